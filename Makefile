@@ -1,0 +1,50 @@
+# Every target works on a fresh clone: it first makes .venv from the lock file (hashes checked, nothing compiled).
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+# Set to auto-detect the cores; `make test WORKERS=0` runs in one process.
+WORKERS ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint audit bench reproduce-anchors lock clean supply-chain
+
+help:  ## what there is to make
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("fastlloyd needs Python 3.11 or later; try: make PYTHON=python3.12 ..." if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $(READY)
+
+demo: $(READY)  ## three hospitals cluster tumour measurements: results, picture and statement in demo-out/
+	$(BIN)/fastlloyd demo --out demo-out --force
+
+test: $(READY)  ## the tests every commit must pass
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+lint: $(READY)  ## style, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/bandit -q -c pyproject.toml -r src
+
+audit: $(READY)  ## the long statistical campaign; rewrites docs/audit.md
+	$(BIN)/python -m pytest -m audit -n 0 tests/statistical/audit_campaign.py
+
+bench: $(READY)  ## kernels, noise, masks and rounds beside named peers
+	$(BIN)/python -m benchmarks
+
+reproduce-anchors: $(READY)  ## NICV of the preset `paper` beside the published code's figures (needs FASTLLOYD_DATA)
+	$(BIN)/python -m benchmarks.anchors
+
+supply-chain: $(READY)  ## known vulnerabilities in the locked dependencies
+	$(BIN)/pip-audit --require-hashes -r requirements.lock
+
+lock:  ## resolve the dependencies anew (needs uv)
+	uv pip compile --quiet pyproject.toml --extra dev --universal --generate-hashes --no-annotate --no-header --python-version 3.11 --upgrade -o requirements.lock
+
+clean:  ## remove everything that was made
+	rm -rf .venv build demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,57 @@
+"""Federated and central k-means clustering with differential privacy and masked secure aggregation.
+
+Importing the package is cheap: a name is loaded when it is first used.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from fastlloyd._version import __version__
+
+if TYPE_CHECKING:
+    from fastlloyd.clustering.domain import Domain
+    from fastlloyd.errors import FastLloydError, PrivacyLeakWarning
+    from fastlloyd.estimators import FastLloyd, GLloyd, Lloyd, SuLloyd
+    from fastlloyd.mechanism import Mechanism
+    from fastlloyd.plan import Plan
+    from fastlloyd.protocol.client import ClientSession
+    from fastlloyd.protocol.server import ServerSession
+
+__all__ = [
+    "ClientSession",
+    "Domain",
+    "FastLloyd",
+    "FastLloydError",
+    "GLloyd",
+    "Lloyd",
+    "Mechanism",
+    "Plan",
+    "PrivacyLeakWarning",
+    "ServerSession",
+    "SuLloyd",
+    "__version__",
+]
+
+_HOME = {
+    "ClientSession": "fastlloyd.protocol.client",
+    "Domain": "fastlloyd.clustering.domain",
+    "FastLloyd": "fastlloyd.estimators",
+    "FastLloydError": "fastlloyd.errors",
+    "GLloyd": "fastlloyd.estimators",
+    "Lloyd": "fastlloyd.estimators",
+    "Mechanism": "fastlloyd.mechanism",
+    "Plan": "fastlloyd.plan",
+    "PrivacyLeakWarning": "fastlloyd.errors",
+    "ServerSession": "fastlloyd.protocol.server",
+    "SuLloyd": "fastlloyd.estimators",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'fastlloyd' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

@@ -1,0 +1,16 @@
+"""`fastlloyd` and `python -m fastlloyd`."""
+
+import sys
+
+
+def main() -> int:
+    """Run the command line and return its exit code."""
+    try:
+        from fastlloyd.cli.failures import run
+    except KeyboardInterrupt:
+        return 130
+    return run(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

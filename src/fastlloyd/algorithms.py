@@ -1,0 +1,111 @@
+"""Lloyd, SuLloyd, GLloyd and FastLloyd: one loop, a generator of linear queries, and four records.
+
+The generator yields a query, is sent its (noisy) answer, and returns the clustering. It knows neither noise nor clients nor
+messages: the central estimator and every client of a federated run drive the same one.
+"""
+
+import enum
+from collections.abc import Generator
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from fastlloyd.clustering import update
+from fastlloyd.clustering.domain import IntArray
+from fastlloyd.clustering.update import Postprocessing
+from fastlloyd.queries import Moments, Query, RelativeMoments
+
+if TYPE_CHECKING:
+    from fastlloyd.mechanism import Mechanism, Round
+
+Answer = IntArray  # int64 (n_clusters, n_features + 1): noisy sums, noisy counts
+
+
+class Noise(enum.Enum):
+    """What protects the answers."""
+
+    NONE = "none"  # nothing: not private
+    GAUSSIAN = "gaussian"  # (epsilon, delta), Gaussian differential privacy
+    LAPLACE = "laplace"  # pure epsilon; on the integer grid, the two-sided geometric
+
+
+class RadiusSchedule(enum.Enum):
+    """Which records count (Section 5.6 of the paper)."""
+
+    NONE = "none"  # all; sums are absolute, their sensitivity is that of the domain
+    CONSTANT = "constant"  # those within eta_d of their centroid
+    STEP = "step"  # half the domain diagonal in the first iteration, eta_d afterwards
+
+
+class Algorithm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What distinguishes one variant of Lloyd's algorithm from another; every field is an axis of the paper's ablation."""
+
+    name: str
+    noise: Noise
+    radius: RadiusSchedule
+    alpha: Fraction = Fraction(4, 5)  # eta_d as a share of the radius of k equal cubes filling the domain
+    clipping: bool = False  # no centroid moves by more than the radius in one iteration
+    postprocessing: Postprocessing = Postprocessing.NONE
+
+
+LLOYD = Algorithm(name="lloyd", noise=Noise.NONE, radius=RadiusSchedule.NONE)
+SULLOYD = Algorithm(name="sulloyd", noise=Noise.LAPLACE, radius=RadiusSchedule.NONE)
+GLLOYD = Algorithm(name="glloyd", noise=Noise.GAUSSIAN, radius=RadiusSchedule.NONE)
+FASTLLOYD = Algorithm(
+    name="fastlloyd",
+    noise=Noise.GAUSSIAN,
+    radius=RadiusSchedule.STEP,
+    clipping=True,
+    postprocessing=Postprocessing.FOLD,
+)
+ALGORITHMS = {algorithm.name: algorithm for algorithm in (FASTLLOYD, GLLOYD, SULLOYD, LLOYD)}
+
+
+class Clustering(msgspec.Struct, frozen=True):
+    """Where the loop ended.
+
+    centroids and previous : int64 (n_clusters, n_features), grid units, after and before the last update; answer : the last
+    noisy answer; updated : bool (n_clusters,), False where the last noisy count was too small and the centroid stayed.
+    """
+
+    centroids: IntArray
+    previous: IntArray
+    answer: Answer
+    updated: np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+def lloyd(mechanism: "Mechanism") -> Generator[Query, Answer, Clustering]:
+    """The iterations of Lloyd, SuLloyd, GLloyd and FastLloyd (Algorithm 1); what differs is data in `mechanism.algorithm`."""
+    centroids = mechanism.initial_centroids()
+    clustering = None
+    for round in mechanism.rounds:
+        answer = yield query(round, centroids, mechanism.count_bits)
+        clustering = next_centroids(mechanism, round, centroids, answer)
+        centroids = clustering.centroids
+    if clustering is None:
+        raise AssertionError("a mechanism has at least one round")
+    return clustering
+
+
+def query(round: "Round", centroids: IntArray, count_bits: int) -> Query:
+    """What one round asks: relative moments where there is a radius, absolute moments otherwise."""
+    if round.squared_radius is None:
+        return Moments(centroids, count_bits)
+    return RelativeMoments(centroids, round.squared_radius, count_bits)
+
+
+def next_centroids(mechanism: "Mechanism", round: "Round", centroids: IntArray, answer: Answer) -> Clustering:
+    """Divide, shift, clip to the radius, bring back into the domain: integers throughout (Eqn 10 and Section 5.3.5)."""
+    algorithm, domain, bits = mechanism.algorithm, mechanism.domain, mechanism.count_bits
+    sums, counts = answer[:, :-1], answer[:, -1]
+    updated = update.is_large_enough(counts, bits, mechanism.min_count)
+    moved = centroids.copy()
+    if updated.any():
+        origin = np.zeros_like(centroids[updated]) if round.squared_radius is None else centroids[updated]
+        moves = update.divide(sums[updated], counts[updated], bits)
+        if algorithm.clipping and round.squared_radius is not None:
+            moves = update.clip_to_radius(moves, round.squared_radius)
+        moved[updated] = update.saturate(origin + moves, domain.saturation)
+    return Clustering(update.postprocess(moved, domain.half_widths, algorithm.postprocessing), centroids, answer, updated)

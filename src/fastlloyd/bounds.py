@@ -1,0 +1,98 @@
+"""Public bounds of features, as people write them; and, where they were left out, as the data have them, which leaks."""
+
+import math
+import tomllib
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fastlloyd.errors import DataError
+from fastlloyd.names import listing, refuse_repeated, split_list, unknown_name
+from fastlloyd.records import floats, opened
+
+_Interval = tuple[float, float]
+
+
+def parse_bounds(text: str, columns: Sequence[str]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Public bounds of `columns`: arrays (lower, upper), float64 (n_features,), in the units of the columns.
+
+    `text` is "LO:HI" for every column, or "name=LO:HI,name2=LO:HI", or the path of a TOML file whose table [bounds]
+    says `name = [lo, hi]` or `name = {lower = lo, upper = hi}`. Raises DataError unless every column gets two finite
+    numbers, the lower one first, and every name is a column's.
+    """
+    if text.lower().endswith(".toml"):
+        given = _bounds_in_toml(text)
+    elif "=" in text:
+        given = _bounds_by_name(text)
+    else:
+        given = dict.fromkeys(columns, _interval(text, "every column"))
+    known = set(columns)
+    for name in given:
+        if name not in known:
+            raise DataError(f"bounds: column {unknown_name(name, columns)}")
+    if missing := [name for name in columns if name not in given]:
+        raise DataError(f"bounds are missing for {listing(missing)}; every column needs them")
+    for name in columns:
+        _check_interval(name, *given[name])
+    limits = np.array([given[name] for name in columns], dtype=np.float64).reshape(-1, 2)
+    return limits[:, 0].copy(), limits[:, 1].copy()
+
+
+def _bounds_by_name(text: str) -> dict[str, _Interval]:
+    pairs = [item.rpartition("=") for item in split_list(text)]
+    refuse_repeated([name.strip() for name, _, _ in pairs], f"bounds {text!r}")
+    return {name.strip(): _interval(interval, repr(name.strip())) for name, _, interval in pairs}
+
+
+def _bounds_in_toml(path: str) -> dict[str, _Interval]:
+    with opened(Path(path)) as text:
+        content = text.read()
+        try:
+            bounds = tomllib.loads(content).get("bounds")
+        except (ValueError, RecursionError) as error:  # TOMLDecodeError is a ValueError, as is a number of too many digits
+            raise DataError(f"{path}: not a TOML file ({error})") from None
+    if not isinstance(bounds, dict):
+        raise DataError(f"{path}: a table [bounds] with a line such as age = [0, 120] for every column is needed")
+    return {name: _interval_in_toml(ends, f"{name!r} in {path}") for name, ends in bounds.items()}
+
+
+def _interval_in_toml(ends: object, where: str) -> _Interval:
+    if isinstance(ends, dict) and ends.keys() == {"lower", "upper"}:
+        ends = [ends["lower"], ends["upper"]]
+    if isinstance(ends, list) and len(ends) == 2 and all(type(end) in (int, float) for end in ends):
+        with suppress(OverflowError):  # TOML's integers have no limit
+            return float(ends[0]), float(ends[1])
+    raise DataError(f"bounds of {where}: expected two numbers, [lo, hi] or {{lower = lo, upper = hi}}")
+
+
+def _interval(text: str, where: str) -> _Interval:
+    with suppress(ValueError):
+        lower, upper = floats(text.split(":"))
+        return lower, upper
+    raise DataError(f"bounds of {where}: expected LO:HI, two numbers such as 0:120, got {text!r}")
+
+
+def _check_interval(name: str, lower: float, upper: float) -> None:
+    if not math.isfinite(upper - lower):
+        raise DataError(f"bounds of {name!r}: both must be finite, and so must their difference; got {lower}:{upper}")
+    if lower > upper:
+        raise DataError(f"bounds of {name!r} are reversed: write {upper}:{lower}, the lower one first")
+    if lower == upper:
+        raise DataError(
+            f"bounds of {name!r} are equal, and a feature whose bounds are equal carries no information: drop the "
+            "column or widen its bounds"
+        )
+
+
+def data_bounds(values: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Smallest and largest value per feature, (n_features,) each; a constant feature gets room on both sides.
+
+    values : float64 (n_records, n_features). Exact outputs of the records: using them as public bounds leaks them.
+    """
+    lower, upper = values.min(axis=0), values.max(axis=0)
+    # half a unit; beside a large value that would be lost in rounding
+    room = np.where(lower == upper, np.maximum(0.5, np.abs(lower) * 2.0**-12), 0.0)
+    return lower - room, upper + room

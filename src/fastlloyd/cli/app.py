@@ -1,0 +1,34 @@
+"""The command `fastlloyd`: its subcommands and the options that stand before them."""
+
+from typing import Annotated
+
+import typer
+
+from fastlloyd._version import __version__
+from fastlloyd.cli.demo import demo
+from fastlloyd.cli.fit import fit
+from fastlloyd.cli.groups import with_option_groups
+from fastlloyd.cli.plan import plan_app
+from fastlloyd.cli.simulate import simulate
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+app.command()(with_option_groups(fit))
+app.command()(with_option_groups(simulate))
+app.add_typer(plan_app, name="plan")
+app.command()(with_option_groups(demo))
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fastlloyd {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def fastlloyd(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; they may hold values of the records.")] = False,
+) -> None:
+    """k-means clustering with differential privacy, of one data holder or of several who may not pool their records."""

@@ -1,0 +1,78 @@
+"""How a command ends: its exit code, and one sentence on stderr when something is wrong.
+
+0 done; 1 an error of the program; 2 something the user can put right, and nothing was written; 130 interrupted.
+"""
+
+import io
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import typer
+
+from fastlloyd.errors import FastLloydError
+
+DONE, UNEXPECTED, REFUSED, INTERRUPTED = 0, 1, 2, 130
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code. Nothing is raised, and no message holds a private value."""
+    from fastlloyd.cli.app import app
+
+    _never_fail_to_print()
+    try:
+        code = typer.main.get_command(app).main(list(arguments), prog_name="fastlloyd", standalone_mode=False)
+        sys.stdout.flush()
+    except (FastLloydError, UsageError) as error:
+        sentence = _sentence(error)  # empty where a command without arguments has shown its help
+        return _say(REFUSED, f"Error: {sentence}") if sentence else REFUSED
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except MemoryError:
+        return _say(UNEXPECTED, "Error: there is not enough memory for this many records, features and clusters")
+    except (BrokenPipeError, SystemExit):
+        return _reader_has_gone()
+    except OSError as error:  # of the screen: files are written with errors of their own
+        _reader_has_gone()
+        return _say(REFUSED, f"Error: the output cannot be written ({error.strerror})")
+    except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, its message may hold private values
+        return _unexpected(error, debug="--debug" in arguments or os.environ.get("FASTLLOYD_DEBUG") == "1")
+    if code == INTERRUPTED:
+        return _say(INTERRUPTED, "Interrupted")
+    return DONE if code is None else int(code)
+
+
+def _sentence(error: Exception) -> str:
+    text = error.format_message() if isinstance(error, UsageError) else str(error)  # type: ignore[attr-defined]  # click's
+    return " ".join(text.split())
+
+
+def _say(code: int, sentence: str) -> int:
+    typer.echo(sentence, err=True)
+    return code
+
+
+def _unexpected(error: Exception, *, debug: bool) -> int:
+    if debug:
+        traceback.print_exception(error)
+    return _say(
+        UNEXPECTED,
+        f"Error: fastlloyd failed with an unexpected {type(error).__name__}; please report what you ran. Details are withheld "
+        "because they may hold values of your records: fastlloyd --debug COMMAND shows them.",
+    )
+
+
+def _reader_has_gone() -> int:
+    """Let nothing more be written to a pipe that is closed, not even when the interpreter ends."""
+    with open(os.devnull, "w") as nowhere:  # noqa: PTH123 - a device, not a path
+        os.dup2(nowhere.fileno(), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+    return UNEXPECTED
+
+
+def _never_fail_to_print() -> None:
+    """Whatever a terminal's encoding lacks is printed as a question mark."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")

@@ -1,0 +1,63 @@
+"""Records of one table as several clients: what `simulate` and `demo` have in common."""
+
+import os
+from collections.abc import Sequence
+
+from fastlloyd import simulation, uncertainty
+from fastlloyd.cli import report
+from fastlloyd.cli.options import FederationOptions, MechanismOptions
+from fastlloyd.cli.settings import PublicNumbers, chosen_algorithm, design_arguments
+from fastlloyd.design import design_plan
+from fastlloyd.expander import PublicSeed
+from fastlloyd.outputs import Result
+from fastlloyd.plan import TrustMode
+from fastlloyd.presets import choose
+from fastlloyd.records import Table
+
+
+def run_split(
+    table: Table,
+    names: Sequence[str],
+    numbers: PublicNumbers,
+    mechanism: MechanismOptions,
+    federation: FederationOptions,
+    drops: Sequence[str] = (),
+) -> Result:
+    """Shuffle and split the records over clients of these names, and run them together."""
+    dropped = [simulation.parse_drop(text, names) for text in drops]
+    clients, identities = simulation.roster(names, numbers.n_records)
+    arguments = design_arguments(mechanism, numbers.n_records)
+    plan = design_plan(
+        chosen_algorithm(mechanism),
+        numbers.domain,
+        clients=clients,
+        run_id=os.urandom(16),
+        trust=trust(mechanism, federation),
+        max_dropouts=len({drop.client for drop in dropped}) if federation.max_dropouts is None else federation.max_dropouts,
+        max_colluding=federation.max_colluding,
+        ring_bits=federation.ring_bits,
+        **arguments,
+    )
+    X = numbers.domain.to_grid(table.values)
+    seed: PublicSeed = arguments["public_seed"]
+    with report.at_work(f"{len(names)} clients at work", plan.mechanism, len(X)):
+        run = simulation.simulate(plan, identities, simulation.split_evenly(X, len(names), seed), drops=dropped)
+    noise = uncertainty.noise_deviation_of_run(plan, len(run.included[-1]))
+    errors = uncertainty.standard_errors(plan.mechanism, run.clustering, noise)
+    return Result.of(
+        plan.mechanism,
+        run.clustering,
+        errors,
+        leaks=numbers.leaks,
+        plan=plan,
+        included=run.included,
+        unconfirmed=run.unconfirmed,
+        cautions=(report.DROPPED,) if dropped else (),
+    )
+
+
+def trust(mechanism: MechanismOptions, federation: FederationOptions) -> TrustMode:
+    """The trust mode named; left out, client-noise, or the paper's with its preset."""
+    if federation.trust is None:
+        return TrustMode.SERVER_NOISE if mechanism.preset == "paper" else TrustMode.CLIENT_NOISE
+    return choose(TrustMode, federation.trust, "trust")

@@ -1,0 +1,210 @@
+"""The options of all commands, each defined once. What words and numbers they take is checked where they are used."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+CLUSTERING, PRIVACY, FEDERATION, ABLATION, OUTPUT = "Clustering", "Privacy", "Federation", "Ablation", "Output"
+
+Data = Annotated[
+    Path, typer.Argument(help="Records: a CSV file, one row per record, plain or .gz.", metavar="DATA", show_default=False)
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        help="Columns to use, as a,b,c. Default: all.", metavar="NAMES", rich_help_panel=CLUSTERING, show_default=False
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MechanismOptions:
+    """What decides the mechanism, apart from the records."""
+
+    n_clusters: Annotated[
+        int, typer.Option("--n-clusters", "-k", min=1, help="Number of clusters.", metavar="K", rich_help_panel=CLUSTERING)
+    ]
+    bounds: Annotated[
+        str | None,
+        typer.Option(
+            help="Public bounds, chosen without looking at the data: LO:HI for all columns, or a=LO:HI,b=LO:HI, or a TOML file "
+            "with a table \\[bounds]. Values outside are clipped. Default: taken from the data, which leaks its extremes.",
+            metavar="BOUNDS",
+            rich_help_panel=PRIVACY,
+            show_default=False,
+        ),
+    ] = None
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of the whole run.", metavar="EPS", rich_help_panel=PRIVACY)] = (
+        1.0
+    )
+    delta: Annotated[
+        float | None,
+        typer.Option(help="Default: 1 / (100 n-records).", metavar="DELTA", rich_help_panel=PRIVACY, show_default=False),
+    ] = None
+    n_records: Annotated[
+        int | None,
+        typer.Option(
+            help="Public cap on the number of records. Default: their number, which leaks it (plan new: the sum of the caps).",
+            metavar="N",
+            rich_help_panel=PRIVACY,
+            show_default=False,
+        ),
+    ] = None
+    neighboring_relation: Annotated[
+        str,
+        typer.Option(
+            help="What the guarantee hides: that a record is there, or what it says.",
+            metavar="add_or_remove_one|replace_one",
+            rich_help_panel=PRIVACY,
+        ),
+    ] = "add_or_remove_one"
+    algorithm: Annotated[
+        str,
+        typer.Option(
+            help="lloyd adds no noise: NOT PRIVATE.", metavar="fastlloyd|glloyd|sulloyd|lloyd", rich_help_panel=CLUSTERING
+        ),
+    ] = "fastlloyd"
+    preset: Annotated[
+        str,
+        typer.Option(
+            help="paper: the settings of the published experiments (weaker delta, no floor under counts).",
+            metavar="default|paper",
+            rich_help_panel=CLUSTERING,
+        ),
+    ] = "default"
+    n_expected: Annotated[
+        int | None,
+        typer.Option(
+            help="Public guess of the number of records, to plan with. Default: n-records.",
+            metavar="N",
+            rich_help_panel=CLUSTERING,
+            show_default=False,
+        ),
+    ] = None
+    scaling: Annotated[
+        str,
+        typer.Option(
+            help="per-feature: all bounds count alike; common: keep distances of the original units.",
+            metavar="per-feature|common",
+            rich_help_panel=CLUSTERING,
+        ),
+    ] = "per-feature"
+    public_seed: Annotated[
+        str | None,
+        typer.Option(
+            help="Any text or integer; decides where the centroids start, never the noise. Default: fresh.",
+            metavar="SEED",
+            rich_help_panel=CLUSTERING,
+            show_default=False,
+        ),
+    ] = None
+    iterations: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1000,
+            help="Default: 2 to 7, by the error analysis.",
+            metavar="T",
+            rich_help_panel=CLUSTERING,
+            show_default=False,
+        ),
+    ] = None
+    initialization: Annotated[
+        str | None,
+        typer.Option(
+            help="Search of the sphere packing.", metavar="bisection|halving", rich_help_panel=ABLATION, show_default=False
+        ),
+    ] = None
+    min_count: Annotated[
+        float | None,
+        typer.Option(
+            help="Centroids with a smaller noisy count stay where they are; 0: the paper's rule.",
+            metavar="N",
+            rich_help_panel=ABLATION,
+            show_default=False,
+        ),
+    ] = None
+    radius: Annotated[
+        str | None,
+        typer.Option(
+            help="Schedule of the radius.", metavar="none|constant|step", rich_help_panel=ABLATION, show_default=False
+        ),
+    ] = None
+    alpha: Annotated[
+        float | None, typer.Option(help="Size of the radius.", metavar="ALPHA", rich_help_panel=ABLATION, show_default=False)
+    ] = None
+    postprocessing: Annotated[
+        str | None,
+        typer.Option(
+            help="Of centroids outside the bounds.", metavar="none|truncate|fold", rich_help_panel=ABLATION, show_default=False
+        ),
+    ] = None
+    clipping: Annotated[
+        bool | None,
+        typer.Option(
+            "--clipping/--no-clipping", help="Limit moves to the radius.", rich_help_panel=ABLATION, show_default=False
+        ),
+    ] = None
+    noise: Annotated[
+        str | None,
+        typer.Option(help="Law of the noise.", metavar="gaussian|laplace", rich_help_panel=ABLATION, show_default=False),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FederationOptions:
+    """Who adds the noise, and who may be missing or curious."""
+
+    trust: Annotated[
+        str | None,
+        typer.Option(
+            help="Who adds the noise; with server-noise the server must never see a result. Default: client-noise "
+            "(preset paper: server-noise).",
+            metavar="client-noise|server-noise",
+            rich_help_panel=FEDERATION,
+            show_default=False,
+        ),
+    ] = None
+    max_dropouts: Annotated[
+        int | None,
+        typer.Option(
+            help="How many clients a round may go without. Default: as many as are dropped (plan new: 0).",
+            metavar="D",
+            rich_help_panel=FEDERATION,
+            show_default=False,
+        ),
+    ] = None
+    max_colluding: Annotated[
+        int,
+        typer.Option(help="How many clients may pool what they see (client-noise).", metavar="T", rich_help_panel=FEDERATION),
+    ] = 1
+    ring_bits: Annotated[
+        int | None,
+        typer.Option(
+            help="Width of masked numbers. Default: 64.", metavar="32|64", rich_help_panel=FEDERATION, show_default=False
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions:
+    """Where results go."""
+
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder to make: centroids.csv, privacy.json, the settings as TOML, clusters.png.",
+            metavar="DIR",
+            rich_help_panel=OUTPUT,
+            show_default=False,
+        ),
+    ] = None
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier result.", rich_help_panel=OUTPUT)] = False
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the result as JSON, and everything else to stderr.", rich_help_panel=OUTPUT)
+    ] = False
+    plot_data: Annotated[
+        bool, typer.Option("--plot-data", help="Draw the records in clusters.png: NOT PRIVATE.", rich_help_panel=OUTPUT)
+    ] = False

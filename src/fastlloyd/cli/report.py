@@ -1,0 +1,250 @@
+"""What a command leaves on the screen and in the output folder."""
+
+import math
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table as ScreenTable
+
+from fastlloyd import figures, outputs
+from fastlloyd.cli.options import OutputOptions
+from fastlloyd.clustering.domain import Domain, FloatArray
+from fastlloyd.errors import OutputError
+from fastlloyd.mechanism import Mechanism
+from fastlloyd.outputs import NOT_PRIVATE, Result
+from fastlloyd.plan import TrustMode
+from fastlloyd.uncertainty import noise_deviation, noise_deviation_of_run, relative_errors
+
+SHOWN_FEATURES, SHOWN_CLIENTS = 6, 12
+FAINT = 3  # a noisy count of so many standard deviations is hardly one of no records
+MOSTLY_NOISE = 0.5  # of the radius: a centroid this uncertain may well be that of its neighbour
+LARGE_WORK = 10**8  # coordinates of records compared with coordinates of centroids: about a second
+RELATIONS = {
+    "add_or_remove_one": "whether any single record is in the data",
+    "replace_one": "what any single record says",
+}
+
+
+DROPPED = (
+    "clients were dropped from a simulation that deals records by position: the guarantee compares runs in which every other "
+    "record stays at its client; do not publish this result"
+)
+SHOWS_RECORDS = "clusters.png beside this statement shows the records themselves: NOT PRIVATE"
+
+
+def check_output(options: OutputOptions) -> None:
+    """Refuse, before anything is computed, an output that could not be written."""
+    if options.out is None:
+        if options.plot_data or options.force:
+            raise OutputError(
+                f"--{'plot-data' if options.plot_data else 'force'} is about the output folder; name it with --out DIR"
+            )
+        return
+    outputs.check_destination(options.out, force=options.force)
+
+
+def warn(sentences: Iterable[str]) -> None:
+    """One line on stderr per sentence."""
+    for sentence in sentences:
+        typer.echo(f"Warning: {sentence}", err=True)
+
+
+def clipped(domain: Domain, values: FloatArray) -> None:
+    """Tell the owner, on the owner's screen only, how many records the bounds cut."""
+    if n := domain.outside(values):
+        typer.echo(
+            f"Note: {n} of your records have values outside the bounds, which were clipped. This number is exact: keep it to "
+            "yourself.",
+            err=True,
+        )
+
+
+def console(options: OutputOptions) -> Console:
+    """Where people read: stdout, or stderr if stdout is for machines. Names are printed as they are, never as markup."""
+    return Console(stderr=options.json, markup=False, highlight=False, emoji=False)
+
+
+@contextmanager
+def at_work(what: str, mechanism: Mechanism, n_records: int) -> Iterator[None]:
+    """A moving line on a terminal while a long computation runs."""
+    size = n_records * mechanism.n_clusters * mechanism.n_features * len(mechanism.rounds)
+    if size < LARGE_WORK or not sys.stderr.isatty():
+        yield
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    progress = Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=Console(stderr=True), transient=True
+    )
+    with progress:
+        progress.add_task(what, total=None)
+        yield
+
+
+def write(result: Result, options: OutputOptions, records: FloatArray) -> list[Path]:
+    """Write the output folder, if there is one, before anything is shown: whoever stops reading loses nothing."""
+    if options.out is None:
+        return []
+    if options.plot_data:
+        result = msgspec.structs.replace(result, cautions=(*result.cautions, SHOWS_RECORDS))
+    contents = outputs.files(result)
+    try:
+        contents[outputs.PICTURE] = figures.draw(picture(result, records if options.plot_data else None))
+    except OutputError as error:
+        warn([str(error)])
+    paths = outputs.write_folder(options.out, contents, force=options.force)
+    if options.plot_data and outputs.PICTURE in contents:
+        warn([f"{options.out / outputs.PICTURE} shows the records themselves and is {NOT_PRIVATE}"])
+    return paths
+
+
+def conclude(result: Result, options: OutputOptions, paths: list[Path], more: dict[str, Any] | None = None) -> None:
+    """Say where the result went; with --json print it, and `more`, to stdout."""
+    if paths:
+        console(options).print(f"Written to {options.out}: {', '.join(path.name for path in paths)}.", soft_wrap=True)
+    elif not options.json:
+        console(options).print("Nothing was written; --out DIR keeps centroids, settings, privacy statement and picture.")
+    if options.json:
+        content = outputs.summary(result) | (more or {}) | {"files": [str(path) for path in paths]}
+        typer.echo(outputs.to_json(content), nl=False)
+
+
+def picture(result: Result, records: FloatArray | None = None) -> figures.Picture:
+    """What `clusters.png` shows; with the records only on request."""
+    m = result.mechanism
+    clusters = f"{m.n_clusters} cluster{'s' if m.n_clusters > 1 else ''}"
+    guarantee = (f"ε = {m.epsilon:.4g}" + (f", δ = {m.delta:.2g}" if m.delta else "")) if result.private else "no privacy"
+    return figures.Picture(
+        features=m.domain.features,
+        centroids=result.centroids,
+        errors=result.errors,
+        noisy_counts=result.noisy_counts,
+        centre=m.domain.centre,
+        half_widths=m.domain.units * m.domain.half_widths,
+        unit=m.domain.units * 2**m.domain.fraction_bits,
+        title=f"{m.algorithm.name}, {clusters}, {guarantee}",
+        private=result.private,
+        covered=not result.leaks,
+        records=records,
+    )
+
+
+def show(screen: Console, result: Result) -> None:
+    """The centroids, what is guaranteed, and how far to trust the centroids."""
+    screen.print(centroid_table(result))
+    if not result.private:
+        screen.print(f"{NOT_PRIVATE}: {result.mechanism.algorithm.name} adds no noise and protects nobody.", style="bold red")
+        return
+    screen.print(guarantee(result))
+    if result.plan is not None:
+        screen.print(_trust(result))
+    for sentence in reliability(result):
+        screen.print(sentence)
+
+
+def rounds(result: Result) -> list[str]:
+    """Who was included in each round of a federated run."""
+    if result.plan is None:
+        raise AssertionError("only a federated run has rounds with clients")
+    names, lines = result.plan.names, []
+    for number, included in enumerate(result.included, 1):
+        missing = [name for name in names if name not in included]
+        who = ", ".join(included) if len(included) <= SHOWN_CLIENTS else f"{len(included)} of {len(names)} clients"
+        lines.append(f"Round {number}: {who}" + (f"; without {', '.join(missing)}" if missing else ""))
+    return lines
+
+
+def centroid_table(result: Result) -> ScreenTable:
+    """Centroids in original units with their standard errors, and noisy counts."""
+    m = result.mechanism
+    shown = m.domain.features[:SHOWN_FEATURES]
+    hidden = m.n_features - len(shown)
+    table = ScreenTable(
+        title=f"{m.algorithm.name}: centroids in original units" + (" ± standard error of the noise" if result.private else "")
+    )
+    table.add_column("cluster", justify="right")
+    for name in (*shown, *([f"{hidden} more"] if hidden else [])):
+        table.add_column(name, justify="right")
+    table.add_column("noisy count" if result.private else "count", justify="right")
+    rows = zip(result.centroids, result.errors, result.noisy_counts, result.updated, strict=True)
+    for number, (centroid, errors, count, updated) in enumerate(rows, 1):
+        cells = [_measured(value, error) for value, error in zip(centroid[: len(shown)], errors, strict=False)]
+        mark = "" if updated else " (stayed)"
+        table.add_row(str(number), *cells, *(["..."] if hidden else []), f"{count:.0f}{mark}")
+    return table
+
+
+def guarantee(result: Result) -> str:
+    """The guarantee in a sentence."""
+    m = result.mechanism
+    parameters = f"epsilon = {m.epsilon:.6g}" + (f", delta = {m.delta:.3g}" if m.delta else "")
+    hidden = RELATIONS[m.neighboring_relation.value]
+    exception = " What was taken from the data (see the warnings) is not covered." if result.leaks else ""
+    return (
+        f"Guarantee: differential privacy with {parameters}, over all {len(m.rounds)} iterations together. It hides {hidden} "
+        f"(neighbouring relation {m.neighboring_relation.value}).{exception}"
+    )
+
+
+def _trust(result: Result) -> str:
+    plan = result.plan
+    if plan is None:
+        raise AssertionError("only a federated run has a trust mode")
+    if plan.trust is TrustMode.SERVER_NOISE:
+        return (
+            "Trust: server-noise. The server adds the noise, and the guarantee holds only while it never sees a result; "
+            "in a real run keep these files from it for ever."
+        )
+    return (
+        f"Trust: client-noise. Each client adds a share of the noise and {plan.n_shares} of {plan.n_clients} are enough: it "
+        f"holds against the server, and against {plan.max_colluding} client(s) that pool what they see, but not against both "
+        "together."
+    )
+
+
+def reliability(result: Result) -> list[str]:
+    """How far the noise has moved the centroids, compared with the radius of a cluster; from noisy answers only."""
+    m, K = result.mechanism, len(result.updated)
+    sentences = []
+    if stayed := int((~result.updated).sum()):
+        sentences.append(
+            f"{stayed} of {K} centroids stayed in the last iteration because their noisy counts were too small; nothing is "
+            "known about how good they are."
+        )
+    deviation = noise_deviation(m) if result.plan is None else noise_deviation_of_run(result.plan, len(result.included[-1]))
+    if faint := int((result.updated & (result.noisy_counts < FAINT * deviation.counts)).sum()):
+        sentences.append(
+            f"{faint} of {K} rest on noisy counts below {FAINT} standard deviations of their noise: they may hold no records."
+        )
+    # one that stayed, or is faint, counts as moved by any distance
+    solid = result.updated & (result.noisy_counts >= FAINT * deviation.counts)
+    ratios = np.where(solid, np.nan_to_num(relative_errors(m, result.errors)), np.inf)
+    typical = float(np.median(ratios))
+    if math.isfinite(typical):
+        sentences.append(
+            f"Size of the noise: it moved a typical centroid by about {typical:.0%} of the radius of a cluster "
+            f"({m.algorithm.alpha} of that of {m.n_clusters} equal cubes filling the bounds)."
+        )
+    if typical > MOSTLY_NOISE:
+        sentences.append(
+            "The noise dominates: these centroids say more about the noise than about the records. More records, fewer "
+            "clusters or features, tighter bounds or a larger epsilon would help."
+        )
+    return sentences
+
+
+def _measured(value: float, error: float) -> str:
+    """A value and its standard error, both to the second digit of the error: 12.34 ± 0.56."""
+    if not math.isfinite(error) or error == 0:
+        return f"{value:.6g}"
+    decimals = 1 - math.floor(math.log10(error))
+    if not 0 <= decimals <= 6:
+        return f"{value:.6g} ± {error:.2g}"
+    return f"{value:.{decimals}f} ± {error:.{decimals}f}"

@@ -1,0 +1,136 @@
+"""From options, and from the records where an option is left out, to the public settings of a run."""
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fastlloyd.algorithms import Algorithm, Noise
+from fastlloyd.bounds import data_bounds, parse_bounds
+from fastlloyd.central import check_cap
+from fastlloyd.cli.options import MechanismOptions
+from fastlloyd.clustering.domain import Domain, FloatArray, Scaling
+from fastlloyd.clustering.initialization import RadiusSearch
+from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.errors import BudgetError, DataError, PlanError
+from fastlloyd.expander import PublicSeed
+from fastlloyd.names import parse_columns
+from fastlloyd.presets import algorithm, choose, fraction, preset, specialise
+from fastlloyd.records import Table, read_table
+
+BOUNDS_LEAK = (
+    "--bounds were left out and taken from the data: the smallest and largest value of every column leak, and the guarantee "
+    "does not cover them; pass bounds you know without looking at the data"
+)
+N_RECORDS_LEAK = (
+    "--n-records was left out and taken from the data: their number leaks{delta}, and the guarantee does not cover it; "
+    "pass a round number above it"
+)
+
+
+class PublicNumbers(NamedTuple):
+    """The domain, the cap on the number of records, and what was taken from the data although it is protected."""
+
+    domain: Domain
+    n_records: int
+    leaks: tuple[str, ...]
+
+
+def read_records(data: Path, columns: str | None) -> Table:
+    """The records of a file, all columns or those chosen."""
+    return read_table(data, None if columns is None else parse_columns(columns))
+
+
+def public_numbers(options: MechanismOptions, table: Table) -> PublicNumbers:
+    """What the options say, or the data where they do not; refuses more records than the cap."""
+    private = chosen_algorithm(options).noise is not Noise.NONE
+    leaks = []
+    if options.bounds is None:
+        domain = _domain_of_data(table, choose(Scaling, options.scaling, "scaling"))
+        leaks.append(BOUNDS_LEAK)
+    else:
+        domain = given_domain(options.bounds, table.columns, options.scaling)
+    n = len(table.values)
+    if options.n_records is None and relation(options) is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        leaks.append(N_RECORDS_LEAK.format(delta=", also through delta" if options.delta is None else ""))
+    if options.n_records is not None:
+        check_cap(n, options.n_records)
+    elif options.n_clusters > n:  # said without their number
+        raise DataError(f"n_clusters is {options.n_clusters}, and there are fewer records; ask for fewer clusters")
+    return PublicNumbers(domain, options.n_records or n, tuple(leaks) if private else ())
+
+
+def given_domain(bounds: str, columns: Sequence[str], scaling: str) -> Domain:
+    """The domain of public bounds."""
+    lower, upper = parse_bounds(bounds, columns)
+    return _domain(columns, lower, upper, choose(Scaling, scaling, "scaling"))
+
+
+def chosen_algorithm(options: MechanismOptions) -> Algorithm:
+    """The algorithm named, with the fields that the ablation options replace."""
+    return specialise(
+        algorithm(options.algorithm),
+        noise=options.noise,
+        radius=options.radius,
+        postprocessing=options.postprocessing,
+        clipping=options.clipping,
+        alpha=options.alpha,
+    )
+
+
+def relation(options: MechanismOptions) -> NeighboringRelation:
+    """The neighbouring relation named; spelled with underscores, or with dashes as options are."""
+    return choose(NeighboringRelation, options.neighboring_relation.replace("-", "_"), "neighboring_relation")
+
+
+def design_arguments(options: MechanismOptions, n_records: int) -> dict[str, Any]:
+    """What `design_mechanism` and `design_plan` have in common, after algorithm and domain."""
+    chosen = preset(options.preset)
+    if options.delta is not None and not 0 < options.delta < 1:
+        raise BudgetError(f"delta is {options.delta}; expected a number above 0 and below 1, such as 1e-6")
+    return {
+        "n_clusters": options.n_clusters,
+        "n_records": n_records,
+        "epsilon": options.epsilon,
+        "delta": chosen.delta(n_records) if options.delta is None else options.delta,
+        "public_seed": public_seed(options.public_seed),
+        "n_expected": options.n_expected,
+        "n_iterations": options.iterations,
+        "initialization": chosen.initialization
+        if options.initialization is None
+        else choose(RadiusSearch, options.initialization, "initialization"),
+        "neighboring_relation": relation(options),
+        "min_count": chosen.min_count if options.min_count is None else fraction(options.min_count, "min_count"),
+    }
+
+
+def public_seed(text: str | None) -> PublicSeed:
+    """A fresh seed for None; the very seed for 64 hex digits, as a plan shows it; an integer; or any other text."""
+    if text is None:
+        return PublicSeed(os.urandom(32))
+    if re.fullmatch(r"[0-9a-f]{64}", text):
+        return PublicSeed.from_hex(text)
+    if re.fullmatch(r"[0-9]{1,80}", text):
+        return PublicSeed.from_int(int(text))
+    return PublicSeed.from_text(text)
+
+
+def _domain_of_data(table: Table, scaling: Scaling) -> Domain:
+    """The domain of `data_bounds`. They stay out of messages."""
+    lower, upper = data_bounds(table.values)
+    for name, low, high in zip(table.columns, lower, upper, strict=True):
+        try:
+            _domain([name], np.array([low]), np.array([high]), scaling)
+        except PlanError:
+            raise DataError(
+                f"the values of column {name!r} lie too far apart or too close together to take bounds from them; "
+                "pass --bounds, or rescale the column"
+            ) from None
+    return _domain(table.columns, lower, upper, scaling)
+
+
+def _domain(columns: Sequence[str], lower: FloatArray, upper: FloatArray, scaling: Scaling) -> Domain:
+    return Domain(features=tuple(columns), lower=tuple(lower.tolist()), upper=tuple(upper.tolist()), scaling=scaling)

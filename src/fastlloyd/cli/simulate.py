@@ -1,0 +1,54 @@
+"""`fastlloyd simulate`: a federated run in this process."""
+
+from typing import Annotated
+
+import typer
+
+from fastlloyd.cli.options import FEDERATION, Columns, Data, FederationOptions, MechanismOptions, OutputOptions
+
+Clients = Annotated[
+    int,
+    typer.Option(
+        "--clients", min=1, max=1000, help="How many clients share the records evenly.", metavar="M", rich_help_panel=FEDERATION
+    ),
+]
+DroppedUploads = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--drop",
+        help="CLIENT@ROUND: that upload is lost; CLIENT@ROUND+: gone from then on. Several times.",
+        metavar="CLIENT@ROUND",
+        rich_help_panel=FEDERATION,
+        show_default=False,
+    ),
+]
+
+
+def simulate(
+    data: Data,
+    clients: Clients,
+    mechanism: MechanismOptions,
+    federation: FederationOptions,
+    output: OutputOptions,
+    columns: Columns = None,
+    drop: DroppedUploads = None,
+) -> None:
+    """Split the records of one file over clients and run them together in this process, message by message."""
+    from fastlloyd.cli import report
+    from fastlloyd.cli.federated import run_split
+    from fastlloyd.cli.settings import public_numbers, read_records
+    from fastlloyd.guarantees import cautions
+
+    report.check_output(output)
+    table = read_records(data, columns)
+    numbers = public_numbers(mechanism, table)
+    names = [f"client-{i}" for i in range(1, clients + 1)]
+    result = run_split(table, names, numbers, mechanism, federation, drop or [])
+    report.warn([*result.leaks, *cautions(result.mechanism), *result.cautions])
+    report.clipped(numbers.domain, table.values)
+    paths = report.write(result, output, table.values)
+    screen = report.console(output)
+    for line in report.rounds(result):
+        screen.print(line)
+    report.show(screen, result)
+    report.conclude(result, output, paths)

@@ -1,0 +1,218 @@
+"""Public bounds per feature, and the integer grid on which everything after the door is computed.
+
+Departs from the paper: data are not scaled by their own extremes, which would let one record move all others, but by public
+bounds; and they become integers here, before the radius test, instead of each client's sum being rounded later.
+
+A record is clipped to its bounds, scaled to [-1, 1] per feature and rounded half up to a multiple of 2**-q. What happens to
+it depends on that record and on public settings only, so the data set's sensitivity is that of its grid points.
+"""
+
+import enum
+import math
+from fractions import Fraction
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastlloyd.errors import DataError, PlanError
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+EXACT_BITS = 53  # integers below 2**53 are exact in float64, and so are sums and products that stay below it
+
+
+class Scaling(enum.Enum):
+    """How original units become the domain [-1, 1]^d."""
+
+    PER_FEATURE = "per-feature"  # every feature fills [-1, 1] by its own bounds (Section 6.1.3 of the paper)
+    COMMON = "common"  # one factor for all: Euclidean distances of the original units are kept
+
+
+class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Public bounds of each feature, and the grid of step 2**-fraction_bits.
+
+    Parameters
+    ----------
+    features : names, one per feature.
+    lower, upper : bounds in original units, finite, lower < upper. They must be public: chosen without looking at the data.
+    scaling : `Scaling`.
+    fraction_bits : q; B = 2**q grid units stand for the half width 1 of the scaled domain.
+
+    Raises
+    ------
+    PlanError : bounds of the wrong length, reversed, equal or not finite; repeated names; a grid too fine for exact arithmetic.
+    """
+
+    features: tuple[str, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    scaling: Scaling = Scaling.PER_FEATURE
+    fraction_bits: int = 16
+
+    def __post_init__(self) -> None:
+        d = len(self.features)
+        if d == 0:
+            raise PlanError("the domain has no features; name at least one")
+        if len(set(self.features)) != d:
+            repeated = next(name for name in self.features if self.features.count(name) > 1)
+            raise PlanError(f"feature {repeated!r} is named twice; every feature needs a name of its own")
+        if len(self.lower) != d or len(self.upper) != d:
+            raise PlanError(
+                f"bounds are given for {len(self.lower)} lower and {len(self.upper)} upper ends, but there are {d} features; "
+                "give one lower and one upper bound per feature"
+            )
+        # an int or a NumPy float would be written to a file in another spelling than the one that is read back
+        msgspec.structs.force_setattr(self, "lower", tuple(float(low) for low in self.lower))
+        msgspec.structs.force_setattr(self, "upper", tuple(float(high) for high in self.upper))
+        for name, low, high in zip(self.features, self.lower, self.upper, strict=True):
+            _check_name(name)
+            _check_bounds(name, low, high)
+        if type(self.fraction_bits) is not int:  # NumPy's integers would wrap around in the test of exactness below
+            raise PlanError(f"fraction_bits is {self.fraction_bits!r:.40}; expected a Python int, 1 to 32")
+        if not 1 <= self.fraction_bits <= 32:
+            raise PlanError(f"fraction_bits is {self.fraction_bits}; expected 1 to 32")
+        if d * (2 << self.fraction_bits) ** 2 >= 1 << EXACT_BITS:
+            finest = max((q for q in range(1, 33) if d * (2 << q) ** 2 < 1 << EXACT_BITS), default=0)
+            raise PlanError(
+                f"fraction_bits {self.fraction_bits} with {d} features leaves the range of exact arithmetic; "
+                f"use fraction_bits {finest} or less"
+            )
+        if not self.half_widths.all():
+            narrow = self.features[int(np.argmin(self.half_widths))]
+            raise PlanError(
+                f"feature {narrow!r} is narrower than one grid unit of the widest feature; "
+                'use scaling "per-feature", more fraction_bits, or leave it out'
+            )
+
+    @property
+    def n_features(self) -> int:
+        """d."""
+        return len(self.features)
+
+    @property
+    def _widths(self) -> FloatArray:
+        return np.array(self.upper, dtype=np.float64) - np.array(self.lower, dtype=np.float64)
+
+    @property
+    def half_widths(self) -> IntArray:
+        """B of each feature in grid units, int64 (n_features,): 2**q, or less in narrow features under common scaling."""
+        B = 1 << self.fraction_bits
+        if self.scaling is Scaling.PER_FEATURE:
+            return np.full(self.n_features, B, dtype=np.int64)
+        widest = Fraction(float(self._widths.max()))
+        # halves go down: `to_grid` rounds them up, so that half a unit above -B_i no record could reach -B_i itself
+        return np.array([math.ceil(Fraction(w) / widest * B - Fraction(1, 2)) for w in self._widths.tolist()], dtype=np.int64)
+
+    @property
+    def saturation(self) -> int:
+        """c_max: centroid coordinates stay in [-c_max, c_max] grid units, so that squared distances stay exact in float64.
+
+        The largest power of two with d (B 2**q + c_max)^2 < 2**53.
+        """
+        d, B = self.n_features, 1 << self.fraction_bits
+        c = B
+        while d * (B + 2 * c) ** 2 < 1 << EXACT_BITS:
+            c *= 2
+        return c
+
+    @property
+    def squared_half_diagonal(self) -> int:
+        """The largest squared L2 norm of a grid point, sum of B_i^2 (int)."""
+        return sum(int(b) ** 2 for b in self.half_widths)
+
+    @property
+    def units(self) -> FloatArray:
+        """One grid unit of each feature in original units, float64 (n_features,)."""
+        width = self._widths if self.scaling is Scaling.PER_FEATURE else np.full(self.n_features, self._widths.max())
+        return width / (2 << self.fraction_bits)
+
+    @property
+    def centre(self) -> FloatArray:
+        """The middle of the bounds, float64 (n_features,), original units."""
+        return np.array(self.lower) + self._widths / 2
+
+    def to_grid(self, X: ArrayLike) -> IntArray:
+        """Grid points of records, int64 (n, n_features).
+
+        X : real numbers (n, n_features), any dtype and memory order; equal real values give equal grid points.
+        Values outside the bounds are clipped to them. Raises DataError on another shape, NaN or infinity.
+        """
+        values = self.check(X)
+        clipped = np.clip(values, self.lower, self.upper)
+        # one subtraction, one division, one addition per value: correctly rounded, so the same on every machine
+        grid = np.floor((clipped - self.centre) / self.units + 0.5).astype(np.int64)
+        box = self.half_widths
+        return np.ascontiguousarray(np.clip(grid, -box, box))
+
+    def check_grid(self, X: IntArray) -> None:
+        """Refuse what is not grid points of this domain: every sensitivity is that of a point in the box.
+
+        X : int64 (n, n_features), as `to_grid` makes it. Raises DataError; no value is shown.
+        """
+        if type(X) is not np.ndarray or X.dtype != np.int64 or X.ndim != 2 or X.shape[1] != self.n_features:
+            raise DataError(f"the records are not an int64 array with {self.n_features} columns; use Domain.to_grid")
+        B = self.half_widths
+        if (X > B).any() or (X < -B).any():
+            raise DataError("a record lies outside the bounds of the domain; use Domain.to_grid, which clips")
+
+    def from_grid(self, points: IntArray) -> FloatArray:
+        """Grid points (n, n_features) in original units, float64."""
+        return np.asarray(points * self.units + self.centre, dtype=np.float64)
+
+    def outside(self, X: ArrayLike) -> int:
+        """How many records have a value outside the bounds (a private number: for the owner's screen only)."""
+        values = self.check(X)
+        return int(((values < self.lower) | (values > self.upper)).any(axis=1).sum())
+
+    def check(self, X: ArrayLike) -> FloatArray:
+        """Records as float64 (n, n_features), or DataError that names what is wrong and no value."""
+        values = _real_numbers(X)
+        if values.ndim != 2 or values.shape[1] != self.n_features:
+            raise DataError(
+                f"the records are a table of {values.ndim} dimensions with {values.shape[-1] if values.ndim else 0} columns; "
+                f"expected (n_records, {self.n_features}), one column per feature"
+            )
+        finite = np.isfinite(values)
+        if not finite.all():
+            row, column = (int(i) for i in np.argwhere(~finite)[0])
+            raise DataError(
+                f"record {row}, feature {self.features[column]!r} is NaN or infinite; remove the record or fill the value in"
+            )
+        return values
+
+
+def _real_numbers(X: ArrayLike) -> FloatArray:
+    """Any array of real numbers as float64; text, dates, complex and masked numbers are refused, not converted."""
+    if np.ma.is_masked(X):
+        raise DataError("the records have masked entries; remove these records or fill the values in")
+    try:
+        table = np.asarray(X)
+        if table.dtype.kind in "biufO":
+            with np.errstate(over="ignore"):  # what is too large for float64 becomes infinite, and is named below
+                return table.astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise DataError("the records are not a table of real numbers; select numeric columns")
+
+
+def _check_name(name: str) -> None:
+    # Names are shown to people who decide by what they read; line breaks and terminal codes could show them another text.
+    if not name.isprintable() or len(name) > 200:
+        raise PlanError(f"feature name {name!r:.80} is not usable; expected at most 200 printable characters")
+
+
+def _check_bounds(name: str, low: float, high: float) -> None:
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise PlanError(f"the bounds of feature {name!r} are [{low}, {high}]; expected two finite numbers")
+    if low > high:
+        raise PlanError(f"the bounds of feature {name!r} are reversed: [{low}, {high}]; write the smaller number first")
+    if low == high:
+        raise PlanError(f"the bounds of feature {name!r} are equal: [{low}, {high}]; widen them or leave the feature out")
+    if not math.isfinite(high - low) or high - low < 1e-300:
+        raise PlanError(f"the bounds of feature {name!r}, [{low}, {high}], are too wide or too narrow; rescale the feature")
+    if low + (high - low) / 2**40 == low or high - (high - low) / 2**40 == high:
+        raise PlanError(
+            f"the bounds of feature {name!r}, [{low}, {high}], differ only in their last digits; subtract an offset first"
+        )

@@ -1,0 +1,88 @@
+"""Initial centroids by sphere packing (Su et al. 2016; Section 5.3.1 of the paper), from a public seed and no data."""
+
+import enum
+import functools
+
+import numpy as np
+
+from fastlloyd.clustering.domain import IntArray
+from fastlloyd.clustering.kernels import squared_distances
+from fastlloyd.expander import PublicSeed, PublicStream
+
+ATTEMPTS = 100  # "after 100 repeated attempts"
+
+
+class RadiusSearch(enum.Enum):
+    """How the packing radius a is found.
+
+    # Departs from the paper: its text says binary search, its published code halves; random numbers are integers from a public
+    # stream, equal on every machine, instead of some library's floats; and a = 0 makes sure that a packing exists.
+    """
+
+    BISECTION = "bisection"  # the largest feasible a, as the paper's text says
+    HALVING = "halving"  # a = B, B/2, B/4, ...: what the published experiments ran
+
+
+def sphere_packing(half_widths: IntArray, n_clusters: int, seed: PublicSeed, search: RadiusSearch) -> IntArray:
+    """Points at least a from the walls and 2a from each other, for the largest a the search finds.
+
+    half_widths : int64 (n_features,), the box [-B_i, B_i] in grid units. In a feature narrower than a they lie in the middle.
+    Returns int64 (n_clusters, n_features). Integer arithmetic and a ChaCha20 stream: the same on every machine. Never fails:
+    a = 0 is always feasible.
+    """
+    return _packed(tuple(half_widths.tolist()), n_clusters, seed, search).copy()
+
+
+@functools.lru_cache(maxsize=64)  # the same start is checked whenever its mechanism is read or a client joins
+def _packed(widths: tuple[int, ...], n_clusters: int, seed: PublicSeed, search: RadiusSearch) -> IntArray:
+    half_widths = np.array(widths, dtype=np.int64)
+    match search:
+        case RadiusSearch.HALVING:
+            start = int(half_widths.max())
+        case RadiusSearch.BISECTION:
+            start = _largest_feasible(half_widths, n_clusters, seed)
+    return _by_halving(half_widths, n_clusters, seed, start)
+
+
+def _by_halving(half_widths: IntArray, n_clusters: int, seed: PublicSeed, radius: int) -> IntArray:
+    while (points := pack(half_widths, n_clusters, radius, seed)) is None:
+        radius //= 2
+    return points
+
+
+def _largest_feasible(half_widths: IntArray, n_clusters: int, seed: PublicSeed) -> int:
+    feasible, infeasible = 0, int(half_widths.max()) + 1
+    while infeasible - feasible > 1:
+        middle = (feasible + infeasible) // 2
+        if pack(half_widths, n_clusters, middle, seed) is None:
+            infeasible = middle
+        else:
+            feasible = middle
+    return feasible
+
+
+def pack(half_widths: IntArray, n_clusters: int, radius: int, seed: PublicSeed) -> IntArray | None:
+    """Place the points one after another, each after at most 100 attempts; None where one finds no place."""
+    d = len(half_widths)
+    reach = half_widths - np.minimum(radius, half_widths)
+    stream = PublicStream(seed, b"fastlloyd/v1/sphere-packing" + radius.to_bytes(8, "little"))
+    points = np.empty((0, d), dtype=np.int64)
+    for _ in range(n_clusters):
+        low = np.broadcast_to(-reach, (ATTEMPTS, d))
+        candidates = stream.integers(low, -low)
+        place = _first_free(candidates, points, 4 * radius**2)
+        if place is None:
+            return None
+        points = np.vstack([points, place])
+    return points
+
+
+def _first_free(candidates: IntArray, points: IntArray, squared_gap: int) -> IntArray | None:
+    """The first candidate far enough from all points; looked for in small lots, as an early one usually is."""
+    for start in range(0, len(candidates), 10):
+        lot = candidates[start : start + 10]
+        free = np.flatnonzero((squared_distances(lot, points) >= squared_gap).all(axis=1))
+        if len(free):
+            first: IntArray = lot[free[0]]
+            return first
+    return None

@@ -1,0 +1,27 @@
+"""One iteration of k-means in plain NumPy integers: the oracle of `kernels.py`, and the file to read first."""
+
+import numpy as np
+
+from fastlloyd.clustering.domain import IntArray
+
+
+def cluster_statistics(X: IntArray, centroids: IntArray, squared_radius: int | None) -> tuple[IntArray, IntArray]:
+    """Sum, per cluster, the offsets of the records within the radius of their nearest centroid.
+
+    X : int64 (n_records, n_features) and centroids : int64 (n_clusters, n_features) in grid units; squared_radius : H2 in
+    squared grid units, or None for no radius. A record belongs to the nearest centroid (ties: the lowest index) and is kept
+    if its squared distance is at most H2 (Section 5.1 of the paper). A cluster without records gets zeros.
+    # Departs from the paper: Algorithm 1 prints "<", Eqn 4 "<="; ties are open there.
+    Returns relative sums, int64 (n_clusters, n_features), and counts, int64 (n_clusters,).
+
+    Adding or removing one record moves one row by at most sqrt(squared_radius) (L2) and one count by 1 [Theorem 5.1];
+    exactly so, because nothing is rounded after the test.
+    """
+    squared = ((X[:, None, :] - centroids) ** 2).sum(axis=2)
+    labels = squared.argmin(axis=1)
+    if squared_radius is not None:
+        kept = squared.min(axis=1) <= squared_radius
+        X, labels = X[kept], labels[kept]
+    relative_sums = np.zeros_like(centroids)
+    np.add.at(relative_sums, labels, X - centroids[labels])
+    return relative_sums, np.bincount(labels, minlength=len(centroids)).astype(np.int64)

@@ -1,0 +1,105 @@
+"""Noisy statistics to the next centroids, in integers from the first operation to the last.
+
+Independent clients must arrive at bit-identical centroids on every machine, so no value here is ever a float. Everything
+in this file is post-processing of noisy answers: it costs no privacy.
+
+Departs from the paper, where centroids are reals: they are rounded to the grid, and without post-processing saturated, so that
+squared distances stay exact; and a floor under noisy counts (`min_count`) keeps a centroid where a division would throw it
+anywhere.
+"""
+
+import enum
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastlloyd.clustering.domain import IntArray
+
+
+class Postprocessing(enum.Enum):
+    """What becomes of a centroid outside the domain (Appendix B of the paper)."""
+
+    NONE = "none"  # it stays there, saturated at `Domain.saturation` so that arithmetic remains exact
+    TRUNCATE = "truncate"  # it moves to the wall
+    FOLD = "fold"  # it is reflected at the wall
+
+
+def divide(numerator: IntArray, counts: IntArray, count_bits: int) -> NDArray[Any]:
+    """numerator / (counts / 2**count_bits) per row, rounded half up; counts must not be 0.
+
+    numerator : int64 (k, d); counts : int64 (k,) on a grid of 2**-count_bits records. Returns integers (k, d), as int64 where
+    all intermediate values fit and as Python integers (dtype object) otherwise.
+    A negative count turns the direction around: floor((2R + C) / (2C)) after R and C change sign.
+    """
+    largest, most = max(_magnitude(numerator), 1), _magnitude(counts)
+    fits = (largest << (count_bits + 1)) + most < 1 << 62
+    R = numerator.astype(np.int64 if fits else object) << count_bits
+    C = counts.astype(R.dtype)[:, None]
+    R, C = np.where(C < 0, -R, R), np.abs(C)
+    quotient: NDArray[Any] = (2 * R + C) // (2 * C)
+    return quotient
+
+
+def _magnitude(values: IntArray) -> int:
+    """The largest absolute value; np.abs would leave -2**63 negative."""
+    return max(int(values.max(initial=0)), -int(values.min(initial=0)))
+
+
+def clip_to_radius(moves: NDArray[Any], squared_radius: int) -> IntArray:
+    """Radius clipping (Section 5.1): shorten every move that is longer than the radius, toward zero.
+
+    moves : integers (k, d); squared_radius : H2. Returns int64 (k, d) with every squared norm at most H2.
+    """
+    # |m_i| isqrt(H2) / (isqrt(n2) + 1) has a norm below isqrt(H2) whatever the rounding, and needs Python integers
+    radius = math.isqrt(squared_radius)
+    clipped = np.empty(moves.shape, dtype=np.int64)
+    for row, out in zip(moves.tolist(), clipped, strict=True):
+        squared_norm = sum(m * m for m in row)
+        if squared_norm > squared_radius:
+            longer = math.isqrt(squared_norm) + 1
+            out[:] = [m * radius // longer if m >= 0 else -(-m * radius // longer) for m in row]
+        else:
+            out[:] = row
+    return clipped
+
+
+def saturate(points: NDArray[Any], limit: int) -> IntArray:
+    """Coordinates limited to [-limit, limit], int64."""
+    limited: IntArray = np.clip(points, -limit, limit).astype(np.int64)
+    return limited
+
+
+def fold(points: IntArray, half_widths: IntArray) -> IntArray:
+    """Reflect coordinates at the walls [-B, B]: the identity inside, period 4B.
+
+    # Departs from the paper: its formula has period 2B and would map 0.5 to -0.5.
+    """
+    B = half_widths
+    y = (points + B) % (4 * B)
+    return np.where(y <= 2 * B, y - B, 3 * B - y)
+
+
+def postprocess(points: IntArray, half_widths: IntArray, rule: Postprocessing) -> IntArray:
+    """Bring centroids back into the domain by `rule`."""
+    match rule:
+        case Postprocessing.NONE:
+            return points
+        case Postprocessing.TRUNCATE:
+            return np.clip(points, -half_widths, half_widths)
+        case Postprocessing.FOLD:
+            return fold(points, half_widths)
+
+
+def is_large_enough(counts: IntArray, count_bits: int, min_count: Fraction) -> NDArray[np.bool_]:
+    """Which noisy counts (grid of 2**-count_bits records) are worth a division, bool (k,).
+
+    With min_count 0 (preset `paper`) every count but 0 is, negative ones included.
+    """
+    if min_count == 0:
+        worth: NDArray[np.bool_] = counts != 0
+    else:
+        worth = counts >= math.ceil(min_count * 2**count_bits)
+    return worth

@@ -1,0 +1,99 @@
+"""Settings as TOML and back, with a digest as the last line that is checked on load.
+
+The digest covers the content, not the spelling: the canonical form is JSON with sorted keys and no spaces.
+"""
+
+import hashlib
+import json
+import re
+import tomllib
+from contextlib import suppress
+from fractions import Fraction
+from typing import Any, TypeVar
+
+import msgspec
+import tomli_w
+
+from fastlloyd.errors import PlanError
+
+T = TypeVar("T", bound=msgspec.Struct)
+MAX_BYTES = 4 << 20  # no plan is larger; refused before it is parsed
+MAX_LINE = 1 << 14  # nor has one a longer line; the parser's time is quadratic in the length of a key
+FRACTION = re.compile(r"-?[0-9]{1,80}(/[0-9]{1,80})?")  # no exponents: 1e99999999 is a number of a hundred megabytes
+
+
+def to_builtins(document: msgspec.Struct) -> dict[str, Any]:
+    """The document as tables, lists, strings and numbers; what is None is left out."""
+    content = msgspec.to_builtins(document, enc_hook=_encode)
+    return _without_none(content)  # type: ignore[no-any-return]  # a Struct becomes a dict
+
+
+def canonical(document: msgspec.Struct) -> bytes:
+    """The bytes the digest covers."""
+    return json.dumps(to_builtins(document), sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+
+
+def digest(document: msgspec.Struct) -> bytes:
+    """SHA-256 of the canonical form, 32 bytes."""
+    return hashlib.sha256(canonical(document)).digest()
+
+
+def to_toml(document: msgspec.Struct, heading: str) -> str:
+    """TOML text: the heading as comments, the content, the digest as the last line."""
+    comments = "".join(f"# {line}\n" for line in heading.splitlines())
+    body = tomli_w.dumps(to_builtins(document), multiline_strings=False)
+    return f'{comments}\n{body}\n[seal]\ndigest = "{digest(document).hex()}"\n'
+
+
+def from_toml(text: str, kind: type[T], source: str) -> T:
+    """Read a document and check its digest.
+
+    Raises PlanError that names the source and the field, or says that the content does not match the digest.
+    """
+    if len(text) > MAX_BYTES:
+        raise PlanError(f"{source} has {len(text)} characters; expected at most {MAX_BYTES}: this is not such a file")
+    if any(len(line) > MAX_LINE for line in text.split("\n")):
+        raise PlanError(f"{source} has a line of more than {MAX_LINE} characters; this is not such a file")
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise PlanError(f"{source} is not valid TOML: {error}") from None
+    except (RecursionError, ValueError):  # endless brackets, endless digits
+        raise PlanError(f"{source} holds what no such file holds; get the original, or make a new one") from None
+    seal = content.pop("seal", None)
+    if not isinstance(seal, dict) or not isinstance(seal.get("digest"), str):
+        raise PlanError(f"{source} has no digest as its last line; it was cut off or written by hand: make it anew")
+    try:
+        document = msgspec.convert(content, kind, dec_hook=_decode)
+    except msgspec.ValidationError as error:
+        raise PlanError(f"{source}: {error}") from None
+    found = digest(document).hex()
+    if found != seal["digest"]:
+        raise PlanError(
+            f"{source} was changed after it was made: its digest line says {seal['digest'][:16]}..., its content gives "
+            f"{found[:16]}...; get the original, or make a new one"
+        )
+    return document
+
+
+def _encode(value: object) -> str:
+    if isinstance(value, Fraction):
+        return str(value)
+    raise TypeError(type(value))
+
+
+def _decode(kind: type, value: object) -> Fraction:
+    if kind is not Fraction:
+        raise TypeError(kind)
+    if isinstance(value, str) and FRACTION.fullmatch(value):
+        with suppress(ZeroDivisionError):
+            return Fraction(value)
+    raise ValueError(f'expected a fraction such as "13/4", got {value!r:.40}')
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_none(item) for key, item in value.items() if item is not None}
+    if isinstance(value, (list, tuple)):
+        return [_without_none(item) for item in value]
+    return value

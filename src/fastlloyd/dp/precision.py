@@ -1,0 +1,86 @@
+"""Arithmetic with as many bits as a decision about privacy needs, and the way from there to floats on the safe side."""
+
+import math
+import os
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+# mpmath stores its constants (pi, ln 2) in two steps that another thread could see half done, so one thread at a time.
+_SHARED = SimpleNamespace(one_thread=threading.RLock())
+
+
+@contextmanager
+def working_precision(bits: int) -> Iterator[Any]:
+    """Yield our own mpmath context, set to `bits` bits; the global `mpmath.mp` is neither read nor changed."""
+    with _SHARED.one_thread:
+        context = _context()
+        outer_bits, context.prec = context.prec, bits
+        try:
+            yield context
+        finally:
+            context.prec = outer_bits
+
+
+@cache
+def _context() -> Any:
+    import mpmath
+
+    if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+        os.register_at_fork(after_in_child=_start_afresh)
+    return mpmath.MPContext()
+
+
+def _start_afresh() -> None:
+    """In a forked child: the thread that held the lock, half way through a computation, does not exist there."""
+    _SHARED.one_thread = threading.RLock()
+    _context.cache_clear()
+
+
+def exact(context: Any, value: float | Fraction) -> Any:
+    """Return `value` as a number of `context`: a float is taken exactly, a fraction is rounded once."""
+    if isinstance(value, Fraction):
+        return context.mpf(value.numerator) / value.denominator
+    return context.mpf(value)
+
+
+def round_up(value: Any) -> float:
+    """Return the least float that is not below the mpmath number `value` (infinity above the range of floats)."""
+    nearest = float(value)
+    return nearest if nearest >= value else math.nextafter(nearest, math.inf)
+
+
+def least_float(holds: Callable[[float], bool]) -> float:
+    """Return the least float >= 0 at which `holds`, a condition that stays true once it is true (else infinity).
+
+    The bit patterns of the floats from 0 to infinity are consecutive integers in the same order, so 63 questions
+    decide it to the last bit.
+    """
+    low, high = -1, _bits(math.inf)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if holds(_float(middle)):
+            high = middle
+        else:
+            low = middle
+    return _float(high)
+
+
+def greatest_float(holds: Callable[[float], bool]) -> float:
+    """Return the greatest finite float >= 0 at which `holds`, a condition true at 0 and false from some point on."""
+    return math.nextafter(least_float(lambda x: not holds(x)), 0.0)
+
+
+def _bits(x: float) -> int:
+    pattern: int = struct.unpack("<q", struct.pack("<d", x))[0]
+    return pattern
+
+
+def _float(pattern: int) -> float:
+    x: float = struct.unpack("<d", struct.pack("<q", pattern))[0]
+    return x

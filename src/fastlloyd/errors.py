@@ -1,0 +1,45 @@
+"""Everything fastlloyd raises on purpose.
+
+Messages are written for the person at the terminal: they name the field, say what was expected and what to do, and
+never contain a private value.
+"""
+
+
+class FastLloydError(Exception):
+    """Base class of all errors raised on purpose."""
+
+
+class DataError(FastLloydError, ValueError):
+    """The records, or what was said about them (bounds, columns), cannot be used."""
+
+
+class PlanError(FastLloydError, ValueError):
+    """A setting, mechanism or plan is inconsistent, was changed, or cannot give the guarantee it states."""
+
+
+class BudgetError(FastLloydError, ValueError):
+    """A privacy parameter is out of range, or a guarantee cannot be reached with it."""
+
+
+class OverflowRisk(FastLloydError, ValueError):  # noqa: N818 - the name says what it is: a risk refused before it is an error
+    """Integers could leave the range in which they are exact; refused before anything is computed."""
+
+
+class OutputError(FastLloydError, OSError):
+    """A result cannot be written where it was asked to go."""
+
+
+class LocalProtocolError(FastLloydError):
+    """The caller used a session wrongly."""
+
+
+class RemoteProtocolError(FastLloydError):
+    """Another party sent something the protocol does not allow."""
+
+
+class WeakGuaranteeWarning(UserWarning):
+    """The guarantee holds as stated, but states little: delta is large."""
+
+
+class PrivacyLeakWarning(UserWarning):
+    """A public parameter was taken from the data, so the stated guarantee does not cover it."""

@@ -1,0 +1,140 @@
+"""The one expander of fastlloyd: a key and a label become a ChaCha20 keystream.
+
+Masks (secret key) and public randomness (public seed: initial centroids, splits that all parties must agree on) are
+both expanded here, under labels that no two purposes share. HKDF-Expand is RFC 5869, section 2.3; ChaCha20 is RFC 8439,
+section 2.4, with block counter and nonce zero: every stream has a key of its own.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
+
+from fastlloyd.errors import LocalProtocolError, PlanError
+
+KEY_BYTES = 32
+"""Length of every key and seed."""
+
+MAX_STREAM_BYTES = 2**32 * 64
+"""ChaCha20 numbers its 64-byte blocks with 32 bits; a longer stream would repeat."""
+
+_PUBLIC_LABEL = b"fastlloyd/v1/public"
+_LARGEST_WORD = np.uint64(2**64 - 1)
+
+
+def length_prefixed(*fields: bytes) -> bytes:
+    """Join byte strings so that no two lists of them give the same bytes: 4 bytes of big-endian length before each."""
+    return b"".join(len(field).to_bytes(4, "big") + field for field in fields)
+
+
+def derive(key: bytes, info: bytes) -> bytes:
+    """Derive the 32-byte key for the purpose named by `info`: HKDF-Expand-SHA256 (RFC 5869, section 2.3)."""
+    if len(key) != KEY_BYTES:
+        raise LocalProtocolError(f"a key of {len(key)} bytes was given to the expander; it takes {KEY_BYTES} bytes")
+    return HKDFExpand(hashes.SHA256(), KEY_BYTES, info).derive(key)
+
+
+def keystream(key: bytes, info: bytes, n_bytes: int) -> bytes:
+    """First `n_bytes` of the ChaCha20 keystream whose key is derived from the 32-byte `key` for the purpose `info`."""
+    if not 0 <= n_bytes <= MAX_STREAM_BYTES:
+        raise LocalProtocolError(f"n_bytes = {n_bytes} is outside [0, {MAX_STREAM_BYTES}], the length of one keystream")
+    return _cipher(key, info).update(bytes(n_bytes))
+
+
+def _cipher(key: bytes, info: bytes) -> CipherContext:
+    return Cipher(algorithms.ChaCha20(derive(key, info), nonce=bytes(16)), mode=None).encryptor()
+
+
+@dataclass(frozen=True, slots=True)
+class PublicSeed:
+    """32 public bytes from which all parties expand the same public randomness.
+
+    A type of its own: what takes a `GroupKey` does not take a public seed, and the reverse.
+    """
+
+    value: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.value) != KEY_BYTES:
+            raise PlanError(f"a public seed is {KEY_BYTES} bytes; use PublicSeed.from_int or PublicSeed.from_text")
+
+    @classmethod
+    def from_int(cls, number: int) -> Self:
+        """Seed whose bytes are `number`, big-endian; 0 <= number < 2**256."""
+        if not 0 <= number < 1 << (8 * KEY_BYTES):
+            raise PlanError(f"the seed {number} is outside [0, 2**256); choose a non-negative integer below 2**256")
+        return cls(number.to_bytes(KEY_BYTES, "big"))
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Seed for any text: SHA-256 of a label and the text in UTF-8."""
+        return cls(hashlib.sha256(b"fastlloyd/v1/public-seed" + text.encode()).digest())
+
+    @classmethod
+    def from_hex(cls, digits: str) -> Self:
+        """Read back what `hex` wrote: exactly 64 lower-case hexadecimal digits."""
+        if len(digits) != 2 * KEY_BYTES or not set(digits) <= set("0123456789abcdef"):
+            raise PlanError(f"a public seed is written as {2 * KEY_BYTES} lower-case hexadecimal digits")
+        return cls(bytes.fromhex(digits))
+
+    def hex(self) -> str:
+        """64 lower-case hexadecimal digits, for plans and reports."""
+        return self.value.hex()
+
+
+def expand_public(seed: PublicSeed, label: bytes, n_words: int) -> npt.NDArray[np.uint64]:
+    """First `n_words` 64-bit words (little-endian on the stream, returned as native uint64) of a seed under a label."""
+    return PublicStream(seed, label).words(n_words)
+
+
+class PublicStream:
+    """Public random integers, the same on every machine and for every version of NumPy.
+
+    The stream of 64-bit words is the one `expand_public(seed, label, ...)` shows; each call takes the next words of it.
+    """
+
+    def __init__(self, seed: PublicSeed, label: bytes) -> None:
+        if not isinstance(seed, PublicSeed):
+            raise LocalProtocolError("public randomness is expanded from a PublicSeed, never from a key")
+        self._stream = _cipher(seed.value, _PUBLIC_LABEL + length_prefixed(label))
+
+    def words(self, n_words: int) -> npt.NDArray[np.uint64]:
+        """Take the next `n_words` words of the stream, uniform on [0, 2**64)."""
+        if not 0 <= 8 * n_words <= MAX_STREAM_BYTES:
+            raise LocalProtocolError(f"n_words = {n_words} is outside [0, {MAX_STREAM_BYTES // 8}]")
+        return np.frombuffer(self._stream.update(bytes(8 * n_words)), dtype="<u8").astype(np.uint64)
+
+    def integers(self, low: npt.ArrayLike, high: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Exactly uniform, independent integers in [low, high], both ends included.
+
+        `low` and `high` are int64 and broadcast to the shape of the answer. In C order every element takes one word w
+        and, with n = high - low + 1, is low + (w mod n) unless w >= 2**64 - (2**64 mod n); the elements so rejected
+        take the next words of the stream in the same order, until none is left.
+        """
+        lows, highs = np.broadcast_arrays(_as_int64(low, "low"), _as_int64(high, "high"))
+        if np.any(highs < lows):
+            raise LocalProtocolError("high is below low: an empty range holds no integer to draw")
+        start = lows.ravel().view(np.uint64)
+        span = highs.ravel().view(np.uint64) - start  # high - low, exact modulo 2**64
+        whole = span == _LARGEST_WORD  # n = 2**64 has no uint64; every word is then accepted as it is
+        n = np.where(whole, np.uint64(1), span + np.uint64(1))
+        largest_accepted = _LARGEST_WORD - (_LARGEST_WORD % n + np.uint64(1)) % n
+        offsets = np.zeros_like(span)
+        pending = np.arange(span.size)
+        while pending.size:
+            words = self.words(pending.size)
+            offsets[pending] = np.where(whole[pending], words, words % n[pending])
+            pending = pending[words > largest_accepted[pending]]
+        return (start + offsets).view(np.int64).reshape(lows.shape)
+
+
+def _as_int64(values: npt.ArrayLike, name: str) -> npt.NDArray[np.int64]:
+    array = np.asarray(values)
+    if not np.can_cast(array.dtype, np.int64, "safe"):
+        raise LocalProtocolError(f"{name} has dtype {array.dtype}; int64 was expected")
+    return array.astype(np.int64)

@@ -1,0 +1,146 @@
+"""A plan in plain words: what is protected from whom, at which epsilon for which coalition, how everything was chosen."""
+
+import math
+
+import numpy as np
+
+from fastlloyd.algorithms import Noise, RadiusSchedule
+from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.guarantees import NOT_PROTECTED, NOT_PROTECTED_FEDERATED, cautions, coalitions
+from fastlloyd.mechanism import Mechanism
+from fastlloyd.plan import Plan, TrustMode, ring_load
+from fastlloyd.secagg.ring import Ring
+
+
+def explain(plan: Plan) -> str:
+    """Markdown text for the people who decide whether to take part."""
+    return "\n\n".join(
+        [
+            _title(plan),
+            _protection(plan),
+            _coalition_table(plan),
+            _choices(plan.mechanism, noise_factor(plan)),
+            _transport(plan),
+            "What is NOT protected:\n" + "\n".join(f"- {line}" for line in NOT_PROTECTED + NOT_PROTECTED_FEDERATED),
+        ]
+    )
+
+
+def noise_factor(plan: Plan) -> float:
+    """Standard deviation of the noise of a round nobody misses, relative to the noise the guarantee needs: sqrt(M / h)."""
+    if plan.trust is TrustMode.SERVER_NOISE:
+        return 1.0
+    return math.sqrt(plan.n_clients / plan.n_shares)
+
+
+def expected_errors(m: Mechanism, noise_factor: float = 1.0) -> FloatArray:
+    """Expected standard error of one centroid per feature, original units, float64 (n_features,).
+
+    For a cluster of n_expected / n_clusters records whose centroid moves by half the radius in the last round (the paper's
+    Section 5.5 assumption): sqrt(var(sum noise) + var(count noise) (offset)^2) / size.
+    """
+    last = m.rounds[-1]
+    size = m.n_expected / m.n_clusters
+    widths = m.domain.half_widths.astype(np.float64)
+    if last.squared_radius is None:
+        offset = 0.225 * widths
+    else:
+        offset = np.full(m.n_features, math.sqrt(last.squared_radius) / 2 / math.sqrt(m.n_features))
+    spread = math.sqrt(2) if m.algorithm.noise is Noise.LAPLACE else 1.0
+    sums, counts = float(last.sum_scale), float(last.count_scale / 2**m.count_bits)
+    errors: FloatArray = spread * noise_factor * np.sqrt(sums**2 + (counts * offset) ** 2) / size * m.domain.units
+    return errors
+
+
+def _title(plan: Plan) -> str:
+    m = plan.mechanism
+    return (
+        f"Plan {plan.digest.hex()}\n"
+        f"{plan.n_clients} clients ({', '.join(plan.names)}) run {m.algorithm.name} together: "
+        f"{m.n_clusters} clusters of records with {m.n_features} features ({', '.join(map(repr, m.domain.features))})."
+    )
+
+
+def _protection(plan: Plan) -> str:
+    m = plan.mechanism
+    delta = f" and delta = {m.delta:.3g}" if m.delta else ""
+    relation = m.neighboring_relation.value.replace("_", " ")
+    lines = [
+        (
+            "What is protected: every single record. What anyone learns from the run hardly depends on one record being in the "
+            f"data: epsilon = {m.epsilon:g}{delta}, neighbouring relation: {relation}, over all {len(m.rounds)} rounds."
+        ),
+        *(f"WARNING: {caution}." for caution in cautions(m)),
+        "No party sees another's records, sums or counts: clients upload them masked, the server adds up masked numbers.",
+    ]
+    if plan.trust is TrustMode.SERVER_NOISE:
+        lines.append(
+            "Trust: server-noise. The server adds all the noise. This holds against any number of clients without the server, "
+            "and against an honest-but-curious server THAT NEVER SEES A RESULT: with published centroids and its own noise it "
+            "could compute exact sums. Keep the results from the server, for ever; if you cannot, use client-noise."
+        )
+    else:
+        lines.append(
+            f"Trust: client-noise. Every client adds its share of the noise before masking; {plan.n_shares} shares are "
+            f"enough. This holds against an honest-but-curious server that may see the results, and up to {plan.max_colluding} "
+            f"client(s) that pool what they see, with up to {plan.max_dropouts} absent. It is not meant to hold "
+            "against the server together with a client: the table says what is left. Price: the noise is "
+            f"{noise_factor(plan):.3f} times as large as with a trusted server."
+        )
+    if 2 * plan.min_included <= plan.n_clients:
+        lines.append(
+            "A server that breaks the protocol could lead two groups of clients to two results, because a round needs no more "
+            "than half of the clients; publishing both would leave a client behind one share of noise. Compare results first, "
+            "or tolerate fewer dropouts."
+        )
+    return "\n".join(lines)
+
+
+def _coalition_table(plan: Plan) -> str:
+    rows = ["Who pools what they see -> epsilon at this delta:"]
+    for row in coalitions(plan):
+        value = "nothing is protected" if row["epsilon"] is None else f"{row['epsilon']:.4g}"
+        rows.append(f"- {row['who']}: {value}")
+    return "\n".join(rows)
+
+
+def _choices(m: Mechanism, factor: float) -> str:
+    last = m.rounds[-1]
+    lines = ["How it was chosen, from public numbers only:"]
+    lines.append(
+        f"- Rounds: {len(m.rounds)}, for {m.n_expected} expected records (by the error analysis 2 to 7, where nobody chose "
+        "otherwise; more rounds mean more noise in each)."
+    )
+    if m.algorithm.radius is RadiusSchedule.NONE or last.squared_radius is None:
+        lines.append("- Radius: none; every record counts, and the noise covers the whole domain.")
+    else:
+        radius = math.sqrt(last.squared_radius) / 2**m.domain.fraction_bits
+        lines.append(
+            f"- Radius: records farther than {radius:.4g} (half widths of the domain) from the nearest centroid are left out "
+            f"of the last round; alpha = {m.algorithm.alpha}, schedule {m.algorithm.radius.value}."
+        )
+    scale = float(last.sum_scale) / 2**m.domain.fraction_bits
+    lines.append(
+        f"- Noise of the last round: {scale:.4g} half widths on each sum, "
+        f"{float(last.count_scale) / 2**m.count_bits:.4g} records on each count."
+    )
+    lines.append(f"- Centroids whose noisy count is below {m.min_count} stay where they are.")
+    errors = expected_errors(m, factor)
+    lines.append(
+        f"- Expected standard error of a centroid, for clusters of {m.n_expected / m.n_clusters:.0f} records, in original "
+        "units:"
+    )
+    lines += [f"    {name!r}: {error:.4g}" for name, error in zip(m.domain.features[:20], errors, strict=False)]
+    if m.n_features > 20:
+        lines.append(f"    ... and {m.n_features - 20} more features")
+    return "\n".join(lines)
+
+
+def _transport(plan: Plan) -> str:
+    required = ring_load(plan).required_bits
+    payload = plan.n_words * Ring.of(plan.ring_bits).itemsize
+    narrow = "a 32-bit ring would be safe too" if required <= 32 else "a 32-bit ring would not be safe"
+    return (
+        f"Ring: {plan.ring_bits} bits; worst-case sums and noise need {required} ({narrow}). "
+        f"Bytes per round: {payload} from each client and {payload} back, plus at most 128 and 8 per named client."
+    )

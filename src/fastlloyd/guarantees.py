@@ -1,0 +1,171 @@
+"""The privacy statement: what a mechanism or plan promises, to whom, and what it does not; for machines and for people."""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+from fastlloyd._version import __version__
+from fastlloyd.algorithms import Noise
+from fastlloyd.dp.gdp import gdp_epsilon, mu_from_squared
+from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.errors import BudgetError
+from fastlloyd.mechanism import Mechanism, Round, usable_delta
+from fastlloyd.plan import Plan, TrustMode, aliasing_slack
+
+STATEMENT_VERSION = 1
+
+LARGE_EPSILON = 10.0
+
+PROTECTED = [
+    "the centroids and noisy counts of every iteration, the last ones included, whatever is computed from them later",
+    "one record (one row): the guarantee compares data sets that differ in one record",
+]
+NOT_PROTECTED = [
+    "anything computed from the records without noise, such as labels of the records or an exact loss",
+    "a person who has several records: with m records the privacy parameter mu is m times as large",
+    "public settings: features and bounds, number of clusters, caps on records, epsilon, delta, number of iterations",
+    "further runs on the same records: every run adds to what is spent",
+    "that there are more records than the cap: such data are refused, and a refusal can be seen",
+    "the time a computation takes",
+]
+NOT_PROTECTED_FEDERATED = [
+    "against parties that do not follow the protocol: one that leaves its noise out, invents sums, or withholds answers",
+    "the names of the clients and which of them took part in which round",
+]
+
+
+def coalitions(plan: Plan) -> list[dict[str, Any]]:
+    """What is left of the guarantee when parties pool what they see: epsilon at the plan's delta for each coalition.
+
+    In client-noise, s clients (with D dropped) leave M - D - s shares of noise, so mu grows by sqrt(h / (M - D - s)). The
+    server together with any client opens every upload, protected by one share: mu sqrt(h). None where nothing holds.
+    """
+    m, M = plan.mechanism, plan.n_clients
+    if plan.trust is TrustMode.SERVER_NOISE:
+        return [
+            {
+                "who": f"any {s} of {M} clients, without the server" if s else "nobody but the result's readers",
+                "epsilon": m.epsilon,
+            }
+            for s in range(M)
+        ] + [{"who": "the server, once it sees a result or meets any client", "epsilon": None}]
+    h, D = plan.n_shares, plan.max_dropouts
+    mu_squared = m.accountant().mu_squared * h  # of a single share
+    rows: list[dict[str, Any]] = [{"who": "the server alone, results published", "epsilon": _epsilon(mu_squared, M - D, m)}]
+    for s in sorted({*range(1, min(M, 21)), *range(21, M, max(1, M // 20)), *range(M - 1, M)}):
+        left = M - D - s
+        who = f"{s} client{'s' if s > 1 else ''}, without the server"
+        rows.append({"who": who, "epsilon": _epsilon(mu_squared, left, m) if left > 0 else None})
+    rows.append({"who": "the server together with any client", "epsilon": _epsilon(mu_squared, 1, m)})
+    return rows
+
+
+def _epsilon(mu_squared: Fraction, n_shares: int, m: Mechanism) -> float:
+    """Epsilon where so many shares are unknown, each of which alone costs mu_squared."""
+    mu = mu_from_squared(mu_squared / n_shares)
+    if n_shares == 1:  # one share is a rounded Gaussian: nothing is lost by adding up
+        return gdp_epsilon(mu, m.delta)
+    slack = aliasing_slack(m.epsilon, m.n_released, n_shares)
+    try:
+        while True:
+            epsilon = gdp_epsilon(mu, usable_delta(m.delta, slack))
+            needed = aliasing_slack(epsilon, m.n_released, n_shares)
+            if needed <= slack:
+                return epsilon
+            slack = 2 * needed
+    except BudgetError:  # too large an epsilon for shares to be added up: count one of them, the others are post-processing
+        return _epsilon(mu_squared, 1, m)
+
+
+def cautions(m: Mechanism) -> list[str]:
+    """Sentences about a guarantee that is true but weak, for the screen and the statement."""
+    said = []
+    if LARGE_EPSILON < m.epsilon < math.inf:
+        said.append(
+            f"epsilon is {m.epsilon:g}: one record may change the probability of an outcome by a factor of e^{m.epsilon:g}, "
+            "which protects hardly anything; values around 1 are common"
+        )
+    if m.delta * 100 * m.n_records <= 1 + 1e-9:
+        return said
+    exposed = m.delta * m.n_records
+    caution = (
+        f"delta is {m.delta:.3g}, above 1 / (100 n_records): such a guarantee would let {exposed:.2g} records be exposed "
+        "outright on average; leave delta out, or pass a smaller one"
+    )
+    return [*said, caution]
+
+
+def mechanism_statement(m: Mechanism) -> dict[str, Any]:
+    """The machine-readable privacy statement of the central model (`privacy.json`, `privacy_spent_`)."""
+    private = m.algorithm.noise is not Noise.NONE
+    accountant = m.accountant()
+    gaussian = m.algorithm.noise is Noise.GAUSSIAN
+    return {
+        "statement_version": STATEMENT_VERSION,
+        "fastlloyd_version": __version__,
+        "private": private,
+        "mechanism": m.algorithm.name,
+        "noise": {"none": "none", "gaussian": "exactly rounded Gaussian", "laplace": "two-sided geometric (discrete Laplace)"}[
+            m.algorithm.noise.value
+        ],
+        "epsilon": m.epsilon if private else None,
+        "delta": m.delta if private else None,
+        "delta_slack": m.delta_slack,
+        "mu": mu_from_squared(accountant.mu_squared) if gaussian else None,
+        "pure_epsilon": float(accountant.pure_epsilon) if private and not gaussian else None,
+        # by the second route, integration
+        "delta_accounted": accountant.get_delta(m.epsilon) + m.delta_slack if private else None,
+        "neighboring_relation": m.neighboring_relation.value,
+        "unit_of_protection": "one record (row)",
+        "n_iterations": len(m.rounds),
+        "n_clusters": m.n_clusters,
+        "n_records_cap": m.n_records,
+        "features": list(m.domain.features),
+        "rounds": [_round_statement(m, number, round) for number, round in enumerate(m.rounds, 1)],
+        "units": {
+            "sum": f"grid units of 2**-{m.domain.fraction_bits} of the half width of the domain",
+            "count": f"2**-{m.count_bits} records",
+            "noise_scale": "standard deviation" if gaussian else "scale b of P(x) proportional to exp(-|x|/b)",
+        },
+        "protected": PROTECTED if private else [],
+        "not_protected": NOT_PROTECTED if private else ["everything: this run added no noise. NOT PRIVATE"],
+        "cautions": cautions(m),
+        "mechanism_digest": m.digest.hex(),
+    }
+
+
+def _round_statement(m: Mechanism, number: int, round: Round) -> dict[str, Any]:
+    s = m.sensitivity(round)
+    replace = m.neighboring_relation is NeighboringRelation.REPLACE_ONE
+    return {
+        "round": number,
+        "squared_radius": round.squared_radius,
+        "sum_sensitivity_l2": math.sqrt(s.squared_l2),
+        "sum_sensitivity_l1": s.l1,
+        "count_sensitivity": s.count,
+        "sensitivities_are_for": "one record added or removed" + (" (the cost counts a replacement)" if replace else ""),
+        "sum_noise_scale": float(round.sum_scale),
+        "count_noise_scale": float(round.count_scale),
+        "sum_noise_scale_exact": str(round.sum_scale),
+        "count_noise_scale_exact": str(round.count_scale),
+    }
+
+
+def plan_statement(plan: Plan) -> dict[str, Any]:
+    """The statement of a federated run: that of its mechanism, the trust mode, and epsilon for every coalition."""
+    shared = plan.trust is TrustMode.CLIENT_NOISE
+    statement = mechanism_statement(plan.mechanism)
+    statement["not_protected"] = statement["not_protected"] + NOT_PROTECTED_FEDERATED
+    statement["federated"] = {
+        "trust": plan.trust.value,
+        "n_clients": plan.n_clients,
+        "max_dropouts": plan.max_dropouts,
+        "max_colluding": plan.max_colluding,
+        "shares_needed": plan.n_shares,
+        "share_scales": [[str(scale) for scale in plan.share_scales(r)] for r in plan.mechanism.rounds] if shared else None,
+        "coalitions": coalitions(plan),
+        "ring_bits": plan.ring_bits,
+        "plan_digest": plan.digest.hex(),
+        "run_id": plan.run_id,
+    }
+    return statement

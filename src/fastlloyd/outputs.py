@@ -1,0 +1,273 @@
+"""What a run leaves behind: one folder, made in one step, in which everything but a picture with records is private.
+
+The files are rendered in memory and written to a folder beside the destination, which is then renamed: a crash, a full
+disk or Ctrl-C leaves either the whole result or nothing.
+"""
+
+import csv
+import io
+import json
+import math
+import secrets
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fastlloyd.algorithms import Clustering, Noise
+from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.errors import OutputError
+from fastlloyd.guarantees import mechanism_statement, plan_statement
+from fastlloyd.mechanism import Mechanism
+from fastlloyd.plan import Plan
+
+CENTROIDS, PRIVACY, MECHANISM, PLAN, ROUNDS, PICTURE = FILES = (
+    "centroids.csv",
+    "privacy.json",
+    "mechanism.toml",
+    "plan.toml",
+    "rounds.json",
+    "clusters.png",
+)
+NOT_PRIVATE = "NOT PRIVATE"
+NOT_COVERED = "Settings were taken from the data; the guarantee does not cover them (see taken_from_the_data in privacy.json)."
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run found out, in original units, and the settings that say how private it is.
+
+    centroids : float64 (n_clusters, n_features). noisy_counts : float64 (n_clusters,), records. updated : bool
+    (n_clusters,), False where a centroid stayed in the last round. errors : float64 (n_clusters, n_features), standard
+    errors by `uncertainty.standard_errors`, NaN where it stayed. leaks : sentences, what was taken from the data although
+    the guarantee does not cover it. Of a federated run: plan; included, the clients in every round's sum; unconfirmed, those
+    of the last round that did not confirm that they ended with the same centroids. cautions : sentences for the statement,
+    beside those on the mechanism.
+    """
+
+    mechanism: Mechanism
+    centroids: FloatArray
+    noisy_counts: FloatArray
+    updated: NDArray[np.bool_]
+    errors: FloatArray
+    leaks: tuple[str, ...] = ()
+    plan: Plan | None = None
+    included: tuple[tuple[str, ...], ...] = ()
+    unconfirmed: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, mechanism: Mechanism, clustering: Clustering, errors: FloatArray, **others: Any) -> "Result":
+        """The result of a mechanism's loop, brought into original units; `others` are fields."""
+        return cls(
+            mechanism=mechanism,
+            centroids=mechanism.domain.from_grid(clustering.centroids),
+            noisy_counts=clustering.answer[:, -1] / 2**mechanism.count_bits,
+            updated=clustering.updated,
+            errors=errors,
+            **others,
+        )
+
+    @property
+    def private(self) -> bool:
+        """Whether noise protects the records."""
+        return self.mechanism.algorithm.noise is not Noise.NONE
+
+
+def statement(result: Result) -> dict[str, Any]:
+    """The content of `privacy.json`: what is promised, and what was taken from the data outside of it."""
+    said = mechanism_statement(result.mechanism) if result.plan is None else plan_statement(result.plan)
+    said["taken_from_the_data"] = list(result.leaks)
+    said["cautions"] += [*([NOT_COVERED] if result.leaks else []), *result.cautions]
+    if result.plan is not None:
+        said["federated"]["unconfirmed"] = list(result.unconfirmed)
+    finite: dict[str, Any] = _finite_or_none(said)
+    return finite
+
+
+def summary(result: Result) -> dict[str, Any]:
+    """The whole result for machines (`--json`); `standard_errors` is null where a centroid stayed in the last round."""
+    rows = zip(result.centroids, result.noisy_counts, result.errors, result.updated, strict=True)
+    return {
+        "private": result.private,
+        "features": list(result.mechanism.domain.features),
+        "clusters": [
+            {
+                "centroid": centroid.tolist(),
+                "noisy_count": float(count),
+                "standard_errors": errors.tolist() if updated else None,
+            }
+            for centroid, count, errors, updated in rows
+        ],
+        "leaks": list(result.leaks),
+        "privacy": statement(result),
+    } | ({"rounds": _rounds(result)} if result.plan else {})
+
+
+def files(result: Result) -> dict[str, bytes]:
+    """The text files of a result, by name: everything but the picture."""
+    settings = {MECHANISM: result.mechanism.to_toml()} if result.plan is None else {PLAN: result.plan.to_toml()}
+    if not result.private:  # a comment: the seal covers the content only
+        settings = {name: f"# {NOT_PRIVATE}: this run added no noise\n{text}" for name, text in settings.items()}
+    elif result.leaks:
+        settings = {name: f"# {NOT_COVERED}\n{text}" for name, text in settings.items()}
+    texts = {CENTROIDS: centroids_csv(result), PRIVACY: to_json(statement(result)), **settings}
+    if result.plan is not None:
+        texts[ROUNDS] = to_json(_rounds(result))
+    return {name: text.encode() for name, text in texts.items()}
+
+
+def centroids_csv(result: Result) -> str:
+    """One row per cluster: centroid in original units, noisy count, standard errors; every digit that float64 holds.
+
+    Standard errors are empty where a centroid stayed in the last round. Without noise, or with bounds or caps taken from the
+    data (which the digits of the centroids give away), there is one more column, `privacy`, that says so.
+    """
+    features = result.mechanism.domain.features
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    said = NOT_PRIVATE if not result.private else NOT_COVERED if result.leaks else ""
+    mark = (["privacy"], [said]) if said else ([], [])
+    writer.writerow([*features, "noisy_count", *(f"se_{name}" for name in features), *mark[0]])
+    rows = zip(result.centroids, result.noisy_counts, result.errors, result.updated, strict=True)
+    for centroid, count, errors, updated in rows:
+        cells = errors.tolist() if updated else [""] * len(features)
+        writer.writerow([*centroid.tolist(), float(count), *cells, *mark[1]])
+    return text.getvalue()
+
+
+def to_json(content: Any) -> str:
+    """Strict JSON in ASCII, indented: no NaN, no infinity."""
+    return json.dumps(content, indent=2, allow_nan=False) + "\n"
+
+
+def check_destination(out: Path, *, force: bool) -> None:
+    """Refuse, before anything is computed, a destination that could not or must not be written.
+
+    With `force` a folder is replaced only if it is empty or holds an earlier result and nothing else. Raises OutputError.
+    """
+    target = out.resolve()
+    if target.exists():
+        _check_replaceable(out, force=force)
+    parent = _nearest_existing(target.parent)
+    probe = parent / _temporary_name(target)
+    try:
+        probe.mkdir()
+        probe.rmdir()
+    except OSError as error:
+        raise OutputError(f"{out} cannot be made: {parent} is not a folder one can write to ({error.strerror})") from None
+
+
+def write_folder(out: Path, contents: Mapping[str, bytes], *, force: bool) -> list[Path]:
+    """Make the folder `out` with these files, or leave everything as it was. Returns their paths. Raises OutputError."""
+    check_destination(out, force=force)
+    target = out.resolve()
+    temporary = target.parent / _temporary_name(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
+        for name, content in contents.items():
+            (temporary / name).write_bytes(content)
+        _rename(temporary, target)
+    except OSError as error:
+        raise OutputError(f"{out} cannot be written ({error.strerror}); nothing was left there") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return [out / name for name in contents]
+
+
+def check_file(path: Path, *, heading: str, force: bool) -> None:
+    """Refuse a file that exists; with `force`, only one that does not begin with `heading`. Raises OutputError."""
+    if not path.exists():
+        return
+    if not force:
+        raise OutputError(f"{path} exists already; choose another name, or replace it with --force")
+    try:
+        beginning = path.read_bytes()[: len(heading.encode())]
+    except OSError as error:
+        raise OutputError(f"{path} cannot be read ({error.strerror}); choose another name") from None
+    if beginning != heading.encode():
+        raise OutputError(f"{path} is not a file of this kind and is left alone; choose another name")
+
+
+def write_file(path: Path, text: str) -> None:
+    """Make or replace the file `path`, or leave everything as it was. Raises OutputError."""
+    target = path.resolve()
+    temporary = target.parent / _temporary_name(target)
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(target)
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written ({error.strerror})") from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def _rename(temporary: Path, target: Path) -> None:
+    """Put the new folder in the place of the old one, which is deleted last and comes back if the new one cannot take it."""
+    if not target.exists():
+        temporary.rename(target)
+        return
+    aside = target.parent / _temporary_name(target)
+    target.rename(aside)
+    try:
+        temporary.rename(target)
+    finally:
+        if target.exists():
+            _discard(aside, target)
+        else:
+            aside.rename(target)
+
+
+def _discard(old: Path, new: Path) -> None:
+    """Delete the earlier result and nothing else: what was put beside it since it was looked at moves to the new folder."""
+    for name in FILES:
+        with suppress(OSError):
+            (old / name).unlink()
+    with suppress(OSError):
+        for entry in list(old.iterdir()):
+            entry.rename(new / entry.name)
+        old.rmdir()
+
+
+def _check_replaceable(out: Path, *, force: bool) -> None:
+    if not out.is_dir():
+        raise OutputError(f"{out} is a file; name a folder to be made")
+    try:
+        found = sorted(entry.name for entry in out.iterdir())
+    except OSError as error:
+        raise OutputError(f"{out} cannot be read ({error.strerror}); choose another folder") from None
+    if not force:
+        raise OutputError(f"{out} exists already; choose another folder, or replace it with --force")
+    others = [name for name in found if name not in FILES or not (out / name).is_file()]
+    if others or (found and PRIVACY not in found):
+        what = f"holds {others[0]!r}" if others else f"has no {PRIVACY}"
+        raise OutputError(f"{out} {what}, so it is not a result of fastlloyd alone and is left alone; choose another folder")
+
+
+def _nearest_existing(folder: Path) -> Path:
+    while not folder.exists():
+        folder = folder.parent
+    return folder
+
+
+def _temporary_name(target: Path) -> str:
+    return f".{target.name[:64]}.{secrets.token_hex(8)}.tmp"
+
+
+def _rounds(result: Result) -> list[dict[str, Any]]:
+    return [{"round": number, "included": list(names)} for number, names in enumerate(result.included, 1)]
+
+
+def _finite_or_none(value: Any) -> Any:
+    """JSON has no infinity: an epsilon that does not exist is null."""
+    if isinstance(value, dict):
+        return {key: _finite_or_none(item) for key, item in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return [_finite_or_none(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,251 @@
+"""Everything all parties of a federated run agree on: the mechanism, who takes part, and how. Public, frozen, sealed."""
+
+import enum
+import math
+import re
+from fractions import Fraction
+
+import msgspec
+
+from fastlloyd.algorithms import Noise
+from fastlloyd.clustering.domain import IntArray
+from fastlloyd.documents import digest, from_toml, to_toml
+from fastlloyd.dp.noise import NoiseSource
+from fastlloyd.dp.precision import working_precision
+from fastlloyd.errors import PlanError
+from fastlloyd.mechanism import NAME, SCALE_UNITS, Mechanism, Round, draw
+from fastlloyd.secagg.ring import NoiseTail, Ring, RingLoad, choose_ring
+
+PROTOCOL_VERSION = 1
+MIN_SHARE_DEVIATION = 4  # grid units: below it, sums of separately rounded shares are too far from a rounded sum
+MAX_CLIENTS = 1000
+
+
+class TrustMode(enum.Enum):
+    """Who adds the noise, and so against whom the guarantee holds.
+
+    # Departs from the paper, which has the server's noise only: shares from the clients are the default.
+    """
+
+    SERVER_NOISE = "server-noise"  # the paper's: the server adds all of it and must never see a result
+    CLIENT_NOISE = "client-noise"  # every client adds a share; the server may see results
+
+
+class Client(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One organisation: its name, its cap of records, and its Ed25519 signing key (64 hex digits; empty until it has one)."""
+
+    name: str
+    max_records: int
+    signing_key: str = ""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A mechanism plus who takes part and how. Made by `design_plan`; good for one run.
+
+    max_dropouts : D, how many clients may be missing from a round; max_colluding : t, how many clients may pool what they see
+    (client-noise). h = M - D - t shares of noise must be in every sum. ring_bits : 32 or 64. run_id : 32
+    hex digits, fresh for every run.
+    """
+
+    protocol_version: int
+    run_id: str
+    trust: TrustMode
+    max_dropouts: int
+    max_colluding: int
+    ring_bits: int
+    clients: tuple[Client, ...]
+    mechanism: Mechanism
+
+    def __post_init__(self) -> None:
+        _check_run(self)
+        _check_clients(self)
+        _check_trust(self)
+        load = ring_load(self)
+        choose_ring(load.required_bits, self.ring_bits, load=load, fractional_bits=self.mechanism.domain.fraction_bits)
+
+    @property
+    def n_clients(self) -> int:
+        """M."""
+        return len(self.clients)
+
+    @property
+    def n_shares(self) -> int:
+        """h, how many shares of noise are enough for the guarantee (1 in server-noise: the server's)."""
+        if self.trust is TrustMode.SERVER_NOISE:
+            return 1
+        return self.n_clients - self.max_dropouts - self.max_colluding
+
+    @property
+    def min_included(self) -> int:
+        """The fewest clients a round may be closed with."""
+        return self.n_clients - self.max_dropouts
+
+    @property
+    def ring(self) -> Ring:
+        """Where masked sums live."""
+        return Ring.of(self.ring_bits)
+
+    @property
+    def n_words(self) -> int:
+        """Ring elements of one upload or broadcast: k (d + 1) statistics and the checksum."""
+        return self.mechanism.n_clusters * (self.mechanism.n_features + 1) + 1
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The clients' names in the order of the plan."""
+        return tuple(client.name for client in self.clients)
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of the canonical content, 32 bytes."""
+        return digest(self)
+
+    def client(self, name: str) -> Client:
+        """The client of that name, or PlanError listing the names there are."""
+        for client in self.clients:
+            if client.name == name:
+                return client
+        raise PlanError(f"there is no client {name!r} in the plan; it names {', '.join(self.names)}")
+
+    def share_scales(self, round: Round) -> tuple[Fraction, Fraction]:
+        """Standard deviations of one client's share of the sums' and the counts' noise: h of them make the round's total.
+
+        Raises PlanError in server-noise, where there are no shares.
+        """
+        if self.trust is TrustMode.SERVER_NOISE:
+            raise PlanError("in server-noise nobody has a share of the noise: the server draws all of it")
+        return _share(round.sum_scale, self.n_shares), _share(round.count_scale, self.n_shares)
+
+    def draw_client_noise(self, round: Round, source: NoiseSource) -> IntArray:
+        """What a client adds before masking, int64 (n_clusters, n_features + 1): its share, or zeros in server-noise."""
+        shape = (self.mechanism.n_clusters, self.mechanism.n_features)
+        if self.trust is TrustMode.SERVER_NOISE:
+            return draw(Noise.NONE, Fraction(0), Fraction(0), shape, source)
+        return draw(Noise.GAUSSIAN, *self.share_scales(round), shape, source)
+
+    def draw_server_noise(self, round: Round, source: NoiseSource) -> IntArray:
+        """What the server adds to the masked sum: all of the noise in server-noise, zeros otherwise."""
+        if self.trust is TrustMode.SERVER_NOISE:
+            return self.mechanism.draw_noise(round, source)
+        shape = (self.mechanism.n_clusters, self.mechanism.n_features)
+        return draw(Noise.NONE, Fraction(0), Fraction(0), shape, source)
+
+    def to_toml(self) -> str:
+        """The file `plan.toml`."""
+        return to_toml(self, "A fastlloyd plan: settings, no records, good for one run. The last line seals the content.")
+
+    @classmethod
+    def from_toml(cls, text: str, source: str = "plan.toml") -> "Plan":
+        """Read `plan.toml`; raises PlanError if it was changed or cannot give the guarantee it states."""
+        return from_toml(text, cls, source)
+
+
+def aliasing_slack(epsilon: float, n_released: int, n_shares: int) -> float:
+    """What adding up separately rounded shares can add to delta, rounded up (docs/proofs/shares-of-noise.md).
+
+    (1 + e^epsilon) times the number of released coordinates times 5 h exp(-pi^2 s^2 / 2), s = 4 grid units the smallest
+    deviation of a share. inf where epsilon is too large for the bound to mean anything.
+    """
+    with working_precision(170) as mp:
+        bound = (1 + mp.exp(epsilon)) * n_released * 5 * n_shares * mp.exp(-(mp.pi**2) * MIN_SHARE_DEVIATION**2 / 2)
+        return math.nextafter(float(bound), math.inf) if bound < 1 else math.inf
+
+
+def ring_load(plan: Plan) -> RingLoad:
+    """What the plan's ring must hold: worst-case sums of the capped records, and the noise of all clients."""
+    m = plan.mechanism
+    shared = plan.trust is TrustMode.CLIENT_NOISE
+    n_noise = plan.n_clients if shared else 1
+    scales = [plan.share_scales(r) if shared else (r.sum_scale, r.count_scale) for r in m.rounds]
+
+    def total(scale: Fraction) -> Fraction:
+        return _sqrt_up(scale**2 * n_noise) if shared else scale
+
+    return RingLoad(
+        n_records=m.n_records,
+        sum_bound=max(m.sensitivity(r).coordinate for r in m.rounds),
+        count_bound=1 << m.count_bits,
+        sum_scale=total(max(sums for sums, _ in scales)),
+        count_scale=total(max(counts for _, counts in scales)),
+        n_rounding_terms=n_noise,
+        n_released=m.n_released,
+        noise=NoiseTail.GEOMETRIC if m.algorithm.noise is Noise.LAPLACE else NoiseTail.GAUSSIAN,
+    )
+
+
+def _share(scale: Fraction, n_shares: int) -> Fraction:
+    return max(Fraction(MIN_SHARE_DEVIATION), _sqrt_up(scale**2 / n_shares))
+
+
+def _sqrt_up(square: Fraction) -> Fraction:
+    """The square root rounded up to a multiple of 1 / SCALE_UNITS, exactly: no float is involved."""
+    units = square * SCALE_UNITS**2
+    root = math.isqrt(math.ceil(units))
+    return Fraction(root if root * root >= units else root + 1, SCALE_UNITS)
+
+
+def _check_run(plan: Plan) -> None:
+    if plan.protocol_version != PROTOCOL_VERSION:
+        raise PlanError(f"protocol_version is {plan.protocol_version}; this program speaks version {PROTOCOL_VERSION}")
+    if not re.fullmatch(r"[0-9a-f]{32}", plan.run_id):
+        raise PlanError("run_id is not 32 hex digits; make a new plan")
+    if plan.ring_bits not in (32, 64):
+        raise PlanError(f"ring_bits is {plan.ring_bits}; expected 32 or 64")
+
+
+def _check_clients(plan: Plan) -> None:
+    if not 1 <= plan.n_clients <= MAX_CLIENTS:
+        raise PlanError(f"the plan names {plan.n_clients} clients; expected 1 to {MAX_CLIENTS}")
+    for client in plan.clients:
+        if not NAME.fullmatch(client.name):
+            raise PlanError(
+                f"client name {client.name!r:.80} is not usable; expected letters, digits, dot, dash or underscore, at most 64"
+            )
+        if client.max_records < 0:
+            raise PlanError(f"max_records of client {client.name!r} is {client.max_records}; expected 0 or more")
+        if client.signing_key and not re.fullmatch(r"[0-9a-f]{64}", client.signing_key):
+            raise PlanError(f"signing_key of client {client.name!r} is not 64 hex digits; use the key its owner sent")
+    for field in ("name", "signing_key"):
+        values = [getattr(client, field) for client in plan.clients if getattr(client, field)]
+        if len(set(values)) != len(values):
+            repeated = next(value for value in values if values.count(value) > 1)
+            raise PlanError(f"two clients have the {field} {repeated!r:.80}; every client needs its own")
+    total = sum(client.max_records for client in plan.clients)
+    if total > plan.mechanism.n_records:
+        raise PlanError(
+            f"the clients' caps add up to {total}, above n_records {plan.mechanism.n_records}; lower a cap or raise n_records"
+        )
+
+
+def _check_trust(plan: Plan) -> None:
+    m, M = plan.mechanism, plan.n_clients
+    if m.algorithm.noise is Noise.NONE:
+        raise PlanError(f"{m.algorithm.name} adds no noise and protects nobody; a federated run needs a private algorithm")
+    if not 0 <= plan.max_dropouts < M:
+        raise PlanError(f"max_dropouts is {plan.max_dropouts}; expected 0 to {M - 1} with {M} clients")
+    if plan.trust is TrustMode.SERVER_NOISE:
+        if plan.max_colluding != 0:
+            raise PlanError("max_colluding is for client-noise; server-noise holds against any number of clients: set it to 0")
+        return
+    if m.algorithm.noise is Noise.LAPLACE:
+        raise PlanError(
+            f"{m.algorithm.name} uses Laplace noise, which cannot be added in shares; use server-noise or another algorithm"
+        )
+    if plan.max_colluding < 1:
+        raise PlanError(
+            f"max_colluding is {plan.max_colluding}; expected at least 1: every client knows its own share of the noise"
+        )
+    if plan.n_shares < 1:
+        raise PlanError(
+            f"{M} clients less {plan.max_dropouts} dropouts less {plan.max_colluding} colluding leave no share of noise; "
+            "invite more clients, tolerate fewer, or use server-noise"
+        )
+    if any(r.count_scale**2 < MIN_SHARE_DEVIATION**2 * plan.n_shares for r in m.rounds):
+        raise PlanError(
+            f"count_bits is {m.count_bits}, too few for shares of noise of at least {MIN_SHARE_DEVIATION} units; "
+            "design the plan anew"
+        )
+    if aliasing_slack(m.epsilon, m.n_released, plan.n_shares) > m.delta_slack:
+        raise PlanError(
+            f"delta_slack is {m.delta_slack}, too small to add up {plan.n_shares} shares of noise; design the plan anew"
+        )

@@ -1,0 +1,164 @@
+"""The rounds of one client, from the first query to the confirmed result: the clustering loop, noised, masked and unmasked."""
+
+from collections.abc import Callable
+from typing import TypedDict
+
+from fastlloyd.algorithms import Clustering, lloyd
+from fastlloyd.clustering.domain import IntArray
+from fastlloyd.dp.noise import NoiseSource
+from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
+from fastlloyd.mechanism import centroids_digest
+from fastlloyd.plan import Plan
+from fastlloyd.protocol.actions import ClientResult
+from fastlloyd.protocol.masked_round import MaskedRound, Plausible
+from fastlloyd.protocol.messages import Broadcast, Confirmation, Confirmations, KeyBox, Upload
+from fastlloyd.protocol.roster import Roster
+from fastlloyd.protocol.transcript import extend_transcript, start_transcript
+from fastlloyd.queries import Query
+from fastlloyd.secagg.keys import check_confirmation, confirmation
+from fastlloyd.secagg.masks import UPLOAD_NONCE_BYTES, GroupKey
+
+
+class _Ending(TypedDict):
+    transcript_hash: bytes
+    centroids_digest: bytes
+    plan_digest: bytes
+    run_id: bytes
+
+
+class ClientRounds:
+    """One client once it holds the group key. `upload` is called once in each round, then `open` with its broadcast."""
+
+    __slots__ = (
+        "_X",
+        "_caps",
+        "_clustering",
+        "_group_key",
+        "_included",
+        "_loop",
+        "_masked",
+        "_name",
+        "_noise",
+        "_nonce",
+        "_plan",
+        "_plausible",
+        "_query",
+        "_random_bytes",
+        "_roster",
+        "_transcript_hash",
+    )
+
+    def __init__(
+        self,
+        plan: Plan,
+        roster: Roster,
+        name: str,
+        X: IntArray,
+        *,
+        keys: KeyBox,
+        group_key: GroupKey,
+        noise: NoiseSource,
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
+        self._plan, self._roster, self._name, self._X = plan, roster, name, X
+        self._group_key, self._noise, self._random_bytes = group_key, noise, random_bytes
+        caps = {client.name: client.max_records for client in plan.clients}
+        self._caps = {name: caps[name] for name in keys.present}
+        self._plausible = Plausible.of(plan)
+        self._transcript_hash = start_transcript(roster.plan_digest, roster.run_id, keys)
+        self._included: list[tuple[str, ...]] = []
+        self._clustering: Clustering | None = None
+        self._nonce = b""
+        self._loop = lloyd(plan.mechanism)
+        self._enter_round(next(self._loop))
+
+    @property
+    def number(self) -> int:
+        """The round that is open, from 1; one more than there are when all are done."""
+        return len(self._included) + 1
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the last sum was opened."""
+        return self._clustering is not None
+
+    def upload(self) -> Upload:
+        """The client's exact answer plus its share of the noise, masked. Draws noise: to be called once per round."""
+        round = self._plan.mechanism.rounds[self.number - 1]
+        values = self._query.evaluate(self._X) + self._plan.draw_client_noise(round, self._noise)
+        self._nonce = self._random_bytes(UPLOAD_NONCE_BYTES)
+        return Upload(self.number, self._nonce, self._masked.hide(values, self._name, self._nonce))
+
+    def open(self, broadcast: Broadcast) -> None:
+        """Unmask the sum and move the centroids; RemoteProtocolError if it cannot be the sum this client waits for."""
+        self._check_included(broadcast)
+        m = self._plan.mechanism
+        answer = self._masked.open(broadcast, self._plan.n_words).reshape(m.n_clusters, m.n_features + 1)
+        n_records = sum(self._caps[name] for name in broadcast.included_names)
+        self._plausible.check(answer, n_records, self.number)
+        self._included.append(broadcast.included_names)
+        self._transcript_hash = extend_transcript(self._transcript_hash, broadcast)
+        try:
+            self._enter_round(self._loop.send(answer))
+        except StopIteration as end:
+            self._clustering = end.value
+
+    def confirm(self) -> Confirmation:
+        """The client's word on the transcript and the centroids it ended with."""
+        return Confirmation(confirmation(self._group_key, name=self._name, **self._ending(self._finished())))
+
+    def conclude(self, confirmations: Confirmations) -> ClientResult:
+        """The result, once enough of the last round's clients ended with the same and nobody with another.
+
+        Two groups that a lying server leads to different results cannot both be that large if a round needs more than half
+        of the plan's clients.
+        """
+        clustering, last = self._finished(), self._included[-1]
+        self._roster.check_members("the list of confirmations", [name for name, _ in confirmations.macs], self._caps, 0)
+        ending = self._ending(clustering)
+        for name, mac in confirmations.macs:
+            if not check_confirmation(mac, self._group_key, name=name, **ending):
+                raise RemoteProtocolError(
+                    f"client {name!r} ended the run with other messages or other centroids; do not use them"
+                )
+        confirmed = {self._name, *(name for name, _ in confirmations.macs)}
+        unconfirmed = tuple(name for name in last if name not in confirmed)
+        if len(last) - len(unconfirmed) < self._plan.min_included:
+            raise RemoteProtocolError(
+                f"{len(last) - len(unconfirmed)} clients of the last round confirmed the result; "
+                f"at least {self._plan.min_included} are needed"
+            )
+        return ClientResult(clustering=clustering, included=tuple(self._included), unconfirmed=unconfirmed)
+
+    def _check_included(self, broadcast: Broadcast) -> None:
+        what = f"the broadcast of round {broadcast.round}"
+        if broadcast.round != self.number:
+            raise RemoteProtocolError(f"{what} is neither that of the open round, {self.number}, nor one that came before")
+        self._roster.check_members(what, broadcast.included_names, self._caps, self._plan.min_included)
+        if dict(broadcast.included).get(self._name, self._nonce) != self._nonce:
+            raise RemoteProtocolError(f"{what} names an upload of client {self._name!r} that it did not make")
+
+    def _finished(self) -> Clustering:
+        if self._clustering is None:
+            raise LocalProtocolError("a client confirms its result after the last round, not before")
+        return self._clustering
+
+    def _ending(self, clustering: Clustering) -> _Ending:
+        return {
+            "transcript_hash": self._transcript_hash,
+            "centroids_digest": centroids_digest(clustering.centroids),
+            "plan_digest": self._roster.plan_digest,
+            "run_id": self._roster.run_id,
+        }
+
+    def _enter_round(self, query: Query) -> None:
+        self._query = query
+        self._masked = MaskedRound(
+            group_key=self._group_key,
+            plan_digest=self._roster.plan_digest,
+            run_id=self._roster.run_id,
+            round=self.number,
+            transcript_hash=self._transcript_hash,
+            centroids_digest=centroids_digest(query.centroids),
+            ring=self._plan.ring,
+        )

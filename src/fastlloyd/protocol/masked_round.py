@@ -1,0 +1,104 @@
+"""One round's masked sum as its clients see it: what goes into an upload, and what comes out of a broadcast.
+
+Every upload carries one word more than its statistics: a constant that everyone can compute. If the server added up exactly
+the uploads it names, and every client masks and unmasks in the same context, the opened word is their number times the
+constant. It finds faults and different contexts, with probability 1 - 2**-(ring bits); it is no defence against a server
+that adds up this word as it should and the others not, as it is none against offsets (`Plausible` bounds both).
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from fastlloyd.clustering.domain import IntArray
+from fastlloyd.errors import RemoteProtocolError
+from fastlloyd.expander import length_prefixed
+from fastlloyd.plan import Plan, ring_load
+from fastlloyd.protocol.messages import Broadcast
+from fastlloyd.secagg.masks import GroupKey, MaskContext, expand_mask
+from fastlloyd.secagg.ring import Ring, RingVector
+
+_CHECKSUM_LABEL = b"fastlloyd/v1/checksum"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskedRound:
+    """What all masks of one round are bound to; client and nonce tell them apart."""
+
+    group_key: GroupKey
+    plan_digest: bytes
+    run_id: bytes
+    round: int
+    transcript_hash: bytes
+    centroids_digest: bytes
+    ring: Ring
+
+    def mask(self, client: str, nonce: bytes, n_words: int) -> RingVector:
+        """The mask of one client's upload."""
+        context = MaskContext(
+            plan_digest=self.plan_digest,
+            run_id=self.run_id,
+            round=self.round,
+            client=client,
+            upload_nonce=nonce,
+            transcript_hash=self.transcript_hash,
+            centroids_digest=self.centroids_digest,
+        )
+        return expand_mask(self.group_key, context, n_words, self.ring)
+
+    def hide(self, values: IntArray, client: str, nonce: bytes) -> bytes:
+        """The payload of an upload: `values`, int64 of any shape, and the checksum word, masked."""
+        plain = np.append(self.ring.wrap(values.ravel()), self._checksum)
+        return self.ring.to_bytes(self.ring.add(plain, self.mask(client, nonce, plain.size)))
+
+    def open(self, broadcast: Broadcast, n_words: int) -> IntArray:
+        """The sum of the values hidden in the included uploads, int64 (n_words - 1,); RemoteProtocolError if it is not one."""
+        total = self.ring.from_bytes(broadcast.payload, n_words)
+        for client, nonce in broadcast.included:
+            total = self.ring.subtract(total, self.mask(client, nonce, n_words))
+        if int(total[-1]) != len(broadcast.included) * int(self._checksum) % (1 << self.ring.bits):
+            raise RemoteProtocolError(
+                f"the sum of round {self.round} does not open: it is not the sum of the uploads it names, "
+                "or clients were shown different messages"
+            )
+        return self.ring.centre(total[:-1])
+
+    @property
+    def _checksum(self) -> np.unsignedinteger:
+        """An odd ring element: sums over different numbers of clients have different checksums."""
+        seed = hashlib.sha256(length_prefixed(_CHECKSUM_LABEL, self.plan_digest, self.round.to_bytes(8, "big"))).digest()
+        word: np.unsignedinteger = np.frombuffer(seed[: self.ring.itemsize], dtype=self.ring.dtype)[0] | self.ring.dtype.type(1)
+        return word
+
+
+@dataclass(frozen=True, slots=True)
+class Plausible:
+    """How large an honest noisy answer can be, for the records that are in it.
+
+    sum_bound, count_bound : what one record adds at most; sum_reach, count_reach : what the noise adds at most, but for a
+    probability below 2**-40 in the whole run (`RingLoad`).
+    """
+
+    sum_bound: int
+    sum_reach: int
+    count_bound: int
+    count_reach: int
+
+    @classmethod
+    def of(cls, plan: Plan) -> Self:
+        """Bounds for any round of `plan`."""
+        load = ring_load(plan)
+        reach = load.noise_reach(load.sum_scale), load.noise_reach(load.count_scale)
+        return cls(load.sum_bound, reach[0], load.count_bound, reach[1])
+
+    def check(self, answer: IntArray, n_records: int, round: int) -> None:
+        """Raise RemoteProtocolError unless the answer, int64 (k, d + 1), can be one over at most `n_records` records."""
+        sums = n_records * self.sum_bound + self.sum_reach
+        counts = n_records * self.count_bound + self.count_reach
+        limits = np.array([sums] * (answer.shape[1] - 1) + [counts], dtype=np.int64)
+        if ((answer > limits) | (answer < -limits)).any():
+            raise RemoteProtocolError(
+                f"the opened sum of round {round} is larger than its clients' caps and the noise allow; it was tampered with"
+            )

@@ -1,0 +1,169 @@
+"""The messages of a run, and their bytes: one version byte, then MessagePack.
+
+`decode` is total: any bytes give a message or RemoteProtocolError, whatever they claim about their own sizes, and a message
+has one encoding only. So equal messages are equal bytes, which is what the transcript hash covers and repeats are compared by.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Annotated, Final, Self
+
+import msgspec
+from msgspec import Meta
+
+from fastlloyd.errors import RemoteProtocolError
+from fastlloyd.plan import MAX_CLIENTS, PROTOCOL_VERSION, Plan
+from fastlloyd.secagg.keys import CONFIRMATION_BYTES, PUBLIC_KEY_BYTES, SEALED_BYTES, SIGNATURE_BYTES
+from fastlloyd.secagg.masks import DIGEST_BYTES, RUN_ID_BYTES, UPLOAD_NONCE_BYTES
+
+MAX_REASON: Final = 500
+
+Digest = Annotated[bytes, Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
+RunId = Annotated[bytes, Meta(min_length=RUN_ID_BYTES, max_length=RUN_ID_BYTES)]
+PublicKey = Annotated[bytes, Meta(min_length=PUBLIC_KEY_BYTES, max_length=PUBLIC_KEY_BYTES)]
+Signature = Annotated[bytes, Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
+Box = Annotated[bytes, Meta(min_length=SEALED_BYTES, max_length=SEALED_BYTES)]
+Nonce = Annotated[bytes, Meta(min_length=UPLOAD_NONCE_BYTES, max_length=UPLOAD_NONCE_BYTES)]
+Mac = Annotated[bytes, Meta(min_length=CONFIRMATION_BYTES, max_length=CONFIRMATION_BYTES)]
+Name = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
+RoundNumber = Annotated[int, Meta(ge=1, le=1000)]
+Reason = Annotated[str, Meta(max_length=MAX_REASON, pattern=r"\A[ -~]*\Z")]  # printable: it is shown on a terminal
+PerClient = Meta(max_length=MAX_CLIENTS)
+
+
+class _Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """An array of a number, which says what it is, and the fields in order."""
+
+
+class Hello(_Message, frozen=True, tag=1):
+    """Client: I take part in this run of this plan, with this X25519 key; signed by my identity."""
+
+    plan_digest: Digest
+    run_id: RunId
+    name: Name
+    ephemeral_public: PublicKey
+    signature: Signature
+
+
+class SealedKeys(_Message, frozen=True, tag=2):
+    """Dealer: the group key, sealed to each client present, in the order of the plan."""
+
+    boxes: Annotated[tuple[tuple[Name, Box], ...], PerClient]
+
+
+class Upload(_Message, frozen=True, tag=3):
+    """Client: my masked statistics of this round, n_words ring elements, and the nonce their mask is bound to."""
+
+    round: RoundNumber
+    nonce: Nonce
+    payload: bytes
+
+
+class Confirmation(_Message, frozen=True, tag=4):
+    """Client: an HMAC under the group key over the transcript and the centroids I ended with."""
+
+    mac: Mac
+
+
+class Deal(_Message, frozen=True, tag=5):
+    """Server to one client: draw the group key and seal it to these, who said Hello; in the order of the plan."""
+
+    hellos: Annotated[tuple[Hello, ...], PerClient]
+
+
+class KeyBox(_Message, frozen=True, tag=6):
+    """Server to each client: your sealed group key, who dealt it, and all who were dealt it; this set is stored."""
+
+    dealer: Hello
+    present: Annotated[tuple[Name, ...], PerClient]
+    box: Box
+
+
+class Broadcast(_Message, frozen=True, tag=7):
+    """Server to all: the sum of the round's uploads, noised in server-noise, and whose uploads with which nonces are in it."""
+
+    round: RoundNumber
+    included: Annotated[tuple[tuple[Name, Nonce], ...], PerClient]
+    payload: bytes
+
+    @property
+    def included_names(self) -> tuple[str, ...]:
+        """The included set S of the round, in the order of the plan."""
+        return tuple(name for name, _ in self.included)
+
+
+class Confirmations(_Message, frozen=True, tag=8):
+    """Server to all: the clients' confirmations, which it cannot check."""
+
+    macs: Annotated[tuple[tuple[Name, Mac], ...], PerClient]
+
+
+class Abort(_Message, frozen=True, tag=9):
+    """Server: the run is over, or goes on without you, for this reason."""
+
+    reason: Reason
+
+
+ClientMessage = Hello | SealedKeys | Upload | Confirmation
+ServerMessage = Deal | KeyBox | Broadcast | Confirmations | Abort
+Message = ClientMessage | ServerMessage
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(Message)
+_VERSION = bytes([PROTOCOL_VERSION])
+_ENTRY_BYTES = 256  # more than a Hello with the longest name takes: the largest thing there is one of per client
+_FIXED_BYTES = 1024  # more than everything else in a message but its payload
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a plan says about sizes: the exact length of a payload, and a length no message exceeds."""
+
+    payload_bytes: int
+    max_bytes: int
+
+    @classmethod
+    def of(cls, plan: Plan) -> Self:
+        """Sizes of the messages of `plan`."""
+        payload_bytes = plan.n_words * plan.ring.itemsize
+        return cls(payload_bytes, payload_bytes + _ENTRY_BYTES * (plan.n_clients + 1) + _FIXED_BYTES)
+
+
+def max_message_bytes(plan: Plan) -> int:
+    """Length that no message of a run of `plan` exceeds, for a transport's receive limit."""
+    return Limits.of(plan).max_bytes
+
+
+def encode(message: Message) -> bytes:
+    """The one encoding of `message`."""
+    return _VERSION + _ENCODER.encode(message)
+
+
+def message_digest(message: Message) -> bytes:
+    """SHA-256 of the encoding, 32 bytes."""
+    return hashlib.sha256(encode(message)).digest()
+
+
+def decode(data: bytes, limits: Limits) -> Message:
+    """Read a message; RemoteProtocolError on anything that `encode` would not have written for this plan.
+
+    The length is checked first, so nothing larger than `limits.max_bytes` is ever allocated.
+    """
+    if len(data) > limits.max_bytes:
+        raise RemoteProtocolError(f"a message has {len(data)} bytes; in this run none has more than {limits.max_bytes}")
+    if data[:1] != _VERSION:
+        raise RemoteProtocolError(
+            f"a message begins with {data[:1].hex() or 'nothing'}; expected {_VERSION.hex()}: "
+            f"this version of fastlloyd speaks protocol version {PROTOCOL_VERSION}"
+        )
+    try:
+        message: Message = _DECODER.decode(memoryview(data)[1:])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise RemoteProtocolError(f"a message of {len(data)} bytes cannot be read: {error}") from None
+    if isinstance(message, Upload | Broadcast) and len(message.payload) != limits.payload_bytes:
+        raise RemoteProtocolError(
+            f"the payload of a message has {len(message.payload)} bytes; in this run each has {limits.payload_bytes}"
+        )
+    if encode(message) != data:
+        raise RemoteProtocolError(f"a {type(message).__name__} is not in its shortest encoding; nobody honest sends such")
+    return message

@@ -1,0 +1,230 @@
+"""The server's side of a run: it relays keys it cannot open, adds up uploads it cannot read, and fixes each round once."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fastlloyd.dp.noise import NoiseSource
+from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
+from fastlloyd.plan import Plan
+from fastlloyd.protocol.actions import Action, Finish, Record, Send, ServerResult
+from fastlloyd.protocol.messages import (
+    Abort,
+    Broadcast,
+    Confirmation,
+    Confirmations,
+    Deal,
+    Hello,
+    KeyBox,
+    Message,
+    SealedKeys,
+    Upload,
+)
+from fastlloyd.protocol.roster import Roster
+from fastlloyd.protocol.transitions import SERVER_TRANSITIONS, Deadline, ServerState
+
+
+class ServerSession:
+    """The server in one run: messages in, actions out. It holds no key and has no place for one.
+
+    Messages come from `decode`, their senders from the transport, which knows whom it talks to. A message that breaks the
+    protocol raises RemoteProtocolError that names its sender and changes nothing: the others go on.
+
+    Parameters
+    ----------
+    plan : the plan.
+    noise : where the noise comes from in `server-noise`; not used in `client-noise`.
+    """
+
+    __slots__ = (
+        "_broadcasts",
+        "_confirmations",
+        "_hellos",
+        "_key_boxes",
+        "_noise",
+        "_present",
+        "_reason",
+        "_relayed",
+        "_roster",
+        "_sealed",
+        "_uploads",
+        "plan",
+        "state",
+    )
+
+    def __init__(self, plan: Plan, noise: NoiseSource) -> None:
+        self.state = ServerState.JOINING
+        self.plan, self._noise = plan, noise
+        self._roster = Roster.of(plan)
+        self._hellos: dict[str, Hello] = {}
+        self._present: tuple[str, ...] = ()
+        self._sealed: SealedKeys | None = None
+        self._key_boxes: dict[str, KeyBox] = {}
+        self._uploads: dict[str, Upload] = {}
+        self._broadcasts: list[Broadcast] = []
+        self._confirmations: dict[str, Confirmation] = {}
+        self._relayed: Confirmations | None = None
+        self._reason: str | None = None
+
+    def receive(self, sender: str, message: Message) -> list[Action]:
+        """Answer a client; RemoteProtocolError if it sent what the protocol does not allow."""
+        if sender not in self._roster.signing_keys:
+            raise RemoteProtocolError(f"there is no client {sender!r:.80} in the plan")
+        if (self.state, type(message)) not in SERVER_TRANSITIONS:
+            raise RemoteProtocolError(
+                f"client {sender!r} sent {type(message).__name__}, which is not expected by a server that is {self.state.value}"
+            )
+        if self._reason is not None:
+            return [Send(sender, Abort(self._reason))]
+        if self._present and sender not in self._present:
+            return [Send(sender, Abort(f"the run began without client {sender}"))]
+        match message:
+            case Hello():
+                return self._hello(sender, message)
+            case SealedKeys():
+                return self._store_keys(sender, message)
+            case Upload():
+                return self._collect(sender, message)
+            case Confirmation():
+                return self._confirmed(sender, message)
+        raise AssertionError(f"{type(message).__name__} stands in the table for {self.state.value}, but nothing handles it")
+
+    def deadline(self) -> list[Action]:
+        """Stop waiting: go on with those that answered, if they are enough, and otherwise end the run."""
+        match self.state:
+            case ServerState.JOINING:
+                return self._deal(Deadline, self._roster.in_order(self._hellos))
+            case ServerState.DEALING:
+                return self._replace_dealer()
+            case ServerState.AGGREGATING:
+                return self._close_round(Deadline)
+            case ServerState.CONFIRMING:
+                return self._relay(Deadline)
+        return []
+
+    def _hello(self, sender: str, hello: Hello) -> list[Action]:
+        if (known := self._hellos.get(sender)) is not None:
+            if hello != known:
+                raise RemoteProtocolError(f"client {sender!r} said Hello before, with another key; it cannot join a run twice")
+            return self._say_again(sender)
+        if hello.name != sender:
+            raise RemoteProtocolError(f"client {sender!r} said Hello in the name of {hello.name!r}")
+        self._roster.check_hello(hello)
+        self._hellos[sender] = hello
+        if len(self._hellos) < self.plan.n_clients:
+            return []
+        return self._deal(Hello, self._roster.in_order(self._hellos))
+
+    def _say_again(self, sender: str) -> list[Action]:
+        """What a client that repeats itself waits for, if it was already sent."""
+        if sender in self._key_boxes:
+            return [Send(sender, self._key_boxes[sender])]
+        if self._present and sender == self._present[0]:
+            return [Send(sender, self._task())]
+        return []
+
+    def _deal(self, event: type, present: Sequence[str]) -> list[Action]:
+        """Name the first of those present dealer."""
+        if len(present) < self.plan.min_included:
+            return self._abort(event, f"{len(present)} clients are present")
+        self._move(event, ServerState.DEALING)
+        self._present = tuple(present)
+        return [Send(self._present[0], self._task())]
+
+    def _replace_dealer(self) -> list[Action]:
+        """The dealer did not deal in time: the run goes on without it, if the others are enough."""
+        dealer, *others = self._present
+        actions = self._deal(Deadline, others)
+        if self.state is ServerState.ABORTED:
+            return actions
+        return [Send(dealer, Abort(f"the run goes on without client {dealer}, which was too late")), *actions]
+
+    def _task(self) -> Deal:
+        return Deal(tuple(self._hellos[name] for name in self._present))
+
+    def _store_keys(self, sender: str, sealed: SealedKeys) -> list[Action]:
+        """Fix the group key of the run: the first complete set is the only one that is ever relayed."""
+        if sender != self._present[0]:
+            raise RemoteProtocolError(f"client {sender!r} sealed a group key, but was not asked to")
+        if self._sealed is not None:
+            if sealed != self._sealed:
+                raise RemoteProtocolError(f"client {sender!r} sealed a second group key")
+            return self._say_again(sender)
+        if tuple(name for name, _ in sealed.boxes) != self._present:
+            raise RemoteProtocolError(f"client {sender!r} did not seal the group key to exactly the clients it was asked to")
+        self._move(SealedKeys, ServerState.AGGREGATING)
+        self._sealed = sealed
+        dealer = self._hellos[sender]
+        self._key_boxes = {name: KeyBox(dealer, self._present, box) for name, box in sealed.boxes}
+        return [Record(sealed), *(Send(name, box) for name, box in self._key_boxes.items())]
+
+    def _collect(self, sender: str, upload: Upload) -> list[Action]:
+        """Take one client's upload; the last one closes the round. One for a closed round is answered with its broadcast."""
+        n_closed = len(self._broadcasts)
+        if upload.round <= n_closed:
+            return [Send(sender, self._broadcasts[upload.round - 1])]
+        if upload.round != n_closed + 1 or self.state is not ServerState.AGGREGATING:
+            raise RemoteProtocolError(f"client {sender!r} sent an upload for round {upload.round}, which is not open yet")
+        if (stored := self._uploads.get(sender)) is not None:
+            if upload != stored:
+                raise RemoteProtocolError(f"client {sender!r} sent two different uploads for round {upload.round}")
+            return []
+        self._uploads[sender] = upload
+        if len(self._uploads) < len(self._present):
+            return []
+        return self._close_round(Upload)
+
+    def _close_round(self, event: type) -> list[Action]:
+        """Fix the included set, add up, noise once, and let go of the uploads."""
+        if len(self._uploads) < self.plan.min_included:
+            return self._abort(event, f"{len(self._uploads)} clients answered in round {len(self._broadcasts) + 1}")
+        ring, n_words = self.plan.ring, self.plan.n_words
+        included = [(name, self._uploads[name]) for name in self._present if name in self._uploads]
+        round = self.plan.mechanism.rounds[len(self._broadcasts)]
+        # the checksum word gets no noise
+        total = ring.wrap(np.append(self.plan.draw_server_noise(round, self._noise).ravel(), np.int64(0)))
+        for _, upload in included:
+            total = ring.add(total, ring.from_bytes(upload.payload, n_words))
+        nonces = tuple((name, upload.nonce) for name, upload in included)
+        broadcast = Broadcast(len(self._broadcasts) + 1, nonces, ring.to_bytes(total))
+        is_last = broadcast.round == len(self.plan.mechanism.rounds)
+        self._move(event, ServerState.CONFIRMING if is_last else ServerState.AGGREGATING)
+        self._broadcasts.append(broadcast)
+        self._uploads = {}
+        return [Record(broadcast), *(Send(name, broadcast) for name in self._present)]
+
+    def _confirmed(self, sender: str, confirmation: Confirmation) -> list[Action]:
+        stored = self._confirmations.setdefault(sender, confirmation)
+        if stored != confirmation:
+            raise RemoteProtocolError(f"client {sender!r} sent two different confirmations")
+        if self._relayed is not None:
+            return [Send(sender, self._relayed)]
+        if len(self._confirmations) < len(self._present):
+            return []
+        return self._relay(Confirmation)
+
+    def _relay(self, event: type) -> list[Action]:
+        # clients that only followed the last round do not vouch for it: no client would accept that
+        n_confirmed = sum(name in self._confirmations for name in self._broadcasts[-1].included_names)
+        if n_confirmed < self.plan.min_included:
+            return self._abort(event, f"{n_confirmed} clients of the last round confirmed the result")
+        self._move(event, ServerState.FINISHED)
+        macs = tuple((name, self._confirmations[name].mac) for name in self._present if name in self._confirmations)
+        self._relayed = Confirmations(macs)
+        sends = [Send(name, self._relayed) for name in self._present]
+        return [Record(self._relayed), *sends, Finish(self._result())]
+
+    def _abort(self, event: type, what: str) -> list[Action]:
+        self._move(event, ServerState.ABORTED)
+        self._reason = f"{what}, and at least {self.plan.min_included} are needed"
+        self._uploads = {}
+        abort = Abort(self._reason)
+        return [Record(abort), *(Send(name, abort) for name in self.plan.names), Finish(self._result())]
+
+    def _result(self) -> ServerResult:
+        return ServerResult(included=tuple(b.included_names for b in self._broadcasts), reason=self._reason)
+
+    def _move(self, event: type, to: ServerState) -> None:
+        if to not in SERVER_TRANSITIONS.get((self.state, event), ()):
+            raise LocalProtocolError(f"{event.__name__} does not lead from {self.state.value} to {to.value}")
+        self.state = to

@@ -1,0 +1,78 @@
+"""What an algorithm may ask of the records: sums over records, with exact integer sensitivities.
+
+A query turns records into one int64 matrix (n_clusters, n_features + 1): per cluster a sum in grid units and, in the last
+column, a count on a grid of 2**-count_bits records. Answers of disjoint sets of records add up to the answer of their union.
+(Departs from the paper, which scales counts by 2**16 like sums.)
+
+Neighbouring relation of every sensitivity below: one record added or removed. Such a record touches one row only.
+"""
+
+import math
+from typing import Protocol
+
+import msgspec
+import numpy as np
+
+from fastlloyd.clustering import kernels
+from fastlloyd.clustering.domain import Domain, IntArray
+
+
+class Query(Protocol):
+    """A linear query over records."""
+
+    @property
+    def centroids(self) -> IntArray:
+        """The centroids the records are assigned to, int64 (n_clusters, n_features), grid units."""
+
+    def evaluate(self, X: IntArray) -> IntArray:
+        """The exact answer for grid points X, int64 (n, n_features): int64 (n_clusters, n_features + 1)."""
+
+
+class RelativeMoments(msgspec.Struct, frozen=True):
+    """Offsets from the nearest centroid, summed over the records within the radius, and their counts (Section 5.1)."""
+
+    centroids: IntArray
+    squared_radius: int
+    count_bits: int = 0
+
+    def evaluate(self, X: IntArray) -> IntArray:
+        """Relative sums and counts of the records within the radius."""
+        sums, counts = kernels.cluster_statistics(X, self.centroids, self.squared_radius)
+        return np.column_stack([sums, counts << self.count_bits])
+
+
+class Moments(msgspec.Struct, frozen=True):
+    """Sums of the records nearest to each centroid, and their counts: the query of Su et al. and of GLloyd."""
+
+    centroids: IntArray
+    count_bits: int = 0
+
+    def evaluate(self, X: IntArray) -> IntArray:
+        """Sums and counts of all records."""
+        sums, counts = kernels.cluster_statistics(X, self.centroids, None)
+        return np.column_stack([sums + counts[:, None] * self.centroids, counts << self.count_bits])
+
+
+class Sensitivity(msgspec.Struct, frozen=True):
+    """How far one added or removed record can move the sums of its cluster, in grid units, and its count.
+
+    squared_l2 and l1 bound the change of the sums; coordinate bounds the change of one coordinate; count that of the count.
+    """
+
+    squared_l2: int
+    l1: int
+    coordinate: int
+    count: int
+
+
+def sensitivity(domain: Domain, squared_radius: int | None, count_bits: int) -> Sensitivity:
+    """Exact sensitivity of `RelativeMoments` (with a radius) or `Moments` (None) over grid points of the domain.
+
+    With a radius the offset v of one record has |v|_2^2 <= H2, so |v|_1 <= isqrt(d H2) because |v|_1 is an integer.
+    Without, a grid point x has |x_i| <= B_i. See docs/proofs/sensitivity.md.
+    """
+    B = [int(b) for b in domain.half_widths]
+    if squared_radius is None:
+        return Sensitivity(domain.squared_half_diagonal, sum(B), max(B), 1 << count_bits)
+    l1 = math.isqrt(domain.n_features * squared_radius)
+    return Sensitivity(squared_radius, l1, math.isqrt(squared_radius), 1 << count_bits)

@@ -1,0 +1,254 @@
+"""The rings Z_2^32 and Z_2^64 in which masked sums are added up, and the proof that no opened sum wraps.
+
+A mask is uniform on the whole ring, so a masked value is uniform whatever it hides; for that, all arithmetic is that of
+uint32 or uint64, which wraps by type. The opened sum is read as the representative nearest to zero, which is right as
+long as its magnitude stays below half the ring: `headroom` says how many bits that takes, from public numbers only.
+
+Departs from the paper, whose ring has 32 bits whatever the data: 64 is the default, and a width that could wrap is refused.
+"""
+
+import enum
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import isqrt
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from mpmath.libmp import from_int, mpf_log, mpf_shift, round_ceiling, to_int
+
+from fastlloyd.errors import LocalProtocolError, OverflowRisk, PlanError, RemoteProtocolError
+
+RingVector = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
+
+WRAP_PROBABILITY_BITS: Final = 40
+"""A plan is accepted when the probability that any opened value of the whole run wraps is below 2**-40."""
+
+
+class Ring(enum.Enum):
+    """Integers modulo 2**bits, held in little-endian unsigned arrays."""
+
+    Z32 = 32
+    Z64 = 64
+
+    @classmethod
+    def of(cls, bits: int) -> "Ring":
+        """Ring of `bits` bits: 32 or 64."""
+        for ring in cls:
+            if ring.bits == bits:
+                return ring
+        raise PlanError(f"ring_bits = {bits} is not supported; choose 32 or 64")
+
+    @property
+    def bits(self) -> int:
+        """Width of an element in bits."""
+        return self.value
+
+    @property
+    def itemsize(self) -> int:
+        """Width of an element in bytes."""
+        return self.bits // 8
+
+    @property
+    def dtype(self) -> np.dtype[np.unsignedinteger]:
+        """Little-endian unsigned integers of this width."""
+        return np.dtype(f"<u{self.itemsize}")
+
+    def wrap(self, values: npt.NDArray[np.int64]) -> RingVector:
+        """Reduce int64 `values` modulo 2**bits; the shape is kept.
+
+        Only int64 is taken: a float or narrower array here is a value that was rounded or cut on the way, which must
+        not pass silently.
+        """
+        if values.dtype != np.int64:
+            raise LocalProtocolError(f"values have dtype {values.dtype}; only int64 is wrapped into a ring")
+        # Conversion between unsigned types is reduction modulo 2**bits.
+        return values.view(np.uint64).astype(self.dtype)
+
+    def centre(self, elements: RingVector) -> npt.NDArray[np.int64]:
+        """Representative of each element in [-2**(bits - 1), 2**(bits - 1)); the shape is kept."""
+        self._check(elements)
+        return elements.view(np.dtype(f"<i{self.itemsize}")).astype(np.int64)
+
+    def add(self, left: RingVector, right: RingVector) -> RingVector:
+        """Sum modulo 2**bits, elementwise; the shapes are equal."""
+        self._check(left, right)
+        return np.asarray(np.add(left, right, dtype=self.dtype))
+
+    def subtract(self, left: RingVector, right: RingVector) -> RingVector:
+        """Difference modulo 2**bits, elementwise; the shapes are equal."""
+        self._check(left, right)
+        return np.asarray(np.subtract(left, right, dtype=self.dtype))
+
+    def to_bytes(self, elements: RingVector) -> bytes:
+        """Little-endian elements in C order, `itemsize` bytes each."""
+        self._check(elements)
+        return elements.tobytes()
+
+    def from_bytes(self, data: bytes, length: int) -> RingVector:
+        """Exactly `length` elements, as a read-only vector over `data`."""
+        if len(data) != length * self.itemsize:
+            raise RemoteProtocolError(
+                f"a vector of {length} {self.bits}-bit elements is {length * self.itemsize} bytes long, not {len(data)}"
+            )
+        return np.frombuffer(data, dtype=self.dtype)
+
+    def _check(self, *arrays: RingVector) -> None:
+        for array in arrays:
+            if array.dtype != self.dtype:
+                raise LocalProtocolError(f"an array of dtype {array.dtype} is not of the {self.bits}-bit ring")
+        # Broadcasting would use one word of a mask more than once.
+        if len({array.shape for array in arrays}) > 1:
+            raise LocalProtocolError(f"arrays of shapes {[array.shape for array in arrays]} do not match")
+
+
+class NoiseTail(enum.Enum):
+    """Which law the total noise follows, hence how far it reaches."""
+
+    GAUSSIAN = "gaussian"
+    """Sum of Gaussians, each rounded to an integer; the scale is the standard deviation of the whole sum."""
+    GEOMETRIC = "geometric"
+    """One two-sided geometric draw, P(x) proportional to exp(-abs(x) / b); the scale is b."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RingLoad:
+    """Everything public that bounds the opened sums of a run.
+
+    With K = `n_released`, L = 40 ln 2 + ln 2K and M = `n_rounding_terms`, an opened value exceeds
+
+        n_records * bound + sqrt(2 L) * scale + M / 2        (Gaussian)
+        n_records * bound + L * scale + M / 2                (geometric)
+
+    in magnitude with probability below 2**-40 / K: the data part is bounded outright; a Gaussian X of standard
+    deviation s has P(|X| > z s) < 2 exp(-z**2 / 2) and a two-sided geometric P(|X| > t) < 2 exp(-t / b), both equal to
+    2**-40 / K here; M roundings shift a sum by at most M / 2. So any of the K values of the run exceeds it with
+    probability below 2**-40 (union bound). Clients that drop out take data and noise away: the bound holds for every
+    included set.
+
+    Parameters
+    ----------
+    n_records : int
+        Public cap on the records of all clients together.
+    sum_bound, count_bound : int
+        Largest magnitude one record adds to one coordinate of a sum (grid units) or to a count (2**c for counts on a
+        grid of 2**-c), over all rounds.
+    sum_scale, count_scale : Fraction
+        Largest total noise scale over all rounds, in the same units, excess of clients' shares included.
+    n_rounding_terms : int
+        How many separately rounded draws one value holds: the number of clients in `client-noise`, 1 in `server-noise`.
+    n_released : int
+        Number of values opened in the whole run: rounds times clusters times (features + 1).
+    noise : NoiseTail
+        Law of the noise.
+    """
+
+    n_records: int
+    sum_bound: int
+    count_bound: int
+    sum_scale: Fraction
+    count_scale: Fraction
+    n_rounding_terms: int
+    n_released: int
+    noise: NoiseTail = NoiseTail.GAUSSIAN
+
+    def __post_init__(self) -> None:
+        least = {"n_records": 1, "sum_bound": 0, "count_bound": 0, "sum_scale": 0, "count_scale": 0}
+        for name, minimum in (least | {"n_rounding_terms": 0, "n_released": 1}).items():
+            if (value := getattr(self, name)) < minimum:
+                raise PlanError(f"{name} = {value} cannot be planned for; it must be at least {minimum}")
+
+    @property
+    def required_bits(self) -> int:
+        """Least width w such that every opened value stays below 2**(w - 1) in magnitude, but for 2**-40."""
+        largest = max(self.n_records * bound + self.noise_reach(scale) for bound, scale in self._coordinates())
+        return largest.bit_length() + 1
+
+    def largest_n_records(self, ring: Ring) -> int:
+        """Largest cap on records that `ring` holds with everything else as it is; 0 if none."""
+        room = (1 << (ring.bits - 1)) - 1
+        caps = [(room - self.noise_reach(scale)) // bound for bound, scale in self._coordinates() if bound]
+        return max(0, min(caps, default=0))
+
+    def with_fewer_fractional_bits(self, fewer: int) -> "RingLoad":
+        """Bound the load of the same run on a grid 2**fewer times coarser.
+
+        The caller computes the bound and scale of the coarser grid anew, each rounded up to a unit at most; counts have
+        a grid of their own and stay.
+        """
+        return replace(self, sum_bound=-(-self.sum_bound >> fewer), sum_scale=Fraction(self.sum_scale) / 2**fewer + 1)
+
+    def noise_reach(self, scale: Fraction) -> int:
+        """Integer that one opened value's noise exceeds in magnitude with probability below 2**-40 / n_released."""
+        exponent = _tail_exponent(self.n_released)
+        match self.noise:
+            case NoiseTail.GAUSSIAN:
+                # The noise is an integer, so the floor of its bound is one too:
+                # floor(z s + M/2) = floor((floor(sqrt(4 z^2 s^2)) + M) / 2), where z^2 = 2 L.
+                return (isqrt(int(8 * exponent * Fraction(scale) ** 2)) + self.n_rounding_terms) // 2
+            case NoiseTail.GEOMETRIC:
+                return int(exponent * scale + Fraction(self.n_rounding_terms, 2))
+
+    def _coordinates(self) -> tuple[tuple[int, Fraction], tuple[int, Fraction]]:
+        return (self.sum_bound, self.sum_scale), (self.count_bound, self.count_scale)
+
+
+def headroom(
+    *,
+    n_records: int,
+    sum_bound: int,
+    count_bound: int,
+    sum_scale: Fraction,
+    count_scale: Fraction,
+    n_rounding_terms: int,
+    n_released: int,
+    noise: NoiseTail = NoiseTail.GAUSSIAN,
+) -> int:
+    """Bits a ring needs so that any opened value of the run wraps with probability below 2**-40; see `RingLoad`."""
+    return RingLoad(
+        n_records=n_records,
+        sum_bound=sum_bound,
+        count_bound=count_bound,
+        sum_scale=sum_scale,
+        count_scale=count_scale,
+        n_rounding_terms=n_rounding_terms,
+        n_released=n_released,
+        noise=noise,
+    ).required_bits
+
+
+def choose_ring(
+    required_bits: int,
+    requested: int | None = None,
+    *,
+    load: RingLoad | None = None,
+    fractional_bits: int = 0,
+) -> Ring:
+    """Return the ring of `requested` bits, 64 by default, if it holds `required_bits`.
+
+    Raises `OverflowRisk` otherwise; given the `load` and the plan's `fractional_bits` q, the sentence names a cap on
+    records and a q that work.
+    """
+    ring = Ring.of(64 if requested is None else requested)
+    if required_bits <= ring.bits:
+        return ring
+    remedies = ["pass ring_bits=64"] if required_bits <= Ring.Z64.bits else []
+    if load is not None:
+        working = (
+            fractional_bits - fewer
+            for fewer in range(1, fractional_bits + 1)
+            if load.with_fewer_fractional_bits(fewer).required_bits <= ring.bits
+        )
+        if (q := next(working, None)) is not None:
+            remedies.append(f"use {q} fractional bits instead of {fractional_bits}")
+        if cap := load.largest_n_records(ring):
+            remedies.append(f"cap n_records at {cap} instead of {load.n_records}")
+    advice = ", or ".join(remedies) or "use fewer fractional bits, a smaller n_records or a larger epsilon"
+    raise OverflowRisk(f"the sums of this plan need a ring of {required_bits} bits and ring_bits = {ring.bits}; {advice}")
+
+
+def _tail_exponent(n_released: int) -> Fraction:
+    """40 ln 2 + ln 2K, rounded up to a multiple of 2**-64."""
+    logarithm = mpf_log(from_int(n_released << (WRAP_PROBABILITY_BITS + 1)), 160, round_ceiling)
+    # One unit more than the ceiling covers mpmath's error at 160 bits many times over.
+    return Fraction(to_int(mpf_shift(logarithm, 64), round_ceiling) + 1, 2**64)

@@ -1,0 +1,73 @@
+"""NOT PRIVATE. Stand-ins for tests: noise that can be repeated protects nobody. Nothing here may serve real records."""
+
+import hashlib
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from numpy.typing import ArrayLike, NDArray
+
+from fastlloyd.dp.noise import rounded_gaussian, two_sided_geometric
+from fastlloyd.errors import LocalProtocolError
+
+
+class SeededNoise:
+    """The production samplers, fed from a ChaCha20 key stream that the seed determines. NOT PRIVATE.
+
+    Parameters
+    ----------
+    seed
+        Any integer; equal seeds give equal noise for equal calls in equal order.
+    """
+
+    private = False
+
+    def __init__(self, seed: int) -> None:
+        key = hashlib.sha256(f"fastlloyd.testing.SeededNoise {seed}".encode()).digest()
+        self._key_stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
+
+    def gaussian(self, scale: Fraction, size: int) -> NDArray[np.int64]:
+        """See `fastlloyd.dp.noise.rounded_gaussian`."""
+        return rounded_gaussian(scale, size, self._bytes)
+
+    def two_sided_geometric(self, scale: Fraction, size: int) -> NDArray[np.int64]:
+        """See `fastlloyd.dp.noise.two_sided_geometric`."""
+        return two_sided_geometric(scale, size, self._bytes)
+
+    def _bytes(self, size: int) -> bytes:
+        return self._key_stream.update(bytes(size))
+
+
+class InjectedNoise:
+    """Hands out given values in the order in which they are asked for, whatever the law and the scale. NOT PRIVATE.
+
+    Parameters
+    ----------
+    values
+        One int64 array of shape (size,) per expected call.
+    """
+
+    private = False
+
+    def __init__(self, values: Sequence[ArrayLike]) -> None:
+        self._values = [np.array(array, dtype=np.int64) for array in values]
+        self._given = 0
+
+    def gaussian(self, scale: Fraction, size: int) -> NDArray[np.int64]:  # noqa: ARG002 - the interface of NoiseSource
+        """Return the next array."""
+        return self._next(size)
+
+    def two_sided_geometric(self, scale: Fraction, size: int) -> NDArray[np.int64]:  # noqa: ARG002 - the same
+        """Return the next array."""
+        return self._next(size)
+
+    def _next(self, size: int) -> NDArray[np.int64]:
+        if self._given == len(self._values):
+            raise LocalProtocolError(f"all {self._given} injected noise arrays are used up; inject one per call")
+        array = self._values[self._given]
+        if array.shape != (size,):
+            raise LocalProtocolError(f"injected noise array {self._given} has shape {array.shape}, asked for ({size},)")
+        self._given += 1
+        return array.copy()

@@ -1,0 +1,1 @@
+"""What drives the sessions of a run: carries messages, keeps the ledger, watches the clock."""

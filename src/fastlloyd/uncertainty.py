@@ -1,0 +1,68 @@
+"""How far the noise may have moved the centroids: from noisy answers and public scales alone, so it costs no privacy."""
+
+import math
+
+import msgspec
+import numpy as np
+
+from fastlloyd.algorithms import Clustering, Noise
+from fastlloyd.budget import squared_radius
+from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.mechanism import Mechanism
+from fastlloyd.plan import Plan, TrustMode
+
+
+class NoiseDeviation(msgspec.Struct, frozen=True, kw_only=True):
+    """Standard deviation of the noise in the last answer: of one coordinate of a sum (grid units), of a count (records)."""
+
+    sums: float
+    counts: float
+
+
+def noise_deviation(mechanism: Mechanism) -> NoiseDeviation:
+    """Of the central model, and of `server-noise`: Laplace noise of scale b deviates by sqrt(2) b."""
+    last = mechanism.rounds[-1]
+    spread = math.sqrt(2) if mechanism.algorithm.noise is Noise.LAPLACE else 1.0
+    return NoiseDeviation(
+        sums=spread * float(last.sum_scale), counts=spread * float(last.count_scale / 2**mechanism.count_bits)
+    )
+
+
+def noise_deviation_of_run(plan: Plan, n_included: int) -> NoiseDeviation:
+    """Of a federated run whose last round included `n_included` clients: in `client-noise` each of them added a share.
+
+    That is sqrt(n_included / h) times what the guarantee needs (see `explain.noise_factor`), shares being rounded up.
+    """
+    if plan.trust is TrustMode.SERVER_NOISE:
+        return noise_deviation(plan.mechanism)
+    sums, counts = plan.share_scales(plan.mechanism.rounds[-1])
+    together = math.sqrt(n_included)
+    return NoiseDeviation(sums=together * float(sums), counts=together * float(counts / 2**plan.mechanism.count_bits))
+
+
+def standard_errors(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation) -> FloatArray:
+    """Standard error of every centroid coordinate in original units, float64 (n_clusters, n_features).
+
+    The last update set m = (R + r) / (C + c), with noise r on the sum and c on the count. To first order its error is
+    (r - m c) / C, so se_i = units_i sqrt(sd(r)^2 + sd(c)^2 m_i^2) / C, where the noisy count stands for C, and for m the
+    displacement of the last update (the centroid itself where sums are absolute), as it is after clipping and folding.
+    It speaks of the noise only, given the previous centroids: not of how the records are spread. NaN where the centroid
+    stayed in the last round, because its noisy count was too small to divide by.
+    """
+    relative = mechanism.rounds[-1].squared_radius is not None
+    moves = (clustering.centroids - clustering.previous if relative else clustering.centroids).astype(np.float64)
+    counts = np.abs(clustering.answer[:, -1].astype(np.float64)) / 2**mechanism.count_bits
+    counts = np.where(clustering.updated, counts, np.nan)[:, None]
+    errors: FloatArray = mechanism.domain.units * np.sqrt(noise.sums**2 + (noise.counts * moves) ** 2) / counts
+    return errors
+
+
+def relative_errors(mechanism: Mechanism, errors: FloatArray) -> FloatArray:
+    """Length of each centroid's standard error over the radius a cluster is planned to have, float64 (n_clusters,).
+
+    The radius is eta_d, alpha times that of n_clusters equal cubes filling the domain (Section 5.6 of the paper), also for
+    the algorithms that use none. Near 1 and above, the centroid says more about the noise than about the records.
+    """
+    radius = math.sqrt(squared_radius(mechanism.domain, mechanism.n_clusters, mechanism.algorithm.alpha))
+    ratios: FloatArray = np.sqrt(((errors / mechanism.domain.units) ** 2).sum(axis=1)) / max(radius, 1.0)
+    return ratios

@@ -1,0 +1,173 @@
+"""What the protocol's tests share: small federations with fixed keys, fixed entropy and known noise."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from fastlloyd.algorithms import FASTLLOYD, Algorithm, Clustering, lloyd
+from fastlloyd.clustering.domain import Domain, IntArray
+from fastlloyd.design import design_plan
+from fastlloyd.errors import FastLloydError
+from fastlloyd.expander import PublicSeed
+from fastlloyd.plan import Client, Plan, TrustMode
+from fastlloyd.protocol import ClientResult, ClientSession, ServerSession
+from fastlloyd.protocol.messages import Limits, Message, decode, encode
+from fastlloyd.secagg import Identity
+from fastlloyd.testing import InjectedNoise
+from fastlloyd.transport.in_process import Link, everything_arrives, run_in_process
+
+CAP = 40
+
+
+def identity(name: str) -> Identity:
+    """The fixed signing key of the client of that name."""
+    return Identity.from_private_bytes(hashlib.sha256(f"identity of {name}".encode()).digest())
+
+
+class BrokenNoise:
+    """A source that fails."""
+
+    private = False
+
+    def gaussian(self, scale: Fraction, size: int) -> IntArray:
+        raise FastLloydError(f"the random source failed to give {size} values of scale {scale}")
+
+    def two_sided_geometric(self, scale: Fraction, size: int) -> IntArray:
+        return self.gaussian(scale, size)
+
+
+def make_plan(
+    n_clients: int = 3,
+    *,
+    trust: TrustMode = TrustMode.CLIENT_NOISE,
+    max_dropouts: int = 0,
+    ring_bits: int = 64,
+    algorithm: Algorithm = FASTLLOYD,
+    n_clusters: int = 2,
+    n_features: int = 2,
+    n_iterations: int = 3,
+    names: Sequence[str] | None = None,
+    run_id: bytes = b"sixteen bytes :)",
+) -> Plan:
+    names = [f"c{i}" for i in range(n_clients)] if names is None else names
+    return design_plan(
+        algorithm,
+        Domain(
+            features=tuple(f"x{i}" for i in range(n_features)),
+            lower=(0.0,) * n_features,
+            upper=(1.0,) * n_features,
+            fraction_bits=8,
+        ),
+        clients=tuple(Client(name=name, max_records=CAP, signing_key=identity(name).public.hex()) for name in names),
+        run_id=run_id,
+        n_clusters=n_clusters,
+        epsilon=2.0,
+        public_seed=PublicSeed.from_int(3),
+        n_iterations=n_iterations,
+        trust=trust,
+        max_dropouts=max_dropouts,
+        ring_bits=ring_bits,
+    )
+
+
+def entropy(seed: str) -> Callable[[int], bytes]:
+    """Bytes that look random and are the same every time."""
+    counter = iter(range(1 << 30))
+    return lambda n: hashlib.shake_256(f"{seed} {next(counter)}".encode()).digest(n)
+
+
+@dataclass(frozen=True)
+class Federation:
+    """A plan with records and noise for everyone: noise of round t is rows of (n_clusters, n_features + 1)."""
+
+    plan: Plan
+    X: dict[str, IntArray]
+    client_noise: dict[str, list[IntArray]]
+    server_noise: list[IntArray]
+
+    def client(self, name: str, seed: str = "") -> ClientSession:
+        noise = injected(self.client_noise[name])
+        return ClientSession(
+            self.plan, name, self.X[name], identity=identity(name), noise=noise, random_bytes=entropy(name + seed)
+        )
+
+    def clients(self) -> list[ClientSession]:
+        return [self.client(name) for name in self.plan.names]
+
+    def server(self) -> ServerSession:
+        return ServerSession(self.plan, injected(self.server_noise))
+
+    def total_noise(self, included: Sequence[Sequence[str]]) -> list[IntArray]:
+        """The noise in each round's answer when these clients are in it."""
+        if self.plan.trust is TrustMode.SERVER_NOISE:
+            return self.server_noise
+        return [np.sum([self.client_noise[name][t] for name in S], axis=0) for t, S in enumerate(included)]
+
+    def plain_result(self, included: Sequence[Sequence[str]]) -> Clustering:
+        """The clustering by plain integers: no ring, no masks, no messages."""
+        loop = lloyd(self.plan.mechanism)
+        query = next(loop)
+        for S, noise in zip(included, self.total_noise(included), strict=True):
+            answer = noise + np.sum([query.evaluate(self.X[name]) for name in S], axis=0)
+            try:
+                query = loop.send(answer)
+            except StopIteration as end:
+                result: Clustering = end.value
+        return result
+
+
+def make_federation(plan: Plan, seed: int = 0) -> Federation:
+    rng = np.random.default_rng(seed)
+    m = plan.mechanism
+    B = int(m.domain.half_widths.max())
+    X = {name: rng.integers(-B, B, (int(rng.integers(0, CAP + 1)), m.n_features), endpoint=True) for name in plan.names}
+
+    def noise() -> list[IntArray]:
+        # a little noise: enough that answers differ from the exact ones, never more than `Plausible` allows
+        return [rng.integers(-9, 9, (m.n_clusters, m.n_features + 1), endpoint=True) for _ in m.rounds]
+
+    return Federation(plan, X, {name: noise() for name in plan.names}, noise())
+
+
+def inboxes(federation: Federation, link: Link = everything_arrives) -> dict[str, list[Message]]:
+    """What each client is sent in one run, in order. Runs are deterministic: a fresh client sent the same says the same."""
+    received: dict[str, list[Message]] = {name: [] for name in federation.plan.names}
+
+    def watch(sender: str, recipient: str, message: Message, data: bytes) -> Iterable[bytes]:
+        arriving = list(link(sender, recipient, message, data))
+        if recipient in received and arriving:
+            received[recipient].append(message)
+        return arriving
+
+    run_in_process(federation.server(), federation.clients(), link=watch)
+    return received
+
+
+def client_after(federation: Federation, name: str, messages: Iterable[Message]) -> ClientSession:
+    """A client that said Hello and was sent these."""
+    session = federation.client(name)
+    session.start()
+    for message in messages:
+        session.receive(message)
+    return session
+
+
+def injected(rounds: Iterable[IntArray]) -> InjectedNoise:
+    """A source that gives these noise matrices, in the order in which `mechanism.draw` asks: sums, then counts."""
+    return InjectedNoise([part for noise in rounds for part in (noise[:, :-1].ravel(), noise[:, -1])])
+
+
+def over_the_wire(plan: Plan, message: Message) -> Message:
+    return decode(encode(message), Limits.of(plan))
+
+
+def same_clustering(a: Clustering, b: Clustering) -> bool:
+    """Bit for bit, every field."""
+    return all(np.array_equal(getattr(a, field), getattr(b, field)) for field in a.__struct_fields__)
+
+
+def results(outcomes: Iterable[object]) -> list[ClientResult]:
+    return [outcome for outcome in outcomes if isinstance(outcome, ClientResult)]

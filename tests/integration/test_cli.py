@@ -1,0 +1,614 @@
+"""The command line from outside: what it prints, writes, refuses and keeps to itself."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from fastlloyd import central, figures
+from fastlloyd.cli import report
+from fastlloyd.cli.failures import run
+from fastlloyd.cli.plan import HEADING
+from fastlloyd.datasets import load_tumours
+from fastlloyd.errors import OutputError
+from fastlloyd.mechanism import Mechanism
+from fastlloyd.metrics import nicv
+from fastlloyd.plan import Plan
+
+SECRET_NUMBER, SECRET_TEXT = "271828.18", "Zebra"
+SECRETS = ("271828", "2.7182", SECRET_TEXT)
+BOUNDS = ("--bounds", "age=0:100,dose=0:5")
+PUBLIC = (*BOUNDS, "--n-records", "500", "-k", "3")
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Outcome]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder with 300 records in data.csv, in three clusters."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.delenv("FASTLLOYD_DEBUG", raising=False)
+    rng = np.random.default_rng(2)
+    X = np.array([[20, 1], [50, 4], [80, 2]])[rng.integers(0, 3, 300)] + rng.normal(0, [3, 0.2], (300, 2))
+    np.savetxt(tmp_path / "data.csv", X, delimiter=",", header="age,dose", comments="")
+    return tmp_path
+
+
+@pytest.fixture
+def fastlloyd(capsys: pytest.CaptureFixture[str], here: Path) -> Command:
+    """Run the command line in this process."""
+
+    def command(*arguments: str) -> Outcome:
+        capsys.readouterr()
+        return Outcome(run(arguments), *capsys.readouterr())
+
+    return command
+
+
+def _process(*arguments: str, **options: Any) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "fastlloyd", *arguments]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options)  # noqa: S603 - our own program
+
+
+def _tree(folder: Path) -> dict[str, bytes | None]:
+    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in sorted(folder.rglob("*"))}
+
+
+def _refused(outcome: Outcome, *fragments: str) -> None:
+    """Exit code 2, nothing on stdout, one sentence on stderr that holds the fragments and no secret."""
+    assert outcome.code == 2
+    assert outcome.out == ""
+    [sentence] = outcome.err.splitlines()
+    assert sentence.startswith("Error: ")
+    for fragment in fragments:
+        assert fragment in sentence
+    assert "Traceback" not in sentence
+    for secret in SECRETS:
+        assert secret not in sentence
+
+
+def _strict(text: str) -> Any:
+    def refuse(constant: str) -> float:
+        raise AssertionError(constant)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+# What works
+
+
+def test_fit_shows_centroids_guarantee_and_files_and_writes_them(fastlloyd: Command, here: Path) -> None:
+    code, out, err = fastlloyd("fit", "data.csv", *PUBLIC, "--epsilon", "10", "--out", "result")
+    assert (code, err) == (0, "")
+    for expected in ("age", "dose", "noisy count", "epsilon = 10", "delta = 2e-05", "add_or_remove_one", "clusters.png"):
+        assert expected in out
+    assert {p.name for p in (here / "result").iterdir()} == {
+        "centroids.csv",
+        "privacy.json",
+        "mechanism.toml",
+        "clusters.png",
+    }
+    centroids = np.loadtxt("result/centroids.csv", delimiter=",", skiprows=1, usecols=(0, 1))
+    assert np.allclose(centroids[np.argsort(centroids[:, 0])], [[20, 1], [50, 4], [80, 2]], atol=2)
+    m = Mechanism.from_toml(Path("result/mechanism.toml").read_text())
+    statement = _strict(Path("result/privacy.json").read_text())
+    assert (statement["epsilon"], statement["mechanism_digest"]) == (10, m.digest.hex())
+    assert statement["taken_from_the_data"] == []
+
+
+def test_json_is_all_there_is_on_stdout_and_agrees_with_the_files(fastlloyd: Command) -> None:
+    code, out, err = fastlloyd("fit", "data.csv", *PUBLIC, "--json", "--out", "result")
+    read = _strict(out)
+    assert code == 0
+    assert "Guarantee" in err
+    table = [line.split(",") for line in Path("result/centroids.csv").read_text().splitlines()[1:]]
+    assert [[float(cell) for cell in row[:2]] for row in table] == [c["centroid"] for c in read["clusters"]]
+    assert read["privacy"] == _strict(Path("result/privacy.json").read_text())
+    assert sorted(read["files"]) == sorted(str(path) for path in Path("result").iterdir())
+    assert read["leaks"] == []
+
+
+def test_simulate_names_who_was_included_in_every_round(fastlloyd: Command) -> None:
+    options = ("--clients", "4", "--iterations", "3", "--drop", "client-2@1", "--drop", "4@2+", "--out", "result")
+    code, out, _ = fastlloyd("simulate", "data.csv", *PUBLIC, *options)
+    assert code == 0
+    assert "Round 1: client-1, client-3, client-4; without client-2" in out
+    assert "Round 3: client-1, client-2, client-3; without client-4" in out
+    rounds = _strict(Path("result/rounds.json").read_text())
+    assert [set(r["included"]) for r in rounds] == [
+        {"client-1", "client-3", "client-4"},
+        {"client-1", "client-2", "client-3"},
+        {"client-1", "client-2", "client-3"},
+    ]
+    plan = Plan.from_toml(Path("result/plan.toml").read_text())
+    assert (plan.max_dropouts, plan.n_clients, plan.trust.value) == (2, 4, "client-noise")
+    assert sum(client.max_records for client in plan.clients) == 500
+    assert _strict(Path("result/privacy.json").read_text())["federated"]["plan_digest"] == plan.digest.hex()
+
+
+@pytest.mark.parametrize("command", [("fit",), ("simulate", "--clients", "3")])
+def test_the_public_seed_decides_the_start_and_never_the_noise(fastlloyd: Command, command: Sequence[str]) -> None:
+    name, *options = command
+
+    def result(seed: str) -> Any:
+        return _strict(fastlloyd(name, "data.csv", *PUBLIC, *options, "--public-seed", seed, "--json").out)
+
+    first, second = result("7"), result("7")
+    assert first["clusters"] != second["clusters"]
+    mechanisms = []
+    for seed in ("7", "7", "seven", "00" * 31 + "07"):
+        fastlloyd("fit", "data.csv", *PUBLIC, "--public-seed", seed, "--out", "result", "--force")
+        mechanisms.append(Mechanism.from_toml(Path("result/mechanism.toml").read_text()))
+    assert mechanisms[0] == mechanisms[1] == mechanisms[3] != mechanisms[2]
+
+
+def test_public_numbers_left_out_are_taken_from_the_data_and_each_said_once(fastlloyd: Command) -> None:
+    code, out, err = fastlloyd("fit", "data.csv", "-k", "3", "--json")
+    warnings = [line for line in err.splitlines() if line.startswith("Warning")]
+    assert code == 0
+    assert [("--bounds" in line, "--n-records" in line) for line in warnings] == [(True, False), (False, True)]
+    assert [f"Warning: {leak}" for leak in _strict(out)["leaks"]] == warnings
+    _, _, err = fastlloyd("fit", "data.csv", "-k", "3", *BOUNDS)
+    assert err.count("Warning") == 1
+
+
+def test_the_number_of_records_is_no_leak_where_the_relation_makes_it_public(fastlloyd: Command) -> None:
+    _, out, err = fastlloyd("fit", "data.csv", "-k", "3", *BOUNDS, "--neighboring-relation", "replace-one", "--json")
+    assert "Warning" not in err
+    assert _strict(out)["privacy"]["n_records_cap"] == 300
+
+
+def test_a_constant_column_gets_bounds_half_a_unit_away(fastlloyd: Command, here: Path) -> None:
+    (here / "flat.csv").write_text("a,b,c\n1,7,1e9\n2,7,1e9\n3,7,1e9\n")
+    code, _, _ = fastlloyd("fit", "flat.csv", "-k", "1", "--out", "result")
+    m = Mechanism.from_toml(Path("result/mechanism.toml").read_text())
+    assert code == 0
+    assert (m.domain.lower[:2], m.domain.upper[:2]) == ((1.0, 6.5), (3.0, 7.5))
+    assert m.domain.lower[2] < 1e9 - 0.5 < 1e9 + 0.5 < m.domain.upper[2]
+
+
+def test_the_paper_preset_sets_what_the_paper_ran(fastlloyd: Command) -> None:
+    fastlloyd("fit", "data.csv", *PUBLIC, "--preset", "paper", "--out", "central")
+    m = Mechanism.from_toml(Path("central/mechanism.toml").read_text())
+    assert (m.initialization.value, float(m.min_count)) == ("halving", 0)
+    assert math.isclose(m.delta, 1 / (500 * math.log(500)), rel_tol=1e-15)
+    fastlloyd("simulate", "data.csv", *PUBLIC, "--preset", "paper", "--clients", "2", "--out", "federated")
+    plan = Plan.from_toml(Path("federated/plan.toml").read_text())
+    assert (plan.trust.value, float(plan.mechanism.min_count)) == ("server-noise", 0)
+
+
+def test_every_option_of_the_ablation_reaches_the_mechanism(fastlloyd: Command) -> None:
+    options = "--radius constant --alpha 0.5 --postprocessing truncate --no-clipping --noise laplace --min-count 2.5"
+    more = "--initialization halving --iterations 4 --n-expected 250 --scaling common"
+    code, _, err = fastlloyd("fit", "data.csv", *PUBLIC, *options.split(), *more.split(), "--out", "result")
+    assert (code, err) == (0, "")
+    m = Mechanism.from_toml(Path("result/mechanism.toml").read_text())
+    a = m.algorithm
+    words = (a.radius.value, a.postprocessing.value, a.noise.value, m.initialization.value, m.domain.scaling.value)
+    assert words == ("constant", "truncate", "laplace", "halving", "common")
+    assert (float(a.alpha), a.clipping, float(m.min_count), len(m.rounds), m.n_expected) == (0.5, False, 2.5, 4, 250)
+
+
+def test_lloyd_says_not_private_on_screen_and_in_every_file(fastlloyd: Command) -> None:
+    code, out, _ = fastlloyd("fit", "data.csv", *PUBLIC, "--algorithm", "lloyd", "--out", "result")
+    assert code == 0
+    assert "NOT PRIVATE" in out
+    assert "Guarantee" not in out
+    for path in Path("result").iterdir():
+        assert b"NOT PRIVATE" in path.read_bytes(), path
+    assert _strict(fastlloyd("fit", "data.csv", *PUBLIC, "--algorithm", "lloyd", "--json").out)["private"] is False
+
+
+def test_records_are_drawn_only_on_request_and_then_the_picture_is_marked(
+    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[bool] = []
+    original = figures.draw
+
+    def watch(picture: figures.Picture) -> bytes:
+        drawn.append(picture.records is not None)
+        return original(picture)
+
+    monkeypatch.setattr(figures, "draw", watch)
+    assert "NOT PRIVATE" not in fastlloyd("fit", "data.csv", *PUBLIC, "--out", "without").err
+    assert "NOT PRIVATE" in fastlloyd("fit", "data.csv", *PUBLIC, "--out", "with", "--plot-data").err
+    assert drawn == [False, True]
+    assert b"NOT PRIVATE" in Path("with/clusters.png").read_bytes()
+    assert b"NOT PRIVATE" not in Path("without/clusters.png").read_bytes()
+
+
+def test_without_matplotlib_everything_else_is_written(fastlloyd: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(_: figures.Picture) -> bytes:
+        raise OutputError("clusters.png was left out because matplotlib is not installed")
+
+    monkeypatch.setattr(figures, "draw", missing)
+    code, _, err = fastlloyd("fit", "data.csv", *PUBLIC, "--out", "result")
+    assert code == 0
+    assert err.splitlines() == ["Warning: clusters.png was left out because matplotlib is not installed"]
+    assert {p.name for p in Path("result").iterdir()} == {"centroids.csv", "privacy.json", "mechanism.toml"}
+
+
+def test_noise_that_dominates_is_said(fastlloyd: Command) -> None:
+    outs = [fastlloyd("fit", "data.csv", *PUBLIC, "--epsilon", epsilon).out for epsilon in ("0.02", "50")]
+    assert ["noise dominates" in out or "stayed in the last" in out for out in outs] == [True, False]
+
+
+def test_values_outside_the_bounds_are_clipped_and_the_owner_is_told(fastlloyd: Command) -> None:
+    bounds = ("--bounds", "age=0:100,dose=2:5")
+    outside = int((np.loadtxt("data.csv", delimiter=",", skiprows=1)[:, 1] < 2).sum())
+    code, out, err = fastlloyd("fit", "data.csv", *bounds, "--n-records", "500", "-k", "3", "--json", "--out", "result")
+    assert code == 0
+    assert f"Note: {outside} of your records" in err
+    assert _strict(out)["leaks"] == []
+
+
+def test_many_features_and_clients_are_summed_up_on_screen_and_complete_in_the_files(fastlloyd: Command, here: Path) -> None:
+    X = np.random.default_rng(0).uniform(0, 1, (200, 9))
+    np.savetxt(here / "wide.csv", X, delimiter=",")
+    settings = ("--bounds", "0:1", "--n-records", "200", "-k", "2", "--trust", "server-noise", "--epsilon", "20")
+    _, out, _ = fastlloyd("simulate", "wide.csv", *settings, "--clients", "15", "--drop", "15@1", "--out", "result")
+    assert "Round 1: 14 of 15 clients; without client-15" in out
+    assert "Round 2: 15 of 15 clients\n" in out
+    assert "3 more" in out
+    assert "keep these files from it" in " ".join(out.split())
+    [header, *rows] = Path("result/centroids.csv").read_text().splitlines()
+    assert header.count(",") == 18
+    assert len(rows) == 2
+
+
+def test_centroids_that_all_stayed_are_said_to_be_worth_nothing(fastlloyd: Command) -> None:
+    """With a floor of 10**9 records no count is large enough."""
+    code, out, _ = fastlloyd("fit", "data.csv", *PUBLIC, "--min-count", "1e9", "--out", "result")
+    assert code == 0
+    assert "3 of 3 centroids stayed" in out
+    assert "Trust in the centroids" not in out
+    assert all(line.endswith(",,") for line in Path("result/centroids.csv").read_text().splitlines()[1:])
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_long_work_shows_progress_on_a_terminal_only_and_never_on_stdout(
+    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    monkeypatch.setattr(report, "LARGE_WORK", 0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    code, out, err = fastlloyd("simulate", "data.csv", *PUBLIC, "--clients", "3", "--json")
+    assert code == 0
+    assert ("3 clients at work" in err) == terminal
+    assert _strict(out)["private"] is True
+
+
+def test_force_replaces_an_earlier_result(fastlloyd: Command) -> None:
+    fastlloyd("simulate", "data.csv", *PUBLIC, "--clients", "2", "--out", "result")
+    code, _, _ = fastlloyd("fit", "data.csv", *PUBLIC, "--out", "result", "--force")
+    assert code == 0
+    assert not Path("result/rounds.json").exists()
+
+
+def test_a_plan_is_made_shown_and_explained(fastlloyd: Command) -> None:
+    clients = ("--client", "hospital-a:200", "--client", "hospital-b:150", "--client", "hospital-c:150")
+    features = ("--features", "age,dose", *BOUNDS, "--n-clusters", "3", "--epsilon", "1.5")
+    code, out, _ = fastlloyd("plan", "new", *clients, *features, "--max-dropouts", "1", "--out", "p.toml")
+    plan = Plan.from_toml(Path("p.toml").read_text())
+    assert code == 0
+    assert plan.digest.hex() in out
+    assert Path("p.toml").read_text().startswith(HEADING)
+    assert plan.names == ("hospital-a", "hospital-b", "hospital-c")
+    assert (plan.mechanism.n_records, plan.mechanism.epsilon, plan.max_dropouts) == (500, 1.5, 1)
+    shown = fastlloyd("plan", "show", "p.toml")
+    assert shown.code == 0
+    for expected in (plan.digest.hex(), "hospital-b: at most 150", "age: 0 to 100", "client-noise", "1.5"):
+        assert expected in shown.out
+    explained = fastlloyd("plan", "explain", "p.toml")
+    assert explained.code == 0
+    assert "NOT protected" in explained.out
+
+
+def test_the_demo_shows_both_clusterings_and_their_true_losses(fastlloyd: Command) -> None:
+    """Nobody picks the start, so no loss can be expected: the figures are computed again from what is shown."""
+    code, out, err = fastlloyd("demo", "--out", "result")
+    assert (code, err) == (0, "")
+    for expected in (
+        "hospital-a, hospital-b, hospital-c",
+        "Guarantee",
+        "NICV",
+        "NOT PRIVATE",
+        "clusters.png",
+        "new every time",
+    ):
+        assert expected in out
+    plan = Plan.from_toml(Path("result/plan.toml").read_text())
+    assert plan.trust.value == "client-noise"
+    first, second = (_strict(fastlloyd("demo", "--json").out) for _ in range(2))
+    assert first["clusters"] != second["clusters"]
+    domain = plan.mechanism.domain
+    X, half_width = domain.to_grid(load_tumours().values) / 2**16, domain.units * 2**16
+    for shown in (first, second):
+        centroids = (np.array([cluster["centroid"] for cluster in shown["clusters"]]) - domain.centre) / half_width
+        assert shown["nicv"]["fastlloyd"] == pytest.approx(nicv(X, centroids), rel=1e-9)
+        assert shown["nicv"]["lloyd"] <= nicv(X, X.mean(axis=0, keepdims=True))  # two clusters are no worse than one
+        assert "NOT PRIVATE" in shown["nicv"]["note"]
+
+
+# What is refused
+
+FIT = ("fit", "data.csv", *PUBLIC)
+SIMULATE = ("simulate", "data.csv", *PUBLIC, "--clients", "3")
+NEW = ("plan", "new", "--client", "a:50", "--client", "b:50", "--features", "age,dose", *BOUNDS, "-k", "2")
+K2 = ("-k", "2")
+
+REFUSED_DATA = {
+    "missing file": (None, (), "no such file"),
+    "empty": ("", (), "empty"),
+    "header only": ("age,dose\n", (), "no records"),
+    "text": (f"age,dose\n{SECRET_NUMBER},1\n{SECRET_TEXT},2\n", (), "not a number"),
+    "missing cell": (f"age,dose\n{SECRET_NUMBER},\n", (), "missing"),
+    "NaN": (f"age,dose\n{SECRET_NUMBER},nan\n", (), "line 2"),
+    "inf": (f"age,dose\n{SECRET_NUMBER},inf\n", (), "not a finite number"),
+    "short row": (f"age,dose\n1,2\n{SECRET_NUMBER}\n", (), "line 3"),
+    "not text": ("age,dose\n\udcff\udcfe,1\n", (), "UTF-8"),
+    "repeated names": (f"age,age\n{SECRET_NUMBER},1\n", (), "'age'"),
+    "k above the number of records": (f"age,dose\n{SECRET_NUMBER},1\n", (), "fewer records"),
+    "bounds of huge values": (f"age,dose\n{SECRET_NUMBER}e303,1\n-{SECRET_NUMBER}e303,1\n", (), "'age'"),
+    "bounds of near values": (f"age,dose\n{SECRET_NUMBER}00001,1\n{SECRET_NUMBER},1\n", (), "'age'"),
+    "above the cap": (f"age,dose\n{SECRET_NUMBER},1\n1,1\n1,1\n", ("--n-records", "2"), "cap of 2"),
+}
+
+REFUSED = {
+    "no data": (("fit",), "DATA"),
+    "no k": (("fit", "data.csv"), "--n-clusters"),
+    "k of 0": (("fit", "data.csv", "-k", "0"), "--n-clusters"),
+    "k above the cap": (("fit", "data.csv", *BOUNDS, "--n-records", "300", "-k", "301"), "n_clusters is 301"),
+    "epsilon of 0": ((*FIT, "--epsilon", "0"), "epsilon is 0"),
+    "epsilon below 0": ((*FIT, "--epsilon=-1"), "epsilon is -1"),
+    "epsilon of nan": ((*FIT, "--epsilon", "nan"), "epsilon is nan"),
+    "epsilon of inf": ((*FIT, "--epsilon", "inf"), "epsilon is inf"),
+    "epsilon of text": ((*FIT, "--epsilon", "one"), "--epsilon"),
+    "delta of 1": ((*FIT, "--delta", "1"), "delta is 1"),
+    "delta of 0": ((*FIT, "--delta", "0"), "delta is 0"),
+    "delta of nan": ((*FIT, "--delta", "nan"), "delta is nan"),
+    "delta without use": ((*FIT, "--algorithm", "sulloyd", "--delta", "7"), "delta is 7"),
+    "bounds equal": (("fit", "data.csv", *K2, "--bounds", "5:5"), "equal"),
+    "bounds reversed": (("fit", "data.csv", *K2, "--bounds", "5:1"), "reversed"),
+    "bounds for one of two": (("fit", "data.csv", *K2, "--bounds", "age=0:100"), "'dose'"),
+    "bounds for a third": (("fit", "data.csv", *K2, "--bounds", "age=0:100,dose=0:5,x=0:1"), "'x'"),
+    "bounds of nan": (("fit", "data.csv", *K2, "--bounds", "nan:5"), "finite"),
+    "bounds of text": (("fit", "data.csv", *K2, "--bounds", "wide"), "LO:HI"),
+    "bounds in no file": (("fit", "data.csv", *K2, "--bounds", "none.toml"), "none.toml"),
+    "unknown column": ((*FIT, "--columns", "age,dosis"), "did you mean 'dose'"),
+    "unknown algorithm": ((*FIT, "--algorithm", "fastloyd"), "did you mean 'fastlloyd'"),
+    "unknown preset": ((*FIT, "--preset", "papr"), "did you mean 'paper'"),
+    "unknown scaling": ((*FIT, "--scaling", "comon"), "did you mean 'common'"),
+    "unknown relation": ((*FIT, "--neighboring-relation", "replace"), "neighboring_relation"),
+    "unknown radius": ((*FIT, "--radius", "steps"), "did you mean 'step'"),
+    "unknown noise": ((*FIT, "--noise", "gausian"), "did you mean 'gaussian'"),
+    "no noise": ((*FIT, "--noise", "none"), "lloyd"),
+    "unknown postprocessing": ((*FIT, "--postprocessing", "flod"), "did you mean 'fold'"),
+    "unknown initialization": ((*FIT, "--initialization", "random"), "initialization"),
+    "unknown option": ((*FIT, "--epsilom", "1"), "--epsilom"),
+    "unknown command": (("fitt", "data.csv"), "fit"),
+    "alpha of 0": ((*FIT, "--alpha", "0"), "alpha"),
+    "no iterations": ((*FIT, "--iterations", "0"), "--iterations"),
+    "min-count of nan": ((*FIT, "--min-count", "nan"), "min_count"),
+    "min-count below 0": ((*FIT, "--min-count=-1"), "min_count"),
+    "cap of 0": (("fit", "data.csv", *BOUNDS, *K2, "--n-records", "0"), "cap of 0"),
+    "none expected": ((*FIT, "--n-expected", "0"), "n_expected is 0"),
+    "seed too large": ((*FIT, "--public-seed", "9" * 80), "seed"),
+    "output exists": ((*FIT, "--out", "existing"), "existing"),
+    "output is not ours": ((*FIT, "--out", "existing", "--force"), "mine.txt"),
+    "output is a file": ((*FIT, "--out", "data.csv", "--force"), "is a file"),
+    "output below a file": ((*FIT, "--out", "data.csv/result"), "data.csv"),
+    "output where none can be": ((*FIT, "--out", "/proc/fastlloyd"), "/proc"),
+    "picture without a folder": ((*FIT, "--plot-data"), "--out"),
+    "force without a folder": ((*FIT, "--force"), "--out"),
+    "no clients": ((*SIMULATE, "--clients", "0"), "--clients"),
+    "one client": ((*SIMULATE, "--clients", "1"), "no share of noise"),
+    "everyone colludes": ((*SIMULATE, "--max-colluding", "3"), "no share of noise"),
+    "nobody colludes": ((*SIMULATE, "--max-colluding", "0"), "max_colluding is 0"),
+    "drop of nobody": ((*SIMULATE, "--drop", "client-9@1"), "client-9@1"),
+    "drop without a round": ((*SIMULATE, "--drop", "client-1"), "CLIENT@ROUND"),
+    "drop after the run": ((*SIMULATE, "--drop", "1@999"), "round 999"),
+    "drops above the tolerated": ((*SIMULATE, "--drop", "1@1", "--max-dropouts", "0"), "without a result"),
+    "shares of Laplace noise": ((*SIMULATE, "--algorithm", "sulloyd"), "server-noise"),
+    "a federated run without noise": ((*SIMULATE, "--algorithm", "lloyd"), "protects nobody"),
+    "unknown trust": ((*SIMULATE, "--trust", "client"), "did you mean 'client-noise'"),
+    "odd ring": ((*SIMULATE, "--ring-bits", "16"), "ring_bits is 16"),
+    "plan without bounds": ((*NEW[:8], "-k", "2"), "--bounds"),
+    "plan with an odd client": ((*NEW, "--client", "c"), "NAME:CAP"),
+    "plan with an odd name": ((*NEW, "--client", "c d:5"), "c d"),
+    "plan with one name twice": ((*NEW, "--client", "a:5"), "'a'"),
+    "plan that exists": ((*NEW, "--out", "data.csv"), "data.csv"),
+    "plan in the place of data": ((*NEW, "--out", "data.csv", "--force"), "left alone"),
+    "plan in no folder": ((*NEW, "--out", "none/plan.toml"), "none/plan.toml"),
+    "no plan": (("plan", "show", "none.toml"), "none.toml"),
+    "data for a plan": (("plan", "explain", "data.csv"), "data.csv"),
+}
+
+
+@pytest.mark.parametrize("command", [("fit",), ("simulate", "--clients", "2")], ids=["fit", "simulate"])
+@pytest.mark.parametrize("case", REFUSED_DATA)
+def test_bad_records_are_refused_in_a_sentence_without_a_value_of_them(
+    fastlloyd: Command, here: Path, case: str, command: Sequence[str]
+) -> None:
+    content, options, fragment = REFUSED_DATA[case]
+    if content is not None:
+        (here / "bad.csv").write_text(content, encoding="utf-8", errors="surrogateescape")
+    before = _tree(here)
+    name, *more = command
+    _refused(fastlloyd(name, "bad.csv", *K2, *more, *options, "--out", "result"), fragment)
+    assert _tree(here) == before
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_settings_are_refused_in_a_sentence_and_nothing_is_written(fastlloyd: Command, here: Path, case: str) -> None:
+    (here / "existing").mkdir()
+    (here / "existing" / "mine.txt").write_text("mine")
+    arguments, fragment = REFUSED[case]
+    before = _tree(here)
+    _refused(fastlloyd(*arguments), fragment)
+    assert _tree(here) == before
+
+
+def test_the_output_is_checked_before_the_records_are_read(fastlloyd: Command, here: Path) -> None:
+    (here / "existing").mkdir()
+    _refused(fastlloyd("fit", "none.csv", *PUBLIC, "--out", "existing"), "existing")
+
+
+def test_a_plan_with_one_digit_changed_is_refused_wherever_the_digit_stands(fastlloyd: Command) -> None:
+    fastlloyd(*NEW, "--iterations", "2", "--out", "plan.toml")
+    text = Path("plan.toml").read_text()
+    positions = [i for i, character in enumerate(text) if character.isdigit()]
+    assert len(positions) > 200
+    for i in positions:
+        changed = text[:i] + str((int(text[i]) + 1) % 10) + text[i + 1 :]
+        Path("changed.toml").write_text(changed)
+        _refused(fastlloyd("plan", "show", "changed.toml"), "changed.toml")
+
+
+GARBAGE = {
+    "nothing": b"",
+    "bytes": bytes(range(256)) * 40,
+    "zeros": bytes(10_000),
+    "huge": b"a" * (5 << 20),
+    "brackets": b"x = " + b"[" * 100_000,
+    "digits": b"x = " + b"9" * 10_000,
+    "another table": b"[seal]\ndigest = 'x'\n",
+}
+
+
+@pytest.mark.parametrize("case", GARBAGE)
+def test_garbage_is_no_plan(fastlloyd: Command, here: Path, case: str) -> None:
+    (here / "plan.toml").write_bytes(GARBAGE[case])
+    for command in ("show", "explain"):
+        _refused(fastlloyd("plan", command, "plan.toml"), "plan.toml")
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
+def test_a_plan_cut_off_is_refused(fastlloyd: Command, share: float) -> None:
+    fastlloyd(*NEW)
+    text = Path("plan.toml").read_text()
+    Path("plan.toml").write_text(text[: int(share * len(text))])
+    _refused(fastlloyd("plan", "show", "plan.toml"), "plan.toml")
+
+
+# What goes wrong
+
+
+def test_an_unexpected_error_keeps_its_message_to_itself(
+    fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError(f"record {SECRET_TEXT} {SECRET_NUMBER}")
+
+    monkeypatch.setattr(central, "cluster", fail)
+    before = _tree(here)
+    code, out, err = fastlloyd(*FIT, "--out", "result")
+    assert (code, out) == (1, "")
+    assert len(err.splitlines()) == 1
+    assert "report" in err
+    assert not any(secret in err for secret in SECRETS)
+    assert SECRET_TEXT in fastlloyd("--debug", *FIT).err
+    monkeypatch.setenv("FASTLLOYD_DEBUG", "1")
+    assert SECRET_TEXT in fastlloyd(*FIT, "--out", "result").err
+    assert _tree(here) == before
+
+
+@pytest.mark.parametrize(("failure", "code"), [(KeyboardInterrupt(), 130), (MemoryError(), 1)])
+@pytest.mark.parametrize("where", ["computing", "writing"])
+def test_an_interruption_leaves_nothing_half_written(
+    fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException, code: int, where: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise failure
+
+    before = _tree(here)
+    if where == "computing":
+        monkeypatch.setattr(central, "cluster", fail)
+    else:
+        monkeypatch.setattr(Path, "write_bytes", fail)
+    outcome = fastlloyd(*FIT, "--out", "result")
+    assert (outcome.code, outcome.out) == (code, "")
+    assert len(outcome.err.splitlines()) == 1
+    assert _tree(here) == before
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    before = _tree(here)
+    _refused(fastlloyd(*FIT, "--out", "result"), "No space left")
+    assert _tree(here) == before
+
+
+# What only a process of its own can show
+
+
+def test_ctrl_c_ends_a_process_quietly(here: Path) -> None:
+    """The data come through a named pipe: once it is open for reading, the program is at work, and stays so."""
+    os.mkfifo(here / "pipe.csv")
+    process = _process("fit", "pipe.csv", *PUBLIC, "--out", "result", stdout=subprocess.PIPE)
+    with process, (here / "pipe.csv").open("w") as pipe:
+        pipe.write("age,dose\n1,2\n")
+        pipe.flush()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "Interrupted\n")
+    assert {p.name for p in here.iterdir()} == {"data.csv", "pipe.csv"}
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
+def test_a_reader_that_has_gone_costs_no_result_and_no_traceback(here: Path, options: Sequence[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with _process(*FIT, "--out", "result", *options, stdout=writer) as process:
+        os.close(writer)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "Traceback" not in err
+    assert "Error" not in err
+    assert (here / "result" / "centroids.csv").exists()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_poor_terminal_gets_question_marks_and_no_error(here: Path, encoding: str) -> None:
+    (here / "data.csv").write_text("\u5e74\u9f84\n" + "1\n2\n3\n" * 30, encoding="utf-8")
+    environment = os.environ | {"PYTHONIOENCODING": encoding}
+    options = ("-k", "1", "--bounds", "0:4", "--n-records", "100")
+    with _process("fit", "data.csv", *options, stdout=subprocess.PIPE, env=environment, encoding=encoding) as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    assert "?" in out
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["simulate", "--help"], ["--version"]])
+def test_help_loads_none_of_the_heavy_libraries(arguments: list[str]) -> None:
+    """That is why it answers at once; how fast is measured by the benchmarks."""
+    script = (
+        f"import sys; from fastlloyd.cli.failures import run; run({arguments!r}); "
+        "sys.exit(len({'numpy', 'scipy', 'matplotlib', 'sklearn', 'mpmath', 'cryptography'} & set(sys.modules)))"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own interpreter
+
+
+def test_the_shell_sees_the_exit_code(here: Path) -> None:
+    with _process("fit", "none.csv", *PUBLIC, stdout=subprocess.PIPE) as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (2, "", "Error: none.csv: there is no such file\n")

@@ -1,0 +1,182 @@
+"""Federated runs in one process: who is in which round, and the same centroids as the central model's."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastlloyd import central
+from fastlloyd.algorithms import FASTLLOYD, GLLOYD, SULLOYD, Algorithm
+from fastlloyd.clustering.domain import Domain, IntArray
+from fastlloyd.design import design_plan
+from fastlloyd.errors import DataError, FastLloydError, PlanError
+from fastlloyd.expander import PublicSeed
+from fastlloyd.plan import Plan, TrustMode
+from fastlloyd.secagg.keys import Identity
+from fastlloyd.simulation import Drop, Simulation, parse_drop, roster, simulate, split_evenly
+from fastlloyd.testing import InjectedNoise, SeededNoise
+
+DOMAIN = Domain(features=("age", "dose"), lower=(0.0, 0.0), upper=(100.0, 5.0))
+SEED = PublicSeed.from_int(3)
+T = 3
+
+
+def _records(n: int) -> IntArray:
+    return DOMAIN.to_grid(np.random.default_rng(n).uniform([0, 0], [100, 5], (n, 2)))
+
+
+def _plan(
+    n_clients: int,
+    *,
+    algorithm: Algorithm = FASTLLOYD,
+    trust: TrustMode = TrustMode.CLIENT_NOISE,
+    max_dropouts: int = 0,
+    ring_bits: int = 64,
+) -> tuple[Plan, dict[str, Identity]]:
+    clients, identities = roster([f"client-{i}" for i in range(1, n_clients + 1)], 500)
+    plan = design_plan(
+        algorithm,
+        DOMAIN,
+        clients=clients,
+        run_id=bytes(range(16)),
+        n_clusters=3,
+        n_records=500,
+        epsilon=5.0,
+        public_seed=SEED,
+        trust=trust,
+        max_dropouts=max_dropouts,
+        ring_bits=ring_bits,
+        n_iterations=T,
+    )
+    return plan, identities
+
+
+def _silence(plan: Plan) -> InjectedNoise:
+    """Zeros, in the order in which sums and counts ask for them; enough for every party and round."""
+    k, d = plan.mechanism.n_clusters, plan.mechanism.n_features
+    return InjectedNoise([np.zeros(size, dtype=np.int64) for _ in range(T * (plan.n_clients + 1)) for size in (k * d, k)])
+
+
+def _centroids_of(plan: Plan, run: Simulation, parts: list[IntArray]) -> IntArray:
+    """What the central model finds without noise if every round sees the records of the clients that were included."""
+    from fastlloyd.algorithms import next_centroids, query
+
+    m = plan.mechanism
+    centroids = m.initial_centroids()
+    for round, included in zip(m.rounds, run.included, strict=True):
+        X = np.vstack([X for name, X in zip(plan.names, parts, strict=True) if name in included])
+        centroids = next_centroids(m, round, centroids, query(round, centroids, m.count_bits).evaluate(X)).centroids
+    return centroids
+
+
+@settings(max_examples=25)
+@given(n=st.integers(0, 500), n_clients=st.integers(1, 12), seed=st.integers(0, 2**64))
+def test_every_record_goes_to_one_client_and_no_client_exceeds_its_cap(n: int, n_clients: int, seed: int) -> None:
+    X = np.arange(2 * n).reshape(n, 2)
+    parts = split_evenly(X, n_clients, PublicSeed.from_int(seed))
+    clients, _ = roster([f"c{i}" for i in range(n_clients)], 500)
+    assert sorted(np.vstack(parts)[:, 0].tolist()) == X[:, 0].tolist()
+    assert sum(client.max_records for client in clients) == 500
+    assert all(len(part) <= client.max_records for part, client in zip(parts, clients, strict=True))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_the_split_is_decided_by_the_seed_and_not_by_the_order_alone() -> None:
+    X = np.arange(400).reshape(200, 2)
+    first, again, other = (split_evenly(X, 2, PublicSeed.from_int(s)) for s in (1, 1, 2))
+    assert np.array_equal(first[0], again[0])
+    assert not np.array_equal(first[0], other[0])
+    assert not np.array_equal(first[0], X[:100])
+
+
+@pytest.mark.parametrize("ring_bits", [32, 64])
+@pytest.mark.parametrize("n_clients", [2, 5, 9])
+def test_a_simulated_run_equals_the_central_model_bit_for_bit(n_clients: int, ring_bits: int) -> None:
+    """Server noise: the same samples in the same order make the same answers."""
+    plan, identities = _plan(n_clients, trust=TrustMode.SERVER_NOISE, ring_bits=ring_bits)
+    X = _records(400)
+    run = simulate(plan, identities, split_evenly(X, n_clients, SEED), noise=SeededNoise(1))
+    alone = central.cluster(plan.mechanism, X, SeededNoise(1))
+    assert np.array_equal(run.clustering.centroids, alone.centroids)
+    assert np.array_equal(run.clustering.answer, alone.answer)
+    assert run.included == (plan.names,) * T
+    assert run.unconfirmed == ()
+
+
+@pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD])
+@pytest.mark.parametrize(
+    "drops",
+    [(), ("client-2@2",), ("client-2@1", "client-2@3"), ("client-4@2+",), ("1@3", "client-4@1+"), ("2@1+", "2@3+", "3@3")],
+)
+def test_dropped_clients_miss_exactly_their_rounds(algorithm: Algorithm, drops: tuple[str, ...]) -> None:
+    plan, identities = _plan(5, algorithm=algorithm, max_dropouts=2)
+    parts = split_evenly(_records(300), 5, SEED)
+    read = [parse_drop(text, plan.names) for text in drops]
+    run = simulate(plan, identities, parts, drops=read, noise=_silence(plan))
+    for number, included in enumerate(run.included, 1):
+        missing = {d.client for d in read if d.round == number or (d.for_good and number >= d.round)}
+        assert set(included) == set(plan.names) - missing
+    assert np.array_equal(run.clustering.centroids, _centroids_of(plan, run, parts))
+
+
+def test_more_clients_than_records_run_too() -> None:
+    plan, identities = _plan(7)
+    parts = split_evenly(_records(3), 7, SEED)
+    run = simulate(plan, identities, parts, noise=_silence(plan))
+    assert np.array_equal(run.clustering.centroids, _centroids_of(plan, run, parts))
+
+
+def test_laplace_noise_is_added_by_the_server() -> None:
+    plan, identities = _plan(3, algorithm=SULLOYD, trust=TrustMode.SERVER_NOISE)
+    X = _records(200)
+    run = simulate(plan, identities, split_evenly(X, 3, SEED), noise=SeededNoise(2))
+    assert np.array_equal(run.clustering.centroids, central.cluster(plan.mechanism, X, SeededNoise(2)).centroids)
+
+
+def test_the_noise_of_a_simulation_is_the_systems_unless_given() -> None:
+    plan, identities = _plan(3)
+    parts = split_evenly(_records(100), 3, SEED)
+    first, second = (simulate(plan, identities, parts).clustering.answer for _ in range(2))
+    assert not np.array_equal(first, second)
+
+
+def test_too_many_dropouts_end_the_run_with_a_reason() -> None:
+    plan, identities = _plan(4, max_dropouts=1)
+    parts = split_evenly(_records(100), 4, SEED)
+    drops = [parse_drop(text, plan.names) for text in ("1@2", "2@2")]
+    with pytest.raises(FastLloydError, match="without a result"):
+        simulate(plan, identities, parts, drops=drops)
+
+
+def test_a_client_with_more_records_than_its_cap_is_refused() -> None:
+    plan, identities = _plan(2)
+    with pytest.raises(DataError, match="cap"):
+        simulate(plan, identities, [_records(251), _records(10)])
+
+
+@pytest.mark.parametrize("round", [0, T + 1])
+def test_drops_outside_the_run_are_refused(round: int) -> None:
+    plan, identities = _plan(3, max_dropouts=1)
+    with pytest.raises(PlanError, match=f"rounds 1 to {T}"):
+        simulate(
+            plan,
+            identities,
+            split_evenly(_records(30), 3, SEED),
+            drops=[Drop(client="client-1", round=round, for_good=False)],
+        )
+
+
+@given(client=st.sampled_from(["hospital-a", "b@2", "3"]), round=st.integers(0, 9999), for_good=st.booleans())
+def test_drops_read_back_as_they_are_written(client: str, round: int, for_good: bool) -> None:
+    text = f"{client}@{round}{'+' * for_good}"
+    assert parse_drop(text, ["hospital-a", "b@2", "3"]) == Drop(client=client, round=round, for_good=for_good)
+
+
+def test_a_bare_number_counts_the_clients() -> None:
+    assert parse_drop("2@3", ["client-1", "client-2"]) == parse_drop("client-2@3", ["client-1", "client-2"])
+
+
+@pytest.mark.parametrize("text", ["", "2", "@2", "2@", "2@x", "2@-1", "0@1", "3@1", "client-9@1", "2@1++", "2@12345"])
+def test_other_drops_are_refused(text: str) -> None:
+    with pytest.raises(PlanError, match="drop"):
+        parse_drop(text, ["client-1", "client-2"])

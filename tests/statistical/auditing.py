@@ -1,0 +1,285 @@
+"""A privacy audit of the shipped path: what a curious client learns about one record of another client.
+
+Real client sessions, real masks, a real server session, noise from the system's random source. The attacker is a client of
+the run and the strongest that the guarantee admits: it knows every record but one, opens every round's sum, subtracts its own
+statistics and its own share of the noise, and in `client-noise` as many clients are absent as the plan tolerates. It decides
+whether the one record, the canary, took part.
+
+Each of the N_CLUSTERS clusters of a run has a canary of its own, present in every second run. A record touches one row of the
+answer and the noise of the rows is independent, so a run gives one trial per cluster.
+
+The plan's noise scales give the likelihood ratio of the two worlds; the attacker says "present" where its logarithm is above
+0, the midpoint, fixed before any run. See `bounds.py` for what its errors say about epsilon.
+"""
+
+import os
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Self
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastlloyd.algorithms import FASTLLOYD, Answer, Clustering, lloyd
+from fastlloyd.clustering.domain import Domain, IntArray
+from fastlloyd.design import design_plan
+from fastlloyd.dp.gdp import gdp_mu
+from fastlloyd.dp.noise import SystemNoise
+from fastlloyd.expander import PublicSeed
+from fastlloyd.mechanism import Mechanism, Round
+from fastlloyd.plan import Client, Plan, TrustMode
+from fastlloyd.presets import specialise
+from fastlloyd.protocol import client_rounds
+from fastlloyd.protocol.client import ClientSession
+from fastlloyd.protocol.server import ServerSession
+from fastlloyd.queries import Query
+from fastlloyd.secagg.keys import Identity
+from fastlloyd.transport.in_process import InProcessOutcome, Link, everything_arrives, run_in_process
+
+DELTA = 1e-6
+N_CLUSTERS = 4
+N_COMMON = 1500  # known records per cluster at the honest client: so many that noise hardly moves the centroids
+N_OWN = 10  # known records per cluster at the curious client
+CURIOUS, HONEST, THIRD = "curious", "honest", "third"
+PUBLIC_SEED = 8  # spreads the four initial centroids evenly
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What is audited: a plan for three clients, the third of whom is absent, as the plan tolerates, unless all are present."""
+
+    trust: TrustMode
+    epsilon: float = 1.0
+    n_iterations: int = 2
+    all_present: bool = False
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        return (CURIOUS, HONEST, THIRD) if self.all_present else (CURIOUS, HONEST)
+
+    @property
+    def mu(self) -> float:
+        """What a run may cost."""
+        return gdp_mu(self.epsilon, DELTA)
+
+    def plan(self, identities: dict[str, Identity], public_seed: int = PUBLIC_SEED) -> Plan:
+        """FastLloyd on the line, with the same radius in all rounds so that one canary can attain it in each."""
+        cap = N_CLUSTERS * (N_COMMON + 1)
+        return design_plan(
+            specialise(FASTLLOYD, radius="constant"),
+            Domain(features=("x",), lower=(-1.0,), upper=(1.0,)),
+            clients=tuple(Client(name=n, max_records=cap, signing_key=key.public.hex()) for n, key in identities.items()),
+            run_id=os.urandom(16),
+            n_clusters=N_CLUSTERS,
+            epsilon=self.epsilon,
+            delta=DELTA,
+            public_seed=PublicSeed.from_int(public_seed),
+            trust=self.trust,
+            max_dropouts=0 if self.all_present else 1,
+            max_colluding=1,
+            n_iterations=self.n_iterations,
+        )
+
+
+class OwnNoise:
+    """The system's noise, remembered by the client that drew it."""
+
+    private = True
+
+    def __init__(self) -> None:
+        self.drawn: list[IntArray] = []
+
+    def gaussian(self, scale: Fraction, size: int) -> IntArray:
+        self.drawn.append(SystemNoise().gaussian(scale, size))
+        return self.drawn[-1]
+
+    def two_sided_geometric(self, scale: Fraction, size: int) -> IntArray:
+        self.drawn.append(SystemNoise().two_sided_geometric(scale, size))
+        return self.drawn[-1]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run as its curious client sees it: the queries and opened answers of all rounds, and its own noise."""
+
+    rounds: list[tuple[Query, Answer]]
+    own_noise: list[IntArray]
+    outcome: InProcessOutcome
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A plan with everything but the canaries fixed. Keys of the run, masks and noise are fresh in every run."""
+
+    setting: Setting
+    plan: Plan
+    identities: dict[str, Identity]
+    canaries: IntArray  # (N_CLUSTERS, 1)
+
+    @classmethod
+    def of(cls, setting: Setting, public_seed: int = PUBLIC_SEED) -> Self:
+        identities = {name: Identity.generate() for name in (CURIOUS, HONEST, THIRD)}
+        plan = setting.plan(identities, public_seed)
+        return cls(setting, plan, identities, canaries(plan, len(setting.present)))
+
+    @property
+    def deviations(self) -> FloatArray:
+        """Standard deviations of the noise that the attacker does not know, (n_iterations, 2): sums, counts."""
+        n_unknown = len(self.setting.present) - 1 if self.setting.trust is TrustMode.CLIENT_NOISE else 1
+        scales = [scales_of_one_draw(self.plan, round) for round in self.plan.mechanism.rounds]
+        return np.asarray(np.array(scales, dtype=np.float64) * n_unknown**0.5)
+
+    def records(self, name: str, present: BoolArray) -> IntArray:
+        """The records of one client: at the initial centroids and, at the honest client, the canaries that are present."""
+        start = self.plan.mechanism.initial_centroids()
+        if name == CURIOUS:
+            return np.repeat(start, N_OWN, axis=0)
+        if name == HONEST:
+            return np.vstack([np.repeat(start, N_COMMON, axis=0), self.canaries[present]])
+        return start[:0]
+
+    def play(self, present: BoolArray, link: Link = everything_arrives) -> Run:
+        """One run of the shipped path with the canaries of the clusters in `present`."""
+        views: list[list[tuple[Query, Answer]]] = []
+        noise = OwnNoise()
+        with patch.object(client_rounds, "lloyd", lambda mechanism: watched_loop(mechanism, views)):
+            sessions = [
+                ClientSession(
+                    self.plan,
+                    name,
+                    self.records(name, present),
+                    identity=self.identities[name],
+                    noise=noise if name == CURIOUS else SystemNoise(),
+                    random_bytes=os.urandom,
+                )
+                for name in self.setting.present
+            ]
+            outcome = run_in_process(ServerSession(self.plan, SystemNoise()), sessions, link=link)
+        return Run(views[0], noise.drawn, outcome)  # every client opens the same answers
+
+    def residuals(self, run: Run) -> IntArray:
+        """The answers less all that the attacker knows, int64 (n_iterations, N_CLUSTERS, 2): noise and, perhaps, the canary."""
+        start = self.plan.mechanism.initial_centroids()
+        shape = (N_CLUSTERS, 1)
+        rows = []
+        for t, (query, answer) in enumerate(run.rounds):
+            known = (N_COMMON + N_OWN) * query.evaluate(start)  # answers add up
+            if self.setting.trust is TrustMode.CLIENT_NOISE:
+                sums, counts = run.own_noise[2 * t : 2 * t + 2]
+                known += np.column_stack([sums.reshape(shape), counts])
+            rows.append(answer - known)
+        return np.array(rows)
+
+    def signals(self, run: Run) -> IntArray:
+        """What each canary adds to its row of each answer when present, int64 (n_iterations, N_CLUSTERS, 2)."""
+        return np.array([query.evaluate(self.canaries) for query, _ in run.rounds])
+
+
+def watched_loop(mechanism: Mechanism, views: list[list[tuple[Query, Answer]]]) -> Generator[Query, Answer, Clustering]:
+    """The loop of `lloyd`, with every query and the answer sent to it written down."""
+    view: list[tuple[Query, Answer]] = []
+    views.append(view)
+    loop = lloyd(mechanism)
+    query = next(loop)
+    while True:
+        answer = yield query
+        view.append((query, answer))
+        try:
+            query = loop.send(answer)
+        except StopIteration as end:
+            clustering: Clustering = end.value
+            return clustering
+
+
+def scales_of_one_draw(plan: Plan, round: Round) -> tuple[Fraction, Fraction]:
+    """Standard deviations of the noise on sums and counts that one party draws: a client's share, or all of the server's."""
+    return plan.share_scales(round) if plan.trust is TrustMode.CLIENT_NOISE else (round.sum_scale, round.count_scale)
+
+
+def canaries(plan: Plan, n_present: int) -> IntArray:
+    """Per cluster a record just within the radius, away from the other centroids, int64 (N_CLUSTERS, 1).
+
+    It keeps 2.5 standard deviations of the centroid's first move from the edge, so that it counts in nearly all rounds.
+    """
+    m = plan.mechanism
+    start = m.initial_centroids()[:, 0].tolist()
+    n_draws = n_present if plan.trust is TrustMode.CLIENT_NOISE else 1
+    drift = float(scales_of_one_draw(plan, m.rounds[0])[0]) * n_draws**0.5 / N_COMMON
+    reach = int((m.rounds[0].squared_radius or 0) ** 0.5 - 2.5 * drift)
+
+    def roomier(centroid: int) -> int:
+        others = [other for other in start if other != centroid]
+        inside = [x for x in (centroid - reach, centroid + reach) if abs(x) <= m.domain.half_widths[0]]
+        return max(inside, key=lambda x: min(abs(x - other) for other in others))
+
+    return np.array([[roomier(centroid)] for centroid in start])
+
+
+@dataclass(frozen=True)
+class Observations:
+    """Many runs of one experiment; arrays begin with the run. residuals, signals : (n, T, k, 2); present : bool (n, k)."""
+
+    residuals: IntArray
+    signals: IntArray
+    present: BoolArray
+    deviations: FloatArray  # (T, 2)
+
+    @classmethod
+    def join(cls, parts: Sequence["Observations"]) -> "Observations":
+        """Those of several batches of the same setting."""
+        return cls(
+            np.concatenate([part.residuals for part in parts]),
+            np.concatenate([part.signals for part in parts]),
+            np.concatenate([part.present for part in parts]),
+            parts[0].deviations,
+        )
+
+    @property
+    def scores(self) -> FloatArray:
+        """Logarithm of the likelihood ratio, present over absent, of every trial: float64 (n, k)."""
+        weighted = self.signals / self.deviations[:, None] ** 2
+        return np.asarray(((self.residuals - self.signals / 2) * weighted).sum(axis=(1, 3)))
+
+    @property
+    def attained_mu(self) -> float:
+        """Root mean square of what the canaries cost by the plan's scales; at most the mu of the setting."""
+        return float(((self.signals / self.deviations[:, None]) ** 2).sum(axis=(1, 3)).mean() ** 0.5)
+
+    @property
+    def noise(self) -> IntArray:
+        """The noise the attacker does not know, (n, T, k, 2)."""
+        return self.residuals - self.signals * self.present[:, None, :, None]
+
+    @property
+    def false_alarms(self) -> int:
+        """Trials without the canary in which the attacker says "present"."""
+        return int((self.scores > 0)[~self.present].sum())
+
+    @property
+    def misses(self) -> int:
+        """Trials with the canary in which it does not."""
+        return int((self.scores <= 0)[self.present].sum())
+
+    @property
+    def n_per_side(self) -> int:
+        """Trials with the canary; as many are without."""
+        return int(self.present.sum())
+
+
+def observe(setting: Setting, n_per_side: int) -> Observations:
+    """Play runs until there are at least `n_per_side` trials with and as many without the canary."""
+    experiment = Experiment.of(setting)
+    even = np.arange(N_CLUSTERS) % 2 == 0
+    n_runs = 2 * -(-n_per_side // N_CLUSTERS)
+    residuals, signals, present = [], [], []
+    for number in range(n_runs):
+        present.append(even if number % 2 else ~even)
+        run = experiment.play(present[-1])
+        residuals.append(experiment.residuals(run))
+        signals.append(experiment.signals(run))
+    return Observations(np.array(residuals), np.array(signals), np.array(present), experiment.deviations)

@@ -1,0 +1,269 @@
+"""The mistakes of the published code, and a few more: each a small patch of the real code, beside the check that catches it.
+
+`n` is about the least at which the check misses the mutant with a probability below 1e-5.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any
+from unittest.mock import patch
+
+import checks
+import numpy as np
+from auditing import HONEST, Experiment, Setting
+from bounds import N_TRIES, exceedance
+from checks import EPSILON, Check
+from msgspec.structs import replace
+from numpy.typing import ArrayLike
+
+from fastlloyd import design, mechanism
+from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
+from fastlloyd.dp import noise
+from fastlloyd.dp.noise import RandomBytes, SystemNoise
+from fastlloyd.errors import PlanError
+from fastlloyd.mechanism import Round
+from fastlloyd.plan import Plan, TrustMode
+from fastlloyd.protocol import masked_round
+from fastlloyd.protocol.client_rounds import ClientRounds
+from fastlloyd.queries import Moments, RelativeMoments, Sensitivity, sensitivity
+from fastlloyd.secagg.masks import expand_mask
+from fastlloyd.secagg.ring import RingVector
+from fastlloyd.testing import SeededNoise
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A wrong version of the code, and the check that catches it at n.
+
+    power_at : n -> probability that it does; guarded : planning refuses the mutant, so the check is run without that guard.
+    """
+
+    name: str
+    apply: Callable[[], AbstractContextManager[object]]
+    check: Check
+    n: int
+    power_at: Callable[[int], float]
+    guarded: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name}, by {self.check.name}"
+
+    @property
+    def power(self) -> float:
+        """Probability that the check catches the mutant."""
+        return self.power_at(self.n)
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """The code with this mistake, and without the guarantee check of `Mechanism` that would refuse it early."""
+        with self.apply(), patch.object(mechanism, "_check_guarantee", lambda _: None):
+            yield
+
+    def is_refused_by_planning(self) -> bool:
+        """Whether no plan can be designed with this mistake, in either trust mode."""
+        refused = set()
+        with self.apply():
+            for trust in TrustMode:
+                try:
+                    Experiment.of(Setting(trust=trust, epsilon=EPSILON))
+                    refused.add(False)
+                except PlanError:
+                    refused.add(True)
+        return refused == {True}
+
+
+def scales_of_one_round() -> AbstractContextManager[object]:
+    """Plan each round as if it were the only one: the factor sqrt T is missing."""
+    genuine = design._round
+
+    def mutated(algorithm: Any, domain: Any, squared_radius: Any, s: Any, _n_rounds: int, *rest: Any) -> Round:
+        return genuine(algorithm, domain, squared_radius, s, 1, *rest)
+
+    return patch.object(design, "_round", mutated)
+
+
+def half_the_scales() -> AbstractContextManager[object]:
+    """Plan half the noise."""
+    genuine = design._round
+
+    def mutated(*settings: Any) -> Round:
+        round = genuine(*settings)
+        return replace(round, sum_scale=round.sum_scale / 2, count_scale=round.count_scale / 2)
+
+    return patch.object(design, "_round", mutated)
+
+
+def half_the_draw() -> AbstractContextManager[object]:
+    """Draw half the noise that was planned."""
+    genuine = noise.rounded_gaussian
+    return patch.object(noise, "rounded_gaussian", lambda scale, size, source: genuine(scale / 2, size, source))
+
+
+def truncation() -> AbstractContextManager[object]:
+    """Cut the noise off toward zero, as a cast to int does (W9)."""
+    genuine = noise.rounded_gaussian
+
+    def mutated(scale: Fraction, size: int, source: RandomBytes) -> IntArray:
+        fine = genuine(1024 * scale, size, source)
+        return np.asarray(np.sign(fine) * (np.abs(fine) >> 10))
+
+    return patch.object(noise, "rounded_gaussian", mutated)
+
+
+def reused_stream() -> AbstractContextManager[object]:
+    """Draw the counts' noise from the random bytes that the sums' noise was drawn from (W3)."""
+    genuine = noise.rounded_gaussian
+    tape: list[bytes] = []
+
+    def mutated(scale: Fraction, size: int, source: RandomBytes) -> IntArray:
+        if tape:
+            pending = [tape.pop()]
+        else:
+            pending = [source(8 * size)]
+            tape.extend(pending)
+        return genuine(scale, size, lambda n: pending.pop()[:n] if pending else source(n))
+
+    return patch.object(noise, "rounded_gaussian", mutated)
+
+
+@contextmanager
+def seeded_by_the_round() -> Iterator[None]:
+    """Seed the noise with a public number times the round, counted from 0 (W1, W2)."""
+    source: list[SeededNoise] = []
+
+    def mutated(genuine: Callable[..., IntArray]) -> Callable[..., IntArray]:
+        def draw(plan: Plan, round: Round, given: Any) -> IntArray:
+            number = next(i for i, other in enumerate(plan.mechanism.rounds) if other is round)
+            source[:] = [SeededNoise(int(plan.mechanism.public_seed, 16) * number)]
+            return genuine(plan, round, given)
+
+        return draw
+
+    with ExitStack() as stack:
+        for name in ("draw_client_noise", "draw_server_noise"):
+            stack.enter_context(patch.object(Plan, name, mutated(getattr(Plan, name))))
+        stack.enter_context(patch.object(SystemNoise, "gaussian", lambda _, scale, size: source[0].gaussian(scale, size)))
+        yield
+
+
+def half_the_sensitivity() -> AbstractContextManager[object]:
+    """Take half the radius for the sensitivity of the sums; planner and accountant agree on it."""
+
+    def mutated(*settings: Any) -> Sensitivity:
+        s = sensitivity(*settings)
+        return replace(s, squared_l2=s.squared_l2 // 4, l1=s.l1 // 2)
+
+    both = ExitStack()  # planner and accountant take it from one function
+    both.enter_context(patch.object(mechanism, "sensitivity", mutated))
+    both.enter_context(patch.object(design, "sensitivity", mutated))
+    return both
+
+
+def unreduced_masks() -> AbstractContextManager[object]:
+    """Draw masks from half the ring, so that the top bit of an upload is the sign of what it hides (W8)."""
+
+    def mutated(*settings: Any) -> RingVector:
+        return np.asarray(expand_mask(*settings) >> np.uint64(1))
+
+    return patch.object(masked_round, "expand_mask", mutated)
+
+
+def quantised_sums() -> AbstractContextManager[object]:
+    """Keep records as real numbers and bring only their sum to the grid (W18)."""
+
+    def mutated(domain: Domain, X: ArrayLike) -> FloatArray:
+        return np.asarray((np.clip(domain.check(X), domain.lower, domain.upper) - domain.centre) / domain.units)
+
+    return patch.object(Domain, "to_grid", mutated)
+
+
+@contextmanager
+def phantom_counts() -> Iterator[None]:
+    """Send an empty cluster as one record that lies at its centroid (W20)."""
+
+    def mutated(genuine: Callable[..., IntArray], centre: Callable[[Any], ArrayLike]) -> Callable[..., IntArray]:
+        def evaluate(query: Moments | RelativeMoments, X: IntArray) -> IntArray:
+            answer = genuine(query, X)
+            phantom = np.column_stack([centre(query), np.full(len(answer), 1 << query.count_bits)])
+            return np.where(answer[:, -1:] == 0, phantom, answer)
+
+        return evaluate
+
+    absolute = mutated(Moments.evaluate, lambda query: query.centroids)
+    relative = mutated(RelativeMoments.evaluate, lambda query: np.zeros_like(query.centroids))
+    with patch.object(Moments, "evaluate", absolute), patch.object(RelativeMoments, "evaluate", relative):
+        yield
+
+
+class NoNoise:
+    """Zeros."""
+
+    private = False
+
+    def gaussian(self, _scale: Fraction, size: int) -> IntArray:
+        return np.zeros(size, dtype=np.int64)
+
+    two_sided_geometric = gaussian
+
+
+def omitted_share() -> AbstractContextManager[object]:
+    """Let one client upload without its share of the noise."""
+    genuine = ClientRounds.__init__
+
+    def mutated(rounds: ClientRounds, *args: Any, **settings: Any) -> None:
+        genuine(rounds, *args, **settings)
+        if rounds._name == HONEST:
+            rounds._noise = NoNoise()
+
+    return patch.object(ClientRounds, "__init__", mutated)
+
+
+MU = Setting(trust=TrustMode.SERVER_NOISE, epsilon=EPSILON).mu
+ATTAINED = 0.99
+"""At least this part of the plan's mu the canaries attain at EPSILON; a test holds them to it."""
+
+
+def audit_power(factor: float, n: int) -> float:
+    """Probability that N_TRIES audits in a row exceed EPSILON when the true mu is `factor` times the planned one."""
+    return exceedance(ATTAINED * factor * MU, MU, n) ** N_TRIES
+
+
+def law_power(wrong_cdf: Callable[[float], checks.Cdf], n: int) -> float:
+    """Power of the test of the least noise that is checked: the server's on the counts."""
+    plan = Experiment.of(Setting(trust=TrustMode.SERVER_NOISE, epsilon=EPSILON)).plan
+    scale = float(plan.mechanism.rounds[0].count_scale)
+    return checks.law_power(wrong_cdf(scale), scale, n)
+
+
+def pairs_power(share_of_violations: float, n: int) -> float:
+    """Probability of at least one violation among n pairs; the share was counted in 2000 pairs."""
+    return 1 - (1 - share_of_violations) ** n
+
+
+def certain(_n: int) -> float:
+    """Caught whatever the random numbers."""
+    return 1.0
+
+
+def _halved_cdf(scale: float) -> checks.Cdf:
+    return checks.rounded_cdf(scale / 2)
+
+
+MUTANTS = (
+    Mutant("missing sqrt T", scales_of_one_round, checks.AUDIT_SERVER_NOISE, 600, partial(audit_power, 2**0.5), guarded=True),
+    Mutant("half sigma, planned", half_the_scales, checks.AUDIT_CLIENT_NOISE, 120, partial(audit_power, 2.0), guarded=True),
+    Mutant("half sigma, drawn", half_the_draw, checks.LAW, 260, partial(law_power, _halved_cdf)),
+    Mutant("truncation of the noise", truncation, checks.LAW, 500, partial(law_power, checks.truncated_cdf)),
+    Mutant("reused stream", reused_stream, checks.INDEPENDENCE, 2, certain),
+    Mutant("seed times round", seeded_by_the_round, checks.FRESHNESS, 2, certain),
+    Mutant("unreduced mask", unreduced_masks, checks.UNIFORMITY, 2, certain),
+    # the sums have two thirds of mu^2, and now cost four times as much
+    Mutant("sensitivity eta / 2", half_the_sensitivity, checks.AUDIT_CLIENT_NOISE, 220, partial(audit_power, 3**0.5)),
+    Mutant("sensitivity eta / 2", half_the_sensitivity, checks.SENSITIVITY, 10, partial(pairs_power, 0.80)),
+    Mutant("float quantise-after-sum", quantised_sums, checks.SENSITIVITY, 260, partial(pairs_power, 0.055)),
+    Mutant("phantom count", phantom_counts, checks.SENSITIVITY, 120, partial(pairs_power, 0.118)),
+    Mutant("noise omitted by one client", omitted_share, checks.AUDIT_ALL_PRESENT, 600, partial(audit_power, 2**0.5)),
+)

@@ -1,0 +1,43 @@
+"""Every mutant is caught: the check that the genuine code passes fails on it.
+
+Some 25 s in all. Genuine code fails a check with probability at most 1e-6, and a mutant is missed with at most 1e-5.
+"""
+
+import numpy as np
+import pytest
+from auditing import Setting, observe
+from checks import EPSILON
+from mutants import ATTAINED, MUTANTS, Mutant
+
+from fastlloyd.plan import TrustMode
+
+EVERY_MUTANT = pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+
+
+@EVERY_MUTANT
+def test_the_check_that_the_genuine_code_passes_catches_the_mutant(mutant: Mutant) -> None:
+    genuine = mutant.check(mutant.n)
+    assert genuine.holds, genuine.evidence
+    with mutant.applied():
+        verdict = mutant.check(mutant.n)
+    assert not verdict.holds, verdict.evidence
+
+
+@EVERY_MUTANT
+def test_the_check_would_miss_the_mutant_once_in_a_hundred_thousand_times_at_most(mutant: Mutant) -> None:
+    assert mutant.power > 1 - 1e-5
+
+
+@EVERY_MUTANT
+def test_planning_itself_refuses_exactly_the_mutants_that_plan_too_little_noise(mutant: Mutant) -> None:
+    assert mutant.is_refused_by_planning() == mutant.guarded
+
+
+@pytest.mark.parametrize("trust", TrustMode)
+@pytest.mark.parametrize("all_present", [False, True])
+def test_the_canaries_of_the_mutants_audits_attain_the_sensitivity(trust: TrustMode, all_present: bool) -> None:
+    # a canary misses a round when the centroid moves by more than 2.5 deviations: 0.6 % of 800, so the figure varies by 0.002
+    setting = Setting(trust=trust, epsilon=EPSILON, all_present=all_present)
+    observations = observe(setting, 400)
+    assert ATTAINED * setting.mu < observations.attained_mu <= setting.mu
+    assert np.array_equal(observations.present.sum(axis=0), observations.present.shape[0] // 2 * np.ones(4))

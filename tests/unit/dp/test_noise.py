@@ -1,0 +1,402 @@
+"""The samplers as exact functions of the bits they are fed, and their refusals. The laws: tests/statistical.
+
+Oracle: the quantile by mpmath with 600 bits, floor(scale * Phi^-1(u) + 1/2) and ceil(scale * ln u), which shares nothing
+with the samplers' search over the distribution function.
+"""
+
+import inspect
+import math
+import os
+import pickle
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from fastlloyd.dp import noise
+from fastlloyd.dp.noise import MAX_SCALE, SystemNoise, rounded_gaussian, two_sided_geometric
+from fastlloyd.errors import FastLloydError, OverflowRisk
+from fastlloyd.testing import SeededNoise
+
+SCALES = [Fraction(1, 65536), Fraction(7, 10), Fraction(3), Fraction(1000, 7), Fraction(2) ** 26, Fraction(2) ** 44]
+BITS = 600
+Sampler = Callable[[Fraction, int, noise.RandomBytes], NDArray[np.int64]]
+FULL = 2**63 - 1  # the last prefix of p in (0, 1/2)
+
+
+class Script:
+    """A random source that hands out the given 64-bit words, and fails when asked for more."""
+
+    def __init__(self, words: Sequence[int]) -> None:
+        self.words = list(words)
+
+    def __call__(self, size: int) -> bytes:
+        count, rest = divmod(size, 8)
+        assert rest == 0
+        taken, self.words = self.words[:count], self.words[count:]
+        return b"".join(word.to_bytes(8, "little") for word in taken)
+
+
+def normal_quantile(p: mpmath.mpf) -> mpmath.mpf:
+    """Phi^-1(p) for 0 < p < 1/2 by Newton's method on log Phi, from the asymptotic start."""
+    z = -mpmath.sqrt(-2 * mpmath.log(p)) if p < 0.1 else (p - mpmath.mpf(1) / 2) * 2.5
+    for _ in range(200):
+        step = (mpmath.log(mpmath.ncdf(z)) - mpmath.log(p)) * mpmath.ncdf(z) / mpmath.npdf(z)
+        z -= step
+        if abs(step) < mpmath.ldexp(1, -BITS // 2 - 20):
+            return z
+    raise AssertionError("Newton's method did not converge")
+
+
+def exact_gaussian(p: Fraction, scale: Fraction) -> int:
+    with mpmath.workprec(BITS):
+        sigma = mpmath.mpf(scale.numerator) / scale.denominator
+        return int(mpmath.floor(sigma * normal_quantile(mpmath.mpf(p.numerator) / p.denominator) + mpmath.mpf(1) / 2))
+
+
+def exact_geometric(u: Fraction, scale: Fraction) -> int:
+    with mpmath.workprec(BITS):
+        b = mpmath.mpf(scale.numerator) / scale.denominator
+        return int(mpmath.ceil(b * mpmath.log(mpmath.mpf(u.numerator) / u.denominator)))
+
+
+def normal_threshold(m: int, scale: Fraction, bits: int) -> int:
+    """The first `bits` bits of Phi((m + 1/2) / scale)."""
+    with mpmath.workprec(BITS):
+        x = mpmath.mpf(2 * m + 1) / 2 * scale.denominator / scale.numerator
+        return int(mpmath.floor(mpmath.ldexp(mpmath.ncdf(x), bits)))
+
+
+def exponential_threshold(m: int, scale: Fraction, bits: int) -> int:
+    """The first `bits` bits of e^(m / scale)."""
+    with mpmath.workprec(BITS):
+        return int(mpmath.floor(mpmath.ldexp(mpmath.exp(mpmath.mpf(m) * scale.denominator / scale.numerator), bits)))
+
+
+def gaussian_from(words: Sequence[int], scale: Fraction, size: int = 1, sign: int = 0) -> list[int]:
+    """Draw from the prefixes (of p) in `words[:size]`, then further bits; all of the words must be used up."""
+    source = Script([2 * word + sign for word in words[:size]] + list(words[size:]))
+    drawn = rounded_gaussian(scale, size, source)
+    assert source.words == []
+    return [int(value) for value in drawn]
+
+
+def geometric_from(words: Sequence[int], scale: Fraction) -> int:
+    """The first geometric number minus the second, whose u is next to 1 and which is therefore 0."""
+    source = Script([words[0], 2**64 - 2, *words[1:]])
+    (drawn,) = two_sided_geometric(scale, 1, source).tolist()
+    assert source.words == []
+    return int(drawn)
+
+
+# Exactness on given bits
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_gaussian_equals_the_exact_quantile_on_every_coarse_prefix(scale: Fraction) -> None:
+    # 2^9 cells of p, each at its midpoint; the further bits of those that float64 leaves open: 1000...
+    words = [(2 * i + 1) << 53 for i in range(2**9)]
+    source = Script([2 * word for word in words] + [2**63] * len(words))
+    drawn = rounded_gaussian(scale, len(words), source)
+    exact = [exact_gaussian(Fraction(word, 2**64) + Fraction(1, 2**65), scale) for word in words]
+    assert drawn.tolist() == exact
+
+
+@pytest.mark.parametrize("scale", [Fraction(7, 10), Fraction(3), Fraction(1000, 7)])
+def test_gaussian_cells_hold_as_many_prefixes_as_the_exact_law_says(scale: Fraction) -> None:
+    # of n midpoints (i + 1/2) / 2n, those up to F(m) number round(2n F(m)), at every m
+    n = 2**12
+    words = [(2 * i + 1) << 50 for i in range(n)]
+    drawn = rounded_gaussian(scale, n, Script([2 * word for word in words]))
+    for m in range(int(drawn.min()) - 1, 0):
+        assert np.count_nonzero(drawn <= m) == (normal_threshold(m, scale, 14) + 1) // 2
+
+
+@pytest.mark.parametrize("scale", [Fraction(7, 10), Fraction(3), Fraction(1000, 7)])
+def test_geometric_cells_hold_as_many_prefixes_as_the_exact_law_says(scale: Fraction) -> None:
+    n = 2**12
+    words = [(2 * i + 1) << 51 for i in range(n)]
+    others = [2**64 - 2 - i for i in range(n)]  # u next to 1: the other geometric number is 0
+    drawn = two_sided_geometric(scale, n, Script(words + others + [2**63] * n))
+    for m in range(int(drawn.min()) - 1, 0):
+        assert np.count_nonzero(drawn <= m) == (exponential_threshold(m, scale, 13) + 1) // 2
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_sign_bit_mirrors_the_value(scale: Fraction) -> None:
+    words = [1 << i for i in range(30, 63)]
+    further = [2**63] * 80
+    left = rounded_gaussian(scale, len(words), Script([2 * word for word in words] + further))
+    right = rounded_gaussian(scale, len(words), Script([2 * word + 1 for word in words] + further))
+    assert np.array_equal(left, -right)
+    assert np.all(left <= 0)
+
+
+@pytest.mark.parametrize("scale", [*SCALES, Fraction(1, 10**400)])
+def test_the_first_cell_of_the_gaussian_is_refined(scale: Fraction) -> None:
+    for further in (2**63 + 12345, 1, 2**64 - 1):
+        exact = exact_gaussian(Fraction(2 * further + 1, 2**129), scale)
+        assert rounded_gaussian(scale, 1, Script([0, further, 2**63, 2**63])).tolist() == [exact]
+        assert exact <= -9 * scale + 1
+
+
+def test_the_first_cell_of_the_gaussian_may_stay_open_for_long() -> None:
+    # p = 3 / 2^257: nothing is known of its size before the fourth word, and of the integer before the fifth
+    scale = Fraction(2) ** 40
+    assert gaussian_from([0, 0, 0, 1, 2**63], scale) == [exact_gaussian(Fraction(3 * 2**64 + 1, 2**321), scale)]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_last_cell_of_the_gaussian_is_zero(scale: Fraction) -> None:
+    # p in [1/2 - 2^-64, 1/2]: |z| < 2^-62, and scale is at most 2^44
+    for sign in (0, 1):
+        drawn = rounded_gaussian(scale, 1, Script([2 * FULL + sign, 2**63]))
+        assert drawn.tolist() == [0]
+
+
+@pytest.mark.parametrize("scale", [Fraction(7, 10), Fraction(3), Fraction(1000, 7), Fraction(2) ** 26])
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_an_ambiguous_cell_of_the_gaussian_is_decided_by_further_bits(scale: Fraction, steps: int) -> None:
+    # the cell that holds Phi((m + 1/2) / scale), then bits just below and just above the threshold; m even and odd
+    for m in (-1, -2, -math.ceil(scale), -math.ceil(2 * scale) - 1):
+        threshold = normal_threshold(m, scale, 64 * (steps + 1))
+        for nudge, expected in ((-5, m), (5, m + 1)):
+            number = threshold + nudge
+            words = [number >> 64 * steps] + [(number >> 64 * i) % 2**64 for i in reversed(range(steps))]
+            assert gaussian_from(words, scale) == [expected]
+
+
+@pytest.mark.parametrize("scale", [Fraction(7, 10), Fraction(3), Fraction(1000, 7), Fraction(2) ** 26])
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_an_ambiguous_cell_of_the_geometric_is_decided_by_further_bits(scale: Fraction, steps: int) -> None:
+    for m in (-1, -2, -math.ceil(scale), -math.ceil(2 * scale) - 1):
+        threshold = exponential_threshold(m, scale, 64 * (steps + 1))
+        for nudge, expected in ((-5, m), (5, m + 1)):
+            number = threshold + nudge
+            words = [number >> 64 * steps] + [(number >> 64 * i) % 2**64 for i in reversed(range(steps))]
+            assert geometric_from(words, scale) == expected
+
+
+@pytest.mark.parametrize("scale", [*SCALES, Fraction(1, 10**400)])
+def test_the_first_cell_of_the_geometric_is_refined(scale: Fraction) -> None:
+    for further in (2**63 + 12345, 1, 2**64 - 1):
+        exact = exact_geometric(Fraction(2 * further + 1, 2**129), scale)
+        source = Script([0, 2**64 - 2**20, further, 2**63, 2**63, 2**63])
+        drawn = int(two_sided_geometric(scale, 1, source)[0])
+        other = exact_geometric(1 - Fraction(2**21 - 1, 2**65), scale)
+        assert drawn == exact - other
+        assert exact <= -44 * scale + 1
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(1, FULL), st.integers(1, 2**64 - 1), st.fractions(Fraction(1, 100), 2**44))
+def test_gaussian_equals_the_exact_quantile_on_random_bits(word: int, further: int, scale: Fraction) -> None:
+    exact = exact_gaussian(Fraction(word * 2**64 + further, 2**128) + Fraction(1, 2**129), scale)
+    assert rounded_gaussian(scale, 1, Script([2 * word, further, 2**63])).tolist() == [exact]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(1, 2**64 - 1), st.integers(1, 2**64 - 1), st.fractions(Fraction(1, 100), 2**44))
+def test_geometric_equals_the_exact_quantile_on_random_bits(word: int, further: int, scale: Fraction) -> None:
+    exact = exact_geometric(Fraction(word * 2**64 + further, 2**128) + Fraction(1, 2**129), scale)
+    source = Script([word, 2**64 - 2 if word != 2**64 - 2 else 2**64 - 3, further, 2**63])
+    assert two_sided_geometric(scale, 1, source).tolist() == [exact]
+
+
+# The margin of the float64 brackets
+
+
+def test_ndtri_is_a_hundred_times_closer_than_the_margin() -> None:
+    # n = 3000: 1500 log-uniform down to 2^-64, 700 uniform, 800 log-uniform towards 1/2; the two smallest and largest
+    from scipy.special import ndtri
+
+    generator = np.random.default_rng(1)
+    words = [int(2 ** generator.uniform(0, 63)) for _ in range(1500)] + [1, 2, FULL - 1, FULL]
+    words += [int(generator.integers(1, 2**63)) for _ in range(700)]
+    words += [2**63 - int(2 ** generator.uniform(0, 62)) for _ in range(800)]
+    worst = 0.0
+    for word in words:
+        with mpmath.workprec(200):
+            z = mpmath.mpf(float(ndtri(float(np.uint64(word)) * 2.0**-64)))
+            # the error of z, to first order and more than precise enough: (Phi(z) - p) / phi(z)
+            error = abs(mpmath.ncdf(z) - mpmath.mpf(word) / 2**64) / mpmath.npdf(z)
+            worst = max(worst, float(error / (1 + abs(z))))
+    assert 0 < worst < noise._MARGIN / 100
+
+
+def test_log_is_a_hundred_times_closer_than_the_margin() -> None:
+    # n = 20000: half log-uniform down to 2^-64, half log-uniform towards 1
+    generator = np.random.default_rng(2)
+    words = [int(2 ** generator.uniform(0, 64)) for _ in range(10000)] + [1, 2, 2**64 - 1]
+    words += [2**64 - int(2 ** generator.uniform(0, 63)) for _ in range(10000)]
+    approximate = np.log(np.array(words, dtype=np.uint64).astype(np.float64) * 2.0**-64)
+    worst = 0.0
+    with mpmath.workprec(120):
+        for word, value in zip(words, approximate.tolist(), strict=True):
+            exact = mpmath.log(mpmath.mpf(word) / 2**64)
+            worst = max(worst, float(abs(exact - value) / (1 + abs(exact))))
+    assert 0 < worst < noise._MARGIN / 100
+
+
+@pytest.mark.parametrize("scale", [Fraction(3), Fraction(2) ** 30, Fraction(2) ** 40, Fraction(2) ** 44])
+def test_brackets_enclose_the_exact_values_at_both_ends_of_the_cell(scale: Fraction) -> None:
+    generator = np.random.default_rng(3)
+    words = [int(2 ** generator.uniform(0, 63)) for _ in range(60)] + [1, FULL]
+    low, high = noise._gaussian_brackets(np.array(words, dtype=np.uint64), scale)
+    for word, least, greatest in zip(words, low.tolist(), high.tolist(), strict=True):
+        assert least <= exact_gaussian(Fraction(word, 2**64), scale)
+        assert greatest >= (exact_gaussian(Fraction(word + 1, 2**64), scale) if word < FULL else 0)
+    low, high = noise._geometric_brackets(np.array(words, dtype=np.uint64) << np.uint64(1), scale)
+    for word, least, greatest in zip(words, low.tolist(), high.tolist(), strict=True):
+        assert least <= exact_geometric(Fraction(2 * word, 2**64), scale)
+        assert greatest >= exact_geometric(Fraction(2 * word + 1, 2**64), scale)
+
+
+@pytest.mark.parametrize("brackets", [noise._gaussian_brackets, noise._geometric_brackets])
+def test_brackets_of_usual_scales_leave_next_to_nothing_open(
+    brackets: Callable[[NDArray[np.uint64], Fraction], tuple[NDArray[np.float64], NDArray[np.float64]]],
+) -> None:
+    # at scale 2^26 a bracket is open with probability near 2^-17, in 1e5 cells about once; 50 is beyond all chance
+    words = np.random.default_rng(4).integers(0, 2**63, 100_000, dtype=np.uint64)
+    low, high = brackets(words, Fraction(2) ** 26)
+    assert np.count_nonzero(low != high) < 50
+
+
+# Shapes, ranges, refusals
+
+
+@pytest.mark.parametrize("draw", [rounded_gaussian, two_sided_geometric])
+@pytest.mark.parametrize("size", [0, 1, 2, 1025])
+def test_values_are_int64_of_the_asked_shape(draw: Callable[[Fraction, int, noise.RandomBytes], np.ndarray], size: int) -> None:
+    drawn = draw(Fraction(5), size, os.urandom)
+    assert drawn.dtype == np.int64
+    assert drawn.shape == (size,)
+
+
+@pytest.mark.parametrize("draw", [rounded_gaussian, two_sided_geometric])
+def test_scales_that_cannot_be_served_are_refused(
+    draw: Sampler,
+) -> None:
+    for scale in (Fraction(0), Fraction(-3), Fraction(-(10**400))):
+        with pytest.raises(OverflowRisk, match="above 0"):
+            draw(scale, 3, os.urandom)
+    for scale in (Fraction(MAX_SCALE) + Fraction(1, 10**9), Fraction(10) ** 400):
+        with pytest.raises(OverflowRisk, match=r"at most 2\^44 .* fewer fractional bits or a larger epsilon"):
+            draw(scale, 3, os.urandom)
+    assert draw(Fraction(MAX_SCALE), 3, os.urandom).shape == (3,)
+
+
+@pytest.mark.parametrize("draw", [rounded_gaussian, two_sided_geometric])
+@pytest.mark.parametrize("scale", [Fraction(1, 65536), Fraction(1, 10**400)])
+def test_noise_far_below_the_grid_is_zero(draw: Sampler, scale: Fraction) -> None:
+    # P(not 0) = 2 Phi(-32768) < e^-(5 * 10^8), or e^-65536
+    assert not np.any(draw(scale, 2000, os.urandom))
+
+
+def failing(_: int) -> bytes:
+    raise OSError("no entropy")
+
+
+SYSTEM = os.urandom
+FAILURES: list[tuple[noise.RandomBytes, type[Exception]]] = [
+    (failing, OSError),
+    (lambda _: b"", FastLloydError),
+    (lambda size: SYSTEM(size - 1), FastLloydError),
+    (lambda size: SYSTEM(size + 8), FastLloydError),
+    (lambda size: b"\x00" * size, FastLloydError),
+    (lambda size: b"\x42" * size, FastLloydError),
+    (lambda size: b"\xff" * size, FastLloydError),
+]
+
+
+@pytest.mark.parametrize("name", ["gaussian", "two_sided_geometric"])
+@pytest.mark.parametrize(("source", "error"), FAILURES)
+def test_a_failing_random_source_is_an_error_and_never_zeros(
+    name: str, source: noise.RandomBytes, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "urandom", source)
+    with pytest.raises(error):
+        getattr(SystemNoise(), name)(Fraction(10), 50)
+
+
+def test_a_source_that_gets_stuck_in_a_refinement_is_an_error() -> None:
+    with pytest.raises(FastLloydError, match="beyond all chance"):
+        rounded_gaussian(Fraction(10), 1, bytes)
+
+
+def test_a_source_that_fails_in_a_refinement_is_an_error() -> None:
+    with pytest.raises(FastLloydError, match="0 of 8 bytes"):
+        rounded_gaussian(Fraction(10), 1, Script([0]))
+
+
+# Weaknesses of published code that must not come back
+
+
+def test_w01_noise_has_no_seed() -> None:
+    with pytest.raises(TypeError):
+        SystemNoise(7)  # type: ignore[call-arg]
+    source = SystemNoise()
+    assert not hasattr(source, "__dict__")
+    with pytest.raises(AttributeError):
+        source.seed = 7  # type: ignore[attr-defined]
+    for method in (SystemNoise.gaussian, SystemNoise.two_sided_geometric):
+        assert list(inspect.signature(method).parameters) == ["self", "scale", "size"]
+
+
+def test_w01_seeding_the_generators_of_python_and_numpy_changes_nothing() -> None:
+    draws = []
+    for _ in range(2):
+        random.seed(7)
+        np.random.seed(7)
+        draws.append(SystemNoise().gaussian(Fraction(2) ** 30, 8))
+    assert np.all(draws[0] != draws[1])  # by chance one in 8 equal: 1e-8
+
+
+def test_w01_a_stored_copy_of_the_source_replays_nothing() -> None:
+    stored = pickle.dumps(SystemNoise())
+    first, second = pickle.loads(stored), pickle.loads(stored)  # noqa: S301 - made one line above
+    assert np.all(first.gaussian(Fraction(2) ** 30, 8) != second.gaussian(Fraction(2) ** 30, 8))
+
+
+def test_w02_the_first_draw_of_every_deployment_is_its_own() -> None:
+    program = (
+        "from fractions import Fraction; from fastlloyd.dp.noise import SystemNoise; "
+        "print(SystemNoise().gaussian(Fraction(2) ** 40, 2).tolist())"
+    )
+    runs = [subprocess.run([sys.executable, "-c", program], capture_output=True, check=True) for _ in range(2)]  # noqa: S603
+    assert runs[0].stdout != runs[1].stdout
+    assert runs[0].stdout.startswith(b"[")
+
+
+def test_w17_rounding_half_up_commutes_with_integers_and_half_even_does_not() -> None:
+    # the lemma of the module's docstring on every n and every quarter, ties included; then rint's counterexample
+    for n in range(-5, 6):
+        for x in (Fraction(i, 4) for i in range(-20, 21)):
+            assert n + (x + Fraction(1, 2)).__floor__() == (n + x + Fraction(1, 2)).__floor__()
+    assert np.rint(1 + 0.5) != 1 + np.rint(0.5)
+
+
+@pytest.mark.parametrize("m", [-4, -3, -2, -1])
+def test_w17_cells_begin_at_every_half_whether_the_integer_is_even_or_odd(m: int) -> None:
+    # all cells of the sampler are (m - 1/2, m + 1/2]: the bits just below and above each end land on either side
+    scale = Fraction(5)
+    for end, below, above in ((m - 1, m - 1, m), (m, m, m + 1)):
+        threshold = normal_threshold(end, scale, 128)
+        for number, expected in ((threshold - 9, below), (threshold + 9, above)):
+            assert gaussian_from([number >> 64, number % 2**64], scale) == [expected]
+
+
+# The protocol
+
+
+def test_the_system_source_is_private_and_the_seeded_one_is_not() -> None:
+    sources: list[noise.NoiseSource] = [SystemNoise(), SeededNoise(1)]
+    assert [source.private for source in sources] == [True, False]

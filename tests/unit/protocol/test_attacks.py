@@ -1,0 +1,368 @@
+"""Known weaknesses of published code and of the paper, one test each: numbers as in the documentation's list of weaknesses."""
+
+import gc
+import pickle
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from fastlloyd.algorithms import Answer, Clustering, lloyd
+from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
+from fastlloyd.expander import PublicSeed
+from fastlloyd.mechanism import Mechanism
+from fastlloyd.plan import TrustMode
+from fastlloyd.protocol import Ended, Message, ServerSession, client_rounds
+from fastlloyd.protocol.messages import (
+    Broadcast,
+    Confirmation,
+    Confirmations,
+    KeyBox,
+    Limits,
+    SealedKeys,
+    Upload,
+    decode,
+    encode,
+)
+from fastlloyd.protocol.transitions import ClientState
+from fastlloyd.queries import Query
+from fastlloyd.secagg import EphemeralKey, GroupKey, Identity, MaskContext, expand_mask
+from fastlloyd.transport.in_process import Gone, run_in_process
+from federation import Federation, client_after, inboxes, make_federation, make_plan, results
+
+
+def letters(federation: Federation) -> list[tuple[str, str, Message]]:
+    """Everything that travels in an honest run: (sender, recipient, message)."""
+    travelled: list[tuple[str, str, Message]] = []
+
+    def watch(sender: str, recipient: str, message: Message, data: bytes) -> tuple[bytes]:
+        travelled.append((sender, recipient, message))
+        return (data,)
+
+    run_in_process(federation.server(), federation.clients(), link=watch)
+    return travelled
+
+
+def uploads(federation: Federation, t: int) -> dict[str, Upload]:
+    found = letters(federation)
+    return {sender: message for sender, _, message in found if isinstance(message, Upload) and message.round == t}
+
+
+def everything_reachable(start: object) -> Iterator[object]:
+    """All objects that can be reached from `start` through references, but for classes, modules and functions."""
+    seen, frontier = {id(start)}, [start]
+    while frontier:
+        found = frontier.pop()
+        yield found
+        for referent in gc.get_referents(found):
+            is_data = not isinstance(referent, type) and not hasattr(referent, "__code__") and not hasattr(referent, "__spec__")
+            if id(referent) not in seen and is_data:
+                seen.add(id(referent))
+                frontier.append(referent)
+
+
+def test_w04_server_holds_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing the server can reach at any time of a run is a key, or holds the group key's 32 bytes; the clients' do."""
+    drawn: list[GroupKey] = []
+
+    def draw(source: Callable[[int], bytes]) -> GroupKey:
+        drawn.append(GroupKey(source(32)))
+        return drawn[-1]
+
+    monkeypatch.setattr(GroupKey, "draw", draw)
+    federation = make_federation(make_plan(3, trust=TrustMode.SERVER_NOISE))
+    server, clients = federation.server(), federation.clients()
+    secrets = (GroupKey, Identity, EphemeralKey, Ed25519PrivateKey, X25519PrivateKey)
+    n_looks = 0
+
+    def holds_a_key(party: object) -> bool:
+        return any(
+            isinstance(found, secrets) or (isinstance(found, bytes) and any(key.secret in found for key in drawn))
+            for found in everything_reachable(party)
+        )
+
+    def look(_sender: str, _recipient: str, message: Message, data: bytes) -> tuple[bytes]:
+        nonlocal n_looks
+        assert not holds_a_key(server)
+        if isinstance(message, Broadcast):
+            assert all(holds_a_key(client) for client in clients if client.state is not ClientState.ABORTED)
+        n_looks += 1
+        return (data,)
+
+    run_in_process(server, clients, link=look)
+    assert len(drawn) == 1
+    assert n_looks > 20
+    assert set(ServerSession.__slots__) == {
+        "_broadcasts",
+        "_confirmations",
+        "_hellos",
+        "_key_boxes",
+        "_noise",
+        "_present",
+        "_reason",
+        "_relayed",
+        "_roster",
+        "_sealed",
+        "_uploads",
+        "plan",
+        "state",
+    }
+    # and when the run is over, no client keeps one but its own identity, which lives outside the session
+    assert not any(holds_a_key(client) for client in clients)
+
+
+def test_w05_a_server_that_sees_the_result_has_exact_sums_in_server_noise_only() -> None:
+    """The documented limit of the paper's mode, and that the default mode does not have it.
+
+    A published answer less the noise the server itself drew is the exact sum in server-noise. In client-noise the server drew
+    none: with everything it holds and the published answer it is left with the sum of the clients' shares.
+    """
+    for trust in TrustMode:
+        federation = make_federation(make_plan(3, trust=trust))
+        outcome = run_in_process(federation.server(), federation.clients())
+        published = results(outcome.clients.values())[0].clustering
+        exact = federation.plain_result(outcome.server.included).answer - federation.total_noise(outcome.server.included)[-1]
+        own_noise = federation.server_noise[-1] if trust is TrustMode.SERVER_NOISE else 0
+        left = published.answer - own_noise - exact
+        assert (not left.any()) == (trust is TrustMode.SERVER_NOISE)
+
+
+def test_w10_what_one_client_and_the_server_pool_opens_every_upload() -> None:
+    """The documented limit of the shared group key: in client-noise what they find carries one share of noise."""
+    federation = make_federation(make_plan(3))
+    inbox = inboxes(federation)
+    curious = client_after(federation, "c1", inbox["c1"][:1])
+    masked = curious._phase._masked  # type: ignore[union-attr]  # it holds the group key now
+    seen = uploads(federation, 1)["c2"]
+    alone = Broadcast(1, (("c2", seen.nonce),), seen.payload)
+    opened = masked.open(alone, federation.plan.n_words)
+    m = federation.plan.mechanism
+    query_answer = opened.reshape(m.n_clusters, m.n_features + 1) - federation.client_noise["c2"][0]
+    assert np.array_equal(query_answer, next(lloyd(m)).evaluate(federation.X["c2"]))
+    # but a client alone sees no upload but its own
+    for sender, recipient, message in letters(federation):
+        assert not (isinstance(message, Upload) and recipient != "(server)"), sender
+
+
+def test_w12_two_runs_never_share_masks() -> None:
+    """The same records, noise and entropy, and only another run id: no word stays, and differences tell nothing."""
+    first = make_federation(make_plan(3, run_id=b"a" * 16))
+    second = make_federation(make_plan(3, run_id=b"b" * 16))
+    assert first.plan.digest != second.plan.digest
+    for t in (1, 2, 3):
+        one, two = uploads(first, t), uploads(second, t)
+        for name in first.plan.names:
+            assert one[name].nonce == two[name].nonce  # the entropy really was the same
+            words = [np.frombuffer(upload[name].payload, "<u8") for upload in (one, two)]
+            assert (words[0] != words[1]).all()
+            # a reused mask would leave the difference of small numbers
+            assert (np.abs((words[0] - words[1]).view(np.int64)) > 1 << 40).all()
+
+
+def test_w12_two_uploads_of_one_run_never_share_masks() -> None:
+    federation = make_federation(make_plan(3))
+    seen = [upload for t in (1, 2, 3) for upload in uploads(federation, t).values()]
+    words = np.array([np.frombuffer(upload.payload, "<u8") for upload in seen])
+    for i in range(len(words)):
+        for j in range(i):
+            assert (np.abs((words[i] - words[j]).view(np.int64)) > 1 << 40).all()
+
+
+def test_w13_clients_shown_different_sums_fail_to_unmask_the_next() -> None:
+    """The server adds 1 to one word for c1 alone: that round opens, the transcript differs, and round 2 opens for nobody."""
+    federation = make_federation(make_plan(3))
+    plan = federation.plan
+
+    def equivocate(_sender: str, recipient: str, message: Message, data: bytes) -> tuple[bytes]:
+        if recipient == "c1" and isinstance(message, Broadcast) and message.round == 1:
+            words = np.frombuffer(message.payload, "<u8").copy()
+            words[0] += np.uint64(1)
+            return (encode(msgspec.structs.replace(message, payload=words.tobytes())),)
+        return (data,)
+
+    outcome = run_in_process(federation.server(), federation.clients(), link=equivocate)
+    for name in plan.names:
+        ended = outcome.clients[name]
+        assert isinstance(ended, Ended)
+        assert ended.reason.startswith("the sum of round 2 does not open")
+
+
+def test_w13_in_the_last_round_the_confirmations_show_it() -> None:
+    federation = make_federation(make_plan(3))
+    inbox = inboxes(federation)["c1"]
+    last = inbox[3]
+    assert isinstance(last, Broadcast)
+    assert last.round == 3
+    words = np.frombuffer(last.payload, "<u8").copy()
+    words[0] += np.uint64(1)
+    client = client_after(federation, "c1", [*inbox[:3], msgspec.structs.replace(last, payload=words.tobytes())])
+    assert client.state is ClientState.CONFIRMING  # one wrong sum opens; nothing is kept of it
+    with pytest.raises(RemoteProtocolError, match="client 'c0' ended the run with other messages or other centroids"):
+        client.receive(inbox[4])
+
+
+def test_w13_a_client_whose_centroids_diverged_is_noticed_in_the_next_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever made c1's second query differ (another version, a fault in memory), its masks differ, and nothing opens."""
+    federation = make_federation(make_plan(3))
+    sessions = []
+
+    def diverging(mechanism: Mechanism) -> Generator[Query, Answer, Clustering]:
+        sessions.append(mechanism)
+        is_second, loop = len(sessions) == 2, lloyd(mechanism)
+        query = next(loop)
+        while True:
+            answer = yield query
+            try:
+                query = loop.send(answer)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]  # a StopIteration's value has no type
+            if is_second:
+                query = msgspec.structs.replace(query, centroids=query.centroids + 1)  # type: ignore[type-var]  # a Struct
+
+    monkeypatch.setattr(client_rounds, "lloyd", diverging)
+    outcome = run_in_process(federation.server(), federation.clients())
+    assert len(sessions) == 3
+    for name in federation.plan.names:
+        ended = outcome.clients[name]
+        assert isinstance(ended, Ended)
+        assert ended.reason.startswith("the sum of round 2 does not open")
+
+
+def test_w13_clients_dealt_different_sets_fail_to_unmask() -> None:
+    """The server tells c2 of a smaller key set than the others: the names are in the transcript, so nothing opens together."""
+    federation = make_federation(make_plan(4, max_dropouts=1))
+
+    def lie(_sender: str, recipient: str, message: Message, data: bytes) -> tuple[bytes]:
+        if recipient == "c2" and isinstance(message, KeyBox):
+            return (encode(msgspec.structs.replace(message, present=("c0", "c1", "c2"))),)
+        return (data,)
+
+    outcome = run_in_process(federation.server(), federation.clients(), link=lie)
+    assert results(outcome.clients.values()) == []
+    assert any("does not open" in refusal.reason for refusal in outcome.refused)
+
+
+@pytest.mark.parametrize(("max_dropouts", "n_results"), [(2, 4), (1, 0)])
+def test_w13_a_server_can_lead_two_groups_apart_only_where_half_the_clients_are_enough(
+    max_dropouts: int, n_results: int
+) -> None:
+    """The documented limit: each half is told that the other is absent. Its result names only the clients that are in it."""
+    federation = make_federation(make_plan(4, max_dropouts=max_dropouts))
+    halves = [federation.clients()[:2], federation.clients()[2:]]
+    outcomes = [run_in_process(federation.server(), half) for half in halves]
+    found = [result for outcome in outcomes for result in results(outcome.clients.values())]
+    assert len(found) == n_results
+    assert {S for result in found for S in result.included} == ({("c0", "c1"), ("c2", "c3")} if n_results else set())
+
+
+def test_w14_no_pickle() -> None:
+    """Bytes that would run code as a pickle are refused as any others, and no session can be pickled."""
+
+    class Bomb:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return (pytest.fail, ("a pickle was executed",))
+
+    federation = make_federation(make_plan(3))
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        for beginning in (b"", b"\x01"):
+            with pytest.raises(RemoteProtocolError):
+                decode(beginning + pickle.dumps(Bomb(), protocol), Limits.of(federation.plan))
+    for session in (federation.client("c1"), client_after(federation, "c1", inboxes(federation)["c1"][:2])):
+        with pytest.raises(TypeError, match="secret"):
+            pickle.dumps(session)
+
+
+def test_w15_missing_client_detected() -> None:
+    """A sum that lacks an upload it names does not open, whichever is missing; with a server that says so, it does."""
+    federation = make_federation(make_plan(3, max_dropouts=1))
+    plan, inbox = federation.plan, inboxes(federation)["c1"]
+    broadcast = inbox[1]
+    assert isinstance(broadcast, Broadcast)
+    ring = plan.ring
+    for missing, upload in uploads(federation, 1).items():
+        less = ring.subtract(ring.from_bytes(broadcast.payload, plan.n_words), ring.from_bytes(upload.payload, plan.n_words))
+        silent = msgspec.structs.replace(broadcast, payload=ring.to_bytes(less))
+        with pytest.raises(RemoteProtocolError, match="the sum of round 1 does not open"):
+            client_after(federation, "c1", [inbox[0], silent])
+        included = tuple(pair for pair in broadcast.included if pair[0] != missing)
+        said = msgspec.structs.replace(silent, included=included)
+        assert client_after(federation, "c1", [inbox[0], said]).state is ClientState.AGGREGATING
+    outcome = run_in_process(federation.server(), federation.clients(), link=Gone({"c2": 2}))
+    assert [result.included for result in results(outcome.clients.values())] == [(plan.names, ("c0", "c1"), ("c0", "c1"))] * 2
+
+
+def test_w16_a_replay_in_the_same_run_changes_nothing() -> None:
+    federation = make_federation(make_plan(3))
+    inbox = inboxes(federation)["c1"]
+    for n in range(2, len(inbox) + 1):
+        client = client_after(federation, "c1", inbox[:n])
+        state, said = client.state, client.resend()
+        for old in inbox[:n]:
+            assert client.receive(old) == []
+        assert (client.state, client.resend()) == (state, said)
+
+
+def test_w16_messages_of_another_round_do_not_pass_for_this_one() -> None:
+    federation = make_federation(make_plan(3))
+    inbox = inboxes(federation)["c1"]
+    first = inbox[1]
+    assert isinstance(first, Broadcast)
+    again = msgspec.structs.replace(first, round=2)
+    client = client_after(federation, "c1", inbox[:2])
+    with pytest.raises(RemoteProtocolError, match="names an upload of client 'c1' that it did not make"):
+        client.receive(again)
+    # not even to a client that is not in it
+    (upload,) = (u for u in client_after(federation, "c1", inbox[:2]).resend())
+    nonce = upload.message.nonce  # type: ignore[union-attr]  # a Send of an Upload
+    with pytest.raises(RemoteProtocolError, match="the sum of round 2 does not open"):
+        client_after(federation, "c1", inbox[:2]).receive(
+            msgspec.structs.replace(again, included=(first.included[0], ("c1", nonce), first.included[2]))
+        )
+
+
+@pytest.mark.parametrize("kind", [KeyBox, Broadcast, Confirmations])
+def test_w16_messages_of_another_run_are_refused(kind: type) -> None:
+    """The same clients, records, noise and entropy under a fresh run id: no message of the one serves in the other."""
+    here, there = (make_federation(make_plan(3, run_id=run * 16)) for run in (b"a", b"b"))
+    mine, other = inboxes(here)["c1"], inboxes(there)["c1"]
+    n = next(i for i, message in enumerate(mine) if isinstance(message, kind))
+    client = client_after(here, "c1", mine[:n])
+    with pytest.raises(RemoteProtocolError):
+        client.receive(other[n])
+    assert client.state is ClientState.ABORTED
+    assert client_after(here, "c1", mine[: n + 1]).state is not ClientState.ABORTED
+
+
+@pytest.mark.parametrize("kind", [SealedKeys, Upload, Confirmation])
+def test_w16_what_clients_sent_in_another_run_spoils_no_result(kind: type) -> None:
+    """A server that mixes in what clients sent elsewhere ends the run; it never gets a result from it."""
+    here, there = (make_federation(make_plan(3, run_id=run * 16)) for run in (b"a", b"b"))
+    elsewhere = {(sender, type(m), getattr(m, "round", 0)): m for sender, _, m in letters(there)}
+
+    def mix(sender: str, _recipient: str, message: Message, data: bytes) -> tuple[bytes]:
+        if isinstance(message, kind) and (sender == "c0" or kind is SealedKeys):
+            return (encode(elsewhere[sender, type(message), getattr(message, "round", 0)]),)
+        return (data,)
+
+    outcome = run_in_process(here.server(), here.clients(), link=mix)
+    assert results(outcome.clients.values()) == []
+
+
+def test_public_seeds_never_stand_in_for_keys() -> None:
+    """The seed of the initial centroids is no mask key: there is no oracle that ties them (W7)."""
+    context = MaskContext(
+        plan_digest=bytes(32),
+        run_id=bytes(16),
+        round=1,
+        client="c0",
+        upload_nonce=bytes(8),
+        transcript_hash=bytes(32),
+        centroids_digest=bytes(32),
+    )
+    plan = make_plan(3)
+    with pytest.raises(LocalProtocolError, match="expanded from a GroupKey"):
+        expand_mask(PublicSeed.from_hex(plan.mechanism.public_seed), context, 3, plan.ring)  # type: ignore[arg-type]  # the point

@@ -1,0 +1,166 @@
+"""Uploads hide, their exact sum opens, anything else does not; and what opens is of a believable size."""
+
+import hashlib
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from fastlloyd.clustering.domain import IntArray
+from fastlloyd.errors import RemoteProtocolError
+from fastlloyd.plan import TrustMode
+from fastlloyd.protocol.masked_round import MaskedRound, Plausible
+from fastlloyd.protocol.messages import Broadcast
+from fastlloyd.secagg import GroupKey, MaskContext, Ring, expand_mask
+from federation import CAP, make_plan
+
+N_VALUES = 6
+RINGS = pytest.mark.parametrize("ring", Ring)
+
+
+def make_round(ring: Ring, key: bytes = bytes(32)) -> MaskedRound:
+    return MaskedRound(
+        group_key=GroupKey(key),
+        plan_digest=b"d" * 32,
+        run_id=b"r" * 16,
+        round=2,
+        transcript_hash=b"t" * 32,
+        centroids_digest=b"c" * 32,
+        ring=ring,
+    )
+
+
+def broadcast_of(ring: Ring, *payloads: bytes, nonces: bytes = b"01234567") -> Broadcast:
+    total = ring.from_bytes(payloads[0], N_VALUES + 1)
+    for payload in payloads[1:]:
+        total = ring.add(total, ring.from_bytes(payload, N_VALUES + 1))
+    included = tuple((f"c{i}", bytes([nonces[i]] * 8)) for i in range(len(payloads)))
+    return Broadcast(2, included, ring.to_bytes(total))
+
+
+def values_in(ring: Ring) -> st.SearchStrategy[list[IntArray]]:
+    limit = (1 << (ring.bits - 1)) // 8
+    return st.lists(hnp.arrays(np.int64, N_VALUES, elements=st.integers(-limit, limit)), min_size=1, max_size=7)
+
+
+@RINGS
+def test_the_sum_of_uploads_opens_to_the_sum_of_their_values(ring: Ring) -> None:
+    @given(values_in(ring))
+    def check(values: list[IntArray]) -> None:
+        masked = make_round(ring)
+        payloads = [masked.hide(one, f"c{i}", bytes([b"01234567"[i]] * 8)) for i, one in enumerate(values)]
+        opened = masked.open(broadcast_of(ring, *payloads), N_VALUES + 1)
+        assert opened.dtype == np.int64
+        assert opened.tolist() == [sum(int(one[j]) for one in values) for j in range(N_VALUES)]
+
+    check()
+
+
+@RINGS
+def test_an_upload_is_the_documented_one(ring: Ring) -> None:
+    """By hand: values and checksum word modulo 2**w, plus the mask in the full context."""
+    values = [5, -7, 0, 1 << 30, -(1 << 30), 1]
+    label = b"fastlloyd/v1/checksum"
+    framed = b"".join(len(part).to_bytes(4, "big") + part for part in (label, b"d" * 32, (2).to_bytes(8, "big")))
+    checksum = int.from_bytes(hashlib.sha256(framed).digest()[: ring.itemsize], "little") | 1
+    context = MaskContext(
+        plan_digest=b"d" * 32,
+        run_id=b"r" * 16,
+        round=2,
+        client="c0",
+        upload_nonce=b"n" * 8,
+        transcript_hash=b"t" * 32,
+        centroids_digest=b"c" * 32,
+    )
+    mask = expand_mask(GroupKey(bytes(32)), context, N_VALUES + 1, ring)
+    expected = [(value + int(word)) % 2**ring.bits for value, word in zip([*values, checksum], mask, strict=True)]
+    payload = make_round(ring).hide(np.array(values), "c0", b"n" * 8)
+    assert np.frombuffer(payload, ring.dtype).tolist() == expected
+
+
+@RINGS
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda r: replace(r, group_key=GroupKey(b"k" * 32)),
+        lambda r: replace(r, plan_digest=bytes(32)),
+        lambda r: replace(r, run_id=bytes(16)),
+        lambda r: replace(r, round=3),
+        lambda r: replace(r, transcript_hash=bytes(32)),
+        lambda r: replace(r, centroids_digest=bytes(32)),
+    ],
+)
+def test_a_sum_does_not_open_in_another_context(ring: Ring, change: object) -> None:
+    assert callable(change)
+    masked = make_round(ring)
+    zeros = np.zeros(N_VALUES, dtype=np.int64)
+    payloads = [masked.hide(zeros, f"c{i}", bytes([b"01"[i]] * 8)) for i in range(2)]
+    with pytest.raises(RemoteProtocolError, match="does not open"):
+        change(masked).open(broadcast_of(ring, *payloads), N_VALUES + 1)
+
+
+@RINGS
+def test_a_sum_of_other_uploads_than_it_names_does_not_open(ring: Ring) -> None:
+    masked = make_round(ring)
+    zeros = np.zeros(N_VALUES, dtype=np.int64)
+    a, b, c = (masked.hide(zeros, f"c{i}", bytes([b"012"[i]] * 8)) for i in range(3))
+    honest = broadcast_of(ring, a, b)
+    assert masked.open(honest, N_VALUES + 1).tolist() == [0] * N_VALUES
+    lies = [
+        Broadcast(2, honest.included, broadcast_of(ring, a, b, c).payload),  # one too many
+        Broadcast(2, honest.included, a),  # one missing
+        Broadcast(2, honest.included, broadcast_of(ring, a, a, b).payload),  # one twice
+        Broadcast(2, (("c0", b"0" * 8), ("c2", b"2" * 8)), honest.payload),  # another client
+        Broadcast(2, (("c0", b"0" * 8), ("c1", b"x" * 8)), honest.payload),  # another nonce
+        Broadcast(2, (("c1", b"0" * 8), ("c0", b"1" * 8)), honest.payload),  # nonces exchanged
+    ]
+    for lie in lies:
+        with pytest.raises(RemoteProtocolError, match="does not open"):
+            masked.open(lie, N_VALUES + 1)
+
+
+@RINGS
+def test_every_number_of_clients_has_its_own_checksum(ring: Ring) -> None:
+    checksum = int(make_round(ring)._checksum)
+    assert checksum % 2 == 1  # so n * checksum = m * checksum modulo 2**w only if n = m modulo 2**w
+    assert int(replace(make_round(ring), round=3)._checksum) != checksum
+
+
+@pytest.mark.parametrize("trust", TrustMode)
+def test_the_largest_honest_answer_is_believed_and_one_more_is_not(trust: TrustMode) -> None:
+    plan = make_plan(3, trust=trust)
+    bounds = Plausible.of(plan)
+    m = plan.mechanism
+    n = 2 * CAP
+    sums = n * max(m.sensitivity(r).coordinate for r in m.rounds) + bounds.sum_reach
+    counts = n * 2**m.count_bits + bounds.count_reach
+    largest = np.array([[sums, -sums, counts], [-sums, sums, -counts]])
+    bounds.check(largest, n, round=1)
+    for i, j in np.ndindex(largest.shape):
+        for one_more in (largest[i, j] + np.sign(largest[i, j]), np.iinfo(np.int64).min, np.iinfo(np.int64).max):
+            tampered = largest.copy()
+            tampered[i, j] = one_more
+            with pytest.raises(RemoteProtocolError, match="the opened sum of round 1 is larger"):
+                bounds.check(tampered, n, round=1)
+
+
+@pytest.mark.parametrize("trust", TrustMode)
+def test_honest_noise_stays_believable_but_for_two_to_the_minus_40(trust: TrustMode) -> None:
+    """Second route: the two-sided normal tail at the reach, in standard deviations, times all released values."""
+    from mpmath import mp
+
+    plan = make_plan(3, trust=trust)
+    bounds, m = Plausible.of(plan), plan.mechanism
+    shared = trust is TrustMode.CLIENT_NOISE
+    n_terms = plan.n_clients if shared else 1
+    for reach, column in ((bounds.sum_reach, 0), (bounds.count_reach, 1)):
+        scales = [(plan.share_scales(r) if shared else (r.sum_scale, r.count_scale))[column] for r in m.rounds]
+        deviation = mp.sqrt(n_terms) * float(max(scales))
+        tail = mp.erfc((reach + 1 - Fraction(n_terms, 2).__float__()) / deviation / mp.sqrt(2))
+        assert m.n_released * tail < 2**-40
+        # and it is not so generous that tampering passes: within a factor 2 of the least reach that would do
+        assert m.n_released * mp.erfc(reach / 2 / deviation / mp.sqrt(2)) > 2**-40

@@ -1,0 +1,190 @@
+"""Whole runs in one process: honest ones equal the central model bit for bit, interrupted ones a plain-integer driver."""
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from fastlloyd.algorithms import FASTLLOYD, GLLOYD, SULLOYD, Algorithm
+from fastlloyd.central import cluster
+from fastlloyd.dp.noise import SystemNoise
+from fastlloyd.plan import TrustMode
+from fastlloyd.protocol import SERVER, ClientResult, ClientSession, Ended, Message, ServerSession
+from fastlloyd.protocol.messages import Broadcast, Confirmations, KeyBox, SealedKeys, Upload
+from fastlloyd.transport.in_process import Drops, Gone, InProcessOutcome, Link, everything_arrives, run_in_process
+from federation import Federation, identity, injected, make_federation, make_plan, results, same_clustering
+
+HONEST = [
+    (trust, n_clients, ring_bits)
+    for trust in TrustMode
+    for n_clients in range(1, 6)
+    for ring_bits in (32, 64)
+    if trust is TrustMode.SERVER_NOISE or n_clients > 1  # a lone client's only share of noise would be its own
+]
+
+
+def run(federation: Federation, link: Link = everything_arrives) -> InProcessOutcome:
+    return run_in_process(federation.server(), federation.clients(), link=link)
+
+
+def finished(outcome: InProcessOutcome) -> list[ClientResult]:
+    """All results, after checking that they are the same."""
+    found = results(outcome.clients.values())
+    for result in found:
+        assert same_clustering(result.clustering, found[0].clustering)
+        assert result.included == found[0].included == outcome.server.included
+    return found
+
+
+@pytest.mark.parametrize(("trust", "n_clients", "ring_bits"), HONEST)
+def test_an_honest_run_equals_the_central_model_bit_for_bit(trust: TrustMode, n_clients: int, ring_bits: int) -> None:
+    plan = make_plan(n_clients, trust=trust, ring_bits=ring_bits)
+    federation = make_federation(plan, seed=n_clients)
+    outcome = run(federation)
+    everyone = (plan.names,) * len(plan.mechanism.rounds)
+    pooled = np.concatenate(list(federation.X.values()))
+    central = cluster(plan.mechanism, pooled, injected(federation.total_noise(everyone)))
+
+    found = finished(outcome)
+    assert len(found) == n_clients
+    assert same_clustering(found[0].clustering, central)
+    assert outcome.server.included == everyone
+    assert outcome.server.reason is None
+    assert outcome.refused == ()
+    assert all(result.unconfirmed == () for result in found)
+
+
+@pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD, SULLOYD], ids=lambda algorithm: algorithm.name)
+def test_every_private_algorithm_runs_federated_as_it_runs_centrally(algorithm: Algorithm) -> None:
+    plan = make_plan(3, trust=TrustMode.SERVER_NOISE, algorithm=algorithm)
+    federation = make_federation(plan)
+    central = cluster(plan.mechanism, np.concatenate(list(federation.X.values())), injected(federation.server_noise))
+    found = finished(run(federation))
+    assert len(found) == 3
+    assert same_clustering(found[0].clustering, central)
+
+
+@pytest.mark.parametrize("trust", TrustMode)
+def test_a_run_with_the_production_noise_and_entropy_finishes(trust: TrustMode) -> None:
+    import os
+
+    federation = make_federation(make_plan(3, trust=trust))
+    plan = federation.plan
+    clients = [
+        ClientSession(plan, name, X, identity=identity(name), noise=SystemNoise(), random_bytes=os.urandom)
+        for name, X in federation.X.items()
+    ]
+    outcome = run_in_process(ServerSession(plan, SystemNoise()), clients)
+    assert len(finished(outcome)) == 3
+
+
+def test_clients_without_records_take_part() -> None:
+    federation = make_federation(make_plan(2))
+    empty = np.zeros((0, 2), dtype=np.int64)
+    federation = replace(federation, X=dict.fromkeys(federation.X, empty))
+    everyone = (federation.plan.names,) * 3
+    found = finished(run(federation))
+    assert len(found) == 2
+    assert same_clustering(found[0].clustering, federation.plain_result(everyone))
+
+
+@pytest.mark.parametrize("trust", TrustMode)
+def test_whichever_clients_miss_a_round_the_sum_is_that_of_the_others(trust: TrustMode) -> None:
+    """All subsets of four clients that leave at least two, in every round of three."""
+    plan = make_plan(4, trust=trust, max_dropouts=2)
+    federation = make_federation(plan, seed=7)
+    for n in (1, 2):
+        for missing in combinations(plan.names, n):
+            for t in (1, 2, 3):
+                outcome = run(federation, Drops({(name, t) for name in missing}))
+                S = tuple(name for name in plan.names if name not in missing)
+                included = tuple(S if t == number else plan.names for number in (1, 2, 3))
+                found = finished(outcome)
+                assert len(found) == 4
+                assert found[0].included == included
+                assert same_clustering(found[0].clustering, federation.plain_result(included))
+
+
+@pytest.mark.parametrize("since", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("gone", ["c0", "c2"])
+def test_a_client_that_is_gone_for_good_is_left_out_from_then_on(gone: str, since: int) -> None:
+    federation = make_federation(make_plan(4, max_dropouts=1), seed=since)
+    names = federation.plan.names
+    outcome = run(federation, Gone({gone: since}))
+    others = tuple(name for name in names if name != gone)
+    included = tuple(names if number < since else others for number in (1, 2, 3))
+    found = finished(outcome)
+    assert len(found) == 3
+    assert same_clustering(found[0].clustering, federation.plain_result(included))
+    assert outcome.server.included == included
+    assert isinstance(outcome.clients[gone], Ended)
+    # one that is in the last sum and does not confirm is named; one that is not in it is not
+    assert {result.unconfirmed for result in found} == {(gone,) if since == 4 else ()}
+
+
+def test_too_few_clients_end_the_run_for_everybody_with_the_reason() -> None:
+    federation = make_federation(make_plan(4, max_dropouts=1))
+    for since, reason in [
+        (0, "2 clients are present"),
+        (2, "2 clients answered in round 2"),
+        (4, "2 clients of the last round confirmed the result"),
+    ]:
+        outcome = run(federation, Gone({"c0": since, "c3": since}))
+        assert outcome.server.reason == f"{reason}, and at least 3 are needed"
+        assert results(outcome.clients.values()) == []
+        assert outcome.clients["c1"] == Ended(f"the server ended it: {outcome.server.reason}")
+        assert len(outcome.server.included) == max(0, min(since, 4) - 1)
+
+
+def test_when_the_dealer_disappears_the_next_client_deals() -> None:
+    federation = make_federation(make_plan(4, max_dropouts=1))
+
+    def loses_sealed_keys(sender: str, _recipient: str, message: Message, data: bytes) -> tuple[bytes, ...]:
+        return () if sender == "c0" and isinstance(message, SealedKeys) else (data,)
+
+    ledger: list[tuple[str, Message]] = []
+    outcome = run_in_process(federation.server(), federation.clients(), link=loses_sealed_keys, ledger=ledger)
+    found = finished(outcome)
+    assert outcome.clients["c0"] == Ended("the server ended it: the run goes on without client c0, which was too late")
+    assert len(found) == 3
+    assert found[0].included == (("c1", "c2", "c3"),) * 3
+    adopted = [entry for _, entry in ledger if isinstance(entry, KeyBox)]
+    assert {(keys.dealer.name, keys.present) for keys in adopted} == {("c1", ("c1", "c2", "c3"))}
+
+
+def test_the_ledger_holds_every_decision_before_the_message_that_follows_from_it() -> None:
+    federation = make_federation(make_plan(3))
+    ledger: list[tuple[str, Message]] = []
+    decided_first = []
+
+    def watch(sender: str, _recipient: str, message: Message, data: bytes) -> tuple[bytes, ...]:
+        if isinstance(message, Upload | Broadcast | SealedKeys | Confirmations):
+            decided_first.append((sender, message) in ledger)
+        return (data,)
+
+    run_in_process(federation.server(), federation.clients(), ledger=ledger, link=watch)
+    assert len(decided_first) == 1 + 3 * (3 + 3) + 3
+    assert all(decided_first)
+    assert [entry.round for party, entry in ledger if party == SERVER and isinstance(entry, Broadcast)] == [1, 2, 3]
+    for name in federation.plan.names:
+        assert [entry.round for party, entry in ledger if party == name and isinstance(entry, Upload)] == [1, 2, 3]
+
+
+def test_clients_of_the_plan_that_have_no_session_are_simply_absent() -> None:
+    federation = make_federation(make_plan(4, max_dropouts=1))
+    outcome = run_in_process(federation.server(), federation.clients()[1:])
+    found = finished(outcome)
+    assert len(found) == 3
+    assert same_clustering(found[0].clustering, federation.plain_result([federation.plan.names[1:]] * 3))
+
+
+def test_a_message_that_cannot_be_read_is_refused_and_the_run_goes_on_without_it() -> None:
+    federation = make_federation(make_plan(3, max_dropouts=1))
+
+    def garble(sender: str, _recipient: str, message: Message, data: bytes) -> tuple[bytes, ...]:
+        return (b"\xff" + data,) if sender == "c2" and isinstance(message, Upload) and message.round == 2 else (data,)
+
+    outcome = run(federation, garble)
+    assert [(refusal.recipient, refusal.sender) for refusal in outcome.refused] == [(SERVER, "c2")]
+    assert finished(outcome)[0].included[1] == ("c0", "c1")

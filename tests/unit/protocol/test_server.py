@@ -1,0 +1,379 @@
+"""What the server decides once, what it answers again, and which client it refuses while the others go on."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from fastlloyd.errors import FastLloydError, RemoteProtocolError
+from fastlloyd.plan import TrustMode
+from fastlloyd.protocol import Action, Finish, Record, Send, ServerResult, ServerSession
+from fastlloyd.protocol.messages import (
+    Abort,
+    Broadcast,
+    Confirmation,
+    Confirmations,
+    Deal,
+    Hello,
+    KeyBox,
+    Message,
+    SealedKeys,
+    Upload,
+)
+from fastlloyd.protocol.roster import Roster
+from fastlloyd.protocol.transitions import ServerState
+from fastlloyd.secagg import EphemeralKey
+from fastlloyd.testing import InjectedNoise
+from fastlloyd.transport.in_process import run_in_process
+from federation import BrokenNoise, identity, inboxes, injected, make_federation, make_plan
+
+FEDERATION = make_federation(make_plan(4, max_dropouts=1, trust=TrustMode.SERVER_NOISE), seed=9)
+PLAN = FEDERATION.plan
+NAMES = PLAN.names
+
+
+def outboxes() -> dict[str, list[Message]]:
+    """What each client says in an undisturbed run: Hello, the dealer its SealedKeys, three Uploads, a Confirmation."""
+    said: dict[str, list[Message]] = {name: [] for name in NAMES}
+
+    def watch(sender: str, _recipient: str, message: Message, data: bytes) -> tuple[bytes]:
+        if sender in said:
+            said[sender].append(message)
+        return (data,)
+
+    run_in_process(FEDERATION.server(), FEDERATION.clients(), link=watch)
+    return said
+
+
+SAID = outboxes()
+RECEIVED = inboxes(FEDERATION)
+HELLO = {name: said for name in NAMES if isinstance(said := SAID[name][0], Hello)}
+SEALED = SAID["c0"][1]
+UPLOAD: dict[tuple[str, int], Message] = {
+    (name, message.round): message for name in NAMES for message in SAID[name] if isinstance(message, Upload)
+}
+CONFIRMATION: dict[str, Message] = {name: SAID[name][-1] for name in NAMES}
+
+
+def upload(name: str, t: int) -> Upload:
+    found = UPLOAD[name, t]
+    assert isinstance(found, Upload)
+    return found
+
+
+def server_in(state: ServerState, t: int = 1) -> ServerSession:
+    """A server that was led to `state` (in round t) by everybody's honest messages."""
+    server = FEDERATION.server()
+    if state is ServerState.JOINING:
+        return server
+    steps: list[tuple[str, Message]] = [*HELLO.items()]
+    if state is not ServerState.DEALING:
+        steps += [("c0", SEALED)]
+        rounds = range(1, t if state is ServerState.AGGREGATING else 4)
+        steps += [(name, UPLOAD[name, number]) for number in rounds for name in NAMES]
+    if state is ServerState.FINISHED:
+        steps += CONFIRMATION.items()
+    for name, message in steps:
+        server.receive(name, message)
+    assert server.state is state
+    return server
+
+
+def sends(actions: list[Action]) -> dict[str, Message]:
+    found = [action for action in actions if isinstance(action, Send)]
+    assert len({send.to for send in found}) == len(found)
+    return {send.to: send.message for send in found}
+
+
+def recorded(actions: list[Action]) -> list[Message]:
+    """What is recorded; everything sent must come after it."""
+    kinds = [type(action) for action in actions]
+    assert kinds == sorted(kinds, key=[Record, Send, Finish].index)
+    return [action.message for action in actions if isinstance(action, Record)]
+
+
+# What it does
+
+
+def test_the_last_hello_names_the_first_client_dealer() -> None:
+    server = server_in(ServerState.JOINING)
+    for name in ("c3", "c1", "c0"):
+        assert server.receive(name, HELLO[name]) == []
+    (send,) = server.receive("c2", HELLO["c2"])
+    assert send == Send("c0", Deal(tuple(HELLO[name] for name in NAMES)))
+
+
+def test_the_sealed_keys_are_recorded_and_relayed_each_to_its_client() -> None:
+    actions = server_in(ServerState.DEALING).receive("c0", SEALED)
+    assert recorded(actions) == [SEALED]
+    assert isinstance(SEALED, SealedKeys)
+    boxes = {name: KeyBox(HELLO["c0"], NAMES, box) for name, box in SEALED.boxes}
+    assert sends(actions) == boxes
+
+
+def test_the_broadcast_is_the_ring_sum_of_the_uploads_and_the_noise_but_for_the_checksum() -> None:
+    server = server_in(ServerState.AGGREGATING)
+    for name in ("c2", "c0", "c3"):
+        assert server.receive(name, UPLOAD[name, 1]) == []
+    actions = server.receive("c1", UPLOAD["c1", 1])
+    (broadcast,) = recorded(actions)
+    assert sends(actions) == dict.fromkeys(NAMES, broadcast)
+    assert isinstance(broadcast, Broadcast)
+    assert broadcast.included == tuple((name, upload(name, 1).nonce) for name in NAMES)
+    # by hand: Python integers modulo 2^64
+    noise = [*FEDERATION.server_noise[0].ravel().tolist(), 0]
+    rows = [np.frombuffer(upload(name, 1).payload, "<u8").tolist() for name in NAMES]
+    expected = [sum(column) % 2**64 for column in zip(noise, *rows, strict=True)]
+    assert np.frombuffer(broadcast.payload, "<u8").tolist() == expected
+
+
+def test_in_client_noise_the_server_adds_nothing_and_asks_for_no_noise() -> None:
+    federation = make_federation(make_plan(2))
+    uploads = []
+
+    def watch(_sender: str, _recipient: str, message: Message, data: bytes) -> tuple[bytes]:
+        if isinstance(message, Upload | Broadcast) and message.round == 1:
+            uploads.append(message)
+        return (data,)
+
+    server = ServerSession(federation.plan, InjectedNoise([]))
+    run_in_process(server, federation.clients(), link=watch)
+    first, second, broadcast = (np.frombuffer(message.payload, "<u8") for message in uploads[:3])
+    assert np.array_equal(first + second, broadcast)
+
+
+def test_a_closed_round_keeps_no_upload() -> None:
+    server = server_in(ServerState.AGGREGATING, t=2)
+    assert server._uploads == {}
+    server.receive("c0", UPLOAD["c0", 2])
+    for _ in range(3):
+        server.deadline()
+    assert server.state is ServerState.ABORTED
+    assert server._uploads == {}
+
+
+def test_all_confirmations_are_relayed_and_the_run_is_over() -> None:
+    server = server_in(ServerState.CONFIRMING)
+    for name in NAMES[:3]:
+        assert server.receive(name, CONFIRMATION[name]) == []
+    actions = server.receive("c3", CONFIRMATION["c3"])
+    (relayed,) = recorded(actions)
+    assert sends(actions) == dict.fromkeys(NAMES, relayed)
+    assert actions[-1] == Finish(ServerResult(included=(NAMES,) * 3))
+
+
+# What it does when time is up
+
+
+def test_at_its_deadline_the_server_goes_on_with_enough_clients_and_aborts_with_fewer() -> None:
+    steps: list[tuple[ServerState, list[Message]]] = [
+        (ServerState.JOINING, [HELLO[name] for name in NAMES]),
+        (ServerState.AGGREGATING, [UPLOAD[name, 1] for name in NAMES]),
+        (ServerState.CONFIRMING, [CONFIRMATION[name] for name in NAMES]),
+    ]
+    for state, messages in steps:
+        for n in range(4):
+            server = server_in(state)
+            for name, message in zip(NAMES[:n], messages[:n], strict=True):
+                server.receive(name, message)
+            actions = server.deadline()
+            assert (server.state is ServerState.ABORTED) == (n < 3)
+            if n < 3:
+                (abort,) = recorded(actions)
+                assert isinstance(abort, Abort)
+                assert abort.reason.startswith(f"{n} clients ")
+                assert sends(actions) == dict.fromkeys(NAMES, abort)
+                finish = actions[-1]
+                assert isinstance(finish, Finish)
+                assert isinstance(finish.outcome, ServerResult)
+                assert finish.outcome.reason == abort.reason
+
+
+def test_a_dealer_that_does_not_deal_is_turned_away_and_the_next_one_asked() -> None:
+    server = server_in(ServerState.DEALING)
+    answers = sends(server.deadline())
+    assert answers.keys() == {"c0", "c1"}
+    assert answers["c0"] == Abort("the run goes on without client c0, which was too late")
+    assert answers["c1"] == Deal(tuple(HELLO[name] for name in NAMES[1:]))
+    # its keys come too late, and are not stored
+    assert sends(server.receive("c0", SEALED)) == {"c0": Abort("the run began without client c0")}
+    assert server.state is ServerState.DEALING
+    # with one client less than can be missed, there is nobody left to ask
+    assert recorded(server.deadline()) == [Abort("2 clients are present, and at least 3 are needed")]
+
+
+def test_a_server_that_is_done_lets_deadlines_pass() -> None:
+    finished = server_in(ServerState.FINISHED)
+    aborted = server_in(ServerState.JOINING)
+    aborted.deadline()
+    assert aborted.state is ServerState.ABORTED
+    assert finished.deadline() == aborted.deadline() == []
+
+
+# What it answers again
+
+
+def test_a_repeated_message_is_answered_from_what_is_stored_and_decides_nothing() -> None:
+    """The injected noise has three rounds' worth, all drawn by then: any further draw would raise."""
+    joining = server_in(ServerState.JOINING)
+    joining.receive("c0", HELLO["c0"])
+    assert joining.receive("c0", HELLO["c0"]) == []
+
+    dealing = server_in(ServerState.DEALING)
+    assert [type(message) for message in sends(dealing.receive("c0", HELLO["c0"])).values()] == [Deal]
+    assert dealing.receive("c1", HELLO["c1"]) == []
+
+    waiting = server_in(ServerState.AGGREGATING)
+    waiting.receive("c1", UPLOAD["c1", 1])
+    assert waiting.receive("c1", UPLOAD["c1", 1]) == []
+
+    for state in (ServerState.AGGREGATING, ServerState.CONFIRMING, ServerState.FINISHED):
+        server = server_in(state, t=3)
+        for name in NAMES:
+            key_box = next(message for message in RECEIVED[name] if isinstance(message, KeyBox))
+            assert server.receive(name, HELLO[name]) == [Send(name, key_box)]
+            for broadcast in RECEIVED[name]:
+                if isinstance(broadcast, Broadcast) and broadcast.round <= (2 if state is ServerState.AGGREGATING else 3):
+                    assert server.receive(name, UPLOAD[name, broadcast.round]) == [Send(name, broadcast)]
+        assert [type(message) for message in sends(server.receive("c0", SEALED)).values()] == [KeyBox]
+        assert server.state is state
+
+
+def test_a_late_upload_is_answered_with_the_stored_broadcast_and_not_added() -> None:
+    server = server_in(ServerState.AGGREGATING)
+    for name in NAMES[:3]:
+        server.receive(name, UPLOAD[name, 1])
+    (broadcast,) = recorded(server.deadline())
+    assert isinstance(broadcast, Broadcast)
+    assert broadcast.included_names == NAMES[:3]
+    assert server.receive("c3", UPLOAD["c3", 1]) == [Send("c3", broadcast)]
+    assert server._uploads == {}
+
+
+def test_a_late_confirmation_is_answered_with_those_relayed() -> None:
+    server = server_in(ServerState.CONFIRMING)
+    for name in NAMES[:3]:
+        server.receive(name, CONFIRMATION[name])
+    (relayed,) = recorded(server.deadline())
+    assert isinstance(relayed, Confirmations)
+    assert [name for name, _ in relayed.macs] == ["c0", "c1", "c2"]
+    assert server.receive("c3", CONFIRMATION["c3"]) == [Send("c3", relayed)]
+    assert server.receive("c0", CONFIRMATION["c0"]) == [Send("c0", relayed)]
+
+
+def test_confirmations_of_clients_outside_the_last_round_do_not_make_enough() -> None:
+    """Found by a schedule: the server relayed what every client had to refuse, so the run ended in an accusation."""
+    server = server_in(ServerState.AGGREGATING, t=3)
+    for name in NAMES[:3]:
+        server.receive(name, UPLOAD[name, 3])
+    server.deadline()
+    for name in NAMES[1:]:
+        server.receive(name, CONFIRMATION[name])
+    assert recorded(server.deadline()) == [Abort("2 clients of the last round confirmed the result, and at least 3 are needed")]
+
+
+def test_whoever_asks_after_an_abort_is_told_the_reason() -> None:
+    server = server_in(ServerState.AGGREGATING)
+    (abort,) = recorded(server.deadline())
+    for message in (HELLO["c1"], UPLOAD["c1", 1], CONFIRMATION["c1"]):
+        assert server.receive("c1", message) == [Send("c1", abort)]
+
+
+def test_a_client_that_joins_too_late_is_turned_away() -> None:
+    server = server_in(ServerState.JOINING)
+    for name in NAMES[1:]:
+        server.receive(name, HELLO[name])
+    server.deadline()
+    assert server.receive("c0", HELLO["c0"]) == [Send("c0", Abort("the run began without client c0"))]
+
+
+# Whom it refuses
+
+
+def refuses(server: ServerSession, sender: str, message: Message, match: str) -> None:
+    """The client is named, and all that the server holds is as it was."""
+
+    def held() -> dict[str, Any]:
+        return {slot: repr(getattr(server, slot)) for slot in ServerSession.__slots__}
+
+    before = held()
+    with pytest.raises(RemoteProtocolError, match=match) as caught:
+        server.receive(sender, message)
+    assert repr(sender) in str(caught.value)
+    assert held() == before
+
+
+def hello_of(name: str, signer: str, **changes: Any) -> Hello:
+    public = EphemeralKey.from_private_bytes(b"k" * 32).public
+    return msgspec.structs.replace(Roster.of(PLAN).hello(name, public, identity(signer)), **changes)
+
+
+def test_a_false_hello_is_refused_and_the_true_one_still_taken() -> None:
+    server = server_in(ServerState.JOINING)
+    refuses(server, "zoe", hello_of("zoe", "zoe"), "no client 'zoe' in the plan")
+    refuses(server, "c1", hello_of("c2", "c2"), "client 'c1' said Hello in the name of 'c2'")
+    refuses(server, "c1", hello_of("c1", "c2"), "Hello of client 'c1' is not signed with its key")
+    refuses(
+        server,
+        "c1",
+        hello_of("c1", "c1", plan_digest=bytes(32)),
+        "client 'c1' holds another plan, with digest 0000000000000000",
+    )
+    refuses(server, "c1", hello_of("c1", "c1", run_id=bytes(16)), "client 'c1' speaks of another run")
+    server.receive("c1", HELLO["c1"])
+    refuses(server, "c1", hello_of("c1", "c1"), "client 'c1' said Hello before, with another key")
+
+
+def test_false_keys_are_refused_and_the_dealers_still_taken() -> None:
+    server = server_in(ServerState.DEALING)
+    assert isinstance(SEALED, SealedKeys)
+    refuses(server, "c1", SEALED, "client 'c1' sealed a group key, but was not asked to")
+    for boxes in (SEALED.boxes[:3], SEALED.boxes[::-1], (*SEALED.boxes, SEALED.boxes[0]), ()):
+        refuses(server, "c0", SealedKeys(boxes), "client 'c0' did not seal the group key to exactly the clients")
+    server.receive("c0", SEALED)
+    second = SealedKeys(tuple((name, bytes(60)) for name in NAMES))
+    refuses(server, "c0", second, "client 'c0' sealed a second group key")
+
+
+def test_false_uploads_are_refused_and_the_others_go_on() -> None:
+    server = server_in(ServerState.AGGREGATING, t=2)
+    refuses(server, "c1", UPLOAD["c1", 3], "client 'c1' sent an upload for round 3, which is not open yet")
+    server.receive("c1", UPLOAD["c1", 2])
+    for changes in ({"nonce": bytes(8)}, {"payload": bytes(len(upload("c1", 2).payload))}):
+        other = msgspec.structs.replace(upload("c1", 2), **changes)
+        refuses(server, "c1", other, "client 'c1' sent two different uploads for round 2")
+    done = server_in(ServerState.CONFIRMING)
+    after_the_last = msgspec.structs.replace(upload("c1", 3), round=4)
+    refuses(done, "c1", after_the_last, "client 'c1' sent an upload for round 4, which is not open yet")
+
+
+def test_a_second_confirmation_is_refused() -> None:
+    server = server_in(ServerState.CONFIRMING)
+    server.receive("c1", CONFIRMATION["c1"])
+    refuses(server, "c1", Confirmation(bytes(32)), "client 'c1' sent two different confirmations")
+
+
+def test_a_failing_noise_source_releases_nothing() -> None:
+    server = ServerSession(PLAN, BrokenNoise())
+    for name, message in [*HELLO.items(), ("c0", SEALED), *((name, UPLOAD[name, 1]) for name in NAMES[:3])]:
+        server.receive(name, message)
+    with pytest.raises(FastLloydError, match="random source failed"):
+        server.receive("c3", UPLOAD["c3", 1])
+    assert server._broadcasts == []
+    assert server.state is ServerState.AGGREGATING
+
+
+def test_the_server_draws_noise_once_per_round() -> None:
+    """Whatever is repeated between, exactly the three rounds' draws are used."""
+    source = injected(FEDERATION.server_noise)
+    server = ServerSession(PLAN, source)
+    for name, message in [*HELLO.items(), ("c0", SEALED)]:
+        server.receive(name, message)
+    for t in (1, 2, 3):
+        for name in NAMES:
+            for _ in range(3):
+                server.receive(name, UPLOAD[name, t])
+        for name in NAMES:
+            server.receive(name, UPLOAD[name, t])
+        assert source._given == 2 * t

@@ -1,0 +1,135 @@
+"""The tables are the machines: every row is walked, whatever has no row is refused, and the diagrams show just the rows."""
+
+import enum
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
+from fastlloyd.protocol.messages import (
+    Abort,
+    Broadcast,
+    Confirmation,
+    Confirmations,
+    Deal,
+    Hello,
+    KeyBox,
+    Message,
+    SealedKeys,
+    Upload,
+)
+from fastlloyd.protocol.transitions import CLIENT_TRANSITIONS, SERVER_TRANSITIONS, ClientState, ServerState, mermaid
+from federation import client_after, inboxes, make_federation, make_plan
+
+FEDERATION = make_federation(make_plan(2))
+INBOXES = inboxes(FEDERATION)
+INBOX = INBOXES["c0"]
+DEAL, KEY_BOX, *BROADCASTS, CONFIRMATIONS = INBOX
+ONE_OF_EACH: list[Message] = [
+    FEDERATION.client("c0").start()[0].message,  # type: ignore[union-attr]  # a Send
+    SealedKeys((("c0", bytes(60)), ("c1", bytes(60)))),
+    Upload(1, bytes(8), bytes(56)),
+    Confirmation(bytes(32)),
+    DEAL,
+    KEY_BOX,
+    BROADCASTS[0],
+    CONFIRMATIONS,
+    Abort("enough"),
+]
+STEPS = {
+    ClientState.JOINING: 0,
+    ClientState.DEALING: 1,
+    ClientState.AGGREGATING: 2,
+    ClientState.CONFIRMING: 5,
+    ClientState.FINISHED: 6,
+}
+TABLES = pytest.mark.parametrize("table", [CLIENT_TRANSITIONS, SERVER_TRANSITIONS], ids=["client", "server"])
+
+
+def test_the_honest_run_of_the_dealer_passes_through_every_state() -> None:
+    assert [type(message) for message in INBOX] == [Deal, KeyBox, Broadcast, Broadcast, Broadcast, Confirmations]
+    for state, n in STEPS.items():
+        assert client_after(FEDERATION, "c0", INBOX[:n]).state is state
+
+
+@pytest.mark.parametrize("message", ONE_OF_EACH, ids=lambda message: type(message).__name__)
+@pytest.mark.parametrize("state", STEPS)
+def test_a_client_refuses_what_has_no_row_and_its_run_ends(state: ClientState, message: Message) -> None:
+    client = client_after(FEDERATION, "c0", INBOX[: STEPS[state]])
+    if state is ClientState.JOINING and isinstance(message, KeyBox):
+        client, message = client_after(FEDERATION, "c1", []), INBOXES["c1"][0]  # the dealer has a key box after it dealt
+    if message in INBOX[: STEPS[state]]:
+        assert client.receive(message) == []
+        assert client.state is state
+    elif (state, type(message)) in CLIENT_TRANSITIONS:
+        client.receive(message)
+        assert client.state in CLIENT_TRANSITIONS[state, type(message)]
+    else:
+        with pytest.raises(
+            RemoteProtocolError, match=f"{type(message).__name__} is not expected by a client that is {state.value}"
+        ):
+            client.receive(message)
+        # a result that was handed over stays handed over
+        assert client.state is (ClientState.FINISHED if state is ClientState.FINISHED else ClientState.ABORTED)
+        assert client.resend() == []
+
+
+def test_a_server_refuses_what_has_no_row_and_stays_as_it_is() -> None:
+    server = FEDERATION.server()
+    for message in ONE_OF_EACH:
+        if (ServerState.JOINING, type(message)) not in SERVER_TRANSITIONS:
+            with pytest.raises(RemoteProtocolError, match=f"client 'c1' sent {type(message).__name__}, which is not expected"):
+                server.receive("c1", message)
+    assert server.state is ServerState.JOINING
+
+
+def test_sessions_refuse_steps_of_their_own_driver_that_have_no_row() -> None:
+    client = FEDERATION.client("c0")
+    with pytest.raises(LocalProtocolError, match="Deadline does not lead from new"):
+        client.deadline()
+    client.start()
+    with pytest.raises(LocalProtocolError, match="Start does not lead from joining"):
+        client.start()
+
+
+@TABLES
+def test_every_state_is_reached_from_the_first_and_reaches_an_end(
+    table: Mapping[tuple[enum.Enum, type], set[enum.Enum]],
+) -> None:
+    first = next(iter(table))[0]
+    states = set(type(first))
+    follows = {state: {b for (a, _), following in table.items() if a is state for b in following} for state in states}
+    final = {state for state in states if follows[state] <= {state}}
+    assert {state.value for state in final} == {"finished", "aborted"}
+
+    def reached(start: enum.Enum) -> set[enum.Enum]:
+        found, frontier = {start}, {start}
+        while frontier := {b for a in frontier for b in follows[a]} - found:
+            found |= frontier
+        return found
+
+    assert reached(first) == states
+    assert all(reached(state) & final for state in states)
+
+
+@TABLES
+def test_the_diagram_shows_the_rows_and_nothing_else(table: Mapping[Any, set[Any]]) -> None:
+    lines = mermaid(table).splitlines()
+    assert lines[0] == "stateDiagram-v2"
+    arrows = [re.fullmatch(r"    (\w+|\[\*\]) --> (\w+|\[\*\])(?:: (.*))?", line) for line in lines[1:]]
+    drawn = {(m[1], m[2], event) for m in arrows if m and m[3] for event in m[3].split(", ")}
+    assert drawn == {(a.value, b.value, event.__name__) for (a, event), following in table.items() for b in following}
+    ends = {(m[1], m[2]) for m in arrows if m and not m[3]}
+    first = next(iter(table))[0].value
+    assert ends == {("[*]", first), ("finished", "[*]"), ("aborted", "[*]")}
+    assert len(lines) == len(set(lines))
+
+
+def test_rows_name_messages_that_travel_in_the_right_direction() -> None:
+    to_server, to_client = (Hello, SealedKeys, Upload, Confirmation), (Deal, KeyBox, Broadcast, Confirmations, Abort)
+    for _, event in CLIENT_TRANSITIONS:
+        assert event in to_client or event.__name__ in ("Start", "Deadline")
+    for _, event in SERVER_TRANSITIONS:
+        assert event in to_server or event.__name__ == "Deadline"

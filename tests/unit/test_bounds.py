@@ -1,0 +1,176 @@
+"""Bounds and lists of columns: read as they are written, and refused with a sentence that says what is wrong."""
+
+import itertools
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastlloyd.bounds import parse_bounds
+from fastlloyd.errors import DataError
+from fastlloyd.names import parse_columns
+from fastlloyd.records import read_csv
+
+SECRET = "SECRET123"  # noqa: S105 - stands for a private value
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("records")
+
+
+def write(folder: Path, text: str, name: str = "patients.csv") -> Path:
+    path = folder / name
+    path.write_bytes(text.encode())
+    return path
+
+
+def refusal(read: Callable[[], object]) -> str:
+    """Return the one sentence `read` is refused with; neither it nor the traceback, with what led to it, holds a secret."""
+    with pytest.raises(DataError) as refused:
+        read()
+    sentence = str(refused.value)
+    assert "\n" not in sentence
+    assert SECRET not in "".join(traceback.format_exception(refused.value))
+    return sentence
+
+
+def test_a_list_of_columns_is_split_at_commas() -> None:
+    assert parse_columns("age, bmi ,mean radius") == ["age", "bmi", "mean radius"]
+    assert parse_columns('"a, b",c') == ["a, b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "empty"),
+        ("a,,b", "empty"),
+        ("a,", "empty"),
+        (" ", "empty"),
+        ("a,b,a", "'a' occurs 2 times"),
+        ('a,"b', "no partner"),
+    ],
+)
+def test_a_list_of_columns_with_gaps_or_repetitions_is_refused(text: str, what: str) -> None:
+    assert what in refusal(lambda: parse_columns(text))
+
+
+NAMES = st.lists(st.text(alphabet="abc =:.é", min_size=1).map(str.strip).filter(bool), min_size=1, max_size=4, unique=True)
+INTERVALS = st.tuples(FINITE, FINITE).filter(lambda ends: ends[0] < ends[1] and np.isfinite(ends[1] - ends[0]))
+
+
+@given(names=NAMES, data=st.data())
+def test_bounds_by_name_and_in_toml_are_read_as_written_in_any_order(
+    folder: Path, names: list[str], data: st.DataObject
+) -> None:
+    intervals = data.draw(st.lists(INTERVALS, min_size=len(names), max_size=len(names)))
+    given_order = data.draw(st.permutations(list(zip(names, intervals, strict=True))))
+    as_text = ",".join(f"{name}={lower!r}:{upper!r}" for name, (lower, upper) in given_order)
+    styles = itertools.cycle(["[{!r}, {!r}]", "{{lower = {!r}, upper = {!r}}}"])
+    as_toml = "[bounds]\n" + "".join(
+        f'"{name}" = {style.format(lower, upper)}\n' for style, (name, (lower, upper)) in zip(styles, given_order, strict=False)
+    )
+    for text in (as_text, str(write(folder, as_toml, "bounds.toml"))):
+        lower, upper = parse_bounds(text, names)
+        assert lower.dtype == upper.dtype == np.float64
+        assert list(zip(lower.tolist(), upper.tolist(), strict=True)) == intervals
+
+
+@given(INTERVALS, st.integers(1, 5))
+def test_one_interval_is_for_every_column(interval: tuple[float, float], d: int) -> None:
+    lower, upper = parse_bounds(f"{interval[0]!r}:{interval[1]!r}", [f"x{i}" for i in range(d)])
+    assert (lower.tolist(), upper.tolist()) == ([interval[0]] * d, [interval[1]] * d)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("10:5", "'age' are reversed: write 5.0:10.0"),
+        ("age=10:5,bmi=0:1", "'age' are reversed: write 5.0:10.0"),
+        ("age=0:1,bmi=3:3", "a feature whose bounds are equal carries no information: drop the column or widen"),
+        ("0:inf", "must be finite"),
+        ("nan:1", "must be finite"),
+        ("age=0:1,bmi=-1e999:0", "must be finite"),
+        ("-1e308:1e308", "so must their difference"),
+        ("age=0:1,bmj=0:1", "column 'bmj' is unknown (did you mean 'bmi'?); there are 'age', 'bmi'"),
+        ("age=0:1", "missing for 'bmi'"),
+        ("age=0:1,age=0:2,bmi=0:1", "'age' occurs 2 times"),
+        ("0:1,2:3", "LO:HI"),
+        ("0:1:2", "LO:HI"),
+        ("7", "LO:HI"),
+        ("", "LO:HI"),
+        ("age=0:1,bmi=1", "bounds of 'bmi': expected LO:HI"),
+        ("age=0:1,bmi=low:high", "bounds of 'bmi': expected LO:HI"),
+        ("age=0:1,bmi=0:1_0", "bounds of 'bmi': expected LO:HI"),
+        ('"age=0:1', "no partner"),
+        ("absent.toml", "absent.toml: there is no such file"),
+    ],
+)
+def test_bounds_that_are_not_two_numbers_for_each_column_are_refused(text: str, what: str) -> None:
+    assert what in refusal(lambda: parse_bounds(text, ["age", "bmi"]))
+
+
+@pytest.mark.parametrize(
+    ("toml", "what"),
+    [
+        ("", "[bounds]"),
+        ("bounds = [0, 1]", "[bounds]"),
+        ("[bounds]\nage = [0, 1]", "missing for 'bmi'"),
+        ("[bounds]\nage = [0, 1]\nbmi = [0, 1, 2]", "bounds of 'bmi' in"),
+        ("[bounds]\nage = [0, 1]\nbmi = {lower = 0}", "bounds of 'bmi' in"),
+        ("[bounds]\nage = [0, 1]\nbmi = {lower = 0, upper = 1, q = 2}", "bounds of 'bmi' in"),
+        ("[bounds]\nage = [0, 1]\nbmi = [false, true]", "expected two numbers"),
+        ('[bounds]\nage = [0, 1]\nbmi = ["0", "1"]', "expected two numbers"),
+        ("[bounds]\nage = [0, 1]\nbmi = 3", "expected two numbers"),
+        (f"[bounds]\nage = [0, 1]\nbmi = [0, 1{'0' * 400}]", "expected two numbers"),
+        ("[bounds]\nage = [0, 1]\nbmi = [0, inf]", "must be finite"),
+        ("[bounds]\nage = [0, 1]\nbmi = [2, 1]", "reversed"),
+        ("[bounds]\nage = [0, 1]\nbmi = [1, 1.0]", "equal"),
+        ("[bounds]\nage = [0, 1]\nbmi = [0, 1]\nx = [0, 1]", "column 'x' is unknown"),
+        ("[bounds]\nage = [0, 1\n", "not a TOML file"),
+        ("[bounds]\nage = " + "[" * 5000, "not a TOML file"),
+    ],
+)
+def test_a_toml_file_that_does_not_state_bounds_is_refused(folder: Path, toml: str, what: str) -> None:
+    path = write(folder, toml, "bounds.TOML")
+    assert what in refusal(lambda: parse_bounds(str(path), ["age", "bmi"]))
+
+
+def test_bounds_of_a_toml_file_that_is_not_text_are_refused(folder: Path) -> None:
+    path = folder / "binary.toml"
+    path.write_bytes(b"\xff\xfe[bounds]")
+    assert "UTF-8" in refusal(lambda: parse_bounds(str(path), ["age"]))
+
+
+@settings(max_examples=300)
+@given(st.text(alphabet='ab=:,.0123e-+" _infaé', max_size=30))
+def test_fuzzed_bounds_and_columns_give_an_answer_or_a_data_error(text: str) -> None:
+    for parse in (lambda: parse_bounds(text, ["a", "b"]), lambda: parse_columns(text)):
+        try:
+            answer = parse()
+        except DataError as refused:
+            assert str(refused)  # noqa: PT017 - either outcome is right
+        else:
+            assert len(answer) >= 1
+    try:
+        lower, upper = parse_bounds(text, ["a", "b"])
+    except DataError:
+        return
+    assert (lower < upper).all()
+    assert np.isfinite(upper - lower).all()
+
+
+def test_w21_bounds_come_from_what_is_stated_and_no_record_moves_them(folder: Path) -> None:
+    # The outlier that moved every normalised record when bounds were the records' extremes moves nothing here.
+    usual, outlier = "age,bmi\n40,20\n50,30\n", "age,bmi\n40,20\n50,30\n1e9,-1e9\n"
+    stated = []
+    for text in (usual, outlier):
+        table = read_csv(write(folder, text))
+        lower, upper = parse_bounds("age=0:120,bmi=10:60", table.columns)
+        stated.append((lower.tolist(), upper.tolist()))
+    assert stated == [([0.0, 10.0], [120.0, 60.0])] * 2

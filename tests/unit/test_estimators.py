@@ -1,0 +1,258 @@
+"""The four estimators: parameters, warnings, attributes, and agreement with the central driver."""
+
+import inspect
+import pickle
+import traceback
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from fastlloyd import FastLloyd, FastLloydError, GLloyd, Lloyd, PrivacyLeakWarning, SuLloyd
+from fastlloyd.central import cluster
+from fastlloyd.errors import BudgetError, DataError, PlanError, WeakGuaranteeWarning
+from fastlloyd.metrics import wcss
+
+X = load_iris().data
+BOUNDS = ([4, 2, 1, 0], [8, 5, 7, 3])
+PUBLIC: dict[str, Any] = {"bounds": BOUNDS, "n_records": 200, "random_state": 0}
+ESTIMATORS = [FastLloyd, GLloyd, SuLloyd, Lloyd]
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_with_public_settings_nothing_leaks_and_nothing_warns(kind: type[FastLloyd]) -> None:
+    model = kind(3, **PUBLIC).fit(X)
+    assert model.cluster_centers_.shape == (3, 4)
+    assert model.noisy_counts_.shape == (3,)
+    assert model.n_iter_ == len(model.mechanism_.rounds)
+    assert model.n_features_in_ == 4
+    assert model.privacy_spent_["taken_from_the_data"] == []
+    assert model.privacy_spent_["private"] is (kind is not Lloyd)
+
+
+@pytest.mark.parametrize(
+    ("given", "leaks"),
+    [
+        ({}, ["bounds", "n_records", "delta"]),
+        ({"bounds": BOUNDS}, ["n_records", "delta"]),
+        ({"bounds": BOUNDS, "delta": 1e-6}, ["n_records"]),
+        ({"n_records": 200}, ["bounds"]),
+    ],
+)
+def test_what_is_taken_from_the_data_is_named_in_a_warning(given: dict[str, Any], leaks: list[str]) -> None:
+    with pytest.warns(PrivacyLeakWarning) as caught:
+        model = FastLloyd(3, **given).fit(X)
+    message = str(caught[0].message)
+    assert all(leak in message for leak in leaks)
+    assert all(leak in message or leak not in ("bounds", "n_records", "delta") for leak in leaks)
+    assert ("delta" in message) is ("delta" in leaks)
+    assert " ".join(model.privacy_spent_["taken_from_the_data"]) in message.replace("; ", " ")
+    assert len(caught) == 1
+
+
+def test_random_state_seeds_the_start_and_never_the_noise() -> None:
+    first, second = (FastLloyd(3, **PUBLIC).fit(X) for _ in range(2))
+    assert np.array_equal(first.mechanism_.initial_centroids(), second.mechanism_.initial_centroids())
+    assert not np.array_equal(first.cluster_centers_, second.cluster_centers_)
+    other = FastLloyd(3, **PUBLIC | {"random_state": 1}).fit(X)
+    assert not np.array_equal(first.mechanism_.initial_centroids(), other.mechanism_.initial_centroids())
+
+
+def test_without_random_state_every_fit_starts_elsewhere() -> None:
+    seeds = {FastLloyd(3, **PUBLIC | {"random_state": None}).fit(X).mechanism_.public_seed for _ in range(3)}
+    assert len(seeds) == 3
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_pickle_drops_the_labels_and_keeps_the_rest(kind: type[FastLloyd]) -> None:
+    model = kind(3, **PUBLIC).fit(X)
+    again = pickle.loads(pickle.dumps(model))  # noqa: S301 - our own bytes
+    assert hasattr(model, "labels_")
+    assert not hasattr(again, "labels_")
+    assert not hasattr(model, "inertia_")
+    assert np.array_equal(again.predict(X), model.predict(X))
+
+
+def test_predict_transform_and_score_agree() -> None:
+    model = FastLloyd(3, **PUBLIC)
+    labels = model.fit_predict(X)
+    distances = model.transform(X)
+    assert np.array_equal(labels, model.predict(X))
+    assert np.array_equal(labels, distances.argmin(axis=1))
+    assert model.score(X) == pytest.approx(-(distances.min(axis=1) ** 2).sum(), rel=1e-12)
+    domain = model.mechanism_.domain
+    scaled = domain.to_grid(X) / 2**domain.fraction_bits
+    centres = domain.to_grid(model.cluster_centers_) / 2**domain.fraction_bits
+    assert -model.score(X) == pytest.approx(wcss(scaled, centres), rel=1e-12)
+
+
+def test_lloyd_is_the_same_loop_without_noise() -> None:
+    model = Lloyd(3, **PUBLIC).fit(X)
+
+    class Silence:
+        private = False
+
+        def gaussian(self, *_: object) -> np.ndarray[Any, np.dtype[np.int64]]:
+            raise AssertionError
+
+        two_sided_geometric = gaussian
+
+    grid = model.mechanism_.domain.to_grid(X)
+    again = cluster(model.mechanism_, grid, Silence())
+    assert np.array_equal(model.mechanism_.domain.from_grid(again.centroids), model.cluster_centers_)
+    assert model.noisy_counts_.sum() == len(X)
+
+
+def test_with_a_huge_epsilon_fastlloyd_without_radius_is_lloyd() -> None:
+    with pytest.warns(WeakGuaranteeWarning, match="protects hardly anything"):
+        private = GLloyd(3, epsilon=1e12, delta=1e-6, **PUBLIC).fit(X)
+    plain = Lloyd(3, **PUBLIC).fit(X)
+    assert np.allclose(private.cluster_centers_, plain.cluster_centers_, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_equal_values_of_any_dtype_and_order_cluster_alike(dtype: type) -> None:
+    whole = np.round(X)
+    reference = Lloyd(3, **PUBLIC).fit(whole)
+    model = Lloyd(3, **PUBLIC).fit(np.asfortranarray(whole.astype(dtype)))
+    assert np.array_equal(model.cluster_centers_, reference.cluster_centers_)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ({"n_clusters": 0}, PlanError, "n_clusters is 0"),
+        ({"n_clusters": 201}, PlanError, "n_clusters is 201"),
+        ({"n_clusters": "3"}, PlanError, "n_clusters is '3'; expected an integer"),
+        ({"epsilon": 0}, BudgetError, "epsilon is 0"),
+        ({"epsilon": float("nan")}, BudgetError, "epsilon is nan"),
+        ({"epsilon": "1"}, PlanError, "epsilon is '1'; expected a number"),
+        ({"delta": 1.0}, BudgetError, "delta is 1.0"),
+        ({"delta": 0}, BudgetError, "delta is 0"),
+        ({"bounds": ([8, 5, 7, 3], [4, 2, 1, 0])}, PlanError, "reversed"),
+        ({"bounds": ([0, 0], [1, 1])}, PlanError, "bounds are not a pair"),
+        ({"bounds": (0, 0)}, PlanError, "are equal"),
+        ({"bounds": 3}, PlanError, "bounds are not a pair"),
+        ({"n_records": 149}, DataError, "more records than the cap of 149"),
+        ({"preset": "papr"}, PlanError, "did you mean 'paper'"),
+        ({"scaling": "comon"}, PlanError, "did you mean 'common'"),
+        ({"radius": "steps"}, PlanError, "did you mean 'step'"),
+        ({"noise": "none"}, PlanError, "use the algorithm lloyd"),
+        ({"n_iter": 0}, PlanError, "n_iter"),
+        ({"n_iter": 1.5}, PlanError, "n_iter is 1.5; expected an integer"),
+        ({"alpha": 0}, PlanError, "alpha is 0"),
+        ({"min_count": -1}, PlanError, "min_count is -1"),
+        ({"fraction_bits": 30}, PlanError, "fraction_bits 30"),
+        ({"random_state": -1}, PlanError, "seed"),
+    ],
+)
+def test_nonsense_is_refused_with_the_name_of_the_parameter(given: dict[str, Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words.replace("(", r"\(")) as caught:
+        FastLloyd(**{"n_clusters": 3} | PUBLIC | given).fit(X)
+    assert isinstance(caught.value, ValueError)
+    assert isinstance(caught.value, FastLloydError)
+
+
+@pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf])
+def test_nan_and_infinity_are_refused(poison: float) -> None:
+    records = X.copy()
+    records[17, 2] = poison
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        FastLloyd(3, **PUBLIC).fit(records)
+
+
+def test_a_constant_column_is_no_error_when_its_bounds_are_not_equal() -> None:
+    records = np.column_stack([X[:, 0], np.full(len(X), 7.0)])
+    with pytest.warns(PrivacyLeakWarning):
+        model = FastLloyd(2).fit(records)
+    assert np.isfinite(model.cluster_centers_).all()
+
+
+def test_the_preset_paper_sets_what_the_experiments_set() -> None:
+    with pytest.warns(WeakGuaranteeWarning, match=r"above 1 / \(100 n_records\)"):
+        model = FastLloyd(3, preset="paper", **PUBLIC).fit(X)
+    m = model.mechanism_
+    assert m.initialization.value == "halving"
+    assert m.min_count == 0
+    assert m.delta == pytest.approx(1 / (200 * np.log(200)))
+
+
+def test_every_axis_of_the_ablation_is_a_parameter() -> None:
+    for radius in ("none", "constant", "step"):
+        for postprocessing in ("none", "truncate", "fold"):
+            for clipping in (False, True):
+                for noise in ("gaussian", "laplace"):
+                    model = FastLloyd(
+                        3, radius=radius, postprocessing=postprocessing, clipping=clipping, noise=noise, alpha=0.5, **PUBLIC
+                    ).fit(X)
+                    fields = model.mechanism_.algorithm
+                    assert (fields.radius.value, fields.postprocessing.value) == (radius, postprocessing)
+                    assert (fields.clipping, fields.noise.value) == (clipping, noise)
+                    assert float(fields.alpha) == 0.5
+
+
+def test_estimators_clone_print_and_work_in_a_pipeline() -> None:
+    model = FastLloyd(3, epsilon=2.0, **PUBLIC)
+    assert clone(model).get_params() == model.get_params()
+    assert "epsilon=2.0" in repr(model)
+    pipeline = make_pipeline(StandardScaler(), FastLloyd(3, bounds=(-4, 4), n_records=200))
+    assert pipeline.fit(X).predict(X).shape == (150,)
+
+
+def test_parameters_are_the_same_for_all_four() -> None:
+    signatures = {str(inspect.signature(kind)) for kind in ESTIMATORS}
+    assert len(signatures) == 1
+
+
+def test_replace_one_adds_more_noise_at_the_same_epsilon() -> None:
+    one, other = (
+        FastLloyd(3, neighboring_relation=relation, n_iter=3, **PUBLIC).fit(X)
+        for relation in ("add_or_remove_one", "replace_one")
+    )
+    assert other.mechanism_.rounds[0].sum_scale > 1.5 * one.mechanism_.rounds[0].sum_scale
+    assert other.privacy_spent_["neighboring_relation"] == "replace_one"
+
+
+def test_no_warning_but_the_leak_warning_comes_out_of_a_fit() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FastLloyd(3, **PUBLIC).fit(X).predict(X)
+
+
+@pytest.mark.parametrize("integer", [np.int64, np.int32, np.uint8])
+def test_integers_of_numpy_are_integers(integer: type) -> None:
+    model = FastLloyd(
+        integer(3), **PUBLIC | {"n_records": integer(200), "fraction_bits": integer(16), "n_iter": integer(2)}
+    ).fit(X)
+    assert model.mechanism_ == type(model.mechanism_).from_toml(model.mechanism_.to_toml())
+
+
+def test_a_cell_of_text_is_refused_without_being_quoted() -> None:
+    records = X.astype(object)
+    records[3, 1] = "Maria S., positive"
+    model = FastLloyd(3, **PUBLIC).fit(X)
+    for use in (FastLloyd(3, **PUBLIC).fit, model.predict, model.transform, model.score):
+        with pytest.raises(DataError, match="select numeric columns") as refused:
+            use(records)
+        assert "Maria" not in "".join(traceback.format_exception(refused.value))
+
+
+def test_too_few_records_for_the_clusters_are_refused_without_their_number() -> None:
+    with pytest.raises(DataError, match="n_clusters is 8, and there are fewer records") as refused:
+        FastLloyd(8, bounds=BOUNDS).fit(X[:5])
+    assert "5" not in str(refused.value)
+
+
+@pytest.mark.parametrize("shape", ["a column", "a record", "complex numbers"])
+def test_records_of_the_wrong_shape_are_refused_without_being_printed(shape: str) -> None:
+    records = {"a column": X[:, 0], "a record": X[0], "complex numbers": X + 1j}[shape]
+    model = FastLloyd(3, **PUBLIC).fit(X)
+    for use in (FastLloyd(3, **PUBLIC).fit, model.predict):
+        with pytest.raises(DataError, match="Reshape your data") as refused:
+            use(records)
+        assert "5.1" not in "".join(traceback.format_exception(refused.value))

@@ -1,0 +1,309 @@
+"""What people are told: the epsilon of every coalition, every public choice, every limit, and nothing that depends on data."""
+
+import inspect
+import json
+import math
+import re
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
+from fastlloyd.clustering.domain import Domain, Scaling
+from fastlloyd.design import design_mechanism, design_plan
+from fastlloyd.dp.gdp import gdp_delta, gdp_epsilon
+from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.expander import PublicSeed
+from fastlloyd.explain import expected_errors, explain, noise_factor
+from fastlloyd.guarantees import (
+    NOT_PROTECTED,
+    NOT_PROTECTED_FEDERATED,
+    PROTECTED,
+    cautions,
+    coalitions,
+    mechanism_statement,
+    plan_statement,
+)
+from fastlloyd.mechanism import Mechanism
+from fastlloyd.plan import Client, Plan, TrustMode, aliasing_slack, ring_load
+
+BOX = Domain(features=("age", "size"), lower=(0.0, 0.0), upper=(100.0, 3.0))
+CLIENT_NOISE, SERVER_NOISE = TrustMode.CLIENT_NOISE, TrustMode.SERVER_NOISE
+
+
+def plan(M: int = 3, algorithm: Algorithm = FASTLLOYD, **changes: Any) -> Plan:
+    arguments: dict[str, Any] = {
+        "clients": tuple(Client(name=f"h{i}", max_records=10_000 // M) for i in range(M)),
+        "run_id": bytes(16),
+        "n_clusters": 3,
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "public_seed": PublicSeed.from_int(1),
+    }
+    return design_plan(algorithm, BOX, **(arguments | changes))
+
+
+def mechanism(algorithm: Algorithm = FASTLLOYD, **changes: Any) -> Mechanism:
+    arguments: dict[str, Any] = {"n_clusters": 3, "n_records": 1000, "epsilon": 1.0, "public_seed": PublicSeed.from_int(1)}
+    return design_mechanism(algorithm, BOX, **(arguments | changes))
+
+
+def table(of: Plan) -> dict[str, float | None]:
+    return {row["who"]: row["epsilon"] for row in coalitions(of)}
+
+
+# Coalitions
+
+
+def test_larger_coalitions_than_planned_for_have_the_published_epsilons() -> None:
+    three, ten = table(plan(3)), table(plan(10))
+    assert three["2 clients, without the server"] == pytest.approx(1.45, abs=5e-3)
+    assert ten["9 clients, without the server"] == pytest.approx(3.32, abs=5e-3)
+    assert ten["the server together with any client"] == pytest.approx(3.3, abs=5e-2)
+    assert three["1 client, without the server"] == pytest.approx(1.0, abs=1e-3)
+    assert ten["1 client, without the server"] == pytest.approx(1.0, abs=1e-3)
+
+
+@pytest.mark.parametrize(("M", "t", "D"), [(2, 1, 0), (5, 2, 1), (10, 3, 1), (12, 1, 4)])
+def test_the_coalitions_planned_for_keep_the_stated_epsilon_and_each_larger_one_has_a_larger(M: int, t: int, D: int) -> None:
+    of = plan(M, max_colluding=t, max_dropouts=D)
+    rows = table(of)
+    planned = [rows["the server alone, results published"]]
+    planned += [rows[f"{s} client{'s' if s > 1 else ''}, without the server"] for s in range(1, t + 1)]
+    assert all(epsilon is not None and epsilon <= of.mechanism.epsilon for epsilon in planned)
+    assert planned[-1] == pytest.approx(of.mechanism.epsilon, rel=1e-3)
+    protected = [row["epsilon"] for row in coalitions(of)[:-1] if row["epsilon"] is not None]
+    assert protected == sorted(protected)
+    assert len(protected) == M - D
+    # with D absent, M - D clients that pool leave nobody's noise
+    assert [row["epsilon"] for row in coalitions(of)[M - D : -1]] == [None] * D
+    assert rows["the server together with any client"] == pytest.approx(protected[-1], rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 8.0, 25.0])
+def test_every_stated_epsilon_holds_with_the_slack_of_that_epsilon(epsilon: float) -> None:
+    """Second route: the curve of the shares that are left, plus what adding them up costs at this epsilon, is within delta."""
+    of = plan(10, epsilon=epsilon, n_iterations=2)
+    m, h = of.mechanism, of.n_shares
+    mu_squared = m.accountant().mu_squared
+    for s, row in enumerate(coalitions(of)[:-1]):
+        left, stated = 10 - s, row["epsilon"]
+
+        def delta(n: int, stated: float = stated) -> float:
+            mu = math.sqrt(mu_squared * h / n) * (1 - 1e-15)
+            return gdp_delta(mu, stated) + (aliasing_slack(stated, m.n_released, n) if n > 1 else 0.0)
+
+        assert min(delta(n) for n in {1, left}) <= m.delta * (1 + 1e-9)
+    last = coalitions(of)[-1]["epsilon"]
+    assert last == pytest.approx(gdp_epsilon(math.sqrt(mu_squared * h), m.delta), rel=1e-9)
+
+
+def test_server_noise_holds_against_clients_and_not_against_a_server_that_sees_a_result() -> None:
+    rows = coalitions(plan(4, trust=SERVER_NOISE))
+    assert [row["epsilon"] for row in rows] == [1.0] * 4 + [None]
+    assert [row["who"] for row in rows] == [
+        "nobody but the result's readers",
+        "any 1 of 4 clients, without the server",
+        "any 2 of 4 clients, without the server",
+        "any 3 of 4 clients, without the server",
+        "the server, once it sees a result or meets any client",
+    ]
+    assert [row["epsilon"] for row in coalitions(plan(2, SULLOYD, trust=SERVER_NOISE))] == [1.0, 1.0, None]
+
+
+# Statements
+
+
+@pytest.mark.parametrize("relation", list(NeighboringRelation))
+@pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD, SULLOYD], ids=lambda a: a.name)
+def test_the_statement_is_the_mechanism_in_words_and_numbers(algorithm: Algorithm, relation: NeighboringRelation) -> None:
+    m = mechanism(algorithm, neighboring_relation=relation, count_bits=2)
+    statement = mechanism_statement(m)
+    assert set(statement) == {
+        "statement_version", "fastlloyd_version", "private", "mechanism", "noise", "epsilon", "delta", "delta_slack", "mu",
+        "pure_epsilon", "delta_accounted", "neighboring_relation", "unit_of_protection", "n_iterations", "n_clusters",
+        "n_records_cap", "features", "rounds", "units", "protected", "not_protected", "cautions",
+        "mechanism_digest",
+    }  # fmt: skip
+    assert json.loads(json.dumps(statement, allow_nan=False)) == statement
+    assert statement["private"] is True
+    assert statement["mechanism"] == algorithm.name
+    assert (statement["epsilon"], statement["delta"]) == (m.epsilon, m.delta)
+    assert statement["delta_accounted"] <= m.delta
+    assert statement["neighboring_relation"] == relation.value
+    assert statement["unit_of_protection"] == "one record (row)"
+    assert statement["features"] == ["age", "size"]
+    assert statement["mechanism_digest"] == m.digest.hex()
+    assert statement["protected"] == PROTECTED
+    assert statement["not_protected"] == NOT_PROTECTED
+    if algorithm is SULLOYD:
+        assert statement["mu"] is None
+        assert statement["pure_epsilon"] <= m.epsilon
+    else:
+        assert statement["pure_epsilon"] is None
+        assert Fraction(statement["mu"]) ** 2 >= m.accountant().mu_squared
+        assert gdp_delta(statement["mu"], m.epsilon) <= m.delta * (1 + 1e-9)
+    for number, (row, r) in enumerate(zip(statement["rounds"], m.rounds, strict=True), 1):
+        s = m.sensitivity(r)
+        assert row["round"] == number
+        assert row["squared_radius"] == r.squared_radius
+        assert (row["sum_sensitivity_l1"], row["count_sensitivity"]) == (s.l1, s.count) == (s.l1, 4)
+        assert row["sum_sensitivity_l2"] == pytest.approx(math.sqrt(s.squared_l2))
+        assert (Fraction(row["sum_noise_scale_exact"]), Fraction(row["count_noise_scale_exact"])) == (
+            r.sum_scale,
+            r.count_scale,
+        )
+        assert ("replacement" in row["sensitivities_are_for"]) == (relation is NeighboringRelation.REPLACE_ONE)
+
+
+def test_a_run_without_noise_is_stated_not_private_and_claims_nothing() -> None:
+    statement = mechanism_statement(mechanism(LLOYD))
+    assert statement["private"] is False
+    assert statement["epsilon"] is statement["delta"] is statement["mu"] is statement["pure_epsilon"] is None
+    assert statement["delta_accounted"] is None
+    assert statement["protected"] == []
+    assert statement["not_protected"] == ["everything: this run added no noise. NOT PRIVATE"]
+    json.dumps(statement, allow_nan=False)
+
+
+@pytest.mark.parametrize("trust", list(TrustMode))
+def test_the_statement_of_a_federated_run_adds_who_is_trusted_with_what(trust: TrustMode) -> None:
+    of = plan(5, trust=trust, max_dropouts=1)
+    statement = plan_statement(of)
+    assert statement["not_protected"] == NOT_PROTECTED + NOT_PROTECTED_FEDERATED
+    assert NOT_PROTECTED_FEDERATED[0] not in NOT_PROTECTED  # the module's own lists are not added to
+    federated = statement["federated"]
+    assert set(federated) == {
+        "trust", "n_clients", "max_dropouts", "max_colluding", "shares_needed", "share_scales", "coalitions", "ring_bits",
+        "plan_digest", "run_id",
+    }  # fmt: skip
+    assert federated["trust"] == trust.value
+    assert federated["plan_digest"] == of.digest.hex()
+    assert federated["coalitions"] == coalitions(of)
+    if trust is CLIENT_NOISE:
+        expected = [[str(scale) for scale in of.share_scales(r)] for r in of.mechanism.rounds]
+        assert (federated["share_scales"], federated["shares_needed"]) == (expected, 3)
+    else:
+        assert (federated["share_scales"], federated["shares_needed"]) == (None, 1)
+    json.dumps(statement, allow_nan=False)
+    assert plan_statement(of) == statement
+
+
+# The text
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "trust"),
+    [
+        (FASTLLOYD, CLIENT_NOISE),
+        (FASTLLOYD, SERVER_NOISE),
+        (GLLOYD, CLIENT_NOISE),
+        (GLLOYD, SERVER_NOISE),
+        (SULLOYD, SERVER_NOISE),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_the_explanation_names_every_guarantee_and_every_limit(algorithm: Algorithm, trust: TrustMode) -> None:
+    of = plan(4, algorithm, trust=trust)
+    m, text = of.mechanism, explain(of)
+    parts = [
+        of.digest.hex(),
+        "h0, h1, h2, h3",
+        algorithm.name,
+        "3 clusters",
+        "'age', 'size'",
+        "epsilon = 1",
+        f"all {len(m.rounds)} rounds",
+        "neighbouring relation: add or remove one",
+        f"Trust: {trust.value}.",
+        f"noisy count is below {m.min_count} stay",
+        f"worst-case sums and noise need {ring_load(of).required_bits} ",
+        f"Ring: {of.ring_bits} bits",
+        f"Bytes per round: {of.n_words * 8} from each client",
+        "What is NOT protected:",
+    ]
+    for part in parts:
+        assert part in text
+    for row in coalitions(of):
+        value = "nothing is protected" if row["epsilon"] is None else f"{row['epsilon']:.4g}"
+        assert f"- {row['who']}: {value}\n" in text
+    for line in NOT_PROTECTED + NOT_PROTECTED_FEDERATED:
+        assert f"- {line}" in text
+    assert ("delta = 1e-06" in text) == (algorithm is not SULLOYD)
+    assert ("not meant to hold against the server together with a client" in text) == (trust is CLIENT_NOISE)
+    assert ("NEVER SEES A RESULT" in text) == (trust is SERVER_NOISE)
+    assert ("Radius: none" in text) == (algorithm is not FASTLLOYD)
+
+
+def test_nothing_that_is_explained_can_depend_on_data() -> None:
+    for function, taken in (
+        (explain, ["plan"]),
+        (coalitions, ["plan"]),
+        (plan_statement, ["plan"]),
+        (mechanism_statement, ["m"]),
+        (noise_factor, ["plan"]),
+        (expected_errors, ["m", "noise_factor"]),
+    ):
+        assert list(inspect.signature(function).parameters) == taken
+    assert explain(plan()) == explain(plan())
+
+
+def test_w24_a_delta_above_a_hundredth_record_is_warned_about() -> None:
+    n = 9999  # of three caps of 3333
+    for fine in (plan(delta=None), plan(delta=1e-6), plan(3, SULLOYD, trust=SERVER_NOISE)):
+        assert cautions(fine.mechanism) == plan_statement(fine)["cautions"] == []
+        assert "WARNING" not in explain(fine)
+    papers = plan(delta=1 / (n * math.log(n)))
+    [caution] = cautions(papers.mechanism)
+    assert re.search(r"delta is 1.09e-05, above 1 / \(100 n_records\): .* 0.11 records be exposed", caution)
+    assert plan_statement(papers)["cautions"] == [caution]
+    assert f"WARNING: {caution}." in explain(papers)
+
+
+def test_many_features_are_cut_short_and_counted() -> None:
+    d = 25
+    wide = Domain(features=tuple(f"f{i}" for i in range(d)), lower=(0.0,) * d, upper=(1.0,) * d)
+    clients = tuple(Client(name=f"h{i}", max_records=500) for i in range(3))
+    text = explain(
+        design_plan(
+            FASTLLOYD, wide, clients=clients, run_id=bytes(16), n_clusters=2, epsilon=1.0, public_seed=PublicSeed.from_int(0)
+        )
+    )
+    assert text.count("\n    'f") == 20
+    assert "... and 5 more features" in text
+
+
+# What to expect of the result
+
+
+@pytest.mark.parametrize(("M", "t", "D", "factor"), [(2, 1, 0, 1.414), (10, 3, 1, 1.291), (5, 2, 1, 1.581)])
+def test_the_price_of_shared_noise_is_the_published_factor(M: int, t: int, D: int, factor: float) -> None:
+    of = plan(M, max_colluding=t, max_dropouts=D)
+    assert noise_factor(of) == pytest.approx(factor, abs=6e-4)
+    assert f"the noise is {noise_factor(of):.3f} times as large" in explain(of)
+    assert noise_factor(plan(M, trust=SERVER_NOISE)) == 1.0
+
+
+@pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD, SULLOYD], ids=lambda a: a.name)
+@pytest.mark.parametrize("scaling", list(Scaling))
+def test_the_expected_error_is_that_of_a_simulated_division(algorithm: Algorithm, scaling: Scaling) -> None:
+    """Simulated with 40,000 seeded draws: the standard error of a deviation is below 1 %, also for Laplace; 5 % allowed."""
+    box = Domain(features=("age", "size"), lower=(0.0, 0.0), upper=(100.0, 30.0), scaling=scaling)
+    m = design_mechanism(algorithm, box, n_clusters=3, n_records=60_000, epsilon=1.0, public_seed=PublicSeed.from_int(1))
+    last, size = m.rounds[-1], 20_000
+    generator = np.random.default_rng(3)
+    draw = generator.laplace if algorithm is SULLOYD else generator.normal
+    sums, counts = draw(0, float(last.sum_scale), (40_000, 2)), draw(0, float(last.count_scale), (40_000, 1))
+    half = 0.225 * m.domain.half_widths
+    offset = half if last.squared_radius is None else np.full(2, math.sqrt(last.squared_radius / 2) / 2)
+    simulated = (((size * offset + sums) / (size + counts) - offset) * box.units).std(axis=0)
+    assert expected_errors(m) == pytest.approx(simulated, rel=0.05)
+    assert expected_errors(m, 1.5) == pytest.approx(1.5 * expected_errors(m))
+
+
+def test_the_text_shows_no_long_fractions_and_no_secret_names() -> None:
+    text = explain(plan())
+    assert not re.search(r"\d{12,}", text.replace(plan().digest.hex(), ""))
+    assert "signing_key" not in text

@@ -1,0 +1,154 @@
+"""Standard errors of centroids: the formula by hand, and against the spread of many runs."""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, Clustering, next_centroids, query
+from fastlloyd.clustering.domain import Domain, IntArray
+from fastlloyd.design import design_mechanism, design_plan
+from fastlloyd.expander import PublicSeed
+from fastlloyd.explain import noise_factor
+from fastlloyd.mechanism import Mechanism
+from fastlloyd.plan import Client, TrustMode
+from fastlloyd.testing import SeededNoise
+from fastlloyd.uncertainty import NoiseDeviation, noise_deviation, noise_deviation_of_run, relative_errors, standard_errors
+
+DOMAIN = Domain(features=("age", "dose"), lower=(0.0, -1.0), upper=(100.0, 3.0))
+N = 3000
+N_RUNS = 3000
+
+
+def _mechanism(algorithm: Algorithm) -> Mechanism:
+    return design_mechanism(
+        algorithm, DOMAIN, n_clusters=1, n_records=N, epsilon=0.5, public_seed=PublicSeed.from_int(1), n_iterations=1
+    )
+
+
+def _spread_over_errors(m: Mechanism, deviation: NoiseDeviation, draw: Callable[[], IntArray]) -> np.ndarray:
+    """Ratio of the centroids' distance from the noiseless ones to the standard error they come with, root mean square."""
+    [round] = m.rounds
+    start = m.initial_centroids()
+    corner = DOMAIN.to_grid(np.random.default_rng(0).uniform([80, 2.2], [100, 3.0], (N, 2)))
+    exact = query(round, start, m.count_bits).evaluate(corner)
+    noiseless = DOMAIN.from_grid(next_centroids(m, round, start, exact).centroids)
+    squares = np.zeros((1, 2))
+    for _ in range(N_RUNS):
+        clustering = next_centroids(m, round, start, exact + draw())
+        errors = standard_errors(m, clustering, deviation)
+        squares += ((DOMAIN.from_grid(clustering.centroids) - noiseless) / errors) ** 2
+    return np.sqrt(squares / N_RUNS)
+
+
+@pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD, SULLOYD], ids=lambda a: a.name)
+def test_centroids_spread_over_runs_as_their_standard_errors_say(algorithm: Algorithm) -> None:
+    """Power: over 3000 runs the ratio deviates by 1.3 % (Gaussian) or 1.7 % (Laplace, two independent terms), so 9 % is more
+    than five deviations. In this corner of the domain sums and counts contribute about alike: leaving either out, or the
+    sqrt(2) of Laplace noise, changes the ratio by 34 % or more."""
+    m = _mechanism(algorithm)
+    noise = SeededNoise(7)
+    ratio = _spread_over_errors(m, noise_deviation(m), lambda: m.draw_noise(m.rounds[0], noise))
+    assert np.allclose(ratio, 1, atol=0.09)
+
+
+def test_in_client_noise_every_included_client_widens_the_spread() -> None:
+    """Power: as above; with 4 of 5 clients, h = 3, forgetting the factor sqrt(4 / 3) = 1.155 changes the ratio by 15 %."""
+    clients = tuple(Client(name=f"c{i}", max_records=N // 5) for i in range(5))
+    plan = design_plan(
+        FASTLLOYD,
+        DOMAIN,
+        clients=clients,
+        run_id=bytes(16),
+        n_clusters=1,
+        epsilon=0.5,
+        public_seed=PublicSeed.from_int(1),
+        n_iterations=1,
+        max_dropouts=1,
+    )
+    m, noise = plan.mechanism, SeededNoise(8)
+
+    def draw() -> IntArray:
+        return sum((plan.draw_client_noise(m.rounds[0], noise) for _ in range(4)), np.zeros((1, 3), dtype=np.int64))
+
+    assert np.allclose(_spread_over_errors(m, noise_deviation_of_run(plan, 4), draw), 1, atol=0.09)
+
+
+def test_the_deviation_of_a_full_run_is_the_noise_factor_times_what_the_guarantee_needs() -> None:
+    clients = tuple(Client(name=f"c{i}", max_records=100) for i in range(6))
+    plan = design_plan(
+        FASTLLOYD,
+        DOMAIN,
+        clients=clients,
+        run_id=bytes(16),
+        n_clusters=3,
+        epsilon=1.0,
+        public_seed=PublicSeed.from_int(1),
+        max_dropouts=2,
+    )
+    full, central = noise_deviation_of_run(plan, 6), noise_deviation(plan.mechanism)
+    assert math.isclose(full.sums, noise_factor(plan) * central.sums, rel_tol=1e-5)
+    assert math.isclose(full.counts, noise_factor(plan) * central.counts, rel_tol=1e-5)  # shares are rounded up
+
+
+def test_in_server_noise_the_number_of_clients_does_not_matter() -> None:
+    plan = design_plan(
+        SULLOYD,
+        DOMAIN,
+        clients=(Client(name="a", max_records=100), Client(name="b", max_records=100)),
+        run_id=bytes(16),
+        n_clusters=2,
+        epsilon=1.0,
+        public_seed=PublicSeed.from_int(1),
+        trust=TrustMode.SERVER_NOISE,
+        max_dropouts=1,
+    )
+    assert noise_deviation_of_run(plan, 1) == noise_deviation_of_run(plan, 2) == noise_deviation(plan.mechanism)
+
+
+def test_an_example_by_hand() -> None:
+    """Relative sums, count 50 with deviation 2, sums with deviation 1000 grid units, moves of 3000 and -4000 grid units."""
+    m = design_mechanism(
+        FASTLLOYD, DOMAIN, n_clusters=2, n_records=N, epsilon=1.0, public_seed=PublicSeed.from_int(1), n_iterations=2
+    )
+    previous = np.array([[0, 0], [100, 100]])
+    clustering = Clustering(
+        centroids=previous + np.array([[3000, -4000], [0, 0]]),
+        previous=previous,
+        answer=np.array([[0, 0, 50], [0, 0, 1]]),
+        updated=np.array([True, False]),
+    )
+    errors = standard_errors(m, clustering, NoiseDeviation(sums=1000.0, counts=2.0))
+    by_hand = [math.hypot(1000, 2 * 3000) / 50 * 100 / 2**17, math.hypot(1000, 2 * 4000) / 50 * 4 / 2**17]
+    assert np.allclose(errors[0], by_hand, rtol=1e-12)
+    assert np.isnan(errors[1]).all()
+    radius = math.sqrt(m.rounds[-1].squared_radius or 0)
+    assert np.isclose(relative_errors(m, errors)[0], math.hypot(*np.hypot(1000, [6000, 8000])) / 50 / radius)
+
+
+def test_counts_on_a_finer_grid_are_counts_of_records() -> None:
+    coarse, fine = (
+        design_mechanism(
+            GLLOYD, DOMAIN, n_clusters=1, n_records=N, epsilon=1.0, public_seed=PublicSeed.from_int(1), count_bits=bits
+        )
+        for bits in (0, 3)
+    )
+    points = np.array([[500, -700]])
+    deviation = NoiseDeviation(sums=1000.0, counts=2.0)
+    once, eightfold = (
+        Clustering(centroids=points, previous=points, answer=np.array([[0, 0, count]]), updated=np.array([True]))
+        for count in (40, 320)
+    )
+    assert np.array_equal(standard_errors(coarse, once, deviation), standard_errors(fine, eightfold, deviation))
+    assert math.isclose(noise_deviation(coarse).counts, noise_deviation(fine).counts, rel_tol=1e-3)
+
+
+def test_without_noise_nothing_is_uncertain() -> None:
+    m = _mechanism(LLOYD)
+    points = m.initial_centroids()
+    clustering = Clustering(centroids=points, previous=points, answer=np.array([[0, 0, 9]]), updated=np.array([True]))
+    assert noise_deviation(m) == NoiseDeviation(sums=0.0, counts=0.0)
+    assert not standard_errors(m, clustering, noise_deviation(m)).any()
+    assert m.rounds[0].sum_scale == Fraction(0)
