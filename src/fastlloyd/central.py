@@ -1,30 +1,50 @@
 """The central model: one holder of all records drives the loop and adds the noise itself."""
 
+from collections.abc import Iterable
+
+import numpy as np
+
 from fastlloyd.algorithms import Clustering, lloyd
-from fastlloyd.clustering.domain import IntArray
+from fastlloyd.clustering.domain import GridArray, IntArray
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import DataError
 from fastlloyd.mechanism import Mechanism
+from fastlloyd.queries import Query
 
 
-def cluster(mechanism: Mechanism, X: IntArray, noise: NoiseSource) -> Clustering:
-    """Run the mechanism on grid points X, int64 (n, n_features).
+def cluster(mechanism: Mechanism, X: GridArray | Iterable[GridArray], noise: NoiseSource) -> Clustering:
+    """Run the mechanism on grid points X (n, n_features): one array, or blocks of them that are read anew in each round.
 
     The result satisfies the mechanism's guarantee if `noise` is `SystemNoise`. Raises DataError when X is not made of grid
-    points of the domain, or there are more records than the public cap `mechanism.n_records`.
+    points of the domain, when there are more records than the public cap `mechanism.n_records`, or when their number changes
+    between two rounds.
     """
-    mechanism.domain.check_grid(X)
-    check_cap(len(X), mechanism.n_records)
+    blocks = [X] if isinstance(X, np.ndarray) else X
     loop = lloyd(mechanism)
     query = next(loop)
+    n: int | None = None
     for round in mechanism.rounds:
-        answer = query.evaluate(X) + mechanism.draw_noise(round, noise)
+        exact, n = _answer(mechanism, query, blocks, n)
+        answer = exact + mechanism.draw_noise(round, noise)
         try:
             query = loop.send(answer)
         except StopIteration as end:
             clustering: Clustering = end.value
             return clustering
     raise AssertionError("the loop asks one query per round")
+
+
+def _answer(mechanism: Mechanism, query: Query, blocks: Iterable[GridArray], expected: int | None) -> tuple[IntArray, int]:
+    """The exact answer for all blocks, and the number of records, which must be the expected one; checked before it is used."""
+    answer, n = np.zeros((mechanism.n_clusters, mechanism.n_features + 1), dtype=np.int64), 0
+    for block in blocks:
+        mechanism.domain.check_grid(block)
+        answer += query.evaluate(block)
+        n += len(block)
+        check_cap(n, mechanism.n_records)
+    if expected not in (None, n):
+        raise DataError("the number of records changed between two passes; leave the file alone while it is read")
+    return answer, n
 
 
 def check_cap(n: int, cap: int) -> None:

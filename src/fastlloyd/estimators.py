@@ -18,7 +18,7 @@ from fastlloyd import central
 from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, Noise
 from fastlloyd.bounds import data_bounds
 from fastlloyd.clustering import kernels
-from fastlloyd.clustering.domain import Domain, FloatArray, IntArray, Scaling
+from fastlloyd.clustering.domain import Domain, FloatArray, GridArray, IntArray, Scaling
 from fastlloyd.clustering.initialization import RadiusSearch
 from fastlloyd.design import design_mechanism
 from fastlloyd.dp.neighboring import NeighboringRelation
@@ -95,7 +95,7 @@ class _Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         offsets = grid - self._centroids[kernels.assign(grid, self._centroids)]
         return -float((offsets.astype(np.float64) ** 2).sum() / 4**self.mechanism_.domain.fraction_bits)
 
-    def _grid(self, X: ArrayLike) -> IntArray:
+    def _grid(self, X: ArrayLike) -> GridArray:
         check_is_fitted(self)
         return self.mechanism_.domain.to_grid(self._validated(X, reset=False))
 

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from fastlloyd.clustering import kernels
-from fastlloyd.clustering.domain import Domain, IntArray
+from fastlloyd.clustering.domain import Domain, GridArray, IntArray
 
 
 class Query(Protocol):
@@ -24,8 +24,8 @@ class Query(Protocol):
     def centroids(self) -> IntArray:
         """The centroids the records are assigned to, int64 (n_clusters, n_features), grid units."""
 
-    def evaluate(self, X: IntArray) -> IntArray:
-        """The exact answer for grid points X, int64 (n, n_features): int64 (n_clusters, n_features + 1)."""
+    def evaluate(self, X: GridArray) -> IntArray:
+        """The exact answer for grid points X, int32 or int64 (n, n_features): int64 (n_clusters, n_features + 1)."""
 
 
 class RelativeMoments(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ class RelativeMoments(msgspec.Struct, frozen=True):
     squared_radius: int
     count_bits: int = 0
 
-    def evaluate(self, X: IntArray) -> IntArray:
+    def evaluate(self, X: GridArray) -> IntArray:
         """Relative sums and counts of the records within the radius."""
         sums, counts = kernels.cluster_statistics(X, self.centroids, self.squared_radius)
         return np.column_stack([sums, counts << self.count_bits])
@@ -47,7 +47,7 @@ class Moments(msgspec.Struct, frozen=True):
     centroids: IntArray
     count_bits: int = 0
 
-    def evaluate(self, X: IntArray) -> IntArray:
+    def evaluate(self, X: GridArray) -> IntArray:
         """Sums and counts of all records."""
         sums, counts = kernels.cluster_statistics(X, self.centroids, None)
         return np.column_stack([sums + counts[:, None] * self.centroids, counts << self.count_bits])

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from fastlloyd.algorithms import Clustering
-from fastlloyd.clustering.domain import IntArray
+from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import NoiseSource, SystemNoise
 from fastlloyd.errors import FastLloydError, PlanError
 from fastlloyd.expander import PublicSeed, PublicStream
@@ -52,7 +52,7 @@ def parse_drop(text: str, names: Sequence[str]) -> Drop:
     return Drop(client=client, round=int(match["round"]), for_good=bool(match["for_good"]))
 
 
-def split_evenly(X: IntArray, n_clients: int, seed: PublicSeed) -> list[IntArray]:
+def split_evenly(X: GridArray, n_clients: int, seed: PublicSeed) -> list[GridArray]:
     """Shuffle records by a public seed and split them into parts whose sizes differ by at most one, the larger first."""
     order = np.argsort(PublicStream(seed, b"fastlloyd/v1/simulation/split").words(len(X)), kind="stable")
     return np.array_split(X[order], n_clients)
@@ -72,7 +72,7 @@ def roster(names: Iterable[str], n_records: int) -> tuple[tuple[Client, ...], di
 def simulate(
     plan: Plan,
     identities: Mapping[str, Identity],
-    records: Sequence[IntArray],
+    records: Sequence[GridArray],
     *,
     drops: Sequence[Drop] = (),
     noise: NoiseSource | None = None,

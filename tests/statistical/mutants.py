@@ -175,7 +175,7 @@ def quantised_sums() -> AbstractContextManager[object]:
     """Keep records as real numbers and bring only their sum to the grid (W18)."""
 
     def mutated(domain: Domain, X: ArrayLike) -> FloatArray:
-        return np.asarray((np.clip(domain.check(X), domain.lower, domain.upper) - domain.centre) / domain.units)
+        return np.asarray((np.clip(np.asarray(X, dtype=np.float64), domain.lower, domain.upper) - domain.centre) / domain.units)
 
     return patch.object(Domain, "to_grid", mutated)
 

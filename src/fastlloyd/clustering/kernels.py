@@ -1,43 +1,101 @@
-"""The function of `reference.py`, fast and in bounded memory, and equal to it bit for bit.
+"""The function of `reference.py`, fast, in bounded memory and on all cores, and equal to it bit for bit.
 
-Squared distances come from one matrix product in float64. All its terms are integers, and d (B + c_max)^2 < 2**53
-(`Domain.saturation`), so products, sums and their order are exact whatever BLAS, block size or number of threads.
+Squared distances are sums of products of integers in float64. d (B + c_max)^2 < 2**53 (`Domain.saturation`), so all of them
+are exact, whatever the order, the block size, the number of threads and the machine. Three ways to the same integers, chosen
+by shape (measured in docs/performance.md):
+
+- few features: compiled loops over records, feature by feature (`compiled.py`);
+- many features: one matrix product per block by BLAS, the rest compiled;
+- small data, or without numba: one matrix product per block, the rest NumPy.
 """
 
-import numpy as np
+import os
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import pairwise
+from types import ModuleType
+from typing import Any, NamedTuple, TypeVar
 
-from fastlloyd.clustering.domain import FloatArray, IntArray
+import numpy as np
+from numpy.typing import NDArray
+
+from fastlloyd.clustering.domain import FEW_FEATURES, FloatArray, GridArray, IntArray
 
 BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64 for the larger of the block's two matrices: stays in the cache
+FEATURE_ROWS = 256  # records per block of the compiled loops: a block of 16 features is 32 KiB
+WORTH_LOADING = 1 << 24  # n k d from which loading the compiled code is repaid in the first call
+WORTH_THREADS = 1 << 18  # n k d from which a second thread is repaid
+SPAN_RECORDS = 1 << 25  # records per float64 accumulator, whose sums so stay below 2**53
+
+Statistics = tuple[IntArray, IntArray]
+Labels = NDArray[np.int32]
+Span = tuple[int, int]
+_T = TypeVar("_T")
+
+
+class Keys(NamedTuple):
+    """Centroids as the coefficients of their keys (see `compiled.py`).
+
+    A : float64 (k', d'), -2 L c; constants : float64 (k',), L |c|^2 + index; L : a power of two; reach : the largest |c|;
+    n_clusters : k. Padded, for `compiled`, with features that are 0 and centroids whose keys are infinite.
+    """
+
+    A: FloatArray
+    constants: FloatArray
+    L: float
+    reach: float
+    n_clusters: int
+
+    @classmethod
+    def of(cls, centroids: IntArray, *, padded: bool) -> "Keys":
+        """The keys of int64 centroids (k, d)."""
+        k, d = centroids.shape
+        C, L = centroids.astype(np.float64), 1 << (k - 1).bit_length()
+        features = max(2, d + d % 2) if padded else d
+        rows = (-(-k // 4) * 4 if features == 2 else k + k % 2) if padded else k
+        A = np.zeros((rows, features))
+        A[:k, :d] = -2.0 * L * C
+        constants = np.full(rows, np.inf)
+        norms = (C**2).sum(axis=1)
+        constants[:k] = L * norms + np.arange(k)
+        return cls(A, constants, float(L), float(np.sqrt(norms.max())), k)
 
 
 def cluster_statistics(
-    X: IntArray, centroids: IntArray, squared_radius: int | None, *, block_rows: int | None = None
-) -> tuple[IntArray, IntArray]:
-    """Relative sums and counts of `reference.cluster_statistics`; same arguments, same integers.
+    X: GridArray, centroids: IntArray, squared_radius: int | None, *, block_rows: int | None = None
+) -> Statistics:
+    """Relative sums and counts of `reference.cluster_statistics`; same integers. X may be int32, and of any memory order.
 
     Works on blocks of `block_rows` records (chosen from the shape when None): no array of n_records x n_clusters exists.
     """
-    k, d = centroids.shape
-    C = centroids.astype(np.float64)
-    sums = np.zeros((k, d), dtype=np.int64)
-    counts = np.zeros(k, dtype=np.int64)
-    for start, stop in blocks(len(X), max(k, d), block_rows):
-        block = X[start:stop].astype(np.float64)
-        labels, squared = nearest(block, C)
-        members = np.zeros((stop - start, k))
-        members[np.arange(stop - start), labels] = 1.0 if squared_radius is None else squared <= squared_radius
-        sums += (members.T @ block).astype(np.int64)
-        counts += members.sum(axis=0).astype(np.int64)
+    radius = np.inf if squared_radius is None else float(squared_radius)
+    compiled = _is_compiled(X.size * len(centroids))
+
+    def statistics(start: int, stop: int) -> Statistics:
+        found = _compiled_statistics(X, (start, stop), centroids, radius, block_rows) if compiled else None
+        return found or _plain_statistics(X[start:stop], centroids, radius, block_rows)
+
+    sums, counts = np.zeros(centroids.shape, dtype=np.int64), np.zeros(len(centroids), dtype=np.int64)
+    for some_sums, some_counts in _on_all_cores(statistics, len(X), X.size * len(centroids), compiled):
+        sums += some_sums
+        counts += some_counts
     return sums - counts[:, None] * centroids, counts
 
 
-def assign(X: IntArray, centroids: IntArray, *, block_rows: int | None = None) -> IntArray:
-    """Index of the nearest centroid of every record, int64 (n_records,); ties go to the lowest index."""
-    C = centroids.astype(np.float64)
-    labels = np.empty(len(X), dtype=np.int64)
-    for start, stop in blocks(len(X), max(centroids.shape), block_rows):
-        labels[start:stop], _ = nearest(X[start:stop].astype(np.float64), C)
+def assign(X: GridArray, centroids: IntArray, *, block_rows: int | None = None) -> Labels:
+    """Index of the nearest centroid of every record, int32 (n_records,); ties go to the lowest index."""
+    labels = np.empty(len(X), dtype=np.int32)
+    compiled = _is_compiled(X.size * len(centroids))
+
+    def label(start: int, stop: int) -> None:
+        if not (compiled and _compiled_labels(X, (start, stop), centroids, block_rows, labels)):
+            _plain_labels(X[start:stop], centroids, block_rows, labels[start:stop])
+
+    _on_all_cores(label, len(X), X.size * len(centroids), compiled)
     return labels
 
 
@@ -49,7 +107,7 @@ def nearest(X: FloatArray, C: FloatArray) -> tuple[IntArray, FloatArray]:
     return labels, squared
 
 
-def squared_distances(X: IntArray, C: IntArray) -> FloatArray:
+def squared_distances(X: GridArray, C: IntArray) -> FloatArray:
     """Exact squared distances between all rows of two small integer matrices, float64 (len(X), len(C))."""
     x, c = X.astype(np.float64), C.astype(np.float64)
     squared: FloatArray = (x**2).sum(axis=1)[:, None] - 2.0 * (x @ c.T) + (c**2).sum(axis=1)
@@ -60,3 +118,129 @@ def blocks(n_records: int, width: int, block_rows: int | None) -> list[tuple[int
     """The [start, stop) ranges of records that are worked on together."""
     rows = block_rows or max(256, BLOCK_ELEMENTS // width)
     return [(start, min(start + rows, n_records)) for start in range(0, n_records, rows)]
+
+
+def n_threads() -> int:
+    """Cores this process may use, unless OMP_NUM_THREADS, which BLAS and scikit-learn read too, says another number."""
+    stated = os.environ.get("OMP_NUM_THREADS", "")
+    if stated.isdecimal() and int(stated) > 0:
+        return int(stated)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _plain_statistics(X: GridArray, centroids: IntArray, squared_radius: float, block_rows: int | None) -> Statistics:
+    """Absolute sums and counts by NumPy: the sums are a second matrix product, with the matrix of who belongs where."""
+    k, d = centroids.shape
+    C = centroids.astype(np.float64)
+    sums, counts = np.zeros((k, d), dtype=np.int64), np.zeros(k, dtype=np.int64)
+    for start, stop in blocks(len(X), max(k, d), block_rows):
+        block = X[start:stop].astype(np.float64)
+        labels, squared = nearest(block, C)
+        members = np.zeros((stop - start, k))
+        members[np.arange(stop - start), labels] = squared <= squared_radius
+        sums += (members.T @ block).astype(np.int64)
+        counts += members.sum(axis=0).astype(np.int64)
+    return sums, counts
+
+
+def _plain_labels(X: GridArray, centroids: IntArray, block_rows: int | None, labels: Labels) -> None:
+    C = centroids.astype(np.float64)
+    for start, stop in blocks(len(X), max(centroids.shape), block_rows):
+        labels[start:stop], _ = nearest(X[start:stop].astype(np.float64), C)
+
+
+def _compiled_statistics(
+    X: GridArray, span: Span, centroids: IntArray, squared_radius: float, block_rows: int | None
+) -> Statistics | None:
+    """The same for X[start:stop] by compiled code; None if a key would leave the range of exact arithmetic."""
+    k, d = centroids.shape
+    if d <= FEW_FEATURES:
+        sums, counts, keys = np.zeros((4, d, k + 1)), np.zeros((4, k + 1)), Keys.of(centroids, padded=True)
+        for XT, part, _ in _feature_major(X, span):
+            if not _code().feature_statistics(XT, part, keys, squared_radius, block_rows or FEATURE_ROWS, sums, counts):
+                return None
+        sums, counts = sums.sum(axis=0).T, counts.sum(axis=0)
+    else:
+        sums, counts, keys = np.zeros((k + 1, d)), np.zeros(k + 1), Keys.of(centroids, padded=False)
+        for block, squares, products, _ in _products(X, span, keys, block_rows):
+            if not _code().row_statistics(block, squares, products, keys, squared_radius, sums, counts):
+                return None
+    return sums[:k].astype(np.int64), counts[:k].astype(np.int64)
+
+
+def _compiled_labels(X: GridArray, span: Span, centroids: IntArray, block_rows: int | None, labels: Labels) -> bool:
+    if centroids.shape[1] <= FEW_FEATURES:
+        keys = Keys.of(centroids, padded=True)
+        return all(
+            _code().feature_labels(XT, part, keys, block_rows or FEATURE_ROWS, labels[first:])
+            for XT, part, first in _feature_major(X, span)
+        )
+    keys = Keys.of(centroids, padded=False)
+    return all(
+        _code().row_labels(squares, products, keys, labels[first:])
+        for _, squares, products, first in _products(X, span, keys, block_rows)
+    )
+
+
+def _feature_major(X: GridArray, span: Span) -> Iterator[tuple[NDArray[np.int32], Span, int]]:
+    """X[start:stop] as (XT, (first, last), place in X): int32 (d, n) in C order, copied in parts unless X is that already."""
+    if X.dtype == np.int32 and X.flags.f_contiguous:
+        yield X.T, span, span[0]
+        return
+    rows = max(1, BLOCK_ELEMENTS // X.shape[1])
+    for start in range(span[0], span[1], rows):
+        part = X[start : min(start + rows, span[1])].T.astype(np.int32, order="C")
+        yield part, (0, part.shape[1]), start
+
+
+def _products(
+    X: GridArray, span: Span, keys: Keys, block_rows: int | None
+) -> Iterator[tuple[FloatArray, FloatArray, FloatArray, int]]:
+    """Blocks of X[start:stop], their squared norms, their products with the keys, their place; overwritten by the next."""
+    k, d = keys.A.shape
+    spans = blocks(span[1] - span[0], max(k, d), block_rows)
+    rows = spans[0][1] if spans else 0
+    all_rows, all_squares, all_products = np.empty((rows, d)), np.empty(rows), np.empty((k, rows))
+    for start, stop in spans:
+        m, first = stop - start, span[0] + start
+        block, squares, products = all_rows[:m], all_squares[:m], all_products[:, :m]
+        if X.dtype == np.int32 and X.flags.c_contiguous:
+            _code().load_rows(X, first, block, squares)
+        else:
+            _code().load_rows(X[first : first + m].astype(np.int32, order="C"), 0, block, squares)
+        np.matmul(keys.A, block.T, out=products)
+        yield block, squares, products, first
+
+
+def _is_compiled(steps: int) -> bool:
+    """Whether there is numba, and its code is loaded already or worth loading: half a second, which small data never repay."""
+    return _has_numba() and (f"{__package__}.compiled" in sys.modules or steps >= WORTH_LOADING)
+
+
+@cache
+def _has_numba() -> bool:
+    return find_spec("numba") is not None
+
+
+def _code() -> ModuleType:
+    return import_module(f"{__package__}.compiled")
+
+
+def _on_all_cores(task: Callable[[int, int], _T], n: int, steps: int, compiled: bool) -> list[_T]:
+    """The task's results for spans that cover range(n). Python's threads: compiled code and BLAS run without its lock."""
+    threads = n_threads() if compiled and steps >= WORTH_THREADS else 1
+    pieces = max(threads, -(-n // SPAN_RECORDS))
+    spans = list(pairwise(n * piece // pieces for piece in range(pieces + 1)))
+    if threads == 1:
+        return [task(*span) for span in spans]
+    with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads - 1) as pool:
+        others = [pool.submit(task, *span) for span in spans[1:]]
+        return [task(*spans[0]), *(other.result() for other in others)]
+
+
+@cache
+def _blas() -> Any:
+    """A controller of the loaded BLAS, whose own threads would compete with ours."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from fastlloyd.clustering.domain import IntArray
+from fastlloyd.clustering.domain import GridArray, IntArray
 
 
-def cluster_statistics(X: IntArray, centroids: IntArray, squared_radius: int | None) -> tuple[IntArray, IntArray]:
+def cluster_statistics(X: GridArray, centroids: IntArray, squared_radius: int | None) -> tuple[IntArray, IntArray]:
     """Sum, per cluster, the offsets of the records within the radius of their nearest centroid.
 
-    X : int64 (n_records, n_features) and centroids : int64 (n_clusters, n_features) in grid units; squared_radius : H2 in
+    X : int (n_records, n_features) and centroids : int64 (n_clusters, n_features) in grid units; squared_radius : H2 in
     squared grid units, or None for no radius. A record belongs to the nearest centroid (ties: the lowest index) and is kept
     if its squared distance is at most H2 (Section 5.1 of the paper). A cluster without records gets zeros.
     # Departs from the paper: Algorithm 1 prints "<", Eqn 4 "<="; ties are open there.
@@ -22,6 +22,6 @@ def cluster_statistics(X: IntArray, centroids: IntArray, squared_radius: int | N
     if squared_radius is not None:
         kept = squared.min(axis=1) <= squared_radius
         X, labels = X[kept], labels[kept]
-    relative_sums = np.zeros_like(centroids)
+    relative_sums = np.zeros(centroids.shape, dtype=np.int64)
     np.add.at(relative_sums, labels, X - centroids[labels])
     return relative_sums, np.bincount(labels, minlength=len(centroids)).astype(np.int64)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from fastlloyd.clustering.domain import IntArray
+from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import DataError, LocalProtocolError, PlanError, RemoteProtocolError
 from fastlloyd.plan import Plan
@@ -56,7 +56,7 @@ class ClientSession:
         self,
         plan: Plan,
         name: str,
-        X: IntArray,
+        X: GridArray,
         *,
         identity: Identity,
         noise: NoiseSource,
@@ -189,7 +189,7 @@ class ClientSession:
         self._phase, self._last_sent = None, []
 
 
-def _check_grid_points(plan: Plan, name: str, X: IntArray) -> None:
+def _check_grid_points(plan: Plan, name: str, X: GridArray) -> None:
     cap = plan.client(name).max_records
     plan.mechanism.domain.check_grid(X)
     if len(X) > cap:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypedDict
 
 from fastlloyd.algorithms import Clustering, lloyd
-from fastlloyd.clustering.domain import IntArray
+from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.mechanism import centroids_digest
@@ -53,7 +53,7 @@ class ClientRounds:
         plan: Plan,
         roster: Roster,
         name: str,
-        X: IntArray,
+        X: GridArray,
         *,
         keys: KeyBox,
         group_key: GroupKey,

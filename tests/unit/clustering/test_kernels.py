@@ -1,6 +1,14 @@
-"""The fast kernel is the plain one bit for bit, and the plain one is the definition."""
+"""The fast kernels are the plain one bit for bit, and the plain one is the definition."""
 
+import os
+import subprocess
+import sys
 import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,6 +21,24 @@ from fastlloyd.clustering.domain import Domain, IntArray
 
 def cube(d: int, q: int) -> Domain:
     return Domain(features=tuple(f"f{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d, fraction_bits=q)
+
+
+# Three ways to the same integers, which `kernels` chooses from by shape; here each is forced on every shape. Blocks of one
+# more feature than the cache would like, and two threads on small data, make every branch of them run.
+WAYS: dict[str, dict[str, Any]] = {
+    "plain": {"_is_compiled": lambda _: False},
+    "by feature": {"_is_compiled": lambda _: True, "FEW_FEATURES": 10**6, "WORTH_THREADS": 1},
+    "by row": {"_is_compiled": lambda _: True, "FEW_FEATURES": 0, "WORTH_THREADS": 1},
+}
+each_way = pytest.mark.parametrize("way", WAYS)
+
+
+@contextmanager
+def forced(way: str) -> Iterator[None]:
+    if way != "plain":
+        pytest.importorskip("numba")
+    with mock.patch.multiple(kernels, **WAYS[way]), mock.patch.dict("os.environ", OMP_NUM_THREADS="2"):
+        yield
 
 
 def by_definition(X: IntArray, centroids: IntArray, squared_radius: int | None) -> tuple[IntArray, IntArray]:
@@ -63,30 +89,40 @@ def test_the_reference_is_the_definition(situation: tuple[IntArray, IntArray, in
     assert equal(reference.cluster_statistics(*situation), by_definition(*situation))
 
 
-@settings(max_examples=600)
-@given(situations(), st.integers(1, 45))
-def test_the_kernel_is_the_reference_bit_for_bit_whatever_the_block_size(
-    situation: tuple[IntArray, IntArray, int | None], block_rows: int
+@each_way
+@settings(max_examples=400)
+@given(situations(), st.integers(1, 45), st.sampled_from([np.int32, np.int64]), st.sampled_from("CF"))
+def test_the_kernel_is_the_reference_bit_for_bit_whatever_the_block_size_and_the_layout(
+    way: str, situation: tuple[IntArray, IntArray, int | None], block_rows: int, dtype: type, order: Literal["C", "F"]
 ) -> None:
-    expected = reference.cluster_statistics(*situation)
-    assert equal(kernels.cluster_statistics(*situation), expected)
-    assert equal(kernels.cluster_statistics(*situation, block_rows=block_rows), expected)
+    X, centroids, squared_radius = situation
+    expected = reference.cluster_statistics(X, centroids, squared_radius)
+    X = X.astype(dtype, order=order)
+    with forced(way):
+        assert equal(kernels.cluster_statistics(X, centroids, squared_radius), expected)
+        assert equal(kernels.cluster_statistics(X, centroids, squared_radius, block_rows=block_rows), expected)
 
 
+@each_way
 @settings(max_examples=200)
-@given(situations(), st.integers(1, 45))
+@given(situations(), st.integers(1, 45), st.sampled_from([np.int32, np.int64]), st.sampled_from("CF"))
 def test_assign_names_the_lowest_of_the_nearest_centroids(
-    situation: tuple[IntArray, IntArray, int | None], block_rows: int
+    way: str, situation: tuple[IntArray, IntArray, int | None], block_rows: int, dtype: type, order: Literal["C", "F"]
 ) -> None:
     X, centroids, _ = situation
     squared = ((X[:, None, :] - centroids) ** 2).sum(axis=2)
-    for labels in (kernels.assign(X, centroids), kernels.assign(X, centroids, block_rows=block_rows)):
-        assert labels.dtype == np.int64
-        assert labels.tolist() == [row.tolist().index(row.min()) for row in squared]
+    X = X.astype(dtype, order=order)
+    with forced(way):
+        for labels in (kernels.assign(X, centroids), kernels.assign(X, centroids, block_rows=block_rows)):
+            assert labels.dtype == np.int32
+            assert labels.tolist() == [row.tolist().index(row.min()) for row in squared]
 
 
+@each_way
 @pytest.mark.parametrize(("n", "k", "d", "q"), [(300, 3, 1024, 16), (700, 100, 8, 16), (5000, 15, 2, 24), (1000, 7, 1, 25)])
-def test_the_kernel_is_the_reference_on_large_shapes_and_in_several_default_blocks(n: int, k: int, d: int, q: int) -> None:
+def test_the_kernel_is_the_reference_on_large_shapes_and_in_several_default_blocks(
+    way: str, n: int, k: int, d: int, q: int
+) -> None:
     generator = np.random.default_rng(n)
     box = cube(d, q)
     B = 2**q
@@ -95,10 +131,9 @@ def test_the_kernel_is_the_reference_on_large_shapes_and_in_several_default_bloc
     centroids[0] = box.saturation
     centroids[-1] = -box.saturation
     for squared_radius in (None, 0, int(np.median(((X[:, None] - centroids[:4]) ** 2).sum(axis=2).min(axis=1)))):
-        assert equal(
-            kernels.cluster_statistics(X, centroids, squared_radius),
-            reference.cluster_statistics(X, centroids, squared_radius),
-        )
+        with forced(way):
+            found = kernels.cluster_statistics(X, centroids, squared_radius)
+        assert equal(found, reference.cluster_statistics(X, centroids, squared_radius))
 
 
 def test_a_record_exactly_at_the_radius_is_kept_and_one_unit_farther_is_not() -> None:
@@ -131,23 +166,100 @@ def test_blocks_cover_every_record_once_and_bound_the_larger_matrix(n: int, widt
     assert all(stop - start <= limit for start, stop in ranges)
 
 
-def test_w32_no_array_of_records_times_clusters_exists() -> None:
+@each_way
+def test_w32_no_array_of_records_times_clusters_exists(way: str) -> None:
     # n k d float64 would be 320 MB here, n k alone 160 MB; the limit is 8 blocks.
     n, k, d = 200_000, 100, 2
     X = np.random.default_rng(0).integers(-(2**16), 2**16, (n, d))
     centroids = X[:k].copy()
-    tracemalloc.start()
-    try:
-        for squared_radius in (2**30, None):
+    with forced(way):
+        kernels.cluster_statistics(X[:9], centroids, None), kernels.assign(X[:9], centroids)  # loads compiled code
+        tracemalloc.start()
+        try:
+            for squared_radius in (2**30, None):
+                tracemalloc.reset_peak()
+                before, _ = tracemalloc.get_traced_memory()
+                kernels.cluster_statistics(X, centroids, squared_radius)
+                _, peak = tracemalloc.get_traced_memory()
+                assert peak - before < 8 * kernels.BLOCK_ELEMENTS * 8 < n * k * 8 / 9
             tracemalloc.reset_peak()
             before, _ = tracemalloc.get_traced_memory()
-            kernels.cluster_statistics(X, centroids, squared_radius)
+            kernels.assign(X, centroids)
             _, peak = tracemalloc.get_traced_memory()
-            assert peak - before < 8 * kernels.BLOCK_ELEMENTS * 8 < n * k * 8 / 9
-        tracemalloc.reset_peak()
-        before, _ = tracemalloc.get_traced_memory()
-        kernels.assign(X, centroids)
-        _, peak = tracemalloc.get_traced_memory()
-        assert peak - before < n * 8 + 8 * kernels.BLOCK_ELEMENTS * 8
-    finally:
-        tracemalloc.stop()
+            assert peak - before < n * 8 + 8 * kernels.BLOCK_ELEMENTS * 8
+        finally:
+            tracemalloc.stop()
+
+
+def test_keys_that_would_not_be_exact_are_left_to_the_plain_kernel() -> None:
+    pytest.importorskip("numba")
+    box = cube(2, 24)
+    X = np.array([[2**24, 2**24], [-(2**24), 5], [7, 7]], dtype=np.int32)
+    centroids = np.array([[box.saturation, box.saturation], [-box.saturation, 3], [1, 1]])
+    for way in ("by feature", "by row"):
+        with forced(way):
+            assert kernels._compiled_statistics(X, (0, 3), centroids, np.inf, None) is None
+            assert not kernels._compiled_labels(X, (0, 3), centroids, None, np.empty(3, dtype=np.int32))
+            assert equal(kernels.cluster_statistics(X, centroids, None), reference.cluster_statistics(X, centroids, None))
+
+
+def test_the_least_exact_bound_admits_what_the_domains_of_the_paper_need() -> None:
+    # q = 16 and centroids in the box, 784 features and 16 clusters: 784 (2 B)^2 16 < 2^52
+    pytest.importorskip("numba")
+    B, k, d = 2**16, 16, 784
+    X, centroids = np.full((3, d), B, dtype=np.int32), np.full((k, d), -B)
+    with forced("by row"):
+        assert kernels._compiled_statistics(X, (0, 3), centroids, np.inf, None) is not None
+
+
+def test_compiled_code_is_loaded_only_where_it_is_repaid() -> None:
+    pytest.importorskip("numba")
+    program = """
+import sys, numpy as np
+from fastlloyd.clustering import kernels
+X = np.zeros((1000, 2), dtype=np.int32)
+kernels.cluster_statistics(X, np.zeros((3, 2), dtype=np.int64), None)
+assert "numba" not in sys.modules
+kernels.WORTH_LOADING = 6000
+kernels.cluster_statistics(X, np.zeros((3, 2), dtype=np.int64), None)
+assert "numba" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603 - our own program
+
+
+def test_a_folder_that_cannot_be_written_costs_the_cache_and_nothing_else() -> None:
+    pytest.importorskip("numba")
+    program = """
+import numpy as np
+from numba.core import caching
+class Nowhere:
+    @classmethod
+    def from_function(cls, function, path): return None
+caching.CacheImpl._locator_classes = [Nowhere]
+from fastlloyd.clustering import compiled
+squares = np.empty(2)
+compiled.load_rows(np.array([[1, 2], [3, 4]], dtype=np.int32), 0, np.empty((2, 2)), squares)
+assert squares.tolist() == [5, 25]
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603 - our own program
+
+
+def test_compiled_code_stays_inside_its_arrays(tmp_path: Path) -> None:
+    # Compiled code does not look where it writes; here it is compiled to look, for every shape of block and padding.
+    pytest.importorskip("numba")
+    program = """
+import numpy as np
+from fastlloyd.clustering import kernels
+kernels._is_compiled = lambda _: True
+kernels.WORTH_THREADS = 1
+generator = np.random.default_rng(0)
+for kernels.FEW_FEATURES in (0, 10**6):
+    for n, k, d, rows in [(1, 1, 1, 1), (9, 2, 2, 4), (9, 5, 3, 2), (11, 3, 5, 5), (300, 7, 6, 0), (5, 9, 11, 8)]:
+        X = generator.integers(-9, 9, (n, d)).astype(np.int32)
+        C = generator.integers(-9, 9, (k, d))
+        for X in (X, np.asfortranarray(X)):
+            kernels.cluster_statistics(X, C, 50, block_rows=rows or None)
+            kernels.assign(X, C, block_rows=rows or None)
+"""
+    settings = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", program], check=True, env=os.environ | settings)  # noqa: S603 - our own program

@@ -1,0 +1,262 @@
+"""The inner loops of `kernels.py`, compiled by numba. Imported only where a computation is large enough to repay the loading.
+
+Records are worked on in blocks that stay in the cache, feature by feature, so that the compiler turns every loop over records
+into vector instructions. All numbers are integers below 2**53 held in float64: sums and products are exact in any order, so
+that no result depends on how the compiler arranges them ("reassoc" and "contract" change nothing).
+
+The key of a record x and a centroid c orders centroids by distance and then by index:
+
+    key = L (|c|^2 - 2 x.c) + index of c,   L a power of two, at least the number of clusters.
+
+The least key is that of the nearest centroid, ties going to the lowest index, and its low digits are the label.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from fastlloyd.clustering.domain import FloatArray
+
+_EXACT = float(1 << 52)  # half of 2**53: the other half covers the rounding of the bound itself
+
+_Labels = NDArray[np.uint32]  # unsigned: the compiler need not expect a negative index
+_Points = NDArray[np.int32]
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _jit(function: _Function) -> _Function:
+    """Compile at the first call, to run without the interpreter's lock; keep the machine code on disk if there is a place."""
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz", "nnan"}}
+    try:
+        compiled: Any = numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # neither the package's folder nor the user's cache folder can be written
+        compiled = numba.njit(**options)(function)
+    return cast("_Function", compiled)
+
+
+@_jit
+def feature_statistics(
+    XT: _Points, span: tuple[int, int], keys: Any, squared_radius: float, rows: int, sums: FloatArray, counts: FloatArray
+) -> bool:
+    """Add the records XT[:, start:stop] to sums (4, d, k + 1) and counts (4, k + 1); index k takes those beyond the radius.
+
+    XT : int32 (d, n), C-contiguous; keys : `kernels.Keys`. False, with nothing to be used, if some key would not be exact.
+    Four copies of the accumulators, added up by the caller, let neighbouring records of one cluster not wait for each other.
+    """
+    A, constants, L, reach, k = keys
+    d = XT.shape[0]
+    block = np.zeros((A.shape[1], rows))
+    squares, best, s, t = np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows)
+    signed = np.empty(rows, np.int32)
+    labels = signed.view(np.uint32)
+    for start in range(span[0], span[1], rows):
+        m = min(rows, span[1] - start)
+        _load(XT, start, m, block, squares)
+        if not _is_exact(squares, m, reach, L):
+            return False
+        _least_keys(block, A, constants, best, s, t, m)
+        _labels_within(best, squares, L, squared_radius, k, signed, m)
+        _tally(block, labels, d, sums, counts, m)
+    return True
+
+
+@_jit
+def feature_labels(XT: _Points, span: tuple[int, int], keys: Any, rows: int, labels: NDArray[np.int32]) -> bool:
+    """Set labels to the index of the nearest centroid of each record of the span; otherwise as `feature_statistics`."""
+    A, constants, L, reach, k = keys
+    block = np.zeros((A.shape[1], rows))
+    squares, best, s, t = np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows)
+    for start in range(span[0], span[1], rows):
+        m = min(rows, span[1] - start)
+        _load(XT, start, m, block, squares)
+        if not _is_exact(squares, m, reach, L):
+            return False
+        _least_keys(block, A, constants, best, s, t, m)
+        _labels_within(best, squares, L, np.inf, k, labels[start - span[0] :], m)
+    return True
+
+
+@_jit
+def load_rows(X: _Points, start: int, block: FloatArray, squares: FloatArray) -> None:
+    """Copy the records X[start:] to `block` (m, d), as many as it holds, and their squared norms to `squares` (m,)."""
+    records = X[start : start + len(block)]
+    for r in range(len(block)):
+        record, row, square = records[r], block[r], 0.0
+        for j in range(len(row)):
+            x = np.float64(record[j])
+            row[j] = x
+            square += x * x
+        squares[r] = square
+
+
+@_jit
+def row_statistics(
+    block: FloatArray,
+    squares: FloatArray,
+    products: FloatArray,
+    keys: Any,
+    squared_radius: float,
+    sums: FloatArray,
+    counts: FloatArray,
+) -> bool:
+    """Add the records of `block` (m, d) to sums (k + 1, d) and counts (k + 1,), given products = A block^T (k, m)."""
+    _, constants, L, reach, k = keys
+    m = len(block)
+    best, signed = np.empty(m), np.empty(m, np.int32)
+    if not _is_exact(squares, m, reach, L):
+        return False
+    _least_products(products, constants, best)
+    _labels_within(best, squares, L, squared_radius, k, signed, m)
+    labels = signed.view(np.uint32)
+    for r in range(m):
+        row, total = block[r], sums[labels[r]]
+        counts[labels[r]] += 1.0
+        for j in range(len(row)):
+            total[j] += row[j]
+    return True
+
+
+@_jit
+def row_labels(squares: FloatArray, products: FloatArray, keys: Any, labels: NDArray[np.int32]) -> bool:
+    """Set labels (m, or more) to the index of the nearest centroid of each record; otherwise as `row_statistics`."""
+    _, constants, L, reach, k = keys
+    m = len(squares)
+    best = np.empty(m)
+    if not _is_exact(squares, m, reach, L):
+        return False
+    _least_products(products, constants, best)
+    _labels_within(best, squares, L, np.inf, k, labels, m)
+    return True
+
+
+@_jit
+def _load(XT: _Points, start: int, m: int, block: FloatArray, squares: FloatArray) -> None:
+    """Copy m records to `block` (features, rows) and their squared norms to `squares`."""
+    squares[:m] = 0.0
+    for j in range(XT.shape[0]):
+        feature, target = XT[j, start : start + m], block[j]
+        for r in range(m):
+            x = np.float64(feature[r])
+            target[r] = x
+            squares[r] += x * x
+
+
+@_jit
+def _is_exact(squares: FloatArray, m: int, reach: float, L: float) -> bool:
+    """Whether all keys are below 2**53: | |c|^2 - 2 x.c | <= (|x| + |c|)^2, and so are all sums on the way."""
+    largest = 0.0
+    for r in range(m):
+        largest = max(largest, squares[r])
+    return bool((np.sqrt(largest) + reach) ** 2 * L < _EXACT)
+
+
+@_jit
+def _least_keys(
+    block: FloatArray, A: FloatArray, constants: FloatArray, best: FloatArray, s: FloatArray, t: FloatArray, m: int
+) -> None:
+    """Set best[r] to the least key of record r. `block` has an even number of features; see `kernels.Keys` for the padding."""
+    best[:m] = np.inf
+    if len(block) == 2:
+        _plane(block[0], block[1], A, constants, best, m)
+        return
+    last = (len(block) - 1) // 4 * 4
+    for c in range(0, len(constants), 2):
+        s[:m] = constants[c]
+        t[:m] = constants[c + 1]
+        for j in range(0, last, 4):
+            _add_four(s, t, block[j : j + 4], A[c, j : j + 4], A[c + 1, j : j + 4], m)
+        if len(block) - last == 2:
+            _close_two(s, t, block[last:], A[c, last:], A[c + 1, last:], best, m)
+        else:
+            _close_four(s, t, block[last:], A[c, last:], A[c + 1, last:], best, m)
+
+
+@_jit
+def _plane(x: FloatArray, y: FloatArray, A: FloatArray, constants: FloatArray, best: FloatArray, m: int) -> None:
+    """Two features: four centroids at a time, everything in registers."""
+    for c in range(0, len(constants), 4):
+        n0, n1, n2, n3 = constants[c], constants[c + 1], constants[c + 2], constants[c + 3]
+        a0, a1, a2, a3 = A[c, 0], A[c + 1, 0], A[c + 2, 0], A[c + 3, 0]
+        b0, b1, b2, b3 = A[c, 1], A[c + 1, 1], A[c + 2, 1], A[c + 3, 1]
+        for r in range(m):
+            u, v = n0 + a0 * x[r] + b0 * y[r], n1 + a1 * x[r] + b1 * y[r]
+            w, z = n2 + a2 * x[r] + b2 * y[r], n3 + a3 * x[r] + b3 * y[r]
+            best[r] = min(best[r], min(min(u, v), min(w, z)))  # noqa: PLW3301 - a tree: two of them at the same time
+
+
+@_jit
+def _add_four(s: FloatArray, t: FloatArray, x: FloatArray, a: FloatArray, b: FloatArray, m: int) -> None:
+    """Add the products of four features to the keys of two centroids."""
+    x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
+    a0, a1, a2, a3, b0, b1, b2, b3 = a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]
+    for r in range(m):
+        s[r] = s[r] + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r]
+        t[r] = t[r] + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r]
+
+
+@_jit
+def _close_four(s: FloatArray, t: FloatArray, x: FloatArray, a: FloatArray, b: FloatArray, best: FloatArray, m: int) -> None:
+    """The last four features of two centroids; the lesser key is kept."""
+    x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
+    a0, a1, a2, a3, b0, b1, b2, b3 = a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]
+    for r in range(m):
+        u = s[r] + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r]
+        v = t[r] + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r]
+        best[r] = min(best[r], u, v)
+
+
+@_jit
+def _close_two(s: FloatArray, t: FloatArray, x: FloatArray, a: FloatArray, b: FloatArray, best: FloatArray, m: int) -> None:
+    """The last two features of two centroids; the lesser key is kept."""
+    x0, x1, a0, a1, b0, b1 = x[0], x[1], a[0], a[1], b[0], b[1]
+    for r in range(m):
+        u, v = s[r] + a0 * x0[r] + a1 * x1[r], t[r] + b0 * x0[r] + b1 * x1[r]
+        best[r] = min(best[r], u, v)
+
+
+@_jit
+def _least_products(products: FloatArray, constants: FloatArray, best: FloatArray) -> None:
+    """Set best[r] to the least key of record r from A block^T, one row per centroid."""
+    best[:] = np.inf
+    for c in range(len(products)):
+        row, constant = products[c], constants[c]
+        for r in range(len(best)):
+            best[r] = min(best[r], row[r] + constant)
+
+
+@_jit
+def _labels_within(
+    best: FloatArray, squares: FloatArray, L: float, squared_radius: float, k: int, labels: NDArray[np.int32], m: int
+) -> None:
+    """Split each key into score and label; the label of a record beyond the radius becomes k."""
+    share, beyond = 1.0 / L, float(k)  # exact: L is a power of two
+    for r in range(m):
+        score = np.floor(best[r] * share)
+        label = best[r] - score * L
+        labels[r] = np.int32(label if squares[r] + score <= squared_radius else beyond)
+
+
+@_jit
+def _tally(block: FloatArray, labels: _Labels, d: int, sums: FloatArray, counts: FloatArray, m: int) -> None:
+    """Add each record to the accumulators of its label."""
+    whole = m // 4 * 4
+    c0, c1, c2, c3 = counts[0], counts[1], counts[2], counts[3]
+    for r in range(0, whole, 4):
+        c0[labels[r]] += 1.0
+        c1[labels[r + 1]] += 1.0
+        c2[labels[r + 2]] += 1.0
+        c3[labels[r + 3]] += 1.0
+    for r in range(whole, m):
+        c0[labels[r]] += 1.0
+    for j in range(d):
+        x, s0, s1, s2, s3 = block[j], sums[0, j], sums[1, j], sums[2, j], sums[3, j]
+        for r in range(0, whole, 4):
+            s0[labels[r]] += x[r]
+            s1[labels[r + 1]] += x[r + 1]
+            s2[labels[r + 2]] += x[r + 2]
+            s3[labels[r + 3]] += x[r + 3]
+        for r in range(whole, m):
+            s0[labels[r]] += x[r]
