@@ -1,1 +1,1 @@
-"""Measurements: `python -m benchmarks` for speed, `python -m benchmarks.anchors` for the published code's figures."""
+"""Measurements: `python -m benchmarks` for speed, `.anchors` for the published code's figures, `.peers` for other libraries."""
