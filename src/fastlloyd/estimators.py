@@ -52,7 +52,7 @@ class _Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         X : array or data frame (n_samples, n_features), finite real numbers; values outside the bounds are clipped. y is
         ignored. There is no sample_weight: a weight would multiply what one record can change.
         Warns PrivacyLeakWarning naming each public parameter that had to be taken from X, and WeakGuaranteeWarning where delta
-        is above 1 / (100 n_records). Raises DataError, PlanError or BudgetError (all ValueErrors).
+        is above 1 / (100 n_records). Raises DataError, PlanError or BudgetError (all ValueErrors), TypeError on sparse X.
         """
         check_numbers(self.get_params(deep=False))
         values = validate_records(self, X, reset=True)
