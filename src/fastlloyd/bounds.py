@@ -2,14 +2,15 @@
 
 import math
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fastlloyd.errors import DataError
+from fastlloyd.errors import DataError, PlanError
 from fastlloyd.names import listing, refuse_repeated, split_list, unknown_name
 from fastlloyd.records import floats, opened
 
@@ -29,16 +30,47 @@ def parse_bounds(text: str, columns: Sequence[str]) -> tuple[npt.NDArray[np.floa
         given = _bounds_by_name(text)
     else:
         given = dict.fromkeys(columns, _interval(text, "every column"))
-    known = set(columns)
-    for name in given:
-        if name not in known:
-            raise DataError(f"bounds: column {unknown_name(name, columns)}")
-    if missing := [name for name in columns if name not in given]:
-        raise DataError(f"bounds are missing for {listing(missing)}; every column needs them")
+    _check_names(given, columns)
     for name in columns:
         _check_interval(name, *given[name])
     limits = np.array([given[name] for name in columns], dtype=np.float64).reshape(-1, 2)
     return limits[:, 0].copy(), limits[:, 1].copy()
+
+
+def given_bounds(
+    bounds: Any, columns: Sequence[str] | None, n_features: int
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Public bounds as a program gives them: arrays (lower, upper), float64 (n_features,).
+
+    bounds : (lower, upper), each a number or array-like (n_features,); or {name: (lower, upper)} for every one of `columns`,
+    which are None where the records have no column names. Raises DataError for names that are missing, unknown or not there
+    to be used, PlanError for what is no pair of numbers; whether they are in order is for `Domain` to say.
+    """
+    if isinstance(bounds, Mapping):
+        if columns is None:
+            raise DataError("bounds are given by column name, but X has no column names; pass a data frame, or (lower, upper)")
+        _check_names(bounds, columns)
+        pairs = [_pair(bounds[name], 1, f"bounds of {name!r} are") for name in columns]
+        lower, upper = np.concatenate(pairs, axis=1)
+        return lower, upper
+    return _pair(bounds, n_features, "bounds are")
+
+
+def _pair(ends: Any, length: int, what: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    with suppress(TypeError, ValueError):
+        lower, upper = (np.asarray(end, dtype=np.float64) for end in ends)
+        return np.broadcast_to(lower, (length,)), np.broadcast_to(upper, (length,))
+    arrays = f" or arrays of length {length}, the number of features of X" if length > 1 else ""
+    raise PlanError(f"{what} not a pair (lower, upper) of numbers{arrays}")
+
+
+def _check_names(given: Mapping[str, object], columns: Sequence[str]) -> None:
+    known = set(columns)
+    for name in given:
+        if name not in known:
+            raise DataError(f"bounds: column {unknown_name(str(name), columns)}")
+    if missing := [name for name in columns if name not in given]:
+        raise DataError(f"bounds are missing for {listing(missing)}; every column needs them")
 
 
 def _bounds_by_name(text: str) -> dict[str, _Interval]:

@@ -3,27 +3,29 @@
     FastLloyd(n_clusters=3, epsilon=1.0, bounds=(lower, upper), n_records=1000).fit(X).cluster_centers_
 
 What is private: `cluster_centers_`, `noisy_counts_` and everything computed from them. What is not: `labels_`, `score` and
-whatever else touches the records again without noise.
+whatever else touches the records again without noise. `labels_` is the only exact thing a fitted estimator holds; it is there
+for who asks by name, and stays out of pickles, copies and the tables of attributes that notebooks draw.
 """
 
 import numbers
 import os
 import warnings
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fastlloyd import central
 from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, Noise
-from fastlloyd.bounds import data_bounds
+from fastlloyd.bounds import data_bounds, given_bounds
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, FloatArray, GridArray, IntArray, Scaling
 from fastlloyd.clustering.initialization import RadiusSearch
 from fastlloyd.design import design_mechanism
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.errors import DataError, PlanError, PrivacyLeakWarning, WeakGuaranteeWarning
+from fastlloyd.errors import DataError, PrivacyLeakWarning, WeakGuaranteeWarning
 from fastlloyd.expander import PublicSeed
 from fastlloyd.guarantees import cautions, mechanism_statement
 from fastlloyd.mechanism import Mechanism
@@ -31,8 +33,10 @@ from fastlloyd.presets import choose, fraction, preset, specialise
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-    from sklearn.utils import check_random_state
-    from sklearn.utils.validation import check_is_fitted, validate_data
+    from sklearn.utils import Tags, check_random_state
+    from sklearn.utils.validation import check_is_fitted
+
+    from fastlloyd.validation import check_numbers, validate_records
 except ImportError:
     raise ImportError("the estimators need scikit-learn 1.6 or later: pip install 'fastlloyd[sklearn]'") from None
 
@@ -45,12 +49,13 @@ class _Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
     def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: ARG002 - scikit-learn passes it
         """Cluster the records privately.
 
-        X : array-like (n_samples, n_features), finite real numbers; values outside the bounds are clipped. y is ignored.
+        X : array or data frame (n_samples, n_features), finite real numbers; values outside the bounds are clipped. y is
+        ignored. There is no sample_weight: a weight would multiply what one record can change.
         Warns PrivacyLeakWarning naming each public parameter that had to be taken from X, and WeakGuaranteeWarning where delta
-        is above 1 / (100 n_records). Raises DataError, PlanError or BudgetError (all ValueErrors).
+        is above 1 / (100 n_records). Raises DataError, PlanError or BudgetError (all ValueErrors), TypeError on sparse X.
         """
-        self._check_parameters()
-        values = self._validated(X, ensure_min_samples=1)
+        check_numbers(self.get_params(deep=False))
+        values = validate_records(self, X, reset=True)
         leaks: list[str] = []
         domain = self._domain(values, leaks)
         mechanism = self._mechanism(domain, len(values), leaks)
@@ -85,42 +90,35 @@ class _Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         Unit: half the width of a feature's bounds (of the widest one with scaling="common"); the nearest by `transform`
         is the one of `predict`.
         """
-        squared = kernels.squared_distances(self._grid(X), self._centroids)
-        distances: FloatArray = np.sqrt(squared) / 2**self.mechanism_.domain.fraction_bits
+        grid = self._grid(X)
+        distances = np.empty((len(grid), len(self._centroids)))
+        for start, stop, squared in self._squared_distances(grid):
+            distances[start:stop] = np.sqrt(squared) / 2**self.mechanism_.domain.fraction_bits
         return distances
 
     def score(self, X: ArrayLike, y: object = None) -> float:  # noqa: ARG002 - scikit-learn passes it
         """Minus the sum of squared distances to the nearest centroid in the scaled domain. Exact on X: NOT PRIVATE."""
-        grid = self._grid(X)
-        offsets = grid - self._centroids[kernels.assign(grid, self._centroids)]
-        return -float((offsets.astype(np.float64) ** 2).sum() / 4**self.mechanism_.domain.fraction_bits)
+        loss = sum(float(squared.min(axis=1).sum()) for _, _, squared in self._squared_distances(self._grid(X)))
+        return -loss / float(4**self.mechanism_.domain.fraction_bits)
+
+    def _squared_distances(self, grid: IntArray) -> Iterator[tuple[int, int, FloatArray]]:
+        for start, stop in kernels.blocks(len(grid), max(self._centroids.shape), None):
+            yield start, stop, kernels.squared_distances(grid[start:stop], self._centroids)
 
     def _grid(self, X: ArrayLike) -> GridArray:
         check_is_fitted(self)
-        return self.mechanism_.domain.to_grid(self._validated(X, reset=False))
+        return self.mechanism_.domain.to_grid(validate_records(self, X, reset=False))
 
-    def _validated(self, X: ArrayLike, **options: Any) -> FloatArray:
-        """What scikit-learn makes of X, float64; a message that quotes cells of X becomes one that does not."""
-        try:
-            return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], **options), dtype=np.float64)
-        except ValueError as error:
-            text = str(error)
-            if not any(quoting in text for quoting in ("could not convert", "array=", "Complex data")):
-                raise
-        if "could not convert" in text:
-            raise DataError("X holds text that is not a number; select numeric columns")
-        raise DataError(f"{text.splitlines()[0].rstrip(':')}. Reshape your data to (n_samples, n_features), real numbers")
-
-    def _domain(self, values: FloatArray, leaks: list[str]) -> Domain:
+    def _domain(self, values: NDArray[Any], leaks: list[str]) -> Domain:
         d = values.shape[1]
+        names = [str(name) for name in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None
         if self.bounds is None:
             leaks.append("bounds were taken from the data, so the smallest and largest value of each feature leak")
-            lower, upper = data_bounds(values)
+            lower, upper = data_bounds(np.array([values.min(axis=0), values.max(axis=0)], dtype=np.float64))
         else:
-            lower, upper = _given_bounds(self.bounds, d)
-        names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(d)])
+            lower, upper = given_bounds(self.bounds, names, d)
         return Domain(
-            features=tuple(str(name) for name in names),
+            features=tuple(names or (f"x{i}" for i in range(d))),
             lower=tuple(lower.tolist()),
             upper=tuple(upper.tolist()),
             scaling=choose(Scaling, self.scaling, "scaling"),
@@ -134,13 +132,12 @@ class _Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             if self.n_clusters > n_samples:  # said without their number
                 raise DataError(f"n_clusters is {self.n_clusters}, and there are fewer records; ask for fewer clusters")
             n_records = n_samples
-            also = " and delta, which depends on it," if self._delta is None else ""
+            also = " and delta, which depends on it," if self.delta is None else ""
             if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:  # replace_one takes the number of records as known
                 leaks.append(f"n_records{also} was taken from the data, so the number of records leaks")
         elif n_samples > n_records:
             central.check_cap(n_samples, n_records)
         chosen = preset(self.preset)
-        delta = self._delta
         return design_mechanism(
             specialise(
                 self._algorithm,
@@ -153,8 +150,8 @@ class _Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             domain,
             n_clusters=self.n_clusters,
             n_records=n_records,
-            epsilon=self._epsilon,
-            delta=chosen.delta(n_records) if delta is None else delta,
+            epsilon=float(self.epsilon),
+            delta=chosen.delta(n_records) if self.delta is None else float(self.delta),
             public_seed=_public_seed(self.random_state),
             n_expected=self.n_expected,
             n_iterations=self.n_iter,
@@ -165,29 +162,20 @@ class _Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             min_count=chosen.min_count if self.min_count is None else fraction(self.min_count, "min_count"),
         )
 
-    @property
-    def _epsilon(self) -> float:
-        return float(self.epsilon)
-
-    @property
-    def _delta(self) -> float | None:
-        return None if self.delta is None else float(self.delta)
-
-    def _check_parameters(self) -> None:
-        for name in ("n_clusters", "fraction_bits"):
-            _check_integer(name, getattr(self, name))
-        for name in ("n_records", "n_expected", "n_iter"):
-            if getattr(self, name) is not None:
-                _check_integer(name, getattr(self, name))
-        for name in ("epsilon", "delta", "alpha", "min_count"):
-            value = getattr(self, name, None)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, numbers.Real)):
-                raise PlanError(f"{name} is {value!r:.40}; expected a number")
+    def __sklearn_tags__(self) -> Tags:
+        """The noise is new in every fit, whatever the random_state."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self._algorithm.noise is not Noise.NONE
+        return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle everything but `labels_`: they are exact outputs of the records."""
+        """Pickle and copy everything but `labels_`: they are exact outputs of the records."""
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name != "labels_"}
+
+    def __dir__(self) -> list[str]:
+        """All names but `labels_`: scikit-learn draws every attribute listed here into notebooks, which are passed on."""
+        return [name for name in super().__dir__() if name != "labels_"]
 
 
 class FastLloyd(_Estimator):
@@ -200,8 +188,9 @@ class FastLloyd(_Estimator):
     n_clusters : int, number of clusters.
     epsilon : float > 0, the privacy budget of one `fit`, all iterations together.
     delta : float in (0, 1) or None: 1 / (100 n_records).
-    bounds : (lower, upper), each a number or array-like (n_features,), in the units of X; chosen without looking at X. None
-        takes them from X, which leaks the extreme values (PrivacyLeakWarning).
+    bounds : (lower, upper), each a number or array-like (n_features,), in the units of X; or {column name: (lower, upper)}
+        for every column of a data frame. Chosen without looking at X. None takes them from X, which leaks the extreme values
+        (PrivacyLeakWarning).
     n_records : public upper bound on the number of records; None takes it from X, which leaks it (PrivacyLeakWarning).
     random_state : seeds the initial centroids, never the noise; int, RandomState instance or None (fresh).
     n_expected : public guess of the number of records, used only to plan the number of iterations; None: n_records.
@@ -222,8 +211,9 @@ class FastLloyd(_Estimator):
     privacy_spent_ : dict, the machine-readable privacy statement of this fit.
     mechanism_ : Mechanism, every public setting of this fit.
     n_iter_ : int, iterations run.
+    n_features_in_, feature_names_in_ : as everywhere in scikit-learn; the names only where X had some.
     labels_ : int32 (n_samples,), cluster of each record of X. NOT PRIVATE: computed from the records without noise, and
-        left out when the model is pickled. There is no `inertia_` for the same reason.
+        left out when the model is pickled, copied or drawn. There is no `inertia_` for the same reason.
     """
 
     _algorithm = FASTLLOYD
@@ -234,7 +224,7 @@ class FastLloyd(_Estimator):
         *,
         epsilon: float = 1.0,
         delta: float | None = None,
-        bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        bounds: tuple[ArrayLike, ArrayLike] | Mapping[str, tuple[float, float]] | None = None,
         n_records: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_expected: int | None = None,
@@ -297,21 +287,6 @@ class Lloyd(FastLloyd):
     """
 
     _algorithm = LLOYD
-
-
-def _given_bounds(bounds: tuple[ArrayLike, ArrayLike], d: int) -> tuple[FloatArray, FloatArray]:
-    try:
-        lower, upper = (np.asarray(end, dtype=np.float64) for end in bounds)
-        return np.broadcast_to(lower, (d,)), np.broadcast_to(upper, (d,))
-    except (TypeError, ValueError):
-        raise PlanError(
-            f"bounds are not a pair (lower, upper) of numbers or arrays of length {d}, the number of features of X"
-        ) from None
-
-
-def _check_integer(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise PlanError(f"{name} is {value!r:.40}; expected an integer")
 
 
 def _public_seed(random_state: int | np.random.RandomState | None) -> PublicSeed:

@@ -1,7 +1,6 @@
 """The four estimators: parameters, warnings, attributes, and agreement with the central driver."""
 
 import inspect
-import pickle
 import traceback
 import warnings
 from typing import Any
@@ -10,12 +9,15 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fastlloyd import FastLloyd, FastLloydError, GLloyd, Lloyd, PrivacyLeakWarning, SuLloyd
+from fastlloyd.algorithms import Clustering
 from fastlloyd.central import cluster
 from fastlloyd.errors import BudgetError, DataError, PlanError, WeakGuaranteeWarning
+from fastlloyd.mechanism import Mechanism
 from fastlloyd.metrics import wcss
 
 X = load_iris().data
@@ -55,12 +57,29 @@ def test_what_is_taken_from_the_data_is_named_in_a_warning(given: dict[str, Any]
     assert len(caught) == 1
 
 
-def test_random_state_seeds_the_start_and_never_the_noise() -> None:
-    first, second = (FastLloyd(3, **PUBLIC).fit(X) for _ in range(2))
+@pytest.mark.parametrize("kind", [FastLloyd, GLloyd, SuLloyd])
+def test_random_state_seeds_the_start_and_never_the_noise(kind: type[FastLloyd]) -> None:
+    first, second = (kind(3, epsilon=0.01, **PUBLIC).fit(X) for _ in range(2))
     assert np.array_equal(first.mechanism_.initial_centroids(), second.mechanism_.initial_centroids())
-    assert not np.array_equal(first.cluster_centers_, second.cluster_centers_)
-    other = FastLloyd(3, **PUBLIC | {"random_state": 1}).fit(X)
+    # Given all else, the difference of the two noises on one count takes no value with probability above 1 / (2 b) (two-sided
+    # geometric) or 1 / (3 b) (Gaussian), b its scale, and the noises on three counts are independent.
+    assert (1 / (2 * first.mechanism_.rounds[-1].count_scale)) ** 3 < 1e-9
+    assert not np.array_equal(first.noisy_counts_, second.noisy_counts_)
+    other = kind(3, **PUBLIC | {"random_state": 1}).fit(X)
     assert not np.array_equal(first.mechanism_.initial_centroids(), other.mechanism_.initial_centroids())
+
+
+def test_a_random_state_instance_moves_on_from_fit_to_fit_and_can_be_repeated() -> None:
+    def seeds() -> list[str]:
+        state = np.random.RandomState(0)
+        models = [FastLloyd(3, **PUBLIC | {"random_state": state}) for _ in range(2)]
+        return [model.fit(X).mechanism_.public_seed for model in (*models, models[0])]
+
+    assert len(set(seeds())) == 3
+    assert seeds() == seeds()
+    assert FastLloyd(3, **PUBLIC | {"random_state": np.int64(0)}).fit(X).mechanism_.public_seed == (
+        FastLloyd(3, **PUBLIC).fit(X).mechanism_.public_seed
+    )
 
 
 def test_without_random_state_every_fit_starts_elsewhere() -> None:
@@ -68,26 +87,18 @@ def test_without_random_state_every_fit_starts_elsewhere() -> None:
     assert len(seeds) == 3
 
 
-@pytest.mark.parametrize("kind", ESTIMATORS)
-def test_pickle_drops_the_labels_and_keeps_the_rest(kind: type[FastLloyd]) -> None:
-    model = kind(3, **PUBLIC).fit(X)
-    again = pickle.loads(pickle.dumps(model))  # noqa: S301 - our own bytes
-    assert hasattr(model, "labels_")
-    assert not hasattr(again, "labels_")
-    assert not hasattr(model, "inertia_")
-    assert np.array_equal(again.predict(X), model.predict(X))
-
-
 def test_predict_transform_and_score_agree() -> None:
     model = FastLloyd(3, **PUBLIC)
     labels = model.fit_predict(X)
+    assert labels is model.labels_
+    assert labels.dtype == model.predict(X).dtype == np.int32
     distances = model.transform(X)
     assert np.array_equal(labels, model.predict(X))
     assert np.array_equal(labels, distances.argmin(axis=1))
     assert model.score(X) == pytest.approx(-(distances.min(axis=1) ** 2).sum(), rel=1e-12)
     domain = model.mechanism_.domain
     scaled = domain.to_grid(X) / 2**domain.fraction_bits
-    centres = domain.to_grid(model.cluster_centers_) / 2**domain.fraction_bits
+    centres = domain.to_grid(model.cluster_centers_) / 2**domain.fraction_bits  # folded: none lies outside the bounds
     assert -model.score(X) == pytest.approx(wcss(scaled, centres), rel=1e-12)
 
 
@@ -108,19 +119,14 @@ def test_lloyd_is_the_same_loop_without_noise() -> None:
     assert model.noisy_counts_.sum() == len(X)
 
 
-def test_with_a_huge_epsilon_fastlloyd_without_radius_is_lloyd() -> None:
+def test_where_all_noise_rounds_to_zero_glloyd_is_lloyd() -> None:
     with pytest.warns(WeakGuaranteeWarning, match="protects hardly anything"):
-        private = GLloyd(3, epsilon=1e12, delta=1e-6, **PUBLIC).fit(X)
+        private = GLloyd(3, epsilon=1e15, delta=1e-6, **PUBLIC).fit(X)
+    # one of 7 * 3 * 5 values is not 0 with probability 105 * 2 Phi(-25) < 1e-130
+    assert all(max(round.sum_scale, round.count_scale) < 0.02 for round in private.mechanism_.rounds)
     plain = Lloyd(3, **PUBLIC).fit(X)
-    assert np.allclose(private.cluster_centers_, plain.cluster_centers_, atol=1e-3)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
-def test_equal_values_of_any_dtype_and_order_cluster_alike(dtype: type) -> None:
-    whole = np.round(X)
-    reference = Lloyd(3, **PUBLIC).fit(whole)
-    model = Lloyd(3, **PUBLIC).fit(np.asfortranarray(whole.astype(dtype)))
-    assert np.array_equal(model.cluster_centers_, reference.cluster_centers_)
+    assert np.array_equal(private.cluster_centers_, plain.cluster_centers_)
+    assert np.array_equal(private.noisy_counts_, plain.noisy_counts_)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +138,8 @@ def test_equal_values_of_any_dtype_and_order_cluster_alike(dtype: type) -> None:
         ({"epsilon": 0}, BudgetError, "epsilon is 0"),
         ({"epsilon": float("nan")}, BudgetError, "epsilon is nan"),
         ({"epsilon": "1"}, PlanError, "epsilon is '1'; expected a number"),
+        ({"epsilon": None}, PlanError, "epsilon is None; expected a number"),
+        ({"fraction_bits": None}, PlanError, "fraction_bits is None; expected an integer"),
         ({"delta": 1.0}, BudgetError, "delta is 1.0"),
         ({"delta": 0}, BudgetError, "delta is 0"),
         ({"bounds": ([8, 5, 7, 3], [4, 2, 1, 0])}, PlanError, "reversed"),
@@ -202,6 +210,55 @@ def test_estimators_clone_print_and_work_in_a_pipeline() -> None:
     assert "epsilon=2.0" in repr(model)
     pipeline = make_pipeline(StandardScaler(), FastLloyd(3, bounds=(-4, 4), n_records=200))
     assert pipeline.fit(X).predict(X).shape == (150,)
+    assert pipeline.fit_transform(X).shape == (150, 3)
+
+
+def test_a_clone_has_the_settings_and_nothing_of_the_fit() -> None:
+    model = FastLloyd(3, **PUBLIC | {"bounds": {"a": (0, 1)}, "n_expected": 100})
+    copy = clone(model.set_params(bounds=BOUNDS).fit(X))
+    assert copy.get_params() == model.get_params()
+    assert not any(name.endswith("_") and not name.startswith("_") for name in vars(copy))
+    assert copy.set_params(n_clusters=2, scaling="common").fit(X).cluster_centers_.shape == (2, 4)
+
+
+def test_a_grid_search_fits_once_per_candidate_and_fold_and_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    spent: list[float] = []
+
+    def counted(mechanism: Mechanism, *rest: Any) -> Clustering:
+        spent.append(mechanism.epsilon)
+        return cluster(mechanism, *rest)
+
+    monkeypatch.setattr("fastlloyd.estimators.central.cluster", counted)
+    search = GridSearchCV(FastLloyd(epsilon=0.5, **PUBLIC), {"n_clusters": [2, 3]}, cv=3).fit(X)
+    assert spent == [0.5] * (2 * 3 + 1)
+    assert search.best_estimator_.n_clusters in (2, 3)
+    assert search.predict(X).shape == (150,)
+
+
+def test_common_scaling_keeps_the_distances_of_the_original_units() -> None:
+    model = FastLloyd(3, **PUBLIC | {"scaling": "common"}).fit(X)
+    half_width = 3.0  # of the widest feature, bounds 1 to 7
+    original = np.linalg.norm(X[:, None] - model.cluster_centers_, axis=2)
+    # a record moves by at most half a grid unit in each of 4 features
+    assert np.abs(model.transform(X) * half_width - original).max() <= 2 * half_width / 2**16
+    apart = FastLloyd(3, **PUBLIC).fit(X)
+    scaled = (X[:, None] - apart.cluster_centers_) / (np.subtract(BOUNDS[1], BOUNDS[0]) / 2)
+    assert np.abs(apart.transform(X) - np.linalg.norm(scaled, axis=2)).max() <= 2 / 2**16
+
+
+@pytest.mark.parametrize("method", ["fit", "fit_predict", "fit_transform", "score"])
+def test_weights_of_records_are_refused(method: str) -> None:
+    model = FastLloyd(3, **PUBLIC).fit(X)
+    with pytest.raises(TypeError, match="sample_weight"):
+        getattr(model, method)(X, sample_weight=np.ones(len(X)))
+
+
+def test_what_is_computed_in_blocks_is_what_is_computed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = FastLloyd(3, **PUBLIC).fit(X)
+    distances, loss = model.transform(X), model.score(X)
+    monkeypatch.setattr("fastlloyd.estimators.kernels.blocks", lambda n, *_: [(i, min(i + 7, n)) for i in range(0, n, 7)])
+    assert np.array_equal(model.transform(X), distances)
+    assert model.score(X) == pytest.approx(loss, rel=1e-12)
 
 
 def test_parameters_are_the_same_for_all_four() -> None:
