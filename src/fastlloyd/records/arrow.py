@@ -112,8 +112,12 @@ def errors(source: str, what: str) -> Iterator[None]:
     """What pyarrow raises may quote cells: it becomes a sentence that does not."""
     try:
         yield
-    except (DataError, MemoryError):
+    except DataError:
         raise
+    except MemoryError:
+        raise DataError(
+            f"{source}: a piece of it does not fit into memory, or the file is damaged; write it anew, in smaller pieces"
+        ) from None
     except (OSError, ValueError, TypeError, LookupError, OverflowError, NotImplementedError):  # ArrowException's are such
         raise DataError(f"{source}: not {what}, or one that is damaged or cut short; write it anew") from None
 

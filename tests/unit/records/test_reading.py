@@ -34,6 +34,7 @@ def same(path: Path, X: Matrix, columns: Sequence[str] | None = None) -> bool:
 
 
 @pytest.mark.parametrize("kind", FORMATS)
+@settings(max_examples=30)
 @given(X=matrices())
 def test_every_format_gives_every_float64_as_a_csv_file_of_the_same_numbers_does(folder: Path, kind: str, X: Matrix) -> None:
     path = written(folder, kind, X)
@@ -45,6 +46,7 @@ def test_every_format_gives_every_float64_as_a_csv_file_of_the_same_numbers_does
 
 
 @pytest.mark.parametrize("kind", FORMATS)
+@settings(max_examples=30)
 @given(X=matrices(), data=st.data())
 def test_columns_are_chosen_by_name_in_any_order_in_every_format(
     folder: Path, kind: str, X: Matrix, data: st.DataObject
@@ -60,6 +62,7 @@ def test_columns_are_chosen_by_name_in_any_order_in_every_format(
 
 
 @pytest.mark.parametrize("kind", FORMATS)
+@settings(max_examples=30)
 @given(X=matrices(CELLS))
 def test_records_with_missing_cells_are_dropped_and_counted_or_refused_with_the_first(
     folder: Path, kind: str, X: Matrix
@@ -82,6 +85,7 @@ def test_records_with_missing_cells_are_dropped_and_counted_or_refused_with_the_
 
 @pytest.mark.parametrize("missing", Missing)
 @pytest.mark.parametrize("kind", FORMATS)
+@settings(max_examples=30)
 @given(X=matrices(), infinity=st.sampled_from([np.inf, -np.inf]), data=st.data())
 def test_w22_infinity_is_refused_with_record_and_column_even_where_missing_cells_are_dropped(
     folder: Path, kind: str, missing: Missing, X: Matrix, infinity: float, data: st.DataObject
@@ -191,7 +195,7 @@ def test_a_file_that_was_cut_short_anywhere_is_refused(folder: Path, kind: str) 
 
 
 @pytest.mark.parametrize("kind", BINARY)
-@settings(max_examples=60)
+@settings(max_examples=40, derandomize=True)  # the parsers of others are not to be explored anew in every run
 @given(flips=st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(1, 255)), min_size=1, max_size=4))
 def test_a_damaged_file_gives_a_finite_table_or_one_sentence(folder: Path, kind: str, flips: list[tuple[int, int]]) -> None:
     path = written(folder, kind, np.random.default_rng(1).normal(size=(10, 2)))
