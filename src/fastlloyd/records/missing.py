@@ -45,4 +45,4 @@ def complete(values: FloatArray, columns: Sequence[str], missing: Missing, sourc
         fault = NOT_THERE if np.isnan(values[record, column]) else NOT_FINITE
         raise DataError(f"{source}, record {first + record}, column {columns[column]!r}: {fault}")
     kept = finite.all(axis=1)
-    return values.T[:, kept].T if values.flags.f_contiguous else values[kept]
+    return np.compress(kept, values.T, axis=1).T if values.flags.f_contiguous else values[kept]
