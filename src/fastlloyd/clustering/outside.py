@@ -7,8 +7,9 @@ are exact and so private: for the owner's own screen.
 import enum
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from fastlloyd.clustering.domain import Domain, FloatArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import DataError
 
 
@@ -19,11 +20,11 @@ class Outside(enum.Enum):
     REFUSE = "refuse"  # the records are refused, and where the value stands is said
 
 
-def records_outside(domain: Domain, X: FloatArray, outside: Outside, *, source: str, first: int = 1) -> int:
+def records_outside(domain: Domain, X: ArrayLike, outside: Outside, *, source: str, first: int = 1) -> int:
     """How many records of a block have a value outside the bounds; to be added up over blocks.
 
-    X : finite numbers (n, n_features); first : number of the block's first record, for messages. Raises DataError with
-    `Outside.REFUSE`, naming the first such record and its column and no value.
+    X : finite numbers (n, n_features), any real dtype and memory order; first : number of the block's first record, for
+    messages. Raises DataError with `Outside.REFUSE`, naming the first such record and its column and no value.
     """
     values = domain.check(X)
     beyond = (values < domain.lower) | (values > domain.upper)

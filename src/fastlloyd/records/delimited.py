@@ -118,13 +118,17 @@ class _Layout:
         width = len(self.names)
         cells = [cells[column] for _, cells in rows if len(cells) == width for column in self.chosen]
         if len(cells) == len(rows) * len(self.chosen):
-            if self.missing is Missing.DROP:
-                cells = ["nan" if _is_missing(cell) else cell for cell in cells]
-            with suppress(ValueError):  # the block is gone through again, cell by cell, to say where
+            shape = len(rows), len(self.chosen)
+            with suppress(ValueError):
                 numbers = np.fromiter(floats(cells), np.float64, len(cells))
-                if not (np.isinf(numbers) if self.missing is Missing.DROP else ~np.isfinite(numbers)).any():
-                    return numbers.reshape(len(rows), len(self.chosen))
-        raise DataError(next(self._faults(rows)))
+                if np.isfinite(numbers).all():
+                    return numbers.reshape(shape)
+            if self.missing is Missing.DROP:
+                with suppress(ValueError):
+                    numbers = np.array(list(floats(["nan" if _is_missing(cell) else cell for cell in cells])))
+                    if not np.isinf(numbers).any():
+                        return numbers.reshape(shape)
+        raise DataError(next(self._faults(rows)))  # the block is gone through again, cell by cell, to say where
 
     def _faults(self, rows: Sequence[_Row]) -> Iterator[str]:
         for line, cells in rows:
