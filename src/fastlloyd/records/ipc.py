@@ -1,7 +1,7 @@
 """Arrow IPC files (Feather version 2) and streams.
 
-The file is mapped into memory anew for each batch, so that only the pages of one batch belong to this process. A compressed
-batch is unpacked whole: how much memory that takes was decided by whoever wrote the file.
+A file is mapped into memory, and mapped anew every now and then, so that the pages that belong to this process stay few. A
+compressed batch is unpacked whole: how much memory that takes was decided by whoever wrote the file.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from fastlloyd.records.arrow import ArrowRecords, errors, load
 from fastlloyd.records.files import readable
 
 _WHAT = "an Arrow IPC file"
+_MAPPED = 1 << 26  # bytes after which the file is mapped anew; opening it takes time in proportion to its batches
 _FILE_MAGIC, _OLD_MAGIC = b"ARROW1", b"FEA1"
 
 
@@ -26,14 +27,17 @@ def open_ipc(path: Path, columns: Sequence[str] | None) -> ArrowRecords:
         magic = raw.read(len(_FILE_MAGIC))
     if magic.startswith(_OLD_MAGIC):
         raise DataError(f"{source}: version 1 of the Feather format is not read; write the records anew as Arrow IPC")
-    batches = _batches_of_file if magic == _FILE_MAGIC else _batches_of_stream
     with errors(source, _WHAT):
         schema, n_rows = _schema_of_file(source) if magic == _FILE_MAGIC else _schema_of_stream(source)
         names = list(schema.names)
     return ArrowRecords.of(
         schema,
         columns,
-        lambda picked: batches(source, [names.index(name) for name in picked]),
+        lambda picked: (
+            _batches_of_file(source)
+            if magic == _FILE_MAGIC
+            else _batches_of_stream(source, [names.index(name) for name in picked])
+        ),
         source=source,
         what=_WHAT,
         n_rows=n_rows,
@@ -53,17 +57,18 @@ def _schema_of_stream(source: str) -> tuple[Any, None]:
         return pa.ipc.open_stream(raw).schema, None
 
 
-def _batches_of_file(source: str, fields: list[int]) -> Iterator[Any]:
+def _batches_of_file(source: str) -> Iterator[Any]:
+    """Batches with all columns: to choose some would make Arrow copy what is otherwise only mapped."""
     pa = load("pyarrow", source)
-    options = pa.ipc.IpcReadOptions(included_fields=fields)
     number, n = 0, 1
     while number < n:
         with pa.memory_map(source) as mapped:
-            reader = pa.ipc.open_file(mapped, options=options)
-            n = reader.num_record_batches
-            if number < n:
-                yield reader.get_batch(number)
-        number += 1
+            reader = pa.ipc.open_file(mapped)
+            n, seen = reader.num_record_batches, 0
+            while number < n and seen < _MAPPED:
+                batch = reader.get_batch(number)
+                number, seen = number + 1, seen + batch.nbytes
+                yield batch
 
 
 def _batches_of_stream(source: str, fields: list[int]) -> Iterator[Any]:
