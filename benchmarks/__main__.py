@@ -5,13 +5,16 @@ together.
 """
 
 import argparse
+import importlib
 import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -25,6 +28,8 @@ from fastlloyd.clustering.domain import Domain, IntArray
 from fastlloyd.design import design_plan
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.expander import PublicSeed
+from fastlloyd.records import open_records
+from fastlloyd.records.record_file import BLOCK_CELLS
 from fastlloyd.secagg.masks import GroupKey, MaskContext, expand_mask
 from fastlloyd.secagg.ring import Ring
 from fastlloyd.simulation import roster, simulate, split_evenly
@@ -152,6 +157,25 @@ def round_row(table: Table, repetitions: int) -> None:
     )
 
 
+def reading_row(table: Table, repetitions: int) -> None:
+    """A pass over a Parquet file of a million float32 records beside pyarrow's reader alone."""
+    pa, pq = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+    n, d = 1_000_000, 16
+    cells = np.random.default_rng(0).normal(size=(d, n)).astype(np.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "records.parquet"
+        pq.write_table(pa.table(list(cells), names=[f"x{i}" for i in range(d)]), path, row_group_size=n, use_dictionary=False)
+        file = open_records(path)
+
+        def alone() -> None:
+            with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as opened:
+                for _ in opened.iter_batches(batch_size=BLOCK_CELLS // d):
+                    pass
+
+        row = paired(lambda: [None for _ in file.blocks()], alone, repetitions)
+    add(table, f"a pass over Parquet, N={n:,} d={d}, float32", row, "pyarrow ParquetFile.iter_batches")
+
+
 def start_row(table: Table, repetitions: int) -> None:
     """`fastlloyd --help` beside starting Python and nothing else."""
 
@@ -179,6 +203,7 @@ def main() -> int:
     noise_row(table, repetitions)
     mask_row(table, repetitions)
     round_row(table, repetitions)
+    reading_row(table, repetitions)
     start_row(table, repetitions)
     Console(width=150).print(table)
     return 0

@@ -1,5 +1,6 @@
 """Public bounds of features, as people write them; and, where they were left out, as the data have them, which leaks."""
 
+import json
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -9,32 +10,57 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import tomli_w
 
 from fastlloyd.errors import DataError, PlanError
 from fastlloyd.names import listing, refuse_repeated, split_list, unknown_name
-from fastlloyd.records import floats, opened
+from fastlloyd.records.delimited import floats
+from fastlloyd.records.files import opened
 
 _Interval = tuple[float, float]
 
+TEMPLATE_HEADING = "# Public bounds"  # how every template begins
+_BLANKS = ["LOWER", "UPPER"]  # TOML, so that the file can be read, and no numbers, so that it cannot be used
+_NOT_NEEDED = (math.nan, math.nan)  # of a column that is not used, where nothing was filled in
+_ADVICE = """ of the columns of a file of records, in the units of the file.
+#
+# Replace "LOWER" and "UPPER" by two numbers for every column that you use; lines of other columns may stay as they are.
+# Bounds are published with the result, so they must not come from the records: not their smallest and largest values, nor
+# anything else computed from them. Use what is known without them: the range of the instrument, the definition of the
+# quantity (a share lies between 0 and 1), the literature, the admission criteria of the study.
+# Values outside are clipped to the bounds, or refused with --outside refuse. Bounds much wider than the records cost accuracy.
 
-def parse_bounds(text: str, columns: Sequence[str]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+[bounds]
+"""
+
+
+def parse_bounds(
+    text: str, columns: Sequence[str], others: Sequence[str] = ()
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Public bounds of `columns`: arrays (lower, upper), float64 (n_features,), in the units of the columns.
 
     `text` is "LO:HI" for every column, or "name=LO:HI,name2=LO:HI", or the path of a TOML file whose table [bounds]
-    says `name = [lo, hi]` or `name = {lower = lo, upper = hi}`. Raises DataError unless every column gets two finite
-    numbers, the lower one first, and every name is a column's.
+    says `name = [lo, hi]` or `name = {lower = lo, upper = hi}`. Bounds may also be stated for `others`, columns that are not
+    used: one list of bounds serves every choice of columns. Raises DataError unless every column gets two finite numbers, the
+    lower one first, and every name is one of these.
     """
     if text.lower().endswith(".toml"):
-        given = _bounds_in_toml(text)
+        given = _bounds_in_toml(text, columns)
     elif "=" in text:
         given = _bounds_by_name(text)
     else:
         given = dict.fromkeys(columns, _interval(text, "every column"))
-    _check_names(given, columns)
+    _check_names(given, columns, others)
     for name in columns:
         _check_interval(name, *given[name])
     limits = np.array([given[name] for name in columns], dtype=np.float64).reshape(-1, 2)
     return limits[:, 0].copy(), limits[:, 1].copy()
+
+
+def bounds_template(columns: Sequence[str]) -> str:
+    """A TOML file for `parse_bounds` with a line to fill in for each column: names, and nothing that records tell."""
+    keys = (tomli_w.dumps({name: 0}).rpartition(" = ")[0] for name in columns)
+    return TEMPLATE_HEADING + _ADVICE + "".join(f"{key} = {json.dumps(_BLANKS)}\n" for key in keys)
 
 
 def given_bounds(
@@ -64,11 +90,11 @@ def _pair(ends: Any, length: int, what: str) -> tuple[npt.NDArray[np.float64], n
     raise PlanError(f"{what} not a pair (lower, upper) of numbers{arrays}")
 
 
-def _check_names(given: Mapping[str, object], columns: Sequence[str]) -> None:
-    known = set(columns)
+def _check_names(given: Mapping[str, object], columns: Sequence[str], others: Sequence[str] = ()) -> None:
+    known = [*columns, *others]
     for name in given:
         if name not in known:
-            raise DataError(f"bounds: column {unknown_name(str(name), columns)}")
+            raise DataError(f"bounds: column {unknown_name(str(name), known)}")
     if missing := [name for name in columns if name not in given]:
         raise DataError(f"bounds are missing for {listing(missing)}; every column needs them")
 
@@ -79,7 +105,7 @@ def _bounds_by_name(text: str) -> dict[str, _Interval]:
     return {name.strip(): _interval(interval, repr(name.strip())) for name, _, interval in pairs}
 
 
-def _bounds_in_toml(path: str) -> dict[str, _Interval]:
+def _bounds_in_toml(path: str, columns: Sequence[str]) -> dict[str, _Interval]:
     with opened(Path(path)) as text:
         content = text.read()
         try:
@@ -88,12 +114,18 @@ def _bounds_in_toml(path: str) -> dict[str, _Interval]:
             raise DataError(f"{path}: not a TOML file ({error})") from None
     if not isinstance(bounds, dict):
         raise DataError(f"{path}: a table [bounds] with a line such as age = [0, 120] for every column is needed")
-    return {name: _interval_in_toml(ends, f"{name!r} in {path}") for name, ends in bounds.items()}
+    used = set(columns)
+    return {
+        name: _NOT_NEEDED if ends == _BLANKS and name not in used else _interval_in_toml(ends, f"{name!r} in {path}")
+        for name, ends in bounds.items()
+    }
 
 
 def _interval_in_toml(ends: object, where: str) -> _Interval:
     if isinstance(ends, dict) and ends.keys() == {"lower", "upper"}:
         ends = [ends["lower"], ends["upper"]]
+    if ends == _BLANKS:
+        raise DataError(f"bounds of {where} are not filled in yet: write two public numbers in place of LOWER and UPPER")
     if isinstance(ends, list) and len(ends) == 2 and all(type(end) in (int, float) for end in ends):
         with suppress(OverflowError):  # TOML's integers have no limit
             return float(ends[0]), float(ends[1])

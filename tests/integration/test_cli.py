@@ -1,5 +1,6 @@
 """The command line from outside: what it prints, writes, refuses and keeps to itself."""
 
+import importlib
 import json
 import math
 import os
@@ -258,6 +259,87 @@ def test_values_outside_the_bounds_are_clipped_and_the_owner_is_told(fastlloyd: 
     assert _strict(out)["leaks"] == []
 
 
+def test_values_outside_the_bounds_are_refused_on_request_by_record_and_column(fastlloyd: Command) -> None:
+    dose = np.loadtxt("data.csv", delimiter=",", skiprows=1)[:, 1]
+    first = int((dose < 2).argmax()) + 1
+    bounds = ("--bounds", "age=0:100,dose=2:5", "--n-records", "500", "-k", "3", "--outside", "refuse")
+    for command in (("fit",), ("simulate", "--clients", "2")):
+        outcome = fastlloyd(command[0], "data.csv", *command[1:], *bounds, "--out", "result")
+        _refused(outcome, f"data.csv, record {first}, column 'dose': the value lies outside the bounds")
+        assert str(dose[first - 1])[:5] not in outcome.err
+        assert not Path("result").exists()
+    code, _, err = fastlloyd(*FIT, "--outside", "refuse")
+    assert (code, err) == (0, "")
+
+
+@pytest.mark.parametrize("command", [("fit",), ("simulate", "--clients", "2")], ids=["fit", "simulate"])
+def test_records_with_missing_cells_are_left_out_on_request_and_the_owner_alone_is_told(
+    fastlloyd: Command, here: Path, command: Sequence[str]
+) -> None:
+    lines = (here / "data.csv").read_text().splitlines()
+    lines[5], lines[77] = ",1.5", "40,NA"
+    (here / "gaps.csv").write_text("\n".join(lines))
+    name, *more = command
+    _refused(fastlloyd(name, "gaps.csv", *more, *PUBLIC), "gaps.csv, line 6, column 'age'", "missing")
+    code, out, err = fastlloyd(name, "gaps.csv", *more, *PUBLIC, "--missing", "drop", "--json", "--out", "result")
+    assert code == 0
+    assert err.startswith("Note: 2 of your records have missing cells and were left out. This number is exact: keep it to")
+    assert "left out" not in out
+    for path in Path("result").iterdir():
+        assert b"left out" not in path.read_bytes()
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".npz"])
+def test_other_formats_are_clustered_as_the_text_file_is(fastlloyd: Command, here: Path, suffix: str) -> None:
+    """Without noise the same records from the same start give the same centroids, digit for digit."""
+    age, dose = np.loadtxt("data.csv", delimiter=",", skiprows=1).T
+    columns = {"note": np.array(["text"] * 300), "dose": dose, "age": age}
+    if suffix == ".npz":
+        np.savez(here / "data.npz", **columns)
+    else:
+        _write_arrow(here / f"data{suffix}", columns)
+    options = ("--columns", "age,dose", *PUBLIC, "--algorithm", "lloyd", "--public-seed", "5", "--json")
+    of_text, of_other = (_strict(fastlloyd("fit", f"data{end}", *options).out) for end in (".csv", suffix))
+    assert of_other["clusters"] == of_text["clusters"]
+
+
+def _write_arrow(path: Path, columns: dict[str, Any]) -> None:
+    pa = importlib.import_module("pyarrow")
+    table = pa.table(columns)
+    if path.suffix == ".parquet":
+        importlib.import_module("pyarrow.parquet").write_table(table, path)
+    else:
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table)
+
+
+def test_a_template_of_bounds_is_made_filled_in_and_used_for_any_choice_of_columns(fastlloyd: Command, here: Path) -> None:
+    (here / "three.csv").write_text("age,mean dose,sex\n" + "".join(f"{20 + i % 50},{i % 5},{i % 2}\n" for i in range(200)))
+    code, out, err = fastlloyd("bounds", "template", "three.csv", "--out", "bounds.toml")
+    assert (code, err) == (0, "")
+    assert "bounds.toml" in out
+    text = Path("bounds.toml").read_text()
+    assert fastlloyd("bounds", "template", "three.csv").out == text
+    assert [line for line in text.splitlines() if line.endswith('= ["LOWER", "UPPER"]')] == text.splitlines()[-3:]
+    fit = ("fit", "three.csv", "-k", "2", "--n-records", "300", "--bounds", "bounds.toml")
+    _refused(fastlloyd(*fit), "bounds of 'age' in bounds.toml are not filled in yet")
+    Path("bounds.toml").write_text(text.replace('age = ["LOWER", "UPPER"]', "age = [0, 100]"))
+    assert fastlloyd(*fit, "--columns", "age").code == 0
+    _refused(fastlloyd(*fit), "bounds of 'mean dose' in bounds.toml are not filled in yet")
+    _refused(fastlloyd("bounds", "template", "three.csv", "--out", "bounds.toml"), "exists already")
+    assert fastlloyd("bounds", "template", "three.csv", "--columns", "sex", "--out", "bounds.toml", "--force").code == 0
+    assert "age" not in Path("bounds.toml").read_text().partition("[bounds]")[2]
+
+
+def test_a_template_tells_nothing_of_the_records(fastlloyd: Command, here: Path) -> None:
+    templates = []
+    for records in (f"{SECRET_NUMBER},1\n", "3,4\n5,6\n"):
+        (here / "some.csv").write_text(f"age,dose\n{records}")
+        templates.append(fastlloyd("bounds", "template", "some.csv"))
+    assert templates[0] == templates[1]
+    assert templates[0].code == 0
+
+
 def test_many_features_and_clients_are_summed_up_on_screen_and_complete_in_the_files(fastlloyd: Command, here: Path) -> None:
     X = np.random.default_rng(0).uniform(0, 1, (200, 9))
     np.savetxt(here / "wide.csv", X, delimiter=",")
@@ -391,6 +473,12 @@ REFUSED = {
     "bounds of nan": (("fit", "data.csv", *K2, "--bounds", "nan:5"), "finite"),
     "bounds of text": (("fit", "data.csv", *K2, "--bounds", "wide"), "LO:HI"),
     "bounds in no file": (("fit", "data.csv", *K2, "--bounds", "none.toml"), "none.toml"),
+    "unknown treatment of missing cells": ((*FIT, "--missing", "fill"), "missing"),
+    "unknown treatment of values outside": ((*FIT, "--outside", "refuze"), "did you mean 'refuse'"),
+    "template of no file": (("bounds", "template", "none.csv"), "none.csv: there is no such file"),
+    "template of an unknown column": (("bounds", "template", "data.csv", "--columns", "dosis"), "did you mean 'dose'"),
+    "template in place of the data": (("bounds", "template", "data.csv", "--out", "data.csv", "--force"), ".toml"),
+    "template without a file to replace": (("bounds", "template", "data.csv", "--force"), "--out"),
     "unknown column": ((*FIT, "--columns", "age,dosis"), "did you mean 'dose'"),
     "unknown algorithm": ((*FIT, "--algorithm", "fastloyd"), "did you mean 'fastlloyd'"),
     "unknown preset": ((*FIT, "--preset", "papr"), "did you mean 'paper'"),

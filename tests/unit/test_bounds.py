@@ -1,8 +1,7 @@
 """Bounds and lists of columns: read as they are written, and refused with a sentence that says what is wrong."""
 
 import itertools
-import traceback
-from collections.abc import Callable
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastlloyd.bounds import parse_bounds
+from fastlloyd.bounds import TEMPLATE_HEADING, bounds_template, parse_bounds
 from fastlloyd.errors import DataError
 from fastlloyd.names import parse_columns
 from fastlloyd.records import read_csv
-
-SECRET = "SECRET123"  # noqa: S105 - stands for a private value
-FINITE = st.floats(allow_nan=False, allow_infinity=False)
+from record_files import FINITE, refusal
 
 
 @pytest.fixture(scope="module")
@@ -28,16 +25,6 @@ def write(folder: Path, text: str, name: str = "patients.csv") -> Path:
     path = folder / name
     path.write_bytes(text.encode())
     return path
-
-
-def refusal(read: Callable[[], object]) -> str:
-    """Return the one sentence `read` is refused with; neither it nor the traceback, with what led to it, holds a secret."""
-    with pytest.raises(DataError) as refused:
-        read()
-    sentence = str(refused.value)
-    assert "\n" not in sentence
-    assert SECRET not in "".join(traceback.format_exception(refused.value))
-    return sentence
 
 
 def test_a_list_of_columns_is_split_at_commas() -> None:
@@ -139,6 +126,41 @@ def test_bounds_that_are_not_two_numbers_for_each_column_are_refused(text: str, 
 def test_a_toml_file_that_does_not_state_bounds_is_refused(folder: Path, toml: str, what: str) -> None:
     path = write(folder, toml, "bounds.TOML")
     assert what in refusal(lambda: parse_bounds(str(path), ["age", "bmi"]))
+
+
+def test_bounds_may_be_stated_for_columns_that_are_not_used_but_not_for_unknown_ones(folder: Path) -> None:
+    toml = "[bounds]\nbmi = [10, 60]\nage = [0, 120]\ndose = [0, 5]\n"
+    for text in (str(write(folder, toml, "bounds.toml")), "bmi=10:60,age=0:120,dose=0:5"):
+        lower, upper = parse_bounds(text, ["dose", "age"], ["bmi"])
+        assert (lower.tolist(), upper.tolist()) == ([0, 0], [5, 120])
+        sentence = refusal(lambda text=text: parse_bounds(text, ["age"], ["dose"]))  # type: ignore[misc]  # bound now
+        assert sentence == "bounds: column 'bmi' is unknown; there are 'age', 'dose'"
+
+
+# Any name a column can have, and what TOML or a terminal could take for something else
+ODD_NAMES = ["age", "mean radius", "a.b", 'a"b', "größe", "[bounds]", "a=b", "#", "a\nb", "LOWER"]
+COLUMN_NAMES = st.lists(st.one_of(st.sampled_from(ODD_NAMES), st.text(min_size=1)), min_size=1, max_size=5, unique=True)
+
+
+@given(names=COLUMN_NAMES, data=st.data())
+def test_a_template_names_every_column_and_is_refused_by_name_until_what_is_used_is_filled_in(
+    folder: Path, names: list[str], data: st.DataObject
+) -> None:
+    text = bounds_template(names)
+    assert text.startswith(TEMPLATE_HEADING)
+    assert tomllib.loads(text) == {"bounds": {name: ["LOWER", "UPPER"] for name in names}}
+    used = data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True))
+    others = [name for name in names if name not in used]
+    first = next(name for name in names if name in used)
+    with pytest.raises(DataError) as refused:
+        parse_bounds(str(write(folder, text, "template.toml")), used, others)
+    assert str(refused.value).startswith(f"bounds of {first!r} in ")
+    assert "not filled in yet" in str(refused.value)
+    lines = text.splitlines(keepends=True)
+    keys = [bounds_template([name]).splitlines(keepends=True)[-1] for name in used]
+    filled = "".join(line.replace('["LOWER", "UPPER"]', "[-1, 2.5]") if line in keys else line for line in lines)
+    lower, upper = parse_bounds(str(write(folder, filled, "filled.toml")), used, others)
+    assert (lower.tolist(), upper.tolist()) == ([-1.0] * len(used), [2.5] * len(used))
 
 
 def test_bounds_of_a_toml_file_that_is_not_text_are_refused(folder: Path) -> None:

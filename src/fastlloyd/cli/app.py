@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from fastlloyd._version import __version__
+from fastlloyd.cli.bounds import bounds_app
 from fastlloyd.cli.demo import demo
 from fastlloyd.cli.fit import fit
 from fastlloyd.cli.groups import with_option_groups
@@ -15,6 +16,7 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_
 app.command()(with_option_groups(fit))
 app.command()(with_option_groups(simulate))
 app.add_typer(plan_app, name="plan")
+app.add_typer(bounds_app, name="bounds")
 app.command()(with_option_groups(demo))
 
 

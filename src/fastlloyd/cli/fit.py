@@ -1,22 +1,30 @@
 """`fastlloyd fit`: the central model, one holder of all records."""
 
-from fastlloyd.cli.options import Columns, Data, MechanismOptions, OutputOptions
+from fastlloyd.cli.options import Columns, Data, MechanismOptions, MissingCells, OutputOptions, OutsideBounds
 
 
-def fit(data: Data, mechanism: MechanismOptions, output: OutputOptions, columns: Columns = None) -> None:
+def fit(
+    data: Data,
+    mechanism: MechanismOptions,
+    output: OutputOptions,
+    columns: Columns = None,
+    missing: MissingCells = "refuse",
+    outside: OutsideBounds = "clip",
+) -> None:
     """Cluster the records of one file with differential privacy."""
     from fastlloyd import uncertainty
     from fastlloyd.central import cluster
     from fastlloyd.cli import report
-    from fastlloyd.cli.settings import chosen_algorithm, design_arguments, public_numbers, read_records
+    from fastlloyd.cli.settings import chosen_algorithm, count_outside, design_arguments, public_numbers, read_records
     from fastlloyd.design import design_mechanism
     from fastlloyd.dp.noise import SystemNoise
     from fastlloyd.guarantees import cautions
     from fastlloyd.outputs import Result
 
     report.check_output(output)
-    table = read_records(data, columns)
+    table = read_records(data, columns, missing)
     domain, n_records, leaks = public_numbers(mechanism, table)
+    n_outside = count_outside(domain, table, outside)
     m = design_mechanism(chosen_algorithm(mechanism), domain, **design_arguments(mechanism, n_records))
     X = domain.to_grid(table.values)
     with report.at_work("clustering", m, len(X)):
@@ -24,7 +32,8 @@ def fit(data: Data, mechanism: MechanismOptions, output: OutputOptions, columns:
     errors = uncertainty.standard_errors(m, clustering, uncertainty.noise_deviation(m))
     result = Result.of(m, clustering, errors, leaks=leaks)
     report.warn([*leaks, *cautions(m)])
-    report.clipped(domain, table.values)
+    report.left_out(table.dropped)
+    report.clipped(n_outside)
     paths = report.write(result, output, table.values)
     report.show(report.console(output), result)
     report.conclude(result, output, paths)

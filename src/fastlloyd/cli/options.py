@@ -9,12 +9,35 @@ import typer
 CLUSTERING, PRIVACY, FEDERATION, ABLATION, OUTPUT = "Clustering", "Privacy", "Federation", "Ablation", "Output"
 
 Data = Annotated[
-    Path, typer.Argument(help="Records: a CSV file, one row per record, plain or .gz.", metavar="DATA", show_default=False)
+    Path,
+    typer.Argument(
+        help="Records, one row each: .csv, .tsv, .txt (each also .gz), .parquet, .arrow, .feather, .npy or .npz.",
+        metavar="DATA",
+        show_default=False,
+    ),
 ]
 Columns = Annotated[
     str | None,
     typer.Option(
         help="Columns to use, as a,b,c. Default: all.", metavar="NAMES", rich_help_panel=CLUSTERING, show_default=False
+    ),
+]
+MissingCells = Annotated[
+    str,
+    typer.Option(
+        "--missing",
+        help="A record with a missing cell: refuse the file, or drop the record.",
+        metavar="refuse|drop",
+        rich_help_panel=CLUSTERING,
+    ),
+]
+OutsideBounds = Annotated[
+    str,
+    typer.Option(
+        "--outside",
+        help="A value outside the bounds: clip it to them, or refuse the file.",
+        metavar="clip|refuse",
+        rich_help_panel=PRIVACY,
     ),
 ]
 
@@ -30,7 +53,7 @@ class MechanismOptions:
         str | None,
         typer.Option(
             help="Public bounds, chosen without looking at the data: LO:HI for all columns, or a=LO:HI,b=LO:HI, or a TOML file "
-            "with a table \\[bounds]. Values outside are clipped. Default: taken from the data, which leaks its extremes.",
+            "with a table \\[bounds] (`fastlloyd bounds template`). Default: taken from the data, which leaks its extremes.",
             metavar="BOUNDS",
             rich_help_panel=PRIVACY,
             show_default=False,

@@ -15,7 +15,7 @@ from rich.table import Table as ScreenTable
 
 from fastlloyd import figures, outputs
 from fastlloyd.cli.options import OutputOptions
-from fastlloyd.clustering.domain import Domain, FloatArray
+from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.errors import OutputError
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.outputs import NOT_PRIVATE, Result
@@ -56,9 +56,18 @@ def warn(sentences: Iterable[str]) -> None:
         typer.echo(f"Warning: {sentence}", err=True)
 
 
-def clipped(domain: Domain, values: FloatArray) -> None:
+def left_out(dropped: int) -> None:
+    """Tell the owner, on the owner's screen only, how many records had missing cells."""
+    if dropped:
+        typer.echo(
+            f"Note: {dropped} of your records have missing cells and were left out. This number is exact: keep it to yourself.",
+            err=True,
+        )
+
+
+def clipped(n: int) -> None:
     """Tell the owner, on the owner's screen only, how many records the bounds cut."""
-    if n := domain.outside(values):
+    if n:
         typer.echo(
             f"Note: {n} of your records have values outside the bounds, which were clipped. This number is exact: keep it to "
             "yourself.",

@@ -14,12 +14,13 @@ from fastlloyd.central import check_cap
 from fastlloyd.cli.options import MechanismOptions
 from fastlloyd.clustering.domain import Domain, FloatArray, Scaling
 from fastlloyd.clustering.initialization import RadiusSearch
+from fastlloyd.clustering.outside import Outside, records_outside
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError, DataError, PlanError
 from fastlloyd.expander import PublicSeed
 from fastlloyd.names import parse_columns
 from fastlloyd.presets import algorithm, choose, fraction, preset, specialise
-from fastlloyd.records import Table, read_table
+from fastlloyd.records import Missing, Table, read_table
 
 BOUNDS_LEAK = (
     "--bounds were left out and taken from the data: the smallest and largest value of every column leak, and the guarantee "
@@ -39,9 +40,10 @@ class PublicNumbers(NamedTuple):
     leaks: tuple[str, ...]
 
 
-def read_records(data: Path, columns: str | None) -> Table:
+def read_records(data: Path, columns: str | None, missing: str = "refuse") -> Table:
     """The records of a file, all columns or those chosen."""
-    return read_table(data, None if columns is None else parse_columns(columns))
+    chosen = None if columns is None else parse_columns(columns)
+    return read_table(data, chosen, missing=choose(Missing, missing, "missing"))
 
 
 def public_numbers(options: MechanismOptions, table: Table) -> PublicNumbers:
@@ -52,7 +54,7 @@ def public_numbers(options: MechanismOptions, table: Table) -> PublicNumbers:
         domain = _domain_of_data(table, choose(Scaling, options.scaling, "scaling"))
         leaks.append(BOUNDS_LEAK)
     else:
-        domain = given_domain(options.bounds, table.columns, options.scaling)
+        domain = given_domain(options.bounds, table.columns, options.scaling, table.others)
     n = len(table.values)
     if options.n_records is None and relation(options) is NeighboringRelation.ADD_OR_REMOVE_ONE:
         leaks.append(N_RECORDS_LEAK.format(delta=", also through delta" if options.delta is None else ""))
@@ -63,9 +65,15 @@ def public_numbers(options: MechanismOptions, table: Table) -> PublicNumbers:
     return PublicNumbers(domain, options.n_records or n, tuple(leaks) if private else ())
 
 
-def given_domain(bounds: str, columns: Sequence[str], scaling: str) -> Domain:
-    """The domain of public bounds."""
-    lower, upper = parse_bounds(bounds, columns)
+def count_outside(domain: Domain, table: Table, outside: str) -> int:
+    """How many records have values outside the bounds; refuses them if asked to."""
+    counted = f"{table.source} without the dropped records" if table.dropped else table.source
+    return records_outside(domain, table.values, choose(Outside, outside, "outside"), source=counted)
+
+
+def given_domain(bounds: str, columns: Sequence[str], scaling: str, others: Sequence[str] = ()) -> Domain:
+    """The domain of public bounds, which may be stated for further columns too."""
+    lower, upper = parse_bounds(bounds, columns, others)
     return _domain(columns, lower, upper, choose(Scaling, scaling, "scaling"))
 
 

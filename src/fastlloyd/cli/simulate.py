@@ -4,7 +4,16 @@ from typing import Annotated
 
 import typer
 
-from fastlloyd.cli.options import FEDERATION, Columns, Data, FederationOptions, MechanismOptions, OutputOptions
+from fastlloyd.cli.options import (
+    FEDERATION,
+    Columns,
+    Data,
+    FederationOptions,
+    MechanismOptions,
+    MissingCells,
+    OutputOptions,
+    OutsideBounds,
+)
 
 Clients = Annotated[
     int,
@@ -31,21 +40,25 @@ def simulate(
     federation: FederationOptions,
     output: OutputOptions,
     columns: Columns = None,
+    missing: MissingCells = "refuse",
+    outside: OutsideBounds = "clip",
     drop: DroppedUploads = None,
 ) -> None:
     """Split the records of one file over clients and run them together in this process, message by message."""
     from fastlloyd.cli import report
     from fastlloyd.cli.federated import run_split
-    from fastlloyd.cli.settings import public_numbers, read_records
+    from fastlloyd.cli.settings import count_outside, public_numbers, read_records
     from fastlloyd.guarantees import cautions
 
     report.check_output(output)
-    table = read_records(data, columns)
+    table = read_records(data, columns, missing)
     numbers = public_numbers(mechanism, table)
+    n_outside = count_outside(numbers.domain, table, outside)
     names = [f"client-{i}" for i in range(1, clients + 1)]
     result = run_split(table, names, numbers, mechanism, federation, drop or [])
     report.warn([*result.leaks, *cautions(result.mechanism), *result.cautions])
-    report.clipped(numbers.domain, table.values)
+    report.left_out(table.dropped)
+    report.clipped(n_outside)
     paths = report.write(result, output, table.values)
     screen = report.console(output)
     for line in report.rounds(result):

@@ -11,7 +11,7 @@ import enum
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -147,9 +147,10 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Values outside the bounds are clipped to them. Raises DataError on another shape, NaN or infinity.
         """
         table = self._table(X)
-        grid = np.empty(table.shape, dtype=np.int32, order="F" if self.n_features <= FEW_FEATURES else "C")
+        order: Literal["C", "F"] = "F" if self.n_features <= FEW_FEATURES else "C"
+        grid = np.empty(table.shape, dtype=np.int32, order=order)
         lower, upper, centre, units, box = np.array(self.lower), np.array(self.upper), self.centre, self.units, self.half_widths
-        for start, values in self._blocks(table, grid):
+        for start, values in self._blocks(table, order):
             # one subtraction, one division, one addition per value: correctly rounded, so the same on every machine
             np.clip(values, lower, upper, out=values)
             np.subtract(values, centre, out=values)
@@ -175,12 +176,6 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Grid points (n, n_features) in original units, float64."""
         return np.asarray(points * self.units + self.centre, dtype=np.float64)
 
-    def outside(self, X: ArrayLike) -> int:
-        """How many records have a value outside the bounds (a private number: for the owner's screen only)."""
-        lower, upper = np.array(self.lower), np.array(self.upper)
-        table = self._table(X)
-        return sum(int(((values < lower) | (values > upper)).any(axis=1).sum()) for _, values in self._blocks(table, table))
-
     def _table(self, X: ArrayLike) -> NDArray[Any]:
         """X as an array of the right shape, not yet converted; DataError names what is wrong and no value."""
         table = _real_numbers(X)
@@ -191,13 +186,13 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             )
         return table
 
-    def _blocks(self, table: NDArray[Any], like: NDArray[Any]) -> Iterator[tuple[int, FloatArray]]:
-        """Where a block of the table starts, and its values in float64, in the memory order of `like`; overwritten by the next.
+    def _blocks(self, table: NDArray[Any], order: Literal["C", "F"]) -> Iterator[tuple[int, FloatArray]]:
+        """Where a block of the table starts, and its values in float64, in this memory order; overwritten by the next.
 
         Raises DataError at the first value that is not finite.
         """
         rows = max(1, BLOCK_ELEMENTS // self.n_features)
-        memory = np.empty((min(rows, len(table)), self.n_features), order="F" if like.flags.f_contiguous else "C")
+        memory = np.empty((min(rows, len(table)), self.n_features), order=order)
         for start in range(0, len(table), rows):
             values = memory[: len(table) - start]
             with np.errstate(over="ignore"):  # what is too large for float64 becomes infinite, and is named below

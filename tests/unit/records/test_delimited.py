@@ -1,11 +1,9 @@
-"""Reading a client's table: what is read is what was written, and every refusal says where and never what."""
+"""Reading text files: what is read is what was written, and every refusal says where and never what."""
 
 import csv
 import gzip
 import io
-import traceback
 import tracemalloc
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -16,12 +14,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fastlloyd import records
 from fastlloyd.errors import DataError
-from fastlloyd.records import Table, read_csv, read_table
-
-SECRET = "SECRET123"  # noqa: S105 - stands for a private value
-FINITE = st.floats(allow_nan=False, allow_infinity=False)
+from fastlloyd.records import delimited, read_csv
+from record_files import SECRET, matrices, refusal
 
 
 @pytest.fixture(scope="module")
@@ -35,23 +30,7 @@ def write(folder: Path, text: str, name: str = "patients.csv") -> Path:
     return path
 
 
-def refusal(read: Callable[[], object]) -> str:
-    """Return the one sentence `read` is refused with; neither it nor the traceback, with what led to it, holds a secret."""
-    with pytest.raises(DataError) as refused:
-        read()
-    sentence = str(refused.value)
-    assert "\n" not in sentence
-    assert SECRET not in "".join(traceback.format_exception(refused.value))
-    return sentence
-
-
 # What is written is read
-
-
-@st.composite
-def matrices(draw: st.DrawFn) -> npt.NDArray[np.float64]:
-    n, d = draw(st.integers(1, 12)), draw(st.integers(1, 5))
-    return np.array(draw(st.lists(st.lists(FINITE, min_size=d, max_size=d), min_size=n, max_size=n)))
 
 
 @given(
@@ -83,7 +62,7 @@ def test_every_float64_survives_the_round_trip_in_every_dialect(
     path = folder / "round-trip.csv"
     path.write_bytes(gzip.compress(content) if packed else content)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(records, "_BLOCK_CELLS", block)
+        patch.setattr(delimited, "BLOCK_CELLS", block)
         table = read_csv(path)
     assert table.columns == tuple(names)
     assert table.values.tobytes() == X.tobytes()
@@ -214,42 +193,6 @@ def test_w22_nan_and_inf_are_refused_with_line_and_column(folder: Path, cell: st
     assert read_csv(path, ["dose"]).values.shape == (3, 1)  # the column is what is refused, not the file
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_w22_a_table_made_by_a_program_is_refused_too(bad: float) -> None:
-    values = np.array([[1.0, 2.0], [3.0, bad]])
-    sentence = refusal(lambda: Table(values=values, columns=("age", "bmi"), source="memory"))
-    assert sentence == "memory, record 2, column 'bmi': not a finite number"
-
-
-@pytest.mark.parametrize(
-    ("values", "columns"),
-    [
-        (np.zeros((2, 2), dtype=np.float32), ("a", "b")),
-        (np.zeros((2, 2), dtype=np.int64), ("a", "b")),
-        (np.full((2, 2), SECRET, dtype=object), ("a", "b")),
-        (np.zeros(2), ("a", "b")),
-        (np.zeros((2, 2, 1)), ("a", "b")),
-        (np.zeros((0, 2)), ("a", "b")),
-        (np.zeros((2, 0)), ()),
-        (np.zeros((2, 2)), ("a",)),
-        (np.zeros((2, 2)), ("a", "b", "c")),
-        (np.zeros((2, 2)), ("a", "a")),
-    ],
-)
-def test_w22_a_table_of_the_wrong_shape_or_dtype_is_refused(values: npt.NDArray[np.float64], columns: tuple[str, ...]) -> None:
-    assert refusal(lambda: Table(values=values, columns=columns, source="memory")).startswith("memory: ")
-
-
-def test_a_table_shows_no_value_and_cannot_be_changed(folder: Path) -> None:
-    table = read_csv(write(folder, "a,b\n7777,2\n"))
-    assert repr(table) == f"Table(columns=('a', 'b'), source={table.source!r})"
-    with pytest.raises(ValueError, match="read-only"):
-        table.values[0, 0] = 0.0
-    own = np.zeros((1, 1))
-    Table(values=own, columns=("a",), source="memory")
-    own[0, 0] = 1.0  # the caller's array stays the caller's
-
-
 @pytest.mark.parametrize(
     ("text", "columns", "what"),
     [
@@ -306,17 +249,6 @@ def test_what_is_no_readable_file_is_refused_by_name(folder: Path) -> None:
 def test_a_file_below_a_file_is_refused(folder: Path) -> None:
     path = write(folder, "a\n1\n") / "x.csv"
     assert refusal(lambda: read_csv(path)).startswith(f"{path}: cannot be read (")
-
-
-@pytest.mark.parametrize("name", ["t.csv", "t.CSV", "t.tsv", "t.txt", "t.csv.gz", "my.t.csv", "t.tsv.GZ"])
-def test_the_suffix_chooses_the_reader(folder: Path, name: str) -> None:
-    assert read_table(write(folder, "a\tb\n1\t2\n", name), ["b"]).values.tolist() == [[2]]
-
-
-@pytest.mark.parametrize("name", ["t.parquet", "t.xlsx", "t", "t.gz", "csv", "t.csv.zip", ".csv.bak"])
-def test_other_formats_are_refused_with_the_list_of_those_read(folder: Path, name: str) -> None:
-    path = write(folder, "1,2\n", name)
-    assert refusal(lambda: read_table(path)).endswith("say the format: .csv, .tsv, .txt, or one of them followed by .gz")
 
 
 # Fuzz: whatever the text, a table or one sentence
@@ -382,7 +314,7 @@ def test_the_first_faulty_line_is_named_and_no_cell_is_quoted(
         rows[line][column] = cell
     path = write(folder, "\n".join(",".join(row) for row in rows))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(records, "_BLOCK_CELLS", block)
+        patch.setattr(delimited, "BLOCK_CELLS", block)
         sentence = refusal(lambda: read_csv(path))
     if {column for line, column, _ in faults if line == 1} == {0, 1, 2} and "first two lines" in sentence:
         return  # a first record without any number: the line above it may be a record too, and is not taken for names

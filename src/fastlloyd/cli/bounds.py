@@ -1,0 +1,40 @@
+"""`fastlloyd bounds template`: a file of public bounds to fill in, with the names of the columns and nothing else."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fastlloyd.cli.options import OUTPUT, Columns, Data
+
+bounds_app = typer.Typer(help="Make files of public bounds.", no_args_is_help=True)
+
+Template = Annotated[
+    Path | None,
+    typer.Option(help="File to make. Default: the screen.", metavar="FILE", rich_help_panel=OUTPUT, show_default=False),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file of bounds.", rich_help_panel=OUTPUT)]
+
+
+@bounds_app.command()
+def template(data: Data, columns: Columns = None, out: Template = None, force: Force = False) -> None:
+    """Write the names of the columns of DATA, with blanks for their bounds; no record is used."""
+    from fastlloyd import outputs
+    from fastlloyd.bounds import TEMPLATE_HEADING, bounds_template
+    from fastlloyd.errors import OutputError
+    from fastlloyd.names import parse_columns
+    from fastlloyd.records import open_records
+
+    if out is None:
+        if force:
+            raise OutputError("--force is about the file to make; name it with --out FILE")
+    else:
+        if out.suffix.lower() != ".toml":
+            raise OutputError(f"{out} does not end in .toml, by which --bounds knows such a file; choose another name")
+        outputs.check_file(out, heading=TEMPLATE_HEADING, force=force)
+    text = bounds_template(open_records(data, None if columns is None else parse_columns(columns)).columns)
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        outputs.write_file(out, text)
+        typer.echo(f"Written to {out}. Fill in two public numbers for every column, then pass --bounds {out}.")

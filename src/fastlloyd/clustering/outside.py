@@ -1,0 +1,39 @@
+"""Values outside the public bounds: clipped and counted, or refused.
+
+Either way what happens to a record is decided by that record and the bounds. The count, and that or where a record was refused,
+are exact and so private: for the owner's own screen.
+"""
+
+import enum
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.errors import DataError
+
+
+class Outside(enum.Enum):
+    """What becomes of a record with a value outside the bounds."""
+
+    CLIP = "clip"  # the value moves to the nearer bound (`Domain.to_grid`), and the record is counted
+    REFUSE = "refuse"  # the records are refused, and where the value stands is said
+
+
+def records_outside(domain: Domain, X: ArrayLike, outside: Outside, *, source: str, first: int = 1) -> int:
+    """How many records of a block have a value outside the bounds; to be added up over blocks.
+
+    X : finite numbers (n, n_features), any real dtype and memory order; first : number of the block's first record, for
+    messages. Raises DataError with `Outside.REFUSE`, naming the first such record and its column and no value.
+    """
+    values = np.asarray(X)
+    beyond = (values < domain.lower) | (values > domain.upper)
+    records = beyond.any(axis=1)
+    if outside is Outside.REFUSE and records.any():
+        record = int(records.argmax())
+        column = domain.features[int(np.argmax(beyond[record]))]
+        raise DataError(
+            f"{source}, record {first + record}, column {column!r}: the value lies outside the bounds; correct it, state wider "
+            "bounds from public knowledge, or clip such values with --outside clip"
+        )
+    return int(records.sum())

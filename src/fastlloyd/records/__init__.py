@@ -1,0 +1,14 @@
+"""A client's records, read from a file or a data frame and checked before anything is computed with them.
+
+Whatever is wrong is refused here, in one sentence that names file, line or record, and column, and never the value in the
+cell: such sentences end up in logs, and a cell is a private value. Bounds are public: they come from what the user states,
+never from records.
+"""
+
+from fastlloyd.records.frames import table_from_frame
+from fastlloyd.records.missing import Missing
+from fastlloyd.records.reading import open_records, read_csv, read_table
+from fastlloyd.records.record_file import RecordFile
+from fastlloyd.records.table import Table
+
+__all__ = ["Missing", "RecordFile", "Table", "open_records", "read_csv", "read_table", "table_from_frame"]

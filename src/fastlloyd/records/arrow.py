@@ -1,0 +1,178 @@
+"""Columns of Arrow: which are numbers, and how they become blocks of floats.
+
+Accepted: integers of all widths, float16, float32, float64, booleans (0 and 1) and decimals. What float64 cannot hold, large
+integers and long decimals, is rounded to the nearest float64, as the same digits in a text file would be.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fastlloyd.errors import DataError
+from fastlloyd.names import listing
+from fastlloyd.records.columns import chosen
+from fastlloyd.records.missing import FloatArray
+from fastlloyd.records.record_file import BLOCK_CELLS
+
+_EXACT = 1 << 53  # integers below are exact in float64; so are powers of ten up to 10**22
+_LARGEST_POWER = 22
+
+
+def load(name: str, source: str) -> Any:
+    """A module of pyarrow, or DataError that says how to install it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise DataError(f"{source}: this needs pyarrow, which is not installed: pip install 'fastlloyd[data]'") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrowRecords:
+    """Records in batches of Arrow: a `Reader`. `batches` gives them from the beginning, with at least the chosen columns."""
+
+    source: str
+    what: str  # "a Parquet file", for messages
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    dtype: npt.DTypeLike
+    n_rows: int | None
+    batches: Callable[[], Iterable[Any]]
+
+    @classmethod
+    def of(
+        cls,
+        schema: Any,
+        columns: Sequence[str] | None,
+        batches: Callable[[tuple[str, ...]], Iterable[Any]],
+        *,
+        source: str,
+        what: str,
+        n_rows: int | None,
+    ) -> ArrowRecords:
+        """Choose columns of a schema. Raises DataError for one that is not numeric, with the names of those that are."""
+        names = tuple(schema.names)
+        indices = chosen(names, columns, source, "schema")
+        for i in indices:
+            if kind := not_numbers(schema.types[i], source):
+                numeric = [name for name, kind in zip(names, schema.types, strict=True) if not not_numbers(kind, source)]
+                there = f"the numeric ones are {listing(numeric)}" if numeric else "none is numeric"
+                raise DataError(f"{source}: column {names[i]!r} holds {kind}; choose others with --columns ({there})")
+        picked = tuple(names[i] for i in indices)
+        return cls(
+            source=source,
+            what=what,
+            names=names,
+            columns=picked,
+            dtype=_dtype([schema.types[i] for i in indices], source),
+            n_rows=n_rows,
+            batches=lambda: batches(picked),
+        )
+
+    def blocks(self) -> Iterator[FloatArray]:
+        """Blocks (n_i, n_features) in column-major order, NaN for null: batches joined or cut to about BLOCK_CELLS cells."""
+        size = max(1, BLOCK_CELLS // len(self.columns))
+        block, filled = np.empty((len(self.columns), size), dtype=self.dtype), 0
+        for batch in self._sound_batches():
+            arrays = [batch.column(batch.schema.get_field_index(name)) for name in self.columns]
+            start = 0
+            while start < batch.num_rows:
+                n = min(size - filled, batch.num_rows - start)
+                with errors(self.source, self.what):
+                    for row, array in zip(block, arrays, strict=True):
+                        row[filled : filled + n] = numbers(array.slice(start, n))
+                start, filled = start + n, filled + n
+                if filled == size:
+                    yield block.T
+                    block, filled = np.empty_like(block), 0
+        if filled:
+            yield block[:, :filled].copy().T
+
+    def _sound_batches(self) -> Iterator[Any]:
+        with errors(self.source, self.what):
+            batches = iter(self.batches())
+        while True:
+            with errors(self.source, self.what):
+                batch = next(batches, None)
+                if batch is None:
+                    return
+                batch.validate()  # lengths and offsets lie within the buffers, whatever a damaged file says
+            yield batch
+
+
+@contextmanager
+def errors(source: str, what: str) -> Iterator[None]:
+    """What pyarrow raises may quote cells: it becomes a sentence that does not."""
+    try:
+        yield
+    except DataError:
+        raise
+    except MemoryError:
+        raise DataError(
+            f"{source}: a piece of it does not fit into memory, or the file is damaged; write it anew, in smaller pieces"
+        ) from None
+    except (OSError, ValueError, TypeError, LookupError, OverflowError, NotImplementedError):  # ArrowException's are such
+        raise DataError(f"{source}: not {what}, or one that is damaged or cut short; write it anew") from None
+
+
+def not_numbers(kind: Any, source: str) -> str:
+    """What a column of this Arrow type holds and what to do about it, or "" if it holds numbers."""
+    types = load("pyarrow.types", source)
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind):
+        return ""
+    if types.is_temporal(kind):
+        return "dates or times, which must first become numbers, such as days since a fixed day"
+    if types.is_dictionary(kind):
+        return "categories, which must first become numbers"
+    if str(kind) in ("string", "large_string", "string_view"):
+        return "text, which must first become numbers"
+    if types.is_nested(kind):
+        return "lists or groups of values"
+    return f"values of type {str(kind)[:40]}"
+
+
+def _dtype(kinds: Sequence[Any], source: str) -> npt.DTypeLike:
+    """float32 if it holds every value of these types exactly, otherwise float64."""
+    types = load("pyarrow.types", source)
+    widest = {types.is_boolean: 1, types.is_integer: 16, types.is_floating: 32}  # bits of what float32 holds exactly
+    narrow = all(any(holds(kind) and kind.bit_width <= bits for holds, bits in widest.items()) for kind in kinds)
+    return np.float32 if narrow else np.float64
+
+
+def numbers(array: Any) -> npt.NDArray[Any]:
+    """Numbers of an Arrow array, (n,) of any real dtype, NaN for null; no copy where there is no null."""
+    pa = load("pyarrow", "Arrow")
+    if pa.types.is_decimal(array.type):
+        return _decimals(array)
+    if pa.types.is_boolean(array.type):
+        array = array.cast(pa.uint8())
+    values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return values
+
+
+def _decimals(array: Any) -> npt.NDArray[np.float64]:
+    """The nearest float64 to each decimal.
+
+    A quotient or product of two integers that float64 holds is rounded once, and so is the nearest; the rest goes by way of
+    decimal text.
+    """
+    values = np.full(len(array), np.nan)
+    left = array.is_valid().to_numpy(zero_copy_only=False)
+    scale = array.type.scale
+    if array.type.bit_width == 128 and abs(scale) <= _LARGEST_POWER and sys.byteorder == "little":
+        words = np.frombuffer(array.buffers()[1], dtype=np.int64)[2 * array.offset :][: 2 * len(array)].reshape(-1, 2)
+        low, high = words.T
+        short = left & (high == low >> 63) & (low > -_EXACT) & (low < _EXACT)
+        power = float(10 ** abs(scale))
+        values[short] = low[short] / power if scale >= 0 else low[short] * power
+        left &= ~short
+    for i in np.flatnonzero(left):
+        values[i] = float(array[int(i)].as_py())
+    return values

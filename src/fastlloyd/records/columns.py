@@ -1,0 +1,39 @@
+"""Which columns are meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from fastlloyd.errors import DataError
+from fastlloyd.names import listing, refuse_repeated, unknown_name
+
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas stores an index that has no name
+
+
+def chosen(names: Sequence[str], columns: Sequence[str] | None, source: str, where: str) -> list[int]:
+    """Indices of `columns` among all `names`; of all columns for None. Raises DataError.
+
+    A column without a name is an index that some program wrote: it can be left out, but is never taken for a feature unasked.
+    """
+    refuse_repeated([name for name in names if name], f"{source}, the {where}")
+    if columns is None:
+        if not names:
+            raise DataError(f"{source}: there are no columns")
+        for number, name in enumerate(names, 1):
+            if not name or _PANDAS_INDEX.fullmatch(name):
+                raise DataError(f"{source}: column {number} has no name; name it or choose others with --columns")
+        return list(range(len(names)))
+    if not columns:
+        raise DataError(f"{source}: no columns are chosen; there are {listing(names)}")
+    refuse_repeated(columns, "the chosen columns")
+    index = {name: i for i, name in enumerate(names) if name}
+    for name in columns:
+        if name not in index:
+            raise DataError(f"{source}: column {unknown_name(name, list(index))}")
+    return [index[name] for name in columns]
+
+
+def numbered(n: int) -> list[str]:
+    """Names for columns that have none: x1, x2, ..."""
+    return [f"x{i}" for i in range(1, n + 1)]

@@ -1,0 +1,185 @@
+"""Text files: cells between commas, semicolons or tabs."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fastlloyd.errors import DataError
+from fastlloyd.records.columns import chosen, numbered
+from fastlloyd.records.files import opened
+from fastlloyd.records.missing import NOT_FINITE, NOT_THERE, WORDS, FloatArray, Missing
+
+BLOCK_CELLS = 1 << 16  # cells held as text at a time: Python's text takes many times the memory of the numbers
+
+_Row = tuple[int, list[str]]  # line number, cells
+
+
+class DelimitedFile:
+    """Numeric columns of a CSV file in UTF-8, plain or compressed with gzip, with or without a header.
+
+    Cells are separated by commas, or by semicolons or tabs if the first line has these and no comma. The first line is
+    a header if no cell of it is a number; otherwise the columns are called x1, x2, ... Blank lines are passed over,
+    except between the records of a table of one column, where they are missing cells. Every row must have the cells of all
+    columns, chosen or not. A cell is missing if it is empty, NA, NaN, null or ?.
+
+    Raises DataError, naming file, line and column but never a value, if the file cannot be read or holds no records,
+    if a row has too few or too many cells, or if a chosen cell is not a number or not finite, or missing and not to be dropped.
+    """
+
+    n_rows = None  # only reading tells
+
+    def __init__(self, path: Path, columns: Sequence[str] | None, missing: Missing, *, once: bool) -> None:
+        self._path, self._columns, self._missing, self._once = path, columns, missing, once
+        self._layout, rows = self._begin()
+        self._rows = rows if once else None  # what a pipe has given away does not come again
+        self.names = tuple(self._layout.names)
+        self.columns = tuple(self.names[i] for i in self._layout.chosen)
+
+    def blocks(self) -> Iterator[FloatArray]:
+        """Read the file from its beginning: float64 (n_i, n_features), NaN where a cell is missing."""
+        rows, self._rows = self._rows, None
+        if rows is None:
+            if self._once:
+                raise DataError(f"{self._path}: what comes through a pipe can be read only once; write it to a file")
+            _, rows = self._begin()
+        n = max(1, BLOCK_CELLS // len(self.names))
+        while block := list(islice(rows, n)):
+            yield self._layout.numbers(block)
+
+    def _begin(self) -> tuple[_Layout, Iterator[_Row]]:
+        """Read as far as the names of the columns; the rows of all records, and the layout of each."""
+        source = str(self._path)
+        rows = _rows(self._path)
+        first = next(rows, None)
+        if first is None:
+            raise DataError(f"{source}: the file is empty")
+        names = [cell.strip() for cell in first[1]]
+        if not _is_header(names):
+            where = f"{source} (no header in its first line)"
+            names = numbered(len(names))
+            return _Layout(source, names, chosen(names, self._columns, where, "header"), self._missing), chain([first], rows)
+        second = next(rows, None)
+        if second is not None:
+            _check_header(source, second[1])
+        layout = _Layout(source, names, chosen(names, self._columns, source, "header"), self._missing)
+        if second is None:
+            raise DataError(f"{source}: the file has a header and no records")
+        return layout, chain([second], rows)
+
+
+def _rows(path: Path) -> Iterator[_Row]:
+    """Split a text file into rows of cells, without the blank lines."""
+    with opened(path) as text:
+        start = []  # up to the first line that is not blank, which tells the delimiter
+        for line in text:
+            start.append(line)
+            if line.strip():
+                break
+        unquoted = re.sub(r'"[^"]*"', "", start[-1]) if start else ""
+        delimiter = next((character for character in ",;\t" if character in unquoted), ",")
+        reader = csv.reader(chain(start, text), delimiter=delimiter, skipinitialspace=True, strict=True)
+        width = blank = 0
+        try:
+            for cells in reader:
+                if not cells:
+                    blank = reader.line_num
+                    continue
+                if blank and width == 1:
+                    yield blank, [""]  # in a table of one column a blank line between records is a missing cell
+                yield reader.line_num, cells
+                width, blank = width or len(cells), 0
+        except csv.Error:
+            raise DataError(
+                f"{path}, line {reader.line_num} or before: a quotation mark has no partner, or a cell is far too long"
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where the chosen columns stand in a row: the names of all columns, and indices into them."""
+
+    source: str
+    names: Sequence[str]
+    chosen: Sequence[int]
+    missing: Missing
+
+    def numbers(self, rows: Sequence[_Row]) -> npt.NDArray[np.float64]:
+        """Return the chosen cells, float64 (n, n_chosen), NaN where one is missing. Raises DataError for the first fault."""
+        width = len(self.names)
+        cells = [cells[column] for _, cells in rows if len(cells) == width for column in self.chosen]
+        if len(cells) == len(rows) * len(self.chosen):
+            shape = len(rows), len(self.chosen)
+            with suppress(ValueError):
+                numbers = np.fromiter(floats(cells), np.float64, len(cells))
+                if np.isfinite(numbers).all():
+                    return numbers.reshape(shape)
+            if self.missing is Missing.DROP:
+                with suppress(ValueError):
+                    numbers = np.array(list(floats(["nan" if _is_missing(cell) else cell for cell in cells])))
+                    if not np.isinf(numbers).any():
+                        return numbers.reshape(shape)
+        raise DataError(next(self._faults(rows)))  # the block is gone through again, cell by cell, to say where
+
+    def _faults(self, rows: Sequence[_Row]) -> Iterator[str]:
+        for line, cells in rows:
+            if len(cells) != len(self.names):
+                yield (
+                    f"{self.source}, line {line}: the row has {len(cells)} cell(s) and the first row "
+                    f"{len(self.names)}; look for a missing or stray separator"
+                )
+                continue
+            hint = "; line 1 is a header only if none of its cells is a number" if line == 1 else ""
+            for column in self.chosen:
+                if fault := self._fault(cells[column]):
+                    yield f"{self.source}, line {line}, column {self.names[column]!r}: {fault}{hint}"
+
+    def _fault(self, cell: str) -> str:
+        if _is_missing(cell):
+            return "" if self.missing is Missing.DROP else NOT_THERE
+        if not _is_number(cell):
+            return "not a number; choose numeric columns with --columns, or correct the cell"
+        return "" if math.isfinite(float(cell)) else NOT_FINITE
+
+
+def _is_header(cells: Sequence[str]) -> bool:
+    return not any(_is_number(cell) or (cell and _is_missing(cell)) for cell in cells) and any(cells)
+
+
+def _check_header(source: str, second: Sequence[str]) -> None:
+    """Refuse a file whose first line would pass for names only because nothing in it is a number, as in no line after it.
+
+    Names may be shown in messages; cells of a record may not.
+    """
+    if not any(_is_number(cell) or _is_missing(cell) for cell in second):
+        raise DataError(
+            f"{source}: no cell of the first two lines is a number; separate cells by commas, semicolons or tabs, "
+            "and give at least one column of numbers"
+        )
+
+
+def _is_missing(cell: str) -> bool:
+    return cell.strip().lower() in WORDS
+
+
+def _is_number(cell: str) -> bool:
+    with suppress(ValueError):
+        return bool(list(floats([cell])))
+    return False
+
+
+def floats(cells: Sequence[str]) -> Iterator[float]:
+    """Convert decimal text; ValueError also for what only Python reads as a number: 1_000 and other scripts' digits."""
+    text = "".join(cells)
+    if "_" in text or not text.isascii():
+        raise ValueError
+    return map(float, cells)

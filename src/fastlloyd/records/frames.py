@@ -1,0 +1,77 @@
+"""Data frames of pandas and Polars, and tables of Arrow, recognised without importing pandas or Polars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fastlloyd.errors import DataError
+from fastlloyd.records.arrow import ArrowRecords, load
+from fastlloyd.records.columns import chosen
+from fastlloyd.records.missing import FloatArray, Missing, complete
+from fastlloyd.records.table import Table, joined
+
+_ROWS = 1 << 16  # of an Arrow table, taken over at a time
+
+
+def table_from_frame(frame: Any, columns: Sequence[str] | None = None, *, missing: Missing = Missing.REFUSE) -> Table:
+    """The records of a pandas DataFrame, a Polars DataFrame, or whatever else offers Arrow's C stream or array interface.
+
+    `columns` chooses columns by name and gives their order (None: all); names that are not text are spelled as `str` does. The
+    index of a pandas frame is no column. Columns may be integers of any width, floats, booleans or decimals, nullable or not;
+    None, NaN, NA and null are missing cells. Needs pyarrow. Raises DataError, naming record and column but never a value, as
+    `read_table` does.
+    """
+    source = f"{type(frame).__module__.partition('.')[0]} {type(frame).__name__}"
+    pa = load("pyarrow", source)
+    table = _of_pandas(pa, frame, columns, source) if _is_pandas(frame) else _of_arrow(pa, frame, source)
+    records = ArrowRecords.of(
+        table.schema,
+        columns,
+        lambda names: table.select(list(names)).to_batches(max_chunksize=_ROWS),
+        source=source,
+        what="a frame that Arrow can take over",
+        n_rows=table.num_rows,
+    )
+    values = joined(_complete(records, missing), len(records.columns))
+    if not len(values):
+        raise DataError(f"{source}: " + ("every record has a missing cell" if table.num_rows else "there are no records"))
+    others = tuple(name for name in records.names if name not in set(records.columns))
+    dropped = table.num_rows - len(values)
+    return Table(values=values, columns=records.columns, source=source, dropped=dropped, others=others)
+
+
+def _complete(records: ArrowRecords, missing: Missing) -> Iterator[FloatArray]:
+    first = 1
+    for block in records.blocks():
+        yield complete(block, records.columns, missing, records.source, first)
+        first += len(block)
+
+
+def _is_pandas(frame: Any) -> bool:
+    return type(frame).__module__.partition(".")[0] == "pandas" and hasattr(frame, "iloc") and hasattr(frame, "columns")
+
+
+def _of_arrow(pa: Any, frame: Any, source: str) -> Any:
+    if not (hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "__arrow_c_array__")):
+        raise DataError(
+            f"{source}: expected a pandas or Polars DataFrame or an Arrow table (a LazyFrame must first be collected); "
+            "NumPy arrays go straight to the estimators"
+        )
+    try:
+        return pa.table(frame)
+    except (pa.ArrowException, TypeError, ValueError, NotImplementedError):
+        raise DataError(f"{source}: Arrow cannot take it over; select the numeric columns first") from None
+
+
+def _of_pandas(pa: Any, frame: Any, columns: Sequence[str] | None, source: str) -> Any:
+    """The chosen columns as Arrow infers them, the others as columns of nulls: what they hold does not matter."""
+    names = [str(name) for name in frame.columns]
+    picked = set(chosen(names, columns, source, "header"))
+    arrays = []
+    for i, name in enumerate(names):
+        try:
+            arrays.append(pa.array(frame.iloc[:, i], from_pandas=True) if i in picked else pa.nulls(len(frame)))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError, NotImplementedError):  # quotes the cell
+            raise DataError(f"{source}: column {name!r} holds no plain numbers; choose numeric columns or convert it") from None
+    return pa.table(arrays, names=names)

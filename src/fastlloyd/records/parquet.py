@@ -1,0 +1,33 @@
+"""Parquet files. A pass holds one block, one buffer per column and the pages being decoded, however long the row groups are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from fastlloyd.records.arrow import ArrowRecords, errors, load
+from fastlloyd.records.record_file import BLOCK_CELLS
+
+_WHAT = "a Parquet file"
+_BUFFERS = 1 << 24  # bytes read ahead, all columns together
+_LEAST, _MOST = 1 << 14, 1 << 20  # of one column
+
+
+def open_parquet(path: Path, columns: Sequence[str] | None) -> ArrowRecords:
+    """Check the schema. Raises DataError."""
+    parquet = load("pyarrow.parquet", str(path))
+
+    def opened(n_columns: int) -> Any:
+        # pre_buffer would hold the whole file, and no buffer_size a whole column of a row group
+        buffer = min(max(_BUFFERS // n_columns, _LEAST), _MOST)
+        return parquet.ParquetFile(path, pre_buffer=False, buffer_size=buffer, page_checksum_verification=True)
+
+    def batches(names: tuple[str, ...]) -> Iterator[Any]:
+        with opened(len(names)) as file:
+            yield from file.iter_batches(batch_size=max(1, BLOCK_CELLS // len(names)), columns=list(names))
+
+    with errors(str(path), _WHAT), opened(1) as file:
+        schema, n_rows = file.schema_arrow, file.metadata.num_rows
+        schema.names  # noqa: B018 - may not be text
+    return ArrowRecords.of(schema, columns, batches, source=str(path), what=_WHAT, n_rows=n_rows)

@@ -1,0 +1,72 @@
+"""The door: from a path to its records, by the format that its suffix stands for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from fastlloyd.errors import DataError
+from fastlloyd.records import files
+from fastlloyd.records.delimited import DelimitedFile
+from fastlloyd.records.ipc import open_ipc
+from fastlloyd.records.missing import Missing
+from fastlloyd.records.numpy_files import open_npy, open_npz
+from fastlloyd.records.parquet import open_parquet
+from fastlloyd.records.record_file import Reader, RecordFile
+from fastlloyd.records.table import Table, joined
+
+_Columns = Sequence[str] | None
+
+_TEXT = (".csv", ".tsv", ".txt")
+_BINARY: Mapping[str, Callable[[Path, _Columns], Reader]] = {
+    ".parquet": open_parquet,
+    ".pq": open_parquet,
+    ".arrow": open_ipc,
+    ".feather": open_ipc,
+    ".ipc": open_ipc,
+    ".npy": open_npy,
+    ".npz": open_npz,
+}
+
+
+def open_records(path: str | os.PathLike[str], columns: _Columns = None, *, missing: Missing = Missing.REFUSE) -> RecordFile:
+    """Check a file at the door, without reading its records: it exists, is what its suffix says, and has the columns.
+
+    `columns` chooses columns by name and gives their order (None: all); what the other columns hold is ignored. Raises
+    DataError, in one sentence, for an unknown suffix, a file that cannot be read, repeated or unknown names, and, where the
+    format has types, chosen columns that are not numbers.
+    """
+    path = Path(path)
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes[-1:] and suffixes[-1] in _BINARY:
+        state = files.regular(path)
+        return RecordFile(_BINARY[suffixes[-1]](path, columns), str(path), state, missing)
+    if suffixes[-1:] == [".gz"]:
+        suffixes.pop()
+    if not suffixes or suffixes[-1] not in _TEXT:
+        raise DataError(
+            f"{path}: the suffix must say the format: {', '.join(_TEXT)}, each of which may be followed by .gz, or "
+            f"{', '.join(_BINARY)}"
+        )
+    return _open_text(path, columns, missing)
+
+
+def read_table(path: str | os.PathLike[str], columns: _Columns = None, *, missing: Missing = Missing.REFUSE) -> Table:
+    """All records of a file at once. Parameters and errors as of `open_records` and `RecordFile.blocks`."""
+    return _read(open_records(path, columns, missing=missing))
+
+
+def read_csv(path: str | os.PathLike[str], columns: _Columns = None, *, missing: Missing = Missing.REFUSE) -> Table:
+    """All records of a text file, whatever its suffix; see `DelimitedFile`."""
+    return _read(_open_text(Path(path), columns, missing))
+
+
+def _open_text(path: Path, columns: _Columns, missing: Missing) -> RecordFile:
+    state = files.state(path)
+    return RecordFile(DelimitedFile(path, columns, missing, once=state is None), str(path), state, missing)
+
+
+def _read(file: RecordFile) -> Table:
+    values = joined(file.blocks(), len(file.columns))
+    return Table(values=values, columns=file.columns, source=file.source, dropped=file.dropped or 0, others=file.others)

@@ -1,0 +1,85 @@
+"""A file of records that is read as often as needed, in blocks, always with the same outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from fastlloyd.errors import DataError
+from fastlloyd.records import files
+from fastlloyd.records.files import FileState
+from fastlloyd.records.missing import FloatArray, Missing, complete
+
+BLOCK_CELLS = 1 << 21  # of a block: 8 MiB of float32, large enough that what a block costs beside its cells is nothing
+
+
+class Reader(Protocol):
+    """What a format has to offer. `names` are all columns, `columns` the chosen ones; NaN in a block is a missing cell."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...  # noqa: D102 - see the class
+    @property
+    def columns(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def n_rows(self) -> int | None: ...  # noqa: D102
+    def blocks(self) -> Iterator[FloatArray]: ...  # noqa: D102
+
+
+class RecordFile:
+    """Records in a file: chosen columns, known to be numbers where the format says so, and not yet read.
+
+    columns : names of the chosen columns; others : those of the file that were not chosen; source : the file, for messages;
+    n_rows : number of records before any is dropped, None where only reading tells; dropped : how many records a complete
+    pass left out because a cell was missing, None before the first (a private number, as n_rows is).
+    """
+
+    __slots__ = ("_missing", "_reader", "_rows_read", "_state", "columns", "dropped", "n_rows", "others", "source")
+
+    def __init__(self, reader: Reader, source: str, state: FileState | None, missing: Missing) -> None:
+        self.columns = reader.columns
+        self.others = tuple(name for name in reader.names if name not in set(reader.columns))
+        self.source = source
+        self.n_rows = reader.n_rows
+        self.dropped: int | None = None
+        self._reader = reader
+        self._state = state
+        self._missing = missing
+        self._rows_read = reader.n_rows
+
+    def __repr__(self) -> str:
+        """Names, no numbers of records."""
+        return f"RecordFile(columns={self.columns!r}, source={self.source!r})"
+
+    def blocks(self) -> Iterator[FloatArray]:
+        """Read the file from its beginning: finite float32 or float64 blocks (n_i, n_features), n_i >= 1, all in one dtype.
+
+        Blocks have about `BLOCK_CELLS` cells and any memory order (by columns where the format is). Raises DataError, naming
+        record (in text files line) and column but never a value, if a cell is not a number, infinite, or missing and not to be
+        dropped; if no record is left; and if the file is not what it was when it was opened, or in an earlier pass.
+        """
+        self._check_unchanged()
+        n = kept = 0
+        for block in self._reader.blocks():
+            records = complete(block, self.columns, self._missing, self.source, first=n + 1)
+            n += len(block)
+            kept += len(records)
+            if len(records):
+                yield records
+        self._check_unchanged()
+        if self._rows_read not in (None, n):
+            raise self._changed()
+        self._rows_read = n
+        if not kept:
+            raise DataError(f"{self.source}: " + ("every record has a missing cell" if n else "there are no records"))
+        self.dropped = n - kept
+
+    def _check_unchanged(self) -> None:
+        if self._state is not None and files.state(Path(self.source)) != self._state:
+            raise self._changed()
+
+    def _changed(self) -> DataError:
+        return DataError(
+            f"{self.source}: the file was changed while it was in use, and every pass must see the same records; copy it to "
+            "where nobody writes, and start again"
+        )

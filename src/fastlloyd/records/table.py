@@ -1,0 +1,52 @@
+"""Records in memory: finite numbers in named columns."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from fastlloyd.errors import DataError
+from fastlloyd.records.missing import FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Table:
+    """Records of one client: finite numbers in named columns. The values are private and stay out of the repr.
+
+    values : float64 (n_records, n_features), read-only, at least one record; columns : n_features distinct names;
+    source : where the records came from, for messages; dropped : how many records were left out because a cell was missing
+    (private too); others : columns of the source that were not chosen. Raises DataError if they do not fit together.
+    """
+
+    values: npt.NDArray[np.float64] = field(repr=False)
+    columns: tuple[str, ...]
+    source: str
+    dropped: int = field(default=0, repr=False)
+    others: tuple[str, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        values = np.asarray(self.values).view()
+        values.flags.writeable = False
+        object.__setattr__(self, "values", values)
+        if values.dtype != np.float64 or values.ndim != 2 or 0 in values.shape:
+            raise DataError(
+                f"{self.source}: records must be a float64 matrix with at least one row and one column, got "
+                f"{values.dtype} of shape {values.shape}"
+            )
+        if len(self.columns) != values.shape[1] or len(set(self.columns)) != len(self.columns):
+            raise DataError(f"{self.source}: {values.shape[1]} distinct column names are needed, got {self.columns}")
+        if not (finite := np.isfinite(values)).all():
+            record, column = np.argwhere(~finite)[0]
+            raise DataError(f"{self.source}, record {record + 1}, column {self.columns[column]!r}: not a finite number")
+
+
+def joined(blocks: Iterable[FloatArray], n_features: int) -> npt.NDArray[np.float64]:
+    """All records of blocks (n_i, n_features) in one float64 array, which grows in place and so is never held twice."""
+    cells = array("d")
+    for block in blocks:
+        cells.frombytes(np.ascontiguousarray(block, dtype=np.float64).reshape(-1).view(np.uint8).data)
+    return np.frombuffer(cells).reshape(-1, n_features)
