@@ -27,14 +27,56 @@ _Points = NDArray[np.int32]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def _jit(function: _Function) -> _Function:
+def _compile(function: _Function, **options: Any) -> _Function:
     """Compile at the first call, to run without the interpreter's lock; keep the machine code on disk if there is a place."""
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz", "nnan"}}
     try:
-        compiled: Any = numba.njit(cache=True, **options)(function)
+        compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
     except RuntimeError:  # neither the package's folder nor the user's cache folder can be written
-        compiled = numba.njit(**options)(function)
+        compiled = numba.njit(nogil=True, error_model="numpy", **options)(function)
     return cast("_Function", compiled)
+
+
+def _jit(function: _Function) -> _Function:
+    """For exact integers, whose sums and products the compiler may arrange as it likes."""
+    return _compile(function, fastmath={"reassoc", "contract", "nsz", "nnan"})
+
+
+def _jit_rounded(function: _Function) -> _Function:
+    """For real numbers: every operation rounded as it is written, so the same as in NumPy."""
+    return _compile(function)
+
+
+@_jit_rounded
+def grid_features(XT: Any, frame: Any, grid: _Points, start: int) -> bool:
+    """Fill grid[:, start:] (d, n) from records XT (d, m) as `Domain.to_grid` defines it; False if a value is not finite.
+
+    frame : float64 (5, d), lower and upper bounds, centre, unit and half width of each feature.
+    """
+    finite = True
+    for j in range(XT.shape[0]):
+        low, high, centre, unit, box = frame[0, j], frame[1, j], frame[2, j], frame[3, j], frame[4, j]
+        values, points = XT[j], grid[j, start : start + XT.shape[1]]
+        for r in range(len(values)):
+            x = np.float64(values[r])
+            finite &= x - x == 0.0
+            x = min(max(x, low), high)
+            points[r] = np.int32(min(max(np.floor((x - centre) / unit + 0.5), -box), box))
+    return finite
+
+
+@_jit_rounded
+def grid_rows(X: Any, frame: Any, grid: _Points, start: int) -> bool:
+    """The same record by record: X is (m, d), grid (n, d)."""
+    finite = True
+    low, high, centre, unit, box = frame[0], frame[1], frame[2], frame[3], frame[4]
+    for r in range(X.shape[0]):
+        record, point = X[r], grid[start + r]
+        for j in range(X.shape[1]):
+            x = np.float64(record[j])
+            finite &= x - x == 0.0
+            x = min(max(x, low[j]), high[j])
+            point[j] = np.int32(min(max(np.floor((x - centre[j]) / unit[j] + 0.5), -box[j]), box[j]))
+    return finite
 
 
 @_jit

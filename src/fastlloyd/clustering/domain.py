@@ -9,14 +9,14 @@ it depends on that record and on public settings only, so the data set's sensiti
 
 import enum
 import math
-from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastlloyd.clustering.acceleration import compiled_code, is_compiled
 from fastlloyd.errors import DataError, PlanError
 
 FloatArray = NDArray[np.float64]
@@ -25,8 +25,9 @@ GridArray = NDArray[
     np.signedinteger
 ]  # records on the grid: int32 as the domain makes them (enough, and half as large) or int64
 
-FEW_FEATURES = 8  # up to here `kernels` works feature by feature, and prefers records that lie so in memory
-BLOCK_ELEMENTS = 1 << 15  # values converted together: 256 KiB, which stay in the cache
+FEW_FEATURES = 8  # up to here `kernels` works feature by feature
+SOME_FEATURES = 32  # and up to here, if the records lie feature by feature in memory, as in columnar files
+BLOCK_ELEMENTS = 1 << 17  # values converted together: 1 MiB of float64
 EXACT_BITS = 53  # integers below 2**53 are exact in float64, and so are sums and products that stay below it
 
 
@@ -141,24 +142,16 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return np.array(self.lower) + self._widths / 2
 
     def to_grid(self, X: ArrayLike) -> GridArray:
-        """Grid points of records, int32 (n, n_features): by features in memory if these are few, by records otherwise.
+        """Grid points of records, int32 (n, n_features), in the memory order that `kernels` handles best.
 
         X : real numbers (n, n_features), any dtype and memory order; equal real values give equal grid points.
         Values outside the bounds are clipped to them. Raises DataError on another shape, NaN or infinity.
         """
         table = self._table(X)
-        order: Literal["C", "F"] = "F" if self.n_features <= FEW_FEATURES else "C"
-        grid = np.empty(table.shape, dtype=np.int32, order=order)
-        lower, upper, centre, units, box = np.array(self.lower), np.array(self.upper), self.centre, self.units, self.half_widths
-        for start, values in self._blocks(table, order):
-            # one subtraction, one division, one addition per value: correctly rounded, so the same on every machine
-            np.clip(values, lower, upper, out=values)
-            np.subtract(values, centre, out=values)
-            np.divide(values, units, out=values)
-            np.add(values, 0.5, out=values)
-            np.floor(values, out=values)
-            np.clip(values, -box, box, out=values)
-            grid[start : start + len(values)] = values
+        grid = np.empty(table.shape, dtype=np.int32, order="F" if is_by_feature(table) else "C")
+        frame = np.array([self.lower, self.upper, self.centre, self.units, self.half_widths], dtype=np.float64)
+        if not (is_compiled(table.size) and _compiled_grid(table, frame, grid)):
+            self._plain_grid(table, frame, grid)
         return grid
 
     def check_grid(self, X: GridArray) -> None:
@@ -186,25 +179,58 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             )
         return table
 
-    def _blocks(self, table: NDArray[Any], order: Literal["C", "F"]) -> Iterator[tuple[int, FloatArray]]:
-        """Where a block of the table starts, and its values in float64, in this memory order; overwritten by the next.
-
-        Raises DataError at the first value that is not finite.
-        """
+    def _plain_grid(self, table: NDArray[Any], frame: FloatArray, grid: NDArray[np.int32]) -> None:
+        """Fill the grid block by block. Raises DataError at the first value that is not finite."""
+        lower, upper, centre, units, box = frame
         rows = max(1, BLOCK_ELEMENTS // self.n_features)
-        memory = np.empty((min(rows, len(table)), self.n_features), order=order)
+        memory = np.empty((min(rows, len(table)), self.n_features), order="F")  # long loops, whatever the table's order
         for start in range(0, len(table), rows):
             values = memory[: len(table) - start]
             with np.errstate(over="ignore"):  # what is too large for float64 becomes infinite, and is named below
                 values[...] = table[start : start + rows]
-            finite = np.isfinite(values)
-            if not finite.all():
-                row, column = (int(i) for i in np.argwhere(~finite)[0])
-                raise DataError(
-                    f"record {start + row}, feature {self.features[column]!r} is NaN or infinite; remove the record or fill "
-                    "the value in"
-                )
-            yield start, values
+            self._check_finite(values, start)
+            # one subtraction, one division, one addition per value: correctly rounded, so the same on every machine
+            np.clip(values, lower, upper, out=values)
+            np.subtract(values, centre, out=values)
+            np.divide(values, units, out=values)
+            np.add(values, 0.5, out=values)
+            np.floor(values, out=values)
+            np.clip(values, -box, box, out=values)
+            grid[start : start + rows] = values
+
+    def _check_finite(self, values: FloatArray, start: int) -> None:
+        finite = np.isfinite(values)
+        if not finite.all():
+            row, column = (int(i) for i in np.argwhere(~finite)[0])
+            raise DataError(
+                f"record {start + row}, feature {self.features[column]!r} is NaN or infinite; remove the record or fill "
+                "the value in"
+            )
+
+
+def _compiled_grid(table: NDArray[Any], frame: FloatArray, grid: NDArray[np.int32]) -> bool:
+    """Fill the grid by compiled code; False if it has none for such a table, or if a value is not finite."""
+    if table.dtype not in (np.float32, np.float64):
+        return False
+    by_feature = grid.flags.f_contiguous
+    fill = compiled_code().grid_features if by_feature else compiled_code().grid_rows
+    ready = table.flags.f_contiguous if by_feature else table.flags.c_contiguous
+    rows = max(1, len(table) if ready else BLOCK_ELEMENTS // table.shape[1])  # what is copied is copied in parts
+    for start in range(0, len(table), rows):
+        part = table[start : start + rows]
+        if by_feature:
+            filled = fill(np.ascontiguousarray(part.T), frame, grid.T, start)
+        else:
+            filled = fill(np.ascontiguousarray(part), frame, grid, start)
+        if not filled:
+            return False
+    return True
+
+
+def is_by_feature(X: NDArray[Any]) -> bool:
+    """Whether records (n, n_features) are best worked on feature by feature."""
+    d = X.shape[1]
+    return d <= FEW_FEATURES or (d <= SOME_FEATURES and X.flags.f_contiguous)
 
 
 def _real_numbers(X: ArrayLike) -> NDArray[Any]:

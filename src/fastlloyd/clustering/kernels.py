@@ -10,24 +10,20 @@ by shape (measured in docs/performance.md):
 """
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from itertools import pairwise
-from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.clustering.domain import FEW_FEATURES, FloatArray, GridArray, IntArray
+from fastlloyd.clustering.acceleration import compiled_code, is_compiled
+from fastlloyd.clustering.domain import FloatArray, GridArray, IntArray, is_by_feature
 
 BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64 for the larger of the block's two matrices: stays in the cache
 FEATURE_ROWS = 256  # records per block of the compiled loops: a block of 16 features is 32 KiB
-WORTH_LOADING = 1 << 24  # n k d from which loading the compiled code is repaid in the first call
 WORTH_THREADS = 1 << 18  # n k d from which a second thread is repaid
 SPAN_RECORDS = 1 << 25  # records per float64 accumulator, whose sums so stay below 2**53
 
@@ -73,7 +69,7 @@ def cluster_statistics(
     Works on blocks of `block_rows` records (chosen from the shape when None): no array of n_records x n_clusters exists.
     """
     radius = np.inf if squared_radius is None else float(squared_radius)
-    compiled = _is_compiled(X.size * len(centroids))
+    compiled = is_compiled(X.size * len(centroids))
 
     def statistics(start: int, stop: int) -> Statistics:
         found = _compiled_statistics(X, (start, stop), centroids, radius, block_rows) if compiled else None
@@ -89,7 +85,7 @@ def cluster_statistics(
 def assign(X: GridArray, centroids: IntArray, *, block_rows: int | None = None) -> Labels:
     """Index of the nearest centroid of every record, int32 (n_records,); ties go to the lowest index."""
     labels = np.empty(len(X), dtype=np.int32)
-    compiled = _is_compiled(X.size * len(centroids))
+    compiled = is_compiled(X.size * len(centroids))
 
     def label(start: int, stop: int) -> None:
         if not (compiled and _compiled_labels(X, (start, stop), centroids, block_rows, labels)):
@@ -154,30 +150,30 @@ def _compiled_statistics(
 ) -> Statistics | None:
     """The same for X[start:stop] by compiled code; None if a key would leave the range of exact arithmetic."""
     k, d = centroids.shape
-    if d <= FEW_FEATURES:
+    if is_by_feature(X):
         sums, counts, keys = np.zeros((4, d, k + 1)), np.zeros((4, k + 1)), Keys.of(centroids, padded=True)
         for XT, part, _ in _feature_major(X, span):
-            if not _code().feature_statistics(XT, part, keys, squared_radius, block_rows or FEATURE_ROWS, sums, counts):
+            if not compiled_code().feature_statistics(XT, part, keys, squared_radius, block_rows or FEATURE_ROWS, sums, counts):
                 return None
         sums, counts = sums.sum(axis=0).T, counts.sum(axis=0)
     else:
         sums, counts, keys = np.zeros((k + 1, d)), np.zeros(k + 1), Keys.of(centroids, padded=False)
         for block, squares, products, _ in _products(X, span, keys, block_rows):
-            if not _code().row_statistics(block, squares, products, keys, squared_radius, sums, counts):
+            if not compiled_code().row_statistics(block, squares, products, keys, squared_radius, sums, counts):
                 return None
     return sums[:k].astype(np.int64), counts[:k].astype(np.int64)
 
 
 def _compiled_labels(X: GridArray, span: Span, centroids: IntArray, block_rows: int | None, labels: Labels) -> bool:
-    if centroids.shape[1] <= FEW_FEATURES:
+    if is_by_feature(X):
         keys = Keys.of(centroids, padded=True)
         return all(
-            _code().feature_labels(XT, part, keys, block_rows or FEATURE_ROWS, labels[first:])
+            compiled_code().feature_labels(XT, part, keys, block_rows or FEATURE_ROWS, labels[first:])
             for XT, part, first in _feature_major(X, span)
         )
     keys = Keys.of(centroids, padded=False)
     return all(
-        _code().row_labels(squares, products, keys, labels[first:])
+        compiled_code().row_labels(squares, products, keys, labels[first:])
         for _, squares, products, first in _products(X, span, keys, block_rows)
     )
 
@@ -205,25 +201,11 @@ def _products(
         m, first = stop - start, span[0] + start
         block, squares, products = all_rows[:m], all_squares[:m], all_products[:, :m]
         if X.dtype == np.int32 and X.flags.c_contiguous:
-            _code().load_rows(X, first, block, squares)
+            compiled_code().load_rows(X, first, block, squares)
         else:
-            _code().load_rows(X[first : first + m].astype(np.int32, order="C"), 0, block, squares)
+            compiled_code().load_rows(X[first : first + m].astype(np.int32, order="C"), 0, block, squares)
         np.matmul(keys.A, block.T, out=products)
         yield block, squares, products, first
-
-
-def _is_compiled(steps: int) -> bool:
-    """Whether there is numba, and its code is loaded already or worth loading: half a second, which small data never repay."""
-    return _has_numba() and (f"{__package__}.compiled" in sys.modules or steps >= WORTH_LOADING)
-
-
-@cache
-def _has_numba() -> bool:
-    return find_spec("numba") is not None
-
-
-def _code() -> ModuleType:
-    return import_module(f"{__package__}.compiled")
 
 
 def _on_all_cores(task: Callable[[int, int], _T], n: int, steps: int, compiled: bool) -> list[_T]:

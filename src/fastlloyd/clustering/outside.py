@@ -23,10 +23,12 @@ class Outside(enum.Enum):
 def records_outside(domain: Domain, X: ArrayLike, outside: Outside, *, source: str, first: int = 1) -> int:
     """How many records of a block have a value outside the bounds; to be added up over blocks.
 
-    X : finite numbers (n, n_features), any real dtype and memory order; first : number of the block's first record, for
+    X : finite numbers (n, n_features), n >= 1, any real dtype and memory order; first : number of the block's first record, for
     messages. Raises DataError with `Outside.REFUSE`, naming the first such record and its column and no value.
     """
     values = np.asarray(X)
+    if (values.min(axis=0) >= domain.lower).all() and (values.max(axis=0) <= domain.upper).all():
+        return 0
     beyond = (values < domain.lower) | (values > domain.upper)
     records = beyond.any(axis=1)
     if outside is Outside.REFUSE and records.any():

@@ -26,9 +26,9 @@ def cube(d: int, q: int) -> Domain:
 # Three ways to the same integers, which `kernels` chooses from by shape; here each is forced on every shape. Blocks of one
 # more feature than the cache would like, and two threads on small data, make every branch of them run.
 WAYS: dict[str, dict[str, Any]] = {
-    "plain": {"_is_compiled": lambda _: False},
-    "by feature": {"_is_compiled": lambda _: True, "FEW_FEATURES": 10**6, "WORTH_THREADS": 1},
-    "by row": {"_is_compiled": lambda _: True, "FEW_FEATURES": 0, "WORTH_THREADS": 1},
+    "plain": {"is_compiled": lambda _: False},
+    "by feature": {"is_compiled": lambda _: True, "is_by_feature": lambda _: True, "WORTH_THREADS": 1},
+    "by row": {"is_compiled": lambda _: True, "is_by_feature": lambda _: False, "WORTH_THREADS": 1},
 }
 each_way = pytest.mark.parametrize("way", WAYS)
 
@@ -216,11 +216,11 @@ def test_compiled_code_is_loaded_only_where_it_is_repaid() -> None:
     pytest.importorskip("numba")
     program = """
 import sys, numpy as np
-from fastlloyd.clustering import kernels
+from fastlloyd.clustering import acceleration, kernels
 X = np.zeros((1000, 2), dtype=np.int32)
 kernels.cluster_statistics(X, np.zeros((3, 2), dtype=np.int64), None)
 assert "numba" not in sys.modules
-kernels.WORTH_LOADING = 6000
+acceleration.WORTH_LOADING = 6000
 kernels.cluster_statistics(X, np.zeros((3, 2), dtype=np.int64), None)
 assert "numba" in sys.modules
 """
@@ -250,10 +250,11 @@ def test_compiled_code_stays_inside_its_arrays(tmp_path: Path) -> None:
     program = """
 import numpy as np
 from fastlloyd.clustering import kernels
-kernels._is_compiled = lambda _: True
+kernels.is_compiled = lambda _: True
 kernels.WORTH_THREADS = 1
 generator = np.random.default_rng(0)
-for kernels.FEW_FEATURES in (0, 10**6):
+for by_feature in (False, True):
+    kernels.is_by_feature = lambda _: by_feature
     for n, k, d, rows in [(1, 1, 1, 1), (9, 2, 2, 4), (9, 5, 3, 2), (11, 3, 5, 5), (300, 7, 6, 0), (5, 9, 11, 8)]:
         X = generator.integers(-9, 9, (n, d)).astype(np.int32)
         C = generator.integers(-9, 9, (k, d))
