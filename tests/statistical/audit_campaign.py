@@ -1,7 +1,7 @@
 """The long campaign behind docs/audit.md: `make audit`, some fifteen minutes on two cores. Plain `pytest` does not collect it.
 
 A sound path fails a cell with a probability of about 1e-3 (a bound below the floor that is demanded), and is called leaky with
-1e-6. What is written was measured by this very run; a failure writes nothing.
+less than 1e-9. What is written was measured by this very run; a failure writes nothing.
 """
 
 import datetime as dt

@@ -39,7 +39,7 @@ noise of the rows is independent (tested). {n:,} trials per side are {n_runs:,} 
 delta follows.
 
 A sound path exceeds its epsilon in 1 % of audits, when both bounds fail at once. So an audit that does is repeated, and
-{n_tries} in a row refute the plan (1e-6 for a sound path). All bounds found are listed.
+{n_tries} in a row refute the plan (below 1e-9 for a sound path). All bounds found are listed.
 
 ## Lower bounds on epsilon, {n:,} trials per side
 

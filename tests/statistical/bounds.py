@@ -6,7 +6,7 @@ No test between the worlds of a mu-GDP release has errors below its trade-off cu
 
 With both rates at their one-sided 95 % Clopper-Pearson upper bounds this is a lower bound on mu, and with `gdp_epsilon` one on
 epsilon. An attacker that uses the privacy loss to the full makes it exceed the true value in 1 % of all audits (both errors
-must be lucky at once); so a claim counts as refuted when three independent audits in a row exceed it: 1e-6.
+must be lucky at once); so a claim counts as refuted when five independent audits in a row exceed it: below 1e-9.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from scipy.stats import beta, binom
 from fastlloyd.dp.gdp import gdp_epsilon
 
 CONFIDENCE = 0.95
-N_TRIES = 3
+N_TRIES = 5
 Observe = Callable[[Setting, int], Observations]
 
 

@@ -50,20 +50,20 @@ class Trials:
 
 @dataclass(frozen=True)
 class Separation:
-    """An event, and the epsilon that it proves to be exceeded with CONFIDENCE over all events put to the test."""
+    """An event, and the epsilon that it proves to be exceeded, with the search's confidence over all events put to the test."""
 
     name: str
     epsilon: float
 
 
-def search(observations: Observations) -> Separation:
-    """The best of the picked events on the half they were not picked on."""
+def search(observations: Observations, confidence: float = CONFIDENCE) -> Separation:
+    """The best of the picked events on the half they were not picked on, proven with `confidence` over all of them."""
     trials = Trials.of(observations)
     picking, testing = trials.half(0), trials.half(1)
     proposed = [(name, event, is_swapped) for name, event in events(picking) for is_swapped in (False, True)]
     promise = [epsilon_of(event(picking), picking, is_swapped, CONFIDENCE) for _, event, is_swapped in proposed]
     picked = [proposed[i] for i in np.argsort(promise)[-N_PICKED:]]
-    each = 1 - (1 - CONFIDENCE) / (2 * N_PICKED)  # two bounds per event
+    each = 1 - (1 - confidence) / (2 * N_PICKED)  # two bounds per event
     found = [Separation(name, epsilon_of(event(testing), testing, swapped, each)) for name, event, swapped in picked]
     return max(found, key=lambda separation: separation.epsilon)
 

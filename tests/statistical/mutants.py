@@ -1,6 +1,7 @@
 """The mistakes of the published code, and a few more: each a small patch of the real code, beside the check that catches it.
 
-`n` is about the least at which the check misses the mutant with a probability below 1e-5.
+`n` is about the least at which the check misses the mutant with a probability below 1e-9; that of the law is the least at
+which 200 values are expected in every cell.
 """
 
 from collections.abc import Callable, Iterator
@@ -253,17 +254,17 @@ def _halved_cdf(scale: float) -> checks.Cdf:
 
 
 MUTANTS = (
-    Mutant("missing sqrt T", scales_of_one_round, checks.AUDIT_SERVER_NOISE, 600, partial(audit_power, 2**0.5), guarded=True),
-    Mutant("half sigma, planned", half_the_scales, checks.AUDIT_CLIENT_NOISE, 120, partial(audit_power, 2.0), guarded=True),
-    Mutant("half sigma, drawn", half_the_draw, checks.LAW, 260, partial(law_power, _halved_cdf)),
-    Mutant("truncation of the noise", truncation, checks.LAW, 500, partial(law_power, checks.truncated_cdf)),
+    Mutant("missing sqrt T", scales_of_one_round, checks.AUDIT_SERVER_NOISE, 900, partial(audit_power, 2**0.5), guarded=True),
+    Mutant("half sigma, planned", half_the_scales, checks.AUDIT_CLIENT_NOISE, 180, partial(audit_power, 2.0), guarded=True),
+    Mutant("half sigma, drawn", half_the_draw, checks.LAW, 4000, partial(law_power, _halved_cdf)),
+    Mutant("truncation of the noise", truncation, checks.LAW, 4000, partial(law_power, checks.truncated_cdf)),
     Mutant("reused stream", reused_stream, checks.INDEPENDENCE, 2, certain),
     Mutant("seed times round", seeded_by_the_round, checks.FRESHNESS, 2, certain),
     Mutant("unreduced mask", unreduced_masks, checks.UNIFORMITY, 2, certain),
     # the sums have two thirds of mu^2, and now cost four times as much
-    Mutant("sensitivity eta / 2", half_the_sensitivity, checks.AUDIT_CLIENT_NOISE, 220, partial(audit_power, 3**0.5)),
+    Mutant("sensitivity eta / 2", half_the_sensitivity, checks.AUDIT_CLIENT_NOISE, 330, partial(audit_power, 3**0.5)),
     Mutant("sensitivity eta / 2", half_the_sensitivity, checks.SENSITIVITY, 10, partial(pairs_power, 0.80)),
     Mutant("float quantise-after-sum", quantised_sums, checks.SENSITIVITY, 260, partial(pairs_power, 0.055)),
     Mutant("phantom count", phantom_counts, checks.SENSITIVITY, 120, partial(pairs_power, 0.118)),
-    Mutant("noise omitted by one client", omitted_share, checks.AUDIT_ALL_PRESENT, 600, partial(audit_power, 2**0.5)),
+    Mutant("noise omitted by one client", omitted_share, checks.AUDIT_ALL_PRESENT, 900, partial(audit_power, 2**0.5)),
 )

@@ -1,8 +1,10 @@
 """Every mutant is caught: the check that the genuine code passes fails on it.
 
-Some 25 s in all. Genuine code fails a check with probability at most 1e-6, and a mutant is missed with at most 1e-5.
+About a minute in all. Genuine code fails a check with probability below 1e-9, and so is a mutant missed, where noise decides.
+The pairs of the check of sensitivities are the same in every run: for them the power says what other pairs would find.
 """
 
+import checks
 import numpy as np
 import pytest
 from auditing import Setting, observe
@@ -24,8 +26,9 @@ def test_the_check_that_the_genuine_code_passes_catches_the_mutant(mutant: Mutan
 
 
 @EVERY_MUTANT
-def test_the_check_would_miss_the_mutant_once_in_a_hundred_thousand_times_at_most(mutant: Mutant) -> None:
-    assert mutant.power > 1 - 1e-5
+def test_the_check_would_miss_the_mutant_once_in_a_billion_times_at_most_or_never_by_chance(mutant: Mutant) -> None:
+    is_drawn_anew = mutant.check is not checks.SENSITIVITY
+    assert mutant.power > (1 - 1e-9 if is_drawn_anew else 1 - 1e-5)
 
 
 @EVERY_MUTANT
@@ -36,7 +39,8 @@ def test_planning_itself_refuses_exactly_the_mutants_that_plan_too_little_noise(
 @pytest.mark.parametrize("trust", TrustMode)
 @pytest.mark.parametrize("all_present", [False, True])
 def test_the_canaries_of_the_mutants_audits_attain_the_sensitivity(trust: TrustMode, all_present: bool) -> None:
-    # a canary misses a round when the centroid moves by more than 2.5 deviations: 0.6 % of 800, so the figure varies by 0.002
+    # a canary misses a round when the centroid moves by more than 2.5 deviations: 0.6 % of 800, so the
+    # figure is 0.9975 to 0.998 and varies by 0.0005; below 0.99, 27 and more had to miss one: probability below 1e-9
     setting = Setting(trust=trust, epsilon=EPSILON, all_present=all_present)
     observations = observe(setting, 400)
     assert ATTAINED * setting.mu < observations.attained_mu <= setting.mu

@@ -1,6 +1,8 @@
 """The laws of the noise, drawn from the system's random source, against exact cell probabilities from mpmath.
 
-Every test here rejects honest noise with probability at most 1e-6 (ALPHA), unless it says otherwise. Its power is stated
+Every test here rejects honest noise with probability below 1e-9. The level is 1e-12 (ALPHA) because Pearson's statistic has
+only about a chi-square law so far out: where 290 values are expected in a cell, the tail of a single cell is some 50 times
+that of the law, where 1000 are, some 7 times. Means and correlations are held to 7 errors, 3e-12. The power of a test is stated
 as a case it must reject, computed from the noncentral chi-square law and also put to the test.
 """
 
@@ -17,8 +19,8 @@ from scipy.stats import chi2, ncx2
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.testing import SeededNoise
 
-ALPHA = 1e-6
-N = 100_000
+ALPHA = 1e-12
+N = 200_000
 
 Cdf = Callable[[int], mpmath.mpf]
 """P(X <= m), to 50 digits."""
@@ -103,22 +105,22 @@ def test_noise_has_the_exact_law(law: str, scale: Fraction, least: float) -> Non
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize(("scale", "least"), SCALES)
 def test_a_scale_wrong_by_a_twentieth_is_rejected(law: str, scale: Fraction, least: float) -> None:
-    # the power of the test above: 1 - 1e-6 against 1.05 of the scale, at every scale and for both laws
+    # the power of the test above: 1 - 1e-9 against 1.05 of the scale, at every scale and for both laws
     wrong = scale * Fraction(21, 20)
     cdf = LAWS[law](scale)
     ends = cell_ends(cdf, scale, least)
-    assert power(LAWS[law](wrong), cdf, ends, N) > 1 - 1e-6
+    assert power(LAWS[law](wrong), cdf, ends, N) > 1 - 1e-9
     assert p_value(getattr(SystemNoise(), law)(wrong, N), cdf, ends) < ALPHA
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_noise_of_the_greatest_scale_has_the_exact_law(law: str) -> None:
-    # every value is refined here, so n is small: 2000 reject a scale wrong by a half with probability 1 - 1e-6
+    # every value is refined here, so n is small: 4000 reject a scale wrong by a half with probability 1 - 1e-9
     scale = Fraction(2) ** 44
     cdf = LAWS[law](scale)
     ends = [int(z * 2**44) for z in (-1.5, -1, -0.5, 0, 0.5, 1, 1.5)]
-    assert power(LAWS[law](scale * Fraction(3, 2)), cdf, ends, 2000) > 1 - 1e-6
-    assert p_value(getattr(SystemNoise(), law)(scale, 2000), cdf, ends) > ALPHA
+    assert power(LAWS[law](scale * Fraction(3, 2)), cdf, ends, 4000) > 1 - 1e-9
+    assert p_value(getattr(SystemNoise(), law)(scale, 4000), cdf, ends) > ALPHA
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -127,7 +129,7 @@ def test_the_lowest_bits_of_wide_noise_are_uniform(law: str) -> None:
     values = getattr(SystemNoise(), law)(Fraction(2) ** 26, N)
     observed = np.bincount(values % 16, minlength=16)
     statistic = ((observed - N / 16) ** 2 / (N / 16)).sum()
-    assert ncx2.sf(chi2.isf(ALPHA, 15), 15, N * (0.2 / 16) ** 2 * 16 * 16 / 15) > 1 - 1e-6
+    assert ncx2.sf(chi2.isf(ALPHA, 15), 15, N * (0.2 / 16) ** 2 * 16 * 16 / 15) > 1 - 1e-9
     assert chi2.sf(statistic, 15) > ALPHA
 
 
@@ -144,19 +146,19 @@ def test_the_seeded_source_has_the_same_law() -> None:
 
 def test_a_discrete_gaussian_is_told_apart() -> None:
     # probabilities proportional to exp(-x^2 / 8) at the integers: another law, with another privacy curve. Its standard
-    # deviation is 1 % smaller than that of the rounded Gaussian, so it takes n = 1e6 for a power of 1 - 1e-6
-    scale, n, support = Fraction(2), 1_000_000, np.arange(-40, 41)
+    # deviation is 1 % smaller than that of the rounded Gaussian, so it takes n = 1.5e6 for a power of 1 - 1e-9
+    scale, n, support = Fraction(2), 1_500_000, np.arange(-40, 41)
     weights = np.exp(-(support**2) / 8)
     cumulative = np.cumsum(weights / weights.sum())
     cdf = rounded_gaussian_cdf(scale)
     ends = cell_ends(cdf, scale, 0.005)
-    assert power(lambda m: mpmath.mpf(cumulative[m + 40]), cdf, ends, n) > 1 - 1e-6
+    assert power(lambda m: mpmath.mpf(cumulative[m + 40]), cdf, ends, n) > 1 - 1e-9
     assert p_value(support[np.searchsorted(cumulative, np.random.default_rng(3).random(n))], cdf, ends) < ALPHA
     assert p_value(SystemNoise().gaussian(scale, n), cdf, ends) > ALPHA
 
 
 def test_w09_noise_is_rounded_and_not_truncated() -> None:
-    # truncation doubles P(0); at scale 5 and n = 1e5 that is 90 standard errors, and the whole law differs as well
+    # truncation doubles P(0); at scale 5 and n = 2e5 that is 130 standard errors, and the whole law differs as well
     scale = Fraction(5)
     cdf = rounded_gaussian_cdf(scale)
     ends = cell_ends(cdf, scale, 0.02)
@@ -164,7 +166,7 @@ def test_w09_noise_is_rounded_and_not_truncated() -> None:
     error = (zero * (1 - zero) / N) ** 0.5
     rounded = SystemNoise().gaussian(scale, N)
     truncated = np.trunc(5 * np.random.default_rng(9).standard_normal(N)).astype(np.int64)
-    assert abs(np.mean(rounded == 0) - zero) < 5 * error
+    assert abs(np.mean(rounded == 0) - zero) < 7 * error
     assert np.mean(truncated == 0) - zero > 80 * error
     assert p_value(rounded, cdf, ends) > ALPHA
     assert p_value(truncated, cdf, ends) < ALPHA
@@ -176,7 +178,7 @@ def test_w17_even_and_odd_integers_are_equally_wide_cells() -> None:
     values = SystemNoise().gaussian(Fraction(50), N)
     halves = np.rint(np.rint(2 * 50 * np.random.default_rng(17).standard_normal(N)) / 2)
     error = 0.5 / N**0.5
-    assert abs(np.mean(values % 2 == 0) - 0.5) < 5 * error
+    assert abs(np.mean(values % 2 == 0) - 0.5) < 7 * error
     assert np.mean(halves % 2 == 0) - 0.5 > 50 * error
 
 
@@ -189,27 +191,28 @@ def correlation(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
 
 
 def test_w03_sum_and_count_noise_are_independent() -> None:
-    # 5e5 values each, 1e6 in all: a correlation of 0.014 is rejected with probability 1 - 1e-6 (W3 had correlation 1)
+    # 5e5 values each, 1e6 in all: a correlation of 0.018 is rejected with probability 1 - 1e-8 (W3 had correlation 1)
     source = SystemNoise()
     sums, counts = source.gaussian(Fraction(2) ** 22, 500_000), source.gaussian(Fraction(34), 500_000)
-    assert abs(correlation(sums, counts)) < 5
-    assert abs(correlation(abs(sums), abs(counts))) < 5
+    assert abs(correlation(sums, counts)) < 7
+    assert abs(correlation(abs(sums), abs(counts))) < 7
     reused = SeededNoise(0).gaussian(Fraction(2) ** 22, 500_000), SeededNoise(0).gaussian(Fraction(34), 500_000)
     assert correlation(*reused) > 100
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_the_coordinates_of_a_release_are_uncorrelated(law: str) -> None:
-    # 1e6 values as 1e5 releases of 10 coordinates; 45 pairs and their sizes, each beyond 6 errors with probability 2e-9
+    # 1e6 values as 1e5 releases of 10 coordinates; 45 pairs and their sizes, one of them beyond 7 errors with probability
+    # 3e-10; a correlation of 0.045 is missed with probability below 1e-12
     release = getattr(SystemNoise(), law)(Fraction(1000, 7), 1_000_000).reshape(100_000, 10)
     for table in (release, abs(release)):
         coefficients = np.corrcoef(table, rowvar=False) * table.shape[0] ** 0.5
-        assert np.abs(coefficients[~np.eye(10, dtype=bool)]).max() < 6
+        assert np.abs(coefficients[~np.eye(10, dtype=bool)]).max() < 7
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_two_draws_share_nothing(law: str) -> None:
     source = SystemNoise()
     first, second = (getattr(source, law)(Fraction(2) ** 26, N) for _ in range(2))
-    assert abs(correlation(first, second)) < 5
+    assert abs(correlation(first, second)) < 7
     assert np.count_nonzero(first == second) < 10
