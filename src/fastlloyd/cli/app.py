@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from fastlloyd._version import __version__
+from fastlloyd.cli.advise import advise
 from fastlloyd.cli.demo import demo
 from fastlloyd.cli.fit import fit
 from fastlloyd.cli.groups import with_option_groups
@@ -14,6 +15,7 @@ from fastlloyd.cli.simulate import simulate
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 app.command()(with_option_groups(fit))
 app.command()(with_option_groups(simulate))
+app.command()(with_option_groups(advise))
 app.add_typer(plan_app, name="plan")
 app.command()(with_option_groups(demo))
 

@@ -20,11 +20,10 @@ from fastlloyd.errors import OutputError
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.outputs import NOT_PRIVATE, Result
 from fastlloyd.plan import TrustMode
-from fastlloyd.uncertainty import noise_deviation, noise_deviation_of_run, relative_errors
+from fastlloyd.uncertainty import Verdict, noise_deviation, noise_deviation_of_run, relative_errors
 
 SHOWN_FEATURES, SHOWN_CLIENTS = 6, 12
 FAINT = 3  # a noisy count of so many standard deviations is hardly one of no records
-MOSTLY_NOISE = 0.5  # of the radius: a centroid this uncertain may well be that of its neighbour
 LARGE_WORK = 10**8  # coordinates of records compared with coordinates of centroids: about a second
 RELATIONS = {
     "add_or_remove_one": "whether any single record is in the data",
@@ -232,7 +231,7 @@ def reliability(result: Result) -> list[str]:
             f"Size of the noise: it moved a typical centroid by about {typical:.0%} of the radius of a cluster "
             f"({m.algorithm.alpha} of that of {m.n_clusters} equal cubes filling the bounds)."
         )
-    if typical > MOSTLY_NOISE:
+    if Verdict.on(typical) is Verdict.MOSTLY_NOISE:
         sentences.append(
             "The noise dominates: these centroids say more about the noise than about the records. More records, fewer "
             "clusters or features, tighter bounds or a larger epsilon would help."
