@@ -135,7 +135,9 @@ def check_question(question: Question) -> None:
         raise PlanError(f"n_features is {question.n_features}; expected 1 to {MAX_FEATURES}")
     check_numbers(question.n_clusters, question.n_records, 1.0, question.algorithm)
     if question.algorithm.noise is Noise.NONE:
-        raise PlanError(f"{question.algorithm.name} adds no noise, so there is nothing to expect of it; name a private algorithm")
+        raise PlanError(
+            f"{question.algorithm.name} adds no noise, so there is nothing to expect of it; name a private algorithm"
+        )
     if question.delta is not None and not 0 < question.delta < 1:
         raise BudgetError(f"delta is {question.delta}; expected a number above 0 and below 1, such as 1e-6")
     if question.federation is None:

@@ -83,7 +83,7 @@ def draw(picture: Picture) -> bytes:
 
 
 def new_figure(height: float, name: str) -> "Figure":
-    """An empty figure as wide as all others and `height` inches high. Raises OutputError, naming the file, without matplotlib."""
+    """An empty figure as wide as all others, `height` inches high; without matplotlib OutputError that names the file."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

@@ -201,10 +201,16 @@ def check_file(path: Path, *, heading: str, force: bool) -> None:
 
 def write_file(path: Path, text: str) -> None:
     """Make or replace the file `path`, or leave everything as it was. Raises OutputError."""
+    write_chunks(path, [text])
+
+
+def write_chunks(path: Path, chunks: Iterable[str]) -> None:
+    """As `write_file`, of text that is made while it is written; what making it raises leaves everything as it was, too."""
     target = path.resolve()
     temporary = target.parent / _temporary_name(target)
     try:
-        temporary.write_text(text, encoding="utf-8")
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(chunks)
         temporary.replace(target)
     except OSError as error:
         raise OutputError(f"{path} cannot be written ({error.strerror})") from None

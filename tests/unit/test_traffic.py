@@ -59,9 +59,7 @@ def test_every_client_sends_and_receives_the_bytes_that_were_foretold(
 
     noise, key = SeededNoise(0), np.random.default_rng(3)
     X = np.zeros((2, n_features), dtype=np.int64)
-    sessions = [
-        ClientSession(plan, name, X, identity=identities[name], noise=noise, random_bytes=key.bytes) for name in names
-    ]
+    sessions = [ClientSession(plan, name, X, identity=identities[name], noise=noise, random_bytes=key.bytes) for name in names]
     run_in_process(ServerSession(plan, noise), sessions, link=link)
     for name in names:
         foretold = traffic(plan, name)

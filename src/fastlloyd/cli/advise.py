@@ -10,12 +10,12 @@ from fastlloyd.cli.options import CLUSTERING, FEDERATION, OUTPUT, PRIVACY, Feder
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fastlloyd.advice import Advice, Federation, Outlook
+    from fastlloyd.advice import Advice, Federation, Outlook, Question
 
 ADVICE, PICTURE = FILES = ("advise.json", "advise.png")
 NOT_IN_IT = (
-    "Not in the error: that k-means itself may end in a poor local optimum or with a number of clusters that does not fit; records "
-    "clipped to the bounds or left out beyond the radius; clusters smaller than most, whose error is larger."
+    "Not in the error: that k-means itself may end in a poor local optimum or with a number of clusters that does not fit; "
+    "records clipped to the bounds or left out beyond the radius; clusters smaller than most, whose error is larger."
 )
 
 Records = Annotated[
@@ -111,7 +111,9 @@ def advise(
         n_clusters=clusters,
         algorithm=presets.algorithm(algorithm),
         delta=delta,
-        neighboring_relation=presets.choose(NeighboringRelation, neighboring_relation.replace("-", "_"), "neighboring_relation"),
+        neighboring_relation=presets.choose(
+            NeighboringRelation, neighboring_relation.replace("-", "_"), "neighboring_relation"
+        ),
         federation=_federation(clients, federation),
     )
     advice = advising.advise(question, _parse_epsilons(epsilons))
@@ -164,7 +166,7 @@ def _files(advice: "Advice", text: str) -> dict[str, bytes]:
 
     contents = {ADVICE: text.encode()}
     question, epsilons = advice.question, [outlook.epsilon for outlook in advice.outlooks]
-    title = f"{question.algorithm.name}: {question.n_records:,} records, {_count(question.n_features, 'feature')}"
+    title = _subject(question)
     if question.federation is not None:
         title += f"\n{_count(question.federation.n_clients, 'client')}, {question.federation.trust.value}"
     try:
@@ -195,9 +197,7 @@ def _table(advice: "Advice") -> object:
     from rich.table import Table
 
     q = advice.question
-    table = Table(
-        title=f"{q.algorithm.name}: {q.n_records:,} records, {_count(q.n_features, 'feature')}, {_count(q.n_clusters, 'cluster')}"
-    )
+    table = Table(title=f"{_subject(q)}, {_count(q.n_clusters, 'cluster')}")
     for heading in ("epsilon", "error", "verdict", "rounds", "noise of a sum", "of a count"):
         table.add_column(heading, justify="left" if heading == "verdict" else "right")
     for o in advice.outlooks:
@@ -223,14 +223,15 @@ def _traffic_table(advice: "Advice", federation: "Federation") -> object:
 def _traffic_notes(last: "Outlook", federation: "Federation") -> list[str]:
     if last.client is None or last.dealer is None:
         raise AssertionError("a federated run has traffic")
-    lines = [
-        f"Bytes are those of the messages, in a ring of {last.ring_bits} bits, with names such as client-{federation.n_clients}. "
-        f"The first client deals the keys: it sends {last.dealer.sent - last.client.sent:,} more and receives "
-        f"{last.dealer.received - last.client.received:,} more."
-    ]
-    if last.ring_bits == 64:
-        lines.append("Where the ring needs 32 bits or fewer, --ring-bits 32 is safe and makes rounds about half as large.")
-    return lines
+    client, dealer = last.client, last.dealer
+    note = (
+        f"Bytes are those of the messages, in a ring of {last.ring_bits} bits, with names such as "
+        f"client-{federation.n_clients}. The first client deals the keys: it sends {dealer.sent - client.sent:,} more "
+        f"and receives {dealer.received - client.received:,} more."
+    )
+    if last.ring_bits == 32:
+        return [note]
+    return [note, "Where the ring needs 32 bits or fewer, --ring-bits 32 is safe and makes rounds about half as large."]
 
 
 def _hints(advice: "Advice") -> list[str]:
@@ -247,6 +248,10 @@ def _hints(advice: "Advice") -> list[str]:
     else:
         lines.append(f"At epsilon 1, {target} needs {advice.needed_records:,} records.")
     return lines
+
+
+def _subject(question: "Question") -> str:
+    return f"{question.algorithm.name}: {_count(question.n_records, 'record')}, {_count(question.n_features, 'feature')}"
 
 
 def _percent(error: float) -> str:

@@ -6,6 +6,7 @@ import typer
 
 from fastlloyd._version import __version__
 from fastlloyd.cli.advise import advise
+from fastlloyd.cli.assign import assign
 from fastlloyd.cli.demo import demo
 from fastlloyd.cli.fit import fit
 from fastlloyd.cli.groups import with_option_groups
@@ -16,6 +17,7 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_
 app.command()(with_option_groups(fit))
 app.command()(with_option_groups(simulate))
 app.command()(with_option_groups(advise))
+app.command()(assign)
 app.add_typer(plan_app, name="plan")
 app.command()(with_option_groups(demo))
 

@@ -1,13 +1,19 @@
 """`fastlloyd fit`: the central model, one holder of all records."""
 
-from fastlloyd.cli.options import Columns, Data, MechanismOptions, OutputOptions
+from fastlloyd.cli.options import Columns, CompareNonPrivate, Data, MechanismOptions, OutputOptions
 
 
-def fit(data: Data, mechanism: MechanismOptions, output: OutputOptions, columns: Columns = None) -> None:
+def fit(
+    data: Data,
+    mechanism: MechanismOptions,
+    output: OutputOptions,
+    columns: Columns = None,
+    compare_non_private: CompareNonPrivate = False,
+) -> None:
     """Cluster the records of one file with differential privacy."""
     from fastlloyd import uncertainty
     from fastlloyd.central import cluster
-    from fastlloyd.cli import report
+    from fastlloyd.cli import compare, report
     from fastlloyd.cli.settings import chosen_algorithm, design_arguments, public_numbers, read_records
     from fastlloyd.design import design_mechanism
     from fastlloyd.dp.noise import SystemNoise
@@ -15,6 +21,8 @@ def fit(data: Data, mechanism: MechanismOptions, output: OutputOptions, columns:
     from fastlloyd.outputs import Result
 
     report.check_output(output)
+    if compare_non_private:
+        compare.check(mechanism)
     table = read_records(data, columns)
     domain, n_records, leaks = public_numbers(mechanism, table)
     m = design_mechanism(chosen_algorithm(mechanism), domain, **design_arguments(mechanism, n_records))
@@ -25,6 +33,11 @@ def fit(data: Data, mechanism: MechanismOptions, output: OutputOptions, columns:
     result = Result.of(m, clustering, errors, leaks=leaks)
     report.warn([*leaks, *cautions(m)])
     report.clipped(domain, table.values)
-    paths = report.write(result, output, table.values)
-    report.show(report.console(output), result)
-    report.conclude(result, output, paths)
+    exact = compare.compare(result, X) if compare_non_private else None
+    if exact is not None:
+        result = compare.marked(result)
+    paths = report.write(result, output, table.values, compare.files(exact))
+    screen = report.console(output)
+    report.show(screen, result)
+    compare.show(screen, exact)
+    report.conclude(result, output, paths, compare.for_machines(exact))

@@ -17,6 +17,14 @@ Columns = Annotated[
         help="Columns to use, as a,b,c. Default: all.", metavar="NAMES", rich_help_panel=CLUSTERING, show_default=False
     ),
 ]
+CompareNonPrivate = Annotated[
+    bool,
+    typer.Option(
+        "--compare-non-private",
+        help="Also run Lloyd without noise and show exact figures of both: NOT PRIVATE, for the owner of the records.",
+        rich_help_panel=OUTPUT,
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,12 @@ def warn(sentences: Iterable[str]) -> None:
 
 def clipped(domain: Domain, values: FloatArray) -> None:
     """Tell the owner, on the owner's screen only, how many records the bounds cut."""
-    if n := domain.outside(values):
+    say_clipped(domain.outside(values))
+
+
+def say_clipped(n: int) -> None:
+    """The same for a number that was counted already; nothing is said of 0."""
+    if n:
         typer.echo(
             f"Note: {n} of your records have values outside the bounds, which were clipped. This number is exact: keep it to "
             "yourself.",
@@ -87,13 +92,16 @@ def at_work(what: str, mechanism: Mechanism, n_records: int) -> Iterator[None]:
         yield
 
 
-def write(result: Result, options: OutputOptions, records: FloatArray) -> list[Path]:
-    """Write the output folder, if there is one, before anything is shown: whoever stops reading loses nothing."""
+def write(result: Result, options: OutputOptions, records: FloatArray, more: Mapping[str, bytes] | None = None) -> list[Path]:
+    """Write the output folder, if there is one, before anything is shown: whoever stops reading loses nothing.
+
+    `more` are files beside those of the result, by name; `outputs.FILES` lists them too.
+    """
     if options.out is None:
         return []
     if options.plot_data:
         result = msgspec.structs.replace(result, cautions=(*result.cautions, SHOWS_RECORDS))
-    contents = outputs.files(result)
+    contents = outputs.files(result) | dict(more or {})
     try:
         contents[outputs.PICTURE] = figures.draw(picture(result, records if options.plot_data else None))
     except OutputError as error:

@@ -4,7 +4,15 @@ from typing import Annotated
 
 import typer
 
-from fastlloyd.cli.options import FEDERATION, Columns, Data, FederationOptions, MechanismOptions, OutputOptions
+from fastlloyd.cli.options import (
+    FEDERATION,
+    Columns,
+    CompareNonPrivate,
+    Data,
+    FederationOptions,
+    MechanismOptions,
+    OutputOptions,
+)
 
 Clients = Annotated[
     int,
@@ -32,23 +40,30 @@ def simulate(
     output: OutputOptions,
     columns: Columns = None,
     drop: DroppedUploads = None,
+    compare_non_private: CompareNonPrivate = False,
 ) -> None:
     """Split the records of one file over clients and run them together in this process, message by message."""
-    from fastlloyd.cli import report
+    from fastlloyd.cli import compare, report
     from fastlloyd.cli.federated import run_split
     from fastlloyd.cli.settings import public_numbers, read_records
     from fastlloyd.guarantees import cautions
 
     report.check_output(output)
+    if compare_non_private:
+        compare.check(mechanism)
     table = read_records(data, columns)
     numbers = public_numbers(mechanism, table)
     names = [f"client-{i}" for i in range(1, clients + 1)]
     result = run_split(table, names, numbers, mechanism, federation, drop or [])
     report.warn([*result.leaks, *cautions(result.mechanism), *result.cautions])
     report.clipped(numbers.domain, table.values)
-    paths = report.write(result, output, table.values)
+    exact = compare.compare(result, numbers.domain.to_grid(table.values)) if compare_non_private else None
+    if exact is not None:
+        result = compare.marked(result)
+    paths = report.write(result, output, table.values, compare.files(exact))
     screen = report.console(output)
     for line in report.rounds(result):
         screen.print(line)
     report.show(screen, result)
-    report.conclude(result, output, paths)
+    compare.show(screen, exact)
+    report.conclude(result, output, paths, compare.for_machines(exact))
