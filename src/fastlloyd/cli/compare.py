@@ -34,8 +34,10 @@ def compare(result: Result, X: "IntArray") -> Comparison:
     return comparison.compare(result, comparison.lloyd(result.mechanism, X), X)
 
 
-def marked(result: Result) -> Result:
-    """The result with a caution in its privacy statement that exact figures of its records were shown; no figure is in it."""
+def marked(result: Result, exact: Comparison | None) -> Result:
+    """The result with a caution in its privacy statement that there are exact figures of its records; none of them is in it."""
+    if exact is None:
+        return result
     return msgspec.structs.replace(result, cautions=(*result.cautions, CAUTION))
 
 

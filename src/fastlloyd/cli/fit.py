@@ -34,8 +34,7 @@ def fit(
     report.warn([*leaks, *cautions(m)])
     report.clipped(domain, table.values)
     exact = compare.compare(result, X) if compare_non_private else None
-    if exact is not None:
-        result = compare.marked(result)
+    result = compare.marked(result, exact)
     paths = report.write(result, output, table.values, compare.files(exact))
     screen = report.console(output)
     report.show(screen, result)

@@ -58,8 +58,7 @@ def simulate(
     report.warn([*result.leaks, *cautions(result.mechanism), *result.cautions])
     report.clipped(numbers.domain, table.values)
     exact = compare.compare(result, numbers.domain.to_grid(table.values)) if compare_non_private else None
-    if exact is not None:
-        result = compare.marked(result)
+    result = compare.marked(result, exact)
     paths = report.write(result, output, table.values, compare.files(exact))
     screen = report.console(output)
     for line in report.rounds(result):
