@@ -3,7 +3,7 @@
 import json
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -151,12 +151,13 @@ def _check_interval(name: str, lower: float, upper: float) -> None:
         )
 
 
-def data_bounds(values: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Smallest and largest value per feature, (n_features,) each; a constant feature gets room on both sides.
+def data_bounds(blocks: Iterable[npt.ArrayLike]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Smallest and largest value per feature, float64 (n_features,) each; a constant feature gets room on both sides.
 
-    values : float64 (n_records, n_features). Exact outputs of the records: using them as public bounds leaks them.
+    blocks : records (n_i, n_features), at least one. Exact outputs of the records: using them as public bounds leaks them.
     """
-    lower, upper = values.min(axis=0), values.max(axis=0)
+    ends = [np.array([np.min(block, axis=0), np.max(block, axis=0)], dtype=np.float64) for block in blocks]
+    lower, upper = np.min(ends, axis=0)[0], np.max(ends, axis=0)[1]
     # half a unit; beside a large value that would be lost in rounding
     room = np.where(lower == upper, np.maximum(0.5, np.abs(lower) * 2.0**-12), 0.0)
     return lower - room, upper + room

@@ -9,6 +9,7 @@ import re
 import tomllib
 from contextlib import suppress
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -43,6 +44,17 @@ def to_toml(document: msgspec.Struct, heading: str) -> str:
     comments = "".join(f"# {line}\n" for line in heading.splitlines())
     body = tomli_w.dumps(to_builtins(document), multiline_strings=False)
     return f'{comments}\n{body}\n[seal]\ndigest = "{digest(document).hex()}"\n'
+
+
+def load_text(path: Path) -> str:
+    """The text of a document's file, of which no more is read than a document can have. Raises PlanError."""
+    try:
+        with path.open("rb") as opened:
+            return opened.read(MAX_BYTES + 1).decode()
+    except OSError as error:
+        raise PlanError(f"{path} cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise PlanError(f"{path} is not a text file; name settings of fastlloyd, such as plan.toml") from None
 
 
 def from_toml(text: str, kind: type[T], source: str) -> T:

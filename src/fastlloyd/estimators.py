@@ -114,7 +114,7 @@ class _Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         names = [str(name) for name in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None
         if self.bounds is None:
             leaks.append("bounds were taken from the data, so the smallest and largest value of each feature leak")
-            lower, upper = data_bounds(np.array([values.min(axis=0), values.max(axis=0)], dtype=np.float64))
+            lower, upper = data_bounds([values])
         else:
             lower, upper = given_bounds(self.bounds, names, d)
         return Domain(

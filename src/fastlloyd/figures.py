@@ -16,6 +16,7 @@ from fastlloyd.errors import OutputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Okabe and Ito: told apart with every common colour vision, and in print by the numbers beside the marks
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7A5195")
@@ -71,28 +72,36 @@ class View(msgspec.Struct, frozen=True):
 
 def draw(picture: Picture) -> bytes:
     """The picture as PNG. Raises OutputError if matplotlib is not installed."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-        from matplotlib.layout_engine import ConstrainedLayoutEngine
-    except ImportError:
-        raise OutputError(
-            "clusters.png was left out because matplotlib is not installed: pip install 'fastlloyd[plot]'"
-        ) from None
-    margins = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
-    figure = Figure(figsize=(WIDTH, _height(picture)), dpi=DOTS_PER_INCH, layout=margins)
-    FigureCanvasAgg(figure)
+    figure = new_figure(_height(picture), "clusters.png")
     ax = figure.add_subplot()
     view = choose_view(picture)
     _draw_domain(ax, picture, view)
     _draw_records(ax, picture, view)
     _draw_centroids(ax, picture, view)
     _write_titles(ax, picture)
+    return to_png(figure, picture.title + ("" if picture.private and picture.records is None else ", NOT PRIVATE"))
+
+
+def new_figure(height: float, name: str) -> "Figure":
+    """An empty figure as wide as all others, `height` inches high; without matplotlib OutputError that names the file."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+    except ImportError:
+        raise OutputError(f"{name} was left out because matplotlib is not installed: pip install 'fastlloyd[plot]'") from None
+    margins = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
+    figure = Figure(figsize=(WIDTH, height), dpi=DOTS_PER_INCH, layout=margins)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def to_png(figure: "Figure", title: str) -> bytes:
+    """The figure as PNG, with its title among the file's metadata."""
     png = io.BytesIO()
-    marked = "" if picture.private and picture.records is None else ", NOT PRIVATE"
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in a script the font lacks is drawn as boxes
-        figure.savefig(png, format="png", metadata={"Title": picture.title + marked})
+        figure.savefig(png, format="png", metadata={"Title": title})
     return png.getvalue()
 
 

@@ -6,7 +6,7 @@ larger than memory.
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from numpy.typing import ArrayLike
 
@@ -15,13 +15,13 @@ from fastlloyd.clustering.outside import Outside, records_outside
 
 KEPT_CELLS = 1 << 26  # 256 MiB of int32
 
+_T = TypeVar("_T")
+
 
 class Blocks(Protocol):
     """Finite records that can be passed over again and again: a `Table` in one block, a `RecordFile` in many."""
 
-    @property
-    def source(self) -> str: ...  # noqa: D102 - see the class
-    def blocks(self) -> Iterator[ArrayLike]: ...  # noqa: D102
+    def blocks(self) -> Iterator[ArrayLike]: ...  # noqa: D102 - see the class
 
 
 class GridRecords:
@@ -31,50 +31,51 @@ class GridRecords:
     DataError for such a record under `Outside.REFUSE`, and what the records' own `blocks` raises.
     """
 
-    def __init__(self, records: Blocks, domain: Domain, outside: Outside, *, kept_cells: int = KEPT_CELLS) -> None:
-        self.n_outside: int | None = None
+    def __init__(self, records: Blocks, domain: Domain, outside: Outside, *, source: str, kept_cells: int = KEPT_CELLS) -> None:
+        self.n_outside = 0
         self._records, self._domain, self._outside = records, domain, outside
-        self._kept_cells = kept_cells
+        self._source, self._kept_cells = source, kept_cells
+        self._counted = False
         self._kept: list[GridArray] | None = None
 
     def __repr__(self) -> str:
         """No records, and no number of them."""
-        return f"GridRecords(source={self._records.source!r})"
+        return f"GridRecords(source={self._source!r})"
 
     def __iter__(self) -> Iterator[GridArray]:
         """One pass over all records."""
         if self._kept is not None:
             return iter(self._kept)
-        return self._first_pass() if self.n_outside is None else _ahead(self._grid())
+        return _ahead(self._grid()) if self._counted else self._first_pass()
 
     def _first_pass(self) -> Iterator[GridArray]:
-        """Count the records outside, and keep the grid points as long as they are few."""
+        """Keep the grid points as long as they are few, and count the records outside."""
         kept: list[GridArray] = []
-        cells, self._seen_outside = 0, 0
-        for grid in _ahead(self._counted()):
-            cells += grid.size
-            if cells <= self._kept_cells:
-                kept.append(grid)
-            else:
+        n_cells, n_outside = 0, 0
+        for grid, beyond in _ahead(self._grid_and_outside()):
+            n_outside += beyond
+            n_cells += grid.size
+            if n_cells > self._kept_cells:
                 kept.clear()
+            else:
+                kept.append(grid)
             yield grid
-        self.n_outside = self._seen_outside
-        if cells <= self._kept_cells:
+        self.n_outside, self._counted = n_outside, True
+        if n_cells <= self._kept_cells:
             self._kept = kept
 
-    def _counted(self) -> Iterator[GridArray]:
+    def _grid_and_outside(self) -> Iterator[tuple[GridArray, int]]:
         first = 1
         for block in self._records.blocks():
             grid = self._domain.to_grid(block)
-            self._seen_outside += records_outside(self._domain, block, self._outside, source=self._records.source, first=first)
+            yield grid, records_outside(self._domain, block, self._outside, source=self._source, first=first)
             first += len(grid)
-            yield grid
 
     def _grid(self) -> Iterator[GridArray]:
         return map(self._domain.to_grid, self._records.blocks())
 
 
-def _ahead(blocks: Iterator[GridArray]) -> Iterator[GridArray]:
+def _ahead(blocks: Iterator[_T]) -> Iterator[_T]:
     """The same blocks, the next one being read by another thread while one is worked on."""
     with ThreadPoolExecutor(1) as reader:
         coming = reader.submit(next, blocks, None)

@@ -10,7 +10,7 @@ import json
 import math
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,13 +26,14 @@ from fastlloyd.guarantees import mechanism_statement, plan_statement
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.plan import Plan
 
-CENTROIDS, PRIVACY, MECHANISM, PLAN, ROUNDS, PICTURE = FILES = (
-    "centroids.csv",
+PRIVACY, CENTROIDS, MECHANISM, PLAN, ROUNDS, PICTURE, COMPARISON = FILES = (
     "privacy.json",
+    "centroids.csv",
     "mechanism.toml",
     "plan.toml",
     "rounds.json",
     "clusters.png",
+    "comparison-NOT-PRIVATE.json",
 )
 NOT_PRIVATE = "NOT PRIVATE"
 NOT_COVERED = "Settings were taken from the data; the guarantee does not cover them (see taken_from_the_data in privacy.json)."
@@ -145,14 +146,15 @@ def to_json(content: Any) -> str:
     return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
-def check_destination(out: Path, *, force: bool) -> None:
+def check_destination(out: Path, *, force: bool, files: Sequence[str] = FILES) -> None:
     """Refuse, before anything is computed, a destination that could not or must not be written.
 
-    With `force` a folder is replaced only if it is empty or holds an earlier result and nothing else. Raises OutputError.
+    With `force` a folder is replaced only if it is empty or holds an earlier result and nothing else: the first of the
+    `files`, which every result has, and others of them. Raises OutputError.
     """
     target = out.resolve()
     if target.exists():
-        _check_replaceable(out, force=force)
+        _check_replaceable(out, force=force, files=files)
     parent = _nearest_existing(target.parent)
     probe = parent / _temporary_name(target)
     try:
@@ -162,9 +164,12 @@ def check_destination(out: Path, *, force: bool) -> None:
         raise OutputError(f"{out} cannot be made: {parent} is not a folder one can write to ({error.strerror})") from None
 
 
-def write_folder(out: Path, contents: Mapping[str, bytes], *, force: bool) -> list[Path]:
-    """Make the folder `out` with these files, or leave everything as it was. Returns their paths. Raises OutputError."""
-    check_destination(out, force=force)
+def write_folder(out: Path, contents: Mapping[str, bytes], *, force: bool, files: Sequence[str] = FILES) -> list[Path]:
+    """Make the folder `out` with these files, or leave everything as it was. Returns their paths. Raises OutputError.
+
+    `files` are the names that an earlier result, which is replaced with `force`, may have.
+    """
+    check_destination(out, force=force, files=files)
     target = out.resolve()
     temporary = target.parent / _temporary_name(target)
     try:
@@ -172,7 +177,7 @@ def write_folder(out: Path, contents: Mapping[str, bytes], *, force: bool) -> li
         temporary.mkdir()
         for name, content in contents.items():
             (temporary / name).write_bytes(content)
-        _rename(temporary, target)
+        _rename(temporary, target, files)
     except OSError as error:
         raise OutputError(f"{out} cannot be written ({error.strerror}); nothing was left there") from None
     finally:
@@ -196,10 +201,16 @@ def check_file(path: Path, *, heading: str, force: bool) -> None:
 
 def write_file(path: Path, text: str) -> None:
     """Make or replace the file `path`, or leave everything as it was. Raises OutputError."""
+    write_chunks(path, [text])
+
+
+def write_chunks(path: Path, chunks: Iterable[str]) -> None:
+    """As `write_file`, of text that is made while it is written; what making it raises leaves everything as it was, too."""
     target = path.resolve()
     temporary = target.parent / _temporary_name(target)
     try:
-        temporary.write_text(text, encoding="utf-8")
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(chunks)
         temporary.replace(target)
     except OSError as error:
         raise OutputError(f"{path} cannot be written ({error.strerror})") from None
@@ -208,7 +219,7 @@ def write_file(path: Path, text: str) -> None:
             temporary.unlink()
 
 
-def _rename(temporary: Path, target: Path) -> None:
+def _rename(temporary: Path, target: Path, files: Sequence[str]) -> None:
     """Put the new folder in the place of the old one, which is deleted last and comes back if the new one cannot take it."""
     if not target.exists():
         temporary.rename(target)
@@ -219,14 +230,14 @@ def _rename(temporary: Path, target: Path) -> None:
         temporary.rename(target)
     finally:
         if target.exists():
-            _discard(aside, target)
+            _discard(aside, target, files)
         else:
             aside.rename(target)
 
 
-def _discard(old: Path, new: Path) -> None:
+def _discard(old: Path, new: Path, files: Sequence[str]) -> None:
     """Delete the earlier result and nothing else: what was put beside it since it was looked at moves to the new folder."""
-    for name in FILES:
+    for name in files:
         with suppress(OSError):
             (old / name).unlink()
     with suppress(OSError):
@@ -235,7 +246,7 @@ def _discard(old: Path, new: Path) -> None:
         old.rmdir()
 
 
-def _check_replaceable(out: Path, *, force: bool) -> None:
+def _check_replaceable(out: Path, *, force: bool, files: Sequence[str]) -> None:
     if not out.is_dir():
         raise OutputError(f"{out} is a file; name a folder to be made")
     try:
@@ -244,9 +255,9 @@ def _check_replaceable(out: Path, *, force: bool) -> None:
         raise OutputError(f"{out} cannot be read ({error.strerror}); choose another folder") from None
     if not force:
         raise OutputError(f"{out} exists already; choose another folder, or replace it with --force")
-    others = [name for name in found if name not in FILES or not (out / name).is_file()]
-    if others or (found and PRIVACY not in found):
-        what = f"holds {others[0]!r}" if others else f"has no {PRIVACY}"
+    others = [name for name in found if name not in files or not (out / name).is_file()]
+    if others or (found and files[0] not in found):
+        what = f"holds {others[0]!r}" if others else f"has no {files[0]}"
         raise OutputError(f"{out} {what}, so it is not a result of fastlloyd alone and is left alone; choose another folder")
 
 

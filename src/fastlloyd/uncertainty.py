@@ -1,5 +1,6 @@
 """How far the noise may have moved the centroids: from noisy answers and public scales alone, so it costs no privacy."""
 
+import enum
 import math
 
 import msgspec
@@ -10,6 +11,21 @@ from fastlloyd.budget import squared_radius
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.plan import Plan, TrustMode
+
+FINE, MOSTLY_NOISE = 0.1, 0.5  # of the radius: beyond the second, a centroid may well be that of its neighbour
+
+
+class Verdict(enum.Enum):
+    """What a centroid's relative error (see `relative_errors`) means for whoever reads it."""
+
+    FINE = "fine"
+    NOISY = "noisy"
+    MOSTLY_NOISE = "mostly noise"
+
+    @classmethod
+    def on(cls, relative_error: float) -> "Verdict":
+        """The verdict on a relative error; infinity is one."""
+        return cls.FINE if relative_error <= FINE else cls.NOISY if relative_error <= MOSTLY_NOISE else cls.MOSTLY_NOISE
 
 
 class NoiseDeviation(msgspec.Struct, frozen=True, kw_only=True):

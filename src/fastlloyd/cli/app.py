@@ -5,6 +5,8 @@ from typing import Annotated
 import typer
 
 from fastlloyd._version import __version__
+from fastlloyd.cli.advise import advise
+from fastlloyd.cli.assign import assign
 from fastlloyd.cli.bounds import bounds_app
 from fastlloyd.cli.demo import demo
 from fastlloyd.cli.fit import fit
@@ -15,6 +17,8 @@ from fastlloyd.cli.simulate import simulate
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 app.command()(with_option_groups(fit))
 app.command()(with_option_groups(simulate))
+app.command()(with_option_groups(advise))
+app.command()(assign)
 app.add_typer(plan_app, name="plan")
 app.add_typer(bounds_app, name="bounds")
 app.command()(with_option_groups(demo))

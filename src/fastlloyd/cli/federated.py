@@ -1,29 +1,31 @@
 """Records of one table as several clients: what `simulate` and `demo` have in common."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 from fastlloyd import simulation, uncertainty
-from fastlloyd.cli import report
+from fastlloyd.cli import progress, report
 from fastlloyd.cli.options import FederationOptions, MechanismOptions
 from fastlloyd.cli.settings import PublicNumbers, chosen_algorithm, design_arguments
+from fastlloyd.clustering.domain import GridArray
 from fastlloyd.design import design_plan
 from fastlloyd.expander import PublicSeed
 from fastlloyd.outputs import Result
 from fastlloyd.plan import TrustMode
 from fastlloyd.presets import choose
-from fastlloyd.records import Table
 
 
 def run_split(
-    table: Table,
+    records: Iterable[GridArray],
     names: Sequence[str],
     numbers: PublicNumbers,
     mechanism: MechanismOptions,
     federation: FederationOptions,
     drops: Sequence[str] = (),
 ) -> Result:
-    """Shuffle and split the records over clients of these names, and run them together."""
+    """Shuffle and split records on the grid, in blocks, over clients of these names, and run them together."""
     dropped = [simulation.parse_drop(text, names) for text in drops]
     clients, identities = simulation.roster(names, numbers.n_records)
     arguments = design_arguments(mechanism, numbers.n_records)
@@ -38,9 +40,9 @@ def run_split(
         ring_bits=federation.ring_bits,
         **arguments,
     )
-    X = numbers.domain.to_grid(table.values)
+    X = np.concatenate(list(records))
     seed: PublicSeed = arguments["public_seed"]
-    with report.at_work(f"{len(names)} clients at work", plan.mechanism, len(X)):
+    with progress.at_work(f"{len(names)} clients at work", plan.mechanism):
         run = simulation.simulate(plan, identities, simulation.split_evenly(X, len(names), seed), drops=dropped)
     noise = uncertainty.noise_deviation_of_run(plan, len(run.included[-1]))
     errors = uncertainty.standard_errors(plan.mechanism, run.clustering, noise)

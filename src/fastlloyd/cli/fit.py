@@ -1,6 +1,14 @@
 """`fastlloyd fit`: the central model, one holder of all records."""
 
-from fastlloyd.cli.options import Columns, Data, MechanismOptions, MissingCells, OutputOptions, OutsideBounds
+from fastlloyd.cli.options import (
+    Columns,
+    CompareNonPrivate,
+    Data,
+    MechanismOptions,
+    MissingCells,
+    OutputOptions,
+    OutsideBounds,
+)
 
 
 def fit(
@@ -10,30 +18,36 @@ def fit(
     columns: Columns = None,
     missing: MissingCells = "refuse",
     outside: OutsideBounds = "clip",
+    compare_non_private: CompareNonPrivate = False,
 ) -> None:
-    """Cluster the records of one file with differential privacy."""
+    """Cluster the records of one file with differential privacy. A file larger than memory is read anew in each round."""
     from fastlloyd import uncertainty
     from fastlloyd.central import cluster
-    from fastlloyd.cli import report
-    from fastlloyd.cli.settings import chosen_algorithm, count_outside, design_arguments, public_numbers, read_records
+    from fastlloyd.cli import compare, progress, report
+    from fastlloyd.cli.settings import chosen_algorithm, design_arguments, on_grid, public_numbers, read_records
     from fastlloyd.design import design_mechanism
     from fastlloyd.dp.noise import SystemNoise
     from fastlloyd.guarantees import cautions
     from fastlloyd.outputs import Result
 
     report.check_output(output)
-    table = read_records(data, columns, missing)
-    domain, n_records, leaks = public_numbers(mechanism, table)
-    n_outside = count_outside(domain, table, outside)
+    if compare_non_private:
+        compare.check(mechanism)
+    records = read_records(data, columns, missing)
+    domain, n_records, leaks = public_numbers(mechanism, records)
     m = design_mechanism(chosen_algorithm(mechanism), domain, **design_arguments(mechanism, n_records))
-    X = domain.to_grid(table.values)
-    with report.at_work("clustering", m, len(X)):
-        clustering = cluster(m, X, SystemNoise())
+    X = on_grid(records, domain, outside)
+    with progress.passes(m, X) as watched:
+        clustering = cluster(m, watched, SystemNoise())
     errors = uncertainty.standard_errors(m, clustering, uncertainty.noise_deviation(m))
     result = Result.of(m, clustering, errors, leaks=leaks)
     report.warn([*leaks, *cautions(m)])
-    report.left_out(table.dropped)
-    report.clipped(n_outside)
-    paths = report.write(result, output, table.values)
-    report.show(report.console(output), result)
-    report.conclude(result, output, paths)
+    report.left_out(records.dropped or 0)
+    report.clipped(X.n_outside)
+    exact = compare.compare(result, X) if compare_non_private else None
+    result = compare.marked(result, exact)
+    paths = report.write(result, output, records, compare.files(exact))
+    screen = report.console(output)
+    report.show(screen, result)
+    compare.show(screen, exact)
+    report.conclude(result, output, paths, compare.for_machines(exact))

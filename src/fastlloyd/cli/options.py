@@ -40,6 +40,14 @@ OutsideBounds = Annotated[
         rich_help_panel=PRIVACY,
     ),
 ]
+CompareNonPrivate = Annotated[
+    bool,
+    typer.Option(
+        "--compare-non-private",
+        help="Also run Lloyd without noise and show exact figures of both: NOT PRIVATE, for the owner of the records.",
+        rich_help_panel=OUTPUT,
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -121,15 +121,7 @@ def _client(text: str) -> "Client":
 
 
 def _read(file: Path) -> "Plan":
-    from fastlloyd.documents import MAX_BYTES
-    from fastlloyd.errors import PlanError
+    from fastlloyd.documents import load_text
     from fastlloyd.plan import Plan
 
-    try:
-        with file.open("rb") as opened:
-            text = opened.read(MAX_BYTES + 1).decode()
-    except OSError as error:
-        raise PlanError(f"{file} cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise PlanError(f"{file} is not a text file; name a plan, such as plan.toml") from None
-    return Plan.from_toml(text, str(file))
+    return Plan.from_toml(load_text(file), str(file))

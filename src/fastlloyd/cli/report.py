@@ -1,9 +1,7 @@
 """What a command leaves on the screen and in the output folder."""
 
 import math
-import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +15,15 @@ from fastlloyd import figures, outputs
 from fastlloyd.cli.options import OutputOptions
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.errors import OutputError
-from fastlloyd.mechanism import Mechanism
 from fastlloyd.outputs import NOT_PRIVATE, Result
 from fastlloyd.plan import TrustMode
-from fastlloyd.uncertainty import noise_deviation, noise_deviation_of_run, relative_errors
+from fastlloyd.records import RecordFile, Table
+from fastlloyd.uncertainty import Verdict, noise_deviation, noise_deviation_of_run, relative_errors
+
+Records = Table | RecordFile
 
 SHOWN_FEATURES, SHOWN_CLIENTS = 6, 12
 FAINT = 3  # a noisy count of so many standard deviations is hardly one of no records
-MOSTLY_NOISE = 0.5  # of the radius: a centroid this uncertain may well be that of its neighbour
-LARGE_WORK = 10**8  # coordinates of records compared with coordinates of centroids: about a second
 RELATIONS = {
     "add_or_remove_one": "whether any single record is in the data",
     "replace_one": "what any single record says",
@@ -80,38 +78,29 @@ def console(options: OutputOptions) -> Console:
     return Console(stderr=options.json, markup=False, highlight=False, emoji=False)
 
 
-@contextmanager
-def at_work(what: str, mechanism: Mechanism, n_records: int) -> Iterator[None]:
-    """A moving line on a terminal while a long computation runs."""
-    size = n_records * mechanism.n_clusters * mechanism.n_features * len(mechanism.rounds)
-    if size < LARGE_WORK or not sys.stderr.isatty():
-        yield
-        return
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+def write(result: Result, options: OutputOptions, records: Records, more: Mapping[str, bytes] | None = None) -> list[Path]:
+    """Write the output folder, if there is one, before anything is shown: whoever stops reading loses nothing.
 
-    progress = Progress(
-        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=Console(stderr=True), transient=True
-    )
-    with progress:
-        progress.add_task(what, total=None)
-        yield
-
-
-def write(result: Result, options: OutputOptions, records: FloatArray) -> list[Path]:
-    """Write the output folder, if there is one, before anything is shown: whoever stops reading loses nothing."""
+    `more` are files beside those of the result, by name; `outputs.FILES` lists them too.
+    """
     if options.out is None:
         return []
     if options.plot_data:
         result = msgspec.structs.replace(result, cautions=(*result.cautions, SHOWS_RECORDS))
-    contents = outputs.files(result)
+    contents = outputs.files(result) | dict(more or {})
     try:
-        contents[outputs.PICTURE] = figures.draw(picture(result, records if options.plot_data else None))
+        contents[outputs.PICTURE] = figures.draw(picture(result, _shown(records) if options.plot_data else None))
     except OutputError as error:
         warn([str(error)])
     paths = outputs.write_folder(options.out, contents, force=options.force)
     if options.plot_data and outputs.PICTURE in contents:
         warn([f"{options.out / outputs.PICTURE} shows the records themselves and is {NOT_PRIVATE}"])
     return paths
+
+
+def _shown(records: Records) -> FloatArray:
+    """What a picture shows of the records: all, or the first block of a file with very many."""
+    return np.asarray(next(records.blocks()), dtype=np.float64)
 
 
 def conclude(result: Result, options: OutputOptions, paths: list[Path], more: dict[str, Any] | None = None) -> None:
@@ -241,7 +230,7 @@ def reliability(result: Result) -> list[str]:
             f"Size of the noise: it moved a typical centroid by about {typical:.0%} of the radius of a cluster "
             f"({m.algorithm.alpha} of that of {m.n_clusters} equal cubes filling the bounds)."
         )
-    if typical > MOSTLY_NOISE:
+    if Verdict.on(typical) is Verdict.MOSTLY_NOISE:
         sentences.append(
             "The noise dominates: these centroids say more about the noise than about the records. More records, fewer "
             "clusters or features, tighter bounds or a larger epsilon would help."

@@ -14,13 +14,14 @@ from fastlloyd.central import check_cap
 from fastlloyd.cli.options import MechanismOptions
 from fastlloyd.clustering.domain import Domain, FloatArray, Scaling
 from fastlloyd.clustering.initialization import RadiusSearch
-from fastlloyd.clustering.outside import Outside, records_outside
+from fastlloyd.clustering.outside import Outside
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError, DataError, PlanError
 from fastlloyd.expander import PublicSeed
+from fastlloyd.grid_records import GridRecords
 from fastlloyd.names import parse_columns
 from fastlloyd.presets import algorithm, choose, fraction, preset, specialise
-from fastlloyd.records import Missing, Table, read_table
+from fastlloyd.records import Missing, RecordFile, Table, read_table, table_or_file
 
 BOUNDS_LEAK = (
     "--bounds were left out and taken from the data: the smallest and largest value of every column leak, and the guarantee "
@@ -31,6 +32,8 @@ N_RECORDS_LEAK = (
     "pass a round number above it"
 )
 
+Records = Table | RecordFile
+
 
 class PublicNumbers(NamedTuple):
     """The domain, the cap on the number of records, and what was taken from the data although it is protected."""
@@ -40,35 +43,45 @@ class PublicNumbers(NamedTuple):
     leaks: tuple[str, ...]
 
 
-def read_records(data: Path, columns: str | None, missing: str = "refuse") -> Table:
-    """The records of a file, all columns or those chosen."""
-    chosen = None if columns is None else parse_columns(columns)
-    return read_table(data, chosen, missing=choose(Missing, missing, "missing"))
+def read_records(data: Path, columns: str | None, missing: str) -> Records:
+    """The records of a file, all columns or those chosen; a file with very many is read in passes."""
+    return table_or_file(data, _chosen_columns(columns), missing=choose(Missing, missing, "missing"))
 
 
-def public_numbers(options: MechanismOptions, table: Table) -> PublicNumbers:
-    """What the options say, or the data where they do not; refuses more records than the cap."""
+def read_all(data: Path, columns: str | None, missing: str) -> Table:
+    """The same, all at once."""
+    return read_table(data, _chosen_columns(columns), missing=choose(Missing, missing, "missing"))
+
+
+def _chosen_columns(columns: str | None) -> list[str] | None:
+    return None if columns is None else parse_columns(columns)
+
+
+def public_numbers(options: MechanismOptions, records: Records) -> PublicNumbers:
+    """What the options say, or the data where they do not; refuses more records than the cap as soon as they are counted."""
     private = chosen_algorithm(options).noise is not Noise.NONE
     leaks = []
     if options.bounds is None:
-        domain = _domain_of_data(table, choose(Scaling, options.scaling, "scaling"))
+        domain = _domain_of_data(records, choose(Scaling, options.scaling, "scaling"))
         leaks.append(BOUNDS_LEAK)
     else:
-        domain = given_domain(options.bounds, table.columns, options.scaling, table.others)
-    n = len(table.values)
-    if options.n_records is None and relation(options) is NeighboringRelation.ADD_OR_REMOVE_ONE:
-        leaks.append(N_RECORDS_LEAK.format(delta=", also through delta" if options.delta is None else ""))
-    if options.n_records is not None:
-        check_cap(n, options.n_records)
-    elif options.n_clusters > n:  # said without their number
-        raise DataError(f"n_clusters is {options.n_clusters}, and there are fewer records; ask for fewer clusters")
-    return PublicNumbers(domain, options.n_records or n, tuple(leaks) if private else ())
+        domain = given_domain(options.bounds, records.columns, options.scaling, records.others)
+    n_records = options.n_records
+    if n_records is None:
+        n_records = sum(np.shape(block)[0] for block in records.blocks())
+        if relation(options) is NeighboringRelation.ADD_OR_REMOVE_ONE:
+            leaks.append(N_RECORDS_LEAK.format(delta=", also through delta" if options.delta is None else ""))
+        if options.n_clusters > n_records:  # said without their number
+            raise DataError(f"n_clusters is {options.n_clusters}, and there are fewer records; ask for fewer clusters")
+    elif isinstance(records, Table):
+        check_cap(len(records.values), n_records)
+    return PublicNumbers(domain, n_records, tuple(leaks) if private else ())
 
 
-def count_outside(domain: Domain, table: Table, outside: str) -> int:
-    """How many records have values outside the bounds; refuses them if asked to."""
-    counted = f"{table.source} without the dropped records" if table.dropped else table.source
-    return records_outside(domain, table.values, choose(Outside, outside, "outside"), source=counted)
+def on_grid(records: Records, domain: Domain, outside: str) -> GridRecords:
+    """The records as grid points, pass after pass; a value outside the bounds is clipped and counted, or refused."""
+    counted = f"{records.source} without the dropped records" if records.dropped else records.source
+    return GridRecords(records, domain, choose(Outside, outside, "outside"), source=counted)
 
 
 def given_domain(bounds: str, columns: Sequence[str], scaling: str, others: Sequence[str] = ()) -> Domain:
@@ -126,10 +139,10 @@ def public_seed(text: str | None) -> PublicSeed:
     return PublicSeed.from_text(text)
 
 
-def _domain_of_data(table: Table, scaling: Scaling) -> Domain:
+def _domain_of_data(records: Records, scaling: Scaling) -> Domain:
     """The domain of `data_bounds`. They stay out of messages."""
-    lower, upper = data_bounds(table.values)
-    for name, low, high in zip(table.columns, lower, upper, strict=True):
+    lower, upper = data_bounds(records.blocks())
+    for name, low, high in zip(records.columns, lower, upper, strict=True):
         try:
             _domain([name], np.array([low]), np.array([high]), scaling)
         except PlanError:
@@ -137,7 +150,7 @@ def _domain_of_data(table: Table, scaling: Scaling) -> Domain:
                 f"the values of column {name!r} lie too far apart or too close together to take bounds from them; "
                 "pass --bounds, or rescale the column"
             ) from None
-    return _domain(table.columns, lower, upper, scaling)
+    return _domain(records.columns, lower, upper, scaling)
 
 
 def _domain(columns: Sequence[str], lower: FloatArray, upper: FloatArray, scaling: Scaling) -> Domain:

@@ -7,6 +7,7 @@ import typer
 from fastlloyd.cli.options import (
     FEDERATION,
     Columns,
+    CompareNonPrivate,
     Data,
     FederationOptions,
     MechanismOptions,
@@ -43,25 +44,31 @@ def simulate(
     missing: MissingCells = "refuse",
     outside: OutsideBounds = "clip",
     drop: DroppedUploads = None,
+    compare_non_private: CompareNonPrivate = False,
 ) -> None:
     """Split the records of one file over clients and run them together in this process, message by message."""
-    from fastlloyd.cli import report
+    from fastlloyd.cli import compare, report
     from fastlloyd.cli.federated import run_split
-    from fastlloyd.cli.settings import count_outside, public_numbers, read_records
+    from fastlloyd.cli.settings import on_grid, public_numbers, read_all
     from fastlloyd.guarantees import cautions
 
     report.check_output(output)
-    table = read_records(data, columns, missing)
+    if compare_non_private:
+        compare.check(mechanism)
+    table = read_all(data, columns, missing)
     numbers = public_numbers(mechanism, table)
-    n_outside = count_outside(numbers.domain, table, outside)
+    X = on_grid(table, numbers.domain, outside)
     names = [f"client-{i}" for i in range(1, clients + 1)]
-    result = run_split(table, names, numbers, mechanism, federation, drop or [])
+    result = run_split(X, names, numbers, mechanism, federation, drop or [])
     report.warn([*result.leaks, *cautions(result.mechanism), *result.cautions])
     report.left_out(table.dropped)
-    report.clipped(n_outside)
-    paths = report.write(result, output, table.values)
+    report.clipped(X.n_outside)
+    exact = compare.compare(result, X) if compare_non_private else None
+    result = compare.marked(result, exact)
+    paths = report.write(result, output, table, compare.files(exact))
     screen = report.console(output)
     for line in report.rounds(result):
         screen.print(line)
     report.show(screen, result)
-    report.conclude(result, output, paths)
+    compare.show(screen, exact)
+    report.conclude(result, output, paths, compare.for_machines(exact))

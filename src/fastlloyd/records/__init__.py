@@ -7,8 +7,8 @@ never from records.
 
 from fastlloyd.records.frames import table_from_frame
 from fastlloyd.records.missing import Missing
-from fastlloyd.records.reading import open_records, read_csv, read_table
+from fastlloyd.records.reading import open_records, read_csv, read_table, table_or_file
 from fastlloyd.records.record_file import RecordFile
 from fastlloyd.records.table import Table
 
-__all__ = ["Missing", "RecordFile", "Table", "open_records", "read_csv", "read_table", "table_from_frame"]
+__all__ = ["Missing", "RecordFile", "Table", "open_records", "read_csv", "read_table", "table_from_frame", "table_or_file"]

@@ -16,6 +16,9 @@ from fastlloyd.records.parquet import open_parquet
 from fastlloyd.records.record_file import Reader, RecordFile
 from fastlloyd.records.table import Table, joined
 
+LARGE_CELLS = 1 << 25  # 256 MiB of float64
+LARGE_TEXT = 1 << 28  # bytes
+
 _Columns = Sequence[str] | None
 
 _TEXT = (".csv", ".tsv", ".txt")
@@ -57,6 +60,14 @@ def read_table(path: str | os.PathLike[str], columns: _Columns = None, *, missin
     return _read(open_records(path, columns, missing=missing))
 
 
+def table_or_file(
+    path: str | os.PathLike[str], columns: _Columns = None, *, missing: Missing = Missing.REFUSE
+) -> Table | RecordFile:
+    """All records at once if they are few, otherwise the file, to be read in passes. Both have `blocks`; errors as above."""
+    file = open_records(path, columns, missing=missing)
+    return file if _is_large(file) else _read(file)
+
+
 def read_csv(path: str | os.PathLike[str], columns: _Columns = None, *, missing: Missing = Missing.REFUSE) -> Table:
     """All records of a text file, whatever its suffix; see `DelimitedFile`."""
     return _read(_open_text(Path(path), columns, missing))
@@ -65,6 +76,15 @@ def read_csv(path: str | os.PathLike[str], columns: _Columns = None, *, missing:
 def _open_text(path: Path, columns: _Columns, missing: Missing) -> RecordFile:
     state = files.state(path)
     return RecordFile(DelimitedFile(path, columns, missing, once=state is None), str(path), state, missing)
+
+
+def _is_large(file: RecordFile) -> bool:
+    """Whether the chosen columns take more than some hundred megabytes as numbers; for text a guess by the file's size."""
+    if file.n_rows is not None:
+        return file.n_rows * len(file.columns) > LARGE_CELLS
+    path = Path(file.source)
+    packed = 8 if path.suffix.lower() == ".gz" else 1
+    return path.is_file() and path.stat().st_size * packed > LARGE_TEXT
 
 
 def _read(file: RecordFile) -> Table:

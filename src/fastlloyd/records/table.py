@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -42,6 +42,10 @@ class Table:
         if not (finite := np.isfinite(values)).all():
             record, column = np.argwhere(~finite)[0]
             raise DataError(f"{self.source}, record {record + 1}, column {self.columns[column]!r}: not a finite number")
+
+    def blocks(self) -> Iterator[npt.NDArray[np.float64]]:
+        """All records in one block, as often as asked: what a `RecordFile` offers."""
+        yield self.values
 
 
 def joined(blocks: Iterable[FloatArray], n_features: int) -> npt.NDArray[np.float64]:

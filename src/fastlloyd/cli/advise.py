@@ -1,0 +1,262 @@
+"""`fastlloyd advise`: what to expect of a run, from public numbers alone. No records are read."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fastlloyd.cli.options import CLUSTERING, FEDERATION, OUTPUT, PRIVACY, FederationOptions
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fastlloyd.advice import Advice, Federation, Outlook, Question
+
+ADVICE, PICTURE = FILES = ("advise.json", "advise.png")
+NOT_IN_IT = (
+    "Not in the error: that k-means itself may end in a poor local optimum or with a number of clusters that does not fit; "
+    "records clipped to the bounds or left out beyond the radius; clusters smaller than most, whose error is larger."
+)
+
+Records = Annotated[
+    int,
+    typer.Option(
+        "--records",
+        "--n-records",
+        help="Expected number of records, also taken as the cap.",
+        metavar="N",
+        rich_help_panel=CLUSTERING,
+        show_default=False,
+    ),
+]
+FeatureCount = Annotated[
+    int, typer.Option("--features", help="Number of features.", metavar="D", rich_help_panel=CLUSTERING, show_default=False)
+]
+Clusters = Annotated[
+    int,
+    typer.Option(
+        "--clusters",
+        "--n-clusters",
+        "-k",
+        help="Number of clusters.",
+        metavar="K",
+        rich_help_panel=CLUSTERING,
+        show_default=False,
+    ),
+]
+AlgorithmName = Annotated[
+    str, typer.Option(help="What will run.", metavar="fastlloyd|glloyd|sulloyd", rich_help_panel=CLUSTERING)
+]
+Epsilons = Annotated[
+    str,
+    typer.Option(help="Privacy budgets to compare, as a,b,c.", metavar="LIST", rich_help_panel=PRIVACY),
+]
+Delta = Annotated[
+    float | None,
+    typer.Option(help="Default: 1 / (100 records).", metavar="DELTA", rich_help_panel=PRIVACY, show_default=False),
+]
+Relation = Annotated[
+    str,
+    typer.Option(
+        help="What the guarantee hides: that a record is there, or what it says.",
+        metavar="add_or_remove_one|replace_one",
+        rich_help_panel=PRIVACY,
+    ),
+]
+Clients = Annotated[
+    int | None,
+    typer.Option(
+        help="For a federated run: how many clients take part.", metavar="M", rich_help_panel=FEDERATION, show_default=False
+    ),
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option(help="Folder to make: advise.json, advise.png.", metavar="DIR", rich_help_panel=OUTPUT, show_default=False),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace an earlier advice.", rich_help_panel=OUTPUT)]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print the advice as JSON, and everything else to stderr.", rich_help_panel=OUTPUT)
+]
+
+
+def advise(
+    records: Records,
+    features: FeatureCount,
+    clusters: Clusters,
+    federation: FederationOptions,
+    epsilons: Epsilons = "0.1,0.2,0.5,1,2,5,10",
+    delta: Delta = None,
+    algorithm: AlgorithmName = "fastlloyd",
+    neighboring_relation: Relation = "add_or_remove_one",
+    clients: Clients = None,
+    out: Folder = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Say what to expect of a run (error, noise, bytes) before there is one, from public numbers; no file is read."""
+    from rich.console import Console
+
+    from fastlloyd import advice as advising
+    from fastlloyd import outputs, presets
+    from fastlloyd.dp.neighboring import NeighboringRelation
+    from fastlloyd.errors import OutputError
+
+    if out is not None:
+        outputs.check_destination(out, force=force, files=FILES)
+    elif force:
+        raise OutputError("--force is about the output folder; name it with --out DIR")
+    question = advising.Question(
+        n_records=records,
+        n_features=features,
+        n_clusters=clusters,
+        algorithm=presets.algorithm(algorithm),
+        delta=delta,
+        neighboring_relation=presets.choose(
+            NeighboringRelation, neighboring_relation.replace("-", "_"), "neighboring_relation"
+        ),
+        federation=_federation(clients, federation),
+    )
+    advice = advising.advise(question, _parse_epsilons(epsilons))
+    text = outputs.to_json(advising.to_builtins(advice))
+    written = [] if out is None else outputs.write_folder(out, _files(advice, text), force=force, files=FILES)
+    screen = Console(stderr=json, markup=False, highlight=False, emoji=False)
+    _show(screen, advice)
+    if written:
+        screen.print(f"Written to {out}: {', '.join(path.name for path in written)}.", soft_wrap=True)
+    if json:
+        typer.echo(text, nl=False)
+
+
+def _parse_epsilons(text: str) -> list[float]:
+    from fastlloyd.errors import BudgetError
+    from fastlloyd.names import split_list
+    from fastlloyd.records.delimited import floats
+
+    try:
+        return sorted(floats(split_list(text)))
+    except ValueError:
+        raise BudgetError(f"epsilons {text!r:.100}: expected numbers separated by commas, such as 0.5,1,2") from None
+
+
+def _federation(clients: int | None, options: FederationOptions) -> "Federation | None":
+    from fastlloyd.advice import Federation
+    from fastlloyd.errors import PlanError
+    from fastlloyd.plan import TrustMode
+    from fastlloyd.presets import choose
+
+    trust = TrustMode.CLIENT_NOISE if options.trust is None else choose(TrustMode, options.trust, "trust")
+    if clients is None:
+        if options != FederationOptions():
+            raise PlanError("trust, dropouts, colluding clients and ring are those of a federated run: say --clients M")
+        return None
+    return Federation(
+        n_clients=clients,
+        trust=trust,
+        max_dropouts=options.max_dropouts or 0,
+        max_colluding=options.max_colluding,
+        ring_bits=options.ring_bits,
+    )
+
+
+def _files(advice: "Advice", text: str) -> dict[str, bytes]:
+    from fastlloyd import advice as advising
+    from fastlloyd import advice_figure
+    from fastlloyd.cli import report
+    from fastlloyd.errors import OutputError
+
+    contents = {ADVICE: text.encode()}
+    question, epsilons = advice.question, [outlook.epsilon for outlook in advice.outlooks]
+    title = _subject(question)
+    if question.federation is not None:
+        title += f"\n{_count(question.federation.n_clients, 'client')}, {question.federation.trust.value}"
+    try:
+        contents[PICTURE] = advice_figure.draw(title, epsilons, advising.curves(question, epsilons), question.n_clusters)
+    except OutputError as error:
+        report.warn([str(error)])
+    return contents
+
+
+def _show(screen: "Console", advice: "Advice") -> None:
+    question, last = advice.question, advice.outlooks[-1]
+    screen.print(_table(advice))
+    screen.print(
+        f"Error: how far noise moves a typical centroid, one of {question.n_records / question.n_clusters:,.0f} records, as a "
+        f"share of the radius of a cluster, {last.radius:.3g} half widths of the bounds. Noise: standard deviation in the last "
+        f"round; of one feature's sum in half widths, of a count in records. delta = {last.delta:.3g}."
+    )
+    if question.federation is not None:
+        screen.print(_traffic_table(advice, question.federation))
+        for line in _traffic_notes(last, question.federation):
+            screen.print(line)
+    screen.print(NOT_IN_IT)
+    for line in _hints(advice):
+        screen.print(line)
+
+
+def _table(advice: "Advice") -> object:
+    from rich.table import Table
+
+    q = advice.question
+    table = Table(title=f"{_subject(q)}, {_count(q.n_clusters, 'cluster')}")
+    for heading in ("epsilon", "error", "verdict", "rounds", "noise of a sum", "of a count"):
+        table.add_column(heading, justify="left" if heading == "verdict" else "right")
+    for o in advice.outlooks:
+        cells = (o.verdict.value, str(o.n_iterations), f"{o.sum_noise:.3g}", f"{o.count_noise:.3g}")
+        table.add_row(f"{o.epsilon:g}", _percent(o.relative_error), *cells)
+    return table
+
+
+def _traffic_table(advice: "Advice", federation: "Federation") -> object:
+    from rich.table import Table
+
+    table = Table(title=f"{_count(federation.n_clients, 'client')}, {federation.trust.value}: bytes of a client")
+    for heading in ("epsilon", "rounds", "sent per round", "in all", "received per round", "in all", "ring needs"):
+        table.add_column(heading, justify="right")
+    for o in advice.outlooks:
+        if o.client is not None:
+            c = o.client
+            numbers = (o.n_iterations, c.sent_per_round, c.sent, c.received_per_round, c.received)
+            table.add_row(f"{o.epsilon:g}", *(f"{number:,}" for number in numbers), f"{o.required_bits} bits")
+    return table
+
+
+def _traffic_notes(last: "Outlook", federation: "Federation") -> list[str]:
+    if last.client is None or last.dealer is None:
+        raise AssertionError("a federated run has traffic")
+    client, dealer = last.client, last.dealer
+    note = (
+        f"Bytes are those of the messages, in a ring of {last.ring_bits} bits, with names such as "
+        f"client-{federation.n_clients}. The first client deals the keys: it sends {dealer.sent - client.sent:,} more "
+        f"and receives {dealer.received - client.received:,} more."
+    )
+    if last.ring_bits == 32:
+        return [note]
+    return [note, "Where the ring needs 32 bits or fewer, --ring-bits 32 is safe and makes rounds about half as large."]
+
+
+def _hints(advice: "Advice") -> list[str]:
+    from fastlloyd.uncertainty import FINE
+
+    target = f"an error of at most {FINE:.0%}"
+    lines = []
+    if advice.least_epsilon is None:
+        lines.append(f"No epsilon up to 10 gives {target}: more records, fewer clusters or fewer features would.")
+    else:
+        lines.append(f"The smallest epsilon for {target}: {advice.least_epsilon:g}.")
+    if advice.needed_records is None:
+        lines.append(f"At epsilon 1, no number of records below 10^12 gives {target}.")
+    else:
+        lines.append(f"At epsilon 1, {target} needs {advice.needed_records:,} records.")
+    return lines
+
+
+def _subject(question: "Question") -> str:
+    return f"{question.algorithm.name}: {_count(question.n_records, 'record')}, {_count(question.n_features, 'feature')}"
+
+
+def _percent(error: float) -> str:
+    return f"{100 * error:.3g}%" if error < 1 else f"{error:,.0%}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' if number != 1 else ''}"

@@ -1,0 +1,65 @@
+"""Something that moves on the terminal while a long computation runs."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from fastlloyd.clustering.domain import GridArray
+from fastlloyd.mechanism import Mechanism
+
+LARGE_WORK = 10**8  # coordinates of records compared with coordinates of centroids: about a second where nothing is compiled
+
+
+@contextmanager
+def at_work(what: str, mechanism: Mechanism) -> Iterator[None]:
+    """A moving line, where nothing tells how far the work has come."""
+    if not _is_shown(mechanism):
+        yield
+        return
+    with Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=Console(stderr=True), transient=True
+    ) as progress:
+        progress.add_task(what, total=None)
+        yield
+
+
+@contextmanager
+def passes(mechanism: Mechanism, X: Iterable[GridArray]) -> Iterator[Iterable[GridArray]]:
+    """The same blocks, with a bar over the rounds and the records of the round that were read."""
+    if not _is_shown(mechanism):
+        yield X
+        return
+    T = len(mechanism.rounds)
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True
+    ) as progress:
+        task = progress.add_task("round 1", total=T)
+
+        def report(done: int, n_records: int) -> None:
+            progress.update(task, completed=done, description=f"round {min(done + 1, T)} of {T}, {n_records:,} records")
+
+        yield _Watched(X, report)
+
+
+class _Watched:
+    """Blocks that say how many passes are complete and how many records of the present one were taken."""
+
+    def __init__(self, X: Iterable[GridArray], report: Callable[[int, int], None]) -> None:
+        self._X, self._report, self._done = X, report, 0
+
+    def __iter__(self) -> Iterator[GridArray]:
+        n = 0
+        for block in self._X:
+            yield block
+            n += len(block)
+            self._report(self._done, n)
+        self._done += 1
+        self._report(self._done, n)
+
+
+def _is_shown(mechanism: Mechanism) -> bool:
+    size = mechanism.n_records * mechanism.n_clusters * mechanism.n_features * len(mechanism.rounds)
+    return size >= LARGE_WORK and sys.stderr.isatty()

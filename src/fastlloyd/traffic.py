@@ -1,0 +1,69 @@
+"""How many bytes the clients of a federated run send and receive, counted on the messages' own encodings."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from fastlloyd.plan import Plan
+from fastlloyd.protocol.messages import (
+    Broadcast,
+    Confirmation,
+    Confirmations,
+    Deal,
+    Hello,
+    KeyBox,
+    Message,
+    SealedKeys,
+    Upload,
+    encode,
+)
+from fastlloyd.secagg.keys import CONFIRMATION_BYTES, PUBLIC_KEY_BYTES, SEALED_BYTES, SIGNATURE_BYTES
+from fastlloyd.secagg.masks import DIGEST_BYTES, RUN_ID_BYTES, UPLOAD_NONCE_BYTES
+
+
+class Traffic(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes of one client's messages, in the last round and in the whole run; without what a transport wraps them in."""
+
+    sent_per_round: int
+    received_per_round: int
+    sent: int
+    received: int
+
+
+def traffic(plan: Plan, name: str) -> Traffic:
+    """What the client of that name sends and receives in a run that nobody misses.
+
+    The first client of the plan also deals the keys. Every field of a message has a fixed length but names, round numbers and
+    the lists of clients, which are those of the plan; so messages of zeros are as long as real ones.
+    """
+    rounds = range(1, len(plan.mechanism.rounds) + 1)
+    uploads, broadcasts = [_upload(plan, t) for t in rounds], [_broadcast(plan, t) for t in rounds]
+    deals = name == plan.names[0]
+    boxes = tuple((each, bytes(SEALED_BYTES)) for each in plan.names)
+    macs = tuple((each, bytes(CONFIRMATION_BYTES)) for each in plan.names)
+    key_box = KeyBox(_hello(plan.names[0]), plan.names, bytes(SEALED_BYTES))
+    joining: list[Message] = [_hello(name), *([SealedKeys(boxes)] if deals else [])]
+    joined: list[Message] = [*([Deal(tuple(map(_hello, plan.names)))] if deals else []), key_box]
+    return Traffic(
+        sent_per_round=_length(uploads[-1:]),
+        received_per_round=_length(broadcasts[-1:]),
+        sent=_length([*joining, *uploads, Confirmation(bytes(CONFIRMATION_BYTES))]),
+        received=_length([*joined, *broadcasts, Confirmations(macs)]),
+    )
+
+
+def _length(messages: Iterable[Message]) -> int:
+    return sum(len(encode(message)) for message in messages)
+
+
+def _hello(name: str) -> Hello:
+    return Hello(bytes(DIGEST_BYTES), bytes(RUN_ID_BYTES), name, bytes(PUBLIC_KEY_BYTES), bytes(SIGNATURE_BYTES))
+
+
+def _upload(plan: Plan, round: int) -> Upload:
+    return Upload(round, bytes(UPLOAD_NONCE_BYTES), bytes(plan.n_words * plan.ring.itemsize))
+
+
+def _broadcast(plan: Plan, round: int) -> Broadcast:
+    included = tuple((name, bytes(UPLOAD_NONCE_BYTES)) for name in plan.names)
+    return Broadcast(round, included, bytes(plan.n_words * plan.ring.itemsize))

@@ -1,0 +1,69 @@
+"""Bytes of a run: counted on the messages beforehand, and on the wire."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from fastlloyd.algorithms import FASTLLOYD
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.design import design_plan
+from fastlloyd.expander import PublicSeed
+from fastlloyd.plan import TrustMode
+from fastlloyd.protocol import ClientSession, ServerSession
+from fastlloyd.protocol.actions import SERVER
+from fastlloyd.protocol.messages import Message, Upload
+from fastlloyd.simulation import roster
+from fastlloyd.testing import SeededNoise
+from fastlloyd.traffic import traffic
+from fastlloyd.transport.in_process import run_in_process
+
+
+@pytest.mark.parametrize(
+    ("n_clients", "trust", "ring_bits", "n_features", "n_iterations"),
+    [
+        (1, TrustMode.SERVER_NOISE, 64, 1, 2),
+        (2, TrustMode.CLIENT_NOISE, 64, 3, 2),
+        (12, TrustMode.CLIENT_NOISE, 32, 2, 3),
+        (3, TrustMode.SERVER_NOISE, 32, 40, 2),
+    ],
+)
+def test_every_client_sends_and_receives_the_bytes_that_were_foretold(
+    n_clients: int, trust: TrustMode, ring_bits: int, n_features: int, n_iterations: int
+) -> None:
+    names = [f"client-{i}" for i in range(1, n_clients + 1)]
+    clients, identities = roster(names, 120)
+    features = tuple(f"x{i}" for i in range(n_features))
+    plan = design_plan(
+        FASTLLOYD,
+        Domain(features=features, lower=(-1.0,) * n_features, upper=(1.0,) * n_features, fraction_bits=10),
+        clients=clients,
+        run_id=bytes(range(16)),
+        n_clusters=3,
+        epsilon=5.0,
+        public_seed=PublicSeed.from_int(1),
+        trust=trust,
+        ring_bits=ring_bits,
+        n_iterations=n_iterations,
+    )
+    sent: Counter[str] = Counter()
+    received: Counter[str] = Counter()
+    uploads = set()
+
+    def link(sender: str, recipient: str, message: Message, data: bytes) -> list[bytes]:
+        sent[sender] += len(data)
+        received[recipient] += len(data)
+        if isinstance(message, Upload):
+            uploads.add((sender, len(data)))
+        return [data]
+
+    noise, key = SeededNoise(0), np.random.default_rng(3)
+    X = np.zeros((2, n_features), dtype=np.int64)
+    sessions = [ClientSession(plan, name, X, identity=identities[name], noise=noise, random_bytes=key.bytes) for name in names]
+    run_in_process(ServerSession(plan, noise), sessions, link=link)
+    for name in names:
+        foretold = traffic(plan, name)
+        assert (foretold.sent, foretold.received) == (sent[name], received[name]), name
+        assert (name, foretold.sent_per_round) in uploads
+    assert len(uploads) == n_clients
+    assert sent[SERVER] == sum(traffic(plan, name).received for name in names)
