@@ -17,14 +17,14 @@ def cluster(mechanism: Mechanism, X: IntArray, noise: NoiseSource) -> Clustering
     check_cap(len(X), mechanism.n_records)
     loop = lloyd(mechanism)
     query = next(loop)
-    for round in mechanism.rounds:
-        answer = query.evaluate(X) + mechanism.draw_noise(round, noise)
+    for exchange in mechanism.exchanges:
+        answer = query.evaluate(X) + mechanism.draw_noise(exchange, noise)
         try:
             query = loop.send(answer)
         except StopIteration as end:
             clustering: Clustering = end.value
             return clustering
-    raise AssertionError("the loop asks one query per round")
+    raise AssertionError("the loop asks one query per exchange")
 
 
 def check_cap(n: int, cap: int) -> None:

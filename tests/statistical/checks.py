@@ -18,8 +18,9 @@ from fastlloyd.algorithms import FASTLLOYD, GLLOYD, Algorithm, query
 from fastlloyd.clustering.domain import Domain, IntArray
 from fastlloyd.design import design_mechanism
 from fastlloyd.dp.noise import SystemNoise
+from fastlloyd.exchanges import Round
 from fastlloyd.expander import PublicSeed
-from fastlloyd.mechanism import Mechanism, Round
+from fastlloyd.mechanism import Mechanism
 from fastlloyd.plan import TrustMode
 from fastlloyd.protocol.messages import Message, Upload
 

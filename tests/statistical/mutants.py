@@ -24,7 +24,7 @@ from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
 from fastlloyd.dp import noise
 from fastlloyd.dp.noise import RandomBytes, SystemNoise
 from fastlloyd.errors import PlanError
-from fastlloyd.mechanism import Round
+from fastlloyd.exchanges import Round
 from fastlloyd.plan import Plan, TrustMode
 from fastlloyd.protocol import masked_round
 from fastlloyd.protocol.client_rounds import ClientRounds

@@ -22,7 +22,7 @@ def fit(data: Data, mechanism: MechanismOptions, output: OutputOptions, columns:
     with report.at_work("clustering", m, len(X)):
         clustering = cluster(m, X, SystemNoise())
     errors = uncertainty.standard_errors(m, clustering, uncertainty.noise_deviation(m))
-    result = Result.of(m, clustering, errors, leaks=leaks)
+    result = Result.of(m, clustering, errors, leaks=leaks, loss=uncertainty.loss_estimate(m, clustering))
     report.warn([*leaks, *cautions(m)])
     report.clipped(domain, table.values)
     paths = report.write(result, output, table.values)
