@@ -282,7 +282,7 @@ def _check_guarantee(m: Mechanism) -> None:
     if largest > MAX_SCALE:
         raise OverflowRisk(
             f"epsilon {m.epsilon} needs noise of about 2^{math.ceil(largest).bit_length() - 1} grid units, above 2^44; "
-            "use fewer fraction_bits or a larger epsilon" + (", and another loss_share" if m.loss else "")
+            "use fewer fraction_bits or a larger epsilon" + (", or another loss_share" if m.loss else "")
         )
     accountant = m.accountant()
     if m.algorithm.noise is Noise.LAPLACE:

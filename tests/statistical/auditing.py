@@ -58,6 +58,7 @@ class Setting:
     epsilon: float = 1.0
     n_iterations: int = 2
     all_present: bool = False
+    loss_share: float | None = None  # with a number: the loss is estimated too, with so much of the budget
 
     @property
     def present(self) -> tuple[str, ...]:
@@ -84,6 +85,8 @@ class Setting:
             max_dropouts=0 if self.all_present else 1,
             max_colluding=1,
             n_iterations=self.n_iterations,
+            estimate_loss=self.loss_share is not None,
+            loss_share=self.loss_share,
         )
 
 
