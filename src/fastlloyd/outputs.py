@@ -96,6 +96,8 @@ def statement(result: Result) -> dict[str, Any]:
             "standard_error_per_expected_record": result.loss.standard_error / n,
             "n_expected": n,
         }
+        if result.plan is not None:
+            said["loss_estimate"]["included"] = list(result.included[-1])
     finite: dict[str, Any] = _finite_or_none(said)
     return finite
 

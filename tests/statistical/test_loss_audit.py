@@ -16,8 +16,8 @@ from bounds import Audit, exceedance, typical_epsilon
 from fastlloyd.dp.gdp import gdp_epsilon
 from fastlloyd.plan import TrustMode
 
-N = 300
-EPSILON, SHARE = 8.0, 0.25
+N = 200
+EPSILON, SHARE = 15.0, 0.35
 TRIES = 5
 NOBODY = np.zeros(N_CLUSTERS, dtype=np.bool_)
 CANARY = np.arange(N_CLUSTERS) == 0

@@ -2,6 +2,7 @@
 
 import functools
 import math
+import re
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -276,6 +277,24 @@ def test_a_ring_holds_the_loss_or_is_refused(trust: TrustMode) -> None:
         plan(trust, ring_bits=32, loss_share=1e-8)
     assert plan(trust, ring_bits=64, loss_share=1e-8).ring_bits == 64
     assert plan(trust, ring_bits=32).ring_bits == 32
+
+
+@pytest.mark.parametrize("share", [0.001, 0.05, 0.5])
+@pytest.mark.parametrize("cap", [20_000, 300_000, 5_000_000])
+@pytest.mark.parametrize("q", [16, 22])
+def test_fewer_fractional_bits_that_a_refusal_advises_do_work(q: int, cap: int, share: float) -> None:
+    def narrow(q: int) -> Plan:
+        return design_plan(
+            GLLOYD, square(q), clients=tuple(Client(name=name, max_records=cap) for name in "abc"), run_id=bytes(16),
+            n_clusters=5, epsilon=1.0, public_seed=PublicSeed.from_int(0), ring_bits=32, n_iterations=3,
+            estimate_loss=True, loss_share=share,
+        )  # fmt: skip
+
+    with pytest.raises(OverflowRisk, match=r"use [0-9]+ fractional bits") as refusal:
+        narrow(q)
+    advised = re.search("use ([0-9]+) fractional bits", str(refusal.value))
+    assert advised is not None
+    assert narrow(int(advised[1])).ring_bits == 32
 
 
 def test_a_plan_with_a_tampered_loss_is_refused() -> None:

@@ -190,11 +190,13 @@ def loss(result: Result, estimate: LossEstimate) -> str:
     cap = m.loss.cap * m.loss.unit(m.domain.fraction_bits) if m.loss else math.nan
     name = "Private estimate of the loss" if result.private else f"Loss, {NOT_PRIVATE}"
     per_record = _measured(estimate.value / n, estimate.standard_error / n)
-    negative = " It is negative because the noise is larger than the loss." if estimate.value < 0 else ""
+    remarks = " It is negative because the noise is larger than the loss." if estimate.value < 0 else ""
+    if result.plan is not None and len(result.included[-1]) < result.plan.n_clients:
+        remarks += f" It is the loss of the records of {len(result.included[-1])} of {result.plan.n_clients} clients."
     return (
         f"{name}: {_measured(estimate.value, estimate.standard_error)}, the sum of squared distances to the nearest centroid "
         f"in squared half widths of the domain; {per_record} for each of {n} expected records. Records farther away than "
-        f"{math.sqrt(cap):.4g} half widths count as {cap:.4g}.{negative}"
+        f"{math.sqrt(cap):.4g} half widths count as {cap:.4g}.{remarks}"
     )
 
 
