@@ -121,8 +121,7 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def shape(self, exchange: Exchange) -> tuple[int, int]:
         """Rows and columns of the exchange's answer."""
-        n_rows = self.n_clusters if isinstance(exchange, Round) else 1
-        return n_rows, sum(part.n_columns for part in self.parts(exchange))
+        return (self.n_clusters, self.n_features + 1) if isinstance(exchange, Round) else (1, 1)
 
     def releases(self) -> list[Release]:
         """Everything the run reveals, for an accountant that knows nothing of clusters."""

@@ -223,3 +223,16 @@ def test_no_message_of_a_run_is_longer_than_its_bound(n_clients: int) -> None:
         data = encode(message)
         assert len(data) <= max_message_bytes(plan)
         assert decode(data, Limits.of(plan)) == message
+
+
+def test_in_the_round_of_the_loss_a_payload_is_one_number_and_the_checksum() -> None:
+    plan = make_plan(3, estimate_loss=True)
+    limits = Limits.of(plan)
+    assert limits.payload_bytes == (56, 56, 56, 16)
+    assert limits.max_bytes == LIMITS.max_bytes
+    for kind in (Upload, Broadcast):
+        second = b"nonce678" if kind is Upload else ()
+        assert decode(encode(kind(4, second, bytes(16))), limits) == kind(4, second, bytes(16))  # type: ignore[arg-type]  # either
+        for number, length in ((4, 56), (3, 16), (4, 24), (4, 8), (5, 16)):
+            with pytest.raises(RemoteProtocolError, match=f"payload of a message has {length} bytes; in round {number} of"):
+                decode(encode(kind(number, second, bytes(length))), limits)  # type: ignore[arg-type]  # either
