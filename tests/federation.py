@@ -51,6 +51,7 @@ def make_plan(
     n_iterations: int = 3,
     names: Sequence[str] | None = None,
     run_id: bytes = b"sixteen bytes :)",
+    estimate_loss: bool = False,
 ) -> Plan:
     names = [f"c{i}" for i in range(n_clients)] if names is None else names
     return design_plan(
@@ -70,6 +71,7 @@ def make_plan(
         trust=trust,
         max_dropouts=max_dropouts,
         ring_bits=ring_bits,
+        estimate_loss=estimate_loss,
     )
 
 
@@ -81,7 +83,7 @@ def entropy(seed: str) -> Callable[[int], bytes]:
 
 @dataclass(frozen=True)
 class Federation:
-    """A plan with records and noise for everyone: noise of round t is rows of (n_clusters, n_features + 1)."""
+    """A plan with records and noise for everyone: one noise matrix per exchange, of the shape of its answer."""
 
     plan: Plan
     X: dict[str, IntArray]
@@ -127,7 +129,7 @@ def make_federation(plan: Plan, seed: int = 0) -> Federation:
 
     def noise() -> list[IntArray]:
         # a little noise: enough that answers differ from the exact ones, never more than `Plausible` allows
-        return [rng.integers(-9, 9, (m.n_clusters, m.n_features + 1), endpoint=True) for _ in m.rounds]
+        return [rng.integers(-9, 9, m.shape(exchange), endpoint=True) for exchange in m.exchanges]
 
     return Federation(plan, X, {name: noise() for name in plan.names}, noise())
 
@@ -156,8 +158,8 @@ def client_after(federation: Federation, name: str, messages: Iterable[Message])
 
 
 def injected(rounds: Iterable[IntArray]) -> InjectedNoise:
-    """A source that gives these noise matrices, in the order in which `mechanism.draw` asks: sums, then counts."""
-    return InjectedNoise([part for noise in rounds for part in (noise[:, :-1].ravel(), noise[:, -1])])
+    """A source that gives these noise matrices in the order in which `draw` asks: sums, then counts; the loss at once."""
+    return InjectedNoise([part for noise in rounds for part in (noise[:, :-1].ravel(), noise[:, -1]) if part.size])
 
 
 def over_the_wire(plan: Plan, message: Message) -> Message:

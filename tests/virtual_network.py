@@ -190,7 +190,7 @@ class Network:
 
     def second_set(self, a: int, b: int) -> None:
         """A proper sum of uploads that were really made, over another set than everybody else is shown."""
-        uploads = self._uploads(1 + b % len(self.plan.mechanism.rounds))
+        uploads = self._uploads(1 + b % len(self.plan.mechanism.exchanges))
         left_out = self.names[b % len(self.names)]
         self._broadcast(a, {name: upload for name, upload in uploads.items() if name != left_out})
 
@@ -208,7 +208,7 @@ class Network:
             msgspec.structs.replace(shown, included=shown.included[::-1]),
             msgspec.structs.replace(shown, included=(*shown.included, shown.included[-1])),
             msgspec.structs.replace(shown, included=((shown.included[0][0], bytes(8)), *shown.included[1:])),
-            msgspec.structs.replace(shown, round=1 + shown.round % len(self.plan.mechanism.rounds)),
+            msgspec.structs.replace(shown, round=1 + shown.round % len(self.plan.mechanism.exchanges)),
         ]
         self.sneak(a, lies[b % len(lies)])
 
@@ -352,10 +352,11 @@ class Network:
         if not uploads:
             return
         ring, number = self.plan.ring, next(iter(uploads.values())).round
+        n_words = self.plan.n_words_of(self.plan.mechanism.exchanges[number - 1])
         noise = np.append(self.federation.server_noise[number - 1].ravel(), 0)
         total = ring.wrap(noise if self.plan.trust is TrustMode.SERVER_NOISE else np.zeros_like(noise))
         for upload in uploads.values():
-            total = ring.add(total, ring.from_bytes(upload.payload, self.plan.n_words))
+            total = ring.add(total, ring.from_bytes(upload.payload, n_words))
         included = tuple((name, uploads[name].nonce) for name in self.names if name in uploads)
         self.sneak(a, Broadcast(number, included, ring.to_bytes(total)))
 

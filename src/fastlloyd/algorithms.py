@@ -15,12 +15,13 @@ import numpy as np
 from fastlloyd.clustering import update
 from fastlloyd.clustering.domain import IntArray
 from fastlloyd.clustering.update import Postprocessing
-from fastlloyd.queries import Moments, Query, RelativeMoments
+from fastlloyd.queries import ClippedLoss, Moments, Query, RelativeMoments
 
 if TYPE_CHECKING:
-    from fastlloyd.mechanism import Mechanism, Round
+    from fastlloyd.exchanges import Round
+    from fastlloyd.mechanism import Mechanism
 
-Answer = IntArray  # int64 (n_clusters, n_features + 1): noisy sums, noisy counts
+Answer = IntArray  # int64 (n_clusters, n_features + 1): noisy sums, noisy counts; (1, 1): the noisy loss
 
 
 class Noise(enum.Enum):
@@ -67,17 +68,22 @@ class Clustering(msgspec.Struct, frozen=True):
     """Where the loop ended.
 
     centroids and previous : int64 (n_clusters, n_features), grid units, after and before the last update; answer : the last
-    noisy answer; updated : bool (n_clusters,), False where the last noisy count was too small and the centroid stayed.
+    noisy answer of a round; updated : bool (n_clusters,), False where the last noisy count was too small and the centroid
+    stayed; loss : the noisy loss of `centroids` in the units of `LossRound`, None where it was not asked for.
     """
 
     centroids: IntArray
     previous: IntArray
     answer: Answer
     updated: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    loss: int | None = None
 
 
 def lloyd(mechanism: "Mechanism") -> Generator[Query, Answer, Clustering]:
-    """The iterations of Lloyd, SuLloyd, GLloyd and FastLloyd (Algorithm 1); what differs is data in `mechanism.algorithm`."""
+    """The iterations of Lloyd, SuLloyd, GLloyd and FastLloyd (Algorithm 1); what differs is data in `mechanism.algorithm`.
+
+    After them, if the mechanism wants it, the loss of where they ended.
+    """
     centroids = mechanism.initial_centroids()
     clustering = None
     for round in mechanism.rounds:
@@ -86,6 +92,9 @@ def lloyd(mechanism: "Mechanism") -> Generator[Query, Answer, Clustering]:
         centroids = clustering.centroids
     if clustering is None:
         raise AssertionError("a mechanism has at least one round")
+    if mechanism.loss is not None:
+        answer = yield ClippedLoss(centroids, mechanism.loss.cap, mechanism.loss.shift)
+        clustering = msgspec.structs.replace(clustering, loss=int(answer[0, 0]))
     return clustering
 
 

@@ -3,6 +3,8 @@
 Departs from the paper: T is a whole number, planned from a public number of records and not from theirs (T would tell it), and
 Lloyd without noise runs 7 iterations like the others instead of until nothing moves.
 
+The share of the budget that an estimate of the loss gets is ours.
+
 Inputs are public and outputs stand in the mechanism as integers or exact rationals, so that nobody recomputes them from
 floating point. mpmath works with 50 digits; it is plain integer arithmetic and gives the same digits on every machine.
 """
@@ -21,6 +23,8 @@ LLOYD_ITERATIONS = 7
 TOLERATED_ERROR = Fraction(4, 1000)  # squared error of a centroid per iteration, in units of B (Su et al. 2016)
 RHO = Fraction(225, 1000)  # Su et al.: mean |centroid coordinate| in units of B, as used in their and GLloyd's analysis
 SU_CONSTANT = 500
+LOSS_TOLERANCE = Fraction(2, 100)  # of the typical loss: the standard deviation that the noise of its estimate may have
+MIN_LOSS_SHARE, MAX_LOSS_SHARE = Fraction(1, 100), Fraction(1, 5)
 
 _mp = mpmath.mp.clone() if hasattr(mpmath.mp, "clone") else mpmath.MPContext()
 _mp.dps = 50
@@ -96,11 +100,19 @@ def count_share(algorithm: Algorithm, n_features: int) -> Real:
 
 
 def n_iterations(
-    algorithm: Algorithm, domain: Domain, n_clusters: int, n_expected: int, *, epsilon: float, mu: float | None
+    algorithm: Algorithm,
+    domain: Domain,
+    n_clusters: int,
+    n_expected: int,
+    *,
+    epsilon: float,
+    mu: float | None,
+    share: Fraction = Fraction(1),
 ) -> int:
     """T by the rule of the algorithm, in [2, 7]: how often the tolerated error per iteration fits the budget.
 
-    mu : the Gaussian budget (sigma = 1 / mu), None with Laplace noise, where epsilon is the budget.
+    mu : the Gaussian budget (sigma = 1 / mu), None with Laplace noise, where epsilon is the budget. share : what the iterations
+    have of it, of mu^2 or of epsilon.
     """
     k, N, d, rho = n_clusters, n_expected, domain.n_features, real(RHO)
     if algorithm.noise is Noise.NONE:
@@ -118,4 +130,30 @@ def n_iterations(
         else:
             eta2 = real(_usable_radius(algorithm, domain, k)) / 4**domain.fraction_bits
             affordable = real(TOLERATED_ERROR) * 4 * N**2 / (k**3 * eta2 * sigma**2 * (1 + _mp.sqrt(4 * d)) ** 2)
-    return max(MIN_ITERATIONS, int(_mp.floor(min(affordable, MAX_ITERATIONS))))
+    return max(MIN_ITERATIONS, int(_mp.floor(min(affordable * real(share), MAX_ITERATIONS))))
+
+
+def squared_loss_cap(algorithm: Algorithm, domain: Domain, n_clusters: int) -> int:
+    """What one record counts at most in the estimate of the loss: eta_d^2 in squared grid units, whatever radius a round has.
+
+    A record farther from every centroid than eta_d is none that FastLloyd would move a centroid for; one cap for all algorithms
+    makes their losses comparable. At most the squared diagonal: no two points of the domain are farther apart.
+    """
+    return min(_usable_radius(algorithm, domain, n_clusters), 4 * domain.squared_half_diagonal)
+
+
+def loss_share(algorithm: Algorithm, n_expected: int, *, epsilon: float, mu: float | None) -> Fraction:
+    """The share of the budget that goes to the estimate of the loss: of mu^2 with Gaussian noise, of epsilon with Laplace.
+
+    The least in [1/100, 1/5], a multiple of 1/1000, with which the noise deviates by at most LOSS_TOLERANCE of a typical loss:
+    n_expected records at half the radius from their centroid (the distance that Section 5.5 reckons with), so a quarter of the
+    cap each. The cap cancels out: noise of a multiplier s deviates by s caps, and Laplace noise by sqrt 2 / epsilon caps.
+    """
+    tolerated = LOSS_TOLERANCE * n_expected / 4  # in caps
+    if algorithm.noise is Noise.NONE:
+        return Fraction(0)
+    if algorithm.noise is Noise.LAPLACE:
+        share = _mp.sqrt(2) / (real(tolerated) * real(epsilon))
+    else:
+        share = 1 / (real(tolerated) * real(mu or 0)) ** 2
+    return max(MIN_LOSS_SHARE, Fraction(int(_mp.ceil(1000 * min(share, real(MAX_LOSS_SHARE)))), 1000))

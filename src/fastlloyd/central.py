@@ -23,20 +23,21 @@ def cluster(mechanism: Mechanism, X: GridArray | Iterable[GridArray], noise: Noi
     loop = lloyd(mechanism)
     query = next(loop)
     n: int | None = None
-    for round in mechanism.rounds:
-        exact, n = _answer(mechanism, query, blocks, n)
-        answer = exact + mechanism.draw_noise(round, noise)
+    for exchange in mechanism.exchanges:
+        answer = np.zeros(mechanism.shape(exchange), dtype=np.int64)
+        n = _add_up(mechanism, query, blocks, n, answer)
+        answer += mechanism.draw_noise(exchange, noise)
         try:
             query = loop.send(answer)
         except StopIteration as end:
             clustering: Clustering = end.value
             return clustering
-    raise AssertionError("the loop asks one query per round")
+    raise AssertionError("the loop asks one query per exchange")
 
 
-def _answer(mechanism: Mechanism, query: Query, blocks: Iterable[GridArray], expected: int | None) -> tuple[IntArray, int]:
-    """The exact answer for all blocks, and the number of records, which must be the expected one; checked before it is used."""
-    answer, n = np.zeros((mechanism.n_clusters, mechanism.n_features + 1), dtype=np.int64), 0
+def _add_up(mechanism: Mechanism, query: Query, blocks: Iterable[GridArray], expected: int | None, answer: IntArray) -> int:
+    """Add the exact answer for every block to `answer`. Returns the number of records, which must be the expected one."""
+    n = 0
     for block in blocks:
         mechanism.domain.check_grid(block)
         answer += query.evaluate(block)
@@ -44,7 +45,7 @@ def _answer(mechanism: Mechanism, query: Query, blocks: Iterable[GridArray], exp
         check_cap(n, mechanism.n_records)
     if expected not in (None, n):
         raise DataError("the number of records changed between two passes; leave the file alone while it is read")
-    return answer, n
+    return n
 
 
 def check_cap(n: int, cap: int) -> None:

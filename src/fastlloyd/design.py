@@ -14,14 +14,15 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.initialization import RadiusSearch, sphere_packing
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
-from fastlloyd.errors import PlanError
+from fastlloyd.errors import BudgetError, PlanError
+from fastlloyd.exchanges import LossRound, Round
 from fastlloyd.expander import PublicSeed
 from fastlloyd.mechanism import (
     MAX_COUNT_BITS,
+    MAX_LOSS_CAP,
     MAX_ROUNDS,
     SCALE_UNITS,
     Mechanism,
-    Round,
     centroids_digest,
     check_grid,
     check_numbers,
@@ -45,14 +46,17 @@ def design_mechanism(
     initialization: RadiusSearch = RadiusSearch.BISECTION,
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     min_count: Fraction | None = None,
+    estimate_loss: bool = False,
+    loss_share: float | Fraction | None = None,
     count_bits: int = 0,
     delta_slack: float = 0.0,
 ) -> Mechanism:
     """Choose radii, number of iterations and noise for the guarantee (epsilon, delta).
 
     delta None: 1 / (100 n_records) (with Laplace noise or none: 0). n_expected None: n_records. n_iterations None: the
-    algorithm's rule. min_count None: the standard deviation of the noise on a count. Raises BudgetError or PlanError naming
-    the setting.
+    algorithm's rule. min_count None: the standard deviation of the noise on a count. estimate_loss: spend loss_share of the
+    budget (of mu^2, with Laplace noise of epsilon; None: `budget.loss_share`) on the loss in the end. Raises BudgetError or
+    PlanError naming the setting.
     """
     # NumPy's integers would wrap around in the planner's exact arithmetic, which then never ends
     n_clusters, n_records, count_bits = map(operator.index, (n_clusters, n_records, count_bits))
@@ -64,15 +68,25 @@ def design_mechanism(
     elif delta is None:
         delta = 1 / (100 * n_records)
     mu = gdp_mu(epsilon, usable_delta(delta, delta_slack)) if algorithm.noise is Noise.GAUSSIAN else None
+    for_loss = _loss_share(algorithm, n_expected, epsilon, mu, loss_share) if estimate_loss else Fraction(0)
+    if loss_share is not None and not estimate_loss:
+        raise PlanError("loss_share is for a private estimate of the loss; ask for the estimate too, or leave loss_share out")
     if n_iterations is None:
-        T = budget.n_iterations(algorithm, domain, n_clusters, n_expected, epsilon=epsilon, mu=mu)
+        T = budget.n_iterations(algorithm, domain, n_clusters, n_expected, epsilon=epsilon, mu=mu, share=1 - for_loss)
     elif 1 <= n_iterations <= MAX_ROUNDS:
         T = n_iterations
     else:
         raise PlanError(f"n_iterations is {n_iterations}; expected 1 to {MAX_ROUNDS}, or nothing for the planner's choice")
     sensitivities = [(H2, sensitivity(domain, H2, count_bits)) for H2 in budget.squared_radii(algorithm, domain, n_clusters, T)]
     relation = neighboring_relation
-    rounds = tuple(_round(algorithm, domain, H2, s, T, relation, epsilon, mu) for H2, s in sensitivities)
+    # the budget, exactly: pure epsilon, and squared mu
+    whole = (Fraction(0), Fraction(0)) if algorithm.noise is Noise.NONE else (Fraction(epsilon), Fraction(mu or 0) ** 2)
+    eps, mu2 = ((1 - for_loss) * total for total in whole)
+    rounds = tuple(_round(algorithm, domain, H2, s, T, relation, eps, mu2) for H2, s in sensitivities)
+    largest = max(s.coordinate for _, s in sensitivities)
+    squared_cap = budget.squared_loss_cap(algorithm, domain, n_clusters) if estimate_loss else None
+    eps_loss, mu2_loss = (for_loss * total for total in whole)
+    loss = None if squared_cap is None else _loss_round(algorithm, squared_cap, largest, eps_loss, mu2_loss)
     if min_count is None:
         min_count = default_min_count(algorithm.noise, rounds[-1], count_bits)
     seed = public_seed
@@ -93,6 +107,7 @@ def design_mechanism(
         count_bits=count_bits,
         initial_centroids_digest=centroids_digest(start).hex(),
         rounds=rounds,
+        loss=loss,
     )
 
 
@@ -116,6 +131,8 @@ def design_plan(
     initialization: RadiusSearch = RadiusSearch.BISECTION,
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     min_count: Fraction | None = None,
+    estimate_loss: bool = False,
+    loss_share: float | Fraction | None = None,
 ) -> Plan:
     """Choose everything `design_mechanism` chooses, and the count grid and ring width of a federated run.
 
@@ -138,6 +155,8 @@ def design_plan(
             initialization=initialization,
             neighboring_relation=neighboring_relation,
             min_count=min_count,
+            estimate_loss=estimate_loss,
+            loss_share=loss_share,
             count_bits=count_bits,
             delta_slack=delta_slack,
         )
@@ -182,10 +201,10 @@ def _round(
     s: Sensitivity,
     T: int,
     relation: NeighboringRelation,
-    epsilon: float,
-    mu: float | None,
+    epsilon: Fraction,
+    mu_squared: Fraction,
 ) -> Round:
-    """Noise scales of one round out of T, each rounded up."""
+    """Noise scales of one round out of T, each rounded up; epsilon and mu_squared are what all rounds have together."""
     replace = relation is NeighboringRelation.REPLACE_ONE
     if algorithm.noise is Noise.NONE:
         return Round(sum_scale=Fraction(0), count_scale=Fraction(0), squared_radius=squared_radius)
@@ -196,9 +215,39 @@ def _round(
         sum_scale, count_scale = s.l1 / (sums * per_round), s.count / (counts * per_round)
     else:
         worst = max(4 * sums, 2) if replace else 1
-        mu2 = budget.real(Fraction(mu or 0) ** 2) / (T * worst)
+        mu2 = budget.real(mu_squared) / (T * worst)
         sum_scale, count_scale = (s.squared_l2 / (sums * mu2)) ** 0.5, (s.count**2 / (counts * mu2)) ** 0.5
     return Round(sum_scale=_up(sum_scale), count_scale=_up(count_scale), squared_radius=squared_radius)
+
+
+def _loss_share(
+    algorithm: Algorithm, n_expected: int, epsilon: float, mu: float | None, wanted: float | Fraction | None
+) -> Fraction:
+    if wanted is None:
+        return budget.loss_share(algorithm, n_expected, epsilon=epsilon, mu=mu)
+    if not 0 < wanted < 1:  # NaN included
+        raise BudgetError(f"loss_share is {wanted}; expected a share of the budget, above 0 and below 1, such as 0.05")
+    return Fraction(wanted)
+
+
+def _loss_round(algorithm: Algorithm, squared_cap: int, largest: int, epsilon: Fraction, mu_squared: Fraction) -> LossRound:
+    """The loss with what it has of the budget; its noise scale is rounded up.
+
+    It travels in the finest units in which one record counts no more than `largest`, the most by which one moves a coordinate
+    of a sum: so a ring that holds the sums holds the loss.
+    """
+    shift = 0
+    while squared_cap >> shift > min(largest, MAX_LOSS_CAP):
+        shift += 1
+    cap = squared_cap >> shift
+    match algorithm.noise:
+        case Noise.NONE:
+            scale = Fraction(0)
+        case Noise.LAPLACE:
+            scale = _up(cap / budget.real(epsilon))
+        case Noise.GAUSSIAN:
+            scale = _up((cap**2 / budget.real(mu_squared)) ** 0.5)
+    return LossRound(scale=scale, cap=cap, shift=shift)
 
 
 def _up(scale: budget.Real) -> Fraction:

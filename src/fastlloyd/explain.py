@@ -68,7 +68,8 @@ def _protection(plan: Plan) -> str:
     lines = [
         (
             "What is protected: every single record. What anyone learns from the run hardly depends on one record being in the "
-            f"data: epsilon = {m.epsilon:g}{delta}, neighbouring relation: {relation}, over all {len(m.rounds)} rounds."
+            f"data: epsilon = {m.epsilon:g}{delta}, neighbouring relation: {relation}, over all {len(m.rounds)} rounds"
+            f"{' and the estimate of the loss' if m.loss else ''}."
         ),
         *(f"WARNING: {caution}." for caution in cautions(m)),
         "No party sees another's records, sums or counts: clients upload them masked, the server adds up masked numbers.",
@@ -124,6 +125,7 @@ def _choices(m: Mechanism, factor: float) -> str:
         f"- Noise of the last round: {scale:.4g} half widths on each sum, "
         f"{float(last.count_scale) / 2**m.count_bits:.4g} records on each count."
     )
+    lines += _loss(m, factor)
     lines.append(f"- Centroids whose noisy count is below {m.min_count} stay where they are.")
     errors = expected_errors(m, factor)
     lines.append(
@@ -136,11 +138,26 @@ def _choices(m: Mechanism, factor: float) -> str:
     return "\n".join(lines)
 
 
+def _loss(m: Mechanism, factor: float) -> list[str]:
+    if m.loss is None:
+        return []
+    unit = m.loss.unit(m.domain.fraction_bits)
+    spread = math.sqrt(2) if m.algorithm.noise is Noise.LAPLACE else 1.0
+    deviation, cap = spread * factor * float(m.loss.scale) * unit, m.loss.cap * unit
+    line = (
+        "- Loss: one more exchange after the last round releases the sum of squared distances to the nearest centroid, with "
+        f"{float(m.loss_share):.3g} of the budget. Records farther than {math.sqrt(cap):.4g} half widths count as {cap:.4g}. "
+        f"Noise: {deviation:.4g} squared half widths, {deviation / m.n_expected:.4g} per expected record."
+    )
+    return [line]
+
+
 def _transport(plan: Plan) -> str:
     required = ring_load(plan).required_bits
     payload = plan.n_words * Ring.of(plan.ring_bits).itemsize
     narrow = "a 32-bit ring would be safe too" if required <= 32 else "a 32-bit ring would not be safe"
     return (
         f"Ring: {plan.ring_bits} bits; worst-case sums and noise need {required} ({narrow}). "
-        f"Bytes per round: {payload} from each client and {payload} back, plus at most 128 and 8 per named client."
+        f"Bytes per round: {payload} from each client and {payload} back, plus at most 128 and 8 per named client"
+        + (", less for the loss." if plan.mechanism.loss else ".")
     )

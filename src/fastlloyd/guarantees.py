@@ -9,7 +9,8 @@ from fastlloyd.algorithms import Noise
 from fastlloyd.dp.gdp import gdp_epsilon, mu_from_squared
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError
-from fastlloyd.mechanism import Mechanism, Round, usable_delta
+from fastlloyd.exchanges import Round
+from fastlloyd.mechanism import Mechanism, usable_delta
 from fastlloyd.plan import Plan, TrustMode, aliasing_slack
 
 STATEMENT_VERSION = 1
@@ -20,6 +21,7 @@ PROTECTED = [
     "the centroids and noisy counts of every iteration, the last ones included, whatever is computed from them later",
     "one record (one row): the guarantee compares data sets that differ in one record",
 ]
+PROTECTED_LOSS = "the estimate of the loss of the final centroids"
 NOT_PROTECTED = [
     "anything computed from the records without noise, such as labels of the records or an exact loss",
     "a person who has several records: with m records the privacy parameter mu is m times as large",
@@ -122,15 +124,36 @@ def mechanism_statement(m: Mechanism) -> dict[str, Any]:
         "n_records_cap": m.n_records,
         "features": list(m.domain.features),
         "rounds": [_round_statement(m, number, round) for number, round in enumerate(m.rounds, 1)],
+        "loss_estimate": loss_statement(m),
         "units": {
             "sum": f"grid units of 2**-{m.domain.fraction_bits} of the half width of the domain",
             "count": f"2**-{m.count_bits} records",
             "noise_scale": "standard deviation" if gaussian else "scale b of P(x) proportional to exp(-|x|/b)",
         },
-        "protected": PROTECTED if private else [],
+        "protected": [*PROTECTED, *([PROTECTED_LOSS] if m.loss else [])] if private else [],
         "not_protected": NOT_PROTECTED if private else ["everything: this run added no noise. NOT PRIVATE"],
         "cautions": cautions(m),
         "mechanism_digest": m.digest.hex(),
+    }
+
+
+def loss_statement(m: Mechanism) -> dict[str, Any] | None:
+    """What the estimate of the loss means, what it may cost, and its noise; None where there is none."""
+    if m.loss is None:
+        return None
+    unit = m.loss.unit(m.domain.fraction_bits)
+    return {
+        "meaning": "sum over all records of the squared distance to the nearest final centroid, at most cap each, plus "
+        "noise: unbiased, so it may be negative",
+        "unit": "squared half widths of the domain",
+        "cap": m.loss.cap * unit,
+        "cap_distance": math.sqrt(m.loss.cap * unit),
+        "share_of_budget": float(m.loss_share),
+        "sensitivity": m.loss.cap,
+        "sensitivity_is_for": "one record added, removed or replaced",
+        "noise_scale": float(m.loss.scale),
+        "noise_scale_exact": str(m.loss.scale),
+        "sensitivity_and_noise_unit": unit,
     }
 
 
@@ -162,7 +185,7 @@ def plan_statement(plan: Plan) -> dict[str, Any]:
         "max_dropouts": plan.max_dropouts,
         "max_colluding": plan.max_colluding,
         "shares_needed": plan.n_shares,
-        "share_scales": [[str(scale) for scale in plan.share_scales(r)] for r in plan.mechanism.rounds] if shared else None,
+        "share_scales": [[str(scale) for scale in plan.share_scales(e)] for e in plan.mechanism.exchanges] if shared else None,
         "coalitions": coalitions(plan),
         "ring_bits": plan.ring_bits,
         "plan_digest": plan.digest.hex(),

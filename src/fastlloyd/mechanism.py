@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 import msgspec
-import numpy as np
 
 from fastlloyd.algorithms import Algorithm, Noise
 from fastlloyd.clustering.domain import Domain, IntArray
@@ -22,6 +21,7 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import MAX_SCALE, NoiseSource
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
+from fastlloyd.exchanges import Exchange, LossRound, Part, Round, draw
 from fastlloyd.expander import PublicSeed
 from fastlloyd.queries import Sensitivity, sensitivity
 
@@ -34,19 +34,8 @@ MAX_CLUSTERS = 10_000  # packing them takes time quadratic in their number, also
 MAX_COUNT_BITS = 32
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MAX_ROUNDS = 1000
+MAX_LOSS_CAP = 1 << 20  # MAX_RECORDS of them stay below 2**62
 Release = GaussianRelease | GeometricRelease
-
-
-class Round(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One iteration: its squared radius H2 (None: no radius) and the total noise its answer must carry.
-
-    sum_scale in grid units, count_scale in units of 2**-count_bits records: standard deviations of Gaussian noise, or scales of
-    two-sided geometric noise; 0 without noise.
-    """
-
-    sum_scale: Fraction
-    count_scale: Fraction
-    squared_radius: int | None = None
 
 
 class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,6 +48,7 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     n_records : public cap on the number of records; n_expected : public guess used to plan the iterations.
     min_count : centroids whose noisy count is below it stay where they are; 0 is the paper's rule (divide by anything but 0).
     count_bits : counts travel in units of 2**-count_bits records.
+    loss : the exchange that estimates the loss in the end; None without it.
     """
 
     algorithm: Algorithm
@@ -76,6 +66,7 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     count_bits: int
     initial_centroids_digest: str
     rounds: tuple[Round, ...]
+    loss: LossRound | None = None
 
     def __post_init__(self) -> None:
         _check_sizes(self)
@@ -92,9 +83,22 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return self.domain.n_features
 
     @property
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """All that is asked of the records, in order: the rounds and, if it is estimated, the loss."""
+        return self.rounds if self.loss is None else (*self.rounds, self.loss)
+
+    @property
     def n_released(self) -> int:
-        """K = T k (d + 1), how many noisy numbers are released."""
-        return len(self.rounds) * self.n_clusters * (self.n_features + 1)
+        """K, how many noisy numbers are released: T k (d + 1), and one more with the loss."""
+        return sum(math.prod(self.shape(exchange)) for exchange in self.exchanges)
+
+    @property
+    def loss_share(self) -> Fraction:
+        """What the loss costs, as a share of what the run costs: of mu^2, or of epsilon with Laplace noise. 0 without it."""
+        if self.loss is None or self.algorithm.noise is Noise.NONE:
+            return Fraction(0)
+        whole, alone = self.accountant(), Accountant(self.neighboring_relation).compose(self._releases(self.loss))
+        return (alone.mu_squared + alone.pure_epsilon) / (whole.mu_squared + whole.pure_epsilon)  # one of each pair is 0
 
     def initial_centroids(self) -> IntArray:
         """Where every run of this mechanism starts, int64 (n_clusters, n_features), grid units; no data involved."""
@@ -105,9 +109,23 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """Of the round's query, one record added or removed."""
         return sensitivity(self.domain, round.squared_radius, self.count_bits)
 
+    def parts(self, exchange: Exchange) -> tuple[Part, ...]:
+        """The columns of the exchange's answer, with the noise it must carry."""
+        match exchange:
+            case Round():
+                s = self.sensitivity(exchange)
+                sums = Part(n_columns=self.n_features, scale=exchange.sum_scale, bound=s.coordinate)
+                return sums, Part(n_columns=1, scale=exchange.count_scale, bound=s.count)
+            case LossRound():
+                return (Part(n_columns=1, scale=exchange.scale, bound=exchange.cap),)
+
+    def shape(self, exchange: Exchange) -> tuple[int, int]:
+        """Rows and columns of the exchange's answer."""
+        return (self.n_clusters, self.n_features + 1) if isinstance(exchange, Round) else (1, 1)
+
     def releases(self) -> list[Release]:
         """Everything the run reveals, for an accountant that knows nothing of clusters."""
-        return [release for round in self.rounds for release in self._releases(round)]
+        return [release for exchange in self.exchanges for release in self._releases(exchange)]
 
     def accountant(self) -> Accountant:
         """An accountant that has seen the whole run."""
@@ -115,9 +133,10 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         accountant.compose(self.releases())
         return accountant
 
-    def draw_noise(self, round: Round, source: NoiseSource) -> IntArray:
-        """The total noise of one answer, int64 (n_clusters, n_features + 1): all sums first, then all counts."""
-        return draw(self.algorithm.noise, round.sum_scale, round.count_scale, (self.n_clusters, self.n_features), source)
+    def draw_noise(self, exchange: Exchange, source: NoiseSource) -> IntArray:
+        """The total noise of one answer, int64 of its `shape`: in a round all sums first, then all counts."""
+        columns = [(part.n_columns, part.scale) for part in self.parts(exchange)]
+        return draw(self.algorithm.noise, self.shape(exchange)[0], columns, source)
 
     def to_toml(self) -> str:
         """The file `mechanism.toml`."""
@@ -133,7 +152,20 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """SHA-256 of the canonical content, 32 bytes."""
         return digest(self)
 
-    def _releases(self, round: Round) -> list[Release]:
+    def _releases(self, exchange: Exchange) -> list[Release]:
+        return self._round_releases(exchange) if isinstance(exchange, Round) else self._loss_releases(exchange)
+
+    def _loss_releases(self, loss: LossRound) -> list[Release]:
+        # Replacing a record exchanges one number from 0 to cap for another: no dearer than adding or removing it.
+        match self.algorithm.noise:
+            case Noise.NONE:
+                return []
+            case Noise.LAPLACE:
+                return [GeometricRelease(Fraction(loss.cap), loss.scale)]
+            case Noise.GAUSSIAN:
+                return [GaussianRelease(Fraction(loss.cap**2), loss.scale**2)]
+
+    def _round_releases(self, round: Round) -> list[Release]:
         s = self.sensitivity(round)
         match self.algorithm.noise:
             case Noise.NONE:
@@ -165,19 +197,6 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 def _mu_squared(releases: Iterable[GaussianRelease]) -> Fraction:
     return sum((r.squared_sensitivity / r.variance for r in releases), Fraction(0))
-
-
-def draw(noise: Noise, sum_scale: Fraction, count_scale: Fraction, shape: tuple[int, int], source: NoiseSource) -> IntArray:
-    """Noise for one answer of `shape` (n_clusters, n_features) plus counts: int64 (n_clusters, n_features + 1)."""
-    k, d = shape
-    match noise:
-        case Noise.NONE:
-            return np.zeros((k, d + 1), dtype=np.int64)
-        case Noise.GAUSSIAN:
-            sums, counts = source.gaussian(sum_scale, k * d), source.gaussian(count_scale, k)
-        case Noise.LAPLACE:
-            sums, counts = source.two_sided_geometric(sum_scale, k * d), source.two_sided_geometric(count_scale, k)
-    return np.column_stack([sums.reshape(k, d), counts])
 
 
 def centroids_digest(centroids: IntArray) -> bytes:
@@ -235,6 +254,17 @@ def _check_sizes(m: Mechanism) -> None:
     for number, round in enumerate(m.rounds, 1):
         if round.squared_radius is not None and not 0 <= round.squared_radius < 1 << 53:
             raise PlanError(f"squared_radius of round {number} is {round.squared_radius}; expected 0 to 2**53")
+    if m.loss is not None:
+        _check_loss(m, m.loss)
+
+
+def _check_loss(m: Mechanism, loss: LossRound) -> None:
+    if len(m.exchanges) > MAX_ROUNDS:
+        raise PlanError(f"there are {len(m.rounds)} rounds and one for the loss; expected at most {MAX_ROUNDS} together")
+    if not 1 <= loss.cap <= MAX_LOSS_CAP:
+        raise PlanError(f"cap of the loss is {loss.cap}; expected 1 to {MAX_LOSS_CAP}")
+    if not 0 <= loss.shift < 53 or loss.squared_cap >= 1 << 53:
+        raise PlanError(f"shift of the loss is {loss.shift}; expected a cap of at most 2**53 squared grid units")
 
 
 def _check_guarantee(m: Mechanism) -> None:
@@ -244,13 +274,14 @@ def _check_guarantee(m: Mechanism) -> None:
         if m.epsilon != math.inf:
             raise PlanError(f"epsilon is {m.epsilon}; expected inf: {m.algorithm.name} adds no noise and promises nothing")
         return
-    if any(round.sum_scale <= 0 or round.count_scale <= 0 for round in m.rounds):
+    scales = [part.scale for exchange in m.exchanges for part in m.parts(exchange)]
+    if min(scales) <= 0:
         raise PlanError(f"a round of {m.algorithm.name} has no noise; expected positive scales in every round")
-    largest = max(max(round.sum_scale, round.count_scale) for round in m.rounds)
+    largest = max(scales)
     if largest > MAX_SCALE:
         raise OverflowRisk(
             f"epsilon {m.epsilon} needs noise of about 2^{math.ceil(largest).bit_length() - 1} grid units, above 2^44; "
-            "use fewer fraction_bits or a larger epsilon"
+            "use fewer fraction_bits or a larger epsilon" + (", or another loss_share" if m.loss else "")
         )
     accountant = m.accountant()
     if m.algorithm.noise is Noise.LAPLACE:

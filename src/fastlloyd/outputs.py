@@ -25,6 +25,7 @@ from fastlloyd.errors import OutputError
 from fastlloyd.guarantees import mechanism_statement, plan_statement
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.plan import Plan
+from fastlloyd.uncertainty import LossEstimate
 
 PRIVACY, CENTROIDS, MECHANISM, PLAN, ROUNDS, PICTURE, COMPARISON = FILES = (
     "privacy.json",
@@ -47,7 +48,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     errors by `uncertainty.standard_errors`, NaN where it stayed. leaks : sentences, what was taken from the data although
     the guarantee does not cover it. Of a federated run: plan; included, the clients in every round's sum; unconfirmed, those
     of the last round that did not confirm that they ended with the same centroids. cautions : sentences for the statement,
-    beside those on the mechanism.
+    beside those on the mechanism. loss : the estimate of the loss, where the mechanism asks for it.
     """
 
     mechanism: Mechanism
@@ -60,6 +61,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     included: tuple[tuple[str, ...], ...] = ()
     unconfirmed: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
+    loss: LossEstimate | None = None
 
     @classmethod
     def of(cls, mechanism: Mechanism, clustering: Clustering, errors: FloatArray, **others: Any) -> "Result":
@@ -86,6 +88,17 @@ def statement(result: Result) -> dict[str, Any]:
     said["cautions"] += [*([NOT_COVERED] if result.leaks else []), *result.cautions]
     if result.plan is not None:
         said["federated"]["unconfirmed"] = list(result.unconfirmed)
+    if result.loss is not None:
+        n = result.mechanism.n_expected
+        said["loss_estimate"] |= {
+            "value": result.loss.value,
+            "standard_error": result.loss.standard_error,
+            "per_expected_record": result.loss.value / n,
+            "standard_error_per_expected_record": result.loss.standard_error / n,
+            "n_expected": n,
+        }
+        if result.plan is not None:
+            said["loss_estimate"]["included"] = list(result.included[-1])
     finite: dict[str, Any] = _finite_or_none(said)
     return finite
 
@@ -272,7 +285,11 @@ def _temporary_name(target: Path) -> str:
 
 
 def _rounds(result: Result) -> list[dict[str, Any]]:
-    return [{"round": number, "included": list(names)} for number, names in enumerate(result.included, 1)]
+    T = len(result.mechanism.rounds)  # what comes after them is the loss
+    return [
+        {"round": number, "included": list(names)} | ({"of": "loss"} if number > T else {})
+        for number, names in enumerate(result.included, 1)
+    ]
 
 
 def _finite_or_none(value: Any) -> Any:

@@ -6,6 +6,7 @@ import re
 from fractions import Fraction
 
 import msgspec
+import numpy as np
 
 from fastlloyd.algorithms import Noise
 from fastlloyd.clustering.domain import IntArray
@@ -13,7 +14,8 @@ from fastlloyd.documents import digest, from_toml, to_toml
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.dp.precision import working_precision
 from fastlloyd.errors import PlanError
-from fastlloyd.mechanism import NAME, SCALE_UNITS, Mechanism, Round, draw
+from fastlloyd.exchanges import Exchange, draw
+from fastlloyd.mechanism import NAME, SCALE_UNITS, Mechanism
 from fastlloyd.secagg.ring import NoiseTail, Ring, RingLoad, choose_ring
 
 PROTOCOL_VERSION = 1
@@ -87,8 +89,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def n_words(self) -> int:
-        """Ring elements of one upload or broadcast: k (d + 1) statistics and the checksum."""
-        return self.mechanism.n_clusters * (self.mechanism.n_features + 1) + 1
+        """Ring elements of one upload or broadcast in a round of the clustering: k (d + 1) statistics and the checksum."""
+        return self.n_words_of(self.mechanism.rounds[0])
+
+    def n_words_of(self, exchange: Exchange) -> int:
+        """The same of any exchange: all entries of its answer and the checksum."""
+        return math.prod(self.mechanism.shape(exchange)) + 1
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -107,28 +113,35 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                 return client
         raise PlanError(f"there is no client {name!r} in the plan; it names {', '.join(self.names)}")
 
-    def share_scales(self, round: Round) -> tuple[Fraction, Fraction]:
-        """Standard deviations of one client's share of the sums' and the counts' noise: h of them make the round's total.
+    def share_scales(self, exchange: Exchange) -> tuple[Fraction, ...]:
+        """Standard deviations of one client's share of the noise, per part of the answer: h of them make the exchange's total.
 
-        Raises PlanError in server-noise, where there are no shares.
+        In a round those of the sums and of the counts. Raises PlanError in server-noise, where there are no shares.
         """
         if self.trust is TrustMode.SERVER_NOISE:
             raise PlanError("in server-noise nobody has a share of the noise: the server draws all of it")
-        return _share(round.sum_scale, self.n_shares), _share(round.count_scale, self.n_shares)
+        return tuple(_share(part.scale, self.n_shares) for part in self.mechanism.parts(exchange))
 
-    def draw_client_noise(self, round: Round, source: NoiseSource) -> IntArray:
-        """What a client adds before masking, int64 (n_clusters, n_features + 1): its share, or zeros in server-noise."""
-        shape = (self.mechanism.n_clusters, self.mechanism.n_features)
+    def total_scales(self, exchange: Exchange) -> tuple[Fraction, ...]:
+        """Scales of the noise of an answer that no client misses, per part of it, rounded up."""
         if self.trust is TrustMode.SERVER_NOISE:
-            return draw(Noise.NONE, Fraction(0), Fraction(0), shape, source)
-        return draw(Noise.GAUSSIAN, *self.share_scales(round), shape, source)
+            return tuple(part.scale for part in self.mechanism.parts(exchange))
+        return tuple(_sqrt_up(scale**2 * self.n_clients) for scale in self.share_scales(exchange))
 
-    def draw_server_noise(self, round: Round, source: NoiseSource) -> IntArray:
+    def draw_client_noise(self, exchange: Exchange, source: NoiseSource) -> IntArray:
+        """What a client adds before masking, int64 of the answer's shape: its share, or zeros in server-noise."""
+        m = self.mechanism
+        if self.trust is TrustMode.SERVER_NOISE:
+            return np.zeros(m.shape(exchange), dtype=np.int64)
+        columns = [part.n_columns for part in m.parts(exchange)]
+        shares = zip(columns, self.share_scales(exchange), strict=True)
+        return draw(Noise.GAUSSIAN, m.shape(exchange)[0], shares, source)
+
+    def draw_server_noise(self, exchange: Exchange, source: NoiseSource) -> IntArray:
         """What the server adds to the masked sum: all of the noise in server-noise, zeros otherwise."""
         if self.trust is TrustMode.SERVER_NOISE:
-            return self.mechanism.draw_noise(round, source)
-        shape = (self.mechanism.n_clusters, self.mechanism.n_features)
-        return draw(Noise.NONE, Fraction(0), Fraction(0), shape, source)
+            return self.mechanism.draw_noise(exchange, source)
+        return np.zeros(self.mechanism.shape(exchange), dtype=np.int64)
 
     def to_toml(self) -> str:
         """The file `plan.toml`."""
@@ -154,20 +167,16 @@ def aliasing_slack(epsilon: float, n_released: int, n_shares: int) -> float:
 def ring_load(plan: Plan) -> RingLoad:
     """What the plan's ring must hold: worst-case sums of the capped records, and the noise of all clients."""
     m = plan.mechanism
-    shared = plan.trust is TrustMode.CLIENT_NOISE
-    n_noise = plan.n_clients if shared else 1
-    scales = [plan.share_scales(r) if shared else (r.sum_scale, r.count_scale) for r in m.rounds]
-
-    def total(scale: Fraction) -> Fraction:
-        return _sqrt_up(scale**2 * n_noise) if shared else scale
-
+    sums, counts = zip(*(plan.total_scales(r) for r in m.rounds), strict=True)
     return RingLoad(
         n_records=m.n_records,
         sum_bound=max(m.sensitivity(r).coordinate for r in m.rounds),
         count_bound=1 << m.count_bits,
-        sum_scale=total(max(sums for sums, _ in scales)),
-        count_scale=total(max(counts for _, counts in scales)),
-        n_rounding_terms=n_noise,
+        loss_bound=m.loss.cap if m.loss else 0,
+        sum_scale=max(sums),
+        count_scale=max(counts),
+        loss_scale=plan.total_scales(m.loss)[0] if m.loss else Fraction(0),
+        n_rounding_terms=plan.n_clients if plan.trust is TrustMode.CLIENT_NOISE else 1,
         n_released=m.n_released,
         noise=NoiseTail.GEOMETRIC if m.algorithm.noise is Noise.LAPLACE else NoiseTail.GAUSSIAN,
     )

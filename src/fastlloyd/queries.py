@@ -1,8 +1,8 @@
 """What an algorithm may ask of the records: sums over records, with exact integer sensitivities.
 
-A query turns records into one int64 matrix (n_clusters, n_features + 1): per cluster a sum in grid units and, in the last
-column, a count on a grid of 2**-count_bits records. Answers of disjoint sets of records add up to the answer of their union.
-(Departs from the paper, which scales counts by 2**16 like sums.)
+A query turns records into one int64 matrix. In a round of the clustering it is (n_clusters, n_features + 1): per cluster a sum
+in grid units and, in the last column, a count on a grid of 2**-count_bits records. For the loss it is one number. Answers of
+disjoint sets of records add up to the answer of their union. (Departs from the paper, which scales counts by 2**16 like sums.)
 
 Neighbouring relation of every sensitivity below: one record added or removed. Such a record touches one row only.
 """
@@ -15,6 +15,7 @@ import numpy as np
 
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, GridArray, IntArray
+from fastlloyd.clustering.loss import clipped_loss
 
 
 class Query(Protocol):
@@ -25,7 +26,7 @@ class Query(Protocol):
         """The centroids the records are assigned to, int64 (n_clusters, n_features), grid units."""
 
     def evaluate(self, X: GridArray) -> IntArray:
-        """The exact answer for grid points X, int32 or int64 (n, n_features): int64 (n_clusters, n_features + 1)."""
+        """The exact answer for grid points X, int32 or int64 (n, n_features): an int64 matrix."""
 
 
 class RelativeMoments(msgspec.Struct, frozen=True):
@@ -51,6 +52,21 @@ class Moments(msgspec.Struct, frozen=True):
         """Sums and counts of all records."""
         sums, counts = kernels.cluster_statistics(X, self.centroids, None)
         return np.column_stack([sums + counts[:, None] * self.centroids, counts << self.count_bits])
+
+
+class ClippedLoss(msgspec.Struct, frozen=True):
+    """Squared distances to the nearest centroid, each at most cap << shift, in units of 2**shift: summed over the records.
+
+    Every record is an integer from 0 to cap, so one record added, removed or replaced moves the sum by at most cap.
+    """
+
+    centroids: IntArray
+    cap: int
+    shift: int
+
+    def evaluate(self, X: GridArray) -> IntArray:
+        """The sum over all records, (1, 1)."""
+        return np.array([[clipped_loss(X, self.centroids, self.cap << self.shift, self.shift)]], dtype=np.int64)
 
 
 class Sensitivity(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""How far the noise may have moved the centroids: from noisy answers and public scales alone, so it costs no privacy."""
+"""How far the noise may have moved the results: from noisy answers and public scales alone, so it costs no privacy."""
 
 import enum
 import math
@@ -82,3 +82,37 @@ def relative_errors(mechanism: Mechanism, errors: FloatArray) -> FloatArray:
     radius = math.sqrt(squared_radius(mechanism.domain, mechanism.n_clusters, mechanism.algorithm.alpha))
     ratios: FloatArray = np.sqrt(((errors / mechanism.domain.units) ** 2).sum(axis=1)) / max(radius, 1.0)
     return ratios
+
+
+class LossEstimate(msgspec.Struct, frozen=True, kw_only=True):
+    """The noisy loss of the final centroids and the standard error of its noise, squared half widths of the domain.
+
+    The sum over all records of the squared distance to the nearest centroid, at most the cap each. Unbiased: where the noise is
+    larger than the loss it may come out negative, and is left so.
+    """
+
+    value: float
+    standard_error: float
+
+
+def loss_estimate(mechanism: Mechanism, clustering: Clustering) -> LossEstimate | None:
+    """Of the central model, and of `server-noise`; None where the mechanism does not ask for the loss."""
+    if mechanism.loss is None:
+        return None
+    spread = math.sqrt(2) if mechanism.algorithm.noise is Noise.LAPLACE else 1.0
+    return _loss_estimate(mechanism, clustering, spread * float(mechanism.loss.scale))
+
+
+def loss_estimate_of_run(plan: Plan, clustering: Clustering, n_included: int) -> LossEstimate | None:
+    """Of a federated run whose last exchange, that of the loss, included `n_included` clients; see `noise_deviation_of_run`."""
+    if plan.trust is TrustMode.SERVER_NOISE or plan.mechanism.loss is None:
+        return loss_estimate(plan.mechanism, clustering)
+    (share,) = plan.share_scales(plan.mechanism.loss)
+    return _loss_estimate(plan.mechanism, clustering, math.sqrt(n_included) * float(share))
+
+
+def _loss_estimate(mechanism: Mechanism, clustering: Clustering, deviation: float) -> LossEstimate:
+    if mechanism.loss is None or clustering.loss is None:
+        raise AssertionError("a mechanism that asks for the loss ends with one")
+    unit = mechanism.loss.unit(mechanism.domain.fraction_bits)
+    return LossEstimate(value=clustering.loss * unit, standard_error=deviation * unit)

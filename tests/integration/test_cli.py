@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -215,6 +216,66 @@ def test_every_option_of_the_ablation_reaches_the_mechanism(fastlloyd: Command) 
     words = (a.radius.value, a.postprocessing.value, a.noise.value, m.initialization.value, m.domain.scaling.value)
     assert words == ("constant", "truncate", "laplace", "halving", "common")
     assert (float(a.alpha), a.clipping, float(m.min_count), len(m.rounds), m.n_expected) == (0.5, False, 2.5, 4, 250)
+
+
+def test_the_loss_is_estimated_on_request_and_said_with_its_error_and_meaning(fastlloyd: Command) -> None:
+    code, out, err = fastlloyd("fit", "data.csv", *PUBLIC, "--loss", "--loss-share", "0.25", "--out", "result")
+    assert (code, err) == (0, "")
+    text = " ".join(out.split())
+    assert "Private estimate of the loss: " in text
+    assert "the sum of squared distances to the nearest centroid in squared half widths of the domain" in text
+    assert "for each of 500 expected records" in text
+    assert "iterations and the loss together" in text
+    m = Mechanism.from_toml(Path("result/mechanism.toml").read_text())
+    assert float(m.loss_share) == pytest.approx(0.25, rel=1e-6)
+    stated = _strict(Path("result/privacy.json").read_text())["loss_estimate"]
+    assert stated["value"] is not None
+    assert "loss: " not in fastlloyd("fit", "data.csv", *PUBLIC).out
+    assert "Loss, NOT PRIVATE: " in fastlloyd("fit", "data.csv", *PUBLIC, "--loss", "--algorithm", "lloyd").out
+
+
+def test_a_negative_estimate_of_the_loss_is_left_as_it_is_and_explained(
+    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    genuine = central.cluster
+
+    def unlucky(*arguments: Any) -> Any:
+        return msgspec.structs.replace(genuine(*arguments), loss=-(10**6))
+
+    monkeypatch.setattr(central, "cluster", unlucky)
+    text = " ".join(fastlloyd("fit", "data.csv", *PUBLIC, "--loss").out.split())
+    assert "Private estimate of the loss: -" in text
+    assert "It is negative because the noise is larger than the loss." in text
+
+
+def test_the_loss_of_a_simulation_may_be_missed_like_a_round(fastlloyd: Command) -> None:
+    options = ("--clients", "4", "--loss", "--iterations", "2", "--drop", "2@3", "--out", "result")
+    code, out, _ = fastlloyd("simulate", "data.csv", *PUBLIC, *options)
+    assert code == 0
+    assert "Loss: client-1, client-3, client-4; without client-2" in out
+    assert "It is the loss of the records of 3 of 4 clients." in " ".join(out.split())
+    rounds = _strict(Path("result/rounds.json").read_text())
+    assert rounds[2] == {"round": 3, "included": ["client-1", "client-3", "client-4"], "of": "loss"}
+    stated, plan = _strict(Path("result/privacy.json").read_text()), Plan.from_toml(Path("result/plan.toml").read_text())
+    loss = plan.mechanism.loss
+    assert loss is not None
+    assert stated["loss_estimate"]["included"] == ["client-1", "client-3", "client-4"]
+    share = float(plan.share_scales(loss)[0]) * loss.unit(16)
+    assert stated["loss_estimate"]["standard_error"] == pytest.approx(3**0.5 * share)
+
+
+@pytest.mark.parametrize("share", ["0", "1", "nan", "1.5", "-0.1", "inf", "a"])
+@pytest.mark.parametrize("command", [["fit", "data.csv"], ["simulate", "data.csv", "--clients", "3"]])
+def test_a_share_of_the_loss_that_is_none_is_refused(fastlloyd: Command, command: list[str], share: str) -> None:
+    code, out, err = fastlloyd(*command, *PUBLIC, "--loss", "--loss-share", share, "--out", "result")
+    assert (code, out) == (2, "")
+    assert err.startswith("Error: ")
+    assert "loss" in err
+    assert err.count("\n") == 1
+    assert not Path("result").exists()
+    code, _, err = fastlloyd(*command, *PUBLIC, "--loss-share", "0.1")
+    assert code == 2
+    assert "loss_share is for a private estimate of the loss" in err
 
 
 def test_lloyd_says_not_private_on_screen_and_in_every_file(fastlloyd: Command) -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from fastlloyd import central
 from fastlloyd.algorithms import FASTLLOYD, GLLOYD, SULLOYD, Algorithm
+from fastlloyd.clustering import reference
 from fastlloyd.clustering.domain import Domain, IntArray
 from fastlloyd.design import design_plan
 from fastlloyd.errors import DataError, FastLloydError, PlanError
@@ -32,6 +33,7 @@ def _plan(
     trust: TrustMode = TrustMode.CLIENT_NOISE,
     max_dropouts: int = 0,
     ring_bits: int = 64,
+    estimate_loss: bool = False,
 ) -> tuple[Plan, dict[str, Identity]]:
     clients, identities = roster([f"client-{i}" for i in range(1, n_clients + 1)], 500)
     plan = design_plan(
@@ -47,6 +49,7 @@ def _plan(
         max_dropouts=max_dropouts,
         ring_bits=ring_bits,
         n_iterations=T,
+        estimate_loss=estimate_loss,
     )
     return plan, identities
 
@@ -63,7 +66,7 @@ def _centroids_of(plan: Plan, run: Simulation, parts: list[IntArray]) -> IntArra
 
     m = plan.mechanism
     centroids = m.initial_centroids()
-    for round, included in zip(m.rounds, run.included, strict=True):
+    for round, included in zip(m.rounds, run.included[:T], strict=True):
         X = np.vstack([X for name, X in zip(plan.names, parts, strict=True) if name in included])
         centroids = next_centroids(m, round, centroids, query(round, centroids, m.count_bits).evaluate(X)).centroids
     return centroids
@@ -152,6 +155,31 @@ def test_a_client_with_more_records_than_its_cap_is_refused() -> None:
     plan, identities = _plan(2)
     with pytest.raises(DataError, match="cap"):
         simulate(plan, identities, [_records(251), _records(10)])
+
+
+def test_a_client_that_misses_the_loss_is_missing_in_it_and_nowhere_else() -> None:
+    plan, identities = _plan(4, max_dropouts=1, estimate_loss=True)
+    parts = split_evenly(_records(300), 4, SEED)
+    silence = [np.zeros(n, dtype=np.int64) for _ in range(T * plan.n_clients) for n in (6, 3)]
+    silence += [np.zeros(1, dtype=np.int64)] * plan.n_clients
+    run = simulate(plan, identities, parts, drops=[parse_drop(f"2@{T + 1}", plan.names)], noise=InjectedNoise(silence))
+    here = [name for name in plan.names if name != "client-2"]
+    assert run.included == (*[plan.names] * T, tuple(here))
+    assert np.array_equal(run.clustering.centroids, _centroids_of(plan, run, parts))
+    loss = plan.mechanism.loss
+    assert loss is not None
+    X = np.vstack([X for name, X in zip(plan.names, parts, strict=True) if name in here])
+    assert run.clustering.loss == reference.clipped_loss(X, run.clustering.centroids, loss.squared_cap, loss.shift)
+
+
+def test_a_run_that_loses_too_many_clients_at_the_loss_ends_without_a_result() -> None:
+    plan, identities = _plan(4, max_dropouts=1, estimate_loss=True)
+    parts = split_evenly(_records(100), 4, SEED)
+    drops = [parse_drop(f"{client}@{T + 1}", plan.names) for client in (1, 2)]
+    with pytest.raises(FastLloydError, match=f"2 clients answered in round {T + 1}, and at least 3 are needed"):
+        simulate(plan, identities, parts, drops=drops)
+    with pytest.raises(PlanError, match=f"rounds 1 to {T + 1}"):
+        simulate(plan, identities, parts, drops=[Drop(client="client-1", round=T + 2, for_good=False)])
 
 
 @pytest.mark.parametrize("round", [0, T + 1])

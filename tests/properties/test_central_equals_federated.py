@@ -27,8 +27,8 @@ def federation(plan: Plan, seed: int, sizes: list[int]) -> Federation:
     return Federation(
         plan,
         dict(zip(plan.names, parts, strict=True)),
-        {name: [plan.draw_client_noise(r, source) for r in m.rounds] for name in plan.names},
-        [plan.draw_server_noise(r, source) for r in m.rounds],
+        {name: [plan.draw_client_noise(r, source) for r in m.exchanges] for name in plan.names},
+        [plan.draw_server_noise(r, source) for r in m.exchanges],
     )
 
 
@@ -49,9 +49,10 @@ def runs(draw: st.DrawFn) -> tuple[Federation, dict[str, int], set[tuple[str, in
         n_clusters=draw(st.integers(1, 4)),
         n_features=draw(st.integers(1, 3)),
         n_iterations=draw(st.integers(1, 4)),
+        estimate_loss=draw(st.booleans()),
     )
     sizes = draw(st.lists(st.integers(0, CAP), min_size=n_clients, max_size=n_clients))
-    T = len(plan.mechanism.rounds)
+    T = len(plan.mechanism.exchanges)  # the loss, where there is one, may be missed like any round
     absent = draw(st.lists(st.sampled_from(plan.names), max_size=dropouts, unique=True))
     gone = {name: draw(st.integers(1, T)) for name in absent if draw(st.booleans())}
     lost = {(name, draw(st.integers(1, T))) for name in absent if name not in gone}
@@ -71,7 +72,9 @@ def play(of: Federation, gone: dict[str, int], lost: set[tuple[str, int]]) -> di
 
 
 def same(first: Any, second: Any) -> bool:
-    return all(np.array_equal(getattr(first, field), getattr(second, field)) for field in ("centroids", "previous", "answer"))
+    return all(
+        np.array_equal(getattr(first, field), getattr(second, field)) for field in ("centroids", "previous", "answer", "loss")
+    )
 
 
 @settings(max_examples=150)
@@ -95,7 +98,7 @@ def test_an_honest_run_is_the_central_run_with_the_same_total_noise(
     run: tuple[Federation, dict[str, int], set[tuple[str, int]]],
 ) -> None:
     of, _, _ = run
-    everyone = [of.plan.names] * len(of.plan.mechanism.rounds)
+    everyone = [of.plan.names] * len(of.plan.mechanism.exchanges)
     pooled: IntArray = np.concatenate(list(of.X.values()))
     expected = cluster(of.plan.mechanism, pooled, injected(of.total_noise(everyone)))
     results = play(of, {}, set())

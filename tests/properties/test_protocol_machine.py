@@ -19,7 +19,9 @@ from federation import make_federation, make_plan
 from virtual_network import Network, Watch
 
 FEDERATIONS = {
-    trust: make_federation(make_plan(3, trust=trust, max_dropouts=1, n_clusters=1, n_features=1, n_iterations=2), seed=2)
+    trust: make_federation(
+        make_plan(3, trust=trust, max_dropouts=1, n_clusters=1, n_features=1, n_iterations=2, estimate_loss=True), seed=2
+    )
     for trust in TrustMode
 }
 BAD_LUCK = ("deliver", "flow", "drop", "duplicate", "delay", "replay", "resend", "deadline")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fastlloyd.clustering.domain import Domain, FloatArray, IntArray, Scaling
-from fastlloyd.queries import Moments, Query, RelativeMoments, Sensitivity, sensitivity
+from fastlloyd.queries import ClippedLoss, Moments, Query, RelativeMoments, Sensitivity, sensitivity
 
 SETTINGS = [
     Domain(features=("x",), lower=(-1.0,), upper=(1.0,), fraction_bits=25),
@@ -154,6 +154,36 @@ def test_on_a_small_grid_the_largest_change_over_all_data_sets_and_centroids_is_
     largest = {None: 4, 0: 0, 1: 1, 3: 1, 4: 4, 16: 16}[squared_radius]  # 3 is no square on a line
     assert max(added) == largest
     assert max(replaced) == {None: 16, 0: 2, 1: 4, 3: 4, 4: 16, 16: 27}[squared_radius]
+
+
+@pytest.mark.parametrize("domain", SETTINGS, ids=NAMES)
+@settings(max_examples=400)
+@given(
+    seed=st.integers(0, 2**63),
+    kind=st.integers(0, 31),
+    k=st.integers(1, 5),
+    shift=st.integers(0, 40),
+)
+def test_no_neighbour_moves_the_loss_by_more_than_the_cap(domain: Domain, seed: int, kind: int, k: int, shift: int) -> None:
+    pair = make_pair(domain, seed, kind, k, 0)
+    cap = max(1, pair.squared_radius >> shift)
+    query = ClippedLoss(pair.centroids, cap, shift)
+
+    def loss(*records: IntArray) -> int:
+        ((answer,),) = query.evaluate(np.vstack(records)).tolist()
+        return int(answer)
+
+    common, added = loss(pair.common), loss(pair.common, pair.record)
+    rounded = (2 * min(near(pair.record[0], pair.centroids), cap << shift) + 2**shift) >> (shift + 1)
+    assert 0 <= added - common == rounded <= cap
+    assert loss(pair.record, pair.common) == added
+    assert abs(loss(pair.other, pair.common) - added) <= cap  # replacing one record moves it no farther than adding one
+
+
+def test_the_cap_is_attained_by_a_far_record_added_removed_or_put_in_place_of_one_at_a_centroid() -> None:
+    query = ClippedLoss(np.array([[0, 0], [1, 1]]), 25, 2)
+    at_a_centroid, at_the_cap, beyond = ([[1, 1]], [[-6, -8]], [[-16, 16]])
+    assert [query.evaluate(np.array(x)).tolist() for x in (at_a_centroid, at_the_cap, beyond)] == [[[0]], [[25]], [[25]]]
 
 
 # The bounds are attained

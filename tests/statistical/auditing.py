@@ -27,8 +27,9 @@ from fastlloyd.clustering.domain import Domain, IntArray
 from fastlloyd.design import design_plan
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.noise import SystemNoise
+from fastlloyd.exchanges import Round
 from fastlloyd.expander import PublicSeed
-from fastlloyd.mechanism import Mechanism, Round
+from fastlloyd.mechanism import Mechanism
 from fastlloyd.plan import Client, Plan, TrustMode
 from fastlloyd.presets import specialise
 from fastlloyd.protocol import client_rounds
@@ -57,6 +58,7 @@ class Setting:
     epsilon: float = 1.0
     n_iterations: int = 2
     all_present: bool = False
+    loss_share: float | None = None  # with a number: the loss is estimated too, with so much of the budget
 
     @property
     def present(self) -> tuple[str, ...]:
@@ -83,6 +85,8 @@ class Setting:
             max_dropouts=0 if self.all_present else 1,
             max_colluding=1,
             n_iterations=self.n_iterations,
+            estimate_loss=self.loss_share is not None,
+            loss_share=self.loss_share,
         )
 
 
@@ -198,7 +202,10 @@ def watched_loop(mechanism: Mechanism, views: list[list[tuple[Query, Answer]]]) 
 
 def scales_of_one_draw(plan: Plan, round: Round) -> tuple[Fraction, Fraction]:
     """Standard deviations of the noise on sums and counts that one party draws: a client's share, or all of the server's."""
-    return plan.share_scales(round) if plan.trust is TrustMode.CLIENT_NOISE else (round.sum_scale, round.count_scale)
+    if plan.trust is TrustMode.SERVER_NOISE:
+        return round.sum_scale, round.count_scale
+    sums, counts = plan.share_scales(round)
+    return sums, counts
 
 
 def canaries(plan: Plan, n_present: int) -> IntArray:

@@ -19,13 +19,18 @@ from scipy.stats import binom, chi2, ncx2, pearsonr
 from fastlloyd.algorithms import FASTLLOYD, GLLOYD, Algorithm, query
 from fastlloyd.clustering.domain import Domain, IntArray
 from fastlloyd.design import design_mechanism
+from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.noise import SystemNoise
+from fastlloyd.exchanges import Round
 from fastlloyd.expander import PublicSeed
-from fastlloyd.mechanism import Mechanism, Round
+from fastlloyd.mechanism import Mechanism
 from fastlloyd.plan import TrustMode
 from fastlloyd.protocol.messages import Message, Upload
+from fastlloyd.queries import ClippedLoss
 
 ALPHA = 1e-12
+LOSS_SHARE = 0.25  # of the budget, where the loss is checked
+LOSS_ALPHA = 1e-9
 EPSILON = 8.0  # where a wrong scale shows in the fewest runs, and a wrong rounding in the fewest values
 
 
@@ -79,11 +84,11 @@ def law_p_value(values: IntArray, scale: float) -> float:
     return float(chi2.sf(((observed - expected) ** 2 / expected).sum(), expected.size - 1))
 
 
-def law_power(wrong_cdf: Cdf, scale: float, n: int) -> float:
-    """Probability that `law_p_value` of n values is below ALPHA / 4 when they have another law."""
+def law_power(wrong_cdf: Cdf, scale: float, n: int, alpha: float = ALPHA / 4) -> float:
+    """Probability that `law_p_value` of n values is below alpha when they have another law."""
     ends = cell_ends(scale, n)
     p, q = cell_probabilities(rounded_cdf(scale), ends), cell_probabilities(wrong_cdf, ends)
-    return float(ncx2.sf(chi2.isf(ALPHA / 4, p.size - 1), p.size - 1, n * ((q - p) ** 2 / p).sum()))
+    return float(ncx2.sf(chi2.isf(alpha, p.size - 1), p.size - 1, n * ((q - p) ** 2 / p).sum()))
 
 
 def cell_ends(scale: float, n: int) -> IntArray:
@@ -160,7 +165,7 @@ def one_record_moves_the_answer_within_the_sensitivity(n: int) -> Verdict:
     return Verdict(n_violations == 0, f"{n_violations} of {n} pairs exceed it")
 
 
-def _small_mechanism(algorithm: Algorithm) -> Mechanism:
+def _small_mechanism(algorithm: Algorithm, *, estimate_loss: bool = False) -> Mechanism:
     return design_mechanism(
         algorithm,
         Domain(features=("x", "y"), lower=(-1.0, -1.0), upper=(1.0, 1.0), fraction_bits=8),
@@ -169,6 +174,7 @@ def _small_mechanism(algorithm: Algorithm) -> Mechanism:
         epsilon=1.0,
         n_iterations=2,
         public_seed=PublicSeed.from_int(1),
+        estimate_loss=estimate_loss,
     )
 
 
@@ -189,6 +195,38 @@ def _pair_is_within(mechanism: Mechanism, rng: np.random.Generator) -> bool:
         and np.abs(sums).max() <= s.coordinate
         and np.abs(counts).max() <= s.count
     )
+
+
+def one_record_moves_the_loss_within_the_cap(n: int) -> Verdict:
+    """`n` pairs of neighbours with a record anywhere in the domain, through the query of the loss, against its cap."""
+    rng = np.random.default_rng(21)
+    mechanism = _small_mechanism(FASTLLOYD, estimate_loss=True)
+    loss, B = mechanism.loss, mechanism.domain.half_widths
+    assert loss is not None
+    n_violations = 0
+    for _ in range(n):
+        asked = ClippedLoss(rng.integers(-B, B + 1, (mechanism.n_clusters, len(B))), loss.cap, loss.shift)
+        others, record = rng.integers(-B, B + 1, (3, len(B))), rng.integers(-B, B + 1, (1, len(B)))
+        moved = int((asked.evaluate(np.vstack([others, record])) - asked.evaluate(others))[0, 0])
+        n_violations += not 0 <= moved <= loss.cap
+    return Verdict(n_violations == 0, f"{n_violations} of {n} pairs exceed it")
+
+
+def noise_of_the_loss_follows_its_law(n: int) -> Verdict:
+    """`n` values of the noise on the loss, in both trust modes, by chi-square against what its guarantee needs.
+
+    The scale is computed here, from the cap and the loss's share of mu^2: the planner's own figure would hide its mistakes.
+    """
+    p_values = []
+    for trust in TrustMode:
+        plan = Experiment.of(Setting(trust=trust, epsilon=EPSILON, loss_share=LOSS_SHARE)).plan
+        m, loss = plan.mechanism, plan.mechanism.loss
+        assert loss is not None
+        draw = plan.draw_server_noise if trust is TrustMode.SERVER_NOISE else plan.draw_client_noise
+        noise = np.array([draw(loss, SystemNoise())[0, 0] for _ in range(n)])
+        needed = loss.cap / gdp_mu(m.epsilon, m.delta - m.delta_slack) / LOSS_SHARE**0.5 / plan.n_shares**0.5
+        p_values.append(law_p_value(noise, needed))
+    return Verdict(min(p_values) > LOSS_ALPHA / len(p_values), f"least of {len(p_values)} p-values {min(p_values):.1e}")
 
 
 def _extreme_record(round: Round, centroid: IntArray, B: IntArray, rng: np.random.Generator) -> FloatArray:
@@ -214,3 +252,5 @@ INDEPENDENCE = Check("correlation of sums and counts", "runs", sums_and_counts_a
 FRESHNESS = Check("equality across runs", "runs per plan", noise_is_fresh)
 UNIFORMITY = Check("binomial law of upload bits", "runs", uploads_are_uniform)
 SENSITIVITY = Check("sensitivity of random pairs", "pairs", one_record_moves_the_answer_within_the_sensitivity)
+LOSS_SENSITIVITY = Check("loss of random pairs", "pairs", one_record_moves_the_loss_within_the_cap)
+LOSS_LAW = Check("chi-square of the loss's noise", "values", noise_of_the_loss_follows_its_law)

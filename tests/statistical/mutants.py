@@ -20,12 +20,13 @@ from checks import EPSILON, Check
 from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
-from fastlloyd import design, mechanism
+from fastlloyd import design, mechanism, queries
 from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
+from fastlloyd.clustering.loss import clipped_loss
 from fastlloyd.dp import noise
 from fastlloyd.dp.noise import RandomBytes, SystemNoise
 from fastlloyd.errors import PlanError
-from fastlloyd.mechanism import Round
+from fastlloyd.exchanges import LossRound, Round
 from fastlloyd.plan import Plan, TrustMode
 from fastlloyd.protocol import masked_round
 from fastlloyd.protocol.client_rounds import ClientRounds
@@ -69,7 +70,7 @@ class Mutant:
         with self.apply():
             for trust in TrustMode:
                 try:
-                    Experiment.of(Setting(trust=trust, epsilon=EPSILON))
+                    Experiment.of(Setting(trust=trust, epsilon=EPSILON, loss_share=checks.LOSS_SHARE))
                     refused.add(False)
                 except PlanError:
                     refused.add(True)
@@ -199,6 +200,25 @@ def phantom_counts() -> Iterator[None]:
         yield
 
 
+def unclipped_loss() -> AbstractContextManager[object]:
+    """Let a record count for its whole squared distance."""
+    genuine = clipped_loss
+    return patch.object(
+        queries, "clipped_loss", lambda X, centroids, _cap, shift: genuine(X, centroids, (1 << 53) - (1 << shift), shift)
+    )
+
+
+def loss_with_the_whole_budget() -> AbstractContextManager[object]:
+    """Plan the noise of the loss as if the rounds cost nothing."""
+    genuine = design._loss_round
+
+    def mutated(algorithm: Any, squared_cap: int, largest: int, epsilon: Fraction, mu_squared: Fraction) -> LossRound:
+        share = Fraction(checks.LOSS_SHARE)
+        return genuine(algorithm, squared_cap, largest, epsilon / share, mu_squared / share)
+
+    return patch.object(design, "_loss_round", mutated)
+
+
 class NoNoise:
     """Zeros."""
 
@@ -239,6 +259,14 @@ def law_power(wrong_cdf: Callable[[float], checks.Cdf], n: int) -> float:
     return checks.law_power(wrong_cdf(scale), scale, n)
 
 
+def loss_law_power(n: int) -> float:
+    """The same for the noise on the loss, which is drawn with half the scale where the whole budget is four times its share."""
+    plan = Experiment.of(Setting(trust=TrustMode.SERVER_NOISE, epsilon=EPSILON, loss_share=checks.LOSS_SHARE)).plan
+    assert plan.mechanism.loss is not None
+    scale = float(plan.mechanism.loss.scale)
+    return checks.law_power(_halved_cdf(scale), scale, n, checks.LOSS_ALPHA / 2)
+
+
 def pairs_power(share_of_violations: float, n: int) -> float:
     """Probability of at least one violation among n pairs; the share was counted in 2000 pairs."""
     return 1 - (1 - share_of_violations) ** n
@@ -266,5 +294,7 @@ MUTANTS = (
     Mutant("sensitivity eta / 2", half_the_sensitivity, checks.SENSITIVITY, 10, partial(pairs_power, 0.80)),
     Mutant("float quantise-after-sum", quantised_sums, checks.SENSITIVITY, 260, partial(pairs_power, 0.055)),
     Mutant("phantom count", phantom_counts, checks.SENSITIVITY, 120, partial(pairs_power, 0.118)),
+    Mutant("unclipped loss", unclipped_loss, checks.LOSS_SENSITIVITY, 30, partial(pairs_power, 0.43)),
+    Mutant("loss as if alone", loss_with_the_whole_budget, checks.LOSS_LAW, 500, loss_law_power, guarded=True),
     Mutant("noise omitted by one client", omitted_share, checks.AUDIT_ALL_PRESENT, 900, partial(audit_power, 2**0.5)),
 )

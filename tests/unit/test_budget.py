@@ -185,7 +185,7 @@ def test_extreme_budgets_stay_within_two_and_seven() -> None:
 def test_w23_iterations_delta_and_noise_are_functions_of_public_settings() -> None:
     # T from the private number of records flipped from 2 to 3 near N = 1,025 (k = 3, d = 2, eps = .5): messages told N.
     assert set(inspect.signature(budget.n_iterations).parameters) == {
-        "algorithm", "domain", "n_clusters", "n_expected", "epsilon", "mu",
+        "algorithm", "domain", "n_clusters", "n_expected", "epsilon", "mu", "share",
     }  # fmt: skip
     public = {"n_clusters": 3, "n_records": 2000, "epsilon": 0.5, "public_seed": PublicSeed.from_int(0)}
     first = design_mechanism(FASTLLOYD, cube(2), **public)  # type: ignore[arg-type]  # one dict for two calls

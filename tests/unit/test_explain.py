@@ -124,7 +124,7 @@ def test_the_statement_is_the_mechanism_in_words_and_numbers(algorithm: Algorith
     assert set(statement) == {
         "statement_version", "fastlloyd_version", "private", "mechanism", "noise", "epsilon", "delta", "delta_slack", "mu",
         "pure_epsilon", "delta_accounted", "neighboring_relation", "unit_of_protection", "n_iterations", "n_clusters",
-        "n_records_cap", "features", "rounds", "units", "protected", "not_protected", "cautions",
+        "n_records_cap", "features", "rounds", "loss_estimate", "units", "protected", "not_protected", "cautions",
         "mechanism_digest",
     }  # fmt: skip
     assert json.loads(json.dumps(statement, allow_nan=False)) == statement
@@ -307,3 +307,31 @@ def test_the_text_shows_no_long_fractions_and_no_secret_names() -> None:
     text = explain(plan())
     assert not re.search(r"\d{12,}", text.replace(plan().digest.hex(), ""))
     assert "signing_key" not in text
+
+
+@pytest.mark.parametrize("trust", list(TrustMode))
+def test_the_loss_is_explained_and_its_shares_are_stated(trust: TrustMode) -> None:
+    of = design_plan(
+        FASTLLOYD,
+        Domain(features=("x",), lower=(0.0,), upper=(1.0,)),
+        clients=tuple(Client(name=name, max_records=1000) for name in "abcd"),
+        run_id=bytes(16),
+        n_clusters=2,
+        epsilon=1.0,
+        public_seed=PublicSeed.from_int(0),
+        trust=trust,
+        estimate_loss=True,
+        loss_share=0.125,
+    )
+    m, text = of.mechanism, explain(of)
+    loss = m.loss
+    assert loss is not None
+    assert f"over all {len(m.rounds)} rounds and the estimate of the loss." in text
+    assert "with 0.125 of the budget" in text
+    deviation = float(loss.scale) * noise_factor(of) * 2.0**loss.shift / 4**16
+    assert f"Noise: {deviation:.4g} squared half widths, {deviation / 4000:.4g} per expected record." in text
+    assert "less for the loss." in text
+    shares = plan_statement(of)["federated"]["share_scales"]
+    assert shares is None or shares[-1] == [str(scale) for scale in of.share_scales(loss)]
+    for row in coalitions(of):  # the loss is in every one of them
+        assert row["epsilon"] is None or row["epsilon"] > 0

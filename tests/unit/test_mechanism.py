@@ -26,8 +26,9 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import MAX_SCALE
 from fastlloyd.errors import BudgetError, DataError, OverflowRisk, PlanError
+from fastlloyd.exchanges import Round
 from fastlloyd.expander import PublicSeed
-from fastlloyd.mechanism import MAX_CLUSTERS, MAX_RECORDS, SCALE_UNITS, Mechanism, Round, usable_delta
+from fastlloyd.mechanism import MAX_CLUSTERS, MAX_RECORDS, SCALE_UNITS, Mechanism, usable_delta
 from fastlloyd.testing import InjectedNoise, SeededNoise
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE

@@ -18,6 +18,7 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.design import design_mechanism, design_plan
 from fastlloyd.errors import OutputError
 from fastlloyd.expander import PublicSeed
+from fastlloyd.guarantees import PROTECTED_LOSS
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.outputs import Result
 from fastlloyd.plan import Client, Plan
@@ -282,3 +283,26 @@ def test_a_file_put_into_the_folder_at_the_last_moment_survives_force(tmp_path: 
     outputs.write_folder(out, CONTENTS, force=True)
     assert (out / "thesis.txt").read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir()] == ["result"]
+
+
+def test_the_estimate_of_the_loss_stands_in_the_statement_with_all_that_it_means() -> None:
+    m = design_mechanism(
+        FASTLLOYD, DOMAIN, n_clusters=3, n_records=500, epsilon=1.0, public_seed=PublicSeed.from_int(5),
+        n_expected=400, estimate_loss=True, loss_share=0.1,
+    )  # fmt: skip
+    clustering = central.cluster(m, DOMAIN.to_grid([[50.0, 1.0]] * 300), SeededNoise(0))
+    errors = uncertainty.standard_errors(m, clustering, uncertainty.noise_deviation(m))
+    result = Result.of(m, clustering, errors, loss=uncertainty.loss_estimate(m, clustering))
+    said = outputs.statement(result)
+    stated, loss, answer = said["loss_estimate"], m.loss, clustering.loss
+    assert loss is not None
+    assert answer is not None
+    unit = 2**loss.shift / 4**16
+    assert stated["value"] == answer * unit == 400 * stated["per_expected_record"]
+    assert stated["standard_error"] == float(loss.scale) * unit
+    assert stated["cap"] == pytest.approx(stated["cap_distance"] ** 2) == loss.squared_cap / 4**16
+    assert stated["share_of_budget"] == pytest.approx(0.1, rel=1e-6)
+    assert (stated["sensitivity"], stated["noise_scale_exact"]) == (loss.cap, str(loss.scale))
+    assert PROTECTED_LOSS in said["protected"]
+    assert outputs.summary(result)["privacy"] == said
+    assert outputs.statement(_result())["loss_estimate"] is None

@@ -44,7 +44,8 @@ def run_split(
     seed: PublicSeed = arguments["public_seed"]
     with progress.at_work(f"{len(names)} clients at work", plan.mechanism):
         run = simulation.simulate(plan, identities, simulation.split_evenly(X, len(names), seed), drops=dropped)
-    noise = uncertainty.noise_deviation_of_run(plan, len(run.included[-1]))
+    T = len(plan.mechanism.rounds)
+    noise = uncertainty.noise_deviation_of_run(plan, len(run.included[T - 1]))
     errors = uncertainty.standard_errors(plan.mechanism, run.clustering, noise)
     return Result.of(
         plan.mechanism,
@@ -54,6 +55,7 @@ def run_split(
         plan=plan,
         included=run.included,
         unconfirmed=run.unconfirmed,
+        loss=uncertainty.loss_estimate_of_run(plan, run.clustering, len(run.included[-1])),
         cautions=(report.DROPPED,) if dropped else (),
     )
 

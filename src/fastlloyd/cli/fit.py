@@ -40,7 +40,7 @@ def fit(
     with progress.passes(m, X) as watched:
         clustering = cluster(m, watched, SystemNoise())
     errors = uncertainty.standard_errors(m, clustering, uncertainty.noise_deviation(m))
-    result = Result.of(m, clustering, errors, leaks=leaks)
+    result = Result.of(m, clustering, errors, leaks=leaks, loss=uncertainty.loss_estimate(m, clustering))
     report.warn([*leaks, *cautions(m)])
     report.left_out(records.dropped or 0)
     report.clipped(X.n_outside)

@@ -91,6 +91,23 @@ class MechanismOptions:
             rich_help_panel=PRIVACY,
         ),
     ] = "add_or_remove_one"
+    loss: Annotated[
+        bool,
+        typer.Option(
+            "--loss",
+            help="Estimate the loss of the result too, privately, with a share of the budget.",
+            rich_help_panel=PRIVACY,
+        ),
+    ] = False
+    loss_share: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of the budget for --loss. Default: 0.01 to 0.2, by the number of expected records.",
+            metavar="SHARE",
+            rich_help_panel=PRIVACY,
+            show_default=False,
+        ),
+    ] = None
     algorithm: Annotated[
         str,
         typer.Option(

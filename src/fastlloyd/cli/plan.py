@@ -90,6 +90,7 @@ def show(file: PlanFile) -> None:
         "epsilon, delta": f"{m.epsilon:.6g}, {m.delta:.3g}",
         "neighbouring relation": m.neighboring_relation.value,
         "iterations": str(len(m.rounds)),
+        "loss": f"estimated, with {float(m.loss_share):.3g} of the budget" if m.loss else "not estimated",
         "records": f"at most {m.n_records}, planned for {m.n_expected}",
         "clients": "\n".join(f"{c.name}: at most {c.max_records} records" for c in plan.clients),
         "trust": plan.trust.value,

@@ -32,7 +32,7 @@ def passes(mechanism: Mechanism, X: Iterable[GridArray]) -> Iterator[Iterable[Gr
     if not _is_shown(mechanism):
         yield X
         return
-    T = len(mechanism.rounds)
+    T = len(mechanism.exchanges)
     with Progress(
         TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True
     ) as progress:

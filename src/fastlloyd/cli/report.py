@@ -18,7 +18,7 @@ from fastlloyd.errors import OutputError
 from fastlloyd.outputs import NOT_PRIVATE, Result
 from fastlloyd.plan import TrustMode
 from fastlloyd.records import RecordFile, Table
-from fastlloyd.uncertainty import Verdict, noise_deviation, noise_deviation_of_run, relative_errors
+from fastlloyd.uncertainty import LossEstimate, Verdict, noise_deviation, noise_deviation_of_run, relative_errors
 
 Records = Table | RecordFile
 
@@ -137,6 +137,8 @@ def picture(result: Result, records: FloatArray | None = None) -> figures.Pictur
 def show(screen: Console, result: Result) -> None:
     """The centroids, what is guaranteed, and how far to trust the centroids."""
     screen.print(centroid_table(result))
+    if result.loss is not None:
+        screen.print(loss(result, result.loss))
     if not result.private:
         screen.print(f"{NOT_PRIVATE}: {result.mechanism.algorithm.name} adds no noise and protects nobody.", style="bold red")
         return
@@ -155,7 +157,8 @@ def rounds(result: Result) -> list[str]:
     for number, included in enumerate(result.included, 1):
         missing = [name for name in names if name not in included]
         who = ", ".join(included) if len(included) <= SHOWN_CLIENTS else f"{len(included)} of {len(names)} clients"
-        lines.append(f"Round {number}: {who}" + (f"; without {', '.join(missing)}" if missing else ""))
+        name = f"Round {number}" if number <= len(result.mechanism.rounds) else "Loss"
+        lines.append(f"{name}: {who}" + (f"; without {', '.join(missing)}" if missing else ""))
     return lines
 
 
@@ -179,14 +182,31 @@ def centroid_table(result: Result) -> ScreenTable:
     return table
 
 
+def loss(result: Result, estimate: LossEstimate) -> str:
+    """The estimate of the loss and what it means; no exact number of records is involved."""
+    m, n = result.mechanism, result.mechanism.n_expected
+    cap = m.loss.cap * m.loss.unit(m.domain.fraction_bits) if m.loss else math.nan
+    name = "Private estimate of the loss" if result.private else f"Loss, {NOT_PRIVATE}"
+    per_record = _measured(estimate.value / n, estimate.standard_error / n)
+    remarks = " It is negative because the noise is larger than the loss." if estimate.value < 0 else ""
+    if result.plan is not None and len(result.included[-1]) < result.plan.n_clients:
+        remarks += f" It is the loss of the records of {len(result.included[-1])} of {result.plan.n_clients} clients."
+    return (
+        f"{name}: {_measured(estimate.value, estimate.standard_error)}, the sum of squared distances to the nearest centroid "
+        f"in squared half widths of the domain; {per_record} for each of {n} expected records. Records farther away than "
+        f"{math.sqrt(cap):.4g} half widths count as {cap:.4g}.{remarks}"
+    )
+
+
 def guarantee(result: Result) -> str:
     """The guarantee in a sentence."""
     m = result.mechanism
     parameters = f"epsilon = {m.epsilon:.6g}" + (f", delta = {m.delta:.3g}" if m.delta else "")
     hidden = RELATIONS[m.neighboring_relation.value]
+    what = f"all {len(m.rounds)} iterations{' and the loss' if m.loss else ''} together"
     exception = " What was taken from the data (see the warnings) is not covered." if result.leaks else ""
     return (
-        f"Guarantee: differential privacy with {parameters}, over all {len(m.rounds)} iterations together. It hides {hidden} "
+        f"Guarantee: differential privacy with {parameters}, over {what}. It hides {hidden} "
         f"(neighbouring relation {m.neighboring_relation.value}).{exception}"
     )
 
@@ -216,7 +236,11 @@ def reliability(result: Result) -> list[str]:
             f"{stayed} of {K} centroids stayed in the last iteration because their noisy counts were too small; nothing is "
             "known about how good they are."
         )
-    deviation = noise_deviation(m) if result.plan is None else noise_deviation_of_run(result.plan, len(result.included[-1]))
+    deviation = (
+        noise_deviation(m)
+        if result.plan is None
+        else noise_deviation_of_run(result.plan, len(result.included[len(m.rounds) - 1]))
+    )
     if faint := int((result.updated & (result.noisy_counts < FAINT * deviation.counts)).sum()):
         sentences.append(
             f"{faint} of {K} rest on noisy counts below {FAINT} standard deviations of their noise: they may hold no records."

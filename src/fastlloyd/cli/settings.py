@@ -125,6 +125,8 @@ def design_arguments(options: MechanismOptions, n_records: int) -> dict[str, Any
         else choose(RadiusSearch, options.initialization, "initialization"),
         "neighboring_relation": relation(options),
         "min_count": chosen.min_count if options.min_count is None else fraction(options.min_count, "min_count"),
+        "estimate_loss": options.loss,
+        "loss_share": None if options.loss_share is None else fraction(options.loss_share, "loss_share"),
     }
 
 

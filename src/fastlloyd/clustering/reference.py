@@ -1,4 +1,4 @@
-"""One iteration of k-means in plain NumPy integers: the oracle of `kernels.py`, and the file to read first."""
+"""One iteration of k-means, and its loss, in plain NumPy integers: the oracle of the kernels, and the file to read first."""
 
 import numpy as np
 
@@ -25,3 +25,15 @@ def cluster_statistics(X: GridArray, centroids: IntArray, squared_radius: int | 
     relative_sums = np.zeros(centroids.shape, dtype=np.int64)
     np.add.at(relative_sums, labels, X - centroids[labels])
     return relative_sums, np.bincount(labels, minlength=len(centroids)).astype(np.int64)
+
+
+def clipped_loss(X: IntArray, centroids: IntArray, squared_cap: int, shift: int) -> int:
+    """Sum, over records, the squared distance to the nearest centroid, in units of 2**shift squared grid units.
+
+    X, centroids : as above. A record farther away than the square root of squared_cap, a multiple of 2**shift, counts as if it
+    were at that distance. What a record adds is rounded half up before the sum, so it is an integer from 0 to
+    squared_cap >> shift: adding, removing or replacing one record moves the sum by at most that.
+    """
+    squared = ((X[:, None, :] - centroids) ** 2).sum(axis=2).min(axis=1)
+    half = (1 << shift) // 2
+    return sum((min(s, squared_cap) + half) >> shift for s in squared.tolist())

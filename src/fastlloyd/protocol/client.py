@@ -149,7 +149,7 @@ class ClientSession:
             case Joining(), Broadcast() | Confirmations():
                 return True
             case ClientRounds() as rounds, Broadcast():
-                return rounds.number < message.round <= len(self.plan.mechanism.rounds)
+                return rounds.number < message.round <= len(self.plan.mechanism.exchanges)
             case ClientRounds() as rounds, Confirmations():
                 return not rounds.is_done
         return False

@@ -74,7 +74,7 @@ class ClientRounds:
 
     @property
     def number(self) -> int:
-        """The round that is open, from 1; one more than there are when all are done."""
+        """The round that is open, from 1, that of the loss being the last; one more than there are when all are done."""
         return len(self._included) + 1
 
     @property
@@ -84,16 +84,16 @@ class ClientRounds:
 
     def upload(self) -> Upload:
         """The client's exact answer plus its share of the noise, masked. Draws noise: to be called once per round."""
-        round = self._plan.mechanism.rounds[self.number - 1]
-        values = self._query.evaluate(self._X) + self._plan.draw_client_noise(round, self._noise)
+        exchange = self._plan.mechanism.exchanges[self.number - 1]
+        values = self._query.evaluate(self._X) + self._plan.draw_client_noise(exchange, self._noise)
         self._nonce = self._random_bytes(UPLOAD_NONCE_BYTES)
         return Upload(self.number, self._nonce, self._masked.hide(values, self._name, self._nonce))
 
     def open(self, broadcast: Broadcast) -> None:
         """Unmask the sum and move the centroids; RemoteProtocolError if it cannot be the sum this client waits for."""
         self._check_included(broadcast)
-        m = self._plan.mechanism
-        answer = self._masked.open(broadcast, self._plan.n_words).reshape(m.n_clusters, m.n_features + 1)
+        exchange = self._plan.mechanism.exchanges[self.number - 1]
+        answer = self._masked.open(broadcast, self._plan.n_words_of(exchange)).reshape(self._plan.mechanism.shape(exchange))
         n_records = sum(self._caps[name] for name in broadcast.included_names)
         self._plausible.check(answer, n_records, self.number)
         self._included.append(broadcast.included_names)

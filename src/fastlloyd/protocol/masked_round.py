@@ -77,27 +77,28 @@ class MaskedRound:
 class Plausible:
     """How large an honest noisy answer can be, for the records that are in it.
 
-    sum_bound, count_bound : what one record adds at most; sum_reach, count_reach : what the noise adds at most, but for a
-    probability below 2**-40 in the whole run (`RingLoad`).
+    bounds, reaches : per round, and per column of its answer, what one record adds at most, and what the noise adds at most,
+    but for a probability below 2**-40 in the whole run (`RingLoad`).
     """
 
-    sum_bound: int
-    sum_reach: int
-    count_bound: int
-    count_reach: int
+    bounds: tuple[tuple[int, ...], ...]
+    reaches: tuple[tuple[int, ...], ...]
 
     @classmethod
     def of(cls, plan: Plan) -> Self:
-        """Bounds for any round of `plan`."""
+        """Bounds for the rounds of `plan`."""
         load = ring_load(plan)
-        reach = load.noise_reach(load.sum_scale), load.noise_reach(load.count_scale)
-        return cls(load.sum_bound, reach[0], load.count_bound, reach[1])
+        bounds, reaches = [], []
+        for exchange in plan.mechanism.exchanges:
+            parts = list(zip(plan.mechanism.parts(exchange), plan.total_scales(exchange), strict=True))
+            bounds.append(tuple(part.bound for part, _ in parts for _ in range(part.n_columns)))
+            reaches.append(tuple(load.noise_reach(scale) for part, scale in parts for _ in range(part.n_columns)))
+        return cls(tuple(bounds), tuple(reaches))
 
     def check(self, answer: IntArray, n_records: int, round: int) -> None:
-        """Raise RemoteProtocolError unless the answer, int64 (k, d + 1), can be one over at most `n_records` records."""
-        sums = n_records * self.sum_bound + self.sum_reach
-        counts = n_records * self.count_bound + self.count_reach
-        limits = np.array([sums] * (answer.shape[1] - 1) + [counts], dtype=np.int64)
+        """Raise RemoteProtocolError unless this can be the answer of that round over at most `n_records` records."""
+        columns = zip(self.bounds[round - 1], self.reaches[round - 1], strict=True)
+        limits = np.array([n_records * bound + reach for bound, reach in columns], dtype=np.int64)
         if ((answer > limits) | (answer < -limits)).any():
             raise RemoteProtocolError(
                 f"the opened sum of round {round} is larger than its clients' caps and the noise allow; it was tampered with"

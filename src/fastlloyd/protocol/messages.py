@@ -52,7 +52,7 @@ class SealedKeys(_Message, frozen=True, tag=2):
 
 
 class Upload(_Message, frozen=True, tag=3):
-    """Client: my masked statistics of this round, n_words ring elements, and the nonce their mask is bound to."""
+    """Client: my masked answer of this round, one ring element per number, and the nonce its mask is bound to."""
 
     round: RoundNumber
     nonce: Nonce
@@ -117,16 +117,28 @@ _FIXED_BYTES = 1024  # more than everything else in a message but its payload
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a plan says about sizes: the exact length of a payload, and a length no message exceeds."""
+    """What a plan says about sizes: the exact length of each round's payload, and a length no message exceeds."""
 
-    payload_bytes: int
+    payload_bytes: tuple[int, ...]
     max_bytes: int
 
     @classmethod
     def of(cls, plan: Plan) -> Self:
         """Sizes of the messages of `plan`."""
-        payload_bytes = plan.n_words * plan.ring.itemsize
-        return cls(payload_bytes, payload_bytes + _ENTRY_BYTES * (plan.n_clients + 1) + _FIXED_BYTES)
+        payload_bytes = tuple(plan.n_words_of(exchange) * plan.ring.itemsize for exchange in plan.mechanism.exchanges)
+        return cls(payload_bytes, max(payload_bytes) + _ENTRY_BYTES * (plan.n_clients + 1) + _FIXED_BYTES)
+
+    def check_payload(self, message: "Upload | Broadcast") -> None:
+        """Raise RemoteProtocolError unless the message is as long as those of its round are.
+
+        One of a round that the run does not have must be as long as those of the first; the session refuses it.
+        """
+        expected = self.payload_bytes[message.round - 1 if message.round <= len(self.payload_bytes) else 0]
+        if len(message.payload) != expected:
+            raise RemoteProtocolError(
+                f"the payload of a message has {len(message.payload)} bytes; in round {message.round} of this run each has "
+                f"{expected}"
+            )
 
 
 def max_message_bytes(plan: Plan) -> int:
@@ -160,10 +172,8 @@ def decode(data: bytes, limits: Limits) -> Message:
         message: Message = _DECODER.decode(memoryview(data)[1:])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RemoteProtocolError(f"a message of {len(data)} bytes cannot be read: {error}") from None
-    if isinstance(message, Upload | Broadcast) and len(message.payload) != limits.payload_bytes:
-        raise RemoteProtocolError(
-            f"the payload of a message has {len(message.payload)} bytes; in this run each has {limits.payload_bytes}"
-        )
+    if isinstance(message, Upload | Broadcast):
+        limits.check_payload(message)
     if encode(message) != data:
         raise RemoteProtocolError(f"a {type(message).__name__} is not in its shortest encoding; nobody honest sends such")
     return message

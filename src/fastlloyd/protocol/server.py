@@ -178,16 +178,17 @@ class ServerSession:
         """Fix the included set, add up, noise once, and let go of the uploads."""
         if len(self._uploads) < self.plan.min_included:
             return self._abort(event, f"{len(self._uploads)} clients answered in round {len(self._broadcasts) + 1}")
-        ring, n_words = self.plan.ring, self.plan.n_words
         included = [(name, self._uploads[name]) for name in self._present if name in self._uploads]
-        round = self.plan.mechanism.rounds[len(self._broadcasts)]
+        exchanges = self.plan.mechanism.exchanges
+        exchange = exchanges[len(self._broadcasts)]
+        ring, n_words = self.plan.ring, self.plan.n_words_of(exchange)
         # the checksum word gets no noise
-        total = ring.wrap(np.append(self.plan.draw_server_noise(round, self._noise).ravel(), np.int64(0)))
+        total = ring.wrap(np.append(self.plan.draw_server_noise(exchange, self._noise).ravel(), np.int64(0)))
         for _, upload in included:
             total = ring.add(total, ring.from_bytes(upload.payload, n_words))
         nonces = tuple((name, upload.nonce) for name, upload in included)
         broadcast = Broadcast(len(self._broadcasts) + 1, nonces, ring.to_bytes(total))
-        is_last = broadcast.round == len(self.plan.mechanism.rounds)
+        is_last = broadcast.round == len(exchanges)
         self._move(event, ServerState.CONFIRMING if is_last else ServerState.AGGREGATING)
         self._broadcasts.append(broadcast)
         self._uploads = {}

@@ -130,15 +130,15 @@ class RingLoad:
     ----------
     n_records : int
         Public cap on the records of all clients together.
-    sum_bound, count_bound : int
-        Largest magnitude one record adds to one coordinate of a sum (grid units) or to a count (2**c for counts on a
-        grid of 2**-c), over all rounds.
-    sum_scale, count_scale : Fraction
+    sum_bound, count_bound, loss_bound : int
+        Largest magnitude one record adds to one coordinate of a sum (grid units), to a count (2**c for counts on a
+        grid of 2**-c), over all rounds, or to the loss (in units of its own; 0 where none is estimated).
+    sum_scale, count_scale, loss_scale : Fraction
         Largest total noise scale over all rounds, in the same units, excess of clients' shares included.
     n_rounding_terms : int
         How many separately rounded draws one value holds: the number of clients in `client-noise`, 1 in `server-noise`.
     n_released : int
-        Number of values opened in the whole run: rounds times clusters times (features + 1).
+        Number of values opened in the whole run: rounds times clusters times (features + 1), and the loss.
     noise : NoiseTail
         Law of the noise.
     """
@@ -151,9 +151,12 @@ class RingLoad:
     n_rounding_terms: int
     n_released: int
     noise: NoiseTail = NoiseTail.GAUSSIAN
+    loss_bound: int = 0
+    loss_scale: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         least = {"n_records": 1, "sum_bound": 0, "count_bound": 0, "sum_scale": 0, "count_scale": 0}
+        least |= {"loss_bound": 0, "loss_scale": 0}
         for name, minimum in (least | {"n_rounding_terms": 0, "n_released": 1}).items():
             if (value := getattr(self, name)) < minimum:
                 raise PlanError(f"{name} = {value} cannot be planned for; it must be at least {minimum}")
@@ -174,9 +177,17 @@ class RingLoad:
         """Bound the load of the same run on a grid 2**fewer times coarser.
 
         The caller computes the bound and scale of the coarser grid anew, each rounded up to a unit at most; counts have
-        a grid of their own and stay.
+        a grid of their own and stay. In the loss a record counts for no more than in a sum, and the noise follows.
         """
-        return replace(self, sum_bound=-(-self.sum_bound >> fewer), sum_scale=Fraction(self.sum_scale) / 2**fewer + 1)
+        sum_bound = -(-self.sum_bound >> fewer)
+        loss_bound = min(self.loss_bound, sum_bound)
+        return replace(
+            self,
+            sum_bound=sum_bound,
+            sum_scale=Fraction(self.sum_scale) / 2**fewer + 1,
+            loss_bound=loss_bound,
+            loss_scale=self.loss_scale * loss_bound / self.loss_bound + 1 if self.loss_bound else Fraction(0),
+        )
 
     def noise_reach(self, scale: Fraction) -> int:
         """Integer that one opened value's noise exceeds in magnitude with probability below 2**-40 / n_released."""
@@ -189,8 +200,9 @@ class RingLoad:
             case NoiseTail.GEOMETRIC:
                 return int(exponent * scale + Fraction(self.n_rounding_terms, 2))
 
-    def _coordinates(self) -> tuple[tuple[int, Fraction], tuple[int, Fraction]]:
-        return (self.sum_bound, self.sum_scale), (self.count_bound, self.count_scale)
+    def _coordinates(self) -> tuple[tuple[int, Fraction], ...]:
+        sums, counts = (self.sum_bound, self.sum_scale), (self.count_bound, self.count_scale)
+        return sums, counts, (self.loss_bound, self.loss_scale)
 
 
 def headroom(

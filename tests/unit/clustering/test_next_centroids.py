@@ -16,8 +16,9 @@ from fastlloyd.clustering import reference
 from fastlloyd.clustering.domain import Domain, IntArray, Scaling
 from fastlloyd.clustering.update import Postprocessing
 from fastlloyd.design import design_mechanism
+from fastlloyd.exchanges import Round
 from fastlloyd.expander import PublicSeed
-from fastlloyd.mechanism import Mechanism, Round
+from fastlloyd.mechanism import Mechanism
 from fastlloyd.testing import InjectedNoise, SeededNoise
 
 BOXES = {

@@ -366,3 +366,91 @@ def test_public_seeds_never_stand_in_for_keys() -> None:
     plan = make_plan(3)
     with pytest.raises(LocalProtocolError, match="expanded from a GroupKey"):
         expand_mask(PublicSeed.from_hex(plan.mechanism.public_seed), context, 3, plan.ring)  # type: ignore[arg-type]  # the point
+
+
+# The loss
+
+
+def last_words(federation: Federation) -> tuple[list[Message], Broadcast]:
+    """What client c0 is sent before the broadcast of the loss, and that broadcast."""
+    inbox = inboxes(federation)["c0"]
+    [at] = [i for i, m in enumerate(inbox) if isinstance(m, Broadcast) and m.round == len(federation.plan.mechanism.exchanges)]
+    broadcast = inbox[at]
+    assert isinstance(broadcast, Broadcast)
+    return inbox[:at], broadcast
+
+
+@pytest.mark.parametrize("trust", TrustMode)
+@pytest.mark.parametrize("ring_bits", [32, 64])
+def test_the_loss_is_uploaded_and_opened_once_whatever_the_server_says_again(trust: TrustMode, ring_bits: int) -> None:
+    federation = make_federation(make_plan(3, trust=trust, max_dropouts=1, estimate_loss=True, ring_bits=ring_bits))
+    before, broadcast = last_words(federation)
+    client = client_after(federation, "c0", before)
+    first, again = client.resend(), client.resend()
+    assert first == again  # the same bytes, under the same noise: the injected noise holds one draw for the loss
+    assert client.receive(before[-1]) == []  # the round before, once more
+    assert client.resend() == first
+    client.receive(broadcast)
+    assert client.receive(broadcast) == []
+    others = tuple(entry for entry in broadcast.included if entry[0] != "c2")
+    for second in (
+        msgspec.structs.replace(broadcast, included=others),  # another set
+        msgspec.structs.replace(broadcast, round=broadcast.round + 1),  # a second loss
+    ):
+        fresh = client_after(federation, "c0", [*before, broadcast])
+        with pytest.raises(RemoteProtocolError):
+            fresh.receive(second)
+        assert fresh.state is ClientState.ABORTED
+
+
+def test_a_server_cannot_pass_another_sum_for_that_of_the_loss() -> None:
+    federation = make_federation(make_plan(3, max_dropouts=1, estimate_loss=True))
+    before, broadcast = last_words(federation)
+    plan = federation.plan
+    round_before = before[-1]
+    assert isinstance(round_before, Broadcast)
+    lies = {
+        "does not open": msgspec.structs.replace(broadcast, included=broadcast.included[:2]),  # the sum is of three
+        "elements is 16 bytes long": msgspec.structs.replace(broadcast, payload=round_before.payload),
+        "at least 2 are needed": msgspec.structs.replace(broadcast, included=broadcast.included[:1]),
+        "that it did not make": msgspec.structs.replace(broadcast, included=(("c0", bytes(8)), *broadcast.included[1:])),
+    }
+    for match, lie in lies.items():
+        client = client_after(federation, "c0", before)
+        with pytest.raises(RemoteProtocolError, match=match):
+            client.receive(lie)
+        assert client.state is ClientState.ABORTED
+    # an offset is believed up to what caps and noise allow, and no farther
+    loss = plan.mechanism.loss
+    assert loss is not None
+    words = plan.ring.from_bytes(broadcast.payload, 2).copy()
+    words[0] += np.uint64(2**40)
+    client = client_after(federation, "c0", before)
+    with pytest.raises(RemoteProtocolError, match="larger than its clients' caps and the noise allow"):
+        client.receive(msgspec.structs.replace(broadcast, payload=plan.ring.to_bytes(words)))
+
+
+def test_a_server_takes_one_upload_for_the_loss_and_none_before_its_turn() -> None:
+    federation = make_federation(make_plan(3, max_dropouts=1, estimate_loss=True))
+    T = len(federation.plan.mechanism.rounds)
+    late = uploads(federation, T + 1)["c1"]
+    server = federation.server()
+    clients = {client.name: client for client in federation.clients()}
+    sent: list[tuple[str, Message]] = []
+
+    def link(sender: str, _recipient: str, message: Message, data: bytes) -> tuple[bytes, ...]:
+        if isinstance(message, Upload) and sender == "c1":
+            sent.append((sender, message))
+            if message.round == 1:
+                with pytest.raises(RemoteProtocolError, match=f"round {T + 1}, which is not open yet"):
+                    server.receive("c1", late)
+            if message.round == T + 1:
+                other = msgspec.structs.replace(message, nonce=bytes(8))
+                server.receive("c1", message)
+                with pytest.raises(RemoteProtocolError, match="two different uploads"):
+                    server.receive("c1", other)
+        return (data,)
+
+    outcome = run_in_process(server, list(clients.values()), link=link)
+    assert len(results(outcome.clients.values())) == 3
+    assert [message.round for _, message in sent if isinstance(message, Upload)] == list(range(1, T + 2))

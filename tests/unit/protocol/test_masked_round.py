@@ -136,16 +136,31 @@ def test_the_largest_honest_answer_is_believed_and_one_more_is_not(trust: TrustM
     bounds = Plausible.of(plan)
     m = plan.mechanism
     n = 2 * CAP
-    sums = n * max(m.sensitivity(r).coordinate for r in m.rounds) + bounds.sum_reach
-    counts = n * 2**m.count_bits + bounds.count_reach
-    largest = np.array([[sums, -sums, counts], [-sums, sums, -counts]])
-    bounds.check(largest, n, round=1)
-    for i, j in np.ndindex(largest.shape):
-        for one_more in (largest[i, j] + np.sign(largest[i, j]), np.iinfo(np.int64).min, np.iinfo(np.int64).max):
-            tampered = largest.copy()
-            tampered[i, j] = one_more
-            with pytest.raises(RemoteProtocolError, match="the opened sum of round 1 is larger"):
-                bounds.check(tampered, n, round=1)
+    for number, r in enumerate(m.rounds, 1):
+        sum_reach, _, count_reach = bounds.reaches[number - 1]
+        sums = n * m.sensitivity(r).coordinate + sum_reach
+        counts = n * 2**m.count_bits + count_reach
+        largest = np.array([[sums, -sums, counts], [-sums, sums, -counts]])
+        bounds.check(largest, n, number)
+        for i, j in np.ndindex(largest.shape):
+            for one_more in (largest[i, j] + np.sign(largest[i, j]), np.iinfo(np.int64).min, np.iinfo(np.int64).max):
+                tampered = largest.copy()
+                tampered[i, j] = one_more
+                with pytest.raises(RemoteProtocolError, match=f"the opened sum of round {number} is larger"):
+                    bounds.check(tampered, n, number)
+
+
+@pytest.mark.parametrize("trust", TrustMode)
+def test_the_largest_honest_loss_is_believed_and_one_more_is_not(trust: TrustMode) -> None:
+    plan = make_plan(3, trust=trust, estimate_loss=True)
+    bounds, loss = Plausible.of(plan), plan.mechanism.loss
+    assert loss is not None
+    (reach,) = bounds.reaches[-1]
+    largest, number = 2 * CAP * loss.cap + reach, len(plan.mechanism.exchanges)
+    for sign in (1, -1):
+        bounds.check(np.array([[sign * largest]]), 2 * CAP, number)
+        with pytest.raises(RemoteProtocolError, match=f"the opened sum of round {number} is larger"):
+            bounds.check(np.array([[sign * (largest + 1)]]), 2 * CAP, number)
 
 
 @pytest.mark.parametrize("trust", TrustMode)
@@ -153,13 +168,17 @@ def test_honest_noise_stays_believable_but_for_two_to_the_minus_40(trust: TrustM
     """Second route: the two-sided normal tail at the reach, in standard deviations, times all released values."""
     from mpmath import mp
 
-    plan = make_plan(3, trust=trust)
+    plan = make_plan(3, trust=trust, estimate_loss=True)
     bounds, m = Plausible.of(plan), plan.mechanism
     shared = trust is TrustMode.CLIENT_NOISE
     n_terms = plan.n_clients if shared else 1
-    for reach, column in ((bounds.sum_reach, 0), (bounds.count_reach, 1)):
-        scales = [(plan.share_scales(r) if shared else (r.sum_scale, r.count_scale))[column] for r in m.rounds]
-        deviation = mp.sqrt(n_terms) * float(max(scales))
+    reaches, scales = [], []
+    for number, exchange in enumerate(m.exchanges):
+        reaches += [bounds.reaches[number][0], bounds.reaches[number][-1]]
+        drawn = plan.share_scales(exchange) if shared else [part.scale for part in m.parts(exchange)]
+        scales += [drawn[0], drawn[-1]]
+    for reach, scale in zip(reaches, scales, strict=True):
+        deviation = mp.sqrt(n_terms) * float(scale)
         tail = mp.erfc((reach + 1 - Fraction(n_terms, 2).__float__()) / deviation / mp.sqrt(2))
         assert m.n_released * tail < 2**-40
         # and it is not so generous that tampering passes: within a factor 2 of the least reach that would do

@@ -42,7 +42,8 @@ def pairs(values: st.SearchStrategy[bytes]) -> st.SearchStrategy[tuple[tuple[str
     return st.lists(st.tuples(names, values), max_size=3).map(tuple)
 
 
-payloads = exactly(LIMITS.payload_bytes)
+PAYLOAD_BYTES = LIMITS.payload_bytes[0]
+payloads = exactly(PAYLOAD_BYTES)
 hellos = st.builds(Hello, exactly(32), exactly(16), names, exactly(32), exactly(64))
 MESSAGES: dict[type, st.SearchStrategy[Message]] = {
     Hello: hellos,
@@ -58,7 +59,7 @@ MESSAGES: dict[type, st.SearchStrategy[Message]] = {
 KINDS = pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
 
 HELLO = Hello(b"d" * 32, b"r" * 16, "c0", b"e" * 32, b"s" * 64)
-UPLOAD = Upload(1, b"nonce678", b"\x01" * LIMITS.payload_bytes)
+UPLOAD = Upload(1, b"nonce678", b"\x01" * PAYLOAD_BYTES)
 
 
 @KINDS
@@ -78,7 +79,7 @@ EXAMPLES: list[Message] = [
     Confirmation(b"m" * 32),
     Deal((HELLO, msgspec.structs.replace(HELLO, name="c1"))),
     KeyBox(HELLO, ("c0", "c1", "c2"), b"b" * 60),
-    Broadcast(2, (("c0", b"nonce678"), ("c2", b"nonce876")), b"\x01" * LIMITS.payload_bytes),
+    Broadcast(2, (("c0", b"nonce678"), ("c2", b"nonce876")), b"\x01" * PAYLOAD_BYTES),
     Confirmations((("c0", b"m" * 32), ("c2", b"M" * 32))),
     Abort("too few clients"),
 ]
@@ -161,8 +162,8 @@ def test_the_wire_format_is_the_documented_one() -> None:
         ("Expected `int`, got `bool`", encode(UPLOAD).replace(b"\x94\x03\x01", b"\x94\x03\xc3")),
         ("`int` >= 1", encode(Upload(0, UPLOAD.nonce, UPLOAD.payload))),
         ("`int` <= 1000", encode(Upload(1001, UPLOAD.nonce, UPLOAD.payload))),
-        ("payload of a message has 55 bytes; in this run each has 56", encode(Upload(1, UPLOAD.nonce, bytes(55)))),
-        ("payload of a message has 57 bytes; in this run each has 56", encode(Broadcast(1, (), bytes(57)))),
+        ("payload of a message has 55 bytes; in round 1 of this run each has 56", encode(Upload(1, UPLOAD.nonce, bytes(55)))),
+        ("payload of a message has 57 bytes; in round 1 of this run each has 56", encode(Broadcast(1, (), bytes(57)))),
         ("not in its shortest encoding", encode(UPLOAD).replace(b"\x94\x03\x01", b"\x94\x03\xcc\x01")),
         ("matching regex", encode(msgspec.structs.replace(HELLO, name="c0\n"))),
         ("matching regex", encode(msgspec.structs.replace(HELLO, name=""))),
@@ -204,7 +205,7 @@ def test_sizes_a_message_claims_are_never_allocated(data: bytes) -> None:
 def test_no_message_of_a_run_is_longer_than_its_bound(n_clients: int) -> None:
     everyone = [f"{i:064d}" for i in range(n_clients)]
     plan = make_plan(n_clients, names=everyone)
-    payload = bytes(Limits.of(plan).payload_bytes)
+    payload = bytes(Limits.of(plan).payload_bytes[0])
     hello = msgspec.structs.replace(HELLO, name=everyone[0])
     longest: list[Message] = [
         hello,
@@ -222,3 +223,16 @@ def test_no_message_of_a_run_is_longer_than_its_bound(n_clients: int) -> None:
         data = encode(message)
         assert len(data) <= max_message_bytes(plan)
         assert decode(data, Limits.of(plan)) == message
+
+
+def test_in_the_round_of_the_loss_a_payload_is_one_number_and_the_checksum() -> None:
+    plan = make_plan(3, estimate_loss=True)
+    limits = Limits.of(plan)
+    assert limits.payload_bytes == (56, 56, 56, 16)
+    assert limits.max_bytes == LIMITS.max_bytes
+    for kind in (Upload, Broadcast):
+        second = b"nonce678" if kind is Upload else ()
+        assert decode(encode(kind(4, second, bytes(16))), limits) == kind(4, second, bytes(16))  # type: ignore[arg-type]  # either
+        for number, length in ((4, 56), (3, 16), (4, 24), (4, 8), (5, 16)):
+            with pytest.raises(RemoteProtocolError, match=f"payload of a message has {length} bytes; in round {number} of"):
+                decode(encode(kind(number, second, bytes(length))), limits)  # type: ignore[arg-type]  # either
