@@ -187,6 +187,24 @@ def test_the_number_of_records_is_no_leak_where_the_relation_makes_it_public(fas
     assert _strict(out)["privacy"]["n_records_cap"] == 300
 
 
+@pytest.mark.parametrize("command", [("fit",), ("simulate", "--clients", "2")], ids=["fit", "simulate"])
+def test_the_number_of_records_leaks_under_every_relation_where_some_may_be_dropped(
+    fastlloyd: Command, here: Path, command: Sequence[str]
+) -> None:
+    # One record is replaced by one with a missing cell, and the number that is published is another.
+    lines = (here / "data.csv").read_text().splitlines()
+    lines[5] = ",1.5"
+    (here / "gaps.csv").write_text("\n".join(lines))
+    name, *more = command
+    shared = (*more, "-k", "3", *BOUNDS, "--neighboring-relation", "replace-one", "--missing", "drop", "--json")
+    for data, n_records in (("data.csv", 300), ("gaps.csv", 299)):
+        _, out, err = fastlloyd(name, data, *shared)
+        privacy = _strict(out)["privacy"]
+        assert privacy["n_records_cap"] == n_records
+        assert ["--n-records" in leak for leak in privacy["taken_from_the_data"]] == [True]
+        assert "Warning: --n-records was left out" in err
+
+
 def test_a_constant_column_gets_bounds_half_a_unit_away(fastlloyd: Command, here: Path) -> None:
     (here / "flat.csv").write_text("a,b,c\n1,7,1e9\n2,7,1e9\n3,7,1e9\n")
     code, _, _ = fastlloyd("fit", "flat.csv", "-k", "1", "--out", "result")

@@ -57,8 +57,12 @@ def _chosen_columns(columns: str | None) -> list[str] | None:
     return None if columns is None else parse_columns(columns)
 
 
-def public_numbers(options: MechanismOptions, records: Records) -> PublicNumbers:
-    """What the options say, or the data where they do not; refuses more records than the cap as soon as they are counted."""
+def public_numbers(options: MechanismOptions, records: Records, missing: str) -> PublicNumbers:
+    """What the options say, or the data where they do not; refuses more records than the cap as soon as they are counted.
+
+    Replacing one record leaves their number as it is, so that under replace_one it may be taken from the data; but not where
+    records with missing cells are dropped: whether a record counts then depends on what it says.
+    """
     private = chosen_algorithm(options).noise is not Noise.NONE
     leaks = []
     if options.bounds is None:
@@ -69,7 +73,7 @@ def public_numbers(options: MechanismOptions, records: Records) -> PublicNumbers
     n_records = options.n_records
     if n_records is None:
         n_records = sum(np.shape(block)[0] for block in records.blocks())
-        if relation(options) is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        if relation(options) is NeighboringRelation.ADD_OR_REMOVE_ONE or choose(Missing, missing, "missing") is Missing.DROP:
             leaks.append(N_RECORDS_LEAK.format(delta=", also through delta" if options.delta is None else ""))
         if options.n_clusters > n_records:  # said without their number
             raise DataError(f"n_clusters is {options.n_clusters}, and there are fewer records; ask for fewer clusters")

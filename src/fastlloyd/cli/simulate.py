@@ -56,7 +56,7 @@ def simulate(
     if compare_non_private:
         compare.check(mechanism)
     table = read_all(data, columns, missing)
-    numbers = public_numbers(mechanism, table)
+    numbers = public_numbers(mechanism, table, missing)
     X = on_grid(table, numbers.domain, outside)
     names = [f"client-{i}" for i in range(1, clients + 1)]
     result = run_split(X, names, numbers, mechanism, federation, drop or [])
