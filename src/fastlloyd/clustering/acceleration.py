@@ -1,4 +1,4 @@
-"""Whether compiled code is used: it must be installed (the extra `fast`), and loading it must be repaid."""
+"""Whether compiled code is used: it must be installed (the extra `fast`) and usable, and loading it must be repaid."""
 
 import sys
 from functools import cache
@@ -16,7 +16,7 @@ def is_compiled(steps: int) -> bool:
     Loading it takes about half a second, and compiling it some seconds more where there is no copy on disk yet. Small
     computations never repay that; once it is loaded, all use it. The results are the same integers either way.
     """
-    return _is_installed() and (_MODULE in sys.modules or steps >= WORTH_LOADING)
+    return _is_installed() and (_MODULE in sys.modules or (steps >= WORTH_LOADING and _can_be_loaded()))
 
 
 def compiled_code() -> ModuleType:
@@ -26,4 +26,14 @@ def compiled_code() -> ModuleType:
 
 @cache
 def _is_installed() -> bool:
-    return find_spec("numba") is not None
+    return all(find_spec(name) is not None for name in ("numba", "threadpoolctl"))
+
+
+@cache
+def _can_be_loaded() -> bool:
+    """Numba refuses to be imported beside a NumPy that is newer than it knows."""
+    try:
+        compiled_code()
+    except ImportError:
+        return False
+    return True

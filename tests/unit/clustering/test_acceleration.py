@@ -1,0 +1,31 @@
+"""Compiled code that cannot be used is done without: the same answers, more slowly."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import numpy as np
+from fastlloyd.clustering import acceleration, kernels, reference
+acceleration.WORTH_LOADING = 0
+generator = np.random.default_rng(0)
+X, C = generator.integers(-9, 9, (20, 3)).astype(np.int32), generator.integers(-9, 9, (4, 3))
+assert not acceleration.is_compiled(1 << 40)
+for found, expected in zip(kernels.cluster_statistics(X, C, 50), reference.cluster_statistics(X, C, 50)):
+    assert (found == expected).all()
+"""
+
+
+@pytest.mark.parametrize("refusing", ["numba", "threadpoolctl"])
+def test_a_library_that_refuses_to_be_imported_is_done_without(tmp_path: Path, refusing: str) -> None:
+    # numba beside a NumPy that is newer than it knows raises ImportError; threadpoolctl may not be there at all
+    before = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})"
+        if refusing == "numba"
+        else "import importlib.util as u; find = u.find_spec; "
+        "u.find_spec = lambda name, *more: None if name == 'threadpoolctl' else find(name, *more)"
+    )
+    (tmp_path / "numba.py").write_text("raise ImportError('Numba needs an older NumPy')")
+    subprocess.run([sys.executable, "-c", before + PROGRAM], check=True)  # noqa: S603 - our own program
