@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from fastlloyd.exchanges import Exchange
 from fastlloyd.plan import Plan
 from fastlloyd.protocol.messages import (
     Broadcast,
@@ -22,7 +23,7 @@ from fastlloyd.secagg.masks import DIGEST_BYTES, RUN_ID_BYTES, UPLOAD_NONCE_BYTE
 
 
 class Traffic(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes of one client's messages, in the last round and in the whole run; without what a transport wraps them in."""
+    """Bytes of one client's messages, in the last round of the clustering and in the whole run; no wrapping of a transport."""
 
     sent_per_round: int
     received_per_round: int
@@ -36,8 +37,9 @@ def traffic(plan: Plan, name: str) -> Traffic:
     The first client of the plan also deals the keys. Every field of a message has a fixed length but names, round numbers and
     the lists of clients, which are those of the plan; so messages of zeros are as long as real ones.
     """
-    rounds = range(1, len(plan.mechanism.rounds) + 1)
-    uploads, broadcasts = [_upload(plan, t) for t in rounds], [_broadcast(plan, t) for t in rounds]
+    T, exchanges = len(plan.mechanism.rounds), list(enumerate(plan.mechanism.exchanges, 1))
+    uploads = [_upload(plan, t, exchange) for t, exchange in exchanges]
+    broadcasts = [_broadcast(plan, t, exchange) for t, exchange in exchanges]
     deals = name == plan.names[0]
     boxes = tuple((each, bytes(SEALED_BYTES)) for each in plan.names)
     macs = tuple((each, bytes(CONFIRMATION_BYTES)) for each in plan.names)
@@ -45,8 +47,8 @@ def traffic(plan: Plan, name: str) -> Traffic:
     joining: list[Message] = [_hello(name), *([SealedKeys(boxes)] if deals else [])]
     joined: list[Message] = [*([Deal(tuple(map(_hello, plan.names)))] if deals else []), key_box]
     return Traffic(
-        sent_per_round=_length(uploads[-1:]),
-        received_per_round=_length(broadcasts[-1:]),
+        sent_per_round=_length(uploads[T - 1 : T]),
+        received_per_round=_length(broadcasts[T - 1 : T]),
         sent=_length([*joining, *uploads, Confirmation(bytes(CONFIRMATION_BYTES))]),
         received=_length([*joined, *broadcasts, Confirmations(macs)]),
     )
@@ -60,10 +62,10 @@ def _hello(name: str) -> Hello:
     return Hello(bytes(DIGEST_BYTES), bytes(RUN_ID_BYTES), name, bytes(PUBLIC_KEY_BYTES), bytes(SIGNATURE_BYTES))
 
 
-def _upload(plan: Plan, round: int) -> Upload:
-    return Upload(round, bytes(UPLOAD_NONCE_BYTES), bytes(plan.n_words * plan.ring.itemsize))
+def _upload(plan: Plan, number: int, exchange: Exchange) -> Upload:
+    return Upload(number, bytes(UPLOAD_NONCE_BYTES), bytes(plan.n_words_of(exchange) * plan.ring.itemsize))
 
 
-def _broadcast(plan: Plan, round: int) -> Broadcast:
+def _broadcast(plan: Plan, number: int, exchange: Exchange) -> Broadcast:
     included = tuple((name, bytes(UPLOAD_NONCE_BYTES)) for name in plan.names)
-    return Broadcast(round, included, bytes(plan.n_words * plan.ring.itemsize))
+    return Broadcast(number, included, bytes(plan.n_words_of(exchange) * plan.ring.itemsize))
