@@ -248,7 +248,7 @@ def choose_ring(
     if load is not None:
         working = (
             fractional_bits - fewer
-            for fewer in range(1, fractional_bits + 1)
+            for fewer in range(1, fractional_bits)  # a domain has at least one
             if load.with_fewer_fractional_bits(fewer).required_bits <= ring.bits
         )
         if (q := next(working, None)) is not None:
