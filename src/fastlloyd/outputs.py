@@ -204,8 +204,11 @@ def check_file(path: Path, *, heading: str, force: bool) -> None:
         return
     if not force:
         raise OutputError(f"{path} exists already; choose another name, or replace it with --force")
+    if not path.is_file():  # a folder; or a device or pipe, which may have no end
+        raise OutputError(f"{path} is not a file that can be replaced; choose another name")
     try:
-        beginning = path.read_bytes()[: len(heading.encode())]
+        with path.open("rb") as file:
+            beginning = file.read(len(heading.encode()))
     except OSError as error:
         raise OutputError(f"{path} cannot be read ({error.strerror}); choose another name") from None
     if beginning != heading.encode():

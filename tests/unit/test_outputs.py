@@ -255,6 +255,15 @@ def test_a_file_is_replaced_only_by_force_and_only_if_it_is_of_the_same_kind(tmp
     assert _tree(tmp_path) == {"plan.toml": b"# kind 2"}
 
 
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_has_no_end_is_not_read_to_see_whether_it_may_be_replaced(tmp_path: Path, kind: str) -> None:
+    path = Path(os.devnull) if kind == "device" else tmp_path / "pipe"  # as /dev/full, but harmless to read
+    if kind == "pipe":
+        os.mkfifo(path)
+    with pytest.raises(OutputError, match="not a file that can be replaced"):
+        outputs.check_file(path, heading="# kind", force=True)
+
+
 def test_every_file_of_a_run_with_bounds_from_the_data_says_that_they_are_not_covered() -> None:
     # three centroids give the widths of the bounds away by their digits alone, so the table needs the mark of its own
     leaking = msgspec.structs.replace(_result(), leaks=("bounds were taken from the data",))
