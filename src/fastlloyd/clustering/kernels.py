@@ -69,7 +69,7 @@ def cluster_statistics(
     Works on blocks of `block_rows` records (chosen from the shape when None): no array of n_records x n_clusters exists.
     """
     radius = np.inf if squared_radius is None else float(squared_radius)
-    compiled = is_compiled(X.size * len(centroids))
+    compiled = _is_compiled(X, centroids)
 
     def statistics(start: int, stop: int) -> Statistics:
         found = _compiled_statistics(X, (start, stop), centroids, radius, block_rows) if compiled else None
@@ -85,7 +85,7 @@ def cluster_statistics(
 def assign(X: GridArray, centroids: IntArray, *, block_rows: int | None = None) -> Labels:
     """Index of the nearest centroid of every record, int32 (n_records,); ties go to the lowest index."""
     labels = np.empty(len(X), dtype=np.int32)
-    compiled = is_compiled(X.size * len(centroids))
+    compiled = _is_compiled(X, centroids)
 
     def label(start: int, stop: int) -> None:
         if not (compiled and _compiled_labels(X, (start, stop), centroids, block_rows, labels)):
@@ -206,6 +206,10 @@ def _products(
             compiled_code().load_rows(X[first : first + m].astype(np.int32, order="C"), 0, block, squares)
         np.matmul(keys.A, block.T, out=products)
         yield block, squares, products, first
+
+
+def _is_compiled(X: GridArray, centroids: IntArray) -> bool:
+    return X.dtype.kind == "i" and is_compiled(X.size * len(centroids))  # it would cut off the digits of what is no integer
 
 
 def _on_all_cores(task: Callable[[int, int], _T], n: int, steps: int, compiled: bool) -> list[_T]:
