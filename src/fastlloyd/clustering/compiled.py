@@ -12,6 +12,7 @@ The least key is that of the nearest centroid, ties going to the lowest index, a
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 import numba
@@ -27,10 +28,37 @@ _Points = NDArray[np.int32]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
+class _Copies:
+    """Numba's copies of machine code on disk, where what cannot be read or written costs a compilation and not the result.
+
+    Numba passes on whatever a full disk, a damaged file, or a file of an earlier version of this package makes it raise.
+    """
+
+    def __init__(self, copies: Any) -> None:
+        self._copies = copies
+
+    def load_overload(self, *which: Any) -> Any:
+        try:
+            return self._copies.load_overload(*which)
+        except Exception:  # noqa: BLE001 - numba unpickles the file, which can raise anything
+            with suppress(Exception):
+                self._copies.flush()
+            return None
+
+    def save_overload(self, *what: Any) -> None:
+        with suppress(Exception):
+            self._copies.save_overload(*what)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._copies, name)
+
+
 def _compile(function: _Function, **options: Any) -> _Function:
     """Compile at the first call, to run without the interpreter's lock; keep the machine code on disk if there is a place."""
     try:
         compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+        if hasattr(compiled, "_cache"):
+            compiled._cache = _Copies(compiled._cache)  # noqa: SLF001 - numba has no option for it
     except RuntimeError:  # neither the package's folder nor the user's cache folder can be written
         compiled = numba.njit(nogil=True, error_model="numpy", **options)(function)
     return cast("_Function", compiled)

@@ -1,5 +1,6 @@
 """Compiled code that cannot be used is done without: the same answers, more slowly."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -29,3 +30,31 @@ def test_a_library_that_refuses_to_be_imported_is_done_without(tmp_path: Path, r
     )
     (tmp_path / "numba.py").write_text("raise ImportError('Numba needs an older NumPy')")
     subprocess.run([sys.executable, "-c", before + PROGRAM], check=True)  # noqa: S603 - our own program
+
+
+LOAD_ROWS = """
+import numpy as np
+from fastlloyd.clustering import compiled
+squares = np.empty(2)
+compiled.load_rows(np.array([[1, 2], [3, 4]], dtype=np.int32), 0, np.empty((2, 2)), squares)
+assert squares.tolist() == [5, 25]
+"""
+FULL_DISK = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16))"
+KNOWN = "assert compiled.load_rows.stats.cache_hits"
+
+
+def test_machine_code_that_cannot_be_kept_or_read_back_is_compiled_anew(tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+
+    def run(*lines: str) -> None:
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+        subprocess.run([sys.executable, "-B", "-c", "\n".join(lines)], check=True, env=environment)  # noqa: S603 - our own program
+
+    run(FULL_DISK, LOAD_ROWS)
+    run(LOAD_ROWS)
+    run(LOAD_ROWS, KNOWN)
+    for suffix in ("nbi", "nbc"):
+        (damaged,) = tmp_path.rglob(f"compiled.load_rows-*.{suffix}")
+        damaged.write_bytes(damaged.read_bytes()[:-20])
+        run(LOAD_ROWS)
+        run(LOAD_ROWS, KNOWN)  # and kept again
