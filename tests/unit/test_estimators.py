@@ -344,3 +344,16 @@ def test_without_being_asked_no_loss_is_estimated_and_nothing_is_spent_on_it() -
     for share, fault in shares:
         with pytest.raises(fault, match="loss_share"):
             FastLloyd(3, estimate_loss=True, loss_share=share, **PUBLIC).fit(X)
+
+
+def test_a_fit_without_the_loss_keeps_none_of_an_earlier_fit() -> None:
+    model = FastLloyd(3, estimate_loss=True, **PUBLIC).fit(X)
+    assert hasattr(model, "noisy_loss_")
+    model.set_params(estimate_loss=False).fit(X)
+    assert not hasattr(model, "noisy_loss_")
+
+
+@pytest.mark.parametrize("answer", ["no", 1, None])
+def test_whether_the_loss_is_estimated_is_a_truth_value(answer: Any) -> None:
+    with pytest.raises(PlanError, match="estimate_loss"):
+        FastLloyd(3, estimate_loss=answer, **PUBLIC).fit(X)
