@@ -37,6 +37,10 @@ audit: $(READY)  ## the long statistical campaign; rewrites docs/audit.md
 bench: $(READY)  ## kernels, noise, masks and rounds beside named peers
 	$(BIN)/python -m benchmarks
 
+.PHONY: notebook
+notebook: $(READY)  ## runs examples/central.ipynb anew and stores what it shows
+	$(BIN)/python examples/execute.py
+
 reproduce-anchors: $(READY)  ## NICV of the preset `paper` beside the published code's figures (needs FASTLLOYD_DATA)
 	$(BIN)/python -m benchmarks.anchors
 

@@ -1,4 +1,4 @@
-"""The tutorial and the how-to pages: what they tell people to type works, in the order of the page, and shows what the page shows."""
+"""Tutorial and how-to pages: what they tell people to type works, in the order of the page, and shows what the page shows."""
 
 import re
 import shlex
@@ -25,16 +25,18 @@ def test_everything_on_the_page_runs_in_its_order_and_shows_what_it_says(
 ) -> None:
     """Every line below a command must be among those it prints; a comment after print must end in what is printed.
 
-    A block of TOML is saved in the file that its first line names. A command with an error below it must be refused so.
+    The Python of a page is one session. A block of TOML is saved in the file that its first line names. A command with an
+    error below it must be refused with that error.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     blocks = BLOCK.findall((DOCS / page).read_text())
     assert len(blocks) > 2
+    session: dict[str, object] = {}
     for language, block in blocks:
         capsys.readouterr()
         if language == "python":
-            exec(compile(block, page, "exec"), {})  # noqa: S102 - our own documents
+            exec(compile(block, page, "exec"), session)  # noqa: S102 - our own documents
             shown = re.findall(r"^print.*: ([\d.]+)$", block, re.MULTILINE)
             printed = capsys.readouterr().out.split("\n")
             assert all(number in printed for number in shown), block
