@@ -12,7 +12,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ["tutorial.md", *(f"how-to/{path.name}" for path in sorted(DOCS.glob("how-to/*.md")))]
 BLOCK = re.compile(r"^ *```(python|console|toml)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^ *\$ ((?:[A-Z_]+=\S+ )*)(\S+) (.*)\n((?: *[^ $].*\n)*)", re.MULTILINE)
-INSTALL = re.compile(r'-m pip install "\.\[[a-z,]+\]"')
+INSTALL = re.compile(r'-m pip install "\.\[[a-z,]+\]"(?: pandas)?')
 
 
 def _lines(text: str) -> list[str]:
