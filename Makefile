@@ -6,7 +6,7 @@ READY := .venv/.ready
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint audit bench reproduce-anchors lock clean supply-chain
+.PHONY: help demo test lint audit bench bench-stream notebook reproduce-anchors lock clean supply-chain
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -34,10 +34,12 @@ lint: $(READY)  ## style, types, layers
 audit: $(READY)  ## the long statistical campaign; rewrites docs/audit.md
 	$(BIN)/python -m pytest -m audit -n 0 tests/statistical/audit_campaign.py
 
-bench: $(READY)  ## kernels, noise, masks and rounds beside named peers
+bench: $(READY)  ## kernels, noise, masks, rounds and fits beside named peers; rewrites docs/performance.md
 	$(BIN)/python -m benchmarks
 
-.PHONY: notebook
+bench-stream: $(READY)  ## a Parquet file of 3.2 GB, written to the temporary folder, clustered in passes
+	$(BIN)/python -m benchmarks.stream
+
 notebook: $(READY)  ## runs examples/central.ipynb anew and stores what it shows
 	$(BIN)/python examples/execute.py
 

@@ -72,6 +72,8 @@ class _Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         self.mechanism_ = mechanism
         self.cluster_centers_ = domain.from_grid(clustering.centroids)
         self.noisy_counts_ = clustering.answer[:, -1] / 2**mechanism.count_bits
+        if mechanism.loss is not None and clustering.loss is not None:
+            self.noisy_loss_ = clustering.loss * mechanism.loss.unit(domain.fraction_bits)
         self.n_iter_ = len(mechanism.rounds)
         self.privacy_spent_ = mechanism_statement(mechanism) | {"taken_from_the_data": leaks}
         self._centroids = clustering.centroids
@@ -160,6 +162,8 @@ class _Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             else choose(RadiusSearch, self.initialization, "initialization"),
             neighboring_relation=relation,
             min_count=chosen.min_count if self.min_count is None else fraction(self.min_count, "min_count"),
+            estimate_loss=bool(self.estimate_loss),
+            loss_share=None if self.loss_share is None else float(self.loss_share),
         )
 
     def __sklearn_tags__(self) -> Tags:
@@ -200,6 +204,8 @@ class FastLloyd(_Estimator):
     n_iter : number of iterations; None: by the error analysis, 2 to 7.
     initialization : sphere packing by "bisection" or "halving"; None: as the preset says.
     min_count : centroids with a smaller noisy count stay; 0 is the paper's rule; None: as the preset says.
+    estimate_loss : also estimate the loss of the final centroids, privately, from a part of the budget; see `noisy_loss_`.
+    loss_share : that part of the budget, above 0 and below 1; None: chosen from n_expected, at most a fifth.
     radius, alpha, postprocessing, clipping, noise : the axes of the paper's ablation; None keeps the algorithm's own.
         "none" | "constant" | "step"; number; "none" | "truncate" | "fold"; bool; "gaussian" | "laplace".
     fraction_bits : q; records are rounded to multiples of 2**-q of the half width of the domain.
@@ -208,6 +214,8 @@ class FastLloyd(_Estimator):
     ----------
     cluster_centers_ : float64 (n_clusters, n_features), original units. Private.
     noisy_counts_ : float64 (n_clusters,), records per cluster in the last iteration, with noise. Private.
+    noisy_loss_ : float, only with estimate_loss: sum of squared distances to the nearest centroid in the scaled domain, with
+        noise; privacy_spent_["loss_estimate"] says at which distance records are cut off, and the noise. Private.
     privacy_spent_ : dict, the machine-readable privacy statement of this fit.
     mechanism_ : Mechanism, every public setting of this fit.
     n_iter_ : int, iterations run.
@@ -234,6 +242,8 @@ class FastLloyd(_Estimator):
         n_iter: int | None = None,
         initialization: str | None = None,
         min_count: float | None = None,
+        estimate_loss: bool = False,
+        loss_share: float | None = None,
         radius: str | None = None,
         alpha: float | None = None,
         postprocessing: str | None = None,
@@ -254,6 +264,8 @@ class FastLloyd(_Estimator):
         self.n_iter = n_iter
         self.initialization = initialization
         self.min_count = min_count
+        self.estimate_loss = estimate_loss
+        self.loss_share = loss_share
         self.radius = radius
         self.alpha = alpha
         self.postprocessing = postprocessing

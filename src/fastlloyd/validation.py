@@ -46,7 +46,7 @@ def check_numbers(settings: dict[str, Any]) -> None:
     """Refuse settings that are no numbers where numbers are needed; raises PlanError naming the parameter."""
     for name in ("n_clusters", "fraction_bits", "n_records", "n_expected", "n_iter"):
         _check(name, settings[name], numbers.Integral, "an integer")
-    for name in ("epsilon", "delta", "alpha", "min_count"):
+    for name in ("epsilon", "delta", "alpha", "min_count", "loss_share"):
         _check(name, settings[name], numbers.Real, "a number")
 
 

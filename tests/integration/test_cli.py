@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from fastlloyd import Lloyd, central, figures
-from fastlloyd.cli import report
+from fastlloyd import Lloyd, central, figures, grid_records
+from fastlloyd.cli import progress
 from fastlloyd.cli.demo import N_RECORDS
 from fastlloyd.cli.failures import run
 from fastlloyd.cli.plan import HEADING
@@ -24,7 +24,9 @@ from fastlloyd.datasets import TUMOUR_BOUNDS, load_tumours
 from fastlloyd.errors import OutputError
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.metrics import nicv
+from fastlloyd.outputs import COMPARISON
 from fastlloyd.plan import Plan
+from fastlloyd.records import RecordFile, reading
 
 SECRET_NUMBER, SECRET_TEXT = "271828.18", "Zebra"
 SECRETS = ("271828", "2.7182", SECRET_TEXT)
@@ -442,13 +444,48 @@ def test_centroids_that_all_stayed_are_said_to_be_worth_nothing(fastlloyd: Comma
 def test_long_work_shows_progress_on_a_terminal_only_and_never_on_stdout(
     fastlloyd: Command, monkeypatch: pytest.MonkeyPatch, terminal: bool
 ) -> None:
-    monkeypatch.setattr(report, "LARGE_WORK", 0)
+    monkeypatch.setattr(progress, "LARGE_WORK", 0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     monkeypatch.setenv("TERM", "xterm")
-    code, out, err = fastlloyd("simulate", "data.csv", *PUBLIC, "--clients", "3", "--json")
-    assert code == 0
-    assert ("3 clients at work" in err) == terminal
-    assert _strict(out)["private"] is True
+    for command, shown in (("simulate", "3 clients at work"), ("fit", "round 1 of ")):
+        code, out, err = fastlloyd(
+            command, "data.csv", *PUBLIC, *(["--clients", "3"] if command == "simulate" else []), "--json"
+        )
+        assert code == 0
+        assert (shown in err) == terminal
+        assert _strict(out)["private"] is True
+
+
+def test_a_file_of_very_many_records_is_fitted_in_passes_with_the_same_files_and_pictures(
+    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = fastlloyd("fit", "data.csv", *PUBLIC, "--plot-data", "--outside", "clip", "--out", "few")
+    monkeypatch.setattr(reading, "LARGE_TEXT", 0)
+    many = fastlloyd("fit", "data.csv", *PUBLIC, "--plot-data", "--outside", "clip", "--out", "many", "--compare-non-private")
+    assert (few.code, many.code) == (0, 0)
+    assert {p.name for p in Path("many").iterdir()} == {p.name for p in Path("few").iterdir()} | {COMPARISON}
+    for leaking in ([], ["--outside", "refuse"]):
+        outcome = fastlloyd("fit", "data.csv", "--n-clusters", "3", "--epsilon", "1", *leaking, "--json")
+        assert outcome.code == 0
+        assert len(_strict(outcome.out)["leaks"]) == 2
+
+
+def test_a_file_that_changes_between_two_rounds_is_refused_and_nothing_is_written(
+    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "LARGE_TEXT", 0)
+    monkeypatch.setattr(grid_records.GridRecords.__init__, "__kwdefaults__", {"kept_cells": 0})
+    genuine = RecordFile.blocks
+
+    def grows(file: RecordFile) -> Iterator[Any]:
+        yield from genuine(file)
+        with Path("data.csv").open("a") as text:
+            text.write("50,3\n")
+
+    monkeypatch.setattr(RecordFile, "blocks", grows)
+    outcome = fastlloyd("fit", "data.csv", *PUBLIC, "--out", "result")
+    _refused(outcome, "data.csv", "was changed while it was in use")
+    assert not Path("result").exists()
 
 
 def test_force_replaces_an_earlier_result(fastlloyd: Command) -> None:

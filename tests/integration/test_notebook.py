@@ -48,6 +48,4 @@ def test_the_stored_outputs_hold_no_labels_and_nothing_of_the_machine_they_were_
         assert "execution" not in cell.metadata  # times
         for text in map(_text, cell.outputs):
             assert "labels_" not in text
-            assert not re.search(
-                r"(?<![\w.:/<])/\w+/|[A-Z]:\\\\|ipykernel", text
-            ), text
+            assert not re.search(r"(?<![\w.:/<])/\w+/|[A-Z]:\\\\|ipykernel", text), text

@@ -294,7 +294,7 @@ MUTANTS = (
     Mutant("sensitivity eta / 2", half_the_sensitivity, checks.SENSITIVITY, 10, partial(pairs_power, 0.80)),
     Mutant("float quantise-after-sum", quantised_sums, checks.SENSITIVITY, 260, partial(pairs_power, 0.055)),
     Mutant("phantom count", phantom_counts, checks.SENSITIVITY, 120, partial(pairs_power, 0.118)),
-    Mutant("unclipped loss", unclipped_loss, checks.LOSS_SENSITIVITY, 30, partial(pairs_power, 0.43)),
+    Mutant("unclipped loss", unclipped_loss, checks.LOSS_SENSITIVITY, 40, partial(pairs_power, 0.43)),
     Mutant("loss as if alone", loss_with_the_whole_budget, checks.LOSS_LAW, 500, loss_law_power, guarded=True),
     Mutant("noise omitted by one client", omitted_share, checks.AUDIT_ALL_PRESENT, 900, partial(audit_power, 2**0.5)),
 )

@@ -39,10 +39,10 @@ def test_lloyd_starts_where_the_private_run_started_and_is_measured_alike(
     private = _private(algorithm, scaling, search)
     m = private.mechanism
     grid = m.domain.to_grid(X)
-    lloyd = comparison.lloyd(m, grid)
+    lloyd = comparison.lloyd(m, [grid[:7], grid[7:]])
     assert np.array_equal(lloyd.mechanism.initial_centroids(), m.initial_centroids())
     assert not lloyd.private
-    compared = comparison.compare(private, lloyd, grid)
+    compared = comparison.compare(private, lloyd, [grid[:7], grid[7:]])
     for figures, result in ((compared.with_noise, private), (compared.without_noise, lloyd)):
         distances = pairwise_distances(grid, (result.centroids - m.domain.centre) / m.domain.units) / 2**16
         assert figures.algorithm == result.mechanism.algorithm.name
@@ -54,7 +54,7 @@ def test_lloyd_starts_where_the_private_run_started_and_is_measured_alike(
 def test_a_result_compared_with_itself_is_at_no_distance() -> None:
     private = _private(FASTLLOYD, Scaling.PER_FEATURE, RadiusSearch.BISECTION)
     grid = private.mechanism.domain.to_grid(X)
-    compared = comparison.compare(private, private, grid)
+    compared = comparison.compare(private, private, [grid])
     assert compared.centroid_distance == 0
     assert compared.with_noise == compared.without_noise
 
@@ -62,7 +62,7 @@ def test_a_result_compared_with_itself_is_at_no_distance() -> None:
 def test_the_figures_for_machines_say_that_they_are_not_private() -> None:
     private = _private(FASTLLOYD, Scaling.PER_FEATURE, RadiusSearch.BISECTION)
     grid = private.mechanism.domain.to_grid(X)
-    compared = comparison.compare(private, comparison.lloyd(private.mechanism, grid), grid)
+    compared = comparison.compare(private, comparison.lloyd(private.mechanism, [grid]), [grid])
     read = json.loads(json.dumps(comparison.to_builtins(compared), allow_nan=False))
     assert "NOT PRIVATE" in read["note"]
     assert read["with_noise"]["nicv"] == compared.with_noise.nicv

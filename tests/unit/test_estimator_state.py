@@ -19,7 +19,12 @@ from fastlloyd import FastLloyd, GLloyd, Lloyd, SuLloyd
 joblib: Any = pytest.importorskip("joblib")  # comes with scikit-learn, without types
 
 X = load_iris().data
-PUBLIC: dict[str, Any] = {"bounds": ([4, 2, 1, 0], [8, 5, 7, 3]), "n_records": 200, "random_state": 0}
+PUBLIC: dict[str, Any] = {
+    "bounds": ([4, 2, 1, 0], [8, 5, 7, 3]),
+    "n_records": 200,
+    "random_state": 0,
+    "estimate_loss": True,
+}
 ESTIMATORS = [FastLloyd, GLloyd, SuLloyd, Lloyd]
 
 
@@ -45,6 +50,7 @@ KEPT = {
     "n_features_in_",
     "n_iter_",
     "noisy_counts_",
+    "noisy_loss_",
     "privacy_spent_",
 }
 

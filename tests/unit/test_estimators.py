@@ -313,3 +313,34 @@ def test_records_of_the_wrong_shape_are_refused_without_being_printed(shape: str
         with pytest.raises(DataError, match="Reshape your data") as refused:
             use(records)
         assert "5.1" not in "".join(traceback.format_exception(refused.value))
+
+
+@pytest.mark.parametrize("kind", [FastLloyd, GLloyd, SuLloyd])
+def test_the_estimate_of_the_loss_is_the_clipped_loss_and_noise_from_its_part_of_the_budget(kind: type[FastLloyd]) -> None:
+    with pytest.warns(WeakGuaranteeWarning):
+        model = kind(3, epsilon=1e4, estimate_loss=True, loss_share=0.25, **PUBLIC).fit(X)
+    said = model.privacy_spent_["loss_estimate"]
+    assert (said["share_of_budget"], model.privacy_spent_["epsilon"]) == (pytest.approx(0.25, rel=0.01), 1e4)
+    # Each record is rounded by at most half a unit; noise of 40 of its scales has a probability below 1e-17.
+    squared = (model.transform(X) ** 2).min(axis=1)
+    unit = said["cap"] / said["sensitivity"]
+    exact = np.minimum(squared, said["cap"]).sum()
+    assert abs(model.noisy_loss_ - exact) <= (len(X) / 2 + 1 + 40 * said["noise_scale"]) * unit
+    assert exact > 20 * (len(X) / 2 + 1 + 40 * said["noise_scale"]) * unit  # so that the comparison says something
+
+
+def test_without_being_asked_no_loss_is_estimated_and_nothing_is_spent_on_it() -> None:
+    model = FastLloyd(3, **PUBLIC).fit(X)
+    assert not hasattr(model, "noisy_loss_")
+    assert model.privacy_spent_["loss_estimate"] is None
+    with pytest.raises(PlanError, match="loss_share is for a private estimate of the loss"):
+        FastLloyd(3, loss_share=0.1, **PUBLIC).fit(X)
+    shares: list[tuple[Any, type[Exception]]] = [
+        (0, BudgetError),
+        (1.5, BudgetError),
+        (np.nan, BudgetError),
+        ("much", PlanError),
+    ]
+    for share, fault in shares:
+        with pytest.raises(fault, match="loss_share"):
+            FastLloyd(3, estimate_loss=True, loss_share=share, **PUBLIC).fit(X)

@@ -36,7 +36,7 @@ def passes(mechanism: Mechanism, X: Iterable[GridArray]) -> Iterator[Iterable[Gr
     with Progress(
         TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True
     ) as progress:
-        task = progress.add_task("round 1", total=T)
+        task = progress.add_task(f"round 1 of {T}", total=T)
 
         def report(done: int, n_records: int) -> None:
             progress.update(task, completed=done, description=f"round {min(done + 1, T)} of {T}, {n_records:,} records")

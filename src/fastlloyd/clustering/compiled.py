@@ -18,7 +18,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.clustering.domain import FloatArray, IntArray
 
 _EXACT = float(1 << 52)  # half of 2**53: the other half covers the rounding of the bound itself
 
@@ -81,43 +81,50 @@ def grid_rows(X: Any, frame: Any, grid: _Points, start: int) -> bool:
 
 @_jit
 def feature_statistics(
-    XT: _Points, span: tuple[int, int], keys: Any, squared_radius: float, rows: int, sums: FloatArray, counts: FloatArray
-) -> bool:
-    """Add the records XT[:, start:stop] to sums (4, d, k + 1) and counts (4, k + 1); index k takes those beyond the radius.
+    XT: _Points, start: int, stop: int, centroids: IntArray, squared_radius: float, rows: int
+) -> tuple[bool, IntArray, IntArray]:
+    """Absolute sums (k, d) and counts (k,) of the records XT[:, start:stop] within the radius, in blocks of `rows` records.
 
-    XT : int32 (d, n), C-contiguous; keys : `kernels.Keys`. False, with nothing to be used, if some key would not be exact.
-    Four copies of the accumulators, added up by the caller, let neighbouring records of one cluster not wait for each other.
+    XT : int32 (d, n), C-contiguous. The first result is False, and the others are of no use, if some key would not be exact.
+    Four copies of the accumulators let neighbouring records of one cluster not wait for each other.
     """
-    A, constants, L, reach, k = keys
-    d = XT.shape[0]
+    k, d = centroids.shape
+    A, constants, L, reach = _feature_keys(centroids)
     block = np.zeros((A.shape[1], rows))
     squares, best, s, t = np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows)
     signed = np.empty(rows, np.int32)
     labels = signed.view(np.uint32)
-    for start in range(span[0], span[1], rows):
-        m = min(rows, span[1] - start)
-        _load(XT, start, m, block, squares)
+    copies, tallies = np.zeros((4, d, k + 1)), np.zeros((4, k + 1))  # index k takes the records beyond the radius
+    sums, counts = np.zeros((k, d), np.int64), np.zeros(k, np.int64)
+    for first in range(start, stop, rows):
+        m = min(rows, stop - first)
+        _load(XT, first, m, block, squares)
         if not _is_exact(squares, m, reach, L):
-            return False
+            return False, sums, counts
         _least_keys(block, A, constants, best, s, t, m)
         _labels_within(best, squares, L, squared_radius, k, signed, m)
-        _tally(block, labels, d, sums, counts, m)
-    return True
+        _tally(block, labels, d, copies, tallies, m)
+    for c in range(k):
+        for copy in range(4):
+            counts[c] += np.int64(tallies[copy, c])
+            for j in range(d):
+                sums[c, j] += np.int64(copies[copy, j, c])
+    return True, sums, counts
 
 
 @_jit
-def feature_labels(XT: _Points, span: tuple[int, int], keys: Any, rows: int, labels: NDArray[np.int32]) -> bool:
-    """Set labels to the index of the nearest centroid of each record of the span; otherwise as `feature_statistics`."""
-    A, constants, L, reach, k = keys
+def feature_labels(XT: _Points, start: int, stop: int, centroids: IntArray, rows: int, labels: NDArray[np.int32]) -> bool:
+    """Set labels to the index of the nearest centroid of each record of XT[:, start:stop]; otherwise as above."""
+    A, constants, L, reach = _feature_keys(centroids)
     block = np.zeros((A.shape[1], rows))
     squares, best, s, t = np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows)
-    for start in range(span[0], span[1], rows):
-        m = min(rows, span[1] - start)
-        _load(XT, start, m, block, squares)
+    for first in range(start, stop, rows):
+        m = min(rows, stop - first)
+        _load(XT, first, m, block, squares)
         if not _is_exact(squares, m, reach, L):
             return False
         _least_keys(block, A, constants, best, s, t, m)
-        _labels_within(best, squares, L, np.inf, k, labels[start - span[0] :], m)
+        _labels_within(best, squares, L, np.inf, len(centroids), labels[first - start :], m)
     return True
 
 
@@ -139,14 +146,15 @@ def row_statistics(
     block: FloatArray,
     squares: FloatArray,
     products: FloatArray,
-    keys: Any,
+    constants: FloatArray,
+    L: float,
+    reach: float,
     squared_radius: float,
     sums: FloatArray,
     counts: FloatArray,
 ) -> bool:
     """Add the records of `block` (m, d) to sums (k + 1, d) and counts (k + 1,), given products = A block^T (k, m)."""
-    _, constants, L, reach, k = keys
-    m = len(block)
+    m, k = len(block), len(constants)
     best, signed = np.empty(m), np.empty(m, np.int32)
     if not _is_exact(squares, m, reach, L):
         return False
@@ -162,16 +170,48 @@ def row_statistics(
 
 
 @_jit
-def row_labels(squares: FloatArray, products: FloatArray, keys: Any, labels: NDArray[np.int32]) -> bool:
+def row_labels(
+    squares: FloatArray, products: FloatArray, constants: FloatArray, L: float, reach: float, labels: NDArray[np.int32]
+) -> bool:
     """Set labels (m, or more) to the index of the nearest centroid of each record; otherwise as `row_statistics`."""
-    _, constants, L, reach, k = keys
-    m = len(squares)
+    m, k = len(squares), len(constants)
     best = np.empty(m)
     if not _is_exact(squares, m, reach, L):
         return False
     _least_products(products, constants, best)
     _labels_within(best, squares, L, np.inf, k, labels, m)
     return True
+
+
+@_jit
+def keys(centroids: IntArray, n_rows: int, n_columns: int) -> tuple[FloatArray, FloatArray, float, float]:
+    """A, constants, L and reach: the keys of x are A x + constants, and `reach` is the largest |c|.
+
+    Padded to n_rows centroids whose keys are infinite, and n_columns features that are 0.
+    """
+    k, d = centroids.shape
+    L = 1.0
+    while k > L:
+        L *= 2.0
+    A, constants, reach = np.zeros((n_rows, n_columns)), np.full(n_rows, np.inf), 0.0
+    for c in range(k):
+        norm = 0.0
+        for j in range(d):
+            x = np.float64(centroids[c, j])
+            A[c, j] = -2.0 * L * x
+            norm += x * x
+        constants[c] = L * norm + c
+        reach = max(reach, np.sqrt(norm))
+    return A, constants, L, reach
+
+
+@_jit
+def _feature_keys(centroids: IntArray) -> tuple[FloatArray, FloatArray, float, float]:
+    """Keys padded as `_least_keys` needs them."""
+    k, d = centroids.shape
+    if d <= 2:
+        return keys(centroids, (k + 3) // 4 * 4, 2)
+    return keys(centroids, k + k % 2, d + d % 2)
 
 
 @_jit
@@ -199,16 +239,19 @@ def _is_exact(squares: FloatArray, m: int, reach: float, L: float) -> bool:
 def _least_keys(
     block: FloatArray, A: FloatArray, constants: FloatArray, best: FloatArray, s: FloatArray, t: FloatArray, m: int
 ) -> None:
-    """Set best[r] to the least key of record r. `block` has an even number of features; see `kernels.Keys` for the padding."""
+    """Set best[r] to the least key of record r. `block` has an even number of features; see `_feature_keys`."""
     best[:m] = np.inf
     if len(block) == 2:
         _plane(block[0], block[1], A, constants, best, m)
         return
     last = (len(block) - 1) // 4 * 4
     for c in range(0, len(constants), 2):
-        s[:m] = constants[c]
-        t[:m] = constants[c + 1]
-        for j in range(0, last, 4):
+        if last == 0:
+            s[:m] = constants[c]
+            t[:m] = constants[c + 1]
+        else:
+            _open_four(s, t, constants[c], constants[c + 1], block[:4], A[c, :4], A[c + 1, :4], m)
+        for j in range(4, last, 4):
             _add_four(s, t, block[j : j + 4], A[c, j : j + 4], A[c + 1, j : j + 4], m)
         if len(block) - last == 2:
             _close_two(s, t, block[last:], A[c, last:], A[c + 1, last:], best, m)
@@ -227,6 +270,16 @@ def _plane(x: FloatArray, y: FloatArray, A: FloatArray, constants: FloatArray, b
             u, v = n0 + a0 * x[r] + b0 * y[r], n1 + a1 * x[r] + b1 * y[r]
             w, z = n2 + a2 * x[r] + b2 * y[r], n3 + a3 * x[r] + b3 * y[r]
             best[r] = min(best[r], min(min(u, v), min(w, z)))  # noqa: PLW3301 - a tree: two of them at the same time
+
+
+@_jit
+def _open_four(s: FloatArray, t: FloatArray, u: float, v: float, x: FloatArray, a: FloatArray, b: FloatArray, m: int) -> None:
+    """The first four features of two centroids, whose constants are u and v."""
+    x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
+    a0, a1, a2, a3, b0, b1, b2, b3 = a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]
+    for r in range(m):
+        s[r] = u + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r]
+        t[r] = v + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r]
 
 
 @_jit

@@ -25,7 +25,7 @@ GridArray = NDArray[
     np.signedinteger
 ]  # records on the grid: int32 as the domain makes them (enough, and half as large) or int64
 
-FEW_FEATURES = 8  # up to here `kernels` works feature by feature
+FEW_FEATURES = 16  # up to here `kernels` works feature by feature
 SOME_FEATURES = 32  # and up to here, if the records lie feature by feature in memory, as in columnar files
 BLOCK_ELEMENTS = 1 << 17  # values converted together: 1 MiB of float64
 EXACT_BITS = 53  # integers below 2**53 are exact in float64, and so are sums and products that stay below it

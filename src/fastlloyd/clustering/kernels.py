@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from fastlloyd.clustering.acceleration import compiled_code, is_compiled
 from fastlloyd.clustering.domain import FloatArray, GridArray, IntArray, is_by_feature
 
 BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64 for the larger of the block's two matrices: stays in the cache
-FEATURE_ROWS = 256  # records per block of the compiled loops: a block of 16 features is 32 KiB
+FEATURE_ROWS = 512  # records per block of the compiled loops
 WORTH_THREADS = 1 << 18  # n k d from which a second thread is repaid
 SPAN_RECORDS = 1 << 25  # records per float64 accumulator, whose sums so stay below 2**53
 
@@ -33,34 +33,6 @@ Span = tuple[int, int]
 _T = TypeVar("_T")
 
 
-class Keys(NamedTuple):
-    """Centroids as the coefficients of their keys (see `compiled.py`).
-
-    A : float64 (k', d'), -2 L c; constants : float64 (k',), L |c|^2 + index; L : a power of two; reach : the largest |c|;
-    n_clusters : k. Padded, for `compiled`, with features that are 0 and centroids whose keys are infinite.
-    """
-
-    A: FloatArray
-    constants: FloatArray
-    L: float
-    reach: float
-    n_clusters: int
-
-    @classmethod
-    def of(cls, centroids: IntArray, *, padded: bool) -> "Keys":
-        """The keys of int64 centroids (k, d)."""
-        k, d = centroids.shape
-        C, L = centroids.astype(np.float64), 1 << (k - 1).bit_length()
-        features = max(2, d + d % 2) if padded else d
-        rows = (-(-k // 4) * 4 if features == 2 else k + k % 2) if padded else k
-        A = np.zeros((rows, features))
-        A[:k, :d] = -2.0 * L * C
-        constants = np.full(rows, np.inf)
-        norms = (C**2).sum(axis=1)
-        constants[:k] = L * norms + np.arange(k)
-        return cls(A, constants, float(L), float(np.sqrt(norms.max())), k)
-
-
 def cluster_statistics(
     X: GridArray, centroids: IntArray, squared_radius: int | None, *, block_rows: int | None = None
 ) -> Statistics:
@@ -68,8 +40,9 @@ def cluster_statistics(
 
     Works on blocks of `block_rows` records (chosen from the shape when None): no array of n_records x n_clusters exists.
     """
+    centroids = np.ascontiguousarray(centroids, dtype=np.int64)
     radius = np.inf if squared_radius is None else float(squared_radius)
-    compiled = is_compiled(X.size * len(centroids))
+    compiled = _is_compiled(X, centroids)
 
     def statistics(start: int, stop: int) -> Statistics:
         found = _compiled_statistics(X, (start, stop), centroids, radius, block_rows) if compiled else None
@@ -84,8 +57,9 @@ def cluster_statistics(
 
 def assign(X: GridArray, centroids: IntArray, *, block_rows: int | None = None) -> Labels:
     """Index of the nearest centroid of every record, int32 (n_records,); ties go to the lowest index."""
+    centroids = np.ascontiguousarray(centroids, dtype=np.int64)
     labels = np.empty(len(X), dtype=np.int32)
-    compiled = is_compiled(X.size * len(centroids))
+    compiled = _is_compiled(X, centroids)
 
     def label(start: int, stop: int) -> None:
         if not (compiled and _compiled_labels(X, (start, stop), centroids, block_rows, labels)):
@@ -149,32 +123,38 @@ def _compiled_statistics(
     X: GridArray, span: Span, centroids: IntArray, squared_radius: float, block_rows: int | None
 ) -> Statistics | None:
     """The same for X[start:stop] by compiled code; None if a key would leave the range of exact arithmetic."""
-    k, d = centroids.shape
     if is_by_feature(X):
-        sums, counts, keys = np.zeros((4, d, k + 1)), np.zeros((4, k + 1)), Keys.of(centroids, padded=True)
-        for XT, part, _ in _feature_major(X, span):
-            if not compiled_code().feature_statistics(XT, part, keys, squared_radius, block_rows or FEATURE_ROWS, sums, counts):
-                return None
-        sums, counts = sums.sum(axis=0).T, counts.sum(axis=0)
-    else:
-        sums, counts, keys = np.zeros((k + 1, d)), np.zeros(k + 1), Keys.of(centroids, padded=False)
-        for block, squares, products, _ in _products(X, span, keys, block_rows):
-            if not compiled_code().row_statistics(block, squares, products, keys, squared_radius, sums, counts):
-                return None
+        return _feature_statistics(X, span, centroids, squared_radius, block_rows or FEATURE_ROWS)
+    k, d = centroids.shape
+    A, constants, L, reach = compiled_code().keys(centroids, k, d)
+    sums, counts = np.zeros((k + 1, d)), np.zeros(k + 1)
+    for block, squares, products, _ in _products(X, span, A, block_rows):
+        if not compiled_code().row_statistics(block, squares, products, constants, L, reach, squared_radius, sums, counts):
+            return None
     return sums[:k].astype(np.int64), counts[:k].astype(np.int64)
+
+
+def _feature_statistics(X: GridArray, span: Span, centroids: IntArray, squared_radius: float, rows: int) -> Statistics | None:
+    sums, counts = np.zeros(centroids.shape, dtype=np.int64), np.zeros(len(centroids), dtype=np.int64)
+    for XT, (start, stop), _ in _feature_major(X, span):
+        exact, some_sums, some_counts = compiled_code().feature_statistics(XT, start, stop, centroids, squared_radius, rows)
+        if not exact:
+            return None
+        sums += some_sums
+        counts += some_counts
+    return sums, counts
 
 
 def _compiled_labels(X: GridArray, span: Span, centroids: IntArray, block_rows: int | None, labels: Labels) -> bool:
     if is_by_feature(X):
-        keys = Keys.of(centroids, padded=True)
         return all(
-            compiled_code().feature_labels(XT, part, keys, block_rows or FEATURE_ROWS, labels[first:])
-            for XT, part, first in _feature_major(X, span)
+            compiled_code().feature_labels(XT, start, stop, centroids, block_rows or FEATURE_ROWS, labels[first:])
+            for XT, (start, stop), first in _feature_major(X, span)
         )
-    keys = Keys.of(centroids, padded=False)
+    A, constants, L, reach = compiled_code().keys(centroids, *centroids.shape)
     return all(
-        compiled_code().row_labels(squares, products, keys, labels[first:])
-        for _, squares, products, first in _products(X, span, keys, block_rows)
+        compiled_code().row_labels(squares, products, constants, L, reach, labels[first:])
+        for _, squares, products, first in _products(X, span, A, block_rows)
     )
 
 
@@ -190,10 +170,10 @@ def _feature_major(X: GridArray, span: Span) -> Iterator[tuple[NDArray[np.int32]
 
 
 def _products(
-    X: GridArray, span: Span, keys: Keys, block_rows: int | None
+    X: GridArray, span: Span, A: FloatArray, block_rows: int | None
 ) -> Iterator[tuple[FloatArray, FloatArray, FloatArray, int]]:
     """Blocks of X[start:stop], their squared norms, their products with the keys, their place; overwritten by the next."""
-    k, d = keys.A.shape
+    k, d = A.shape
     spans = blocks(span[1] - span[0], max(k, d), block_rows)
     rows = spans[0][1] if spans else 0
     all_rows, all_squares, all_products = np.empty((rows, d)), np.empty(rows), np.empty((k, rows))
@@ -204,8 +184,12 @@ def _products(
             compiled_code().load_rows(X, first, block, squares)
         else:
             compiled_code().load_rows(X[first : first + m].astype(np.int32, order="C"), 0, block, squares)
-        np.matmul(keys.A, block.T, out=products)
+        np.matmul(A, block.T, out=products)
         yield block, squares, products, first
+
+
+def _is_compiled(X: GridArray, centroids: IntArray) -> bool:
+    return X.dtype.kind == "i" and is_compiled(X.size * len(centroids))  # it would cut off the digits of what is no integer
 
 
 def _on_all_cores(task: Callable[[int, int], _T], n: int, steps: int, compiled: bool) -> list[_T]:

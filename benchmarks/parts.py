@@ -1,0 +1,144 @@
+"""Noise, masks, a federated round, reading and starting, each beside a named peer."""
+
+import importlib
+import os
+import subprocess
+import sys
+import tempfile
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.kernels import B
+from benchmarks.report import Row
+from benchmarks.timing import Pair, Work, paired
+from fastlloyd.algorithms import FASTLLOYD
+from fastlloyd.clustering import kernels
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.design import design_plan
+from fastlloyd.dp.noise import SystemNoise
+from fastlloyd.expander import PublicSeed
+from fastlloyd.records import open_records
+from fastlloyd.records.record_file import BLOCK_CELLS
+from fastlloyd.secagg.masks import GroupKey, MaskContext, expand_mask
+from fastlloyd.secagg.ring import Ring
+from fastlloyd.simulation import roster, simulate, split_evenly
+
+ROUNDS = 40
+
+
+def rows(repetitions: int) -> list[Row]:
+    """All of them."""
+    return [
+        noise(repetitions),
+        masks(repetitions),
+        a_round(repetitions),
+        reading(repetitions),
+        start(repetitions),
+        load(repetitions),
+    ]
+
+
+def noise(repetitions: int) -> Row:
+    """The exact sampler beside NumPy's float Gaussian, which gives no privacy."""
+    source, rng = SystemNoise(), np.random.default_rng()
+    pair = paired(
+        lambda: source.gaussian(Fraction(1 << 24), 100 * 1025), lambda: rng.normal(0, 1 << 24, 100 * 1025), repetitions
+    )
+    return Row("noise for 100 x 1025 entries, exact, from the CSPRNG", "numpy Generator.normal (not private)", pair)
+
+
+def masks(repetitions: int) -> Row:
+    """Masks of ten clients beside reading as many bytes from the operating system."""
+    key, words = GroupKey.draw(os.urandom), 100 * 1025 + 1
+    contexts = [_context(f"client-{i}") for i in range(10)]
+    pair = paired(
+        lambda: [expand_mask(key, context, words, Ring.Z64) for context in contexts],
+        lambda: [os.urandom(8 * words) for _ in contexts],
+        repetitions,
+    )
+    return Row("masks of 10 clients, 100 x 1025 words of 64 bits", "os.urandom of as many bytes", pair)
+
+
+def a_round(repetitions: int) -> Row:
+    """A federated round in process beside the same round's kernels, noise and masks alone."""
+    X = np.random.default_rng(0).integers(-B, B + 1, (2000, 2))
+    domain = Domain(features=("x", "y"), lower=(-1.0, -1.0), upper=(1.0, 1.0))
+    seed = PublicSeed.from_int(0)
+    clients, identities = roster(("a", "b"), len(X))
+    plan = design_plan(
+        FASTLLOYD,
+        domain,
+        clients=clients,
+        run_id=os.urandom(16),
+        n_clusters=15,
+        epsilon=1.0,
+        public_seed=seed,
+        n_iterations=ROUNDS,
+    )
+    parts = split_evenly(X, 2, seed)
+    source, key = SystemNoise(), GroupKey.draw(os.urandom)
+    start = plan.mechanism.initial_centroids()
+
+    def parts_alone() -> None:
+        for _ in range(ROUNDS):
+            for part in parts:
+                kernels.cluster_statistics(part, start, plan.mechanism.rounds[-1].squared_radius)
+                plan.draw_client_noise(plan.mechanism.rounds[-1], source)
+                for _ in range(3):  # its own for the upload, both for the broadcast
+                    expand_mask(key, _context("a"), plan.n_words, plan.ring)
+
+    whole, alone, ratio = paired(lambda: simulate(plan, identities, parts), parts_alone, repetitions)
+    return Row(
+        "a federated round in process, 2 clients, k = 15, d = 2",
+        "its kernels, noise and masks alone",
+        Pair(whole / ROUNDS, alone / ROUNDS, ratio),
+    )
+
+
+def reading(repetitions: int) -> Row:
+    """A pass over a Parquet file of a million float32 records beside pyarrow's reader alone."""
+    pa, pq = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+    n, d = 1_000_000, 16
+    cells = np.random.default_rng(0).normal(size=(d, n)).astype(np.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "records.parquet"
+        pq.write_table(pa.table(list(cells), names=[f"x{i}" for i in range(d)]), path, row_group_size=n, use_dictionary=False)
+        file = open_records(path)
+
+        def alone() -> None:
+            with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as opened:
+                for _ in opened.iter_batches(batch_size=BLOCK_CELLS // d):
+                    pass
+
+        pair = paired(lambda: [None for _ in file.blocks()], alone, repetitions)
+    return Row(f"a pass over Parquet, N = {n:,}, d = {d}, float32", "pyarrow ParquetFile.iter_batches", pair)
+
+
+def start(repetitions: int) -> Row:
+    """`fastlloyd --help` beside starting Python and nothing else."""
+    return Row(
+        "fastlloyd --help", "python -c ''", paired(_process("-m", "fastlloyd", "--help"), _process("-c", ""), repetitions)
+    )
+
+
+def load(repetitions: int) -> Row:
+    """`import fastlloyd` beside starting Python and nothing else."""
+    return Row("import fastlloyd", "python -c ''", paired(_process("-c", "import fastlloyd"), _process("-c", ""), repetitions))
+
+
+def _process(*arguments: str) -> Work:
+    return lambda: subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+
+
+def _context(client: str) -> MaskContext:
+    return MaskContext(
+        plan_digest=bytes(32),
+        run_id=bytes(16),
+        round=1,
+        client=client,
+        upload_nonce=bytes(8),
+        transcript_hash=bytes(32),
+        centroids_digest=bytes(32),
+    )

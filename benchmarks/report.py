@@ -1,0 +1,72 @@
+"""Rows of figures, on the screen and as tables of docs/performance.md."""
+
+import os
+import platform
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.timing import Pair
+
+PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pyarrow")
+
+
+class Row(NamedTuple):
+    """One line: what was timed, the named peer, and the figures."""
+
+    what: str
+    peer: str
+    pair: Pair
+
+
+def show(title: str, rows: Iterable[Row]) -> None:
+    """Print a table."""
+    table = Table(title=f"{title}; milliseconds")
+    for name in ("what", "ours", "peer", "peer / ours", "named peer"):
+        table.add_column(name, justify="left" if name in ("what", "named peer") else "right")
+    for row in rows:
+        table.add_row(*_cells(row))
+    Console(width=150).print(table)
+
+
+def as_markdown(rows: Iterable[Row]) -> str:
+    """The same as a table of a page."""
+    lines = ["| what | ours, ms | peer, ms | peer / ours | named peer |", "|---|---:|---:|---:|---|"]
+    return "\n".join([*lines, *("| " + " | ".join(_cells(row)) + " |" for row in rows)])
+
+
+def machine() -> str:
+    """Where and with what the figures were taken."""
+    packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    return (
+        f"{os.cpu_count()} cores ({platform.machine()}, {_processor()}), {platform.system()}, "
+        f"Python {platform.python_version()}, {packages}; {datetime.now(UTC):%Y-%m-%d}"
+    )
+
+
+def write_section(name: str, content: str) -> None:
+    """Replace what stands between the marks of a section of docs/performance.md."""
+    text = PAGE.read_text(encoding="utf-8")
+    begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->\n"
+    head, _, rest = text.partition(begin)
+    _, _, tail = rest.partition(end)
+    PAGE.write_text(f"{head}{begin}\n{content.strip()}\n\n{end}{tail}", encoding="utf-8")
+
+
+def _cells(row: Row) -> tuple[str, str, str, str, str]:
+    ours, peer, ratio = row.pair
+    return row.what, f"{1e3 * ours:.3f}", f"{1e3 * peer:.3f}", f"{ratio:.2f}", row.peer
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if not info.exists():
+        return platform.processor() or "unknown processor"
+    names = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+    return names[0] if names else "unknown processor"

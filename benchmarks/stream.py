@@ -1,0 +1,121 @@
+"""A Parquet file larger than the memory that is allowed: clustered in passes, each beside reading the file alone.
+
+`python -m benchmarks.stream [--records 50e6] [--folder DIR]` writes the file (64 bytes a record), clusters it in a process of
+its own whose peak memory is read from the operating system, and writes its section of docs/performance.md.
+"""
+
+import argparse
+import importlib
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.report import machine, write_section
+from fastlloyd.algorithms import FASTLLOYD
+from fastlloyd.central import cluster
+from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.clustering.outside import Outside
+from fastlloyd.design import design_mechanism
+from fastlloyd.dp.noise import SystemNoise
+from fastlloyd.expander import PublicSeed
+from fastlloyd.grid_records import GridRecords
+from fastlloyd.records import open_records
+from fastlloyd.records.record_file import BLOCK_CELLS
+
+FEATURES, CLUSTERS, ROW_GROUP = 16, 10, 1_000_000
+NAMES = tuple(f"x{i}" for i in range(FEATURES))
+
+
+def write(path: Path, n: int) -> None:
+    """Uniform float32 records, not compressed: the hardest case for whoever must keep up with the reader."""
+    pa, pq = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+    rng = np.random.default_rng(0)
+    schema = pa.schema([(name, pa.float32()) for name in NAMES])
+    with pq.ParquetWriter(path, schema, use_dictionary=False, compression="none") as writer:
+        for start in range(0, n, ROW_GROUP):
+            m = min(ROW_GROUP, n - start)
+            writer.write_table(pa.table([rng.random(m, dtype=np.float32) for _ in NAMES], schema=schema))
+
+
+def read_alone(path: Path) -> float:
+    """Seconds that pyarrow takes to read the file in batches and let them go."""
+    pq = importlib.import_module("pyarrow.parquet")
+    start = time.perf_counter()
+    with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:
+        for _ in file.iter_batches(batch_size=BLOCK_CELLS // FEATURES):
+            pass
+    return time.perf_counter() - start
+
+
+class Timed:
+    """Passes over records, each beside a pass of the reader alone just before it."""
+
+    def __init__(self, records: GridRecords, path: Path) -> None:
+        self.records, self.path = records, path
+        self.alone: list[float] = []
+        self.ours: list[float] = []
+
+    def __iter__(self) -> Iterator[GridArray]:
+        self.alone.append(read_alone(self.path))
+        start = time.perf_counter()
+        yield from self.records
+        self.ours.append(time.perf_counter() - start)
+
+
+def fit(path: Path, n: int) -> dict[str, object]:
+    """Cluster the file; seconds of every pass, and the peak memory of this process."""
+    domain = Domain(features=NAMES, lower=(0.0,) * FEATURES, upper=(1.0,) * FEATURES)
+    m = design_mechanism(
+        FASTLLOYD, domain, n_clusters=CLUSTERS, n_records=n, epsilon=1.0, public_seed=PublicSeed.from_int(0), n_iterations=5
+    )
+    file = open_records(path)
+    timed = Timed(GridRecords(file, domain, Outside.CLIP, source=file.source), path)
+    cluster(m, timed, SystemNoise())
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"alone": timed.alone, "ours": timed.ours, "peak_mib": peak}
+
+
+def main() -> int:
+    """Write, cluster, report."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.stream", description=__doc__)
+    parser.add_argument("--records", type=float, default=50e6)
+    parser.add_argument("--folder", type=Path, default=None, help="where the file goes (64 bytes a record)")
+    parser.add_argument("--fit", type=Path, default=None, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    n = int(options.records)
+    if options.fit is not None:
+        print(json.dumps(fit(options.fit, n)))
+        return 0
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        path = Path(folder) / "records.parquet"
+        write(path, n)
+        size = path.stat().st_size
+        command = [sys.executable, "-m", "benchmarks.stream", "--records", str(n), "--fit", str(path)]
+        found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    text = page(n, size, found["alone"], found["ours"], found["peak_mib"])
+    print(text)
+    write_section("stream", text)
+    return 0
+
+
+def page(n: int, size: int, alone: list[float], ours: list[float], peak: float) -> str:
+    """The section of docs/performance.md."""
+    lines = [
+        f"{n:,} records of {FEATURES} float32 features, {size / 2**30:.2f} GiB, {CLUSTERS} clusters; {machine()}.",
+        "",
+        "| pass | reading alone, s | a round on it, s | speed beside reading alone |",
+        "|---:|---:|---:|---:|",
+    ]
+    lines += [f"| {i} | {a:.2f} | {b:.2f} | {a / b:.2f} |" for i, (a, b) in enumerate(zip(alone, ours, strict=True), 1)]
+    return "\n".join([*lines, "", f"Peak memory of the process: {peak:.0f} MiB."])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""Records on the grid, pass after pass: the same points whether they are kept or read anew."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fastlloyd import central
+from fastlloyd.algorithms import FASTLLOYD
+from fastlloyd.clustering.domain import Domain, FloatArray
+from fastlloyd.clustering.outside import Outside
+from fastlloyd.design import design_mechanism
+from fastlloyd.errors import DataError
+from fastlloyd.expander import PublicSeed
+from fastlloyd.grid_records import GridRecords
+from fastlloyd.testing import SeededNoise
+
+DOMAIN = Domain(features=("age", "dose"), lower=(0.0, 0.0), upper=(100.0, 5.0))
+
+
+class Source:
+    """Blocks of a table that count how often they are read."""
+
+    def __init__(self, *blocks: FloatArray) -> None:
+        self.parts, self.passes = blocks, 0
+
+    def blocks(self) -> Iterator[FloatArray]:
+        self.passes += 1
+        yield from self.parts
+
+
+def records(*sizes: int, seed: int = 0) -> Source:
+    rng = np.random.default_rng(seed)
+    return Source(*(rng.uniform([-10, -1], [110, 6], (size, 2)) for size in sizes))
+
+
+def on_grid(source: Any, kept_cells: int, outside: Outside = Outside.CLIP) -> GridRecords:
+    return GridRecords(source, DOMAIN, outside, source="memory", kept_cells=kept_cells)
+
+
+@given(sizes=st.lists(st.integers(1, 20), min_size=1, max_size=5), kept=st.integers(0, 120), seed=st.integers(0, 2**32))
+def test_every_pass_gives_the_grid_points_of_all_records_and_few_records_are_read_once(
+    sizes: list[int], kept: int, seed: int
+) -> None:
+    source = records(*sizes, seed=seed)
+    X = on_grid(source, kept)
+    whole = np.concatenate(source.parts)
+    for _ in range(3):
+        assert np.array_equal(np.concatenate(list(X)), DOMAIN.to_grid(whole))
+    assert source.passes == (1 if whole.size <= kept else 3)
+    assert X.n_outside == ((whole < DOMAIN.lower) | (whole > DOMAIN.upper)).any(axis=1).sum()
+
+
+def test_the_result_is_that_of_all_records_in_one_array_bit_for_bit() -> None:
+    source = records(300, 5, 700)
+    m = design_mechanism(FASTLLOYD, DOMAIN, n_clusters=4, n_records=2000, epsilon=1.0, public_seed=PublicSeed.from_int(1))
+    expected = central.cluster(m, DOMAIN.to_grid(np.concatenate(source.parts)), SeededNoise(7))
+    for kept in (0, 10**6):
+        found = central.cluster(m, on_grid(source, kept), SeededNoise(7))
+        assert np.array_equal(found.centroids, expected.centroids)
+        assert np.array_equal(found.answer, expected.answer)
+
+
+def test_a_pass_that_was_not_finished_is_no_pass() -> None:
+    source = records(4, 4, 4)
+    X = on_grid(source, 10**6)
+    threads = threading.active_count()
+    unfinished = iter(X)
+    next(unfinished)
+    del unfinished
+    assert X.n_outside == 0
+    assert sum(map(len, X)) == 12
+    assert sum(map(len, X)) == 12
+    assert source.passes == 2
+    assert threading.active_count() == threads
+
+
+def test_a_fault_in_a_later_block_is_said_where_it_is_reached() -> None:
+    def faulty() -> Iterator[FloatArray]:
+        yield np.ones((2, 2))
+        raise DataError("record 3 is missing")
+
+    broken = type("Broken", (), {"blocks": staticmethod(faulty)})()
+    with pytest.raises(DataError, match="record 3 is missing"):
+        list(on_grid(broken, 100))
+    beyond = Source(np.ones((3, 2)), np.array([[1.0, 1.0], [500.0, 1.0]]))
+    with pytest.raises(DataError, match="memory, record 5, column 'age': the value lies outside the bounds") as caught:
+        list(on_grid(beyond, 100, Outside.REFUSE))
+    assert "500" not in str(caught.value)
+
+
+def test_records_that_become_more_or_fewer_between_two_passes_are_refused() -> None:
+    class Changing(Source):
+        def blocks(self) -> Iterator[FloatArray]:
+            self.passes += 1
+            yield self.parts[0][self.passes :]
+
+    changing = Changing(np.ones((50, 2)))
+    m = design_mechanism(FASTLLOYD, DOMAIN, n_clusters=2, n_records=100, epsilon=1.0, public_seed=PublicSeed.from_int(1))
+    with pytest.raises(DataError, match="changed between two passes"):
+        central.cluster(m, on_grid(changing, 0), SeededNoise(1))
+
+
+def test_neither_records_nor_their_number_are_shown() -> None:
+    X = on_grid(records(37), 10**6)
+    list(X)
+    assert repr(X) == "GridRecords(source='memory')"
