@@ -87,8 +87,8 @@ def test_the_index_leads_to_every_page() -> None:
 
 
 def test_the_repository_speaks_of_the_product_alone() -> None:
-    sources = [path for folder in ("src", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
-    for path in [*PAGES, *sources, ROOT / "Makefile"]:
+    sources = [path for folder in ("src", "tests", "benchmarks", "examples") for path in (ROOT / folder).rglob("*.py")]
+    for path in [*PAGES, *sources, ROOT / "Makefile", ROOT / "examples/central.ipynb"]:
         text = path.read_text()
         assert not re.search(r"(?<![\w.])/(?:work|root|home)/|[.][.]/shared", text), path
 
