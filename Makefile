@@ -6,7 +6,7 @@ READY := .venv/.ready
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint audit bench bench-stream reproduce-anchors lock clean supply-chain
+.PHONY: help demo test lint audit bench bench-stream notebook reproduce-anchors lock clean supply-chain
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -39,6 +39,9 @@ bench: $(READY)  ## kernels, noise, masks, rounds and fits beside named peers; r
 
 bench-stream: $(READY)  ## a Parquet file of 3.2 GB, written to the temporary folder, clustered in passes
 	$(BIN)/python -m benchmarks.stream
+
+notebook: $(READY)  ## runs examples/central.ipynb anew and stores what it shows
+	$(BIN)/python examples/execute.py
 
 reproduce-anchors: $(READY)  ## NICV of the preset `paper` beside the published code's figures (needs FASTLLOYD_DATA)
 	$(BIN)/python -m benchmarks.anchors

@@ -1,4 +1,4 @@
-"""The how-to pages: what they tell people to type works, in the order of the page, and shows what the page shows."""
+"""Tutorial and how-to pages: what they tell people to type works, in the order of the page, and shows what the page shows."""
 
 import re
 import shlex
@@ -8,33 +8,57 @@ import pytest
 
 from fastlloyd.cli.failures import run
 
-ROOT = Path(__file__).parents[2]
-BLOCK = re.compile(r"^ *```(python|console)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ["tutorial.md", *(f"how-to/{path.name}" for path in sorted(DOCS.glob("how-to/*.md")))]
+BLOCK = re.compile(r"^ *```(python|console|toml)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+COMMAND = re.compile(r"^ *\$ ((?:[A-Z_]+=\S+ )*)(\S+) (.*)\n((?: *[^ $].*\n)*)", re.MULTILINE)
+INSTALL = re.compile(r'-m pip install "\.\[[a-z,]+\]"(?: pandas)?')
 
 
 def _lines(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines()]
 
 
-@pytest.mark.parametrize("page", ["choosing-parameters.md", "compare-with-non-private.md", "label-new-records.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_everything_on_the_page_runs_in_its_order_and_shows_what_it_says(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every line below a command must be among those it prints; a comment after print must end in what is printed."""
+    """Every line below a command must be among those it prints; a comment after print must end in what is printed.
+
+    The Python of a page is one session. A block of TOML is saved in the file that its first line names. A command with an
+    error below it must be refused with that error.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    blocks = BLOCK.findall((ROOT / "docs/how-to" / page).read_text())
+    blocks = BLOCK.findall((DOCS / page).read_text())
     assert len(blocks) > 2
+    session: dict[str, object] = {}
     for language, block in blocks:
         capsys.readouterr()
         if language == "python":
-            exec(compile(block, page, "exec"), {})  # noqa: S102 - our own documents
+            exec(compile(block, page, "exec"), session)  # noqa: S102 - our own documents
             shown = re.findall(r"^print.*: ([\d.]+)$", block, re.MULTILINE)
             printed = capsys.readouterr().out.split("\n")
             assert all(number in printed for number in shown), block
+        elif language == "toml":
+            Path(block.partition("\n")[0].removeprefix("# ")).write_text(block)
+        else:
+            _type(block, monkeypatch, capsys)
+
+
+def _type(block: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    commands = COMMAND.findall(block)
+    assert len(commands) == block.count("$ ")
+    for variables, program, arguments, expected in commands:
+        if program == "python":
+            assert INSTALL.fullmatch(arguments), "only what was installed already"
             continue
-        for command, expected in re.findall(r"^ *\$ fastlloyd (.*)\n((?: *[^ $].*\n)*)", block, re.MULTILINE):
-            assert run(shlex.split(command)) == 0, command
-            printed = _lines(capsys.readouterr().out)
-            for line in _lines(expected):
-                assert line in printed, f"{command}\n{line}"
+        assert program == "fastlloyd"
+        refused = expected.lstrip().startswith("Error: ")
+        with monkeypatch.context() as patch:
+            for name, _, value in (variable.partition("=") for variable in variables.split()):
+                patch.setenv(name, value)
+            assert run(shlex.split(arguments)) == (2 if refused else 0), arguments
+        out, err = capsys.readouterr()
+        for line in _lines(expected):
+            assert line in _lines(err if refused else out), f"{arguments}\n{line}"

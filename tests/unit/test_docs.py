@@ -1,6 +1,8 @@
 """What the documents show is what the code does: diagrams, links, names of files and tests."""
 
+import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -40,9 +42,53 @@ def test_every_source_file_that_a_page_names_exists(page: Path) -> None:
         assert found, f"{page.name} names {name}"
 
 
+def test_the_page_of_the_architecture_lists_every_source_file_that_holds_an_idea() -> None:
+    page = (ROOT / "docs/design/architecture.md").read_text()
+    source = ROOT / "src/fastlloyd"
+    for path in source.rglob("*.py"):
+        name = str(path.relative_to(source))
+        assert path.name in ("__init__.py", "_version.py") or f"`{name}`" in page, name
+
+
+def test_the_layers_on_the_page_are_those_that_are_enforced() -> None:
+    page = (ROOT / "docs/design/architecture.md").read_text()
+    block = re.search(r"```\n(errors .*?)```", page, re.DOTALL)
+    assert block is not None
+    shown = [set(re.split(r" {3,}", line)[0].split(" | ")) for line in block[1].splitlines()]
+    (contract,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    enforced = [set(row.replace("fastlloyd.", "").split(" | ")) for row in contract["layers"]]
+    assert shown == enforced[::-1]
+
+
+def test_every_extra_and_command_stands_in_the_readme() -> None:
+    from typer.main import get_command
+
+    from fastlloyd.cli.app import app
+
+    readme = (ROOT / "README.md").read_text()
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert all(f"| `{extra}` |" in readme for extra in extras if extra not in ("all", "dev"))
+    assert all(f"| `{name}" in readme for name in vars(get_command(app))["commands"])
+
+
+def test_every_link_of_the_notebook_leads_somewhere() -> None:
+    cells = json.loads((ROOT / "examples/central.ipynb").read_text())["cells"]
+    text = "".join(line for cell in cells for line in cell["source"])
+    targets = re.findall(r"\]\(([^)#:]+)\)", text)
+    assert targets
+    assert all((ROOT / "examples" / target).exists() for target in targets)
+
+
+def test_the_index_leads_to_every_page() -> None:
+    index = (ROOT / "docs/index.md").read_text()
+    folders = [ROOT / "docs", ROOT / "docs/how-to", ROOT / "docs/design"]
+    for path in (path for folder in folders for path in folder.glob("*.md") if path.name != "index.md"):
+        assert f"]({path.relative_to(ROOT / 'docs')})" in index, path.name
+
+
 def test_the_repository_speaks_of_the_product_alone() -> None:
-    sources = [path for folder in ("src", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
-    for path in [*PAGES, *sources, ROOT / "Makefile"]:
+    sources = [path for folder in ("src", "tests", "benchmarks", "examples") for path in (ROOT / folder).rglob("*.py")]
+    for path in [*PAGES, *sources, ROOT / "Makefile", ROOT / "examples/central.ipynb"]:
         text = path.read_text()
         assert not re.search(r"(?<![\w.])/(?:work|root|home)/|[.][.]/shared", text), path
 
