@@ -72,7 +72,7 @@ class _Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         self.mechanism_ = mechanism
         self.cluster_centers_ = domain.from_grid(clustering.centroids)
         self.noisy_counts_ = clustering.answer[:, -1] / 2**mechanism.count_bits
-        vars(self).pop("noisy_loss_", None)  # of an earlier fit, whose centroids are gone
+        self.__dict__.pop("noisy_loss_", None)  # of an earlier fit, whose centroids are gone
         if mechanism.loss is not None and clustering.loss is not None:
             self.noisy_loss_ = clustering.loss * mechanism.loss.unit(domain.fraction_bits)
         self.n_iter_ = len(mechanism.rounds)
