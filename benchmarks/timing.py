@@ -5,6 +5,9 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+SHORTEST = 0.01  # seconds: work that takes less is repeated
+PAUSE = 0.01  # seconds before each timing: threads of the other side that wait for work by turning round have gone to sleep
+
 Work = Callable[[], object]
 
 
@@ -17,14 +20,16 @@ class Pair(NamedTuple):
 
 
 def paired(ours: Work, peer: Work, repetitions: int) -> Pair:
-    """Time both in turn, `repetitions` times after one round that warms up; short work is repeated within a timing."""
-    inner = max(1, int(0.002 / max(1e-9, _seconds(ours, 1))))
-    pairs = [(_seconds(ours, inner), _seconds(peer, inner)) for _ in range(repetitions + 1)][1:]
+    """Time both in turn, `repetitions` times, after each has run once; short work is repeated within a timing."""
+    _seconds(ours, 1), _seconds(peer, 1)
+    inner = max(1, int(SHORTEST / _seconds(ours, 1)))
+    pairs = [(_seconds(ours, inner), _seconds(peer, inner)) for _ in range(repetitions)]
     a, b = ([pair[side] / inner for pair in pairs] for side in (0, 1))
     return Pair(statistics.median(a), statistics.median(b), statistics.median(y / x for x, y in pairs))
 
 
 def _seconds(work: Work, times: int) -> float:
+    time.sleep(PAUSE)
     start = time.perf_counter()
     for _ in range(times):
         work()

@@ -10,7 +10,7 @@ from fastlloyd._version import __version__
 
 if TYPE_CHECKING:
     from fastlloyd.clustering.domain import Domain
-    from fastlloyd.errors import FastLloydError, PrivacyLeakWarning
+    from fastlloyd.errors import ClippedRecordsWarning, FastLloydError, PrivacyLeakWarning
     from fastlloyd.estimators import FastLloyd, GLloyd, Lloyd, SuLloyd
     from fastlloyd.mechanism import Mechanism
     from fastlloyd.plan import Plan
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ClientSession",
+    "ClippedRecordsWarning",
     "Domain",
     "FastLloyd",
     "FastLloydError",
@@ -41,6 +42,7 @@ _HOME = {
     "Lloyd": "fastlloyd.estimators",
     "Mechanism": "fastlloyd.mechanism",
     "Plan": "fastlloyd.plan",
+    "ClippedRecordsWarning": "fastlloyd.errors",
     "PrivacyLeakWarning": "fastlloyd.errors",
     "ServerSession": "fastlloyd.protocol.server",
     "SuLloyd": "fastlloyd.estimators",

@@ -79,6 +79,11 @@ def given_bounds(
         pairs = [_pair(bounds[name], 1, f"bounds of {name!r} are") for name in columns]
         lower, upper = np.concatenate(pairs, axis=1)
         return lower, upper
+    if n_features == 2 and isinstance(bounds, list) and all(isinstance(pair, tuple) for pair in bounds):
+        raise PlanError(
+            "bounds are a list of two pairs, which may mean a pair for each feature or (lower, upper); write a dict "
+            "{name: (lower, upper)}, or two lists ([lower, lower], [upper, upper])"
+        )
     return _pair(bounds, n_features, "bounds are")
 
 

@@ -41,5 +41,9 @@ class WeakGuaranteeWarning(UserWarning):
     """The guarantee holds as stated, but states little: delta is large."""
 
 
+class ClippedRecordsWarning(UserWarning):
+    """Many records have values outside the bounds. An exact fact about the records, for their owner: not to be published."""
+
+
 class PrivacyLeakWarning(UserWarning):
     """A public parameter was taken from the data, so the stated guarantee does not cover it."""

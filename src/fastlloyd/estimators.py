@@ -22,10 +22,11 @@ from fastlloyd.bounds import data_bounds, given_bounds
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, FloatArray, GridArray, IntArray, Scaling
 from fastlloyd.clustering.initialization import RadiusSearch
+from fastlloyd.clustering.outside import Outside, records_outside
 from fastlloyd.design import design_mechanism
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.errors import DataError, PrivacyLeakWarning, WeakGuaranteeWarning
+from fastlloyd.errors import ClippedRecordsWarning, DataError, PrivacyLeakWarning, WeakGuaranteeWarning
 from fastlloyd.expander import PublicSeed
 from fastlloyd.guarantees import cautions, mechanism_statement
 from fastlloyd.mechanism import Mechanism
@@ -52,7 +53,8 @@ class _Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         X : array or data frame (n_samples, n_features), finite real numbers; values outside the bounds are clipped. y is
         ignored. There is no sample_weight: a weight would multiply what one record can change.
         Warns PrivacyLeakWarning naming each public parameter that had to be taken from X, and WeakGuaranteeWarning where delta
-        is above 1 / (100 n_records). Raises DataError, PlanError or BudgetError (all ValueErrors), TypeError on sparse X.
+        is above 1 / (100 n_records); ClippedRecordsWarning, which is for the owner of X only, where more than a tenth of the
+        records lie outside the bounds. Raises DataError, PlanError or BudgetError (all ValueErrors), TypeError on sparse X.
         """
         check_numbers(self.get_params(deep=False))
         values = validate_records(self, X, reset=True)
@@ -67,6 +69,13 @@ class _Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             )
         for caution in cautions(mechanism):
             warnings.warn(caution, WeakGuaranteeWarning, stacklevel=2)
+        if records_outside(domain, values, Outside.CLIP, source="X") > len(values) / 10:
+            warnings.warn(
+                "more than a tenth of the records have values outside the bounds, which are clipped: are the bounds in the "
+                "units of X? This is an exact fact about the records: keep it to yourself.",
+                ClippedRecordsWarning,
+                stacklevel=2,
+            )
         grid = domain.to_grid(values)
         clustering = central.cluster(mechanism, grid, SystemNoise())
         self.mechanism_ = mechanism

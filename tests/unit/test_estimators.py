@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from fastlloyd import FastLloyd, FastLloydError, GLloyd, Lloyd, PrivacyLeakWarning, SuLloyd
 from fastlloyd.algorithms import Clustering
 from fastlloyd.central import cluster
-from fastlloyd.errors import BudgetError, DataError, PlanError, WeakGuaranteeWarning
+from fastlloyd.errors import BudgetError, ClippedRecordsWarning, DataError, PlanError, WeakGuaranteeWarning
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.metrics import wcss
 
@@ -357,3 +357,18 @@ def test_a_fit_without_the_loss_keeps_none_of_an_earlier_fit() -> None:
 def test_whether_the_loss_is_estimated_is_a_truth_value(answer: Any) -> None:
     with pytest.raises(PlanError, match="estimate_loss"):
         FastLloyd(3, estimate_loss=answer, **PUBLIC).fit(X)
+
+
+def test_bounds_in_other_units_than_the_records_are_noticed_before_anything_is_spent() -> None:
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
+    with pytest.raises(
+        ClippedRecordsWarning, match="more than a tenth of the records have values outside the bounds"
+    ) as caught:
+        FastLloyd(3, **PUBLIC).fit(scaled)
+    assert not any(character.isdigit() for character in str(caught.value))
+
+
+def test_a_list_of_two_pairs_is_not_guessed_at() -> None:
+    with pytest.raises(PlanError, match="a list of two pairs"):
+        FastLloyd(3, **PUBLIC | {"bounds": [(4, 8), (2, 5)]}).fit(X[:, :2])
+    FastLloyd(3, **PUBLIC | {"bounds": ([4, 2], [8, 5])}).fit(X[:, :2])

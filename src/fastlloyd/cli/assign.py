@@ -40,6 +40,8 @@ def assign(result: ResultPath, data: Data, out: LabelFile = None, distance: Dist
     from fastlloyd.errors import OutputError
     from fastlloyd.labels import FittedClustering
 
+    if out is not None and out.suffix.lower() not in ("", ".csv", ".txt"):
+        raise OutputError(f"{out}: labels are written as CSV; name the file {out.with_suffix('.csv')}")
     if out is not None:
         outputs.check_file(out, heading=HEADING, force=force)
     elif force:

@@ -234,7 +234,8 @@ def reliability(result: Result) -> list[str]:
     if stayed := int((~result.updated).sum()):
         sentences.append(
             f"{stayed} of {K} centroids stayed in the last iteration because their noisy counts were too small; nothing is "
-            "known about how good they are."
+            "known about how good they are. Often two groups of records then share another centroid; another start costs the "
+            "budget again, tighter bounds help."
         )
     deviation = (
         noise_deviation(m)

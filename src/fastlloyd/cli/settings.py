@@ -71,6 +71,8 @@ def public_numbers(options: MechanismOptions, records: Records, missing: str) ->
     else:
         domain = given_domain(options.bounds, records.columns, options.scaling, records.others)
     n_records = options.n_records
+    if n_records is not None and n_records < 1:
+        raise PlanError(f"n_records is {n_records}; expected 1 or more, a round number above the number of records")
     if n_records is None:
         n_records = sum(np.shape(block)[0] for block in records.blocks())
         if relation(options) is NeighboringRelation.ADD_OR_REMOVE_ONE or choose(Missing, missing, "missing") is Missing.DROP:

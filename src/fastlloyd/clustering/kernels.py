@@ -10,8 +10,11 @@ by shape (measured in docs/performance.md):
 """
 
 import os
+import re
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import cache
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -24,6 +27,7 @@ from fastlloyd.clustering.domain import FloatArray, GridArray, IntArray, is_by_f
 
 BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64 for the larger of the block's two matrices: stays in the cache
 FEATURE_ROWS = 512  # records per block of the compiled loops
+PIECES = 2  # per thread: what a thread that wakes up late cannot do is done by another
 WORTH_THREADS = 1 << 18  # n k d from which a second thread is repaid
 SPAN_RECORDS = 1 << 25  # records per float64 accumulator, whose sums so stay below 2**53
 
@@ -49,7 +53,7 @@ def cluster_statistics(
         return found or _plain_statistics(X[start:stop], centroids, radius, block_rows)
 
     sums, counts = np.zeros(centroids.shape, dtype=np.int64), np.zeros(len(centroids), dtype=np.int64)
-    for some_sums, some_counts in _on_all_cores(statistics, len(X), X.size * len(centroids), compiled):
+    for some_sums, some_counts in _on_all_cores(statistics, X, len(centroids), compiled):
         sums += some_sums
         counts += some_counts
     return sums - counts[:, None] * centroids, counts
@@ -65,7 +69,7 @@ def assign(X: GridArray, centroids: IntArray, *, block_rows: int | None = None) 
         if not (compiled and _compiled_labels(X, (start, stop), centroids, block_rows, labels)):
             _plain_labels(X[start:stop], centroids, block_rows, labels[start:stop])
 
-    _on_all_cores(label, len(X), X.size * len(centroids), compiled)
+    _on_all_cores(label, X, len(centroids), compiled)
     return labels
 
 
@@ -93,7 +97,7 @@ def blocks(n_records: int, width: int, block_rows: int | None) -> list[tuple[int
 def n_threads() -> int:
     """Cores this process may use, unless OMP_NUM_THREADS, which BLAS and scikit-learn read too, says another number."""
     stated = os.environ.get("OMP_NUM_THREADS", "")
-    if stated.isdecimal() and int(stated) > 0:
+    if re.fullmatch(r"[1-9][0-9]{0,2}", stated):
         return int(stated)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -192,16 +196,42 @@ def _is_compiled(X: GridArray, centroids: IntArray) -> bool:
     return X.dtype.kind == "i" and is_compiled(X.size * len(centroids))  # it would cut off the digits of what is no integer
 
 
-def _on_all_cores(task: Callable[[int, int], _T], n: int, steps: int, compiled: bool) -> list[_T]:
-    """The task's results for spans that cover range(n). Python's threads: compiled code and BLAS run without its lock."""
-    threads = n_threads() if compiled and steps >= WORTH_THREADS else 1
-    pieces = max(threads, -(-n // SPAN_RECORDS))
-    spans = list(pairwise(n * piece // pieces for piece in range(pieces + 1)))
+def _on_all_cores(task: Callable[[int, int], _T], X: GridArray, k: int, compiled: bool) -> list[_T]:
+    """The task's results for spans that cover range(n). Python's threads: compiled code and BLAS run without its lock.
+
+    There are more spans than threads, and each thread takes the next when it is done: one that wakes up late takes fewer.
+    """
+    n = len(X)
+    threads = n_threads() if compiled and X.size * k >= WORTH_THREADS else 1
+    pieces = max(1 if threads == 1 else PIECES * threads, -(-n // SPAN_RECORDS))
+    spans = deque(pairwise(n * piece // pieces for piece in range(pieces + 1)))
     if threads == 1:
         return [task(*span) for span in spans]
-    with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads - 1) as pool:
-        others = [pool.submit(task, *span) for span in spans[1:]]
-        return [task(*spans[0]), *(other.result() for other in others)]
+
+    def take() -> list[_T]:
+        results: list[_T] = []
+        while True:
+            try:
+                span = spans.popleft()
+            except IndexError:
+                return results
+            results.append(task(*span))
+
+    with nullcontext() if is_by_feature(X) else _blas().limit(limits=1, user_api="blas"):
+        others = [_helpers(threads - 1).submit(take) for _ in range(threads - 1)]
+        results = take()
+        for other in others:
+            if not other.cancel():  # it has begun
+                results += other.result()
+    return results
+
+
+@cache
+def _helpers(n: int) -> ThreadPoolExecutor:
+    """Threads that stay: starting some costs as much as a small task. A forked child, which has none of them, starts anew."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_helpers.cache_clear)
+    return ThreadPoolExecutor(n, thread_name_prefix="fastlloyd")
 
 
 @cache

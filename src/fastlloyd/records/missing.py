@@ -17,7 +17,8 @@ from fastlloyd.errors import DataError
 FloatArray = npt.NDArray[np.floating[Any]]  # float32 or float64
 
 WORDS = frozenset({"", "na", "nan", "null", "?"})  # in text files, in any case and with spaces around
-NOT_THERE = "the cell is missing; fill it in or take the record out (--missing drop leaves out all such records)"
+DROP_HINT = " (--missing drop leaves out all such records)"
+NOT_THERE = "the cell is missing; fill it in or take the record out" + DROP_HINT
 NOT_FINITE = "not a finite number; correct the cell or take the record out"
 
 
