@@ -638,7 +638,7 @@ REFUSED = {
     "no iterations": ((*FIT, "--iterations", "0"), "--iterations"),
     "min-count of nan": ((*FIT, "--min-count", "nan"), "min_count"),
     "min-count below 0": ((*FIT, "--min-count=-1"), "min_count"),
-    "cap of 0": (("fit", "data.csv", *BOUNDS, *K2, "--n-records", "0"), "cap of 0"),
+    "cap of 0": (("fit", "data.csv", *BOUNDS, *K2, "--n-records", "0"), "n_records is 0"),
     "none expected": ((*FIT, "--n-expected", "0"), "n_expected is 0"),
     "seed too large": ((*FIT, "--public-seed", "9" * 80), "seed"),
     "output exists": ((*FIT, "--out", "existing"), "existing"),

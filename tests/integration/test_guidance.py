@@ -371,3 +371,20 @@ if m.split('.')[0] in ('numpy', 'scipy', 'sklearn', 'matplotlib')], file=sys.std
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own
     assert done.stderr.strip() == "[]"
     assert figures.WIDTH  # and this process has them
+
+
+def test_labels_go_to_a_file_that_says_csv_and_a_missing_cell_is_refused_without_an_option_that_is_not_there(
+    fastlloyd: Command, here: Path
+) -> None:
+    assert fastlloyd(*FIT, "--epsilon", "1", "--out", "result").code == 0
+    _refused(fastlloyd("assign", "result", "data.csv", "--out", "labels.parquet"), "labels are written as CSV", "labels.csv")
+    (here / "holes.csv").write_text("age,dose\n1,\n")
+    outcome = fastlloyd("assign", "result", "holes.csv", "--out", "labels.csv")
+    _refused(outcome, "holes.csv, line 2, column 'dose': the cell is missing")
+    assert "--missing" not in outcome.err
+    assert not Path("labels.parquet").exists()
+    assert not Path("labels.csv").exists()
+
+
+def test_a_cap_that_is_no_number_of_records_is_refused_by_its_name(fastlloyd: Command) -> None:
+    _refused(fastlloyd("fit", "data.csv", *PUBLIC[:2], "--n-records", "-5", "-k", "3"), "n_records is -5; expected 1 or more")

@@ -47,7 +47,7 @@ def result(tmp_path: Path) -> Path:
 def test_labels_and_distances_are_bit_for_bit_those_of_the_estimator(tmp_path: Path, scaling: Scaling) -> None:
     """The estimator keeps its grid points; here they come back from the decimal digits of centroids.csv."""
     rng = np.random.default_rng(0)
-    X = rng.uniform([-10, -2], [110, 4], (5000, 2))  # some outside the bounds
+    X = rng.uniform([-2, -1.1], [102, 3.1], (5000, 2))  # some outside the bounds
     model = FastLloyd(
         n_clusters=5, bounds=([0, -1], [100, 3]), n_records=5000, epsilon=2.0, scaling=scaling.value, random_state=1
     ).fit(X)

@@ -10,13 +10,25 @@ WORTH_LOADING = 1 << 24  # steps, each about a nanosecond in compiled code and s
 _MODULE = "fastlloyd.clustering.compiled"
 
 
+class _without:  # noqa: N801 - a place for one number
+    """What this process has computed without compiled code."""
+
+    steps = 0
+
+
 def is_compiled(steps: int) -> bool:
     """Whether a computation of so many steps uses compiled code.
 
-    Loading it takes about half a second, and compiling it some seconds more where there is no copy on disk yet. Small
-    computations never repay that; once it is loaded, all use it. The results are the same integers either way.
+    Loading it takes about half a second, and compiling it some seconds more where there is no copy on disk yet. So it is
+    loaded when a process has done, or is about to do, about as much work without it; from then on all computations use it. The
+    results are the same integers either way.
     """
-    return _is_installed() and (_MODULE in sys.modules or (steps >= WORTH_LOADING and _can_be_loaded()))
+    if not _is_installed():
+        return False
+    if _MODULE in sys.modules:
+        return True
+    _without.steps += steps
+    return _without.steps >= WORTH_LOADING and _can_be_loaded()
 
 
 def compiled_code() -> ModuleType:

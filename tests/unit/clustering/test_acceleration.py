@@ -58,3 +58,18 @@ def test_machine_code_that_cannot_be_kept_or_read_back_is_compiled_anew(tmp_path
         damaged.write_bytes(damaged.read_bytes()[:-20])
         run(LOAD_ROWS)
         run(LOAD_ROWS, KNOWN)  # and kept again
+
+
+def test_many_small_computations_load_compiled_code_as_one_large_one_does() -> None:
+    pytest.importorskip("numba")
+    program = """
+import sys
+from fastlloyd.clustering import acceleration
+acceleration.WORTH_LOADING = 100
+loaded = []
+for _ in range(5):
+    acceleration.is_compiled(30)
+    loaded.append("numba" in sys.modules)
+assert loaded == [False, False, False, True, True], loaded
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603 - our own program
