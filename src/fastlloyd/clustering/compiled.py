@@ -17,6 +17,9 @@ from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from fastlloyd.clustering.domain import FloatArray, IntArray
@@ -53,7 +56,7 @@ class _Copies:
         return getattr(self._copies, name)
 
 
-def _compile(function: _Function, **options: Any) -> _Function:
+def machine_code(function: _Function, **options: Any) -> _Function:
     """Compile at the first call, to run without the interpreter's lock; keep the machine code on disk if there is a place."""
     try:
         compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
@@ -66,12 +69,34 @@ def _compile(function: _Function, **options: Any) -> _Function:
 
 def _jit(function: _Function) -> _Function:
     """For exact integers, whose sums and products the compiler may arrange as it likes."""
-    return _compile(function, fastmath={"reassoc", "contract", "nsz", "nnan"})
+    return machine_code(function, fastmath={"reassoc", "contract", "nsz", "nnan"})
 
 
 def _jit_rounded(function: _Function) -> _Function:
     """For real numbers: every operation rounded as it is written, so the same as in NumPy."""
-    return _compile(function)
+    return machine_code(function)
+
+
+def instructions(written: Callable[..., Any]) -> Callable[..., Any]:
+    """For what compiled code can call and numba cannot write: the function says its types and writes its instructions."""
+    return cast("Callable[..., Any]", intrinsic(written))
+
+
+@instructions
+def _add_four_at(_: Any, totals: Any, _place: Any, _a: Any, _b: Any, _c: Any, _d: Any) -> Any:
+    """Add four numbers to totals[place : place + 4] as one vector, which numba does not make of four additions."""
+    four = ir.VectorType(ir.DoubleType(), 4)
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        memory = context.make_array(signature.args[0])(context, builder, values[0]).data
+        target = builder.bitcast(builder.gep(memory, [values[1]]), four.as_pointer())
+        terms = ir.Constant(four, ir.Undefined)
+        for lane, value in enumerate(values[2:]):
+            terms = builder.insert_element(terms, value, ir.IntType(32)(lane))
+        builder.store(builder.fadd(builder.load(target, align=8), terms), target, align=8)
+        return context.get_dummy_value()
+
+    return types.none(totals, types.intp, *[types.float64] * 4), generate
 
 
 @_jit_rounded
@@ -114,29 +139,32 @@ def feature_statistics(
     """Absolute sums (k, d) and counts (k,) of the records XT[:, start:stop] within the radius, in blocks of `rows` records.
 
     XT : int32 (d, n), C-contiguous. The first result is False, and the others are of no use, if some key would not be exact.
-    Four copies of the accumulators let neighbouring records of one cluster not wait for each other.
+    A feature that is 1 for all records stands behind the last one: its sums are the counts.
     """
     k, d = centroids.shape
     A, constants, L, reach = _feature_keys(centroids)
-    block = np.zeros((A.shape[1], rows))
+    block = np.zeros((d // 4 * 4 + 4, rows))
+    block[d] = 1.0
+    points = block[: A.shape[1]]
     squares, best, s, t = np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows)
     signed = np.empty(rows, np.int32)
     labels = signed.view(np.uint32)
-    copies, tallies = np.zeros((4, d, k + 1)), np.zeros((4, k + 1))  # index k takes the records beyond the radius
+    totals = np.zeros((len(block) // 4, 4, k + 1, 4))  # four copies; index k takes the records beyond the radius
     sums, counts = np.zeros((k, d), np.int64), np.zeros(k, np.int64)
     for first in range(start, stop, rows):
         m = min(rows, stop - first)
         _load(XT, first, m, block, squares)
         if not _is_exact(squares, m, reach, L):
             return False, sums, counts
-        _least_keys(block, A, constants, best, s, t, m)
+        _least_keys(points, A, constants, best, s, t, m)
         _labels_within(best, squares, L, squared_radius, k, signed, m)
-        _tally(block, labels, d, copies, tallies, m)
+        for four in range(len(totals)):
+            _add_to_totals(block[4 * four : 4 * four + 4], labels, totals[four].reshape(totals[four].size), m)
     for c in range(k):
         for copy in range(4):
-            counts[c] += np.int64(tallies[copy, c])
+            counts[c] += np.int64(totals[d // 4, copy, c, d % 4])
             for j in range(d):
-                sums[c, j] += np.int64(copies[copy, j, c])
+                sums[c, j] += np.int64(totals[j // 4, copy, c, j % 4])
     return True, sums, counts
 
 
@@ -363,23 +391,19 @@ def _labels_within(
 
 
 @_jit
-def _tally(block: FloatArray, labels: _Labels, d: int, sums: FloatArray, counts: FloatArray, m: int) -> None:
-    """Add each record to the accumulators of its label."""
-    whole = m // 4 * 4
-    c0, c1, c2, c3 = counts[0], counts[1], counts[2], counts[3]
+def _add_to_totals(x: FloatArray, labels: _Labels, totals: FloatArray, m: int) -> None:
+    """Add four features of each record to the total of its label, as one vector.
+
+    x : (4, rows); totals : (4, k + 1, 4) as one line. Neighbouring records of one cluster go to different copies of its total,
+    so that none waits for another.
+    """
+    x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
+    copy, whole = len(totals) // 4, m // 4 * 4
     for r in range(0, whole, 4):
-        c0[labels[r]] += 1.0
-        c1[labels[r + 1]] += 1.0
-        c2[labels[r + 2]] += 1.0
-        c3[labels[r + 3]] += 1.0
+        p, q, s, t = np.intp(labels[r]), np.intp(labels[r + 1]), np.intp(labels[r + 2]), np.intp(labels[r + 3])
+        _add_four_at(totals, 4 * p, x0[r], x1[r], x2[r], x3[r])
+        _add_four_at(totals, 4 * q + copy, x0[r + 1], x1[r + 1], x2[r + 1], x3[r + 1])
+        _add_four_at(totals, 4 * s + 2 * copy, x0[r + 2], x1[r + 2], x2[r + 2], x3[r + 2])
+        _add_four_at(totals, 4 * t + 3 * copy, x0[r + 3], x1[r + 3], x2[r + 3], x3[r + 3])
     for r in range(whole, m):
-        c0[labels[r]] += 1.0
-    for j in range(d):
-        x, s0, s1, s2, s3 = block[j], sums[0, j], sums[1, j], sums[2, j], sums[3, j]
-        for r in range(0, whole, 4):
-            s0[labels[r]] += x[r]
-            s1[labels[r + 1]] += x[r + 1]
-            s2[labels[r + 2]] += x[r + 2]
-            s3[labels[r + 3]] += x[r + 3]
-        for r in range(whole, m):
-            s0[labels[r]] += x[r]
+        _add_four_at(totals, 4 * np.intp(labels[r]), x0[r], x1[r], x2[r], x3[r])

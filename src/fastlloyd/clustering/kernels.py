@@ -11,9 +11,7 @@ by shape (measured in docs/performance.md):
 
 import os
 import re
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import cache
 from itertools import pairwise
@@ -26,7 +24,7 @@ from fastlloyd.clustering.acceleration import compiled_code, is_compiled
 from fastlloyd.clustering.domain import FloatArray, GridArray, IntArray, is_by_feature
 
 BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64 for the larger of the block's two matrices: stays in the cache
-FEATURE_ROWS = 512  # records per block of the compiled loops
+FEATURE_ROWS = 240  # records per block of the compiled loops: up to 16 features stay in the innermost cache
 PIECES = 2  # per thread: what a thread that wakes up late cannot do is done by another
 WORTH_THREADS = 1 << 18  # n k d from which a second thread is repaid
 SPAN_RECORDS = 1 << 25  # records per float64 accumulator, whose sums so stay below 2**53
@@ -204,34 +202,13 @@ def _on_all_cores(task: Callable[[int, int], _T], X: GridArray, k: int, compiled
     n = len(X)
     threads = n_threads() if compiled and X.size * k >= WORTH_THREADS else 1
     pieces = max(1 if threads == 1 else PIECES * threads, -(-n // SPAN_RECORDS))
-    spans = deque(pairwise(n * piece // pieces for piece in range(pieces + 1)))
+    spans = list(pairwise(n * piece // pieces for piece in range(pieces + 1)))
     if threads == 1:
         return [task(*span) for span in spans]
-
-    def take() -> list[_T]:
-        results: list[_T] = []
-        while True:
-            try:
-                span = spans.popleft()
-            except IndexError:
-                return results
-            results.append(task(*span))
+    from fastlloyd.clustering.team import work_together  # with numba, which takes a while
 
     with nullcontext() if is_by_feature(X) else _blas().limit(limits=1, user_api="blas"):
-        others = [_helpers(threads - 1).submit(take) for _ in range(threads - 1)]
-        results = take()
-        for other in others:
-            if not other.cancel():  # it has begun
-                results += other.result()
-    return results
-
-
-@cache
-def _helpers(n: int) -> ThreadPoolExecutor:
-    """Threads that stay: starting some costs as much as a small task. A forked child, which has none of them, starts anew."""
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_helpers.cache_clear)
-    return ThreadPoolExecutor(n, thread_name_prefix="fastlloyd")
+        return work_together(task, spans, threads)
 
 
 @cache
