@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fastlloyd.errors import DataError
+from fastlloyd.records.column_block import FloatArray
 from fastlloyd.records.columns import chosen, numbered
 from fastlloyd.records.files import opened
-from fastlloyd.records.missing import NOT_FINITE, NOT_THERE, WORDS, FloatArray, Missing
+from fastlloyd.records.missing import NOT_FINITE, NOT_THERE, WORDS, Missing
 
 BLOCK_CELLS = 1 << 16  # cells held as text at a time: Python's text takes many times the memory of the numbers
 

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
 from fastlloyd.errors import DataError
 from fastlloyd.records import files
+from fastlloyd.records.column_block import ColumnBlock, FloatArray
 from fastlloyd.records.files import FileState
-from fastlloyd.records.missing import FloatArray, Missing, complete
+from fastlloyd.records.missing import Missing, complete
 
 BLOCK_CELLS = 1 << 21  # of a block: 8 MiB of float32, large enough that what a block costs beside its cells is nothing
 
@@ -23,7 +26,7 @@ class Reader(Protocol):
     def columns(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
     def n_rows(self) -> int | None: ...  # noqa: D102
-    def blocks(self) -> Iterator[FloatArray]: ...  # noqa: D102
+    def blocks(self) -> Iterator[FloatArray | ColumnBlock]: ...  # noqa: D102
 
 
 class RecordFile:
@@ -52,7 +55,11 @@ class RecordFile:
         return f"RecordFile(columns={self.columns!r}, source={self.source!r})"
 
     def blocks(self) -> Iterator[FloatArray]:
-        """Read the file from its beginning: finite float32 or float64 blocks (n_i, n_features), n_i >= 1, all in one dtype.
+        """`column_blocks` as arrays, all in one dtype."""
+        return map(np.asarray, self.column_blocks())
+
+    def column_blocks(self) -> Iterator[FloatArray | ColumnBlock]:
+        """Read the file from its beginning: finite float32 or float64 blocks (n_i, n_features), n_i >= 1.
 
         Blocks have about `BLOCK_CELLS` cells and any memory order (by columns where the format is). Raises DataError, naming
         record (in text files line) and column but never a value, if a cell is not a number, infinite, or missing and not to be
