@@ -7,6 +7,7 @@ import typer
 
 from fastlloyd.cli.groups import with_option_groups
 from fastlloyd.cli.options import CLUSTERING, FEDERATION, OUTPUT, FederationOptions, MechanismOptions
+from fastlloyd.cli.usage import Command
 
 if TYPE_CHECKING:
     from fastlloyd.plan import Client, Plan
@@ -25,7 +26,7 @@ NewPlan = Annotated[Path, typer.Option(help="File to make.", metavar="FILE", ric
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier plan.", rich_help_panel=OUTPUT)]
 
 
-@plan_app.command()
+@plan_app.command(cls=Command)
 @with_option_groups
 def new(
     client: Members,
@@ -66,7 +67,7 @@ def new(
     typer.echo("To be read and compared: this version has no command yet that runs a plan over a network.")
 
 
-@plan_app.command()
+@plan_app.command(cls=Command)
 def show(file: PlanFile) -> None:
     """Show what a plan settles, in a table."""
     from rich.console import Console
@@ -103,7 +104,7 @@ def show(file: PlanFile) -> None:
     Console(markup=False, highlight=False, emoji=False).print(table)
 
 
-@plan_app.command()
+@plan_app.command(cls=Command)
 def explain(file: PlanFile) -> None:
     """Say in plain words what a plan protects, from whom, and how it was chosen."""
     from fastlloyd.explain import explain as explain_plan
