@@ -64,6 +64,14 @@ def left_out(dropped: int) -> None:
         )
 
 
+def unlabelled(n: int) -> None:
+    """Tell the owner, on the owner's screen only, how many records got no label."""
+    if n:
+        typer.echo(
+            f"Note: {n} of your records have missing cells and no label. This number is exact: keep it to yourself.", err=True
+        )
+
+
 def clipped(n: int) -> None:
     """Tell the owner, on the owner's screen only, how many records the bounds cut."""
     if n:
