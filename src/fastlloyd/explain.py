@@ -142,8 +142,7 @@ def _loss(m: Mechanism, factor: float) -> list[str]:
     if m.loss is None:
         return []
     unit = m.loss.unit(m.domain.fraction_bits)
-    spread = math.sqrt(2) if m.algorithm.noise is Noise.LAPLACE else 1.0
-    deviation, cap = spread * factor * float(m.loss.scale) * unit, m.loss.cap * unit
+    deviation, cap = factor * m.loss_deviation, m.loss.cap * unit
     line = (
         "- Loss: one more exchange after the last round releases the sum of squared distances to the nearest centroid, with "
         f"{float(m.loss_share):.3g} of the budget. Records farther than {math.sqrt(cap):.4g} half widths count as {cap:.4g}. "

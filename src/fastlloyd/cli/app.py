@@ -13,15 +13,16 @@ from fastlloyd.cli.fit import fit
 from fastlloyd.cli.groups import with_option_groups
 from fastlloyd.cli.plan import plan_app
 from fastlloyd.cli.simulate import simulate
+from fastlloyd.cli.usage import Command
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
-app.command()(with_option_groups(fit))
-app.command()(with_option_groups(simulate))
-app.command()(with_option_groups(advise))
-app.command()(assign)
+app.command(cls=Command)(with_option_groups(fit))
+app.command(cls=Command)(with_option_groups(simulate))
+app.command(cls=Command)(with_option_groups(advise))
+app.command(cls=Command)(assign)
 app.add_typer(plan_app, name="plan")
 app.add_typer(bounds_app, name="bounds")
-app.command()(with_option_groups(demo))
+app.command(cls=Command)(with_option_groups(demo))
 
 
 def _show_version(wanted: bool) -> None:

@@ -29,17 +29,18 @@ def run_split(
     dropped = [simulation.parse_drop(text, names) for text in drops]
     clients, identities = simulation.roster(names, numbers.n_records)
     arguments = design_arguments(mechanism, numbers.n_records)
-    plan = design_plan(
-        chosen_algorithm(mechanism),
-        numbers.domain,
-        clients=clients,
-        run_id=os.urandom(16),
-        trust=trust(mechanism, federation),
-        max_dropouts=len({drop.client for drop in dropped}) if federation.max_dropouts is None else federation.max_dropouts,
-        max_colluding=federation.max_colluding,
-        ring_bits=federation.ring_bits,
-        **arguments,
-    )
+    with progress.placing(mechanism.n_clusters):
+        plan = design_plan(
+            chosen_algorithm(mechanism),
+            numbers.domain,
+            clients=clients,
+            run_id=os.urandom(16),
+            trust=trust(mechanism, federation),
+            max_dropouts=len({drop.client for drop in dropped}) if federation.max_dropouts is None else federation.max_dropouts,
+            max_colluding=federation.max_colluding,
+            ring_bits=federation.ring_bits,
+            **arguments,
+        )
     X = np.concatenate(list(records))
     seed: PublicSeed = arguments["public_seed"]
     with progress.at_work(f"{len(names)} clients at work", plan.mechanism):

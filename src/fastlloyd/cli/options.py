@@ -67,9 +67,12 @@ class MechanismOptions:
             show_default=False,
         ),
     ] = None
-    epsilon: Annotated[float, typer.Option(help="Privacy budget of the whole run.", metavar="EPS", rich_help_panel=PRIVACY)] = (
-        1.0
-    )
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="Privacy budget of the whole run. Default: 1.", metavar="EPS", rich_help_panel=PRIVACY, show_default=False
+        ),
+    ] = None
     delta: Annotated[
         float | None,
         typer.Option(help="Default: 1 / (100 n-records).", metavar="DELTA", rich_help_panel=PRIVACY, show_default=False),

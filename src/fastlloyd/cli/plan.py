@@ -7,11 +7,13 @@ import typer
 
 from fastlloyd.cli.groups import with_option_groups
 from fastlloyd.cli.options import CLUSTERING, FEDERATION, OUTPUT, FederationOptions, MechanismOptions
+from fastlloyd.cli.usage import Command
 
 if TYPE_CHECKING:
     from fastlloyd.plan import Client, Plan
 
 HEADING = "# A fastlloyd plan"  # how every plan file begins, so that --force replaces nothing else
+OF_A_FIT = "# A fastlloyd mechanism"  # and how the settings of a run of fit do
 
 plan_app = typer.Typer(help="Make and read plans of federated runs: public, no data.", no_args_is_help=True)
 
@@ -25,7 +27,7 @@ NewPlan = Annotated[Path, typer.Option(help="File to make.", metavar="FILE", ric
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier plan.", rich_help_panel=OUTPUT)]
 
 
-@plan_app.command()
+@plan_app.command(cls=Command)
 @with_option_groups
 def new(
     client: Members,
@@ -39,6 +41,7 @@ def new(
     import os
 
     from fastlloyd import outputs
+    from fastlloyd.cli import progress
     from fastlloyd.cli.federated import trust
     from fastlloyd.cli.settings import chosen_algorithm, design_arguments, given_domain
     from fastlloyd.design import design_plan
@@ -50,23 +53,24 @@ def new(
         raise PlanError("a plan needs --bounds: public bounds of every feature, chosen without looking at the data")
     clients = tuple(_client(text) for text in client)
     cap = sum(c.max_records for c in clients) if mechanism.n_records is None else mechanism.n_records
-    plan = design_plan(
-        chosen_algorithm(mechanism),
-        given_domain(mechanism.bounds, parse_columns(features), mechanism.scaling),
-        clients=clients,
-        run_id=os.urandom(16),
-        trust=trust(mechanism, federation),
-        max_dropouts=federation.max_dropouts or 0,
-        max_colluding=federation.max_colluding,
-        ring_bits=federation.ring_bits,
-        **design_arguments(mechanism, cap),
-    )
+    with progress.placing(mechanism.n_clusters):
+        plan = design_plan(
+            chosen_algorithm(mechanism),
+            given_domain(mechanism.bounds, parse_columns(features), mechanism.scaling),
+            clients=clients,
+            run_id=os.urandom(16),
+            trust=trust(mechanism, federation),
+            max_dropouts=federation.max_dropouts or 0,
+            max_colluding=federation.max_colluding,
+            ring_bits=federation.ring_bits,
+            **design_arguments(mechanism, cap),
+        )
     outputs.write_file(out, plan.to_toml())
     typer.echo(f"Written to {out}. Digest: {plan.digest.hex()}")
     typer.echo("To be read and compared: this version has no command yet that runs a plan over a network.")
 
 
-@plan_app.command()
+@plan_app.command(cls=Command)
 def show(file: PlanFile) -> None:
     """Show what a plan settles, in a table."""
     from rich.console import Console
@@ -103,7 +107,7 @@ def show(file: PlanFile) -> None:
     Console(markup=False, highlight=False, emoji=False).print(table)
 
 
-@plan_app.command()
+@plan_app.command(cls=Command)
 def explain(file: PlanFile) -> None:
     """Say in plain words what a plan protects, from whom, and how it was chosen."""
     from fastlloyd.explain import explain as explain_plan
@@ -123,6 +127,13 @@ def _client(text: str) -> "Client":
 
 def _read(file: Path) -> "Plan":
     from fastlloyd.documents import load_text
+    from fastlloyd.errors import PlanError
     from fastlloyd.plan import Plan
 
-    return Plan.from_toml(load_text(file), str(file))
+    text = load_text(file)
+    if OF_A_FIT in text[:400]:  # a line of caution may stand before it
+        raise PlanError(
+            f"{file} holds the settings of a run of fit, which is no plan of a federated one; it is text to be read as it is, "
+            "and privacy.json beside it says what they protect"
+        )
+    return Plan.from_toml(text, str(file))

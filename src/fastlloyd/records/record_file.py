@@ -65,21 +65,35 @@ class RecordFile:
         record (in text files line) and column but never a value, if a cell is not a number, infinite, or missing and not to be
         dropped; if no record is left; and if the file is not what it was when it was opened, or in an earlier pass.
         """
-        self._check_unchanged()
-        n = kept = 0
-        for block in self._reader.blocks():
-            records = complete(block, self.columns, self._missing, self.source, first=n + 1)
-            n += len(block)
+        kept = 0
+        for first, block in self._pass():
+            records = complete(block, self.columns, self._missing, self.source, first)
             kept += len(records)
             if len(records):
                 yield records
+        if not kept:
+            raise DataError(f"{self.source}: every record has a missing cell")
+        self.dropped = (self._rows_read or 0) - kept
+
+    def blocks_with_gaps(self) -> Iterator[FloatArray]:
+        """As `blocks`, with every record in its place: where such records are dropped, NaN stands for a missing cell."""
+        for first, block in self._pass():
+            complete(block, self.columns, self._missing, self.source, first)  # refuses what `blocks` does
+            yield block
+
+    def _pass(self) -> Iterator[tuple[int, FloatArray]]:
+        """All blocks, each with the number of its first record."""
+        self._check_unchanged()
+        n = 0
+        for block in self._reader.blocks():
+            yield n + 1, block
+            n += len(block)
         self._check_unchanged()
         if self._rows_read not in (None, n):
             raise self._changed()
         self._rows_read = n
-        if not kept:
-            raise DataError(f"{self.source}: " + ("every record has a missing cell" if n else "there are no records"))
-        self.dropped = n - kept
+        if not n:
+            raise DataError(f"{self.source}: there are no records")
 
     def _check_unchanged(self) -> None:
         if self._state is not None and files.state(Path(self.source)) != self._state:
