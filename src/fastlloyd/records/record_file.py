@@ -79,9 +79,9 @@ class RecordFile:
         """As `blocks`, with every record in its place: where such records are dropped, NaN stands for a missing cell."""
         for first, block in self._pass():
             complete(block, self.columns, self._missing, self.source, first)  # refuses what `blocks` does
-            yield block
+            yield np.asarray(block)
 
-    def _pass(self) -> Iterator[tuple[int, FloatArray]]:
+    def _pass(self) -> Iterator[tuple[int, FloatArray | ColumnBlock]]:
         """All blocks, each with the number of its first record."""
         self._check_unchanged()
         n = 0
