@@ -18,8 +18,8 @@ from fastlloyd.mechanism import Mechanism
 from fastlloyd.outputs import CENTROIDS, MECHANISM, PLAN
 from fastlloyd.plan import Plan
 from fastlloyd.records import Missing, open_records
+from fastlloyd.records.column_block import FloatArray as Cells
 from fastlloyd.records.files import opened
-from fastlloyd.records.missing import FloatArray as Cells
 
 BLOCK_ROWS = 1 << 16  # records held as numbers and text at a time
 

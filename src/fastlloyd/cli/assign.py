@@ -10,7 +10,7 @@ from fastlloyd.cli.options import OUTPUT, Data
 
 if TYPE_CHECKING:
     from fastlloyd.labels import FittedClustering
-    from fastlloyd.records.missing import FloatArray
+    from fastlloyd.records.column_block import FloatArray
 
 HEADING = "record,cluster"  # how every file of labels begins, so that --force replaces nothing else
 WARNING = "labels are exact facts about single records, NOT PRIVATE: keep them where the records are kept"
