@@ -100,8 +100,8 @@ def test_the_last_hello_names_the_first_client_dealer() -> None:
     server = server_in(ServerState.JOINING)
     for name in ("c3", "c1", "c0"):
         assert server.receive(name, HELLO[name]) == []
-    (send,) = server.receive("c2", HELLO["c2"])
-    assert send == Send("c0", Deal(tuple(HELLO[name] for name in NAMES)))
+    deal = Deal(tuple(HELLO[name] for name in NAMES))
+    assert server.receive("c2", HELLO["c2"]) == [Record(deal), Send("c0", deal)]
 
 
 def test_the_sealed_keys_are_recorded_and_relayed_each_to_its_client() -> None:
