@@ -24,7 +24,7 @@ FEDERATIONS = {
     )
     for trust in TrustMode
 }
-BAD_LUCK = ("deliver", "flow", "drop", "duplicate", "delay", "replay", "resend", "deadline")
+BAD_LUCK = ("deliver", "flow", "drop", "duplicate", "delay", "replay", "resend", "deadline", "crash_client", "crash_server")
 ATTACKS = (
     "corrupt",
     "misdirect",
@@ -72,6 +72,7 @@ def test_under_bad_luck_nobody_is_accused_and_every_opened_sum_is_exact(
         assert network.server.state in (ServerState.FINISHED, ServerState.ABORTED)
         network.check_one_plaintext_per_mask()
         network.check_one_set_per_round()
+        network.check_one_noise_per_sum()
         network.check_write_ahead()
         network.check_exact(lambda _name: True)
         network.check_agreement()
@@ -94,6 +95,7 @@ def test_under_attack_what_finishes_is_right_and_the_same_for_all(trust: TrustMo
         network = play(trust, watch, schedule)
         network.check_one_plaintext_per_mask()
         network.check_one_set_per_round()
+        network.check_one_noise_per_sum()
         network.check_write_ahead()
         network.check_exact(network.results.__contains__)
         network.check_agreement()

@@ -1,6 +1,7 @@
 """A client's side of a run: what it answers to each message of the server, and what it refuses."""
 
 from collections.abc import Callable, Sequence
+from itertools import cycle
 from typing import Self
 
 from fastlloyd.clustering.domain import GridArray
@@ -237,6 +238,8 @@ class ClientSession:
             raise LocalProtocolError("nothing is recorded of this run: it never began, so start it")
         with fits(1, recorded[0]):
             self._check_is_mine(recorded[0])
+        if any(isinstance(message, Abort) for message in recorded[:-1]):
+            raise LocalProtocolError("the records of this run go on after an Abort, which ends it")
         if isinstance(recorded[-1], Abort):
             self._end(recorded[-1].reason)
             return
@@ -245,12 +248,10 @@ class ClientSession:
         self._move(Start, ClientState.JOINING)
         if self._join(secret) != recorded[0]:
             raise LocalProtocolError("the key that was kept is not that of the Hello that was recorded")
-        is_mine = True
-        for position, message in enumerate(recorded, 1):
+        for position, (message, again) in enumerate(zip(recorded, cycle([self._recall, self._take_again]), strict=False), 1):
             with fits(position, message):
-                (self._recall if is_mine else self._take_again)(message)
-            is_mine = not is_mine
-        if is_mine and self.outcome is None:
+                again(message)
+        if self.outcome is None and len(recorded) % 2 == 0:
             raise LocalProtocolError(f"the records of this run end with {type(recorded[-1]).__name__}, in the middle of a step")
 
     def _check_is_mine(self, message: Message) -> None:
@@ -288,10 +289,11 @@ class ClientSession:
         )
 
     def _join(self, secret: EphemeralKey) -> Hello:
-        if not isinstance(self._phase, Identity):
-            raise AssertionError("a session joins once, before anything else")
-        self._phase = joining = Joining(self._roster, self.name, self._phase, secret)
-        return joining.hello
+        match self._phase:
+            case Identity() as identity:
+                self._phase = joining = Joining(self._roster, self.name, identity, secret)
+                return joining.hello
+        raise AssertionError("a session joins once, before anything else")
 
     def _decide(self, message: ClientMessage) -> list[Action]:
         self._last_sent = [Send(SERVER, message)]

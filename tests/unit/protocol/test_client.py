@@ -225,7 +225,7 @@ def test_an_error_that_is_not_ours_is_not_quoted_where_it_is_made_durable() -> N
         private = False
 
         def gaussian(self, scale: Fraction, size: int) -> IntArray:
-            raise ValueError("4.7 is the value of a record")
+            raise ValueError(f"4.7 is the value of a record, {size} of scale {scale} were asked for")
 
         two_sided_geometric = gaussian
 
@@ -264,7 +264,7 @@ def refused(name: str, before: list[Message], message: Message, match: str, fede
     record, finish = client.ending()
     assert isinstance(record, Record)
     assert isinstance(finish, Finish)
-    assert finish.outcome == client.outcome == Ended(cast(Abort, record.message).reason)
+    assert finish.outcome == client.outcome == Ended(cast("Abort", record.message).reason)
     for anything in INBOX[name]:
         with pytest.raises(RemoteProtocolError, match="came after the run had ended"):
             client.receive(anything)
