@@ -417,6 +417,15 @@ def test_whoever_dies_at_whatever_point_of_whichever_step_the_run_ends_as_ever(
             assert set(network.results) == set(network.names)
 
 
+def test_without_fresh_nonces_a_lost_step_would_hide_two_answers_under_one_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the check of masks is worth: entropy that repeats itself, and an upload that was never committed."""
+    watch = Watch.install(monkeypatch)
+    monkeypatch.setattr("virtual_network.entropy", lambda _name: bytes)
+    with pytest.raises(AssertionError, match="len"):
+        play(TrustMode.CLIENT_NOISE, watch, {"c1": (2, Crash.BEFORE_COMMIT, 0)})
+    assert max(map(len, watch.hidden.values())) == 2
+
+
 @pytest.mark.parametrize("trust", TrustMode)
 def test_everybody_dies_in_the_same_step(trust: TrustMode, monkeypatch: pytest.MonkeyPatch) -> None:
     watch = Watch.install(monkeypatch)
