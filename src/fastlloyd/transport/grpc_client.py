@@ -37,6 +37,8 @@ _LOG = logging.getLogger(__name__)
 _SHORTEST_PAUSE: Final = 0.25  # seconds before the second attempt to connect; doubled with every further one
 _LONGEST_PAUSE: Final = 15.0
 _LAST_FRAME_SECONDS: Final = 2.0  # for saying goodbye
+_FINAL: Final = frozenset({"PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"})
+"""Status codes that another attempt would meet again. All others, INTERNAL included, gRPC also gives for a broken connection."""
 
 
 class GrpcClient:
@@ -66,7 +68,7 @@ class GrpcClient:
         self._digest, self._run_id = plan.digest, bytes.fromhex(plan.run_id)
         self._limits = Limits.of(plan)
         self._options = channel_options(self._limits, server_certificate, keepalive or Keepalive())
-        self._outbox = Outbox()
+        self._outbox, self._is_attached = Outbox(), False
         self._trouble = ""
         self._n_failures = 0
 
@@ -102,7 +104,7 @@ class GrpcClient:
 
     async def _stay_connected(self) -> None:
         while not self._over.is_set():
-            self._outbox = Outbox()
+            self._outbox, self._is_attached = Outbox(), False
             try:
                 trouble = await self._connect()
             except RemoteProtocolError as error:
@@ -131,13 +133,16 @@ class GrpcClient:
             try:
                 await self._converse(call)
             except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-                code, details = await call.code(), await call.details()
-                if code is grpc.StatusCode.UNAVAILABLE:
-                    return explain(details, address=self._address, own_certificate=self._identity.certificate)
-                raise RemoteProtocolError(
-                    f"the server at {self._address} ended the stream: {code.name}, {details:.300}"
-                ) from None
+                return self._explain((await call.code()).name, await call.details())
         return f"the server at {self._address} ended the connection"
+
+    def _explain(self, code: str, details: str) -> str:
+        """Why a connection broke, for one more attempt; RemoteProtocolError if none will help."""
+        if code in _FINAL:
+            raise RemoteProtocolError(f"the server at {self._address} refuses this client: {code}, {details:.300}")
+        if self._is_attached:
+            return f"the connection to {self._address} broke"
+        return explain(details, address=self._address, own_certificate=self._identity.certificate)
 
     async def _converse(self, call: "Call") -> None:
         positions: list[LogPosition] = []
@@ -150,7 +155,7 @@ class GrpcClient:
         if not isinstance(frame, Attached):
             raise RemoteProtocolError(f"the server began with {type(frame).__name__}; expected Attached")
         _LOG.info("connected to %s", self._address)
-        self._trouble, self._n_failures = "", 0
+        self._is_attached, self._trouble, self._n_failures = True, "", 0
         reader = asyncio.create_task(self._read_all(call, frame.log))
         writer = asyncio.create_task(self._outbox.write_all(call.write))
         try:

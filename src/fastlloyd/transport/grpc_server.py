@@ -132,8 +132,8 @@ class GrpcServer:
 
     async def _close(self) -> None:
         await self._turns.close()
-        for outbox in self._streams.values():
-            outbox.close()
+        for name, outbox in list(self._streams.items()):
+            self._drop(name, outbox)
         await self._grpc.stop(_LAST_FRAME_SECONDS)
 
     async def _serve_stream(self, _requests: object, context: "Context") -> None:
@@ -142,23 +142,25 @@ class GrpcServer:
         if name is None:
             await context.abort(load_grpc().StatusCode.PERMISSION_DENIED, "this certificate is no client's of the plan")
         outbox = Outbox()
-        tasks = [
-            asyncio.create_task(self._read(name, outbox, context)),
-            asyncio.create_task(outbox.write_all(context.write)),
-            asyncio.create_task(outbox.closed.wait()),
-        ]
+        reader = asyncio.create_task(self._read(name, outbox, context))
+        writer = asyncio.create_task(outbox.write_all(context.write))
+        closed = asyncio.create_task(outbox.closed.wait())
         try:
-            await asyncio.wait(tasks[:1] + tasks[2:], return_when=asyncio.FIRST_COMPLETED)
-            outbox.close()
-            await asyncio.wait(tasks[1:2], timeout=_LAST_FRAME_SECONDS)
+            await asyncio.wait([reader, closed], return_when=asyncio.FIRST_COMPLETED)
+            self._drop(name, outbox)
+            # However long it takes: a stream with a write under way cannot be ended. If nobody reads, keepalive ends it.
+            await writer
         finally:
-            outbox.close()
-            for task in tasks:
+            self._drop(name, outbox)
+            for task in (reader, writer, closed):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            if self._streams.get(name) is outbox:
-                del self._streams[name]
-                _LOG.info("client %s is gone", name)
+            await asyncio.gather(reader, writer, closed, return_exceptions=True)
+
+    def _drop(self, name: str, outbox: Outbox) -> None:
+        outbox.close()
+        if self._streams.get(name) is outbox:
+            del self._streams[name]
+            _LOG.info("client %s is gone", name)
 
     async def _read(self, name: str, outbox: Outbox, context: "Context") -> None:
         """Take what a client says, one frame after another: the next is read when the last has been answered."""
