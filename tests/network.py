@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import datetime as dt
 import hashlib
-import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -47,34 +46,17 @@ def position(length: int) -> LogPosition:
 
 
 @dataclass
-class StepClock:
-    """Seconds that the present step may still take, if each may take `seconds`."""
-
-    seconds: float | None
-    _step: object = None
-    _since: float = 0.0
-
-    def left(self, step: object) -> float | None:
-        if step != self._step:
-            self._step, self._since = step, time.monotonic()
-        return None if self.seconds is None else self._since + self.seconds - time.monotonic()
-
-
-@dataclass
 class SessionServer:
     """A `ServerParty`: a session that forgets with its process. It remembers the clients' logs, and refuses older ones."""
 
     session: ServerSession
-    seconds: float | None = None
+    patience: Callable[[], float | None] = lambda: None
     logs: dict[str, LogPosition] = field(default_factory=dict)
     received: list[tuple[str, Message]] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self._clock = StepClock(self.seconds)
-
     @property
     def timeout(self) -> float | None:
-        return self._clock.left((self.session.state, len(self.session._broadcasts)))
+        return self.patience()
 
     def attach(self, name: str, log: LogPosition) -> LogPosition:
         known = self.logs.setdefault(name, log)
@@ -97,15 +79,12 @@ class SessionClient:
     """A `ClientParty`: a session that forgets with its process; its log counts what the session records."""
 
     session: ClientSession
-    seconds: float | None = None
+    patience: Callable[[], float | None] = lambda: None
     remembered: list[LogPosition] = field(default_factory=list)
     received: list[Message] = field(default_factory=list)
     n_begun: int = 0
     on_message: Callable[[Message], None] = lambda _: None
     _n_events: int = 0
-
-    def __post_init__(self) -> None:
-        self._clock = StepClock(self.seconds)
 
     @property
     def position(self) -> LogPosition:
@@ -113,7 +92,7 @@ class SessionClient:
 
     @property
     def timeout(self) -> float | None:
-        return self._clock.left(self.session.state)
+        return self.patience()
 
     def attached(self, log: LogPosition) -> None:
         self.remembered.append(log)

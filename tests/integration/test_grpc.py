@@ -7,10 +7,12 @@ Times in here only bound how long a failing test hangs, and how long a test wait
 import asyncio
 import contextlib
 import importlib.util
+import signal
 import ssl
+import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +46,8 @@ from fastlloyd.transport.party import Request
 from federation import Federation, make_federation, make_plan, same_clustering
 from network import Relay, SessionClient, SessionServer, listening, tls_identity
 
-HANG = 6.0  # seconds after which a test that waits has failed
+HANG = 60.0  # seconds after which a test that waits has failed
+CALM = Keepalive(interval=60.0, timeout=60.0)  # a machine that pauses breaks no connection
 Outcome = ClientResult | Ended | None
 
 
@@ -60,21 +63,37 @@ class Site:
     def __init__(self, federation: Federation | None = None, *, expired: tuple[str, ...] = ()) -> None:
         self.federation = federation or make_federation(make_plan(3))
         self.plan = self.federation.plan
-        self.identities = {name: tls_identity(name, days=-1 if name in expired else 365) for name in (*self.plan.names, "server")}
+        self.identities = {
+            name: tls_identity(name, days=-1 if name in expired else 365) for name in (*self.plan.names, "server")
+        }
         self.party = SessionServer(self.federation.server())
         self.parties = {name: SessionClient(self.federation.client(name)) for name in self.plan.names}
 
     def server(self, port: int = 0, **settings: Any) -> GrpcServer:
         certificates = {name: self.identities[name].certificate for name in self.plan.names}
         identity = self.identities["server"]
-        settings = {"linger": 5.0, **settings}
+        settings = {"linger": 5.0, "keepalive": CALM, **settings}
         return GrpcServer(
             self.party, self.plan, address=f"127.0.0.1:{port}", identity=identity, certificates=certificates, **settings
         )
 
     def client(self, name: str, port: int, **settings: Any) -> GrpcClient:
-        settings = {"identity": self.identities[name], "server_certificate": self.identities["server"].certificate, **settings}
-        return GrpcClient(self.parties[name], self.plan, **{"address": f"127.0.0.1:{port}", **settings})
+        defaults = {
+            "address": f"127.0.0.1:{port}",
+            "identity": self.identities[name],
+            "server_certificate": self.identities["server"].certificate,
+            "keepalive": CALM,
+        }
+        return GrpcClient(self.parties[name], self.plan, **{**defaults, **settings})
+
+    async def until_trouble(self, client: GrpcClient) -> str:
+        """Have `c0` give up as soon as there is something that keeps it from the server: the reason it gives."""
+        run = asyncio.create_task(client.run())
+        await until(lambda: client.trouble)
+        self.parties["c0"].patience = lambda: 0.0
+        outcome = await run
+        assert isinstance(outcome, Ended)
+        return outcome.reason
 
     async def run_clients(self, port: int, *names: str) -> list[Outcome]:
         """Run these clients, or all, to their ends."""
@@ -120,7 +139,7 @@ async def serving(server: GrpcServer) -> AsyncIterator[int]:
 @contextlib.asynccontextmanager
 async def bare_stream(mine: TlsIdentity, server: TlsIdentity, federation: Federation, port: int) -> AsyncIterator[Any]:
     limits = Limits.of(federation.plan)
-    options = dict(channel_options(limits, server.certificate, Keepalive()))
+    options = dict(channel_options(limits, server.certificate, CALM))
     options |= {"grpc.max_send_message_length": -1, "grpc.http2.bdp_probe": 0}  # sends what it likes; takes 64 KiB unread
     credentials = channel_credentials(mine, server.certificate)
     async with load_grpc().aio.secure_channel(f"127.0.0.1:{port}", credentials, options=list(options.items())) as channel:
@@ -187,7 +206,6 @@ def test_a_client_that_gets_no_connection_says_why_when_its_time_is_up(trouble: 
 
     async def test() -> None:
         site = Site(expired={"client expired": ("c0",), "server expired": ("server",)}.get(trouble, ()))
-        site.parties["c0"] = SessionClient(site.federation.client("c0"), seconds=0.8)
         settings: dict[str, Any] = {}
         async with serving(site.server()) as port, listening(http) as plain, listening(hang_up) as rude:
             match trouble:
@@ -203,10 +221,8 @@ def test_a_client_that_gets_no_connection_says_why_when_its_time_is_up(trouble: 
                     port = plain  # noqa: PLW2901 - the port of this case
                 case "hangs up":
                     port = rude  # noqa: PLW2901 - the port of this case
-            outcome = await site.client("c0", port, **settings).run()
-        assert isinstance(outcome, Ended)
-        assert outcome.reason.startswith("no connection to the server came about in time; ")
-        assert sentence.format(port=port) in outcome.reason
+            reason = await site.until_trouble(site.client("c0", port, **settings))
+        assert reason.startswith("no connection to the server came about in time; " + sentence.format(port=port))
         assert site.party.received == []
         assert site.party.logs == {}
 
@@ -266,8 +282,8 @@ def test_tls_1_2_is_refused_and_1_3_is_spoken() -> None:
         (lambda site: [site.attach() + b"\x00"], "cannot be read"),
         (lambda site: [site.attach(plan_digest=bytes(32))], "your plan has digest 0000"),
         (lambda site: [site.attach(run_id=bytes(16))], "your run id is 0000"),
-        (lambda site: [encode_frame(Post(EMPTY_LOG, b""))], "a stream began with Post; expected Attach"),
-        (lambda site: [encode_frame(Attached(EMPTY_LOG))], "cannot be read"),
+        (lambda _: [encode_frame(Post(EMPTY_LOG, b""))], "a stream began with Post; expected Attach"),
+        (lambda _: [encode_frame(Attached(EMPTY_LOG))], "cannot be read"),
         (lambda site: [site.attach(), site.attach()], "a stream is attached once"),
         (lambda site: [site.attach(), encode_frame(Post(EMPTY_LOG, b"garbage"))], "a message begins with 67"),
         (lambda site: [site.attach(), encode_frame(Answer(b""))], "cannot be read"),
@@ -309,20 +325,26 @@ def test_a_frame_longer_than_any_of_the_run_is_refused_before_it_is_read() -> No
     within(test)
 
 
-def test_those_who_connect_and_say_nothing_or_little_are_cut_off_and_hold_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_on_which_nothing_is_said_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grpc_tls, "_HANDSHAKE_SECONDS", 1)
+
+    async def test() -> None:
+        async with serving(Site().server()) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            assert await reader.read() == b""
+            writer.close()
+
+    within(test)
+
+
+def test_a_stream_on_which_nothing_is_said_is_ended_and_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grpc_server, "_FIRST_FRAME_SECONDS", 1.0)
 
     async def test() -> None:
         site = Site()
         async with serving(site.server()) as port, site.stream("c1", port) as silent:
-            mute, writer = await asyncio.open_connection("127.0.0.1", port)
             site.check(await site.run_clients(port))
-            assert await mute.read() == b""
-            writer.close()
-            refused = await answer(site, silent)
-            assert isinstance(refused, Refused)
-            assert refused.reason == "nothing was said on a new stream for 1 seconds"
+            assert await answer(site, silent) == Refused("nothing was said on a new stream for 1 seconds")
 
     within(test)
 
@@ -369,7 +391,7 @@ def test_a_second_stream_of_a_client_takes_the_place_of_the_first() -> None:
     within(test)
 
 
-def test_an_old_copy_of_a_clients_log_is_refused_by_both_sides() -> None:
+def test_an_old_copy_of_a_clients_log_is_refused_by_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         site = Site()
         async with serving(site.server()) as port:
@@ -378,8 +400,10 @@ def test_an_old_copy_of_a_clients_log_is_refused_by_both_sides() -> None:
                 await stream.write(site.attach(log=later))
                 assert await answer(site, stream) == Attached(later)
             outcome = await site.client("c0", port).run()
-            assert outcome == Ended("the server refuses this client: the log of client c0 is older than what the server remembers of it")
-            site.party.attach = lambda _name, _log: later  # type: ignore[method-assign]  # a server that lets it pass
+            assert outcome == Ended(
+                "the server refuses this client: the log of client c0 is older than what the server remembers of it"
+            )
+            monkeypatch.setattr(site.party, "attach", lambda _name, _log: later)  # a server that lets it pass
             outcome = await site.client("c0", port).run()
             assert outcome == Ended("the server remembers more of this log than there is")
 
@@ -411,10 +435,12 @@ def test_a_server_that_stops_and_starts_again_goes_on_with_its_clients() -> None
         first = site.server()
         await first.start()
         loop = asyncio.get_running_loop()
-        # once the first round is closed
-        site.parties["c0"].on_message = lambda message: (
-            loop.call_soon_threadsafe(first.stop) if isinstance(message, Broadcast) and message.round == 1 else None
-        )
+
+        def stop(message: Message) -> None:
+            if isinstance(message, Broadcast) and message.round == 1:
+                loop.call_soon_threadsafe(first.stop)
+
+        site.parties["c0"].on_message = stop
         clients = asyncio.gather(*(site.client(name, first.port).run() for name in site.plan.names))
         assert await first.wait() is None
         async with serving(site.server(first.port)):
@@ -430,7 +456,11 @@ def test_a_client_that_stops_and_starts_again_goes_on() -> None:
         loop = asyncio.get_running_loop()
         async with serving(site.server()) as port:
             client = site.client("c2", port)
-            site.parties["c2"].on_message = lambda _: loop.call_soon_threadsafe(client.stop) and None
+
+            def stop(_: Message) -> None:
+                loop.call_soon_threadsafe(client.stop)
+
+            site.parties["c2"].on_message = stop
             others = asyncio.gather(*(site.client(name, port).run() for name in ("c0", "c1")))
             assert await client.run() is None
             site.parties["c2"].on_message = lambda _: None
@@ -443,13 +473,33 @@ def test_a_client_that_stops_and_starts_again_goes_on() -> None:
 def test_a_round_is_closed_at_its_deadline_without_the_client_that_is_away() -> None:
     async def test() -> None:
         site = Site(make_federation(make_plan(3, max_dropouts=1)))
-        site.party = SessionServer(site.federation.server(), seconds=0.5)
+        session = site.party.session
+
+        def patience() -> float | None:
+            """None is left once both that are there have answered, so that neither can be late."""
+            answers: dict[str, Collection[str]]
+            answers = {"joining": session._hellos, "aggregating": session._uploads, "confirming": session._confirmations}
+            return 0.0 if set(answers.get(session.state.value, ())) == {"c0", "c2"} else None
+
+        site.party.patience = patience
         async with serving(site.server()) as port:
             outcomes = await site.run_clients(port, "c0", "c2")
         for outcome in outcomes:
             assert isinstance(outcome, ClientResult)
             assert outcome.included == (("c0", "c2"),) * 3
-        assert site.party.session.state.value == "finished"
+
+    within(test)
+
+
+def test_a_client_gives_up_at_its_deadline() -> None:
+    async def test() -> None:
+        site = Site()
+        end = time.monotonic() + 0.2
+        site.parties["c0"].patience = lambda: end - time.monotonic()
+        async with serving(site.server()) as port:
+            outcome = await site.client("c0", port).run()
+        assert isinstance(outcome, Ended)  # connected or not: a slow machine decides
+        assert time.monotonic() >= end
 
     within(test)
 
@@ -488,27 +538,24 @@ def test_stopping_finishes_the_step_in_progress_and_sends_what_follows_from_it()
     within(test)
 
 
-def test_a_party_that_takes_long_disturbs_no_stream() -> None:
+def test_a_party_that_takes_long_holds_up_no_stream() -> None:
     async def test() -> None:
         site = Site()
-        attach, receive = site.party.attach, site.party.receive
-        attached: list[str] = []
-
-        def counted(name: str, log: LogPosition) -> LogPosition:
-            attached.append(name)
-            return attach(name, log)
+        receive = site.party.receive
+        begun, go_on = threading.Event(), threading.Event()
 
         def slowly(name: str, log: LogPosition, message: Message) -> list[Request]:
-            if isinstance(message, Upload) and message.round == 2 and name == "c1":
-                time.sleep(2.5)
+            begun.set()
+            go_on.wait(HANG)
             return receive(name, log, message)
 
-        site.party.attach, site.party.receive = counted, slowly  # type: ignore[method-assign]  # watched
-        eager = Keepalive(interval=0.5, timeout=0.5)
-        async with serving(site.server(keepalive=eager)) as port:
-            clients = [site.client(name, port, keepalive=eager) for name in site.plan.names]
-            site.check(list(await asyncio.gather(*(client.run() for client in clients))))
-        return attached
+        site.party.receive = slowly  # type: ignore[method-assign]  # takes as long as the test wants
+        async with serving(site.server()) as port:
+            run = asyncio.create_task(site.run_clients(port))
+            await asyncio.to_thread(begun.wait, HANG)
+            assert await health(site, port) == b"\x08\x01"  # over a connection of its own, while the party is at work
+            go_on.set()
+            site.check(await run)
 
     within(test)
 
@@ -539,7 +586,7 @@ def test_a_reader_that_does_not_read_is_cut_off_and_holds_up_nobody() -> None:
     within(test)
 
 
-def test_an_error_of_a_party_ends_its_transport_and_is_raised() -> None:
+def test_an_error_of_a_party_ends_its_transport_and_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         site = Site()
 
@@ -547,7 +594,7 @@ def test_an_error_of_a_party_ends_its_transport_and_is_raised() -> None:
             raise OSError("the disk is full")
 
         server = site.server()
-        site.party.receive = full  # type: ignore[method-assign]  # fails
+        monkeypatch.setattr(site.party, "receive", full)
         await server.start()
         client = asyncio.create_task(site.client("c0", server.port).run())
         with pytest.raises(OSError, match="the disk is full"):
@@ -556,7 +603,7 @@ def test_an_error_of_a_party_ends_its_transport_and_is_raised() -> None:
         await asyncio.wait({client})
 
         site = Site()
-        site.parties["c0"].begin = full  # type: ignore[method-assign]  # fails
+        monkeypatch.setattr(site.parties["c0"], "begin", full)
         async with serving(site.server()) as port:
             with pytest.raises(OSError, match="the disk is full"):
                 await site.client("c0", port).run()
@@ -573,14 +620,45 @@ def test_an_address_that_is_taken_is_named() -> None:
     within(test)
 
 
+async def health(site: Site, port: int) -> bytes:
+    credentials = channel_credentials(site.identities["server"], site.identities["server"].certificate)
+    options = channel_options(Limits.of(site.plan), site.identities["server"].certificate, CALM)
+    async with load_grpc().aio.secure_channel(f"127.0.0.1:{port}", credentials, options=options) as channel:
+        said: bytes = await channel.unary_unary("/grpc.health.v1.Health/Check")(b"")
+        return said
+
+
 def test_a_monitor_with_the_servers_certificate_is_told_that_the_server_serves() -> None:
     async def test() -> None:
         site = Site()
-        credentials = channel_credentials(site.identities["server"], site.identities["server"].certificate)
-        options = channel_options(Limits.of(site.plan), site.identities["server"].certificate, Keepalive())
         async with serving(site.server()) as port:
-            async with load_grpc().aio.secure_channel(f"127.0.0.1:{port}", credentials, options=options) as channel:
-                assert await channel.unary_unary("/grpc.health.v1.Health/Check")(b"") == b"\x08\x01"
+            assert await health(site, port) == b"\x08\x01"
+
+    within(test)
+
+
+def test_a_client_that_is_frozen_is_noticed_by_keepalive_and_goes_on_when_it_thaws(tmp_path: Path) -> None:
+    async def test() -> None:
+        site = Site()
+        for name in ("c0", "server"):
+            identity = site.identities[name]
+            (tmp_path / f"{name}.pem").write_bytes(identity.private_key)
+            (tmp_path / f"{name}.der").write_bytes(identity.certificate)
+        server = site.server(keepalive=Keepalive(interval=1.0, timeout=1.0))
+        async with serving(server) as port:
+            script = str(Path(__file__).with_name("grpc_client_process.py"))
+            process = await asyncio.create_subprocess_exec(sys.executable, script, str(port), str(tmp_path))
+            try:
+                await until(lambda: "c0" in server.connected)
+                process.send_signal(signal.SIGSTOP)
+                await until(lambda: "c0" not in server.connected)  # without ping timeouts this takes a minute
+                process.send_signal(signal.SIGCONT)
+                others = await site.run_clients(port, "c1", "c2")
+                assert await process.wait() == 0
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+            assert all(isinstance(outcome, ClientResult) for outcome in others)
 
     within(test)
 
@@ -608,14 +686,12 @@ def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def test() -> None:
         site = Site()
-        site.parties["c0"] = SessionClient(site.federation.client("c0"), seconds=0.5)
         async with listening(refuse) as port:
             monkeypatch.setenv("https_proxy", f"http://someone:secret@127.0.0.1:{port}")
-            outcome = await site.client("c0", 443, address="aggregator.invalid:443").run()
-        assert isinstance(outcome, Ended)
-        assert "the HTTP proxy in between does not connect to aggregator.invalid:443 (response code 403)" in outcome.reason
-        assert "the environment sets https_proxy" in outcome.reason
-        assert "secret" not in outcome.reason
+            reason = await site.until_trouble(site.client("c0", 443, address="aggregator.invalid:443"))
+        assert "the HTTP proxy in between does not connect to aggregator.invalid:443 (response code 403)" in reason
+        assert "the environment sets https_proxy" in reason
+        assert "secret" not in reason
 
     within(test)
 

@@ -38,7 +38,7 @@ _SHORTEST_PAUSE: Final = 0.25  # seconds before the second attempt to connect; d
 _LONGEST_PAUSE: Final = 15.0
 _LAST_FRAME_SECONDS: Final = 2.0  # for saying goodbye
 _FINAL: Final = frozenset({"PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"})
-"""Status codes that another attempt would meet again. All others, INTERNAL included, gRPC also gives for a broken connection."""
+"""Status codes that another attempt would meet again. gRPC gives all others, INTERNAL included, for broken connections too."""
 
 
 class GrpcClient:
@@ -51,6 +51,8 @@ class GrpcClient:
     address : the server's, "HOST:PORT".
     identity : this client's certificate and key.
     server_certificate : the certificate (DER) that the server must prove to own.
+
+    `trouble` says, in a sentence, what keeps this client from the server now; empty while nothing does.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class GrpcClient:
         self._limits = Limits.of(plan)
         self._options = channel_options(self._limits, server_certificate, keepalive or Keepalive())
         self._outbox, self._is_attached = Outbox(), False
-        self._trouble = ""
+        self.trouble = ""
         self._n_failures = 0
 
     async def run(self) -> ClientResult | Ended | None:
@@ -115,9 +117,9 @@ class GrpcClient:
 
     async def _pause(self, trouble: str) -> None:
         """Wait, longer with every failure in a row, and never as long as another client waits."""
-        if trouble != self._trouble and not self._over.is_set():
+        if trouble != self.trouble and not self._over.is_set():
             _LOG.warning("%s; trying again", trouble)
-        self._trouble = trouble
+        self.trouble = trouble
         longest = min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2.0 ** min(self._n_failures, 10))
         self._n_failures += 1
         with contextlib.suppress(TimeoutError):
@@ -155,7 +157,7 @@ class GrpcClient:
         if not isinstance(frame, Attached):
             raise RemoteProtocolError(f"the server began with {type(frame).__name__}; expected Attached")
         _LOG.info("connected to %s", self._address)
-        self._is_attached, self._trouble, self._n_failures = True, "", 0
+        self._is_attached, self.trouble, self._n_failures = True, "", 0
         reader = asyncio.create_task(self._read_all(call, frame.log))
         writer = asyncio.create_task(self._outbox.write_all(call.write))
         try:
@@ -211,8 +213,8 @@ class GrpcClient:
                 self._end(each)
 
     def _end(self, outcome: ClientResult | Ended) -> None:
-        if isinstance(outcome, Ended) and self._trouble:
-            outcome = Ended(f"{outcome.reason}; {self._trouble}")
+        if isinstance(outcome, Ended) and self.trouble:
+            outcome = Ended(f"{outcome.reason}; {self.trouble}")
         if not self._outcome.done():
             self._outcome.set_result(outcome)
         self._over.set()
