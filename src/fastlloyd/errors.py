@@ -37,6 +37,10 @@ class RemoteProtocolError(FastLloydError):
     """Another party sent something the protocol does not allow."""
 
 
+class NetworkError(FastLloydError, OSError):
+    """The network, or what this machine needs for it, cannot be used as asked."""
+
+
 class WeakGuaranteeWarning(UserWarning):
     """The guarantee holds as stated, but states little: delta is large."""
 
