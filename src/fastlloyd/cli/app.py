@@ -11,6 +11,7 @@ from fastlloyd.cli.bounds import bounds_app
 from fastlloyd.cli.demo import demo
 from fastlloyd.cli.fit import fit
 from fastlloyd.cli.groups import with_option_groups
+from fastlloyd.cli.ledger import ledger_app
 from fastlloyd.cli.plan import plan_app
 from fastlloyd.cli.simulate import simulate
 
@@ -21,6 +22,7 @@ app.command()(with_option_groups(advise))
 app.command()(assign)
 app.add_typer(plan_app, name="plan")
 app.add_typer(bounds_app, name="bounds")
+app.add_typer(ledger_app, name="ledger")
 app.command()(with_option_groups(demo))
 
 
