@@ -29,6 +29,10 @@ class OutputError(FastLloydError, OSError):
     """A result cannot be written where it was asked to go."""
 
 
+class StateError(FastLloydError):
+    """A store of events cannot be used, is in use, is damaged or old, or a step cannot be made durable in it."""
+
+
 class LocalProtocolError(FastLloydError):
     """The caller used a session wrongly."""
 

@@ -97,7 +97,7 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """What the loss costs, as a share of what the run costs: of mu^2, or of epsilon with Laplace noise. 0 without it."""
         if self.loss is None or self.algorithm.noise is Noise.NONE:
             return Fraction(0)
-        whole, alone = self.accountant(), Accountant(self.neighboring_relation).compose(self._releases(self.loss))
+        whole, alone = self.accountant(), self.accountant_of(self.loss)
         return (alone.mu_squared + alone.pure_epsilon) / (whole.mu_squared + whole.pure_epsilon)  # one of each pair is 0
 
     @property
@@ -140,9 +140,11 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def accountant(self) -> Accountant:
         """An accountant that has seen the whole run."""
-        accountant = Accountant(self.neighboring_relation)
-        accountant.compose(self.releases())
-        return accountant
+        return Accountant(self.neighboring_relation).compose(self.releases())
+
+    def accountant_of(self, exchange: Exchange) -> Accountant:
+        """An accountant that has seen one exchange; what those of all exchanges have seen adds up to the whole run, exactly."""
+        return Accountant(self.neighboring_relation).compose(self._releases(exchange))
 
     def draw_noise(self, exchange: Exchange, source: NoiseSource) -> IntArray:
         """The total noise of one answer, int64 of its `shape`: in a round all sums first, then all counts."""

@@ -11,6 +11,7 @@ from fastlloyd.cli.bounds import bounds_app
 from fastlloyd.cli.demo import demo
 from fastlloyd.cli.fit import fit
 from fastlloyd.cli.groups import with_option_groups
+from fastlloyd.cli.ledger import ledger_app
 from fastlloyd.cli.plan import plan_app
 from fastlloyd.cli.simulate import simulate
 from fastlloyd.cli.usage import Command
@@ -22,6 +23,7 @@ app.command(cls=Command)(with_option_groups(advise))
 app.command(cls=Command)(assign)
 app.add_typer(plan_app, name="plan")
 app.add_typer(bounds_app, name="bounds")
+app.add_typer(ledger_app, name="ledger")
 app.command(cls=Command)(with_option_groups(demo))
 
 

@@ -1,0 +1,302 @@
+"""The SQLite file of a store: how it is laid out, made, opened and verified, and what its failures are called."""
+
+import hashlib
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fastlloyd.errors import StateError
+from fastlloyd.secagg.keys import PUBLIC_KEY_BYTES
+from fastlloyd.secagg.masks import RUN_ID_BYTES
+from fastlloyd.store.events import SALT_BYTES, LogPosition, MessageRecorded, Role, decode, first_head, next_head
+from fastlloyd.store.history import History
+
+SUFFIX: Final = ".store"
+IDENTITY_SUFFIX: Final = ".identity.toml"
+APPLICATION_ID: Final = 0x464C4C31
+FORMAT: Final = 1
+FOR_EVER: Final = bytes(RUN_ID_BYTES)
+"""The run id of secrets that no run's end wipes. No plan has it: run ids are random."""
+FINGERPRINT_KEY: Final = "fingerprint"
+FINGERPRINT_KEY_BYTES: Final = 32
+BUSY_SECONDS: Final = 5.0
+
+
+def _column(name: str, kind: str) -> str:
+    return (
+        f"{name} {kind} CHECK (typeof ({name}) = '{kind.lower()}')"  # by integrity_check: a bad byte can turn bytes into text
+    )
+
+
+SCHEMA: Final = (
+    f"CREATE TABLE store ({_column('role', 'TEXT')}, {_column('identity', 'BLOB')}, {_column('salt', 'BLOB')})",
+    f"CREATE TABLE events (number INTEGER PRIMARY KEY, {_column('body', 'BLOB')}, {_column('head', 'BLOB')})",
+    (
+        f"CREATE TABLE messages (number INTEGER PRIMARY KEY REFERENCES events (number), {_column('run_id', 'BLOB')}, "
+        f"{_column('bytes', 'BLOB')})"
+    ),
+    (
+        f"CREATE TABLE secrets ({_column('run_id', 'BLOB')}, {_column('name', 'TEXT')}, {_column('bytes', 'BLOB')}, "
+        f"{_column('digest', 'BLOB')})"
+    ),
+    "CREATE UNIQUE INDEX secrets_of_runs ON secrets (run_id, name)",
+    *(
+        f"CREATE TRIGGER {table}_{action} BEFORE {action} ON {table} BEGIN SELECT RAISE (ABORT, '{table} never change'); END"
+        for table in ("store", "events")
+        for action in ("UPDATE", "DELETE")
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What a verified file holds: whose it is, the position of its chain, head 0, and what the events add up to."""
+
+    role: Role
+    identity: bytes
+    first_head: bytes
+    position: LogPosition
+    history: History
+
+
+@contextmanager
+def sentences(path: Path) -> Iterator[None]:
+    """Turn what SQLite and the file system raise into one StateError."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StateError(f"{path} {_reason(error)}") from None
+    except OSError as error:
+        raise StateError(f"{path} cannot be used ({error.strerror or type(error).__name__})") from None
+
+
+def store_path(named: Path) -> Path:
+    """The store meant by its own path, or by that of the identity it belongs to: NAME.store beside NAME.identity.toml."""
+    if named.name.endswith(IDENTITY_SUFFIX):
+        return named.with_name(named.name.removesuffix(IDENTITY_SUFFIX) + SUFFIX)
+    return named
+
+
+def create(path: Path, *, role: Role, identity: bytes) -> None:
+    """Make an empty store under another name, complete and durable, then give it its own; the caller holds the lock."""
+    if len(identity) != PUBLIC_KEY_BYTES:
+        raise StateError(f"a store belongs to a public signing key of {PUBLIC_KEY_BYTES} bytes, got {len(identity)}")
+    with sentences(path):
+        if path.is_symlink() or path.exists():
+            raise StateError(f"{path} exists already; a store is never made anew over an old one")
+        unfinished = path.with_name(path.name + "-new")
+        for left in files(unfinished):
+            left.unlink(missing_ok=True)
+        os.close(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))  # -wal and -shm inherit this mode
+        with closing(_open(unfinished, "rw")) as connection:
+            _settle(connection, unfinished)
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {FORMAT}")
+            for statement in SCHEMA:
+                connection.execute(statement)
+            row = (role.value, identity, secrets.token_bytes(SALT_BYTES))
+            connection.execute("INSERT INTO store VALUES (?, ?, ?)", row)
+            if role is Role.CLIENT:
+                insert_secret(connection, FOR_EVER, FINGERPRINT_KEY, secrets.token_bytes(FINGERPRINT_KEY_BYTES))
+            connection.execute("COMMIT")
+        unfinished.rename(path)
+        _sync_folder(path.parent)
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open a store for reading and writing, every commit on disk before it returns."""
+    check_access(path)
+    connection = _open(path, "rw")
+    try:
+        _check_kind(connection, path)  # before anything is set: another program's file stays as it is
+        _settle(connection, path)
+        connection.execute("BEGIN IMMEDIATE")  # refused where nothing may be written, which is better known now than later
+        connection.execute("ROLLBACK")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """Open a store for reading only, also while another process writes to it."""
+    check_access(path)
+    with suppress(sqlite3.Error), closing(_open(path, "ro")) as probe:
+        probe.execute("PRAGMA schema_version").fetchone()
+        return _open(path, "ro")
+    # in a folder that may not be written there is no index of the write-ahead log; without a log none is needed
+    return _open(path, "ro" if files(path)[1].exists() else "ro&immutable=1")
+
+
+def check_access(path: Path) -> None:
+    """Raise StateError unless `path` is a file that its owner alone may read."""
+    if not path.is_file():
+        raise StateError(f"there is no store {path}; it is made when an identity is first used")
+    mode = path.stat().st_mode & 0o777
+    if os.name == "posix" and mode & 0o077:
+        raise StateError(f"{path} is open to others (mode {mode:o}); a store holds secrets: chmod 600 it and ask who read it")
+
+
+@contextmanager
+def one_moment(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
+    """Read everything in here from one state of the file, whoever writes meanwhile."""
+    with sentences(path):
+        connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            connection.execute("ROLLBACK")
+
+
+def verify(connection: sqlite3.Connection, path: Path) -> Contents:
+    """Check everything that the file holds against everything else in it; StateError if it is damaged."""
+    _check_layout(connection, path)
+    contents, recorded = _follow_chain(connection, path)
+    _check_messages(connection, path, contents.history, recorded)
+    _check_secrets(connection, path, contents.history)
+    return contents
+
+
+def insert_secret(connection: sqlite3.Connection, run_id: bytes, name: str, secret: bytes) -> None:
+    """Put a secret in, with a digest that goes when it goes: a damaged key is never taken for a key."""
+    connection.execute("INSERT INTO secrets VALUES (?, ?, ?, ?)", (run_id, name, secret, hashlib.sha256(secret).digest()))
+
+
+def truncate_log(connection: sqlite3.Connection) -> bool:
+    """Bring the write-ahead log into the file and cut it off; False if a reader held it up."""
+    busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return not busy
+
+
+def files(path: Path) -> tuple[Path, ...]:
+    """The file and the two that SQLite keeps beside it."""
+    return path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")
+
+
+def _open(path: Path, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        isolation_level=None,
+        timeout=BUSY_SECONDS,
+        check_same_thread=False,
+    )
+
+
+def _check_kind(connection: sqlite3.Connection, path: Path) -> None:
+    if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
+        raise StateError(f"{path} is not a store of fastlloyd")
+
+
+def _settle(connection: sqlite3.Connection, path: Path) -> None:
+    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        raise StateError(f"{path} lies where SQLite cannot keep a write-ahead log; move it to a local disk")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA fullfsync = ON")  # macOS: through the drive's own cache
+    connection.execute("PRAGMA checkpoint_fullfsync = ON")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute("PRAGMA trusted_schema = OFF")
+    if connection.execute("PRAGMA secure_delete = ON").fetchone() != (1,):
+        raise StateError("this build of SQLite cannot overwrite what is deleted; install Python with its own SQLite")
+
+
+def _check_layout(connection: sqlite3.Connection, path: Path) -> None:
+    _check_kind(connection, path)
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version != FORMAT:
+        raise StateError(f"{path} has format {version}; this version of fastlloyd reads format {FORMAT}")
+    layout = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid").fetchall()
+    if tuple(sql for (sql,) in layout) != SCHEMA:
+        raise StateError(f"{path} was changed by another program: its tables are not those of a store")
+    if connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
+        raise _damaged(path, "SQLite's own check fails")
+    if connection.execute("PRAGMA foreign_key_check").fetchall():
+        raise _damaged(path, "a message belongs to no event")
+
+
+def _follow_chain(connection: sqlite3.Connection, path: Path) -> tuple[Contents, dict[int, MessageRecorded]]:
+    """Read the events; return also those of messages, by number."""
+    owners = connection.execute("SELECT role, identity, salt FROM store").fetchall()
+    if len(owners) != 1:
+        raise _damaged(path, "it does not name one owner")
+    ((role_name, identity, salt),) = owners
+    if role_name not in {role.value for role in Role} or len(identity) != PUBLIC_KEY_BYTES or len(salt) != SALT_BYTES:
+        raise _damaged(path, "its owner cannot be read")
+    role = Role(role_name)
+    first = head = first_head(role, identity, salt)
+    history, length, recorded = History(role), 0, {}
+    for number, body, stored in connection.execute("SELECT number, body, head FROM events ORDER BY number"):
+        length += 1
+        head = next_head(head, body)
+        if (number, stored) != (length, head):
+            raise _damaged(path, f"the chain of hashes breaks at event {length}")
+        try:
+            event = decode(body)
+            history.add(event)
+        except StateError as error:
+            raise _damaged(path, f"event {length}: {error}") from None
+        if isinstance(event, MessageRecorded):
+            recorded[length] = event
+    position = LogPosition(length, head)
+    return Contents(role=role, identity=identity, first_head=first, position=position, history=history), recorded
+
+
+def _check_messages(connection: sqlite3.Connection, path: Path, history: History, recorded: dict[int, MessageRecorded]) -> None:
+    kept = {number: event for number, event in recorded.items() if history.runs[event.run_id].ended is None}
+    for number, run_id, data in connection.execute("SELECT number, run_id, bytes FROM messages"):
+        event = kept.pop(number, None)
+        if event is None:
+            raise _damaged(path, f"it holds a message of event {number}, which has none or whose run has ended")
+        if run_id != event.run_id or hashlib.sha256(data).digest() != event.digest:
+            raise _damaged(path, f"the message of event {number} is not the one that was recorded")
+    if kept:
+        raise _damaged(path, f"the message of event {min(kept)} is missing")
+
+
+def _check_secrets(connection: sqlite3.Connection, path: Path, history: History) -> None:
+    is_complete = history.role is Role.SERVER
+    for run_id, name, secret, digest in connection.execute("SELECT run_id, name, bytes, digest FROM secrets"):
+        if hashlib.sha256(secret).digest() != digest:
+            raise _damaged(path, "a secret is not the one that was kept")
+        if run_id == FOR_EVER:
+            is_complete |= name == FINGERPRINT_KEY
+        elif run_id not in history.runs or history.runs[run_id].ended is not None:
+            raise _damaged(path, "it holds a secret of no open run")
+    if not is_complete:
+        raise _damaged(path, "its key for fingerprints is missing")
+
+
+def _damaged(path: Path, how: str) -> StateError:
+    return StateError(f"{path} is damaged ({how}); nothing is done with it: keep it, and see docs/how-to/ledger.md")
+
+
+def _reason(error: sqlite3.Error) -> str:
+    name = getattr(error, "sqlite_errorname", "") or type(error).__name__
+    match name.split("_")[1] if name.startswith("SQLITE_") else name:
+        case "FULL":
+            return "cannot grow: the disk is full; free some space and start again"
+        case "READONLY" | "CANTOPEN" | "PERM" | "AUTH":
+            return f"cannot be opened for writing ({name}); check the permissions of the file and its folder"
+        case "NOTADB" | "CORRUPT":
+            return f"is damaged, or not a store ({name}); keep it, and see docs/how-to/ledger.md"
+        case "BUSY" | "LOCKED":
+            return "is held by another program; close whatever else has opened it"
+        case _:
+            return f"cannot be used: the disk or the file system failed ({name}); check them and start again"
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "posix":  # elsewhere a folder cannot be opened
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,125 @@
+"""What the events of a store add up to, and which event may follow which: runs, limits, and what was seen of peers."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Self
+
+from fastlloyd.errors import StateError
+from fastlloyd.store.events import (
+    Event,
+    ExchangeCharged,
+    LimitSet,
+    LogPosition,
+    MessageRecorded,
+    Outcome,
+    PeerSeen,
+    Role,
+    RunEnded,
+    RunReserved,
+    as_reason,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run: what was reserved for it (None at a server), which exchanges were charged, in order, and how it ended."""
+
+    run_id: bytes
+    reserved: RunReserved | None = None
+    charged: tuple[int, ...] = ()
+    ended: RunEnded | None = None
+
+    @property
+    def uncharged(self) -> tuple[int, ...]:
+        """The exchanges that are reserved and were not charged, rising: what is released when the run ends."""
+        n_exchanges = 0 if self.reserved is None else len(self.reserved.cost.costs)
+        return tuple(number for number in range(1, n_exchanges + 1) if number not in self.charged)
+
+    @property
+    def counted(self) -> tuple[int, ...]:
+        """The exchanges that count as spent: all while the run may go on, those that were charged once it has ended."""
+        return tuple(sorted((*self.charged, *(self.uncharged if self.ended is None else ()))))
+
+    def end(self, outcome: Outcome, reason: str = "") -> RunEnded:
+        """The event that ends this run and releases what was not charged."""
+        return RunEnded(run_id=self.run_id, outcome=outcome, reason=as_reason(reason), released=self.uncharged)
+
+
+class History:
+    """A fold of events in their order; `add` raises StateError at one that cannot follow those before it.
+
+    runs : by run id, in the order in which they began. limits : the last one set on each data set. peers : the position that
+    each client reported last.
+    """
+
+    __slots__ = ("limits", "peers", "role", "runs")
+
+    def __init__(self, role: Role) -> None:
+        self.role = role
+        self.runs: dict[bytes, Run] = {}
+        self.limits: dict[str, LimitSet] = {}
+        self.peers: dict[str, LogPosition] = {}
+
+    def followed_by(self, events: Iterable[Event]) -> Self:
+        """The history with these events after it; this one stays as it is."""
+        after = type(self)(self.role)
+        after.runs, after.limits, after.peers = dict(self.runs), dict(self.limits), dict(self.peers)
+        for event in events:
+            after.add(event)
+        return after
+
+    def open_run(self, run_id: bytes) -> Run:
+        """The run of that id, which has begun and not ended; at a server a run begins with its first event."""
+        run = self.runs.get(run_id)
+        if run is None:
+            if self.role is Role.CLIENT:
+                raise StateError(
+                    f"run {run_id.hex()} was never reserved in this store; a client reserves a run before all else"
+                )
+            return Run(run_id=run_id)
+        if run.ended is not None:
+            raise StateError(f"run {run_id.hex()} has ended for this store; make the next plan for another run")
+        return run
+
+    def add(self, event: Event) -> None:
+        """Take one more event."""
+        self._check_role(event)
+        match event:
+            case RunReserved():
+                if event.run_id in self.runs:
+                    raise StateError(f"run {event.run_id.hex()} was joined before; a plan is good for one run, renew it")
+                self.runs[event.run_id] = Run(run_id=event.run_id, reserved=event)
+            case MessageRecorded():
+                self.runs[event.run_id] = self.open_run(event.run_id)
+            case ExchangeCharged():
+                run = self.open_run(event.run_id)
+                if event.number not in run.uncharged:
+                    raise StateError(
+                        f"exchange {event.number} of run {event.run_id.hex()} was charged before, or never reserved"
+                    )
+                self.runs[event.run_id] = replace(run, charged=(*run.charged, event.number))
+            case RunEnded():
+                run = self.open_run(event.run_id)
+                if event.released != run.uncharged:
+                    raise StateError(f"the end of run {event.run_id.hex()} must release exactly the exchanges never charged")
+                self.runs[event.run_id] = replace(run, ended=event)
+            case LimitSet():
+                self.limits[event.dataset] = event
+            case PeerSeen():
+                self._see(event)
+
+    def _check_role(self, event: Event) -> None:
+        if isinstance(event, RunReserved | ExchangeCharged | LimitSet) and self.role is not Role.CLIENT:
+            raise StateError(f"a {type(event).__name__} belongs into the store of a client; this is a server's")
+        if isinstance(event, PeerSeen) and self.role is not Role.SERVER:
+            raise StateError("a PeerSeen belongs into the store of a server; this is a client's")
+
+    def _see(self, event: PeerSeen) -> None:
+        known, now = self.peers.get(event.name), event.position
+        if known is not None and (now.length < known.length or (now.length == known.length and now.head != known.head)):
+            raise StateError(
+                f"the store of client {event.name!r} is an old copy: it holds {now.length} events and was seen with "
+                f"{known.length}{', others' if now.length == known.length else ''}; the client must bring back the newest "
+                "copy, or go on under a new identity"
+            )
+        self.peers[event.name] = now

@@ -1,0 +1,459 @@
+"""A step is durable as a whole or not at all, in one order, by one process, and what a run's end wipes is gone."""
+
+import hashlib
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastlloyd.errors import StateError
+from fastlloyd.store import LogPosition, Role, Store, read
+from fastlloyd.store import files as layout
+from fastlloyd.store.events import Event, ExchangeCharged, LimitSet, Outcome, PeerSeen, encode, first_head
+from stores import OWNER, new_store, reserved, run_id, upload
+
+A, B = run_id(1), run_id(2)
+LIMIT = LimitSet(dataset="patients", epsilon=1.0, delta=1e-6)
+KEY = b"a private key of thirty-two byte"
+
+
+def files_of(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_file())
+
+
+def occurs(secret: bytes, folder: Path) -> bool:
+    return any(secret in path.read_bytes() for path in files_of(folder))
+
+
+# What comes back is what was made durable
+
+
+@settings(max_examples=30)
+@given(st.data())
+def test_after_any_sequence_of_steps_and_openings_the_store_holds_exactly_these_steps(data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        store = new_store(Path(folder))
+        events: list[Event] = []
+        messages: dict[bytes, list[bytes]] = {run_id(n): [] for n in range(3)}
+        secrets: dict[tuple[bytes, str], bytes] = {}
+        for _ in range(data.draw(st.integers(0, 12))):
+            if data.draw(st.integers(0, 3)) == 0:
+                store.close()
+                store = Store.open(store.path, role=Role.CLIENT, identity=OWNER)
+            step, sent, kept = _any_step(store, data)
+            store.append(step, messages=sent, secrets=kept)
+            events += step
+            secrets |= kept
+            for run, known in store.history.runs.items():
+                messages[run] += sent if any(getattr(event, "run_id", b"") == run for event in step) else []
+                if known.ended is not None:
+                    messages[run] = []
+                    secrets = {name: secret for name, secret in secrets.items() if name[0] != run}
+        for _ in range(2):
+            assert list(store.events()) == events == read(store.path)[1]
+            assert all(store.messages(run) == messages[run] for run in messages)
+            assert all(store.secret(run, "key") == secrets.get((run, "key")) for run in messages)
+            assert [store.head_at(length) for length in range(len(events) + 1)] == _heads(store, events)
+            assert store.position == LogPosition(len(events), _heads(store, events)[-1])
+            store.close()
+            store = Store.open(store.path)
+        store.close()
+
+
+def _any_step(store: Store, data: st.DataObject) -> tuple[list[Event], list[bytes], dict[tuple[bytes, str], bytes]]:
+    """A step that may follow: of one of three runs, or a limit."""
+    run = run_id(data.draw(st.integers(0, 2)))
+    known = store.history.runs.get(run)
+    if known is None:
+        return [reserved(run)], [], {(run, "key"): data.draw(st.binary(min_size=1, max_size=64))}
+    if known.ended is not None:
+        return [LIMIT], [], {}
+    number = data.draw(st.integers(1, 4))
+    if number in known.uncharged:
+        event, message = upload(run, number, data.draw(st.binary(max_size=6000)))
+        return [event, ExchangeCharged(run_id=run, number=number)], [message], {}
+    return [known.end(Outcome.ABORTED, "a test")], [], {}
+
+
+def _heads(store: Store, events: list[Event]) -> list[bytes]:
+    """The chain by its definition."""
+    with closing(sqlite3.connect(store.path)) as connection:
+        ((salt,),) = connection.execute("SELECT salt FROM store").fetchall()
+    heads = [hashlib.sha256(b"fastlloyd/v1/storeclient\0" + OWNER + salt).digest()]
+    for event in events:
+        heads.append(hashlib.sha256(b"fastlloyd/v1/event" + heads[-1] + encode(event)).digest())
+    return heads
+
+
+def test_no_two_stores_have_a_head_in_common(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    with new_store(tmp_path / "one") as one, new_store(tmp_path / "two") as two:
+        for store in (one, two):
+            store.append([LIMIT])
+        assert {one.head_at(0), one.head_at(1)}.isdisjoint({two.head_at(0), two.head_at(1)})
+    assert len({first_head(role, OWNER, bytes(16)) for role in Role}) == 2
+
+
+# Before or after, never between
+
+
+def _torn(folder: Path, position: LogPosition, before: int, lengths: range) -> set[int]:
+    """Open a copy whose write-ahead log ends after each of these falling lengths; which numbers of events were found."""
+    original, log, _ = layout.files(folder / "clinic-a.store")
+    copy, copied_log, index = layout.files(folder / "copy" / "clinic-a.store")
+    copy.parent.mkdir()
+    shutil.copyfile(original, copy)
+    copy.chmod(0o600)
+    shutil.copyfile(log, copied_log)
+    found = set()
+    for length in lengths:
+        os.truncate(copied_log, length)
+        index.unlink(missing_ok=True)
+        contents, events = read(copy)
+        assert len(events) == contents.position.length
+        assert contents.position.length in (before, position.length)
+        assert (contents.position == position) == (contents.position.length == position.length)
+        found.add(contents.position.length)
+    return found
+
+
+def test_a_log_cut_off_at_any_byte_of_the_last_step_holds_the_state_before_or_after(tmp_path: Path) -> None:
+    with new_store(tmp_path) as store:
+        store.append([LIMIT])
+        start = layout.files(store.path)[1].stat().st_size
+        store.append([LIMIT])
+        end = layout.files(store.path)[1].stat().st_size
+        assert end > start
+        assert _torn(tmp_path, store.position, 1, range(end, start - 1, -1)) == {1, 2}
+
+
+def test_a_step_of_events_messages_and_secrets_is_never_there_in_part(tmp_path: Path) -> None:
+    with new_store(tmp_path) as store:
+        store.append([LIMIT])
+        start = layout.files(store.path)[1].stat().st_size
+        event, message = upload(A, 1, bytes(9000))
+        store.append([reserved(A), event, ExchangeCharged(run_id=A, number=1)], messages=[message], secrets={(A, "key"): KEY})
+        end = layout.files(store.path)[1].stat().st_size
+        assert _torn(tmp_path, store.position, 1, range(end, start - 1, -97)) == {1, 4}
+
+
+def test_a_wipe_that_was_cut_off_is_before_or_after_too(tmp_path: Path) -> None:
+    with new_store(tmp_path) as store:
+        event, message = upload(A, 1, bytes(9000))
+        store.append([reserved(A), event, ExchangeCharged(run_id=A, number=1)], messages=[message], secrets={(A, "key"): KEY})
+        start = layout.files(store.path)[1].stat().st_size
+        with closing(sqlite3.connect(store.path)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM events").fetchall()  # keeps the log from being cut off
+            store._connection.execute("PRAGMA busy_timeout = 1")
+            store.append([store.history.runs[A].end(Outcome.FINISHED)])
+        end = layout.files(store.path)[1].stat().st_size
+        assert _torn(tmp_path, store.position, 3, range(end, start - 1, -97)) == {3, 4}
+
+
+def test_a_process_that_is_killed_leaves_the_steps_it_had_committed(tmp_path: Path) -> None:
+    with _other_process(tmp_path) as process:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    with Store.open(tmp_path / "clinic-a.store") as store:
+        assert list(store.events()) == [LIMIT]
+
+
+# One process
+
+
+class _other_process:  # noqa: N801 - reads as a function
+    """Another process that makes a store, appends LIMIT to it and holds it until it is told to end."""
+
+    def __init__(self, folder: Path) -> None:
+        program = (
+            "import sys; sys.path.insert(0, sys.argv[1])\n"
+            "from pathlib import Path\n"
+            "from stores import new_store\n"
+            "from fastlloyd.store.events import LimitSet\n"
+            "store = new_store(Path(sys.argv[2]))\n"
+            "store.append([LimitSet(dataset='patients', epsilon=1.0, delta=1e-6)])\n"
+            "print('ready', flush=True)\n"
+            "sys.stdin.read()\n"
+        )
+        tests = str(Path(__file__).parents[2])
+        self.process = subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, "-c", program, tests, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+
+    def __enter__(self) -> "subprocess.Popen[bytes]":
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == b"ready\n"
+        return self.process
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def test_a_second_process_is_refused_and_let_in_when_the_first_was_killed(tmp_path: Path) -> None:
+    path = tmp_path / "clinic-a.store"
+    with _other_process(tmp_path) as process:
+        with pytest.raises(StateError, match="in use by another process"):
+            Store.open(path)
+        assert read(path)[1] == [LIMIT]  # who only reads is let in
+        process.kill()
+        process.wait()
+        with Store.open(path) as store:
+            store.append([LIMIT])
+
+
+def test_a_store_is_open_once_in_a_process_too(tmp_path: Path) -> None:
+    with new_store(tmp_path) as store:
+        with pytest.raises(StateError, match="in use"):
+            Store.open(store.path)
+        with pytest.raises(StateError, match="in use"):
+            new_store(tmp_path)
+    Store.open(store.path).close()
+
+
+def test_reading_sees_each_step_of_the_process_that_writes(tmp_path: Path) -> None:
+    with new_store(tmp_path) as store:
+        for length in range(4):
+            contents, events = read(store.path)
+            assert contents.position == store.position
+            assert events == [LIMIT] * length
+            store.append([LIMIT])
+
+
+# What is wiped is gone
+
+
+def test_what_a_run_kept_and_recorded_is_in_no_file_after_its_end(tmp_path: Path) -> None:
+    others_key, payload = b"the key of a run that still goes", os.urandom(9000)
+    with new_store(tmp_path) as store:
+        event, message = upload(A, 1, payload)
+        store.append([reserved(A), event, ExchangeCharged(run_id=A, number=1)], messages=[message], secrets={(A, "key"): KEY})
+        store.append([reserved(B)], secrets={(B, "key"): others_key})
+        assert all(occurs(secret, tmp_path) for secret in (KEY, others_key, payload[:64], payload[-64:]))
+        store.append([store.history.runs[A].end(Outcome.FINISHED)])
+        _only_the_other_run_is_left(store, payload, others_key)
+    with Store.open(store.path) as store:
+        _only_the_other_run_is_left(store, payload, others_key)
+
+
+def _only_the_other_run_is_left(store: Store, payload: bytes, others_key: bytes) -> None:
+    assert store.secret(A, "key") is None
+    assert store.messages(A) == []
+    assert store.secret(B, "key") == others_key
+    assert not any(occurs(secret, store.path.parent) for secret in (KEY, payload[:64], payload[-64:], payload[4000:4064]))
+
+
+def test_a_step_that_records_and_ends_leaves_nothing_either(tmp_path: Path) -> None:
+    with new_store(tmp_path) as store:
+        store.append([reserved(A)], secrets={(A, "key"): KEY})
+        event, message = upload(A, 1, b"0123456789abcdef" * 8)
+        store.append([event, store.history.runs[A].end(Outcome.ABORTED, "x")], messages=[message])
+        assert not occurs(message, tmp_path)
+        assert not occurs(KEY, tmp_path)
+
+
+def test_a_reader_delays_the_wipe_and_is_told_of(tmp_path: Path) -> None:
+    store = new_store(tmp_path)
+    store._connection.execute("PRAGMA busy_timeout = 1")
+    store.append([reserved(A)], secrets={(A, "key"): KEY})
+    with closing(sqlite3.connect(store.path)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM events").fetchall()
+        store.append([store.history.runs[A].end(Outcome.FINISHED)])
+        assert store.secret(A, "key") is None
+        with pytest.raises(StateError, match="may still hold what was wiped"):
+            store.close()
+        assert occurs(KEY, tmp_path)
+    with Store.open(store.path):
+        assert not occurs(KEY, tmp_path)
+
+
+def test_the_next_step_wipes_what_a_reader_held_up(tmp_path: Path) -> None:
+    with new_store(tmp_path) as store:
+        store._connection.execute("PRAGMA busy_timeout = 1")
+        store.append([reserved(A)], secrets={(A, "key"): KEY})
+        with closing(sqlite3.connect(store.path)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM events").fetchall()
+            store.append([store.history.runs[A].end(Outcome.FINISHED)])
+        store.append([LIMIT])
+        assert not occurs(KEY, tmp_path)
+
+
+# Failures
+
+
+def test_when_the_disk_is_full_the_step_is_not_taken_and_no_other_after_it(tmp_path: Path) -> None:
+    with new_store(tmp_path) as store:
+        store.append([LIMIT])
+        (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
+        store._connection.execute(f"PRAGMA max_page_count = {pages}")
+        position = store.position
+        event, message = upload(A, 1, bytes(100_000))
+        with pytest.raises(StateError, match="the disk is full"):
+            store.append([reserved(A), event], messages=[message], secrets={(A, "key"): KEY})
+        with pytest.raises(StateError, match="no further step after a failure"):
+            store.append([LIMIT])
+        assert store.position == position
+        assert A not in store.history.runs
+        assert list(store.events()) == [LIMIT]
+    with Store.open(store.path) as store:
+        assert store.position == position
+        assert store.secret(A, "key") is None
+        store.append([LIMIT])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of processes are POSIX")
+def test_when_the_file_system_refuses_a_write_the_step_is_not_taken(tmp_path: Path) -> None:
+    """The limit on the size of files stands for a disk that ends in the middle of a write to the log."""
+    program = (
+        "import resource, sys; sys.path.insert(0, sys.argv[1])\n"
+        "from pathlib import Path\n"
+        "from stores import new_store, reserved, run_id, upload\n"
+        "from fastlloyd.errors import StateError\n"
+        "from fastlloyd.store.events import LimitSet\n"
+        "store = new_store(Path(sys.argv[2]))\n"
+        "limit = LimitSet(dataset='patients', epsilon=1.0, delta=1e-6)\n"
+        "store.append([limit])\n"
+        "log = Path(sys.argv[2]) / 'clinic-a.store-wal'\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (log.stat().st_size + 5000, resource.RLIM_INFINITY))\n"
+        "event, message = upload(run_id(1), 1, bytes(100_000))\n"
+        "for step in ([reserved(run_id(1)), event], [message]), ([limit], []):\n"
+        "    try:\n"
+        "        store.append(step[0], messages=step[1])\n"
+        "    except StateError as error:\n"
+        "        print(error)\n"
+        "print(store.position.length, len(list(store.events())))\n"
+    )
+    tests = str(Path(__file__).parents[2])
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", program, tests, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    refused, stopped, counts = done.stdout.splitlines()
+    assert "the disk" in refused
+    assert "no further step after a failure" in stopped
+    assert counts == "1 1"
+    with Store.open(tmp_path / "clinic-a.store") as store:
+        assert list(store.events()) == [LIMIT]
+
+
+def test_an_interruption_in_a_commit_ends_the_use_of_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with new_store(tmp_path) as store:
+        with monkeypatch.context() as patch:
+            patch.setattr(layout, "insert_secret", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                store.append([reserved(A)], secrets={(A, "key"): KEY})
+        with pytest.raises(StateError, match="no further step"):
+            store.append([LIMIT])
+    with Store.open(store.path) as store:
+        assert list(store.events()) == []
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="whoever may write anywhere cannot be refused")
+def test_a_folder_that_may_not_be_written_is_named_and_can_still_be_read(tmp_path: Path) -> None:
+    with new_store(tmp_path) as store:
+        store.append([LIMIT])
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(StateError, match="check the permissions"):
+            Store.open(store.path)
+        assert read(store.path)[1] == [LIMIT]
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_step_that_may_not_follow_changes_nothing_and_the_store_goes_on(tmp_path: Path) -> None:
+    event, message = upload(A, 1)
+    wrong: list[tuple[list[Event], list[bytes], dict[tuple[bytes, str], bytes]]] = [
+        ([LIMIT, ExchangeCharged(run_id=B, number=1)], [], {}),
+        ([LIMIT, event], [], {}),
+        ([LIMIT, event], [message + b"!"], {}),
+        ([LIMIT], [message], {}),
+        ([LIMIT], [], {(B, "key"): KEY}),
+        ([LimitSet(dataset="a name with spaces", epsilon=1.0, delta=0.0)], [], {}),
+        ([LimitSet(dataset="x", epsilon=float("nan"), delta=0.0)], [], {}),
+        ([PeerSeen(name="c", position=LogPosition(1, bytes(32)))], [], {}),
+        ([ExchangeCharged(run_id=A, number="one")], [], {}),  # type: ignore[arg-type]  # what a caller may get wrong
+    ]
+    with new_store(tmp_path) as store:
+        store.append([reserved(A)])
+        for events, messages, secrets in wrong:
+            with pytest.raises(StateError):
+                store.append(events, messages=messages, secrets=secrets)
+            assert store.position.length == 1
+        store.append([event], messages=[message])
+        assert store.messages(A) == [message]
+
+
+def test_a_closed_store_takes_no_step_and_closes_twice(tmp_path: Path) -> None:
+    store = new_store(tmp_path)
+    store.close()
+    store.close()
+    with pytest.raises(StateError, match="closed"):
+        store.append([LIMIT])
+
+
+# Old copies
+
+
+def test_an_old_copy_is_known_by_whoever_remembers_more_of_it(tmp_path: Path) -> None:
+    with new_store(tmp_path) as store:
+        store.append([LIMIT])
+        backup = tmp_path / "backup"
+        with closing(sqlite3.connect(store.path)) as connection, closing(sqlite3.connect(backup)) as copy:
+            connection.backup(copy)
+        store.append([LIMIT])
+        remembered = store.position
+        store.check_remembered(remembered, "the server")
+        store.check_remembered(LogPosition(0, bytes(32)), "the server")
+    for path in layout.files(store.path):
+        path.unlink(missing_ok=True)
+    backup.rename(store.path).chmod(0o600)
+    with Store.open(store.path) as store:
+        with pytest.raises(StateError, match="old copy: the server remembers 2 events of it and it holds 1"):
+            store.check_remembered(remembered, "the server")
+        store.append([LimitSet(dataset="patients", epsilon=2.0, delta=1e-6)])
+        with pytest.raises(StateError, match="2 events of it and it holds others"):
+            store.check_remembered(remembered, "the server")
+
+
+def test_a_server_remembers_how_far_it_saw_each_client_and_refuses_less(tmp_path: Path) -> None:
+    far, farther, other = LogPosition(5, bytes(32)), LogPosition(9, b"h" * 32), LogPosition(9, b"i" * 32)
+    with new_store(tmp_path, Role.SERVER) as store:
+        assert store.peer("clinic-a") is None
+        store.remember_peer("clinic-a", far)
+        store.remember_peer("clinic-a", far)
+        store.remember_peer("clinic-a", farther)
+        assert store.position.length == 2
+        for old in (far, other):
+            with pytest.raises(StateError, match="'clinic-a' is an old copy"):
+                store.remember_peer("clinic-a", old)
+    with Store.open(store.path, role=Role.SERVER, identity=OWNER) as store:
+        assert store.peer("clinic-a") == farther
+        with pytest.raises(StateError, match="store of a server"):
+            store.fingerprint_key()
+
+
+def test_the_key_of_fingerprints_is_drawn_once(tmp_path: Path) -> None:
+    with new_store(tmp_path) as store:
+        key = store.fingerprint_key()
+        store.append([reserved(A)])
+        store.append([store.history.runs[A].end(Outcome.FINISHED)])
+    with Store.open(store.path) as store:
+        assert store.fingerprint_key() == key
+        assert len(key) == 32
+    with suppress(FileNotFoundError):
+        store.path.unlink()
+    with new_store(tmp_path) as store:
+        assert store.fingerprint_key() != key

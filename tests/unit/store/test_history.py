@@ -1,0 +1,82 @@
+"""Which event may follow which, and what they add up to."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fastlloyd.errors import StateError
+from fastlloyd.store import History, LogPosition, Role
+from fastlloyd.store.events import Event, ExchangeCharged, LimitSet, MessageRecorded, Outcome, PeerSeen, RunEnded
+from stores import reserved, run_id
+
+A, B = run_id(1), run_id(2)
+MESSAGE = MessageRecorded(run_id=A, kind="Upload", digest=bytes(32))
+CHARGE = ExchangeCharged(run_id=A, number=1)
+LIMIT = LimitSet(dataset="patients", epsilon=1.0, delta=0.0)
+SEEN = PeerSeen(name="clinic-a", position=LogPosition(3, bytes(32)))
+
+
+def _end(*released: int) -> RunEnded:
+    return RunEnded(run_id=A, outcome=Outcome.FINISHED, reason="", released=released)
+
+
+@pytest.mark.parametrize(
+    ("role", "events", "said"),
+    [
+        (Role.CLIENT, [MESSAGE], "never reserved"),
+        (Role.CLIENT, [CHARGE], "never reserved"),
+        (Role.CLIENT, [_end()], "never reserved"),
+        (Role.CLIENT, [reserved(A), reserved(A)], "joined before"),
+        (Role.CLIENT, [reserved(A), CHARGE, CHARGE], "charged before"),
+        (Role.CLIENT, [reserved(A, n_exchanges=1), ExchangeCharged(run_id=A, number=2)], "or never reserved"),
+        (Role.CLIENT, [reserved(A), CHARGE, _end(1, 2, 3)], "release exactly"),
+        (Role.CLIENT, [reserved(A), CHARGE, _end(2)], "release exactly"),
+        (Role.CLIENT, [reserved(A), CHARGE, _end(3, 2)], "release exactly"),
+        (Role.CLIENT, [reserved(A), _end(1, 2, 3), CHARGE], "has ended"),
+        (Role.CLIENT, [reserved(A), _end(1, 2, 3), MESSAGE], "has ended"),
+        (Role.CLIENT, [reserved(A), _end(1, 2, 3), _end(1, 2, 3)], "has ended"),
+        (Role.CLIENT, [reserved(A), _end(1, 2, 3), reserved(A)], "joined before"),
+        (Role.CLIENT, [SEEN], "store of a server"),
+        (Role.SERVER, [reserved(A)], "store of a client"),
+        (Role.SERVER, [CHARGE], "store of a client"),
+        (Role.SERVER, [LIMIT], "store of a client"),
+        (Role.SERVER, [MESSAGE, _end(1)], "release exactly"),
+        (Role.SERVER, [MESSAGE, _end(), MESSAGE], "has ended"),
+        (Role.SERVER, [SEEN, PeerSeen(name="clinic-a", position=LogPosition(2, bytes(32)))], "old copy"),
+        (Role.SERVER, [SEEN, PeerSeen(name="clinic-a", position=LogPosition(3, b"x" * 32))], "old copy"),
+    ],
+)
+def test_what_cannot_follow_is_refused(role: Role, events: list[Event], said: str) -> None:
+    history = History(role).followed_by(events[:-1])
+    with pytest.raises(StateError, match=said):
+        history.add(events[-1])
+
+
+def test_a_history_that_refuses_stays_as_it_was() -> None:
+    history = History(Role.CLIENT).followed_by([reserved(A)])
+    with pytest.raises(StateError):
+        history.followed_by([CHARGE, LIMIT, reserved(B), CHARGE])
+    assert history.runs[A].charged == ()
+    assert (list(history.runs), history.limits) == ([A], {})
+
+
+@given(st.integers(1, 12), st.data())
+def test_charged_and_released_are_all_that_was_reserved_and_have_nothing_in_common(n: int, data: st.DataObject) -> None:
+    charged = data.draw(st.lists(st.integers(1, n), unique=True))
+    history = History(Role.CLIENT).followed_by(
+        [reserved(A, n_exchanges=n), *(ExchangeCharged(run_id=A, number=number) for number in charged)]
+    )
+    assert history.runs[A].counted == tuple(range(1, n + 1))
+    end = history.runs[A].end(Outcome.ABORTED, "a reason\nof two lines")
+    after = history.followed_by([end]).runs[A]
+    assert set(after.charged).isdisjoint(end.released)
+    assert sorted((*after.charged, *end.released)) == list(range(1, n + 1))
+    assert after.counted == tuple(sorted(charged))
+    assert end.reason == "a reason of two lines"
+
+
+def test_the_last_limit_holds_and_a_server_learns_new_positions() -> None:
+    other = LimitSet(dataset="patients", epsilon=3.0, delta=0.0)
+    assert History(Role.CLIENT).followed_by([LIMIT, other]).limits == {"patients": other}
+    later = PeerSeen(name="clinic-a", position=LogPosition(4, b"x" * 32))
+    assert History(Role.SERVER).followed_by([SEEN, SEEN, later]).peers == {"clinic-a": later.position}
