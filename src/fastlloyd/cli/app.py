@@ -11,6 +11,7 @@ from fastlloyd.cli.bounds import bounds_app
 from fastlloyd.cli.demo import demo
 from fastlloyd.cli.fit import fit
 from fastlloyd.cli.groups import with_option_groups
+from fastlloyd.cli.keygen import keygen
 from fastlloyd.cli.plan import plan_app
 from fastlloyd.cli.simulate import simulate
 
@@ -19,6 +20,7 @@ app.command()(with_option_groups(fit))
 app.command()(with_option_groups(simulate))
 app.command()(with_option_groups(advise))
 app.command()(assign)
+app.command()(keygen)
 app.add_typer(plan_app, name="plan")
 app.add_typer(bounds_app, name="bounds")
 app.command()(with_option_groups(demo))
