@@ -17,8 +17,8 @@ def page(plan: Plan) -> str:
         f"Digest of the plan (SHA-256):\n\n{_digest(plan.digest.hex())}",
         _filled(
             "Before you sign: run `fastlloyd plan digest plan.toml` on your own machine, on the file you were sent, and "
-            "compare all 64 digits with those above. Ask each party, on a way the plan did not come by, for the fingerprint that "
-            "`fastlloyd keygen` showed it, and compare that too. If one digit differs, do not sign and do not take part."
+            "compare all 64 digits with those above. Ask each party, on a way the plan did not come by, for the fingerprint "
+            "that `fastlloyd keygen` showed it, and compare that too. If one digit differs, do not sign and do not take part."
         ),
         "What is agreed\n--------------\n" + "\n".join(_item(line) for line in _agreed(plan)),
         "What it protects\n----------------\n" + "\n\n".join(_filled(line) for line in protection(plan).splitlines()),

@@ -30,7 +30,7 @@ from fastlloyd.secagg import verify
 
 TODAY = datetime.now(UTC).date()
 LATER = datetime.now(UTC) + timedelta(days=400)
-PASSPHRASE = "correct horse battery staple"
+PASSPHRASE = "correct horse battery staple"  # noqa: S105 - of no identity but these
 
 A, B = (PrivateIdentity.make(name, TODAY + timedelta(days=365)) for name in ("clinic-a", "clinic-b"))
 
@@ -97,7 +97,9 @@ def test_the_passphrase_is_stretched_by_scrypt_as_is_written(tmp_path: Path) -> 
     """A second implementation opens the file: scrypt with 128 MiB, then ChaCha20-Poly1305, then the two keys."""
     stored = tomllib.loads(saved(tmp_path, passphrase=PASSPHRASE).read_text())
     key = Scrypt(bytes.fromhex(stored["salt"]), 32, n=2**17, r=8, p=1).derive(PASSPHRASE.encode())
-    opened = ChaCha20Poly1305(key).decrypt(bytes(12), bytes.fromhex(stored["under_passphrase"]), b"fastlloyd/v1/private-identity")
+    opened = ChaCha20Poly1305(key).decrypt(
+        bytes(12), bytes.fromhex(stored["under_passphrase"]), b"fastlloyd/v1/private-identity"
+    )
     assert [opened[:32].hex(), opened[32:].hex()] == secrets_of(A)[:2]
 
 
@@ -111,7 +113,7 @@ def test_a_passphrase_is_the_same_however_the_keyboard_composes_it(tmp_path: Pat
 
 def test_a_wrong_or_missing_passphrase_is_a_sentence_that_does_not_repeat_it(tmp_path: Path) -> None:
     path = saved(tmp_path, passphrase=PASSPHRASE)
-    with pytest.raises(IdentityError, match="the passphrase of .*clinic-a.identity.toml is wrong; try again") as caught:
+    with pytest.raises(IdentityError, match=r"the passphrase of .*clinic-a.identity.toml is wrong; try again") as caught:
         PrivateIdentity.load(path, ask_passphrase=lambda: "my other passphrase")
     assert "my other" not in str(caught.value)
     with pytest.raises(IdentityError, match="is under a passphrase; pass --passphrase-file"):
@@ -176,7 +178,7 @@ def test_any_changed_character_of_the_content_is_refused_without_a_word_of_it(tm
 DAMAGED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "no keys": lambda c: c.pop("private_keys"),
     "half a key": lambda c: c.update(private_keys=c["private_keys"][:64]),
-    "keys in capitals": lambda c: c.update(private_keys=c["private_keys"].upper() + "A" * 0),
+    "keys in capitals": lambda c: c.update(private_keys=c["private_keys"].upper()),
     "keys of someone else": lambda c: c.update(private_keys="".join(secrets_of(B)[:2])),
     "a signing key of someone else": lambda c: c.update(private_keys=secrets_of(B)[0] + secrets_of(A)[1]),
     "a channel's key of someone else": lambda c: c.update(private_keys=secrets_of(A)[0] + secrets_of(B)[1]),
@@ -194,7 +196,7 @@ DAMAGED: dict[str, Callable[[dict[str, Any]], Any]] = {
 def test_a_private_file_that_does_not_fit_together_is_refused_however_it_is_sealed(tmp_path: Path, case: str) -> None:
     path = saved(tmp_path)
     path.write_text(reseal(path.read_text(), DAMAGED[case]))
-    with pytest.raises(IdentityError, match="identity.toml is damaged or was changed; bring back your copy") as caught:
+    with pytest.raises(IdentityError, match=r"identity\.toml is damaged or was changed; bring back your copy") as caught:
         PrivateIdentity.load(path)
     assert not any(secret in str(caught.value) for secret in secrets_of(A))
 
@@ -203,7 +205,7 @@ def test_a_box_that_is_none_opens_to_nothing(tmp_path: Path) -> None:
     path = saved(tmp_path, passphrase=PASSPHRASE)
     for box in ("ab", "0" * 160, "not hex"):
         path.write_text(reseal(path.read_text(), lambda c, box=box: c.update(under_passphrase=box)))  # type: ignore[misc]  # default
-        with pytest.raises(IdentityError, match="the passphrase of .* is wrong"):
+        with pytest.raises(IdentityError, match=r"the passphrase of .* is wrong"):
             PrivateIdentity.load(path, ask_passphrase=lambda: PASSPHRASE)
 
 
@@ -230,7 +232,7 @@ def test_an_identity_shows_nothing_and_is_not_copied(tmp_path: Path) -> None:
     assert not any(secret in shown for secret in secrets_of(A))
     for copying in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="is secret"):
-            copying(A)  # type: ignore[operator]  # three signatures
+            copying(A)
     with pytest.raises(TypeError):
         msgspec.json.encode(A)
 
@@ -243,7 +245,7 @@ def test_two_identities_have_nothing_in_common() -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "../x", "a..b", "a.", "x" * 65, "x" * 64, "-a", "\u00e4"])
 def test_a_name_that_cannot_be_is_refused(name: str) -> None:
-    with pytest.raises(IdentityError, match="name '.*' (is not usable|cannot be part of a host name)"):
+    with pytest.raises(IdentityError, match=r"name '.*' (is not usable|cannot be part of a host name)"):
         PrivateIdentity.make(name, TODAY)
 
 

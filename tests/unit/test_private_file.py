@@ -1,4 +1,4 @@
-"""A private file is its owner's alone from its first instant, is there whole or not at all, and is never replaced by accident."""
+"""A private file is its owner's alone from its first instant, is there whole or not at all, is never replaced by accident."""
 
 import os
 import stat
