@@ -406,7 +406,7 @@ def test_without_a_folder_the_comparison_is_on_screen_only(fastlloyd: Command, h
     assert _tree(here) == before
 
 
-@pytest.mark.parametrize("command", ["advise", "assign"])
+@pytest.mark.parametrize("command", ["advise", "assign", "keygen"])
 def test_help_loads_none_of_the_heavy_libraries(command: str) -> None:
     code = f"import sys; from fastlloyd.cli.failures import run; run(['{command}', '--help']); print([m for m in sys.modules \
 if m.split('.')[0] in ('numpy', 'scipy', 'sklearn', 'matplotlib')], file=sys.stderr)"

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fastlloyd.cli.usage import Command
+
 if TYPE_CHECKING:
     from fastlloyd.ledger import Account
     from fastlloyd.store.files import Contents

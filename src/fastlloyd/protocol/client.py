@@ -126,6 +126,17 @@ class ClientSession:
         session._replay(secret, read_again(recorded, plan))
         return session
 
+    @property
+    def round(self) -> int:
+        """The round that is open for this client, from 1; 0 before the first, one more than there are after the last."""
+        return self._phase.number if isinstance(self._phase, ClientRounds) else 0
+
+    @property
+    def progress(self) -> str:
+        """Where this client is, for people."""
+        n_rounds = len(self.plan.mechanism.exchanges)
+        return f"round {self.round} of {n_rounds}" if 1 <= self.round <= n_rounds else self.state.value
+
     def start(self) -> list[Action]:
         """Draw a key for this run and say Hello."""
         self._move(Start, ClientState.JOINING)

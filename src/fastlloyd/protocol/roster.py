@@ -41,7 +41,7 @@ class Roster:
         return Hello(self.plan_digest, self.run_id, name, ephemeral_public, signature)
 
     def check_hello(self, hello: Hello) -> None:
-        """Raise RemoteProtocolError unless the client of that name said this, about this run of this plan, with a usable key."""
+        """Raise RemoteProtocolError unless the client of that name said this, about this run, with a usable key."""
         if hello.plan_digest != self.plan_digest:
             raise RemoteProtocolError(
                 f"client {hello.name!r} holds another plan, with digest {hello.plan_digest.hex()[:16]}..., "

@@ -88,6 +88,31 @@ class ServerSession:
                 session._apply(message)
         return session
 
+    @property
+    def step(self) -> tuple[str, ...]:
+        """What the deadline is for: another step has another value."""
+        return (self.state.value, str(len(self._broadcasts)), *self._present[:1])
+
+    @property
+    def progress(self) -> str:
+        """Where the run is, for people."""
+        n_closed, n_rounds = len(self._broadcasts), len(self.plan.mechanism.exchanges)
+        return f"round {n_closed + 1} of {n_rounds}" if self.state is ServerState.AGGREGATING else self.state.value
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        """The clients that have not yet answered in this step, in the order of the plan."""
+        match self.state:
+            case ServerState.JOINING:
+                return tuple(name for name in self.plan.names if name not in self._hellos)
+            case ServerState.DEALING:
+                return self._present[:1]
+            case ServerState.AGGREGATING:
+                return tuple(name for name in self._present if name not in self._uploads)
+            case ServerState.CONFIRMING:
+                return tuple(name for name in self._present if name not in self._confirmations)
+        return ()
+
     def receive(self, sender: str, message: Message) -> list[Action]:
         """Answer a client; RemoteProtocolError if it sent what the protocol does not allow."""
         if sender not in self._roster.signing_keys:

@@ -3,24 +3,17 @@
 Decoding is total: any bytes give a frame or RemoteProtocolError. Nothing here looks inside a message.
 """
 
-from typing import Annotated, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
-from msgspec import Meta
 
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.protocol.messages import MAX_REASON, Digest, Limits, Reason, RunId
 from fastlloyd.secagg.masks import DIGEST_BYTES
+from fastlloyd.store.events import LogPosition
 
 FRAME_VERSION: Final = 1
 FRAME_BYTES: Final = 64  # more than everything in a frame but its message or reason
-
-
-class LogPosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """How many events a client's store holds, and the hash of the last one: 32 bytes, zeros when there is none."""
-
-    length: Annotated[int, Meta(ge=0, le=(1 << 53))]
-    head: Digest
 
 
 EMPTY_LOG: Final = LogPosition(0, bytes(DIGEST_BYTES))

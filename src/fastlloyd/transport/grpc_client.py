@@ -7,23 +7,23 @@ from functools import partial
 from secrets import SystemRandom
 from typing import TYPE_CHECKING, Final
 
-from fastlloyd.errors import RemoteProtocolError
+from fastlloyd.errors import NetworkError, RemoteProtocolError
 from fastlloyd.plan import Plan
 from fastlloyd.protocol.actions import ClientResult, Ended, Finish, Send
 from fastlloyd.protocol.messages import Limits, decode, encode
+from fastlloyd.store.events import LogPosition
 from fastlloyd.transport.frames import (
     Answer,
     Attach,
     Attached,
     Leave,
-    LogPosition,
     Post,
     Refused,
     decode_server_frame,
     encode_frame,
 )
 from fastlloyd.transport.grpc_failures import explain
-from fastlloyd.transport.grpc_tls import STREAM, Keepalive, TlsIdentity, channel_credentials, channel_options, load_grpc
+from fastlloyd.transport.grpc_tls import HEALTH, STREAM, Keepalive, TlsIdentity, channel_credentials, channel_options, load_grpc
 from fastlloyd.transport.outbox import Outbox
 from fastlloyd.transport.party import ClientParty, Request
 from fastlloyd.transport.turns import Turns
@@ -37,6 +37,7 @@ _LOG = logging.getLogger(__name__)
 _SHORTEST_PAUSE: Final = 0.25  # seconds before the second attempt to connect; doubled with every further one
 _LONGEST_PAUSE: Final = 15.0
 _LAST_FRAME_SECONDS: Final = 2.0  # for saying goodbye
+_CHECK_SECONDS: Final = 15.0
 _FINAL: Final = frozenset({"PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"})
 """Status codes that another attempt would meet again. gRPC gives all others, INTERNAL included, for broken connections too."""
 
@@ -223,3 +224,15 @@ class GrpcClient:
         if not self._outcome.done():
             self._outcome.set_exception(error)
         self._over.set()
+
+
+async def check_connection(plan: Plan, *, address: str, identity: TlsIdentity, server_certificate: bytes) -> None:
+    """Ask the server whether it serves, over the connection that a run would use. Raises NetworkError, in one sentence."""
+    grpc = load_grpc()
+    options = channel_options(Limits.of(plan), server_certificate, Keepalive())
+    credentials = channel_credentials(identity, server_certificate)
+    async with grpc.aio.secure_channel(f"dns:///{address}", credentials, options=options) as channel:
+        try:
+            await channel.unary_unary("/" + "/".join(HEALTH))(b"", timeout=_CHECK_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            raise NetworkError(explain(error.details() or "", address=address, own_certificate=identity.certificate)) from None

@@ -11,12 +11,12 @@ from fastlloyd.errors import NetworkError, RemoteProtocolError
 from fastlloyd.plan import Plan
 from fastlloyd.protocol.actions import Finish, Send, ServerResult
 from fastlloyd.protocol.messages import Limits, decode, encode
+from fastlloyd.store.events import LogPosition
 from fastlloyd.transport.frames import (
     Answer,
     Attach,
     Attached,
     Leave,
-    LogPosition,
     Post,
     decode_client_frame,
     encode_frame,

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from fastlloyd.protocol.actions import Finish, Send
 from fastlloyd.protocol.messages import Message
-from fastlloyd.transport.frames import LogPosition
+from fastlloyd.store.events import LogPosition
 
 Request = Send | Finish
 """What a party asks of its transport."""
