@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import datetime as dt
 import hashlib
+import re
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -133,6 +134,7 @@ class Relay:
         self.target, self.delay, self.connect = target, delay, connect
         self.port = 0
         self.connected_to: list[str] = []
+        self.credentials: set[bytes] = set()
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def __aenter__(self) -> "Relay":
@@ -154,6 +156,7 @@ class Relay:
         if self.connect:
             request = await reader.readuntil(b"\r\n\r\n")
             self.connected_to.append(request.split()[1].decode())
+            self.credentials |= set(re.findall(rb"Basic (\S+)", request))
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         there, onward = await asyncio.open_connection("127.0.0.1", self.target)
         self._writers.add(onward)
