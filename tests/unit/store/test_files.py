@@ -36,7 +36,6 @@ def _tamper(path: Path, *statements: str) -> None:
         for table in ("store", "events"):
             for action in ("UPDATE", "DELETE"):
                 connection.execute(f"DROP TRIGGER {table}_{action}")
-        connection.execute("PRAGMA ignore_check_constraints = ON")
         for statement in statements:
             connection.execute(statement)
         for statement in layout.SCHEMA:
