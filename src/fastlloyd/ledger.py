@@ -124,7 +124,11 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
             return 0.0
         if limit.delta == 0:
             return for_gaussian
-        room = Fraction(gdp_mu(for_gaussian, usable_delta(limit.delta, _slack(self.spent.distance, limit.epsilon)))) ** 2
+        try:
+            usable = usable_delta(limit.delta, _slack(self.spent.distance, limit.epsilon))
+        except BudgetError:  # shares of noise were added up in so many runs that no delta is left at such an epsilon
+            return 0.0
+        room = Fraction(gdp_mu(for_gaussian, usable)) ** 2
         if room <= self.spent.mu_squared:
             return 0.0
         mu = math.nextafter(mu_from_squared(room - self.spent.mu_squared), 0)

@@ -217,6 +217,12 @@ def test_where_shares_leave_no_delta_nothing_holds() -> None:
     assert math.isinf(whole(cost(Fraction(1))).epsilon(0.0))
 
 
+def test_what_is_left_is_nothing_where_shares_leave_no_delta() -> None:
+    now = of_costs(cost(Fraction(1, 100), slack=1e-9), limit=(30.0, DELTA))
+    assert account(now, "patients").left == 0
+    assert account(now, "patients").epsilon < 1
+
+
 def test_one_federated_run_costs_no_more_than_its_plan_states() -> None:
     plan = make_plan()
     m = plan.mechanism

@@ -64,6 +64,8 @@ def sentences(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise StateError(f"{path} {_reason(error)}") from None
+    except UnicodeDecodeError:  # from a table's own definition; SQLite has no rule for what is in a text
+        raise _damaged(path, "a text is none") from None
     except OSError as error:
         raise StateError(f"{path} cannot be used ({error.strerror or type(error).__name__})") from None
 
@@ -128,9 +130,14 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
 
 
 def check_access(path: Path) -> None:
-    """Raise StateError unless `path` is a file that its owner alone may read."""
+    """Raise StateError unless `path` is a file that its owner alone may read and that has this one name.
+
+    By another name it would have another lock and another log.
+    """
     if not path.is_file():
         raise StateError(f"there is no store {path}; it is made when an identity is first used")
+    if path.is_symlink() or path.stat().st_nlink > 1:
+        raise StateError(f"{path} is a link, or has other names; a store has one name: use that, and no links")
     mode = path.stat().st_mode & 0o777
     if os.name == "posix" and mode & 0o077:
         raise StateError(f"{path} is open to others (mode {mode:o}); a store holds secrets: chmod 600 it and ask who read it")
@@ -144,7 +151,8 @@ def one_moment(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            connection.execute("ROLLBACK")
+            if connection.in_transaction:  # SQLite ends it by itself when the disk fails
+                connection.execute("ROLLBACK")
 
 
 def verify(connection: sqlite3.Connection, path: Path) -> Contents:
