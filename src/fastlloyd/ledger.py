@@ -17,6 +17,7 @@ import hmac
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 
 import msgspec
@@ -123,7 +124,11 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
             return 0.0
         if limit.delta == 0:
             return for_gaussian
-        room = Fraction(gdp_mu(for_gaussian, usable_delta(limit.delta, _slack(self.spent.distance, limit.epsilon)))) ** 2
+        try:
+            usable = usable_delta(limit.delta, _slack(self.spent.distance, limit.epsilon))
+        except BudgetError:  # shares of noise were added up in so many runs that no delta is left at such an epsilon
+            return 0.0
+        room = Fraction(gdp_mu(for_gaussian, usable)) ** 2
         if room <= self.spent.mu_squared:
             return 0.0
         mu = math.nextafter(mu_from_squared(room - self.spent.mu_squared), 0)
@@ -173,7 +178,8 @@ def check(history: History, dataset: str, cost: RunCost) -> None:
         alone = Spending.of([(cost, everything)]).epsilon(limit.delta)
         raise BudgetError(
             f"data set {dataset!r} has the limit epsilon {limit.epsilon:g} at delta {limit.delta:g}, of which "
-            f"{before.epsilon:.4g} is spent or reserved; this run needs {alone:.4g}, which together makes {after:.4g}: "
+            f"{rounded_up(before.epsilon)} is spent or reserved; this run needs {rounded_up(alone)}, which together makes "
+            f"{rounded_up(after)}: "
             "plan a run that costs less, or set another limit with fastlloyd ledger limit"
         )
 
@@ -230,6 +236,11 @@ def fingerprint(key: bytes, columns: Sequence[str], values: NDArray[np.float64])
         mac.update(length_prefixed(columns[at].encode()))
     mac.update(rows.view(np.uint8).data)
     return mac.digest()
+
+
+def rounded_up(value: float) -> str:
+    """Four digits for people, never less than the value."""
+    return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal_from_float(value)):.4g}"
 
 
 def _distance(cost: RunCost) -> Fraction:

@@ -1,6 +1,6 @@
 """`fastlloyd ledger show | verify | limit`: what runs have spent on each data set, and how much they may."""
 
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from decimal import ROUND_FLOOR, Context
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -79,7 +79,7 @@ def limit(file: StoreFile, dataset: DataSet, epsilon: Epsilon, delta: Delta, jso
 
     from fastlloyd import outputs
     from fastlloyd.errors import BudgetError
-    from fastlloyd.ledger import account
+    from fastlloyd.ledger import account, rounded_up
     from fastlloyd.mechanism import NAME
     from fastlloyd.store import Role, Store, store_path
     from fastlloyd.store.events import LimitSet
@@ -96,9 +96,10 @@ def limit(file: StoreFile, dataset: DataSet, epsilon: Epsilon, delta: Delta, jso
     if json:
         typer.echo(outputs.to_json(_summary(one)), nl=False)
     elif math.isinf(epsilon):
-        typer.echo(f"Data set {dataset!r} has no limit any more. At delta {delta:g}, {_up(one.epsilon)} is spent.")
+        typer.echo(f"Data set {dataset!r} has no limit any more. At delta {delta:g}, {rounded_up(one.epsilon)} is spent.")
     else:
-        typer.echo(f"Data set {dataset!r} has the limit epsilon {epsilon:g} at delta {delta:g}; {_up(one.epsilon)} is spent.")
+        spent = rounded_up(one.epsilon)
+        typer.echo(f"Data set {dataset!r} has the limit epsilon {epsilon:g} at delta {delta:g}; {spent} is spent.")
         if not one.left:
             typer.echo("Nothing is left: no further run will be allowed.")
 
@@ -109,6 +110,8 @@ def _print(listed: list["Account"], title: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from fastlloyd.ledger import rounded_up
+
     table = Table(title=title)
     for heading in ("data set", "runs", "spent", "at delta", "limit", "left for one run"):
         table.add_column(heading, justify="left" if heading == "data set" else "right")
@@ -117,7 +120,7 @@ def _print(listed: list["Account"], title: str) -> None:
         table.add_row(
             one.dataset,
             f"{len(one.runs)}" + (f" ({one.n_open} open)" if one.n_open else ""),
-            _up(one.epsilon),
+            rounded_up(one.epsilon),
             f"{one.delta:.3g}",
             f"{one.limit.epsilon:g}" if one.limit is not None and limited else "none",
             _down(one.left) if one.left is not None else "",
@@ -168,9 +171,5 @@ def _position(contents: "Contents") -> dict[str, Any]:
     return {"events": contents.position.length, "head": contents.position.head.hex(), "identity": contents.identity.hex()}
 
 
-def _up(value: float) -> str:
-    return f"{Context(prec=4, rounding=ROUND_CEILING).create_decimal_from_float(value):g}".replace("Infinity", "inf")
-
-
 def _down(value: float) -> str:
-    return f"{Context(prec=4, rounding=ROUND_FLOOR).create_decimal_from_float(value):g}"
+    return f"{float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal_from_float(value)):.4g}"

@@ -215,10 +215,13 @@ class Store:
         with self._one_at_a_time:
             if self._lock is None:
                 return
-            self._connection.close()  # brings the log into the file and removes it, unless somebody reads
-            self._lock.release()
-            self._lock = None
-            self._failure = self._failure or "it was closed"
+            try:
+                with files.sentences(self.path):
+                    self._connection.close()  # brings the log into the file and removes it, unless somebody reads
+            finally:
+                self._lock.release()
+                self._lock = None
+                self._failure = self._failure or "it was closed"
             log = files.files(self.path)[1]
             if self._owes_wiping and log.exists() and log.stat().st_size:
                 raise StateError(

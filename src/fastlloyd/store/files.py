@@ -12,7 +12,6 @@ from typing import Final
 
 from fastlloyd.errors import StateError
 from fastlloyd.secagg.keys import PUBLIC_KEY_BYTES
-from fastlloyd.secagg.masks import RUN_ID_BYTES
 from fastlloyd.store.events import SALT_BYTES, LogPosition, MessageRecorded, Role, decode, first_head, next_head
 from fastlloyd.store.history import History
 
@@ -20,36 +19,30 @@ SUFFIX: Final = ".store"
 IDENTITY_SUFFIX: Final = ".identity.toml"
 APPLICATION_ID: Final = 0x464C4C31
 FORMAT: Final = 1
-FOR_EVER: Final = bytes(RUN_ID_BYTES)
-"""The run id of secrets that no run's end wipes. No plan has it: run ids are random."""
+FOR_EVER: Final = b""
+"""In place of a run id: secrets that no run's end wipes."""
 FINGERPRINT_KEY: Final = "fingerprint"
 FINGERPRINT_KEY_BYTES: Final = 32
 BUSY_SECONDS: Final = 5.0
 
-
-def _column(name: str, kind: str) -> str:
-    return (
-        f"{name} {kind} CHECK (typeof ({name}) = '{kind.lower()}')"  # by integrity_check: a bad byte can turn bytes into text
-    )
-
-
 SCHEMA: Final = (
-    f"CREATE TABLE store ({_column('role', 'TEXT')}, {_column('identity', 'BLOB')}, {_column('salt', 'BLOB')})",
-    f"CREATE TABLE events (number INTEGER PRIMARY KEY, {_column('body', 'BLOB')}, {_column('head', 'BLOB')})",
-    (
-        f"CREATE TABLE messages (number INTEGER PRIMARY KEY REFERENCES events (number), {_column('run_id', 'BLOB')}, "
-        f"{_column('bytes', 'BLOB')})"
-    ),
-    (
-        f"CREATE TABLE secrets ({_column('run_id', 'BLOB')}, {_column('name', 'TEXT')}, {_column('bytes', 'BLOB')}, "
-        f"{_column('digest', 'BLOB')})"
-    ),
+    "CREATE TABLE store (role TEXT NOT NULL, identity BLOB NOT NULL, salt BLOB NOT NULL)",
+    "CREATE TABLE events (number INTEGER PRIMARY KEY, body BLOB NOT NULL, head BLOB NOT NULL)",
+    "CREATE TABLE messages (number INTEGER PRIMARY KEY REFERENCES events (number), run_id BLOB NOT NULL, bytes BLOB NOT NULL)",
+    "CREATE TABLE secrets (run_id BLOB NOT NULL, name TEXT NOT NULL, bytes BLOB NOT NULL, digest BLOB NOT NULL)",
     "CREATE UNIQUE INDEX secrets_of_runs ON secrets (run_id, name)",
     *(
         f"CREATE TRIGGER {table}_{action} BEFORE {action} ON {table} BEGIN SELECT RAISE (ABORT, '{table} never change'); END"
         for table in ("store", "events")
         for action in ("UPDATE", "DELETE")
     ),
+)
+MISTYPED: Final = (  # one bad byte can turn bytes into text, which SQLite's own check lets pass where it may only read
+    "SELECT 1 FROM store WHERE typeof (role) <> 'text' OR typeof (identity) <> 'blob' OR typeof (salt) <> 'blob'",
+    "SELECT 1 FROM events WHERE typeof (body) <> 'blob' OR typeof (head) <> 'blob'",
+    "SELECT 1 FROM messages WHERE typeof (run_id) <> 'blob' OR typeof (bytes) <> 'blob'",
+    "SELECT 1 FROM secrets WHERE typeof (name) <> 'text' OR typeof (run_id) <> 'blob' OR typeof (bytes) <> 'blob'",
+    "SELECT 1 FROM secrets WHERE typeof (digest) <> 'blob'",
 )
 
 
@@ -71,6 +64,8 @@ def sentences(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise StateError(f"{path} {_reason(error)}") from None
+    except UnicodeDecodeError:  # from a table's own definition; SQLite has no rule for what is in a text
+        raise _damaged(path, "a text is none") from None
     except OSError as error:
         raise StateError(f"{path} cannot be used ({error.strerror or type(error).__name__})") from None
 
@@ -135,9 +130,14 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
 
 
 def check_access(path: Path) -> None:
-    """Raise StateError unless `path` is a file that its owner alone may read."""
+    """Raise StateError unless `path` is a file that its owner alone may read and that has this one name.
+
+    By another name it would have another lock and another log.
+    """
     if not path.is_file():
         raise StateError(f"there is no store {path}; it is made when an identity is first used")
+    if path.is_symlink() or path.stat().st_nlink > 1:
+        raise StateError(f"{path} is a link, or has other names; a store has one name: use that, and no links")
     mode = path.stat().st_mode & 0o777
     if os.name == "posix" and mode & 0o077:
         raise StateError(f"{path} is open to others (mode {mode:o}); a store holds secrets: chmod 600 it and ask who read it")
@@ -151,7 +151,8 @@ def one_moment(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            connection.execute("ROLLBACK")
+            if connection.in_transaction:  # SQLite ends it by itself when the disk fails
+                connection.execute("ROLLBACK")
 
 
 def verify(connection: sqlite3.Connection, path: Path) -> Contents:
@@ -218,6 +219,8 @@ def _check_layout(connection: sqlite3.Connection, path: Path) -> None:
         raise StateError(f"{path} was changed by another program: its tables are not those of a store")
     if connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
         raise _damaged(path, "SQLite's own check fails")
+    if any(connection.execute(statement).fetchone() for statement in MISTYPED):
+        raise _damaged(path, "a table holds what it cannot")
     if connection.execute("PRAGMA foreign_key_check").fetchall():
         raise _damaged(path, "a message belongs to no event")
 

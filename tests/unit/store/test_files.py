@@ -36,7 +36,6 @@ def _tamper(path: Path, *statements: str) -> None:
         for table in ("store", "events"):
             for action in ("UPDATE", "DELETE"):
                 connection.execute(f"DROP TRIGGER {table}_{action}")
-        connection.execute("PRAGMA ignore_check_constraints = ON")
         for statement in statements:
             connection.execute(statement)
         for statement in layout.SCHEMA:
@@ -60,6 +59,13 @@ def test_any_changed_byte_of_an_event_is_found(path: Path) -> None:
                 read(path)
     path.write_bytes(content)
     assert read(path)[0].position.length == 7
+
+
+def test_a_definition_that_is_no_text_is_found(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"CREATE TABLE messages", b"CREATE TABLE \x83essages"))
+    with pytest.raises(StateError, match="damaged|changed by another"):
+        read(path)
 
 
 def test_a_changed_byte_anywhere_in_the_file_is_found_or_changes_nothing(path: Path) -> None:
@@ -167,6 +173,18 @@ def test_nobody_else_may_read_any_file_of_a_store(path: Path, tmp_path: Path) ->
     for attempt in (Store.open, read):
         with pytest.raises(StateError, match=r"open to others \(mode 640\)"):
             attempt(path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need no privilege on POSIX only")
+@pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
+def test_a_store_with_a_second_name_is_refused_for_it_would_have_a_second_lock(
+    path: Path, link: Callable[[Path, Path], None]
+) -> None:
+    other = path.with_name("other.store")
+    link(other, path)
+    for attempt in (Store.open, read):
+        with pytest.raises(StateError, match="a store has one name"):
+            attempt(other)
 
 
 def test_a_store_is_never_made_over_another(path: Path) -> None:

@@ -1,0 +1,154 @@
+"""`fastlloyd ledger` from outside: what it shows, sets, finds and refuses."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from fastlloyd.cli.failures import run
+from fastlloyd.dp.gdp import gdp_epsilon
+from fastlloyd.ledger import account, reserve
+from fastlloyd.store import Role, Store, read
+from fastlloyd.store.events import Event, ExchangeCharged, LimitSet, Outcome
+from federation import make_plan
+from stores import OWNER, new_store
+
+DELTA = 1e-6
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A client's store with a run that was charged whole, one that was charged in part and one that is open."""
+    monkeypatch.setenv("COLUMNS", "100")
+    with new_store(tmp_path) as store:
+        for number, charged in enumerate([(1, 2, 3), (1,), ()]):
+            plan = make_plan(run_id=bytes([number]) * 16)
+            run = bytes.fromhex(plan.run_id)
+            event = reserve(store.history, plan, client="c0", dataset="patients", fingerprint=bytes(32))
+            charges: list[Event] = [ExchangeCharged(run_id=run, number=exchange) for exchange in charged]
+            store.append([event, *charges])
+            if charged:
+                store.append([store.history.runs[run].end(Outcome.FINISHED if number == 0 else Outcome.ABORTED, "why")])
+    return store.path
+
+
+def test_show_lists_runs_spending_limit_and_what_is_left(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ledger", "limit", str(store), "--dataset", "patients", "--epsilon", "9", "--delta", "1e-6"]) == 0
+    assert "'patients' has the limit epsilon 9 at delta 1e-06; " in capsys.readouterr().out
+    assert run(["ledger", "show", str(store)]) == 0
+    shown = capsys.readouterr().out
+    assert "3 (1 open)" in shown
+    assert "counted for neighbours by add_or_remove_one" in shown
+    one = account(read(store)[0].history, "patients")
+    m = make_plan().mechanism
+    assert one.spent.mu_squared == 2 * m.accountant().mu_squared + m.accountant_of(m.exchanges[0]).mu_squared
+    assert one.left is not None
+    row = next(line for line in shown.splitlines() if "patients" in line)
+    spent, delta, limit, left = (float(cell) for cell in row.strip("│ ").split("│")[2:])
+    assert spent * (1 - 1e-3) < one.epsilon <= spent
+    assert (delta, limit) == (DELTA, 9)
+    assert left <= one.left < left * (1 + 1e-3)
+
+
+def test_show_for_machines_has_every_run(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ledger", "show", str(store.with_name("clinic-a.identity.toml")), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    (one,) = said["data_sets"]
+    assert [(r["charged"], r["released"], r["outcome"]) for r in one["runs"]] == [
+        ([1, 2, 3], [], "finished"),
+        ([1], [2, 3], "aborted"),
+        ([], [], None),
+    ]
+    assert one["limit"] is None
+    assert said["events"] == 9
+    assert one["spent"]["epsilon"] >= gdp_epsilon(1.0, 0.5)
+
+
+def test_a_limit_below_what_is_spent_is_taken_and_stops_further_runs(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["ledger", "limit", str(store), "--dataset", "patients", "--delta", "1e-6", "--epsilon"]
+    assert run([*arguments, "0.5"]) == 0
+    assert "Nothing is left" in capsys.readouterr().out
+    assert run([*arguments, "inf"]) == 0
+    assert "has no limit any more" in capsys.readouterr().out
+    assert run([*arguments, "12", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["limit"]["epsilon"] == 12
+    limits = [event.epsilon for event in read(store)[1] if isinstance(event, LimitSet)]
+    assert limits == [0.5, float("inf"), 12]
+
+
+def test_verify_says_what_is_sound_in_one_sentence(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ledger", "verify", str(store)]) == 0
+    position = read(store)[0].position
+    sentence = capsys.readouterr().out
+    assert sentence == f"{store} is sound: the store of a client, 9 events, head {position.head.hex()}.\n"
+    assert run(["ledger", "verify", str(store), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["head"] == position.head.hex()
+
+
+def test_verify_finds_a_changed_event(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = store.read_bytes()
+    at = content.index(b"patients")
+    store.write_bytes(content[:at] + b"P" + content[at + 1 :])
+    assert run(["ledger", "verify", str(store)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "is damaged (the chain of hashes breaks at event " in said.err
+
+
+def test_reading_is_allowed_while_a_run_has_the_store_and_setting_is_not(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Store.open(store):
+        for command in ("show", "verify"):
+            assert run(["ledger", command, str(store)]) == 0
+        assert run(["ledger", "limit", str(store), "--dataset", "patients", "--epsilon", "9", "--delta", "0"]) == 2
+    assert "in use by another process" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--dataset", "two words", "--epsilon", "1", "--delta", "0"], "dataset is 'two words'"),
+        (["--dataset", "a", "--epsilon", "0", "--delta", "0"], "epsilon is 0"),
+        (["--dataset", "a", "--epsilon", "nan", "--delta", "0"], "epsilon is nan"),
+        (["--dataset", "a", "--epsilon", "1", "--delta", "1"], "delta is 1"),
+        (["--dataset", "a", "--epsilon", "1", "--delta", "nan"], "delta is nan"),
+        (["--dataset", "a", "--epsilon", "1"], "--delta"),
+    ],
+)
+def test_a_limit_that_is_none_is_refused(
+    store: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = read(store)[1]
+    assert run(["ledger", "limit", str(store), *arguments]) == 2
+    assert said in capsys.readouterr().err
+    assert read(store)[1] == before
+
+
+def test_what_has_no_ledger_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Store.create(tmp_path / "hub.store", role=Role.SERVER, identity=OWNER).close()
+    assert run(["ledger", "verify", str(tmp_path / "hub.store")]) == 0
+    assert "the store of a server, 0 events" in capsys.readouterr().out
+    for arguments in (["show"], ["limit", "--dataset", "a", "--epsilon", "1", "--delta", "0"]):
+        assert run(["ledger", arguments[0], str(tmp_path / "hub.store"), *arguments[1:]]) == 2
+        assert "store of a server" in capsys.readouterr().err
+    assert run(["ledger", "show", str(tmp_path / "nothing.identity.toml")]) == 2
+    assert "there is no store" in capsys.readouterr().err
+
+
+def test_an_empty_store_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    new_store(tmp_path).close()
+    assert run(["ledger", "show", str(tmp_path / "clinic-a.store")]) == 0
+    assert "No run was joined" in capsys.readouterr().out
+
+
+def test_a_ledger_shows_no_secret_and_no_fingerprint(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with closing(sqlite3.connect(store)) as connection:
+        secrets = [secret for (secret,) in connection.execute("SELECT bytes FROM secrets")]
+    assert len(secrets) == 1
+    for arguments in (["show"], ["show", "--json"], ["verify"]):
+        assert run(["ledger", arguments[0], str(store), *arguments[1:]]) == 0
+    said = capsys.readouterr()
+    assert not any(secret.hex() in said.out + said.err for secret in (*secrets, bytes(32)))

@@ -1,0 +1,370 @@
+"""What was spent is exact, never less than what the accountant finds, and a limit is kept."""
+
+import functools
+import math
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.design import design_mechanism
+from fastlloyd.dp.accountant import Accountant, GaussianRelease, GeometricRelease
+from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.errors import BudgetError
+from fastlloyd.expander import PublicSeed
+from fastlloyd.ledger import (
+    Account,
+    Spending,
+    account,
+    accounts,
+    check,
+    check_records,
+    check_sums,
+    fingerprint,
+    reserve,
+    run_cost,
+)
+from fastlloyd.mechanism import Mechanism
+from fastlloyd.store import History, Role
+from fastlloyd.store.events import Event, ExchangeCharged, LimitSet, Outcome, RunCost
+from federation import make_plan
+from stores import ADD, REPLACE, cost, reserved, run_id
+
+DELTA = 1e-6
+KEY = b"k" * 32
+RELATIONS = pytest.mark.parametrize("relation", [ADD, REPLACE], ids=lambda relation: relation.value)
+PRIVATE = pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD, SULLOYD], ids=lambda algorithm: algorithm.name)
+
+
+@functools.cache
+def mechanism(algorithm: Algorithm = FASTLLOYD, relation: NeighboringRelation = ADD, **changes: Any) -> Mechanism:
+    domain = Domain(features=("a", "b"), lower=(0.0, 0.0), upper=(1.0, 1.0), fraction_bits=16)
+    arguments: dict[str, Any] = {"n_clusters": 3, "n_records": 1000, "epsilon": 1.0} | changes
+    if algorithm is not SULLOYD and algorithm is not LLOYD:
+        arguments.setdefault("delta", DELTA)
+    return design_mechanism(algorithm, domain, public_seed=PublicSeed.from_int(1), neighboring_relation=relation, **arguments)
+
+
+def history(*events: Event) -> History:
+    return History(Role.CLIENT).followed_by(events)
+
+
+def of_costs(*costs: RunCost, limit: tuple[float, float] | None = None) -> History:
+    """A client whose runs, one per cost, have reserved everything."""
+    limits = [] if limit is None else [LimitSet(dataset="patients", epsilon=limit[0], delta=limit[1])]
+    runs = [msgspec.structs.replace(reserved(run_id(n)), cost=each) for n, each in enumerate(costs)]
+    return history(*limits, *runs)
+
+
+def whole(cost: RunCost) -> Spending:
+    return Spending.of([(cost, range(1, len(cost.costs) + 1))])
+
+
+# The cost of a mechanism
+
+
+@RELATIONS
+@PRIVATE
+@settings(max_examples=15)
+@given(epsilon=st.floats(0.01, 20), n_iterations=st.integers(1, 9), loss=st.booleans())
+def test_the_costs_of_all_exchanges_add_up_to_the_mechanisms_exactly(
+    algorithm: Algorithm, relation: NeighboringRelation, epsilon: float, n_iterations: int, loss: bool
+) -> None:
+    m = mechanism(algorithm, relation, epsilon=epsilon, n_iterations=n_iterations, estimate_loss=loss)
+    spent = whole(run_cost(m))
+    accountant = Accountant(relation).compose(m.releases())
+    assert len(run_cost(m).costs) == n_iterations + loss
+    assert spent.mu_squared == accountant.mu_squared == m.accountant().mu_squared
+    assert spent.pure_epsilon == accountant.pure_epsilon
+    assert spent.neighboring_relation is relation
+    assert spent.epsilon(m.delta) <= m.epsilon  # what the plan states covers it
+
+
+@PRIVATE
+@pytest.mark.parametrize("loss", [False, True])
+def test_a_mechanism_for_replacing_costs_no_more_where_a_record_is_added_or_removed(algorithm: Algorithm, loss: bool) -> None:
+    """Runs of both relations are added up by this: the same scales, accounted for under each."""
+    replacing = mechanism(algorithm, REPLACE, estimate_loss=loss, n_iterations=3)
+    adding = _under(replacing, ADD)
+    for exchange in replacing.exchanges:
+        ours, theirs = replacing.accountant_of(exchange), adding.accountant_of(exchange)
+        assert theirs.mu_squared <= ours.mu_squared
+        assert theirs.pure_epsilon <= ours.pure_epsilon
+
+
+def _under(m: Mechanism, relation: NeighboringRelation) -> Mechanism:
+    """The same noise under another relation; epsilon is large enough for the check of the stated guarantee."""
+    return msgspec.structs.replace(m, neighboring_relation=relation, epsilon=100.0)
+
+
+def test_a_mechanism_without_noise_has_no_cost() -> None:
+    with pytest.raises(BudgetError, match="lloyd adds no noise"):
+        run_cost(mechanism(LLOYD, epsilon=math.inf))
+
+
+# What is spent
+
+squares = st.fractions(min_value=Fraction(1, 10**6), max_value=4, max_denominator=10**9)
+
+
+@settings(max_examples=12)
+@given(
+    st.lists(squares, min_size=1, max_size=8),
+    st.lists(st.fractions(min_value=0, max_value=3, max_denominator=1000), max_size=3),
+    st.floats(1e-12, 0.1),
+)
+def test_spent_is_the_accountants_by_its_other_route_and_never_less(
+    gaussian: list[Fraction], pure: list[Fraction], delta: float
+) -> None:
+    releases = [GaussianRelease(square, Fraction(1)) for square in gaussian]
+    accountant = Accountant(ADD).compose([*releases, *(GeometricRelease(e, Fraction(1)) for e in pure if e)])
+    laplace = msgspec.structs.replace(
+        cost(*[Fraction(0)] * len(pure) or [Fraction(0)], delta=0.0),
+        costs=tuple(msgspec.structs.replace(cost(Fraction(0)).costs[0], pure_epsilon=e) for e in pure or [Fraction(0)]),
+    )
+    spent = account(of_costs(cost(*gaussian), laplace), "patients").spent
+    epsilon = spent.epsilon(delta)
+    assert (spent.mu_squared, spent.pure_epsilon) == (accountant.mu_squared, accountant.pure_epsilon)
+    if spent.pure_epsilon < epsilon:
+        assert accountant.get_delta(epsilon) <= delta * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-3])
+def test_spent_is_the_epsilon_that_the_accountant_searches_for(delta: float) -> None:
+    squares = [Fraction(1, 7), Fraction(2, 9), Fraction(1, 7)]
+    accountant = Accountant(ADD).compose([GaussianRelease(square, Fraction(1)) for square in squares])
+    assert math.isclose(whole(cost(*squares)).epsilon(delta), accountant.get_epsilon(delta), rel_tol=1e-9)
+
+
+@settings(max_examples=20)
+@given(st.lists(st.tuples(st.integers(1, 5), st.sets(st.integers(1, 5)), st.booleans()), min_size=1, max_size=5))
+def test_spent_never_falls_but_by_what_the_end_of_a_run_releases(runs: list[tuple[int, set[int], bool]]) -> None:
+    now = history()
+    for n, (n_exchanges, charged, ends) in enumerate(runs):
+        run = run_id(n)
+        steps: list[Event] = [reserved(run, n_exchanges=n_exchanges)]
+        steps += [ExchangeCharged(run_id=run, number=number) for number in sorted(charged) if number <= n_exchanges]
+        for step in steps:
+            before, now = account(now, "patients").spent, now.followed_by([step])
+            after = account(now, "patients").spent
+            assert after.mu_squared >= before.mu_squared
+            assert after.epsilon(DELTA) >= before.epsilon(DELTA)
+        if ends:
+            before, open_run = account(now, "patients").spent, now.runs[run]
+            now = now.followed_by([open_run.end(Outcome.ABORTED)])
+            released = Spending.of([(reserved(run, n_exchanges=n_exchanges).cost, open_run.uncharged)])
+            assert account(now, "patients").spent.mu_squared == before.mu_squared - released.mu_squared
+    charges = sum((Fraction(len(run.charged), 100) for run in now.runs.values()), Fraction(0))
+    assert account(now, "patients").spent.mu_squared >= charges
+
+
+def test_a_run_that_ended_before_its_first_upload_costs_nothing() -> None:
+    now = history(reserved(run_id(1)))
+    spent = account(now.followed_by([now.runs[run_id(1)].end(Outcome.ABORTED)]), "patients").spent
+    assert spent == Spending()
+    assert spent.epsilon(0.0) == 0
+
+
+def test_four_runs_of_half_the_mu_cost_what_one_run_of_all_of_it_does() -> None:
+    one, quarter = Fraction(9, 25), Fraction(9, 100)
+    assert account(of_costs(*[cost(quarter)] * 4), "patients").spent.epsilon(DELTA) == whole(cost(one)).epsilon(DELTA)
+
+
+def test_data_sets_are_added_up_apart() -> None:
+    now = history(reserved(run_id(1), "a"), reserved(run_id(2), "b"), reserved(run_id(3), "b"))
+    now = now.followed_by([LimitSet(dataset="c", epsilon=1.0, delta=DELTA)])
+    listed = accounts(now)
+    assert [one.dataset for one in listed] == ["a", "b", "c"]
+    assert [one.spent.mu_squared for one in listed] == [Fraction(3, 100), Fraction(6, 100), 0]
+    assert [(len(one.runs), one.n_open) for one in listed] == [(1, 1), (2, 2), (0, 0)]
+    check_sums(now)
+
+
+def test_runs_of_both_relations_are_counted_for_records_added_or_removed() -> None:
+    replacing = msgspec.structs.replace(cost(Fraction(1, 4)), neighboring_relation=REPLACE)
+    assert whole(replacing).neighboring_relation is REPLACE
+    assert account(of_costs(replacing, cost(Fraction(1, 4))), "patients").spent.neighboring_relation is ADD
+    assert Spending().neighboring_relation is None
+
+
+# Shares of noise
+
+
+def test_the_slack_of_shares_grows_with_what_all_runs_spend_together() -> None:
+    """By the proof: the runs are (E, delta')-DP for shares that add up exactly, and (1 + e^E) taus go on top."""
+    slack = 1e-8
+    each = cost(Fraction(1, 4), epsilon=1.0, slack=slack)
+    spent = account(of_costs(*[each] * 9), "patients").spent
+    tau = slack / (1 + math.e)
+    assert math.isclose(spent.distance, 9 * tau, rel_tol=1e-12)
+    epsilon = spent.epsilon(DELTA)
+    needed = 9 * tau * (1 + math.exp(epsilon))
+    assert needed > 9 * slack * 5  # adding up the runs' own slacks would be optimistic
+    ideal = Spending(mu_squared=spent.mu_squared)
+    assert epsilon >= ideal.epsilon(DELTA - needed)
+    assert epsilon <= ideal.epsilon(DELTA - 3 * needed)
+
+
+def test_where_shares_leave_no_delta_nothing_holds() -> None:
+    spent = whole(cost(Fraction(100), epsilon=1.0, slack=1e-9))
+    assert math.isinf(spent.epsilon(DELTA))
+    assert math.isinf(whole(cost(Fraction(1))).epsilon(0.0))
+
+
+def test_what_is_left_is_nothing_where_shares_leave_no_delta() -> None:
+    now = of_costs(cost(Fraction(1, 100), slack=1e-9), limit=(30.0, DELTA))
+    assert account(now, "patients").left == 0
+    assert account(now, "patients").epsilon < 1
+
+
+def test_one_federated_run_costs_no_more_than_its_plan_states() -> None:
+    plan = make_plan()
+    m = plan.mechanism
+    assert m.delta_slack > 0
+    assert whole(run_cost(m)).epsilon(m.delta) <= m.epsilon
+
+
+# Limits
+
+
+@PRIVATE
+def test_w30_runs_on_one_data_set_add_up_until_the_limit_refuses_the_next(algorithm: Algorithm) -> None:
+    m = mechanism(algorithm)
+    now = history(LimitSet(dataset="patients", epsilon=m.epsilon, delta=m.delta))
+    check(now, "patients", run_cost(m))
+    now = now.followed_by([msgspec.structs.replace(reserved(run_id(1)), cost=run_cost(m))])
+    with pytest.raises(BudgetError, match="has the limit epsilon 1 at delta"):
+        check(now, "patients", run_cost(mechanism(algorithm, epsilon=0.01)))
+    check(now, "another", run_cost(m))
+
+
+def test_the_refusal_names_limit_spent_and_need() -> None:
+    now = of_costs(run_cost(mechanism(epsilon=1.0)), limit=(1.4, DELTA))
+    with pytest.raises(BudgetError) as refusal:
+        check(now, "patients", run_cost(mechanism(epsilon=1.0)))
+    for part in ("'patients'", "epsilon 1.4 at delta 1e-06", "is spent", "needs 1,", "makes 1.455", "ledger limit"):
+        assert part in str(refusal.value), part
+    check(of_costs(run_cost(mechanism(epsilon=1.0)), limit=(1.5, DELTA)), "patients", run_cost(mechanism(epsilon=1.0)))
+
+
+def test_w30_what_was_sent_stays_charged_however_the_run_ends() -> None:
+    m = mechanism(n_iterations=2)
+    limit = LimitSet(dataset="patients", epsilon=1.0, delta=DELTA)
+    begun = history(limit, msgspec.structs.replace(reserved(run_id(1)), cost=run_cost(m)))
+    with pytest.raises(BudgetError):
+        check(begun, "patients", run_cost(m))
+    check(begun.followed_by([begun.runs[run_id(1)].end(Outcome.ABORTED)]), "patients", run_cost(m))
+    charged = begun.followed_by([ExchangeCharged(run_id=run_id(1), number=1)])
+    charged = charged.followed_by([charged.runs[run_id(1)].end(Outcome.ABORTED)])
+    with pytest.raises(BudgetError):
+        check(charged, "patients", run_cost(m))
+
+
+def test_without_a_limit_or_with_one_lifted_every_run_fits() -> None:
+    check(of_costs(*[run_cost(mechanism())] * 5), "patients", run_cost(mechanism()))
+    check(of_costs(*[run_cost(mechanism())] * 5, limit=(math.inf, 0.0)), "patients", run_cost(mechanism()))
+
+
+@settings(max_examples=15)
+@given(limit=st.floats(0.1, 8), spent=st.lists(st.floats(0.02, 2), max_size=3), laplace=st.booleans())
+def test_a_run_of_what_is_left_fits_and_one_of_a_little_more_does_not(limit: float, spent: list[float], laplace: bool) -> None:
+    costs = [run_cost(mechanism(epsilon=epsilon, n_iterations=1)) for epsilon in spent]
+    if laplace:
+        costs.append(run_cost(mechanism(SULLOYD, epsilon=0.05, n_iterations=1)))
+    now = of_costs(*costs, limit=(limit, DELTA))
+    left = account(now, "patients").left
+    assert left is not None
+    if left > 0.01:  # the noise scales of smaller ones are out of range
+        check(now, "patients", run_cost(mechanism(epsilon=left, n_iterations=1)))
+        with pytest.raises(BudgetError):
+            check(now, "patients", run_cost(mechanism(epsilon=1.001 * left, n_iterations=1)))
+
+
+def test_of_a_limit_on_pure_epsilon_the_rest_is_left() -> None:
+    now = of_costs(run_cost(mechanism(SULLOYD, epsilon=0.25)), limit=(1.0, 0.0))
+    left = account(now, "patients").left
+    assert left == pytest.approx(0.75, rel=1e-3)
+    assert account(of_costs(run_cost(mechanism()), limit=(1.0, 0.0)), "patients").left == 0
+    assert account(of_costs(run_cost(mechanism())), "patients").left is None
+
+
+def test_the_delta_that_is_shown_is_the_limits_or_the_smallest_of_the_runs() -> None:
+    runs = (run_cost(mechanism(delta=1e-5)), run_cost(mechanism(delta=1e-7)), run_cost(mechanism(SULLOYD)))
+    assert account(of_costs(*runs), "patients").delta == 1e-7
+    assert account(of_costs(*runs, limit=(9.0, 1e-4)), "patients").delta == 1e-4
+    assert account(of_costs(runs[2]), "patients").delta == 0.0
+    assert account(of_costs(runs[2]), "patients").epsilon <= 1
+
+
+def test_sums_that_are_too_small_are_found_by_the_second_route(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = of_costs(run_cost(mechanism()), run_cost(mechanism(SULLOYD)), limit=(4.0, DELTA))
+    check_sums(now)
+    epsilon = account(now, "patients").epsilon
+    monkeypatch.setattr(Account, "epsilon", property(lambda _: epsilon * (1 - 1e-6)))
+    with pytest.raises(BudgetError, match="two ways to add up"):
+        check_sums(now)
+
+
+def test_runs_of_many_different_plans_are_added_up_exactly() -> None:
+    costs = [run_cost(mechanism(epsilon=0.01 + n / 10_000)) for n in range(30)]
+    spent = account(of_costs(*costs), "patients").spent
+    assert spent.mu_squared == sum((c.mu_squared for each in costs for c in each.costs), Fraction(0))
+
+
+# Reserving, and knowing records again
+
+
+def test_a_reservation_is_of_the_plan_and_refused_beyond_the_limit() -> None:
+    plan = make_plan()
+    event = reserve(history(), plan, client="c0", dataset="patients", fingerprint=bytes(32))
+    assert (event.run_id.hex(), event.plan_digest, event.client) == (plan.run_id, plan.digest, "c0")
+    assert whole(event.cost).mu_squared == plan.mechanism.accountant().mu_squared
+    now = history(LimitSet(dataset="patients", epsilon=0.5, delta=DELTA))
+    with pytest.raises(BudgetError, match="limit"):
+        reserve(now, plan, client="c0", dataset="patients", fingerprint=bytes(32))
+
+
+def test_known_records_are_refused_under_a_new_name_only() -> None:
+    now = history(reserved(run_id(1), "patients", fingerprint=b"f" * 32))
+    check_records(now, "patients", b"f" * 32)
+    check_records(now, "patients", b"g" * 32)
+    check_records(now, "others", b"g" * 32)
+    with pytest.raises(BudgetError, match="used under the data set name 'patients' before; use that name instead of 'others'"):
+        reserve(now, make_plan(), client="c0", dataset="others", fingerprint=b"f" * 32)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 30), st.integers(1, 4))
+def test_a_fingerprint_is_of_the_records_in_any_order_under_one_key(seed: int, n: int, d: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(n, d))
+    columns = [f"x{i}" for i in range(d)]
+    known = fingerprint(KEY, columns, values)
+    rows, order = rng.permutation(n), rng.permutation(d)
+    assert fingerprint(KEY, [columns[i] for i in order], np.asfortranarray(values[rows][:, order])) == known
+    assert fingerprint(b"l" * 32, columns, values) != known
+    changed = values.copy()
+    changed[rng.integers(n), rng.integers(d)] += 1e-12
+    assert (fingerprint(KEY, columns, changed) == known) == bool((changed == values).all())
+    assert fingerprint(KEY, columns, values[1:]) != known
+    assert fingerprint(KEY, columns, np.vstack([values, values[:1]])) != known
+    assert fingerprint(KEY, [f"y{i}" for i in range(d)], values) != known
+
+
+def test_a_fingerprint_does_not_tell_the_two_zeros_apart_and_leaves_the_values_alone() -> None:
+    values = np.array([[0.0, 1.0], [-0.0, 2.0]])
+    values.flags.writeable = False
+    assert fingerprint(KEY, ["a", "b"], values) == fingerprint(KEY, ["a", "b"], np.abs(values))
+    assert np.signbit(values[1, 0])
+
+
+def test_cells_cannot_move_between_columns_or_rows_unseen() -> None:
+    one = fingerprint(KEY, ["a", "b"], np.array([[1.0, 2.0], [3.0, 4.0]]))
+    assert one != fingerprint(KEY, ["a", "b"], np.array([[1.0, 4.0], [3.0, 2.0]]))
+    assert one != fingerprint(KEY, ["b", "a"], np.array([[1.0, 2.0], [3.0, 4.0]]))
+    assert one != fingerprint(KEY, ["a"], np.array([[1.0], [2.0], [3.0], [4.0]]))
