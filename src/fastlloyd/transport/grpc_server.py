@@ -149,7 +149,7 @@ class GrpcServer:
             await asyncio.wait([reader, closed], return_when=asyncio.FIRST_COMPLETED)
             self._drop(name, outbox)
             # However long it takes: a stream with a write under way cannot be ended. If nobody reads, keepalive ends it.
-            await writer
+            await asyncio.wait([writer])
         finally:
             self._drop(name, outbox)
             for task in (reader, writer, closed):

@@ -1,0 +1,82 @@
+"""Each way in which a connection does not come about has its sentence. The texts are gRPC's own, of version 1.85."""
+
+import sys
+
+import pytest
+
+from fastlloyd.errors import NetworkError
+from fastlloyd.transport.grpc_failures import explain
+from fastlloyd.transport.grpc_tls import alternative_name, as_pem, load_grpc, peer_fingerprint
+from network import tls_identity
+
+ADDRESS = "aggregator.example:443"
+ALL = "failed to connect to all addresses; last error: "
+OWN = tls_identity("c0").certificate
+EXPIRED = tls_identity("c0", days=-1).certificate
+
+
+@pytest.mark.parametrize(
+    ("details", "sentence"),
+    [
+        (f"{ALL}UNKNOWN: ipv4:10.0.0.1:443: Failed to connect to remote host: Connection refused", "nobody listens at"),
+        (f"{ALL}UNAVAILABLE: ipv4:10.0.0.1:443: Socket closed", "refused this certificate: it is not in the roster"),
+        (f"{ALL}UNAVAILABLE: ipv4:10.0.0.1:443: recvmsg:Connection reset by peer", "refused this certificate"),
+        (f"{ALL}UNAVAILABLE: ipv4:10.0.0.1:443: Handshake read failed (Socket closed)", "does not speak TLS 1.3"),
+        (
+            f"{ALL}UNKNOWN: Tls handshake failed (TSI_PROTOCOL_FAILURE): SSL_ERROR_SSL: WRONG_VERSION_NUMBER",
+            "does not speak TLS",
+        ),
+        (f"{ALL}UNKNOWN: Tls handshake failed: CERTIFICATE_VERIFY_FAILED: certificate has expired", "has expired; ask its"),
+        (f"{ALL}UNKNOWN: Tls handshake failed: CERTIFICATE_VERIFY_FAILED: self signed certificate", "the plan's certificate"),
+        (f"{ALL}UNKNOWN: UNAUTHENTICATED: Hostname Verification Check failed.", "the plan's certificate"),
+        ("errors resolving aggregator.example:443: [address lookup failed: Domain name not found]", "there is no host of the"),
+        (f"{ALL}UNKNOWN: Failed to connect to remote host: Timeout occurred: FD Shutdown", "no answer from"),
+        (f"{ALL}UNKNOWN: Failed to connect to remote host: No route to host", "no answer from"),
+        (f"{ALL}UNKNOWN: HTTP proxy returned response code 407", "HTTP proxy in between does not connect to aggregator"),
+        ("something new", f"no connection to {ADDRESS}: something new"),
+    ],
+)
+def test_every_failure_to_connect_has_a_sentence_that_names_the_address(
+    details: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("grpc_proxy", "https_proxy", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    said = explain(details, address=ADDRESS, own_certificate=OWN)
+    assert sentence in said
+    assert ADDRESS in said
+    assert "\n" not in said
+
+
+def test_a_refused_certificate_that_has_expired_is_said_to_have() -> None:
+    said = explain(f"{ALL}UNAVAILABLE: Socket closed", address=ADDRESS, own_certificate=EXPIRED)
+    assert "refused this certificate: it expired on 20" in said
+
+
+def test_the_setting_that_names_a_proxy_is_named_and_its_password_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "http://someone:secret@proxy:3128")
+    said = explain(f"{ALL}Connection refused", address=ADDRESS, own_certificate=OWN)
+    assert "the environment sets https_proxy" in said
+    assert "secret" not in said
+
+
+def test_without_grpc_a_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRPC_SSL_CIPHER_SUITES", "")
+    monkeypatch.setenv("GRPC_VERBOSITY", "NONE")
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    with pytest.raises(NetworkError, match=r'pip install "fastlloyd\[network\]"'):
+        load_grpc()
+
+
+def test_a_peer_is_known_only_by_one_certificate_over_tls_1_3() -> None:
+    pem = as_pem(OWN)
+    assert peer_fingerprint({"x509_pem_cert": [pem], "ssl_tls_version": [b"TLSv1.3"]}) is not None
+    assert peer_fingerprint({"x509_pem_cert": [pem], "ssl_tls_version": [b"TLSv1.2"]}) is None
+    assert peer_fingerprint({"x509_pem_cert": [pem]}) is None
+    assert peer_fingerprint({"ssl_tls_version": [b"TLSv1.3"]}) is None
+    assert peer_fingerprint({}) is None
+
+
+def test_the_servers_name_is_read_from_its_certificate() -> None:
+    assert alternative_name(OWN) == "c0.fastlloyd.internal"
+    with pytest.raises(NetworkError, match="names no host"):
+        alternative_name(b"no certificate")

@@ -1,0 +1,162 @@
+"""Turns and outboxes: one at a time, in order, to the end; and never much waiting."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from fastlloyd.errors import RemoteProtocolError
+from fastlloyd.protocol.actions import Ended, Finish
+from fastlloyd.transport.outbox import MAX_WAITING, Outbox
+from fastlloyd.transport.party import Request
+from fastlloyd.transport.turns import Turns
+
+
+class Party:
+    """Notes in which thread it is called; says of its clock what it is told to, in this order, and then that it has none."""
+
+    def __init__(self) -> None:
+        self.timeouts: list[float] = []
+        self.threads: set[int] = set()
+        self.n_deadlines = 0
+
+    @property
+    def timeout(self) -> float | None:
+        self.threads.add(threading.get_ident())
+        return self.timeouts.pop(0) if self.timeouts else None
+
+    def deadline(self) -> list[Request]:
+        self.threads.add(threading.get_ident())
+        self.n_deadlines += 1
+        return [Finish(Ended("late"))]
+
+
+class Driver:
+    """Turns of a party, and all that came of them."""
+
+    def __init__(self) -> None:
+        self.party = Party()
+        self.dispatched: list[object] = []
+        self.failed: list[BaseException] = []
+        self.turns = Turns(self.party, prepare=list, dispatch=self.dispatched.extend, fail=self.failed.append)
+
+
+def test_turns_are_taken_one_at_a_time_in_order_and_in_one_thread() -> None:
+    async def test() -> None:
+        driver, running = Driver(), []
+
+        def work(number: int) -> list[Request]:
+            running.append(number)
+            assert running == [number]
+            driver.party.threads.add(threading.get_ident())
+            time.sleep(0.001)
+            running.clear()
+            return [Finish(Ended(str(number)))]
+
+        await asyncio.gather(*(driver.turns.ask(lambda i=i: work(i)) for i in range(20)))  # type: ignore[misc]  # bound now
+        assert driver.dispatched == [Finish(Ended(str(i))) for i in range(20)]
+        await driver.turns.close()
+        assert len(driver.party.threads) == 1
+        assert threading.get_ident() not in driver.party.threads
+
+    asyncio.run(test())
+
+
+def test_a_turn_that_has_begun_is_finished_and_dispatched_though_who_asked_is_gone() -> None:
+    async def test() -> None:
+        driver, begun, go_on = Driver(), threading.Event(), threading.Event()
+
+        def work() -> list[Request]:
+            begun.set()
+            go_on.wait(60)
+            return [Finish(Ended("done"))]
+
+        asking = asyncio.create_task(driver.turns.ask(work))
+        await asyncio.to_thread(begun.wait, 60)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        go_on.set()
+        await driver.turns.close()
+        assert driver.dispatched == [Finish(Ended("done"))]
+        await driver.turns.ask(work)  # nothing is done after close
+        assert driver.dispatched == [Finish(Ended("done"))]
+
+    asyncio.run(test())
+
+
+def test_a_deadline_is_looked_at_again_when_its_turn_comes() -> None:
+    async def test() -> None:
+        driver = Driver()
+        # over when it is first looked at, not over when its turn comes: a message came first; then over both times
+        driver.party.timeouts = [0.0, 3600.0, 0.0, 0.0]
+        await driver.turns.watch()
+        while not driver.dispatched:
+            await asyncio.sleep(0.001)
+        assert driver.dispatched == [Finish(Ended("late"))]
+        assert driver.party.n_deadlines == 1
+        await driver.turns.close()
+
+    asyncio.run(test())
+
+
+def test_what_a_peer_did_wrong_is_raised_and_what_went_wrong_here_is_told_too() -> None:
+    async def test() -> None:
+        driver = Driver()
+
+        def refuse() -> list[Request]:
+            raise RemoteProtocolError("no")
+
+        def fail() -> list[Request]:
+            raise OSError("the disk is full")
+
+        with pytest.raises(RemoteProtocolError, match="no"):
+            await driver.turns.ask(refuse)
+        assert driver.failed == []
+        with pytest.raises(OSError, match="full"):
+            await driver.turns.ask(fail)
+        await driver.turns.close()
+        assert [str(error) for error in driver.failed] == ["the disk is full"]
+
+    asyncio.run(test())
+
+
+def test_an_outbox_writes_in_order_what_was_put_before_it_was_closed() -> None:
+    async def test() -> None:
+        outbox, written = Outbox(), []
+
+        async def write(frame: bytes) -> None:
+            await asyncio.sleep(0)
+            written.append(frame)
+
+        writer = asyncio.create_task(outbox.write_all(write))
+        for frame in (b"a", b"b"):
+            outbox.put(frame)
+            await asyncio.sleep(0.01)
+        outbox.put(b"c")
+        outbox.close(b"last")
+        outbox.put(b"too late")
+        await writer
+        assert written == [b"a", b"b", b"c", b"last"]
+
+    asyncio.run(test())
+
+
+def test_an_outbox_of_a_peer_that_does_not_read_is_emptied_and_closed() -> None:
+    async def test() -> None:
+        outbox = Outbox()
+        for _ in range(MAX_WAITING):
+            outbox.put(b"frame")
+        assert not outbox.closed.is_set()
+        outbox.put(b"one too many")
+        assert outbox.closed.is_set()
+        written: list[bytes] = []
+
+        async def write(frame: bytes) -> None:
+            written.append(frame)
+
+        await outbox.write_all(write)
+        assert written == []
+
+    asyncio.run(test())
