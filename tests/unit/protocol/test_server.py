@@ -323,7 +323,7 @@ def test_a_false_hello_is_refused_and_the_true_one_still_taken() -> None:
     refuses(server, "c1", hello_of("c1", "c1", run_id=bytes(16)), "client 'c1' speaks of another run")
     # a key that no dealer could seal anything to would end the run of every dealer in turn
     of_low_order = Roster.of(PLAN).hello("c1", bytes(32), identity("c1"))
-    refuses(server, "c1", of_low_order, "public key of client 'c1' for this run is not a valid X25519 key")
+    refuses(server, "c1", of_low_order, "Hello of client 'c1' has a key that is not a valid X25519 key")
     server.receive("c1", HELLO["c1"])
     refuses(server, "c1", hello_of("c1", "c1"), "client 'c1' said Hello before, with another key")
 
