@@ -42,7 +42,8 @@ class Record:
 class Keep:
     """Make durable a client's key of this run, apart from all records, in the step that records its Hello.
 
-    Whoever holds it, and the recorded messages, can open every sum of the run. So it is wiped when the run ends (`Finish`).
+    With the recorded messages it opens every sum of the run, and every upload of it that was overheard. So it is wiped when the
+    run ends: see `Finish`.
     """
 
     secret: EphemeralKey

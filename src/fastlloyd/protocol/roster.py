@@ -41,7 +41,7 @@ class Roster:
         return Hello(self.plan_digest, self.run_id, name, ephemeral_public, signature)
 
     def check_hello(self, hello: Hello) -> None:
-        """Raise RemoteProtocolError unless the client of that name said this, about this run, with a usable key."""
+        """Raise RemoteProtocolError unless that client said this, about this run of this plan; with a usable key."""
         if hello.plan_digest != self.plan_digest:
             raise RemoteProtocolError(
                 f"client {hello.name!r} holds another plan, with digest {hello.plan_digest.hex()[:16]}..., "
@@ -58,9 +58,7 @@ class Roster:
         try:
             check_public_key(hello.ephemeral_public)
         except RemoteProtocolError:
-            raise RemoteProtocolError(
-                f"the public key of client {hello.name!r} for this run is not a valid X25519 key"
-            ) from None
+            raise RemoteProtocolError(f"the Hello of client {hello.name!r} has a key that is not a valid X25519 key") from None
 
     def check_members(self, what: str, names: Sequence[str], among: Container[str], at_least: int) -> None:
         """Raise RemoteProtocolError unless `names` are enough, known, in the order of the plan, and none stands twice."""

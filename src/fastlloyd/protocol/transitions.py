@@ -3,7 +3,7 @@
 What is not in a table is refused. A client that refuses anything ends its run (ABORTED), because only the server can have
 sent it; the server refuses one client's message and stays as it is. Two rules hold in every state and need no rows: what a
 client has already handled changes nothing when it comes again, and a client that the stored set of keys leaves out is turned
-away. The diagrams in the documentation are drawn from these tables.
+away. A restart is no event: a restored session is where it was. The diagrams in the documentation are drawn from these tables.
 """
 
 import enum

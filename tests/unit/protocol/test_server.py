@@ -321,11 +321,18 @@ def test_a_false_hello_is_refused_and_the_true_one_still_taken() -> None:
         "client 'c1' holds another plan, with digest 0000000000000000",
     )
     refuses(server, "c1", hello_of("c1", "c1", run_id=bytes(16)), "client 'c1' speaks of another run")
-    # a key that no dealer could seal anything to would end the run of every dealer in turn
-    of_low_order = Roster.of(PLAN).hello("c1", bytes(32), identity("c1"))
-    refuses(server, "c1", of_low_order, "public key of client 'c1' for this run is not a valid X25519 key")
     server.receive("c1", HELLO["c1"])
     refuses(server, "c1", hello_of("c1", "c1"), "client 'c1' said Hello before, with another key")
+
+
+def test_one_client_whose_key_nobody_can_seal_to_does_not_end_the_run_of_every_dealer_in_turn() -> None:
+    """A dealer refuses a Deal that names such a key, and ends its run: the server must not put it into one."""
+    server = server_in(ServerState.JOINING)
+    of_low_order = Roster.of(PLAN).hello("c3", bytes(32), identity("c3"))
+    refuses(server, "c3", of_low_order, "Hello of client 'c3' has a key that is not a valid X25519 key")
+    for name in NAMES[:3]:
+        server.receive(name, HELLO[name])
+    assert sends(server.deadline()) == {"c0": Deal(tuple(HELLO[name] for name in NAMES[:3]))}
 
 
 def test_false_keys_are_refused_and_the_dealers_still_taken() -> None:
