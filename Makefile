@@ -4,9 +4,10 @@ BIN := .venv/bin
 READY := .venv/.ready
 # Set to auto-detect the cores; `make test WORKERS=0` runs in one process.
 WORKERS ?= auto
+SCHEDULES ?= 100000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint audit bench bench-stream notebook reproduce-anchors lock clean supply-chain
+.PHONY: help demo test lint audit campaign bench bench-stream notebook reproduce-anchors lock clean supply-chain
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -33,6 +34,9 @@ lint: $(READY)  ## style, types, layers
 
 audit: $(READY)  ## the long statistical campaign; rewrites docs/audit.md
 	$(BIN)/python -m pytest -m audit -n 0 tests/statistical/audit_campaign.py
+
+campaign: $(READY)  ## 100,000 schedules of bad luck, crashes and attacks on the protocol; `make campaign SCHEDULES=5000`
+	SCHEDULES=$(SCHEDULES) $(BIN)/python -m pytest -m campaign -n 0 tests/properties/protocol_campaign.py
 
 bench: $(READY)  ## kernels, noise, masks, rounds and fits beside named peers; rewrites docs/performance.md
 	$(BIN)/python -m benchmarks

@@ -1,8 +1,14 @@
-"""A network on which anything can happen to a message, between honest sessions that are watched from inside."""
+"""A network on which anything can happen to a message, and to a process, between honest sessions that are watched from inside.
 
+Each party has a log that survives it: what its session asked to be made durable, committed step by step. A process that dies
+loses all else, at any of the points at which it can die in a step, and its session is restored from the log.
+"""
+
+import enum
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import TypeVar
 
 import msgspec
@@ -11,19 +17,21 @@ import pytest
 
 from fastlloyd.clustering.domain import IntArray
 from fastlloyd.errors import RemoteProtocolError
-from fastlloyd.plan import TrustMode
-from fastlloyd.protocol import SERVER, Action, ClientResult, ClientSession, Finish, Record, Send
+from fastlloyd.plan import Plan, TrustMode
+from fastlloyd.protocol import SERVER, Action, ClientResult, ClientSession, Keep, Record, Send, ServerSession
 from fastlloyd.protocol.client_rounds import ClientRounds
-from fastlloyd.protocol.masked_round import MaskedRound
+from fastlloyd.protocol.masked_round import MaskedRound, Plausible
 from fastlloyd.protocol.messages import (
     Abort,
     Broadcast,
+    Confirmation,
     Confirmations,
     Deal,
     Hello,
     KeyBox,
     Limits,
     Message,
+    SealedKeys,
     Upload,
     decode,
     encode,
@@ -41,17 +49,18 @@ class Watch:
     """What went into masks and came out of sums, seen from inside the sessions.
 
     hidden : (group key, context of the mask) -> all plaintexts it hid; plain and cipher : the same by (client, nonce);
-    opened : (client, round, broadcast, answer), in order.
+    opened : (rounds of a client's session, round, broadcast, answer), in order.
     """
 
     hidden: dict[tuple[bytes, ...], list[IntArray]] = field(default_factory=dict)
     plain: dict[tuple[str, bytes], IntArray] = field(default_factory=dict)
     cipher: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
-    opened: list[tuple[str, int, Broadcast, IntArray]] = field(default_factory=list)
+    opened: list[tuple[ClientRounds, int, Broadcast, IntArray]] = field(default_factory=list)
 
     @classmethod
     def install(cls, monkeypatch: pytest.MonkeyPatch) -> "Watch":
-        watch, hide, unmask, open_round = cls(), MaskedRound.hide, MaskedRound.open, ClientRounds.open
+        watch, plausible = cls(), Plausible.of
+        hide, unmask, open_round = MaskedRound.hide, MaskedRound.open, ClientRounds.open
         answers: list[IntArray] = []
 
         def watched_hide(self: MaskedRound, values: IntArray, client: str, nonce: bytes) -> bytes:
@@ -68,8 +77,16 @@ class Watch:
         def watched_open(self: ClientRounds, broadcast: Broadcast) -> None:
             number = self.number
             open_round(self, broadcast)
-            watch.opened.append((self._name, number, broadcast, answers[-1]))
+            watch.opened.append((self, number, broadcast, answers[-1]))
 
+        bounds = {}
+
+        def remembered(plan: Plan) -> Plausible:  # half of what a restart costs, and the same for every client
+            if id(plan) not in bounds:
+                bounds[id(plan)] = plan, plausible(plan)
+            return bounds[id(plan)][1]
+
+        monkeypatch.setattr(Plausible, "of", remembered)
         monkeypatch.setattr(MaskedRound, "hide", watched_hide)
         monkeypatch.setattr(MaskedRound, "open", watched_unmask)
         monkeypatch.setattr(ClientRounds, "open", watched_open)
@@ -78,6 +95,54 @@ class Watch:
     def clear(self) -> None:
         for seen in (self.hidden, self.plain, self.cipher, self.opened):
             seen.clear()
+
+
+class Crash(enum.IntEnum):
+    """When in its next step a process dies. Of its letters the last kind of crash lets some go."""
+
+    BEFORE_COMMIT = 0
+    AFTER_COMMIT = 1
+    AFTER_SENDING_SOME = 2
+
+
+@dataclass
+class Log:
+    """What of a party survives its process."""
+
+    records: list[Message] = field(default_factory=list)
+    secret: EphemeralKey | None = None
+
+    def commit(self, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Record(message):
+                    self.records.append(message)
+                case Keep(secret):
+                    assert self.secret is None
+                    self.secret = secret
+
+
+class FreshNoise:
+    """Small noise that is never the same twice; `drawn` has it all, in the order of the draws."""
+
+    private = False
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+        self.drawn: list[IntArray] = []
+
+    def gaussian(self, scale: Fraction, size: int) -> IntArray:
+        assert scale > 0
+        # as little as in `make_federation`: never more than `Plausible` allows
+        self.drawn.append(self._rng.integers(-9, 9, size, endpoint=True))
+        return self.drawn[-1].copy()
+
+    def two_sided_geometric(self, scale: Fraction, size: int) -> IntArray:
+        return self.gaussian(scale, size)
+
+
+def sends(actions: list[Action]) -> list[Send]:
+    return [action for action in actions if isinstance(action, Send)]
 
 
 @dataclass(frozen=True)
@@ -90,51 +155,131 @@ class Letter:
 class Network:
     """One run. An operation is a method of two small numbers; those after `sneak` are an attacker's, the others bad luck."""
 
-    def __init__(self, federation: Federation, watch: Watch) -> None:
+    def __init__(self, federation: Federation, watch: Watch, crashes: dict[str, tuple[int, Crash, int]] | None = None) -> None:
+        """crashes : party -> in which of its steps it dies, when in that step, after how many letters."""
         watch.clear()
         self.federation, self.plan, self.watch = federation, federation.plan, watch
         self.names = federation.plan.names
-        self.server = federation.server()
-        self.clients = {client.name: client for client in federation.clients()}
+        self.planned = crashes or {}
+        self.n_steps: Counter[str] = Counter()
+        self.n_crashes: Counter[str] = Counter()
+        self.armed: dict[str, tuple[Crash, int]] = {}
+        self.noise = {party: FreshNoise(seed) for seed, party in enumerate((SERVER, *self.names))}
+        self.entropy = {name: entropy(name) for name in self.names}
+        self.logs = {party: Log() for party in (SERVER, *self.names)}
         self.limits = Limits.of(self.plan)
         self.flight: list[Letter] = []
         self.history: list[Letter] = []
-        self.ledger: list[tuple[str, Message]] = []
+        self.said: list[tuple[str, Message]] = []
         self.results: dict[str, ClientResult] = {}
         self.accusations: list[str] = []
         self.spoiled: set[tuple[int, str]] = set()
-        for name, client in self.clients.items():
-            self._act(name, client.start())
+        self.server = ServerSession(self.plan, self.noise[SERVER])
+        self.clients: dict[str, ClientSession] = {}
+        for name in self.names:
+            self._begin(name)
+
+    def _begin(self, name: str) -> None:
+        self.clients[name] = self._new_client(name)
+        self._act(name, self.clients[name].start())
 
     def _act(self, party: str, actions: list[Action]) -> None:
-        for action in actions:
-            match action:
-                case Record(message):
-                    self.ledger.append((party, message))
-                case Send(to, message):
-                    letter = Letter(party, to, encode(message))
-                    self.flight.append(letter)
-                    self.history.append(letter)
-                case Finish(ClientResult() as result):
-                    self.results[party] = result
-                case Finish():
-                    pass
+        """Take a step: commit what is to be durable, then let the letters go; or die on the way."""
+        log, letters = self.logs[party], sends(actions)
+        crash, n_sent = None, len(letters)
+        if actions:
+            self.n_steps[party] += 1
+            crash, n_sent = self.armed.pop(party, (None, n_sent))
+            if (planned := self.planned.get(party)) and planned[0] == self.n_steps[party]:
+                _, crash, n_sent = planned
+        if crash is not Crash.BEFORE_COMMIT:
+            assert not letters or party == SERVER or not log.records or not isinstance(log.records[-1], Abort | Confirmations)
+            log.commit(actions)
+            for send in letters[: 0 if crash is Crash.AFTER_COMMIT else n_sent]:
+                self.flight.append(Letter(party, send.to, encode(send.message)))
+                self.history.append(self.flight[-1])
+                self.said.append((party, send.message))
+        if crash is not None:
+            self.n_crashes[f"{'server' if party == SERVER else 'client'}, {crash.name.lower().replace('_', ' ')}"] += 1
+            self._restart(party, is_step_lost=crash is Crash.BEFORE_COMMIT)
+        elif party != SERVER and isinstance(outcome := self.clients[party].outcome, ClientResult):
+            self.results[party] = outcome
+
+    def _restart(self, party: str, *, is_step_lost: bool) -> None:
+        """Only the log is left. All connections of the party break, and are made anew."""
+        if party == SERVER:
+            before, n_drawn = self.server, len(self.noise[SERVER].drawn)
+            self.server = ServerSession.restore(self.plan, self.noise[SERVER], self.logs[SERVER].records)
+            assert len(self.noise[SERVER].drawn) == n_drawn
+            assert is_step_lost or self._durable(self.server) == self._durable(before)
+            for client in self.clients.values():
+                self._act(client.name, client.reconnect())
+            return
+        client, log, n_hidden = self.clients[party], self.logs[party], len(self.watch.plain)
+        if not log.records:
+            self._begin(party)
+            return
+        self.clients[party] = restored = self._restored_client(party)
+        assert len(self.watch.plain) == n_hidden
+        if not is_step_lost:
+            assert (restored.state, restored.resend(), restored.reconnect(), restored._handled) == (
+                (client.state, client.resend(), client.reconnect(), client._handled)
+                if client.state is not ClientState.ABORTED
+                else (ClientState.ABORTED, [], [], set())
+            )
+            assert type(restored.outcome) is type(client.outcome)
+        if isinstance(restored.outcome, ClientResult):
+            self.results[party] = restored.outcome
+        self._act(party, restored.reconnect())
+
+    def _durable(self, server: ServerSession) -> dict[str, object]:
+        """All that a server knows, but for what clients say again: Hellos of those not present, open uploads, confirmations."""
+        kept = {"_broadcasts", "_key_boxes", "_present", "_relayed", "_sealed", "outcome"}
+        return {slot: getattr(server, slot) for slot in kept} | {"state": server.state}
+
+    def _new_client(self, name: str) -> ClientSession:
+        return ClientSession(
+            self.plan,
+            name,
+            self.federation.X[name],
+            identity=identity(name),
+            noise=self.noise[name],
+            random_bytes=self.entropy[name],
+        )
+
+    def _restored_client(self, name: str) -> ClientSession:
+        return ClientSession.restore(
+            self.plan,
+            name,
+            self.federation.X[name],
+            identity=identity(name),
+            secret=self.logs[name].secret,
+            noise=self.noise[name],
+            random_bytes=self.entropy[name],
+            recorded=self.logs[name].records,
+        )
 
     def _arrive(self, letter: Letter) -> None:
         """Only RemoteProtocolError may come out, and only the clients' end of a run is final."""
         try:
             message = decode(letter.data, self.limits)
             if letter.recipient == SERVER:
+                is_spoiled = (
+                    isinstance(message, Upload) and self.watch.cipher.get((letter.sender, message.nonce)) != message.payload
+                )
                 self._act(SERVER, self.server.receive(letter.sender, message))
-                if isinstance(message, Upload) and self.watch.cipher.get((letter.sender, message.nonce)) != message.payload:
+                if is_spoiled and isinstance(message, Upload):
                     self.spoiled.add((message.round, letter.sender))
             else:
-                had_ended = self.clients[letter.recipient].state is ClientState.ABORTED
-                self._act(letter.recipient, self.clients[letter.recipient].receive(message))
+                client = self.clients[letter.recipient]
+                had_ended = client.state is ClientState.ABORTED
+                self._act(letter.recipient, client.receive(message))
                 assert not had_ended
         except RemoteProtocolError as error:
             if not str(error).count("came after the run had ended"):
                 self.accusations.append(f"{letter.recipient}: {error}")
+            if letter.recipient != SERVER:
+                self._act(letter.recipient, self.clients[letter.recipient].ending())
 
     # Bad luck
 
@@ -169,6 +314,20 @@ class Network:
 
     def deadline(self, _a: int, _b: int) -> None:
         self._act(SERVER, self.server.deadline())
+
+    def crash_client(self, a: int, b: int) -> None:
+        """A client dies in its next step, or now, between two steps."""
+        self._crash(self._client(a).name, b)
+
+    def crash_server(self, _a: int, b: int) -> None:
+        self._crash(SERVER, b)
+
+    def _crash(self, party: str, b: int) -> None:
+        if b % 4 == len(Crash):
+            self.n_crashes[f"{'server' if party == SERVER else 'client'}, between steps"] += 1
+            self._restart(party, is_step_lost=False)
+        else:
+            self.armed[party] = Crash(b % 4), b // 4 % (len(self.names) + 1)
 
     # An attacker in the place of the network or the server
 
@@ -260,10 +419,11 @@ class Network:
 
     def settle(self) -> None:
         """Bad luck ends: all arrives in order, whoever waits says so again, and deadlines pass."""
+        self.armed.clear()
         for _ in range(20):
             while self.flight:
                 self.deliver(0, 0)
-            for client in self.clients.values():
+            for client in list(self.clients.values()):
                 self._act(client.name, client.resend())
             if not self.flight and self.is_over:
                 break
@@ -282,13 +442,38 @@ class Network:
         assert all(len(plaintexts) == 1 for plaintexts in self.watch.hidden.values())
 
     def check_one_set_per_round(self) -> None:
-        """Each client opens each round once, in order; the server fixes each round once."""
-        for name in self.names:
-            rounds = [number for client, number, _, _ in self.watch.opened if client == name]
-            assert rounds == list(range(1, len(rounds) + 1))
-        fixed = [message for party, message in self.ledger if party == SERVER and isinstance(message, Broadcast)]
-        assert [broadcast.round for broadcast in fixed] == list(range(1, len(fixed) + 1))
-        assert {encode(broadcast) for broadcast in self._sent(Broadcast)} <= {encode(broadcast) for broadcast in fixed}
+        """Each session opens each round once, in order, and so does each log; the server fixes each round once."""
+        sessions: dict[int, list[int]] = {}
+        for rounds, number, _, _ in self.watch.opened:
+            sessions.setdefault(id(rounds), []).append(number)
+        for opened in (*sessions.values(), *([b.round for b in self._recorded(party, Broadcast)] for party in self.logs)):
+            assert opened == list(range(1, len(opened) + 1))
+        assert {encode(broadcast) for broadcast in self._sent(Broadcast)} <= set(map(encode, self._recorded(SERVER, Broadcast)))
+
+    def check_one_noise_per_sum(self) -> None:
+        """What a broadcast holds besides its uploads is noise that was drawn for it alone, and none where clients add it."""
+        unused = [noise.tolist() for noise in self.noise[SERVER].drawn]
+        for broadcast in self._recorded(SERVER, Broadcast):
+            if any((broadcast.round, name) in self.spoiled for name in broadcast.included_names):
+                continue
+            added = self._noise_of(broadcast)
+            exchange = self.plan.mechanism.exchanges[broadcast.round - 1]
+            parts = [added[:, :-1].ravel(), added[:, -1]] if added.shape[1] > 1 else [added.ravel()]
+            assert added.shape == self.plan.mechanism.shape(exchange)
+            if self.plan.trust is TrustMode.SERVER_NOISE:
+                for part in parts:
+                    unused.remove(part.tolist())
+            else:
+                assert not added.any()
+
+    def _noise_of(self, broadcast: Broadcast) -> IntArray:
+        exchange, ring = self.plan.mechanism.exchanges[broadcast.round - 1], self.plan.ring
+        n_words = self.plan.n_words_of(exchange)
+        total = ring.from_bytes(broadcast.payload, n_words)
+        for member in broadcast.included:
+            total = ring.subtract(total, ring.from_bytes(self.watch.cipher[member], n_words))
+        assert total[-1] == 0
+        return ring.centre(total[:-1]).reshape(self.plan.mechanism.shape(exchange))
 
     def check_everybody_opens_the_same(self) -> None:
         """One opened set per round, whoever opens it."""
@@ -296,23 +481,30 @@ class Network:
         assert all(opened[number] == broadcast for _, number, broadcast, _ in self.watch.opened)
 
     def check_write_ahead(self) -> None:
-        """A round's upload is recorded once, and what is sent as that round's upload is what was recorded."""
+        """A round's upload is recorded once, and nothing is sent that was not recorded or does not follow from it."""
+        for party in self.logs:
+            recorded = set(map(encode, self.logs[party].records))
+            boxes = {box for sealed in self._recorded(party, SealedKeys) for _, box in sealed.boxes}
+            for message in {said for sender, said in self.said if sender == party}:
+                match message:
+                    case KeyBox():
+                        assert message.box in boxes
+                    case Abort() if party == SERVER and encode(message) not in recorded:
+                        assert message.reason.startswith(("the run began without", "the run goes on without"))
+                    case _:
+                        assert encode(message) in recorded
         for name in self.names:
-            recorded = [message for party, message in self.ledger if party == name and isinstance(message, Upload)]
-            assert [upload.round for upload in recorded] == list(range(1, len(recorded) + 1))
-            sent = {letter.data for letter in self.history if letter.sender == name and letter.data[1:3] == b"\x94\x03"}
-            assert sent <= {encode(upload) for upload in recorded}
-            assert sum(isinstance(message, KeyBox) for party, message in self.ledger if party == name) <= 1
+            uploads = self._recorded(name, Upload)
+            assert [upload.round for upload in uploads] == list(range(1, len(uploads) + 1))
+            assert all(len(self._recorded(name, kind)) <= 1 for kind in (Hello, Deal, KeyBox, Confirmation))
 
     def check_exact(self, clients: Callable[[str], bool]) -> None:
-        """What these clients opened is, to the bit, the sum of what the named clients hid."""
-        for name, number, broadcast, answer in self.watch.opened:
+        """What these clients opened is, to the bit, the sum of what the named clients hid, and the server's noise."""
+        for rounds, number, broadcast, answer in self.watch.opened:
             members = broadcast.included
-            if clients(name) and not any((number, member) in self.spoiled for member, _ in members):
+            if clients(rounds._name) and not any((number, member) in self.spoiled for member, _ in members):
                 values = [self.watch.plain[member] for member in members]
-                if self.plan.trust is TrustMode.SERVER_NOISE:
-                    values.append(self.federation.server_noise[number - 1])
-                assert np.array_equal(answer, np.sum(values, axis=0).ravel())
+                assert np.array_equal(answer, np.sum([*values, self._noise_of(broadcast)], axis=0).ravel())
 
     def check_agreement(self) -> None:
         """All that finish have the same result, bit for bit."""
@@ -328,6 +520,7 @@ class Network:
         outcomes["accused"] += bool(self.accusations)
         outcomes["left out"] += any(len(S) < len(self.names) for result in self.results.values() for S in result.included)
         outcomes["spoiled"] += bool(self.spoiled)
+        outcomes += self.n_crashes
         for accusation in self.accusations:
             outcomes[accusation.split(":")[0]] += 1
 
@@ -336,17 +529,14 @@ class Network:
     def _client(self, a: int) -> ClientSession:
         return self.clients[self.names[a % len(self.names)]]
 
+    def _recorded(self, party: str, kind: type[M]) -> list[M]:
+        return [message for message in self.logs[party].records if isinstance(message, kind)]
+
     def _sent(self, kind: type[M]) -> list[M]:
-        messages = (decode(letter.data, self.limits) for letter in self.history)
-        return [message for message in messages if isinstance(message, kind)]
+        return [message for _, message in self.said if isinstance(message, kind)]
 
     def _uploads(self, number: int) -> dict[str, Upload]:
-        uploads = {}
-        for letter in self.history:
-            message = decode(letter.data, self.limits)
-            if isinstance(message, Upload) and message.round == number:
-                uploads[letter.sender] = message
-        return uploads
+        return {sender: said for sender, said in self.said if isinstance(said, Upload) and said.round == number}
 
     def _broadcast(self, a: int, uploads: dict[str, Upload]) -> None:
         if not uploads:
@@ -365,6 +555,5 @@ OTHER_PLAN = make_plan(3, max_dropouts=1, n_clusters=1, n_features=1, n_iteratio
 
 
 def _hello(client: ClientSession) -> Message:
-    (send,) = client.start()
-    assert isinstance(send, Send)
+    (send,) = sends(client.start())
     return send.message

@@ -65,7 +65,8 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """The public numbers of a run that is thought about. n_records is both the cap and what is expected; delta None: default.
 
-    Bounds are not among them: everything in the answers is relative to them.
+    estimate_loss and loss_share are as in `design_mechanism`. Bounds are not among them: everything in the answers is relative
+    to them.
     """
 
     n_records: int
@@ -74,6 +75,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     algorithm: Algorithm = FASTLLOYD
     delta: float | None = None
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    estimate_loss: bool = False
+    loss_share: float | None = None
     federation: Federation | None = None
 
 
@@ -82,7 +85,8 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
 
     relative_error : of a typical centroid, as a share of `radius`, that of a cluster, which is in half widths of the bounds.
     sum_noise, count_noise : standard deviation in the last round of one coordinate of a sum (half widths) and of a count
-    (records). Of a federated run: the bits its ring must have, and the bytes of its last and of its first client, which also
+    (records). loss_noise : that of the estimate of the loss, for each record, in squared half widths; None where it is not
+    asked for. Of a federated run: the bits its ring must have, and the bytes of its last and of its first client, which also
     deals the keys.
     """
 
@@ -93,6 +97,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     sum_noise: float
     count_noise: float
     relative_error: float
+    loss_noise: float | None = None
     ring_bits: int | None = None
     required_bits: int | None = None
     client: Traffic | None = None
@@ -254,6 +259,7 @@ def _outlook(m: Mechanism, noise: Any, factor: float) -> Outlook:
         sum_noise=noise.sums / half_width,
         count_noise=noise.counts,
         relative_error=_relative_error(m, factor),
+        loss_noise=factor * m.loss_deviation / m.n_expected if m.loss else None,
     )
 
 
@@ -273,6 +279,8 @@ def _mechanism(question: Question, epsilon: float, n_iterations: int | None = No
         n_iterations=n_iterations,
         initialization=RadiusSearch.HALVING,  # the quicker one
         neighboring_relation=question.neighboring_relation,
+        estimate_loss=question.estimate_loss,
+        loss_share=question.loss_share,
     )
 
 
@@ -294,6 +302,8 @@ def _plan(question: Question, federation: Federation, epsilon: float) -> Plan:
         ring_bits=federation.ring_bits,
         initialization=RadiusSearch.HALVING,
         neighboring_relation=question.neighboring_relation,
+        estimate_loss=question.estimate_loss,
+        loss_share=question.loss_share,
     )
 
 

@@ -28,7 +28,7 @@ from fastlloyd.mechanism import (
     check_numbers,
     usable_delta,
 )
-from fastlloyd.plan import MIN_SHARE_DEVIATION, PROTOCOL_VERSION, Client, Plan, TrustMode, aliasing_slack
+from fastlloyd.plan import MIN_SHARE_DEVIATION, PROTOCOL_VERSION, Client, Plan, Server, Timeouts, TrustMode, aliasing_slack
 from fastlloyd.queries import Sensitivity, sensitivity
 
 
@@ -117,6 +117,8 @@ def design_plan(
     *,
     clients: tuple[Client, ...],
     run_id: bytes,
+    server: Server | None = None,
+    timeouts: Timeouts | None = None,
     n_clusters: int,
     epsilon: float,
     delta: float | None = None,
@@ -136,7 +138,8 @@ def design_plan(
 ) -> Plan:
     """Choose everything `design_mechanism` chooses, and the count grid and ring width of a federated run.
 
-    n_records None: the sum of the clients' caps. max_colluding is ignored in server-noise. ring_bits None: 64.
+    server, timeouts : for a run over a network; None: none, and those of `Timeouts`. n_records None: the sum of the clients'
+    caps. max_colluding is ignored in server-noise. ring_bits None: 64.
     """
     n_records = sum(client.max_records for client in clients) if n_records is None else n_records
     max_colluding = 0 if trust is TrustMode.SERVER_NOISE else max_colluding
@@ -176,6 +179,8 @@ def design_plan(
         ring_bits=ring_bits or 64,
         clients=clients,
         mechanism=planned,
+        server=Server() if server is None else server,
+        timeouts=Timeouts() if timeouts is None else timeouts,
     )
 
 

@@ -39,6 +39,11 @@ def digest(document: msgspec.Struct) -> bytes:
     return hashlib.sha256(canonical(document)).digest()
 
 
+def in_groups(digest: str) -> str:
+    """Hex digits in groups of four, for people to read out and compare."""
+    return " ".join(digest[i : i + 4] for i in range(0, len(digest), 4))
+
+
 def to_toml(document: msgspec.Struct, heading: str) -> str:
     """TOML text: the heading as comments, the content, the digest as the last line."""
     comments = "".join(f"# {line}\n" for line in heading.splitlines())

@@ -17,6 +17,10 @@ class PlanError(FastLloydError, ValueError):
     """A setting, mechanism or plan is inconsistent, was changed, or cannot give the guarantee it states."""
 
 
+class IdentityError(FastLloydError, ValueError):
+    """A private identity, a public file or a certificate cannot be used. The message holds nothing that is secret."""
+
+
 class BudgetError(FastLloydError, ValueError):
     """A privacy parameter is out of range, or a guarantee cannot be reached with it."""
 
@@ -39,6 +43,10 @@ class LocalProtocolError(FastLloydError):
 
 class RemoteProtocolError(FastLloydError):
     """Another party sent something the protocol does not allow."""
+
+
+class NetworkError(FastLloydError, OSError):
+    """The network, or what this machine needs for it, cannot be used as asked."""
 
 
 class WeakGuaranteeWarning(UserWarning):

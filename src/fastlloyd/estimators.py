@@ -28,9 +28,9 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.errors import ClippedRecordsWarning, DataError, PrivacyLeakWarning, WeakGuaranteeWarning
 from fastlloyd.expander import PublicSeed
-from fastlloyd.guarantees import cautions, mechanism_statement
+from fastlloyd.guarantees import PrivacyStatement, cautions, mechanism_statement
 from fastlloyd.mechanism import Mechanism
-from fastlloyd.presets import choose, fraction, preset, specialise
+from fastlloyd.presets import check_expected, choose, fraction, preset, specialise
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
@@ -47,15 +47,17 @@ class _Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
 
     _algorithm: ClassVar[Algorithm]
 
-    def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: ARG002 - scikit-learn passes it
+    def fit(self, X: ArrayLike, y: object = None, **unknown: object) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Cluster the records privately.
 
         X : array or data frame (n_samples, n_features), finite real numbers; values outside the bounds are clipped. y is
         ignored. There is no sample_weight: a weight would multiply what one record can change.
         Warns PrivacyLeakWarning naming each public parameter that had to be taken from X, and WeakGuaranteeWarning where delta
         is above 1 / (100 n_records); ClippedRecordsWarning, which is for the owner of X only, where more than a tenth of the
-        records lie outside the bounds. Raises DataError, PlanError or BudgetError (all ValueErrors), TypeError on sparse X.
+        records lie outside the bounds. Raises DataError, PlanError or BudgetError (all ValueErrors); TypeError on sparse X and
+        on any other keyword.
         """
+        self._refuse("fit", unknown)
         check_numbers(self.get_params(deep=False))
         values = validate_records(self, X, reset=True)
         leaks: list[str] = []
@@ -63,7 +65,7 @@ class _Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         mechanism = self._mechanism(domain, len(values), leaks)
         if leaks and mechanism.algorithm.noise is not Noise.NONE:
             warnings.warn(
-                f"{'; '.join(leaks)}. The guarantee does not cover what these reveal about the records: pass public values.",
+                f"{'; '.join(leaks)}. The guarantee does not cover what this reveals about the records: pass public values.",
                 PrivacyLeakWarning,
                 stacklevel=2,
             )
@@ -81,11 +83,14 @@ class _Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         self.mechanism_ = mechanism
         self.cluster_centers_ = domain.from_grid(clustering.centroids)
         self.noisy_counts_ = clustering.answer[:, -1] / 2**mechanism.count_bits
-        self.__dict__.pop("noisy_loss_", None)  # of an earlier fit, whose centroids are gone
+        for name in ("noisy_loss_", "noisy_loss_std_"):  # of an earlier fit, whose centroids are gone
+            self.__dict__.pop(name, None)
+        self.privacy_spent_ = PrivacyStatement(mechanism_statement(mechanism) | {"taken_from_the_data": leaks})
         if mechanism.loss is not None and clustering.loss is not None:
             self.noisy_loss_ = clustering.loss * mechanism.loss.unit(domain.fraction_bits)
+            self.noisy_loss_std_ = mechanism.loss_deviation
+            self.privacy_spent_["loss_estimate"]["standard_error"] = self.noisy_loss_std_
         self.n_iter_ = len(mechanism.rounds)
-        self.privacy_spent_ = mechanism_statement(mechanism) | {"taken_from_the_data": leaks}
         self._centroids = clustering.centroids
         self.labels_ = kernels.assign(grid, clustering.centroids).astype(np.int32)
         self._n_features_out = mechanism.n_clusters
@@ -108,10 +113,17 @@ class _Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             distances[start:stop] = np.sqrt(squared) / 2**self.mechanism_.domain.fraction_bits
         return distances
 
-    def score(self, X: ArrayLike, y: object = None) -> float:  # noqa: ARG002 - scikit-learn passes it
+    def score(self, X: ArrayLike, y: object = None, **unknown: object) -> float:  # noqa: ARG002 - scikit-learn passes y
         """Minus the sum of squared distances to the nearest centroid in the scaled domain. Exact on X: NOT PRIVATE."""
+        self._refuse("score", unknown)
         loss = sum(float(squared.min(axis=1).sum()) for _, _, squared in self._squared_distances(self._grid(X)))
         return -loss / float(4**self.mechanism_.domain.fraction_bits)
+
+    def _refuse(self, method: str, unknown: Mapping[str, object]) -> None:
+        """As Python refuses keywords, but by the name of the estimator that people use instead of this class's."""
+        for name in unknown:
+            why = ": a weight would multiply what one record can change" if name == "sample_weight" else ""
+            raise TypeError(f"{type(self).__name__}.{method}() got an unexpected keyword argument {name!r}{why}")
 
     def _squared_distances(self, grid: IntArray) -> Iterator[tuple[int, int, FloatArray]]:
         for start, stop in kernels.blocks(len(grid), max(self._centroids.shape), None):
@@ -144,11 +156,12 @@ class _Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             if self.n_clusters > n_samples:  # said without their number
                 raise DataError(f"n_clusters is {self.n_clusters}, and there are fewer records; ask for fewer clusters")
             n_records = n_samples
-            also = " and delta, which depends on it," if self.delta is None else ""
+            taken = "n_records and delta, which depends on it, were" if self.delta is None else "n_records was"
             if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:  # replace_one takes the number of records as known
-                leaks.append(f"n_records{also} was taken from the data, so the number of records leaks")
+                leaks.append(f"{taken} taken from the data, so the number of records leaks")
         elif n_samples > n_records:
             central.check_cap(n_samples, n_records)
+        check_expected(self.n_expected, n_records)
         chosen = preset(self.preset)
         return design_mechanism(
             specialise(
@@ -207,7 +220,8 @@ class FastLloyd(_Estimator):
         (PrivacyLeakWarning).
     n_records : public upper bound on the number of records; None takes it from X, which leaks it (PrivacyLeakWarning).
     random_state : seeds the initial centroids, never the noise; int, RandomState instance or None (fresh).
-    n_expected : public guess of the number of records, used only to plan the number of iterations; None: n_records.
+    n_expected : public guess of the number of records, at most n_records, used only to plan the number of iterations and the
+        share of the loss; None: n_records.
     preset : "default", or "paper" for the settings of the published experiments (weaker delta, no floor under counts).
     scaling : "per-feature" (each feature fills [-1, 1]) or "common" (keeps Euclidean distances of the original units).
     neighboring_relation : "add_or_remove_one" or "replace_one".
@@ -225,8 +239,9 @@ class FastLloyd(_Estimator):
     cluster_centers_ : float64 (n_clusters, n_features), original units. Private.
     noisy_counts_ : float64 (n_clusters,), records per cluster in the last iteration, with noise. Private.
     noisy_loss_ : float, only with estimate_loss: sum of squared distances to the nearest centroid in the scaled domain, with
-        noise; privacy_spent_["loss_estimate"] says at which distance records are cut off, and the noise. Private.
-    privacy_spent_ : dict, the machine-readable privacy statement of this fit.
+        noise; privacy_spent_["loss_estimate"] says at which distance records are cut off. Private.
+    noisy_loss_std_ : float, only with estimate_loss: the standard deviation of the noise in noisy_loss_. Public.
+    privacy_spent_ : dict, the machine-readable privacy statement of this fit; shown in one line, complete for programs.
     mechanism_ : Mechanism, every public setting of this fit.
     n_iter_ : int, iterations run.
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn; the names only where X had some.

@@ -6,9 +6,10 @@ import numpy as np
 
 from fastlloyd.algorithms import Noise, RadiusSchedule
 from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.documents import in_groups
 from fastlloyd.guarantees import NOT_PROTECTED, NOT_PROTECTED_FEDERATED, cautions, coalitions
 from fastlloyd.mechanism import Mechanism
-from fastlloyd.plan import Plan, TrustMode, ring_load
+from fastlloyd.plan import Client, Plan, Server, TrustMode, ring_load
 from fastlloyd.secagg.ring import Ring
 
 
@@ -17,10 +18,11 @@ def explain(plan: Plan) -> str:
     return "\n\n".join(
         [
             _title(plan),
-            _protection(plan),
-            _coalition_table(plan),
+            protection(plan),
+            coalition_table(plan),
             _choices(plan.mechanism, noise_factor(plan)),
             _transport(plan),
+            _parties(plan),
             "What is NOT protected:\n" + "\n".join(f"- {line}" for line in NOT_PROTECTED + NOT_PROTECTED_FEDERATED),
         ]
     )
@@ -61,7 +63,8 @@ def _title(plan: Plan) -> str:
     )
 
 
-def _protection(plan: Plan) -> str:
+def protection(plan: Plan) -> str:
+    """What is protected, from whom, and at which price."""
     m = plan.mechanism
     delta = f" and delta = {m.delta:.3g}" if m.delta else ""
     relation = m.neighboring_relation.value.replace("_", " ")
@@ -97,7 +100,31 @@ def _protection(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def _coalition_table(plan: Plan) -> str:
+def waiting(plan: Plan) -> str:
+    """How long the parties wait for each other."""
+    t = plan.timeouts
+    return (
+        f"A run waits {t.joining} s for everyone to join, {t.dealing} s for a dealer of keys, {t.round} s for the uploads of a "
+        f"round, and {t.confirming} s for everyone to confirm the result."
+    )
+
+
+def _parties(plan: Plan) -> str:
+    expires = {certificate.name: certificate.expires for certificate in plan.certificates()}
+    roles: list[tuple[Client | Server, str]] = [(plan.server, f"the server, at {plan.server.address or 'no address'}")]
+    roles += [(client, f"at most {client.max_records} records") for client in plan.clients]
+    lines = ["Who takes part, each with the SHA-256 of its certificate, to be compared with its owner on a separate way:"]
+    for party, role in roles:
+        known = f"{in_groups(party.fingerprint)}, until {expires[party.name]}" if party.certificate else "no certificate"
+        lines.append(f"- {party.name}: {role}; {known}")
+    lines.append(waiting(plan))
+    if plan.lacking:
+        lines.append(f"For simulations only: {plan.lacking}.")
+    return "\n".join(lines)
+
+
+def coalition_table(plan: Plan) -> str:
+    """One line for each coalition."""
     rows = ["Who pools what they see -> epsilon at this delta:"]
     for row in coalitions(plan):
         value = "nothing is protected" if row["epsilon"] is None else f"{row['epsilon']:.4g}"
@@ -142,8 +169,7 @@ def _loss(m: Mechanism, factor: float) -> list[str]:
     if m.loss is None:
         return []
     unit = m.loss.unit(m.domain.fraction_bits)
-    spread = math.sqrt(2) if m.algorithm.noise is Noise.LAPLACE else 1.0
-    deviation, cap = spread * factor * float(m.loss.scale) * unit, m.loss.cap * unit
+    deviation, cap = factor * m.loss_deviation, m.loss.cap * unit
     line = (
         "- Loss: one more exchange after the last round releases the sum of squared distances to the nearest centroid, with "
         f"{float(m.loss_share):.3g} of the budget. Records farther than {math.sqrt(cap):.4g} half widths count as {cap:.4g}. "

@@ -5,6 +5,7 @@ matplotlib is imported when a picture is drawn, and drawn on a canvas of its own
 
 import io
 import math
+import textwrap
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,8 @@ CONTAINS_RECORDS = "contains raw data: NOT PRIVATE"
 LARGEST_MARK, SMALLEST_MARK = 600.0, 40.0  # square points
 NORMAL_95, RAYLEIGH_95 = 1.959964, 2.447747  # half width of a 95% interval, radius of a 95% disk, in standard errors
 MAX_LABELLED = 60
-MINUS = "\N{MINUS SIGN}"
+LABEL = 64  # characters of a line that fits along either axis
+MINUS, NO_BREAK = "\N{MINUS SIGN}", "\N{NO-BREAK SPACE}"
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,7 +155,10 @@ def _principal_view(picture: Picture) -> View:
     directions = principal_directions(scaled, picture.noisy_counts)
     axes = directions / picture.unit[:, None]
     view = View(
-        picture.centre, axes, (_loadings(directions[:, 0], picture), _loadings(directions[:, 1], picture)), ((0, 0), (0, 0))
+        picture.centre,
+        axes,
+        (_loadings(directions[:, 0], picture, "most"), _loadings(directions[:, 1], picture, "second most")),
+        ((0, 0), (0, 0)),
     )
     points = view.project(picture.centroids)
     variances = np.array([np.diag(view.covariance(errors)) for errors in picture.errors])
@@ -175,16 +180,18 @@ def _limits(low: FloatArray, high: FloatArray) -> tuple[tuple[float, float], tup
     return (x - width, x + width), (y - width / SHAPE, y + width / SHAPE)
 
 
-def _loadings(direction: FloatArray, picture: Picture) -> str:
-    """The features that make up a direction, largest first: at most three, and none below a fifth of the largest."""
+def _loadings(direction: FloatArray, picture: Picture, rank: str) -> str:
+    """The weights of features in a direction, largest first: at most three, and none below a fifth of the largest."""
     order = np.argsort(-np.abs(direction), kind="stable")
     main = [i for i in order[:3] if abs(direction[i]) >= 0.2 * abs(direction[order[0]])]
-    text = f"{direction[main[0]]:.2f} {_short(picture.features[main[0]])}"
-    for i in main[1:]:
-        text += f" {'+' if direction[i] > 0 else MINUS} {abs(direction[i]):.2f} {_short(picture.features[i])}"
-    if np.sum(direction[main] ** 2) < 0.98:
-        text += " + …"
-    return text.removeprefix("1.00 ") + "\n(half widths of the domain)"
+    if direction[main[0]] > 0.995:
+        return f"{_short(picture.features[main[0]])}\n(half widths of the domain)"
+    signs = ["" if direction[i] > 0 else MINUS for i in main]
+    weights = [f"{sign}{abs(direction[i]):.2f} {_short(picture.features[i])}" for sign, i in zip(signs, main, strict=True)]
+    others = ", …" if np.sum(direction[main] ** 2) < 0.98 else ""
+    unbroken = [weight.replace(" ", NO_BREAK) for weight in weights]
+    lines = textwrap.wrap(f"weights: {', '.join(unbroken)}{others}", LABEL, break_on_hyphens=False)
+    return "\n".join([f"where centroids differ {rank} (half widths of the domain)", *lines]).replace(NO_BREAK, " ")
 
 
 def _draw_domain(ax: "Axes", picture: Picture, view: View) -> None:

@@ -6,22 +6,21 @@ larger than memory.
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from numpy.typing import ArrayLike
 
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.outside import Outside, records_outside
+from fastlloyd.records.column_block import ColumnBlock
 
 KEPT_CELLS = 1 << 26  # 256 MiB of int32
-
-_T = TypeVar("_T")
 
 
 class Blocks(Protocol):
     """Finite records that can be passed over again and again: a `Table` in one block, a `RecordFile` in many."""
 
-    def blocks(self) -> Iterator[ArrayLike]: ...  # noqa: D102 - see the class
+    def column_blocks(self) -> Iterator[ArrayLike | ColumnBlock]: ...  # noqa: D102 - see the class
 
 
 class GridRecords:
@@ -46,14 +45,16 @@ class GridRecords:
         """One pass over all records."""
         if self._kept is not None:
             return iter(self._kept)
-        return _ahead(self._grid()) if self._counted else self._first_pass()
+        return map(self._domain.to_grid, self._ahead()) if self._counted else self._first_pass()
 
     def _first_pass(self) -> Iterator[GridArray]:
         """Keep the grid points as long as they are few, and count the records outside."""
         kept: list[GridArray] = []
-        n_cells, n_outside = 0, 0
-        for grid, beyond in _ahead(self._grid_and_outside()):
-            n_outside += beyond
+        n_cells, n_outside, first = 0, 0, 1
+        for block in self._ahead():
+            grid = self._domain.to_grid(block)
+            n_outside += records_outside(self._domain, block, self._outside, source=self._source, first=first)
+            first += len(grid)
             n_cells += grid.size
             if n_cells > self._kept_cells:
                 kept.clear()
@@ -64,21 +65,11 @@ class GridRecords:
         if n_cells <= self._kept_cells:
             self._kept = kept
 
-    def _grid_and_outside(self) -> Iterator[tuple[GridArray, int]]:
-        first = 1
-        for block in self._records.blocks():
-            grid = self._domain.to_grid(block)
-            yield grid, records_outside(self._domain, block, self._outside, source=self._source, first=first)
-            first += len(grid)
-
-    def _grid(self) -> Iterator[GridArray]:
-        return map(self._domain.to_grid, self._records.blocks())
-
-
-def _ahead(blocks: Iterator[_T]) -> Iterator[_T]:
-    """The same blocks, the next one being read by another thread while one is worked on."""
-    with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(next, blocks, None)
-        while (block := coming.result()) is not None:
+    def _ahead(self) -> Iterator[ArrayLike | ColumnBlock]:
+        """The blocks, the next one being read by another thread while one is worked on."""
+        blocks = self._records.column_blocks()
+        with ThreadPoolExecutor(1) as reader:
             coming = reader.submit(next, blocks, None)
-            yield block
+            while (block := coming.result()) is not None:
+                coming = reader.submit(next, blocks, None)
+                yield block

@@ -27,7 +27,7 @@ NOT_PROTECTED = [
     "a person who has several records: with m records the privacy parameter mu is m times as large",
     "public settings: features and bounds, number of clusters, caps on records, epsilon, delta, number of iterations",
     "further runs on the same records: every run adds to what is spent",
-    "that there are more records than the cap: such data are refused, and a refusal can be seen",
+    "that records were refused: more of them than the cap, a bad cell, or a value outside the bounds; a refusal can be seen",
     "the time a computation takes",
 ]
 NOT_PROTECTED_FEDERATED = [
@@ -95,6 +95,17 @@ def cautions(m: Mechanism) -> list[str]:
         "outright on average; leave delta out, or pass a smaller one"
     )
     return [*said, caution]
+
+
+class PrivacyStatement(dict[str, Any]):
+    """A privacy statement that is shown in one line. It is a dict all the same: `json.dumps` and `dict` give all of it."""
+
+    SHOWN = ("mechanism", "private", "epsilon", "delta", "mu", "neighboring_relation")
+
+    def __repr__(self) -> str:
+        """What matters most, and how much more there is."""
+        shown = ", ".join(f"{name}={self[name]!r}" for name in self.SHOWN if self.get(name) is not None)
+        return f"<{type(self).__name__} {shown}; {len(self)} entries>"
 
 
 def mechanism_statement(m: Mechanism) -> dict[str, Any]:

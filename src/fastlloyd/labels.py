@@ -3,7 +3,7 @@
 import csv
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self
 
 import msgspec
 import numpy as np
@@ -17,11 +17,9 @@ from fastlloyd.errors import DataError
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.outputs import CENTROIDS, MECHANISM, PLAN
 from fastlloyd.plan import Plan
-from fastlloyd.records import open_records
+from fastlloyd.records import Missing, open_records
+from fastlloyd.records.column_block import FloatArray as Cells
 from fastlloyd.records.files import opened
-from fastlloyd.records.missing import DROP_HINT
-
-_Block = TypeVar("_Block")
 
 BLOCK_ROWS = 1 << 16  # records held as numbers and text at a time
 
@@ -71,22 +69,14 @@ class FittedClustering(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def record_blocks(path: Path, columns: tuple[str, ...]) -> Iterator[ArrayLike]:
-    """The named columns of a records file, block of rows by block of rows, (n, n_features). Raises DataError."""
-    for values in _without_hint(open_records(path, columns).blocks()):
+def record_blocks(path: Path, columns: tuple[str, ...], missing: Missing = Missing.REFUSE) -> Iterator[Cells]:
+    """The named columns of a records file, block of rows by block of rows, (n, n_features). Raises DataError.
+
+    No record is left out: with `Missing.DROP` NaN stands for a missing cell.
+    """
+    for values in open_records(path, columns, missing=missing).blocks_with_gaps():
         for start in range(0, len(values), BLOCK_ROWS):
             yield values[start : start + BLOCK_ROWS]
-
-
-def _without_hint(blocks: Iterator[_Block]) -> Iterator[_Block]:
-    """The same blocks; a missing cell is refused without the hint at an option that labelling does not have."""
-    try:
-        yield from blocks
-    except DataError as error:
-        text = str(error)
-    else:
-        return
-    raise DataError(text.replace(DROP_HINT, ""))
 
 
 def _settings(folder: Path) -> Mechanism:

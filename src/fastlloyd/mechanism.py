@@ -100,6 +100,17 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         whole, alone = self.accountant(), self.accountant_of(self.loss)
         return (alone.mu_squared + alone.pure_epsilon) / (whole.mu_squared + whole.pure_epsilon)  # one of each pair is 0
 
+    @property
+    def loss_deviation(self) -> float:
+        """Standard deviation of the noise on the loss in the central model, squared half widths of the domain; 0 without it.
+
+        Laplace noise of scale b deviates by sqrt(2) b.
+        """
+        if self.loss is None:
+            return 0.0
+        spread = math.sqrt(2) if self.algorithm.noise is Noise.LAPLACE else 1.0
+        return spread * float(self.loss.scale) * self.loss.unit(self.domain.fraction_bits)
+
     def initial_centroids(self) -> IntArray:
         """Where every run of this mechanism starts, int64 (n_clusters, n_features), grid units; no data involved."""
         seed = PublicSeed.from_hex(self.public_seed)

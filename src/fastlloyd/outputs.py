@@ -19,12 +19,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from fastlloyd import uncertainty
 from fastlloyd.algorithms import Clustering, Noise
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.errors import OutputError
 from fastlloyd.guarantees import mechanism_statement, plan_statement
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.plan import Plan
+from fastlloyd.protocol import ClientResult
 from fastlloyd.uncertainty import LossEstimate
 
 PRIVACY, CENTROIDS, MECHANISM, PLAN, ROUNDS, PICTURE, COMPARISON = FILES = (
@@ -73,6 +75,23 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
             updated=clustering.updated,
             errors=errors,
             **others,
+        )
+
+    @classmethod
+    def of_run(cls, plan: Plan, run: ClientResult, *, leaks: tuple[str, ...] = (), cautions: tuple[str, ...] = ()) -> "Result":
+        """What a client of a federated run ended with."""
+        n_included = len(run.included[len(plan.mechanism.rounds) - 1])
+        noise = uncertainty.noise_deviation_of_run(plan, n_included)
+        return cls.of(
+            plan.mechanism,
+            run.clustering,
+            uncertainty.standard_errors(plan.mechanism, run.clustering, noise),
+            leaks=leaks,
+            plan=plan,
+            included=run.included,
+            unconfirmed=run.unconfirmed,
+            loss=uncertainty.loss_estimate_of_run(plan, run.clustering, len(run.included[-1])),
+            cautions=cautions,
         )
 
     @property

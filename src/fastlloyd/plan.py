@@ -3,24 +3,41 @@
 import enum
 import math
 import re
+from datetime import UTC, datetime
 from fractions import Fraction
 
 import msgspec
 import numpy as np
 
 from fastlloyd.algorithms import Noise
+from fastlloyd.certificates import Certificate
 from fastlloyd.clustering.domain import IntArray
 from fastlloyd.documents import digest, from_toml, to_toml
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.dp.precision import working_precision
 from fastlloyd.errors import PlanError
 from fastlloyd.exchanges import Exchange, draw
-from fastlloyd.mechanism import NAME, SCALE_UNITS, Mechanism
+from fastlloyd.mechanism import SCALE_UNITS, Mechanism
+from fastlloyd.parties import (
+    MAX_CLIENTS,
+    Client,
+    Server,
+    Timeouts,
+    certificates,
+    check_clients,
+    check_network,
+    check_networked,
+    lacking,
+)
 from fastlloyd.secagg.ring import NoiseTail, Ring, RingLoad, choose_ring
 
-PROTOCOL_VERSION = 1
+__all__ = [
+    "MAX_CLIENTS", "MIN_SHARE_DEVIATION", "PROTOCOL_VERSION", "Client", "Plan", "Server", "Timeouts", "TrustMode",
+    "aliasing_slack", "ring_load",
+]  # fmt: skip
+
+PROTOCOL_VERSION = 2
 MIN_SHARE_DEVIATION = 4  # grid units: below it, sums of separately rounded shares are too far from a rounded sum
-MAX_CLIENTS = 1000
 
 
 class TrustMode(enum.Enum):
@@ -33,20 +50,12 @@ class TrustMode(enum.Enum):
     CLIENT_NOISE = "client-noise"  # every client adds a share; the server may see results
 
 
-class Client(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One organisation: its name, its cap of records, and its Ed25519 signing key (64 hex digits; empty until it has one)."""
-
-    name: str
-    max_records: int
-    signing_key: str = ""
-
-
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A mechanism plus who takes part and how. Made by `design_plan`; good for one run.
 
     max_dropouts : D, how many clients may be missing from a round; max_colluding : t, how many clients may pool what they see
     (client-noise). h = M - D - t shares of noise must be in every sum. ring_bits : 32 or 64. run_id : 32
-    hex digits, fresh for every run.
+    hex digits, fresh for every run. server, timeouts : for a run over a network; a simulation needs neither.
     """
 
     protocol_version: int
@@ -57,10 +66,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ring_bits: int
     clients: tuple[Client, ...]
     mechanism: Mechanism
+    server: Server = Server()
+    timeouts: Timeouts = Timeouts()
 
     def __post_init__(self) -> None:
         _check_run(self)
-        _check_clients(self)
+        check_clients(self.clients)
+        check_network(self.clients, self.server, self.timeouts)
+        _check_caps(self)
         _check_trust(self)
         load = ring_load(self)
         choose_ring(load.required_bits, self.ring_bits, load=load, fractional_bits=self.mechanism.domain.fraction_bits)
@@ -112,6 +125,22 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             if client.name == name:
                 return client
         raise PlanError(f"there is no client {name!r} in the plan; it names {', '.join(self.names)}")
+
+    @property
+    def lacking(self) -> str:
+        """The first thing a run over a network would lack, in a sentence; nothing if everything is there."""
+        return lacking(self.clients, self.server)
+
+    def certificates(self) -> list[Certificate]:
+        """What the certificates there are say, the server's first."""
+        return certificates(self.clients, self.server)
+
+    def check_networked(self, now: datetime | None = None) -> None:
+        """Raise PlanError, one sentence, if a run over a network lacks something or a certificate is not valid now.
+
+        now : a time that knows its zone; None: the system's clock.
+        """
+        check_networked(self.clients, self.server, datetime.now(UTC) if now is None else now)
 
     def share_scales(self, exchange: Exchange) -> tuple[Fraction, ...]:
         """Standard deviations of one client's share of the noise, per part of the answer: h of them make the exchange's total.
@@ -195,30 +224,16 @@ def _sqrt_up(square: Fraction) -> Fraction:
 
 def _check_run(plan: Plan) -> None:
     if plan.protocol_version != PROTOCOL_VERSION:
-        raise PlanError(f"protocol_version is {plan.protocol_version}; this program speaks version {PROTOCOL_VERSION}")
+        raise PlanError(
+            f"protocol_version is {plan.protocol_version}; this program speaks version {PROTOCOL_VERSION}: make the plan anew"
+        )
     if not re.fullmatch(r"[0-9a-f]{32}", plan.run_id):
         raise PlanError("run_id is not 32 hex digits; make a new plan")
     if plan.ring_bits not in (32, 64):
         raise PlanError(f"ring_bits is {plan.ring_bits}; expected 32 or 64")
 
 
-def _check_clients(plan: Plan) -> None:
-    if not 1 <= plan.n_clients <= MAX_CLIENTS:
-        raise PlanError(f"the plan names {plan.n_clients} clients; expected 1 to {MAX_CLIENTS}")
-    for client in plan.clients:
-        if not NAME.fullmatch(client.name):
-            raise PlanError(
-                f"client name {client.name!r:.80} is not usable; expected letters, digits, dot, dash or underscore, at most 64"
-            )
-        if client.max_records < 0:
-            raise PlanError(f"max_records of client {client.name!r} is {client.max_records}; expected 0 or more")
-        if client.signing_key and not re.fullmatch(r"[0-9a-f]{64}", client.signing_key):
-            raise PlanError(f"signing_key of client {client.name!r} is not 64 hex digits; use the key its owner sent")
-    for field in ("name", "signing_key"):
-        values = [getattr(client, field) for client in plan.clients if getattr(client, field)]
-        if len(set(values)) != len(values):
-            repeated = next(value for value in values if values.count(value) > 1)
-            raise PlanError(f"two clients have the {field} {repeated!r:.80}; every client needs its own")
+def _check_caps(plan: Plan) -> None:
     total = sum(client.max_records for client in plan.clients)
     if total > plan.mechanism.n_records:
         raise PlanError(

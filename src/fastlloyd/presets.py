@@ -98,6 +98,14 @@ def fraction(value: float | Fraction | str, field: str) -> Fraction:
     raise PlanError(f"{field} is {text!r:.40}; expected a number such as 0.8")
 
 
+def check_expected(n_expected: int | None, n_records: int) -> None:
+    """Refuse a guess above the cap that stands beside it; the cap, which may have been taken from the data, is not shown."""
+    if n_expected is not None and n_expected > n_records:
+        raise PlanError(
+            f"n_expected is {n_expected}, above n_records, the cap on the number of records; expect fewer, or raise the cap"
+        )
+
+
 def _unknown(field: str, value: str, known: list[str]) -> str:
     nearest = difflib.get_close_matches(value.lower(), known, n=1)
     hint = f"did you mean {nearest[0]!r}? " if nearest else ""

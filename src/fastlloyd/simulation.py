@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from fastlloyd.algorithms import Clustering
 from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import NoiseSource, SystemNoise
 from fastlloyd.errors import FastLloydError, PlanError
@@ -29,14 +28,6 @@ class Drop(msgspec.Struct, frozen=True, kw_only=True):
     client: str
     round: int
     for_good: bool
-
-
-class Simulation(msgspec.Struct, frozen=True, kw_only=True):
-    """What every client that finished ended with: the clustering, who was included in each round, who did not confirm."""
-
-    clustering: Clustering
-    included: tuple[tuple[str, ...], ...]
-    unconfirmed: tuple[str, ...]
 
 
 def parse_drop(text: str, names: Sequence[str]) -> Drop:
@@ -76,8 +67,8 @@ def simulate(
     *,
     drops: Sequence[Drop] = (),
     noise: NoiseSource | None = None,
-) -> Simulation:
-    """Run a plan in this process.
+) -> ClientResult:
+    """Run a plan in this process; what every client that finished ended with.
 
     records : per client, in the order of the plan, grid points int64 (n_i, n_features). noise None: the system's. Raises
     PlanError for drops outside the run, FastLloydError where the run ends without a result.
@@ -95,8 +86,7 @@ def simulate(
     finished = [result for result in outcome.clients.values() if isinstance(result, ClientResult)]
     if not finished:
         raise FastLloydError(f"the run ended without a result: {outcome.server.reason or 'no client was left at the end'}")
-    first = finished[0]
-    return Simulation(clustering=first.clustering, included=first.included, unconfirmed=first.unconfirmed)
+    return finished[0]
 
 
 def _link(drops: Sequence[Drop]) -> Link:

@@ -99,8 +99,7 @@ def loss_estimate(mechanism: Mechanism, clustering: Clustering) -> LossEstimate 
     """Of the central model, and of `server-noise`; None where the mechanism does not ask for the loss."""
     if mechanism.loss is None:
         return None
-    spread = math.sqrt(2) if mechanism.algorithm.noise is Noise.LAPLACE else 1.0
-    return _loss_estimate(mechanism, clustering, spread * float(mechanism.loss.scale))
+    return _loss_estimate(mechanism, clustering, mechanism.loss_deviation)
 
 
 def loss_estimate_of_run(plan: Plan, clustering: Clustering, n_included: int) -> LossEstimate | None:
@@ -108,11 +107,12 @@ def loss_estimate_of_run(plan: Plan, clustering: Clustering, n_included: int) ->
     if plan.trust is TrustMode.SERVER_NOISE or plan.mechanism.loss is None:
         return loss_estimate(plan.mechanism, clustering)
     (share,) = plan.share_scales(plan.mechanism.loss)
-    return _loss_estimate(plan.mechanism, clustering, math.sqrt(n_included) * float(share))
+    unit = plan.mechanism.loss.unit(plan.mechanism.domain.fraction_bits)
+    return _loss_estimate(plan.mechanism, clustering, math.sqrt(n_included) * float(share) * unit)
 
 
 def _loss_estimate(mechanism: Mechanism, clustering: Clustering, deviation: float) -> LossEstimate:
     if mechanism.loss is None or clustering.loss is None:
         raise AssertionError("a mechanism that asks for the loss ends with one")
     unit = mechanism.loss.unit(mechanism.domain.fraction_bits)
-    return LossEstimate(value=clustering.loss * unit, standard_error=deviation * unit)
+    return LossEstimate(value=clustering.loss * unit, standard_error=deviation)

@@ -12,6 +12,7 @@ from fastlloyd.errors import DataError, PlanError
 
 # What scikit-learn and NumPy say where they would quote cells, print X, or tell the number of records.
 _QUOTING = ("could not convert", "bytes/strings", "inhomogeneous", "array=", "Complex data")
+_NOT_FINITE = ("contains NaN", "contains infinity")  # and long advice, some of which would leak
 
 
 def validate_records(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> NDArray[Any]:
@@ -29,7 +30,7 @@ def validate_records(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> 
         refused = "no common type"
     except ValueError as error:
         refused = str(error)
-        if not any(quoting in refused for quoting in _QUOTING):
+        if not any(known in refused for known in (*_QUOTING, *_NOT_FINITE)):
             raise
     # raised out here, where no exception is being handled that would be kept as context
     if "array=" in refused or "Complex data" in refused:
@@ -37,9 +38,31 @@ def validate_records(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> 
         raise DataError(f"{reason}. Reshape your data to (n_samples, n_features), real numbers")
     if "inhomogeneous" in refused:
         raise DataError("the rows of X have different lengths; give every record a value for every feature")
+    if "contains NaN" in refused:
+        raise DataError(
+            "X contains NaN, which stands for a missing value; leave these records out, or fill in a constant chosen without "
+            "looking at the data"
+        )
+    if "contains infinity" in refused:
+        raise DataError("X contains infinity, or a value too large for float64; correct these values, or leave the records out")
     if refused or values.dtype.kind not in "biuf":
-        raise DataError("X holds text, dates or something else that is not a number; select numeric columns")
+        name = _first_without_numbers(X)
+        where = "X" if name is None else f"column {name!r:.80} of X"
+        raise DataError(f"{where} holds text, dates or something else that is not a number; select numeric columns")
     return values
+
+
+def _first_without_numbers(X: Any) -> str | None:
+    """The name of the first column of a data frame that holds anything but numbers; None where X has no named columns."""
+    for i, name in enumerate(getattr(X, "columns", ())):
+        column = np.asarray(X.iloc[:, i] if hasattr(X, "iloc") else X[name])
+        try:
+            if column.dtype.kind in "mM":  # dates and durations would become numbers
+                return str(name)
+            column.astype(np.float64)
+        except (TypeError, ValueError):  # quotes the cell
+            return str(name)
+    return None
 
 
 def check_numbers(settings: dict[str, Any]) -> None:

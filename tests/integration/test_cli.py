@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from fastlloyd import Lloyd, central, figures, grid_records
-from fastlloyd.cli import progress
+from fastlloyd.cli import progress, report
 from fastlloyd.cli.demo import N_RECORDS
 from fastlloyd.cli.failures import run
 from fastlloyd.cli.plan import HEADING
@@ -337,6 +337,50 @@ def test_without_matplotlib_everything_else_is_written(fastlloyd: Command, monke
     assert {p.name for p in Path("result").iterdir()} == {"centroids.csv", "privacy.json", "mechanism.toml"}
 
 
+@pytest.mark.parametrize("postprocessing", ["none", "truncate"])
+def test_centroids_outside_the_bounds_are_said_where_the_algorithm_leaves_them(
+    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch, postprocessing: str
+) -> None:
+    genuine = central.cluster
+
+    def thrown_out(mechanism: Mechanism, *arguments: Any) -> Any:
+        inside = np.zeros((3, 2), dtype=np.int64)
+        outside = inside + np.array([[0], [1], [2]]) * mechanism.domain.half_widths
+        centroids = outside if postprocessing == "none" else inside
+        return msgspec.structs.replace(genuine(mechanism, *arguments), centroids=centroids)
+
+    monkeypatch.setattr(central, "cluster", thrown_out)
+    shared = ("fit", "data.csv", *PUBLIC, "--postprocessing", postprocessing)
+    for algorithm in ("sulloyd", "glloyd"):
+        text = " ".join(fastlloyd(*shared, "--algorithm", algorithm).out.split())
+        said = f"1 of 3 centroids lie outside the bounds, where {algorithm} leaves them; --postprocessing truncate"
+        assert (said in text) == (postprocessing == "none")
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (12.3456, 0.5612, "12.35 ± 0.56"),
+        (30269.6, 170.3, "30270 ± 170"),
+        (-1016.2, 19.4, "-1016 ± 19"),
+        (2.5e9, 1.234e6, "2500000000 ± 1200000"),
+        (1.2e-9, 3.4e-10, "(1.20 ± 0.34)e-09"),
+        (2.5e12, 3.4e10, "(2.500 ± 0.034)e+12"),
+        (0.0, 3.4e-10, "(0.0 ± 3.4)e-10"),
+        (5.125, 0.0, "5.125"),
+        (5.125, math.nan, "5.125"),
+    ],
+)
+def test_a_value_and_its_error_have_the_same_decimals(value: float, error: float, text: str) -> None:
+    assert report.measured(value, error) == text
+
+
+def test_noise_that_hardly_moved_a_centroid_is_not_said_to_have_moved_it_by_nothing(fastlloyd: Command) -> None:
+    # At epsilon 10**6 the deviation of a centroid is a millionth of a half width; counts of 100 stay far above their noise.
+    text = " ".join(fastlloyd("fit", "data.csv", *PUBLIC, *START, "--epsilon", "1e6").out.split())
+    assert "it moved a typical centroid by less than 1% of the radius of a cluster" in text
+
+
 def test_noise_that_dominates_is_said(fastlloyd: Command) -> None:
     # Not said of 9 clusters only if 5 noisy counts lie 3, and 4 lie 1 standard deviation above counts that are a tenth of one:
     # 1e-15. At epsilon 50, from START, counts of 100 have noise of less than 1.
@@ -471,7 +515,23 @@ def test_long_work_shows_progress_on_a_terminal_only_and_never_on_stdout(
         )
         assert code == 0
         assert (shown in err) == terminal
+        assert ("records (exact: NOT PRIVATE)" in err) == (terminal and command == "fit")
         assert _strict(out)["private"] is True
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_search_for_many_initial_centroids_shows_progress_on_a_terminal_only(
+    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    monkeypatch.setattr(progress, "MANY_CLUSTERS", 3)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    for command in (FIT, SIMULATE, (*NEW[:-1], "3", "--out", "p.toml")):
+        outcome = fastlloyd(*command)
+        assert outcome.code == 0
+        assert ("placing 3 initial centroids" in outcome.err) == terminal
+        assert "placing" not in outcome.out
+    assert "placing" not in fastlloyd(*NEW[:-1], "2", "--out", "q.toml").err
 
 
 def test_a_file_of_very_many_records_is_fitted_in_passes_with_the_same_files_and_pictures(
@@ -493,14 +553,14 @@ def test_a_file_that_changes_between_two_rounds_is_refused_and_nothing_is_writte
 ) -> None:
     monkeypatch.setattr(reading, "LARGE_TEXT", 0)
     monkeypatch.setattr(grid_records.GridRecords.__init__, "__kwdefaults__", {"kept_cells": 0})
-    genuine = RecordFile.blocks
+    genuine = RecordFile.column_blocks
 
     def grows(file: RecordFile) -> Iterator[Any]:
         yield from genuine(file)
         with Path("data.csv").open("a") as text:
             text.write("50,3\n")
 
-    monkeypatch.setattr(RecordFile, "blocks", grows)
+    monkeypatch.setattr(RecordFile, "column_blocks", grows)
     outcome = fastlloyd("fit", "data.csv", *PUBLIC, "--out", "result")
     _refused(outcome, "data.csv", "was changed while it was in use")
     assert not Path("result").exists()
@@ -604,11 +664,33 @@ REFUSED = {
     "epsilon below 0": ((*FIT, "--epsilon=-1"), "epsilon is -1"),
     "epsilon of nan": ((*FIT, "--epsilon", "nan"), "epsilon is nan"),
     "epsilon of inf": ((*FIT, "--epsilon", "inf"), "epsilon is inf"),
-    "epsilon of text": ((*FIT, "--epsilon", "one"), "--epsilon"),
+    "epsilon of text": ((*FIT, "--epsilon", "one"), "--epsilon is 'one'; expected a number"),
+    "k of text": (("fit", "data.csv", "-k", "four"), "--n-clusters is 'four'; expected an integer, 1 or more"),
+    "clients without end": ((*SIMULATE[:-1], "2000"), "--clients is '2000'; expected an integer from 1 to 1000"),
+    "columns twice": (
+        (*FIT, "--columns", "age", "--columns", "dose"),
+        "--columns is given 2 times; give it once; several",
+    ),
+    "bounds twice": ((*FIT, *BOUNDS), "--bounds is given 2 times"),
+    "k twice": ((*FIT, "--n-clusters", "4"), "--n-clusters is given 2 times"),
+    "features of a plan twice": ((*NEW, "--features", "x"), "--features is given 2 times"),
+    "a folder of labels twice": (("assign", "r", "data.csv", "--out", "a", "--out", "b"), "--out is given 2 times"),
+    "clipping and not": ((*FIT, "--clipping", "--no-clipping"), "--clipping is given 2 times"),
     "delta of 1": ((*FIT, "--delta", "1"), "delta is 1"),
     "delta of 0": ((*FIT, "--delta", "0"), "delta is 0"),
     "delta of nan": ((*FIT, "--delta", "nan"), "delta is nan"),
-    "delta without use": ((*FIT, "--algorithm", "sulloyd", "--delta", "7"), "delta is 7"),
+    "delta without use": (
+        (*FIT, "--algorithm", "sulloyd", "--delta", "1e-6"),
+        "--delta has no effect: sulloyd has",
+    ),
+    "delta of Laplace noise": (
+        (*FIT, "--noise", "laplace", "--delta", "1e-6"),
+        "--delta has no effect: fastlloyd with",
+    ),
+    "epsilon without use": ((*FIT, "--algorithm", "lloyd", "--epsilon", "1"), "--epsilon has no effect: lloyd adds no noise"),
+    "delta without noise": ((*FIT, "--algorithm", "lloyd", "--delta", "1e-6"), "--delta has no effect: lloyd adds no noise"),
+    "more expected than allowed": ((*FIT, "--n-expected", "501"), "n_expected is 501, above n_records"),
+    "more expected of a plan than allowed": ((*NEW, "--n-expected", "101"), "n_expected is 101, above n_records"),
     "bounds equal": (("fit", "data.csv", *K2, "--bounds", "5:5"), "equal"),
     "bounds reversed": (("fit", "data.csv", *K2, "--bounds", "5:1"), "reversed"),
     "bounds for one of two": (("fit", "data.csv", *K2, "--bounds", "age=0:100"), "'dose'"),
@@ -632,7 +714,9 @@ REFUSED = {
     "no noise": ((*FIT, "--noise", "none"), "lloyd"),
     "unknown postprocessing": ((*FIT, "--postprocessing", "flod"), "did you mean 'fold'"),
     "unknown initialization": ((*FIT, "--initialization", "random"), "initialization"),
-    "unknown option": ((*FIT, "--epsilom", "1"), "--epsilom"),
+    "unknown option": ((*FIT, "--epsilom", "1"), "no option --epsilom; did you mean --epsilon?"),
+    "scikit-learn's name of the seed": ((*FIT, "--random-state", "1"), "no option --random-state; did you mean --public-seed?"),
+    "an option like none": ((*FIT, "-x"), "no option -x; --help lists the options"),
     "unknown command": (("fitt", "data.csv"), "fit"),
     "alpha of 0": ((*FIT, "--alpha", "0"), "alpha"),
     "no iterations": ((*FIT, "--iterations", "0"), "--iterations"),
@@ -648,8 +732,8 @@ REFUSED = {
     "output where none can be": ((*FIT, "--out", "/proc/fastlloyd"), "/proc"),
     "picture without a folder": ((*FIT, "--plot-data"), "--out"),
     "force without a folder": ((*FIT, "--force"), "--out"),
-    "no clients": ((*SIMULATE, "--clients", "0"), "--clients"),
-    "one client": ((*SIMULATE, "--clients", "1"), "no share of noise"),
+    "no clients": ((*SIMULATE[:-1], "0"), "--clients"),
+    "one client": ((*SIMULATE[:-1], "1"), "no share of noise"),
     "everyone colludes": ((*SIMULATE, "--max-colluding", "3"), "no share of noise"),
     "nobody colludes": ((*SIMULATE, "--max-colluding", "0"), "max_colluding is 0"),
     "drop of nobody": ((*SIMULATE, "--drop", "client-9@1"), "client-9@1"),
@@ -728,6 +812,14 @@ def test_garbage_is_no_plan(fastlloyd: Command, here: Path, case: str) -> None:
     (here / "plan.toml").write_bytes(GARBAGE[case])
     for command in ("show", "explain"):
         _refused(fastlloyd("plan", command, "plan.toml"), "plan.toml")
+
+
+def test_the_settings_of_a_fit_are_no_plan_and_that_is_said(fastlloyd: Command) -> None:
+    for taken_from_the_data in (BOUNDS, ()):
+        assert fastlloyd("fit", "data.csv", "-k", "3", *taken_from_the_data, "--out", "result", "--force").code == 0
+        for command in ("show", "explain"):
+            outcome = fastlloyd("plan", command, "result/mechanism.toml")
+            _refused(outcome, "result/mechanism.toml holds the settings of a run of fit", "privacy.json")
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])

@@ -1,5 +1,6 @@
 """The commands that advise before a run and serve the owner of the records after it: advise, assign, --compare-non-private."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -112,6 +113,17 @@ def test_advise_on_a_federated_run_says_the_bytes_and_the_ring(fastlloyd: Comman
     assert read["question"]["federation"]["trust"] == "client-noise"
     narrow = fastlloyd(*ADVISE, *options[:2], "--trust", "server-noise", "--ring-bits", "32").out
     assert "ring of 32 bits" in " ".join(narrow.split())
+
+
+def test_advise_reckons_with_the_loss_on_request(fastlloyd: Command) -> None:
+    code, out, _ = fastlloyd(*ADVISE, "--loss", "--loss-share", "0.2")
+    assert code == 0
+    assert "of the loss in squared half widths" in " ".join(out.split())
+    with_loss, without = (_strict(fastlloyd(*ADVISE, *more, "--json").out) for more in (("--loss",), ()))
+    assert all(outlook["loss_noise"] > 0 for outlook in with_loss["outlooks"])
+    assert all(outlook["loss_noise"] is None for outlook in without["outlooks"])
+    assert with_loss["least_epsilon"] > without["least_epsilon"]
+    _refused(fastlloyd(*ADVISE, "--loss-share", "0.2"), "loss_share is for a private estimate of the loss")
 
 
 def test_advise_prints_strict_json_and_nothing_else_on_stdout(fastlloyd: Command) -> None:
@@ -229,6 +241,36 @@ def test_columns_are_found_by_name_in_any_order_and_others_are_ignored(
     assert fastlloyd("assign", "result/centroids.csv", "other.csv", "--out", "labels.csv").code == 0
     assert Path("labels.csv").read_text() == straight
     assert straight.splitlines()[0] == "record,cluster,privacy"
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("rows_at_once", [2, 1 << 16])
+def test_records_with_missing_cells_keep_their_row_without_a_label_on_request(
+    fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, rows_at_once: int
+) -> None:
+    monkeypatch.setattr(labels, "BLOCK_ROWS", rows_at_once)
+    assert fastlloyd(*FIT, "--out", "result").code == 0
+    (here / "whole.csv").write_text("age,dose\n20,1\n80,2\n50,4\n")
+    (here / "gaps.csv").write_text("age,dose\nNA,1\n20,1\n,\n80,2\n50,4\n30,?\n")
+    if suffix == ".parquet":
+        cells = {"age": [None, 20, None, 80, 50, 30], "dose": [1, 1, None, 2, 4, None]}
+        importlib.import_module("pyarrow.parquet").write_table(
+            importlib.import_module("pyarrow").table(cells), here / "gaps.parquet"
+        )
+    gaps = f"gaps{suffix}"
+    _refused(fastlloyd("assign", "result", gaps, "--out", "labels.csv"), "column 'age'", "--missing drop")
+    for more in ((), ("--distance",)):
+        _, whole, _ = fastlloyd("assign", "result", "whole.csv", *more)
+        code, out, err = fastlloyd("assign", "result", gaps, "--missing", "drop", *more)
+        assert code == 0
+        assert "Note: 3 of your records have missing cells and no label. This number is exact" in err
+        numbers, rows = zip(*(line.split(",", 1) for line in out.splitlines()), strict=True)
+        assert numbers == ("record", *"123456")
+        empty = ",NOT PRIVATE" if not more else ",,NOT PRIVATE"
+        assert [row for row in rows if row.startswith(",")] == [empty] * 3
+        kept = [row for row in rows if not row.startswith(",")]
+        assert kept == [line.split(",", 1)[1] for line in whole.splitlines()]
+    _refused(fastlloyd("assign", "result", gaps, "--missing", "fill"), "missing 'fill' is unknown")
 
 
 def test_values_outside_the_bounds_are_clipped_and_counted_on_the_owners_screen(fastlloyd: Command, here: Path) -> None:
@@ -364,7 +406,7 @@ def test_without_a_folder_the_comparison_is_on_screen_only(fastlloyd: Command, h
     assert _tree(here) == before
 
 
-@pytest.mark.parametrize("command", ["advise", "assign"])
+@pytest.mark.parametrize("command", ["advise", "assign", "keygen"])
 def test_help_loads_none_of_the_heavy_libraries(command: str) -> None:
     code = f"import sys; from fastlloyd.cli.failures import run; run(['{command}', '--help']); print([m for m in sys.modules \
 if m.split('.')[0] in ('numpy', 'scipy', 'sklearn', 'matplotlib')], file=sys.stderr)"
@@ -373,7 +415,7 @@ if m.split('.')[0] in ('numpy', 'scipy', 'sklearn', 'matplotlib')], file=sys.std
     assert figures.WIDTH  # and this process has them
 
 
-def test_labels_go_to_a_file_that_says_csv_and_a_missing_cell_is_refused_without_an_option_that_is_not_there(
+def test_labels_go_to_a_file_that_says_csv_and_a_missing_cell_is_refused_with_the_option_that_helps(
     fastlloyd: Command, here: Path
 ) -> None:
     assert fastlloyd(*FIT, "--epsilon", "1", "--out", "result").code == 0
@@ -381,7 +423,7 @@ def test_labels_go_to_a_file_that_says_csv_and_a_missing_cell_is_refused_without
     (here / "holes.csv").write_text("age,dose\n1,\n")
     outcome = fastlloyd("assign", "result", "holes.csv", "--out", "labels.csv")
     _refused(outcome, "holes.csv, line 2, column 'dose': the cell is missing")
-    assert "--missing" not in outcome.err
+    assert "--missing drop" in outcome.err
     assert not Path("labels.parquet").exists()
     assert not Path("labels.csv").exists()
 

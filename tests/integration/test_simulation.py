@@ -13,8 +13,9 @@ from fastlloyd.design import design_plan
 from fastlloyd.errors import DataError, FastLloydError, PlanError
 from fastlloyd.expander import PublicSeed
 from fastlloyd.plan import Plan, TrustMode
+from fastlloyd.protocol import ClientResult
 from fastlloyd.secagg.keys import Identity
-from fastlloyd.simulation import Drop, Simulation, parse_drop, roster, simulate, split_evenly
+from fastlloyd.simulation import Drop, parse_drop, roster, simulate, split_evenly
 from fastlloyd.testing import InjectedNoise, SeededNoise
 
 DOMAIN = Domain(features=("age", "dose"), lower=(0.0, 0.0), upper=(100.0, 5.0))
@@ -60,7 +61,7 @@ def _silence(plan: Plan) -> InjectedNoise:
     return InjectedNoise([np.zeros(size, dtype=np.int64) for _ in range(T * (plan.n_clients + 1)) for size in (k * d, k)])
 
 
-def _centroids_of(plan: Plan, run: Simulation, parts: list[IntArray]) -> IntArray:
+def _centroids_of(plan: Plan, run: ClientResult, parts: list[IntArray]) -> IntArray:
     """What the central model finds without noise if every round sees the records of the clients that were included."""
     from fastlloyd.algorithms import next_centroids, query
 

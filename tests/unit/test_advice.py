@@ -104,6 +104,32 @@ def test_a_federated_error_is_the_one_that_the_plan_explains(trust: TrustMode) -
     assert o.n_iterations == len(plan.mechanism.rounds)
 
 
+@pytest.mark.parametrize("algorithm", [FASTLLOYD, SULLOYD])
+@pytest.mark.parametrize("federation", [None, Federation(n_clients=7, trust=TrustMode.SERVER_NOISE), THREE])
+def test_an_estimate_of_the_loss_costs_its_share_and_its_noise_is_that_of_a_run(
+    algorithm: Algorithm, federation: Federation | None
+) -> None:
+    if algorithm is SULLOYD and federation is THREE:
+        return  # Laplace noise has no shares
+    q = _question(algorithm=algorithm, federation=federation)
+    asked = msgspec.structs.replace(q, estimate_loss=True, loss_share=0.25)
+    without, with_loss = outlook(q, 1.0), outlook(asked, 1.0)
+    assert without.loss_noise is None
+    if with_loss.n_iterations == without.n_iterations:  # of mu^2, or of epsilon
+        grown = 1 / 0.75 if algorithm is SULLOYD else 0.75**-0.5
+        assert with_loss.relative_error == pytest.approx(without.relative_error * grown, rel=0.01)
+    alone = outlook(msgspec.structs.replace(asked, federation=None), 1.0).loss_noise
+    factor = 1.0 if federation is None else federation.noise_factor
+    m = design_mechanism(
+        algorithm, _domain(2), n_clusters=4, n_records=4000, epsilon=1.0, public_seed=PublicSeed.from_int(5),
+        estimate_loss=True, loss_share=0.25,
+    )  # fmt: skip
+    assert alone == m.loss_deviation / 4000
+    assert with_loss.loss_noise == pytest.approx(factor * m.loss_deviation / 4000, rel=1e-3)
+    with pytest.raises(PlanError, match="loss_share is for a private estimate of the loss"):
+        outlook(msgspec.structs.replace(q, loss_share=0.25), 1.0)
+
+
 def _records_at(m: Mechanism, start: IntArray) -> IntArray:
     """N / k equal records per centroid, as far from it as the analysis assumes: half the radius, or 0.225 from the middle."""
     [*_, last] = m.rounds

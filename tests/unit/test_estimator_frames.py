@@ -207,6 +207,15 @@ def test_what_is_not_a_number_is_refused_and_not_quoted(what: str, bounds: Any) 
         FastLloyd(1, bounds=bounds, n_records=10).fit(NOT_NUMBERS[what])
     assert not any(cell in "".join(traceback.format_exception(refused.value)) for cell in ("Maria'", "2020-02", "18321"))
     assert refused.value.__context__ is None
+    assert str(refused.value).startswith("column 'a' of X holds" if hasattr(NOT_NUMBERS[what], "columns") else "X holds")
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_column_of_text_is_refused_by_its_name_wherever_it_stands(library: str) -> None:
+    text = ["Maria"] * 150
+    frame = FRAMES[library].assign(ward=text) if library == "pandas" else FRAMES[library].with_columns(ward=pl.Series(text))
+    with pytest.raises(DataError, match="column 'ward' of X holds text, dates or something else"):
+        FastLloyd(3, bounds=(0, 8), n_records=200).fit(frame)
 
 
 def test_masked_and_missing_entries_and_ragged_rows_are_refused() -> None:

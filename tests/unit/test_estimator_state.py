@@ -51,6 +51,7 @@ KEPT = {
     "n_iter_",
     "noisy_counts_",
     "noisy_loss_",
+    "noisy_loss_std_",
     "privacy_spent_",
 }
 

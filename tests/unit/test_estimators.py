@@ -1,6 +1,8 @@
 """The four estimators: parameters, warnings, attributes, and agreement with the central driver."""
 
 import inspect
+import json
+import pickle
 import traceback
 import warnings
 from typing import Any
@@ -147,6 +149,7 @@ def test_where_all_noise_rounds_to_zero_glloyd_is_lloyd() -> None:
         ({"bounds": (0, 0)}, PlanError, "are equal"),
         ({"bounds": 3}, PlanError, "bounds are not a pair"),
         ({"n_records": 149}, DataError, "more records than the cap of 149"),
+        ({"n_expected": 201}, PlanError, "n_expected is 201, above n_records"),
         ({"preset": "papr"}, PlanError, "did you mean 'paper'"),
         ({"scaling": "comon"}, PlanError, "did you mean 'common'"),
         ({"radius": "steps"}, PlanError, "did you mean 'step'"),
@@ -170,8 +173,12 @@ def test_nonsense_is_refused_with_the_name_of_the_parameter(given: dict[str, Any
 def test_nan_and_infinity_are_refused(poison: float) -> None:
     records = X.copy()
     records[17, 2] = poison
-    with pytest.raises(ValueError, match=r"NaN|infinity"):
-        FastLloyd(3, **PUBLIC).fit(records)
+    words = "X contains NaN, which stands for" if np.isnan(poison) else "X contains infinity, or a value too large for float64;"
+    model = FastLloyd(3, **PUBLIC).fit(X)
+    for use in (FastLloyd(3, **PUBLIC).fit, model.predict, model.transform, model.score):
+        with pytest.raises(DataError, match=words) as refused:
+            use(records)
+        assert len(str(refused.value)) < 160
 
 
 def test_a_constant_column_is_no_error_when_its_bounds_are_not_equal() -> None:
@@ -249,8 +256,11 @@ def test_common_scaling_keeps_the_distances_of_the_original_units() -> None:
 @pytest.mark.parametrize("method", ["fit", "fit_predict", "fit_transform", "score"])
 def test_weights_of_records_are_refused(method: str) -> None:
     model = FastLloyd(3, **PUBLIC).fit(X)
-    with pytest.raises(TypeError, match="sample_weight"):
+    name = "FastLloyd.score" if method == "score" else "FastLloyd.fit"
+    with pytest.raises(TypeError, match=name.replace(".", r"\.") + r"\(\) got an unexpected keyword argument 'sample_weight'"):
         getattr(model, method)(X, sample_weight=np.ones(len(X)))
+    with pytest.raises(TypeError, match=r"SuLloyd\.fit\(\) got an unexpected keyword argument 'weights'"):
+        SuLloyd(3, **PUBLIC).fit(X, weights=1)
 
 
 def test_what_is_computed_in_blocks_is_what_is_computed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,6 +361,28 @@ def test_a_fit_without_the_loss_keeps_none_of_an_earlier_fit() -> None:
     assert hasattr(model, "noisy_loss_")
     model.set_params(estimate_loss=False).fit(X)
     assert not hasattr(model, "noisy_loss_")
+    assert not hasattr(model, "noisy_loss_std_")
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_the_loss_has_a_standard_deviation_by_its_law_and_the_statement_says_it_too(kind: type[FastLloyd]) -> None:
+    model = kind(3, estimate_loss=True, **PUBLIC).fit(X)
+    said = model.privacy_spent_["loss_estimate"]
+    deviations = {FastLloyd: 1.0, GLloyd: 1.0, SuLloyd: 2**0.5, Lloyd: 0.0}  # of noise of scale 1
+    assert model.noisy_loss_std_ == pytest.approx(deviations[kind] * said["noise_scale"] * said["sensitivity_and_noise_unit"])
+    assert said["standard_error"] == model.noisy_loss_std_
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_the_statement_of_a_fit_is_shown_in_one_line_and_complete_for_programs(kind: type[FastLloyd]) -> None:
+    spent = kind(3, **PUBLIC).fit(X).privacy_spent_
+    shown = repr(spent)
+    assert len(shown) < 200
+    assert "\n" not in shown
+    for name in ("mechanism", "epsilon", "delta", "mu", "neighboring_relation"):
+        assert (f"{name}={spent[name]!r}" in shown) is (spent[name] is not None)
+    assert json.loads(json.dumps(spent)) == dict(spent)
+    assert pickle.loads(pickle.dumps(spent)) == spent  # noqa: S301 - our own bytes
 
 
 @pytest.mark.parametrize("answer", ["no", 1, None])

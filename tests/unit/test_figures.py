@@ -1,5 +1,6 @@
 """The picture: a valid PNG for every shape of result, along directions that the records do not decide."""
 
+import re
 import struct
 import subprocess
 import sys
@@ -127,8 +128,25 @@ def test_under_a_common_scale_the_widest_feature_is_seen_as_the_widest() -> None
     points = np.array([[20.0, 46.0, 50.0], [80.0, 54.0, 50.0]])
     common = choose_view(_picture(3, 2, centroids=points, half_widths=narrow, unit=np.full(3, 50.0)))
     per_feature = choose_view(_picture(3, 2, centroids=points, half_widths=narrow, unit=narrow))
-    assert common.labels[0].startswith("0.99 feature 0")
-    assert per_feature.labels[0].startswith("0.80 feature 1 + 0.60 feature 0")
+    heading = "where centroids differ most (half widths of the domain)\n"
+    assert common.labels[0] == heading + "weights: 0.99 feature 0"
+    assert per_feature.labels[0] == heading + "weights: 0.80 feature 1, 0.60 feature 0"
+
+
+def test_axes_that_are_no_features_say_what_they_are_and_which_features_weigh_most_in_short_lines() -> None:
+    """A direction that is a feature is called by its name."""
+    names = tuple(f"a rather long name of feature {i}" for i in range(5))
+    for label, rank in zip(choose_view(_picture(5, 4, features=names)).labels, ("most", "second most"), strict=True):
+        heading, *lines = label.splitlines()
+        assert heading == f"where centroids differ {rank} (half widths of the domain)"
+        assert lines[0].startswith("weights: 0.")
+        assert max(map(len, lines)) <= figures.LABEL
+        weights = re.findall(r"(\N{MINUS SIGN}?[01]\.\d\d) a rather", " ".join(lines))
+        sizes = [abs(float(weight.replace(figures.MINUS, "-"))) for weight in weights]
+        assert sizes == sorted(sizes, reverse=True)
+        assert 1 <= len(sizes) <= 3
+    alone = _picture(3, 2, centroids=np.array([[20.0, 50.0, 50.0], [80.0, 50.0, 50.0]]))
+    assert choose_view(alone).labels[0] == "feature 0\n(half widths of the domain)"
 
 
 def test_two_centroids_are_shown_along_their_line_and_a_feature_it_leaves_out() -> None:

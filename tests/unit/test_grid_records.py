@@ -28,7 +28,7 @@ class Source:
     def __init__(self, *blocks: FloatArray) -> None:
         self.parts, self.passes = blocks, 0
 
-    def blocks(self) -> Iterator[FloatArray]:
+    def column_blocks(self) -> Iterator[FloatArray]:
         self.passes += 1
         yield from self.parts
 
@@ -84,7 +84,7 @@ def test_a_fault_in_a_later_block_is_said_where_it_is_reached() -> None:
         yield np.ones((2, 2))
         raise DataError("record 3 is missing")
 
-    broken = type("Broken", (), {"blocks": staticmethod(faulty)})()
+    broken = type("Broken", (), {"column_blocks": staticmethod(faulty)})()
     with pytest.raises(DataError, match="record 3 is missing"):
         list(on_grid(broken, 100))
     beyond = Source(np.ones((3, 2)), np.array([[1.0, 1.0], [500.0, 1.0]]))
@@ -95,7 +95,7 @@ def test_a_fault_in_a_later_block_is_said_where_it_is_reached() -> None:
 
 def test_records_that_become_more_or_fewer_between_two_passes_are_refused() -> None:
     class Changing(Source):
-        def blocks(self) -> Iterator[FloatArray]:
+        def column_blocks(self) -> Iterator[FloatArray]:
             self.passes += 1
             yield self.parts[0][self.passes :]
 

@@ -63,6 +63,19 @@ Relation = Annotated[
         rich_help_panel=PRIVACY,
     ),
 ]
+Loss = Annotated[
+    bool,
+    typer.Option("--loss", help="Reckon with a private estimate of the loss too.", rich_help_panel=PRIVACY),
+]
+LossShare = Annotated[
+    float | None,
+    typer.Option(
+        help="Share of the budget for --loss. Default: 0.01 to 0.2, by the number of records.",
+        metavar="SHARE",
+        rich_help_panel=PRIVACY,
+        show_default=False,
+    ),
+]
 Clients = Annotated[
     int | None,
     typer.Option(
@@ -88,6 +101,8 @@ def advise(
     delta: Delta = None,
     algorithm: AlgorithmName = "fastlloyd",
     neighboring_relation: Relation = "add_or_remove_one",
+    loss: Loss = False,
+    loss_share: LossShare = None,
     clients: Clients = None,
     out: Folder = None,
     force: Force = False,
@@ -114,6 +129,8 @@ def advise(
         neighboring_relation=presets.choose(
             NeighboringRelation, neighboring_relation.replace("-", "_"), "neighboring_relation"
         ),
+        estimate_loss=loss,
+        loss_share=loss_share,
         federation=_federation(clients, federation),
     )
     advice = advising.advise(question, _parse_epsilons(epsilons))
@@ -178,11 +195,12 @@ def _files(advice: "Advice", text: str) -> dict[str, bytes]:
 
 def _show(screen: "Console", advice: "Advice") -> None:
     question, last = advice.question, advice.outlooks[-1]
+    of_the_loss = ", of the loss in squared half widths" if question.estimate_loss else ""
     screen.print(_table(advice))
     screen.print(
         f"Error: how far noise moves a typical centroid, one of {question.n_records / question.n_clusters:,.0f} records, as a "
         f"share of the radius of a cluster, {last.radius:.3g} half widths of the bounds. Noise: standard deviation in the last "
-        f"round; of one feature's sum in half widths, of a count in records. delta = {last.delta:.3g}."
+        f"round; of one feature's sum in half widths, of a count in records{of_the_loss}. delta = {last.delta:.3g}."
     )
     if question.federation is not None:
         screen.print(_traffic_table(advice, question.federation))
@@ -200,8 +218,12 @@ def _table(advice: "Advice") -> object:
     table = Table(title=f"{_subject(q)}, {_count(q.n_clusters, 'cluster')}")
     for heading in ("epsilon", "error", "verdict", "rounds", "noise of a sum", "of a count"):
         table.add_column(heading, justify="left" if heading == "verdict" else "right")
+    if q.estimate_loss:
+        table.add_column("of the loss per record", justify="right")
     for o in advice.outlooks:
-        cells = (o.verdict.value, str(o.n_iterations), f"{o.sum_noise:.3g}", f"{o.count_noise:.3g}")
+        cells = [o.verdict.value, str(o.n_iterations), f"{o.sum_noise:.3g}", f"{o.count_noise:.3g}"]
+        if o.loss_noise is not None:
+            cells.append(f"{o.loss_noise:.3g}")
         table.add_row(f"{o.epsilon:g}", _percent(o.relative_error), *cells)
     return table
 

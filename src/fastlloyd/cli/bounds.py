@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from fastlloyd.cli.options import OUTPUT, Columns, Data
+from fastlloyd.cli.usage import Command
 
 bounds_app = typer.Typer(help="Make files of public bounds.", no_args_is_help=True)
 
@@ -16,7 +17,7 @@ Template = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file of bounds.", rich_help_panel=OUTPUT)]
 
 
-@bounds_app.command()
+@bounds_app.command(cls=Command)
 def template(data: Data, columns: Columns = None, out: Template = None, force: Force = False) -> None:
     """Write the names of the columns of DATA, with blanks for their bounds; no record is used."""
     from fastlloyd import outputs

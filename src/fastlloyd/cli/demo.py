@@ -20,7 +20,7 @@ def demo(output: OutputOptions) -> None:
     table = load_tumours()
     lower, upper = zip(*(TUMOUR_BOUNDS[name] for name in table.columns), strict=True)
     domain = Domain(features=table.columns, lower=lower, upper=upper)
-    options = MechanismOptions(n_clusters=2, epsilon=1.0, n_records=N_RECORDS)  # a start that nobody picked
+    options = MechanismOptions(n_clusters=2, n_records=N_RECORDS)  # a start that nobody picked
     X = [domain.to_grid(table.values)]
     result = run_split(X, HOSPITALS, PublicNumbers(domain, N_RECORDS, ()), options, FederationOptions())
     lloyd = comparison.lloyd(result.mechanism, X)

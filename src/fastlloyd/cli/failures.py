@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import typer
 
+from fastlloyd.cli.usage import UsageError
 from fastlloyd.errors import FastLloydError
 
 DONE, UNEXPECTED, REFUSED, INTERRUPTED = 0, 1, 2, 130
-UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from fastlloyd import simulation, uncertainty
+from fastlloyd import simulation
 from fastlloyd.cli import progress, report
 from fastlloyd.cli.options import FederationOptions, MechanismOptions
 from fastlloyd.cli.settings import PublicNumbers, chosen_algorithm, design_arguments
@@ -29,35 +29,23 @@ def run_split(
     dropped = [simulation.parse_drop(text, names) for text in drops]
     clients, identities = simulation.roster(names, numbers.n_records)
     arguments = design_arguments(mechanism, numbers.n_records)
-    plan = design_plan(
-        chosen_algorithm(mechanism),
-        numbers.domain,
-        clients=clients,
-        run_id=os.urandom(16),
-        trust=trust(mechanism, federation),
-        max_dropouts=len({drop.client for drop in dropped}) if federation.max_dropouts is None else federation.max_dropouts,
-        max_colluding=federation.max_colluding,
-        ring_bits=federation.ring_bits,
-        **arguments,
-    )
+    with progress.placing(mechanism.n_clusters):
+        plan = design_plan(
+            chosen_algorithm(mechanism),
+            numbers.domain,
+            clients=clients,
+            run_id=os.urandom(16),
+            trust=trust(mechanism, federation),
+            max_dropouts=len({drop.client for drop in dropped}) if federation.max_dropouts is None else federation.max_dropouts,
+            max_colluding=federation.max_colluding,
+            ring_bits=federation.ring_bits,
+            **arguments,
+        )
     X = np.concatenate(list(records))
     seed: PublicSeed = arguments["public_seed"]
     with progress.at_work(f"{len(names)} clients at work", plan.mechanism):
         run = simulation.simulate(plan, identities, simulation.split_evenly(X, len(names), seed), drops=dropped)
-    T = len(plan.mechanism.rounds)
-    noise = uncertainty.noise_deviation_of_run(plan, len(run.included[T - 1]))
-    errors = uncertainty.standard_errors(plan.mechanism, run.clustering, noise)
-    return Result.of(
-        plan.mechanism,
-        run.clustering,
-        errors,
-        leaks=numbers.leaks,
-        plan=plan,
-        included=run.included,
-        unconfirmed=run.unconfirmed,
-        loss=uncertainty.loss_estimate_of_run(plan, run.clustering, len(run.included[-1])),
-        cautions=(report.DROPPED,) if dropped else (),
-    )
+    return Result.of_run(plan, run, leaks=numbers.leaks, cautions=(report.DROPPED,) if dropped else ())
 
 
 def trust(mechanism: MechanismOptions, federation: FederationOptions) -> TrustMode:

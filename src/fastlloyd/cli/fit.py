@@ -35,7 +35,8 @@ def fit(
         compare.check(mechanism)
     records = read_records(data, columns, missing)
     domain, n_records, leaks = public_numbers(mechanism, records, missing)
-    m = design_mechanism(chosen_algorithm(mechanism), domain, **design_arguments(mechanism, n_records))
+    with progress.placing(mechanism.n_clusters):
+        m = design_mechanism(chosen_algorithm(mechanism), domain, **design_arguments(mechanism, n_records))
     X = on_grid(records, domain, outside)
     with progress.passes(m, X) as watched:
         clustering = cluster(m, watched, SystemNoise())

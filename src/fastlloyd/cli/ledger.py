@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fastlloyd.cli.usage import Command
+
 if TYPE_CHECKING:
     from fastlloyd.ledger import Account
     from fastlloyd.store.files import Contents
@@ -28,7 +30,7 @@ Epsilon = Annotated[
 Delta = Annotated[float, typer.Option(help="The delta of that epsilon, below 1 / records.", metavar="D", show_default=False)]
 
 
-@ledger_app.command()
+@ledger_app.command(cls=Command)
 def show(file: StoreFile, json: Json = False) -> None:
     """Show, for each data set, its runs, what they spent, the limit and what is left."""
     from fastlloyd import outputs
@@ -49,7 +51,7 @@ def show(file: StoreFile, json: Json = False) -> None:
         typer.echo(f"No run was joined from {path}, and no limit is set.")
 
 
-@ledger_app.command()
+@ledger_app.command(cls=Command)
 def verify(file: StoreFile, json: Json = False) -> None:
     """Check the chain of events from its first to its last, and all sums by a second route."""
     from fastlloyd import outputs
@@ -67,7 +69,7 @@ def verify(file: StoreFile, json: Json = False) -> None:
     typer.echo(f"{path} is sound: the store of a {contents.role.value}, {events}, head {position.head.hex()}.")
 
 
-@ledger_app.command()
+@ledger_app.command(cls=Command)
 def limit(file: StoreFile, dataset: DataSet, epsilon: Epsilon, delta: Delta, json: Json = False) -> None:
     """Set how much all runs on a data set may spend together; a run that would go beyond is refused before it starts.
 

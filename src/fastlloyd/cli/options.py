@@ -6,7 +6,14 @@ from typing import Annotated
 
 import typer
 
-CLUSTERING, PRIVACY, FEDERATION, ABLATION, OUTPUT = "Clustering", "Privacy", "Federation", "Ablation", "Output"
+CLUSTERING, PRIVACY, FEDERATION, NETWORK, ABLATION, OUTPUT = (
+    "Clustering",
+    "Privacy",
+    "Federation",
+    "Network",
+    "Ablation",
+    "Output",
+)
 
 Data = Annotated[
     Path,
@@ -49,6 +56,17 @@ CompareNonPrivate = Annotated[
     ),
 ]
 
+PassphraseFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--passphrase-file",
+        envvar="FASTLLOYD_PASSPHRASE_FILE",
+        help="File whose first line is the passphrase, such as /dev/fd/3; for scripts.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
+
 
 @dataclass(frozen=True, kw_only=True)
 class MechanismOptions:
@@ -67,9 +85,12 @@ class MechanismOptions:
             show_default=False,
         ),
     ] = None
-    epsilon: Annotated[float, typer.Option(help="Privacy budget of the whole run.", metavar="EPS", rich_help_panel=PRIVACY)] = (
-        1.0
-    )
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="Privacy budget of the whole run. Default: 1.", metavar="EPS", rich_help_panel=PRIVACY, show_default=False
+        ),
+    ] = None
     delta: Annotated[
         float | None,
         typer.Option(help="Default: 1 / (100 n-records).", metavar="DELTA", rich_help_panel=PRIVACY, show_default=False),
@@ -232,6 +253,56 @@ class FederationOptions:
         int | None,
         typer.Option(
             help="Width of masked numbers. Default: 64.", metavar="32|64", rich_help_panel=FEDERATION, show_default=False
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkOptions:
+    """Of a run over a network: the server, and how long the parties wait. Left out: none, or as in the plan before."""
+
+    server: Annotated[
+        Path | None,
+        typer.Option(help="Public file of the server.", metavar="FILE", rich_help_panel=NETWORK, show_default=False),
+    ] = None
+    address: Annotated[
+        str | None,
+        typer.Option(help="Where clients reach the server.", metavar="HOST:PORT", rich_help_panel=NETWORK, show_default=False),
+    ] = None
+    joining_timeout: Annotated[
+        int | None,
+        typer.Option(
+            help="Seconds to wait for everyone to join. Default: 3600 (plan renew: as before).",
+            metavar="SECONDS",
+            rich_help_panel=NETWORK,
+            show_default=False,
+        ),
+    ] = None
+    dealing_timeout: Annotated[
+        int | None,
+        typer.Option(
+            help="Seconds for a client to deal the keys, before the next one does. Default: 60 (plan renew: as before).",
+            metavar="SECONDS",
+            rich_help_panel=NETWORK,
+            show_default=False,
+        ),
+    ] = None
+    round_timeout: Annotated[
+        int | None,
+        typer.Option(
+            help="Seconds to wait for the uploads of a round. Default: 600 (plan renew: as before).",
+            metavar="SECONDS",
+            rich_help_panel=NETWORK,
+            show_default=False,
+        ),
+    ] = None
+    confirming_timeout: Annotated[
+        int | None,
+        typer.Option(
+            help="Seconds to wait for everyone to confirm the result. Default: 600 (plan renew: as before).",
+            metavar="SECONDS",
+            rich_help_panel=NETWORK,
+            show_default=False,
         ),
     ] = None
 

@@ -1,37 +1,82 @@
-"""`fastlloyd plan new | show | explain`: plans of federated runs, which hold no data."""
+"""`fastlloyd plan new | show | explain | digest | renew`: plans of federated runs, which hold no data."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fastlloyd.cli.groups import with_option_groups
-from fastlloyd.cli.options import CLUSTERING, FEDERATION, OUTPUT, FederationOptions, MechanismOptions
+from fastlloyd.cli.options import CLUSTERING, FEDERATION, OUTPUT, FederationOptions, MechanismOptions, NetworkOptions
+from fastlloyd.cli.usage import Command
 
 if TYPE_CHECKING:
-    from fastlloyd.plan import Client, Plan
+    from fastlloyd.plan import Plan
 
 HEADING = "# A fastlloyd plan"  # how every plan file begins, so that --force replaces nothing else
+OF_A_FIT = "# A fastlloyd mechanism"  # and how the settings of a run of fit do
 
 plan_app = typer.Typer(help="Make and read plans of federated runs: public, no data.", no_args_is_help=True)
 
 PlanFile = Annotated[Path, typer.Argument(help="A plan.", metavar="PLAN", show_default=False)]
+Clients = Annotated[
+    list[str],
+    typer.Option(
+        help="Name and cap of records, for a simulation. Once per client.",
+        metavar="NAME:CAP",
+        rich_help_panel=FEDERATION,
+        show_default=False,
+    ),
+]
 Members = Annotated[
     list[str],
-    typer.Option("--client", help="Name and cap of records. Once per client.", metavar="NAME:CAP", rich_help_panel=FEDERATION),
+    typer.Option(
+        help="Public file of a client and its cap of records. Once per client.",
+        metavar="FILE:CAP",
+        rich_help_panel=FEDERATION,
+        show_default=False,
+    ),
+]
+NewMembers = Annotated[
+    list[Path],
+    typer.Option(
+        "--member",
+        help="New public file of a client of the plan, in place of the old one. As often as needed.",
+        metavar="FILE",
+        rich_help_panel=FEDERATION,
+        show_default=False,
+    ),
+]
+LeaveOut = Annotated[
+    list[str],
+    typer.Option(
+        help="A client that takes part no longer. As often as needed.",
+        metavar="NAME",
+        rich_help_panel=FEDERATION,
+        show_default=False,
+    ),
 ]
 Features = Annotated[str, typer.Option(help="Columns all clients have, as a,b,c.", metavar="NAMES", rich_help_panel=CLUSTERING)]
 NewPlan = Annotated[Path, typer.Option(help="File to make.", metavar="FILE", rich_help_panel=OUTPUT)]
+Page = Annotated[
+    Path | None,
+    typer.Option(
+        help="Also make a page to print, compare and sign.", metavar="FILE", rich_help_panel=OUTPUT, show_default=False
+    ),
+]
+ForcePage = Annotated[bool, typer.Option("--force", help="Replace an earlier page.", rich_help_panel=OUTPUT)]
+Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.", rich_help_panel=OUTPUT)]
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier plan.", rich_help_panel=OUTPUT)]
 
 
-@plan_app.command()
+@plan_app.command(cls=Command)
 @with_option_groups
 def new(
-    client: Members,
     features: Features,
     mechanism: MechanismOptions,
     federation: FederationOptions,
+    network: NetworkOptions,
+    client: Clients = [],  # noqa: B006 - typer's default, never changed
+    member: Members = [],  # noqa: B006 - the same
     out: NewPlan = Path("plan.toml"),
     force: Force = False,
 ) -> None:
@@ -39,40 +84,50 @@ def new(
     import os
 
     from fastlloyd import outputs
+    from fastlloyd.cli import progress
     from fastlloyd.cli.federated import trust
+    from fastlloyd.cli.parties import given_clients, given_server, given_timeouts
     from fastlloyd.cli.settings import chosen_algorithm, design_arguments, given_domain
     from fastlloyd.design import design_plan
     from fastlloyd.errors import PlanError
     from fastlloyd.names import parse_columns
+    from fastlloyd.plan import Timeouts
 
     outputs.check_file(out, heading=HEADING, force=force)
     if mechanism.bounds is None:
         raise PlanError("a plan needs --bounds: public bounds of every feature, chosen without looking at the data")
-    clients = tuple(_client(text) for text in client)
+    clients = given_clients(client, member)
     cap = sum(c.max_records for c in clients) if mechanism.n_records is None else mechanism.n_records
-    plan = design_plan(
-        chosen_algorithm(mechanism),
-        given_domain(mechanism.bounds, parse_columns(features), mechanism.scaling),
-        clients=clients,
-        run_id=os.urandom(16),
-        trust=trust(mechanism, federation),
-        max_dropouts=federation.max_dropouts or 0,
-        max_colluding=federation.max_colluding,
-        ring_bits=federation.ring_bits,
-        **design_arguments(mechanism, cap),
-    )
+    with progress.placing(mechanism.n_clusters):
+        plan = design_plan(
+            chosen_algorithm(mechanism),
+            given_domain(mechanism.bounds, parse_columns(features), mechanism.scaling),
+            clients=clients,
+            run_id=os.urandom(16),
+            server=given_server(network),
+            timeouts=Timeouts(**given_timeouts(network)),
+            trust=trust(mechanism, federation),
+            max_dropouts=federation.max_dropouts or 0,
+            max_colluding=federation.max_colluding,
+            ring_bits=federation.ring_bits,
+            **design_arguments(mechanism, cap),
+        )
     outputs.write_file(out, plan.to_toml())
-    typer.echo(f"Written to {out}. Digest: {plan.digest.hex()}")
-    typer.echo("To be read and compared: this version has no command yet that runs a plan over a network.")
+    _say_written(plan, out)
 
 
-@plan_app.command()
-def show(file: PlanFile) -> None:
+@plan_app.command(cls=Command)
+def show(file: PlanFile, json: Json = False) -> None:
     """Show what a plan settles, in a table."""
     from rich.console import Console
     from rich.table import Table
 
+    from fastlloyd import outputs
+
     plan = _read(file)
+    if json:
+        typer.echo(outputs.to_json(_for_machines(plan)), nl=False)
+        return
     m = plan.mechanism
     table = Table(title=f"{file}", show_header=False)
     table.add_column()
@@ -96,14 +151,17 @@ def show(file: PlanFile) -> None:
         "trust": plan.trust.value,
         "dropouts, colluding": f"at most {plan.max_dropouts}, at most {plan.max_colluding}",
         "ring": f"{plan.ring_bits} bits",
-        "signing keys": "of all clients" if all(c.signing_key for c in plan.clients) else "not yet: no run can start from it",
+        "server": f"{plan.server.name} at {plan.server.address}" if plan.server.address else "no address",
+        "timeouts": ", ".join(f"{step} {seconds} s" for step, seconds in _timeouts(plan).items()),
+        "certificates": "\n".join(f"{c.name}: {c.fingerprint}, until {c.expires}" for c in plan.certificates()) or "none",
+        "network": f"for simulations only: {plan.lacking}" if plan.lacking else "everything a run needs is there",
     }
     for name, value in rows.items():
         table.add_row(name, value)
     Console(markup=False, highlight=False, emoji=False).print(table)
 
 
-@plan_app.command()
+@plan_app.command(cls=Command)
 def explain(file: PlanFile) -> None:
     """Say in plain words what a plan protects, from whom, and how it was chosen."""
     from fastlloyd.explain import explain as explain_plan
@@ -111,18 +169,116 @@ def explain(file: PlanFile) -> None:
     typer.echo(explain_plan(_read(file)))
 
 
-def _client(text: str) -> "Client":
-    from fastlloyd.errors import PlanError
-    from fastlloyd.plan import Client
+@plan_app.command(cls=Command)
+def digest(file: PlanFile, page: Page = None, force: ForcePage = False) -> None:
+    """Print the digest of a plan, which everyone compares before a run; nothing else goes to stdout."""
+    from fastlloyd import agreement, outputs
+    from fastlloyd.errors import OutputError
 
-    name, _, cap = text.rpartition(":")
-    if not (cap.isascii() and cap.isdigit() and len(cap) < 20):
-        raise PlanError(f"client {text!r:.100} is not of the form NAME:CAP, such as hospital-a:200")
-    return Client(name=name, max_records=int(cap))
+    plan = _read(file)
+    if page is not None:
+        outputs.check_file(page, heading=agreement.PAGE_HEADING, force=force)
+        outputs.write_file(page, agreement.page(plan))
+        typer.echo(f"Written to {page}: to be printed, compared and signed.", err=True)
+    elif force:
+        raise OutputError("--force is about the page to make; name it with --page FILE")
+    typer.echo(plan.digest.hex())
+
+
+@plan_app.command(cls=Command)
+@with_option_groups
+def renew(
+    file: PlanFile,
+    network: NetworkOptions,
+    member: NewMembers = [],  # noqa: B006 - typer's default, never changed
+    leave_out: LeaveOut = [],  # noqa: B006 - the same
+    out: NewPlan = Path("renewed.toml"),
+    force: Force = False,
+) -> None:
+    """Make the plan of the next run: a fresh run id, new public files in place of old ones, or fewer clients."""
+    import os
+
+    from fastlloyd import outputs
+    from fastlloyd.cli.parties import given_timeouts
+    from fastlloyd.identity import PublicIdentity
+    from fastlloyd.renewal import renew as renewed
+
+    outputs.check_file(out, heading=HEADING, force=force)
+    plan = renewed(
+        _read(file),
+        run_id=os.urandom(16),
+        members=[PublicIdentity.load(path) for path in member],
+        server=None if network.server is None else PublicIdentity.load(network.server),
+        address=network.address,
+        timeouts=given_timeouts(network),
+        leave_out=leave_out,
+    )
+    outputs.write_file(out, plan.to_toml())
+    _say_written(plan, out)
+    typer.echo("A run of it spends its epsilon again, on the same records too.")
+
+
+def _say_written(plan: "Plan", out: Path) -> None:
+    typer.echo(f"Written to {out}. Digest: {plan.digest.hex()}")
+    if plan.lacking:
+        typer.echo(f"For simulations only: {plan.lacking}.")
+    else:
+        typer.echo("Send it to all who take part, and say the digest on a separate way: nobody joins a plan of another digest.")
+
+
+def _timeouts(plan: "Plan") -> dict[str, int]:
+    import msgspec
+
+    return msgspec.structs.asdict(plan.timeouts)
+
+
+def _for_machines(plan: "Plan") -> dict[str, Any]:
+    m = plan.mechanism
+    expires = {certificate.name: certificate.expires.isoformat() for certificate in plan.certificates()}
+    return {
+        "digest": plan.digest.hex(),
+        "run_id": plan.run_id,
+        "algorithm": m.algorithm.name,
+        "n_clusters": m.n_clusters,
+        "features": list(m.domain.features),
+        "epsilon": m.epsilon,
+        "delta": m.delta,
+        "neighboring_relation": m.neighboring_relation.value,
+        "n_iterations": len(m.rounds),
+        "n_records": m.n_records,
+        "trust": plan.trust.value,
+        "max_dropouts": plan.max_dropouts,
+        "max_colluding": plan.max_colluding,
+        "server": {
+            "name": plan.server.name,
+            "address": plan.server.address or None,
+            "fingerprint": plan.server.fingerprint or None,
+            "expires": expires.get(plan.server.name) if plan.server.certificate else None,
+        },
+        "clients": [
+            {
+                "name": client.name,
+                "max_records": client.max_records,
+                "signing_key": client.signing_key or None,
+                "fingerprint": client.fingerprint or None,
+                "expires": expires.get(client.name) if client.certificate else None,
+            }
+            for client in plan.clients
+        ],
+        "timeouts": _timeouts(plan),
+        "lacking": plan.lacking or None,
+    }
 
 
 def _read(file: Path) -> "Plan":
     from fastlloyd.documents import load_text
+    from fastlloyd.errors import PlanError
     from fastlloyd.plan import Plan
 
-    return Plan.from_toml(load_text(file), str(file))
+    text = load_text(file)
+    if OF_A_FIT in text[:400]:  # a line of caution may stand before it
+        raise PlanError(
+            f"{file} holds the settings of a run of fit, which is no plan of a federated one; it is text to be read as it is, "
+            "and privacy.json beside it says what they protect"
+        )
+    return Plan.from_toml(text, str(file))

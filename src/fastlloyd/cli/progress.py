@@ -1,8 +1,8 @@
-"""Something that moves on the terminal while a long computation runs."""
+"""Something that moves on the terminal while a long computation runs. How many records were read is exact: NOT PRIVATE."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -10,13 +10,23 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from fastlloyd.clustering.domain import GridArray
 from fastlloyd.mechanism import Mechanism
 
+MANY_CLUSTERS = 150  # placing so many takes about a second, and longer with more features
 LARGE_WORK = 10**8  # coordinates of records compared with coordinates of centroids: about a second where nothing is compiled
 
 
-@contextmanager
-def at_work(what: str, mechanism: Mechanism) -> Iterator[None]:
+def placing(n_clusters: int) -> AbstractContextManager[None]:
+    """A moving line while settings are designed: many initial centroids take long to place."""
+    return _moving(f"placing {n_clusters:,} initial centroids", n_clusters >= MANY_CLUSTERS and sys.stderr.isatty())
+
+
+def at_work(what: str, mechanism: Mechanism) -> AbstractContextManager[None]:
     """A moving line, where nothing tells how far the work has come."""
-    if not _is_shown(mechanism):
+    return _moving(what, _is_shown(mechanism))
+
+
+@contextmanager
+def _moving(what: str, is_shown: bool) -> Iterator[None]:
+    if not is_shown:
         yield
         return
     with Progress(
@@ -39,7 +49,9 @@ def passes(mechanism: Mechanism, X: Iterable[GridArray]) -> Iterator[Iterable[Gr
         task = progress.add_task(f"round 1 of {T}", total=T)
 
         def report(done: int, n_records: int) -> None:
-            progress.update(task, completed=done, description=f"round {min(done + 1, T)} of {T}, {n_records:,} records")
+            progress.update(
+                task, completed=done, description=f"round {min(done + 1, T)} of {T}, {n_records:,} records (exact: NOT PRIVATE)"
+            )
 
         yield _Watched(X, report)
 

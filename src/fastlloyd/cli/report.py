@@ -14,6 +14,7 @@ from rich.table import Table as ScreenTable
 from fastlloyd import figures, outputs
 from fastlloyd.cli.options import OutputOptions
 from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.clustering.update import Postprocessing
 from fastlloyd.errors import OutputError
 from fastlloyd.outputs import NOT_PRIVATE, Result
 from fastlloyd.plan import TrustMode
@@ -60,6 +61,14 @@ def left_out(dropped: int) -> None:
         typer.echo(
             f"Note: {dropped} of your records have missing cells and were left out. This number is exact: keep it to yourself.",
             err=True,
+        )
+
+
+def unlabelled(n: int) -> None:
+    """Tell the owner, on the owner's screen only, how many records got no label."""
+    if n:
+        typer.echo(
+            f"Note: {n} of your records have missing cells and no label. This number is exact: keep it to yourself.", err=True
         )
 
 
@@ -176,7 +185,7 @@ def centroid_table(result: Result) -> ScreenTable:
     table.add_column("noisy count" if result.private else "count", justify="right")
     rows = zip(result.centroids, result.errors, result.noisy_counts, result.updated, strict=True)
     for number, (centroid, errors, count, updated) in enumerate(rows, 1):
-        cells = [_measured(value, error) for value, error in zip(centroid[: len(shown)], errors, strict=False)]
+        cells = [measured(value, error) for value, error in zip(centroid[: len(shown)], errors, strict=False)]
         mark = "" if updated else " (stayed)"
         table.add_row(str(number), *cells, *(["..."] if hidden else []), f"{count:.0f}{mark}")
     return table
@@ -187,12 +196,12 @@ def loss(result: Result, estimate: LossEstimate) -> str:
     m, n = result.mechanism, result.mechanism.n_expected
     cap = m.loss.cap * m.loss.unit(m.domain.fraction_bits) if m.loss else math.nan
     name = "Private estimate of the loss" if result.private else f"Loss, {NOT_PRIVATE}"
-    per_record = _measured(estimate.value / n, estimate.standard_error / n)
+    per_record = measured(estimate.value / n, estimate.standard_error / n)
     remarks = " It is negative because the noise is larger than the loss." if estimate.value < 0 else ""
     if result.plan is not None and len(result.included[-1]) < result.plan.n_clients:
         remarks += f" It is the loss of the records of {len(result.included[-1])} of {result.plan.n_clients} clients."
     return (
-        f"{name}: {_measured(estimate.value, estimate.standard_error)}, the sum of squared distances to the nearest centroid "
+        f"{name}: {measured(estimate.value, estimate.standard_error)}, the sum of squared distances to the nearest centroid "
         f"in squared half widths of the domain; {per_record} for each of {n} expected records. Records farther away than "
         f"{math.sqrt(cap):.4g} half widths count as {cap:.4g}.{remarks}"
     )
@@ -230,7 +239,7 @@ def _trust(result: Result) -> str:
 def reliability(result: Result) -> list[str]:
     """How far the noise has moved the centroids, compared with the radius of a cluster; from noisy answers only."""
     m, K = result.mechanism, len(result.updated)
-    sentences = []
+    sentences = beyond_bounds(result)
     if stayed := int((~result.updated).sum()):
         sentences.append(
             f"{stayed} of {K} centroids stayed in the last iteration because their noisy counts were too small; nothing is "
@@ -251,8 +260,9 @@ def reliability(result: Result) -> list[str]:
     ratios = np.where(solid, np.nan_to_num(relative_errors(m, result.errors)), np.inf)
     typical = float(np.median(ratios))
     if math.isfinite(typical):
+        size = f"about {typical:.0%}" if typical >= 0.01 else "less than 1%"
         sentences.append(
-            f"Size of the noise: it moved a typical centroid by about {typical:.0%} of the radius of a cluster "
+            f"Size of the noise: it moved a typical centroid by {size} of the radius of a cluster "
             f"({m.algorithm.alpha} of that of {m.n_clusters} equal cubes filling the bounds)."
         )
     if Verdict.on(typical) is Verdict.MOSTLY_NOISE:
@@ -263,11 +273,24 @@ def reliability(result: Result) -> list[str]:
     return sentences
 
 
-def _measured(value: float, error: float) -> str:
-    """A value and its standard error, both to the second digit of the error: 12.34 ± 0.56."""
+def beyond_bounds(result: Result) -> list[str]:
+    """That noise has put centroids outside the bounds, where the algorithm leaves them. They are noisy, and so is this."""
+    m = result.mechanism
+    n = int(((result.centroids < m.domain.lower) | (result.centroids > m.domain.upper)).any(axis=1).sum())
+    if n == 0 or m.algorithm.postprocessing is not Postprocessing.NONE:
+        return []
+    how = "--postprocessing truncate or fold would have moved them inside, at no cost"
+    return [f"{n} of {m.n_clusters} centroids lie outside the bounds, where {m.algorithm.name} leaves them; {how}."]
+
+
+def measured(value: float, error: float) -> str:
+    """A value and its standard error, to the second digit of the error: 12.34 ± 0.56, 30270 ± 170, (1.20 ± 0.34)e-09."""
     if not math.isfinite(error) or error == 0:
         return f"{value:.6g}"
     decimals = 1 - math.floor(math.log10(error))
-    if not 0 <= decimals <= 6:
-        return f"{value:.6g} ± {error:.2g}"
-    return f"{value:.{decimals}f} ± {error:.{decimals}f}"
+    if -6 <= decimals <= 6:
+        digits = max(decimals, 0)
+        return f"{round(value, decimals):.{digits}f} ± {round(error, decimals):.{digits}f}"
+    power = math.floor(math.log10(max(abs(value), error)))
+    digits = min(max(decimals + power, 0), 15)
+    return f"({value / 10.0**power:.{digits}f} ± {error / 10.0**power:.{digits}f})e{power:+03d}"

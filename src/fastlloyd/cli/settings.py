@@ -20,7 +20,7 @@ from fastlloyd.errors import BudgetError, DataError, PlanError
 from fastlloyd.expander import PublicSeed
 from fastlloyd.grid_records import GridRecords
 from fastlloyd.names import parse_columns
-from fastlloyd.presets import algorithm, choose, fraction, preset, specialise
+from fastlloyd.presets import algorithm, check_expected, choose, fraction, preset, specialise
 from fastlloyd.records import Missing, RecordFile, Table, read_table, table_or_file
 
 BOUNDS_LEAK = (
@@ -115,13 +115,15 @@ def relation(options: MechanismOptions) -> NeighboringRelation:
 
 def design_arguments(options: MechanismOptions, n_records: int) -> dict[str, Any]:
     """What `design_mechanism` and `design_plan` have in common, after algorithm and domain."""
+    _refuse_without_effect(options)
+    check_expected(options.n_expected, n_records)
     chosen = preset(options.preset)
     if options.delta is not None and not 0 < options.delta < 1:
         raise BudgetError(f"delta is {options.delta}; expected a number above 0 and below 1, such as 1e-6")
     return {
         "n_clusters": options.n_clusters,
         "n_records": n_records,
-        "epsilon": options.epsilon,
+        "epsilon": 1.0 if options.epsilon is None else options.epsilon,
         "delta": chosen.delta(n_records) if options.delta is None else options.delta,
         "public_seed": public_seed(options.public_seed),
         "n_expected": options.n_expected,
@@ -134,6 +136,22 @@ def design_arguments(options: MechanismOptions, n_records: int) -> dict[str, Any
         "estimate_loss": options.loss,
         "loss_share": None if options.loss_share is None else fraction(options.loss_share, "loss_share"),
     }
+
+
+def _refuse_without_effect(options: MechanismOptions) -> None:
+    """A budget that the algorithm does not spend was meant for another one."""
+    noise = chosen_algorithm(options).noise
+    if noise is Noise.GAUSSIAN:
+        return
+    of_no_use = {"delta": options.delta}
+    reason = "has a guarantee without delta"
+    if noise is Noise.NONE:
+        of_no_use |= {"epsilon": options.epsilon, "loss-share": options.loss_share}
+        reason = "adds no noise"
+    for name, value in of_no_use.items():
+        if value is not None:
+            law = "" if options.noise is None else f" with {options.noise} noise"
+            raise PlanError(f"--{name} has no effect: {options.algorithm}{law} {reason}; leave --{name} out")
 
 
 def public_seed(text: str | None) -> PublicSeed:

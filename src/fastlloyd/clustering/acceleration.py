@@ -1,5 +1,7 @@
 """Whether compiled code is used: it must be installed (the extra `fast`) and usable, and loading it must be repaid."""
 
+import os
+import re
 import sys
 from functools import cache
 from importlib import import_module
@@ -34,6 +36,14 @@ def is_compiled(steps: int) -> bool:
 def compiled_code() -> ModuleType:
     """`compiled.py`, imported now if it was not before."""
     return import_module(_MODULE)
+
+
+def n_threads() -> int:
+    """Cores this process may use, unless OMP_NUM_THREADS, which BLAS and scikit-learn read too, says another number."""
+    stated = os.environ.get("OMP_NUM_THREADS", "")
+    if re.fullmatch(r"[1-9][0-9]{0,2}", stated):
+        return int(stated)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache

@@ -133,6 +133,17 @@ def grid_rows(X: Any, frame: Any, grid: _Points, start: int) -> bool:
 
 
 @_jit
+def is_within(XT: _Points, half_widths: IntArray) -> bool:
+    """Whether all points of XT (d, n) lie in the box [-half_widths, half_widths]."""
+    beyond = False
+    for j in range(len(XT)):
+        points, high = XT[j], np.int32(half_widths[j])
+        for r in range(len(points)):
+            beyond |= (points[r] > high) | (points[r] < -high)
+    return not beyond
+
+
+@_jit
 def feature_statistics(
     XT: _Points, start: int, stop: int, centroids: IntArray, squared_radius: float, rows: int
 ) -> tuple[bool, IntArray, IntArray]:

@@ -9,6 +9,7 @@ it depends on that record and on public settings only, so the data set's sensiti
 
 import enum
 import math
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -16,8 +17,9 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastlloyd.clustering.acceleration import compiled_code, is_compiled
+from fastlloyd.clustering.acceleration import compiled_code, is_compiled, n_threads
 from fastlloyd.errors import DataError, PlanError
+from fastlloyd.records.column_block import ColumnBlock
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -27,6 +29,7 @@ GridArray = NDArray[
 
 FEW_FEATURES = 16  # up to here `kernels` works feature by feature
 SOME_FEATURES = 32  # and up to here, if the records lie feature by feature in memory, as in columnar files
+WORTH_THREADS = 1 << 18  # values from which a second thread is repaid
 BLOCK_ELEMENTS = 1 << 17  # values converted together: 1 MiB of float64
 EXACT_BITS = 53  # integers below 2**53 are exact in float64, and so are sums and products that stay below it
 
@@ -141,15 +144,19 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """The middle of the bounds, float64 (n_features,), original units."""
         return np.array(self.lower) + self._widths / 2
 
-    def to_grid(self, X: ArrayLike) -> GridArray:
+    def to_grid(self, X: ArrayLike | ColumnBlock) -> GridArray:
         """Grid points of records, int32 (n, n_features), in the memory order that `kernels` handles best.
 
         X : real numbers (n, n_features), any dtype and memory order; equal real values give equal grid points.
         Values outside the bounds are clipped to them. Raises DataError on another shape, NaN or infinity.
         """
-        table = self._table(X)
-        grid = np.empty(table.shape, dtype=np.int32, order="F" if is_by_feature(table) else "C")
         frame = np.array([self.lower, self.upper, self.centre, self.units, self.half_widths], dtype=np.float64)
+        if isinstance(X, ColumnBlock) and X.shape[1] == self.n_features <= SOME_FEATURES and is_compiled(math.prod(X.shape)):
+            grid = np.empty(X.shape, dtype=np.int32, order="F")
+            if _grid_columns(X.arrays, frame, grid):
+                return grid
+        table = self._table(np.asarray(X) if isinstance(X, ColumnBlock) else X)
+        grid = np.empty(table.shape, dtype=np.int32, order="F" if is_by_feature(table) else "C")
         if not (is_compiled(table.size) and _compiled_grid(table, frame, grid)):
             self._plain_grid(table, frame, grid)
         return grid
@@ -161,13 +168,18 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """
         if type(X) is not np.ndarray or X.dtype not in (np.int32, np.int64) or X.ndim != 2 or X.shape[1] != self.n_features:
             raise DataError(f"the records are not an int32 or int64 array with {self.n_features} columns; use Domain.to_grid")
-        B = self.half_widths
-        if len(X) and ((X.max(axis=0) > B).any() or (X.min(axis=0) < -B).any()):
+        if len(X) and not self._is_within(X):
             raise DataError("a record lies outside the bounds of the domain; use Domain.to_grid, which clips")
 
     def from_grid(self, points: IntArray) -> FloatArray:
         """Grid points (n, n_features) in original units, float64."""
         return np.asarray(points * self.units + self.centre, dtype=np.float64)
+
+    def _is_within(self, X: GridArray) -> bool:
+        B = self.half_widths
+        if X.dtype == np.int32 and X.flags.f_contiguous and is_compiled(X.size):
+            return _on_all_cores(lambda start, stop: compiled_code().is_within(X.T[:, start:stop], B), X)
+        return bool((X.max(axis=0) <= B).all() and (X.min(axis=0) >= -B).all())
 
     def _table(self, X: ArrayLike) -> NDArray[Any]:
         """X as an array of the right shape, not yet converted; DataError names what is wrong and no value."""
@@ -213,18 +225,44 @@ def _compiled_grid(table: NDArray[Any], frame: FloatArray, grid: NDArray[np.int3
     if table.dtype not in (np.float32, np.float64):
         return False
     by_feature = grid.flags.f_contiguous
-    fill = compiled_code().grid_features if by_feature else compiled_code().grid_rows
-    ready = table.flags.f_contiguous if by_feature else table.flags.c_contiguous
-    rows = max(1, len(table) if ready else BLOCK_ELEMENTS // table.shape[1])  # what is copied is copied in parts
-    for start in range(0, len(table), rows):
-        part = table[start : start + rows]
-        if by_feature:
-            filled = fill(np.ascontiguousarray(part.T), frame, grid.T, start)
-        else:
-            filled = fill(np.ascontiguousarray(part), frame, grid, start)
-        if not filled:
-            return False
-    return True
+    if by_feature and table.flags.f_contiguous:
+        return _grid_columns(tuple(table.T), frame, grid)
+    rows = max(1, BLOCK_ELEMENTS // table.shape[1])  # what is copied is copied in parts
+
+    def fill(first: int, last: int) -> bool:
+        for start in range(first, last, rows):
+            part = table[start : min(start + rows, last)]
+            if by_feature:
+                filled = compiled_code().grid_features(np.ascontiguousarray(part.T), frame, grid.T, start)
+            else:
+                filled = compiled_code().grid_rows(np.ascontiguousarray(part), frame, grid, start)
+            if not filled:
+                return False
+        return True
+
+    return _on_all_cores(fill, grid)
+
+
+def _grid_columns(columns: Sequence[NDArray[Any]], frame: FloatArray, grid: NDArray[np.int32]) -> bool:
+    """The same, feature by feature; the grid is in column-major order."""
+
+    def fill(first: int, last: int) -> bool:
+        return all(
+            compiled_code().grid_features(column[np.newaxis, first:last], frame[:, j : j + 1], grid.T[j : j + 1], first)
+            for j, column in enumerate(columns)
+        )
+
+    return _on_all_cores(fill, grid)
+
+
+def _on_all_cores(task: Callable[[int, int], bool], grid: GridArray) -> bool:
+    """Whether the task says True for all spans of the records."""
+    n, threads = len(grid), n_threads()
+    if threads == 1 or grid.size < WORTH_THREADS:
+        return task(0, n)
+    from fastlloyd.clustering.team import work_together  # with numba, which takes a while
+
+    return all(work_together(task, [(n * i // threads, n * (i + 1) // threads) for i in range(threads)], threads))
 
 
 def is_by_feature(X: NDArray[Any]) -> bool:

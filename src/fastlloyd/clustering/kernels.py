@@ -9,8 +9,6 @@ by shape (measured in docs/performance.md):
 - small data, or without numba: one matrix product per block, the rest NumPy.
 """
 
-import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import cache
@@ -20,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.clustering.acceleration import compiled_code, is_compiled
+from fastlloyd.clustering.acceleration import compiled_code, is_compiled, n_threads
 from fastlloyd.clustering.domain import FloatArray, GridArray, IntArray, is_by_feature
 
 BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64 for the larger of the block's two matrices: stays in the cache
@@ -90,14 +88,6 @@ def blocks(n_records: int, width: int, block_rows: int | None) -> list[tuple[int
     """The [start, stop) ranges of records that are worked on together."""
     rows = block_rows or max(256, BLOCK_ELEMENTS // width)
     return [(start, min(start + rows, n_records)) for start in range(0, n_records, rows)]
-
-
-def n_threads() -> int:
-    """Cores this process may use, unless OMP_NUM_THREADS, which BLAS and scikit-learn read too, says another number."""
-    stated = os.environ.get("OMP_NUM_THREADS", "")
-    if re.fullmatch(r"[1-9][0-9]{0,2}", stated):
-        return int(stated)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _plain_statistics(X: GridArray, centroids: IntArray, squared_radius: float, block_rows: int | None) -> Statistics:

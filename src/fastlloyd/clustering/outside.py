@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import DataError
+from fastlloyd.records.column_block import ColumnBlock, FloatArray
 
 
 class Outside(enum.Enum):
@@ -20,12 +21,14 @@ class Outside(enum.Enum):
     REFUSE = "refuse"  # the records are refused, and where the value stands is said
 
 
-def records_outside(domain: Domain, X: ArrayLike, outside: Outside, *, source: str, first: int = 1) -> int:
+def records_outside(domain: Domain, X: ArrayLike | ColumnBlock, outside: Outside, *, source: str, first: int = 1) -> int:
     """How many records of a block have a value outside the bounds; to be added up over blocks.
 
     X : finite numbers (n, n_features), n >= 1, any real dtype and memory order; first : number of the block's first record, for
     messages. Raises DataError with `Outside.REFUSE`, naming the first such record and its column and no value.
     """
+    if isinstance(X, ColumnBlock) and all(map(_is_within, X.arrays, domain.lower, domain.upper)):
+        return 0
     values = np.asarray(X)
     if (values.min(axis=0) >= domain.lower).all() and (values.max(axis=0) <= domain.upper).all():
         return 0
@@ -39,3 +42,7 @@ def records_outside(domain: Domain, X: ArrayLike, outside: Outside, *, source: s
             "bounds from public knowledge, or clip such values with --outside clip"
         )
     return int(records.sum())
+
+
+def _is_within(values: FloatArray, low: float, high: float) -> bool:
+    return bool(values.min() >= low and values.max() <= high)

@@ -1,6 +1,6 @@
 """The two sessions of a federated run, free of input and output: messages in, actions out."""
 
-from fastlloyd.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Record, Send, ServerResult
+from fastlloyd.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Keep, Record, Send, ServerResult
 from fastlloyd.protocol.client import ClientSession
 from fastlloyd.protocol.messages import Message, decode, encode, max_message_bytes
 from fastlloyd.protocol.server import ServerSession
@@ -12,6 +12,7 @@ __all__ = [
     "ClientSession",
     "Ended",
     "Finish",
+    "Keep",
     "Message",
     "Record",
     "Send",

@@ -1,10 +1,16 @@
-"""What a session asks its driver to do, in the order given: make durable, send, and hand over the outcome."""
+"""What a session asks its driver to do, in the order given: make durable, send, and hand over the outcome.
+
+The actions that one call returns are one step. A driver that survives restarts commits all of a step's `Keep` and `Record` at
+once, and does the rest only then; a step that was not committed never happened, and a session restored from the records
+knows nothing of it.
+"""
 
 from dataclasses import dataclass
 from typing import Final
 
 from fastlloyd.algorithms import Clustering
 from fastlloyd.protocol.messages import Message
+from fastlloyd.secagg.keys import EphemeralKey
 
 SERVER: Final = "(server)"
 """Where clients send. No client can have this name: brackets are not allowed in one."""
@@ -20,14 +26,26 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Make durable that `message` was decided, before anything is sent: if it is ever sent again, it is sent as these bytes.
+    """Make durable that `message` was decided or accepted: if it is ever sent again, it is sent as these bytes.
 
-    A client records the group key it adopts (`KeyBox`), the keys it deals (`SealedKeys`) and every ciphertext (`Upload`: its
-    round is spent from then on); the server the stored set of keys, every `Broadcast` (from then on the round's uploads are
-    gone), the relayed `Confirmations`, and an `Abort`.
+    A client records all it says and all it goes by, in order: `Hello`; as dealer the `Deal` and its `SealedKeys`; the group key
+    it adopts (`KeyBox`); every ciphertext (`Upload`: its round is spent from then on) and every `Broadcast` it opened; its
+    `Confirmation`; and at the end the final `Confirmations`, or an `Abort` with the reason why there is no result, whoever
+    ended the run. The server records each `Deal`, the stored set of `SealedKeys`, every `Broadcast` (from then on the round's
+    uploads are gone), the relayed `Confirmations`, and an `Abort` of the whole run. What it answers besides follows from these.
     """
 
     message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Make durable a client's key of this run, apart from all records, in the step that records its Hello.
+
+    Whoever holds it, and the recorded messages, can open every sum of the run. So it is wiped when the run ends (`Finish`).
+    """
+
+    secret: EphemeralKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +78,14 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The run is over for this party; a server still answers clients that are behind."""
+    """The run is over for this party: a client never sends again, a server still answers clients that are behind.
+
+    What the driver of a client wipes, and when: after `Ended`, the kept key and the bytes of all records, in the transaction
+    that records the end; after a `ClientResult`, the same, as soon as the result is durable somewhere else (until then a
+    restart finds it again with them). A server keeps no key; it needs its records as long as it answers.
+    """
 
     outcome: ClientResult | ServerResult | Ended
 
 
-Action = Send | Record | Finish
+Action = Send | Record | Keep | Finish

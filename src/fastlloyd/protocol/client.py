@@ -1,18 +1,35 @@
 """A client's side of a run: what it answers to each message of the server, and what it refuses."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import cycle
+from typing import Self
 
 from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import NoiseSource
-from fastlloyd.errors import DataError, LocalProtocolError, PlanError, RemoteProtocolError
+from fastlloyd.errors import DataError, FastLloydError, LocalProtocolError, PlanError, RemoteProtocolError
 from fastlloyd.plan import Plan
-from fastlloyd.protocol.actions import SERVER, Action, Ended, Finish, Record, Send
+from fastlloyd.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Keep, Record, Send
 from fastlloyd.protocol.client_rounds import ClientRounds
 from fastlloyd.protocol.joining import Joining
-from fastlloyd.protocol.messages import Abort, Broadcast, ClientMessage, Confirmations, Deal, KeyBox, Message, message_digest
+from fastlloyd.protocol.messages import (
+    MAX_REASON,
+    Abort,
+    Broadcast,
+    ClientMessage,
+    Confirmation,
+    Confirmations,
+    Deal,
+    Hello,
+    KeyBox,
+    Message,
+    SealedKeys,
+    Upload,
+    message_digest,
+)
+from fastlloyd.protocol.restoring import fits, read_again
 from fastlloyd.protocol.roster import Roster
 from fastlloyd.protocol.transitions import CLIENT_TRANSITIONS, ClientState, Deadline, Start
-from fastlloyd.secagg.keys import Identity
+from fastlloyd.secagg.keys import EphemeralKey, Identity
 from fastlloyd.secagg.masks import GroupKey
 
 
@@ -21,6 +38,8 @@ class ClientSession:
 
     Messages come from `decode`. One that was handled already changes nothing; one that shows that an earlier one was lost is
     answered by saying again where this client is; any other that the protocol does not allow ends the run.
+
+    outcome : how the run ended for this client; None while it goes on.
 
     Parameters
     ----------
@@ -39,15 +58,16 @@ class ClientSession:
 
     __slots__ = (
         "_X",
+        "_first_sent",
         "_handled",
-        "_hello",
         "_last_sent",
         "_noise",
         "_phase",
         "_random_bytes",
-        "_reason",
         "_roster",
+        "_unrecorded",
         "name",
+        "outcome",
         "plan",
         "state",
     )
@@ -68,36 +88,91 @@ class ClientSession:
         self.state = ClientState.NEW
         self.name = name
         self.plan, self._X, self._noise, self._random_bytes = plan, X, noise, random_bytes
+        self.outcome: ClientResult | Ended | None = None
         self._roster = Roster.of(plan)
-        joining = Joining(self._roster, name, identity, random_bytes)
-        self._hello = joining.hello
-        self._phase: Joining | ClientRounds | None = joining
+        self._phase: Identity | Joining | ClientRounds | None = identity  # forgotten once it has signed the Hello
         self._handled: set[bytes] = set()
+        self._first_sent: list[Action] = []
         self._last_sent: list[Action] = []
-        self._reason = ""
+        self._unrecorded: list[Action] = []
+
+    @classmethod
+    def restore(
+        cls,
+        plan: Plan,
+        name: str,
+        X: GridArray,
+        *,
+        identity: Identity,
+        secret: EphemeralKey | None,
+        noise: NoiseSource,
+        random_bytes: Callable[[int], bytes],
+        recorded: Sequence[Message],
+    ) -> Self:
+        """The session that recorded these messages, as if it had never been interrupted: same state, same bytes to resend.
+
+        Nothing is drawn, masked or computed anew, and no record is read, for what was recorded; parameters as above.
+
+        Parameters
+        ----------
+        secret : what it kept; None if it was wiped, which only a run that ended without a result can do without.
+        recorded : all that it recorded, in order, in whole steps.
+
+        Raises
+        ------
+        LocalProtocolError : nothing is recorded, or the records are not those of such a session.
+        """
+        session = cls(plan, name, X, identity=identity, noise=noise, random_bytes=random_bytes)
+        session._replay(secret, read_again(recorded, plan))
+        return session
+
+    @property
+    def round(self) -> int:
+        """The round that is open for this client, from 1; 0 before the first, one more than there are after the last."""
+        return self._phase.number if isinstance(self._phase, ClientRounds) else 0
+
+    @property
+    def progress(self) -> str:
+        """Where this client is, for people."""
+        n_rounds = len(self.plan.mechanism.exchanges)
+        return f"round {self.round} of {n_rounds}" if 1 <= self.round <= n_rounds else self.state.value
 
     def start(self) -> list[Action]:
-        """Say Hello."""
+        """Draw a key for this run and say Hello."""
         self._move(Start, ClientState.JOINING)
-        return self._say(self._hello)
+        secret = EphemeralKey.draw(self._random_bytes)
+        return [Keep(secret), *self._decide(self._join(secret))]
 
     def receive(self, message: Message) -> list[Action]:
-        """Answer the server. RemoteProtocolError says what it did wrong and, like any other error, ends the run."""
-        if self.state is ClientState.ABORTED:
-            raise RemoteProtocolError(f"{type(message).__name__} came after the run had ended: {self._reason}")
-        digest = message_digest(message)
-        if digest in self._handled:
+        """Answer the server. RemoteProtocolError says what it did wrong and, like any other error, ends the run.
+
+        An error returns no actions: `ending` has what is to be made durable then.
+        """
+        if isinstance(self.outcome, Ended):
+            raise RemoteProtocolError(f"{type(message).__name__} came after the run had ended: {self.outcome.reason}")
+        if message_digest(message) in self._handled:
             return []
         try:
-            return self._answer(message, digest)
+            return self._answer(message)
         except BaseException as error:
             if self.state is not ClientState.FINISHED:
-                self._end(str(error))
+                # what others raise may quote what they were given
+                reason = str(error) if isinstance(error, FastLloydError) else f"an unexpected {type(error).__name__}"
+                self._unrecorded = self._end(reason)
             raise
+
+    def ending(self) -> list[Action]:
+        """After an error of `receive` that ended the run: what is to be made durable of that, once; otherwise nothing.
+
+        After a RemoteProtocolError the driver makes it durable. After any other error it need not: then the step never
+        happened, and a session restored from the records takes the run up again.
+        """
+        actions, self._unrecorded = self._unrecorded, []
+        return actions
 
     def deadline(self) -> list[Action]:
         """Stop waiting: the run ends without a result, if it has not ended yet."""
-        if self.state in (ClientState.FINISHED, ClientState.ABORTED):
+        if self.outcome is not None:
             return []
         reason = f"nothing came from the server in time while this client was {self.state.value}"
         self._move(Deadline, ClientState.ABORTED)
@@ -107,41 +182,99 @@ class ClientSession:
         """Send again what was sent last, the same bytes; the server answers with what this client missed."""
         return list(self._last_sent)
 
-    def _answer(self, message: Message, digest: bytes) -> list[Action]:
+    def reconnect(self) -> list[Action]:
+        """What to send when a connection is made anew, after a break or a restart of either side: Hello, and `resend`."""
+        return list(dict.fromkeys([*self._first_sent, *self._last_sent]))
+
+    def _answer(self, message: Message) -> list[Action]:
         if (self.state, type(message)) not in CLIENT_TRANSITIONS:
             raise RemoteProtocolError(f"{type(message).__name__} is not expected by a client that is {self.state.value}")
         if self._is_early(message):
             return self.resend()
-        actions = self._handle(message)
-        self._handled.add(digest)
-        return actions
+        if isinstance(message, Abort):
+            self._move(Abort, ClientState.ABORTED)
+            return self._end(f"the server ended it: {message.reason}")
+        self._take(message)
+        if self.outcome is not None:
+            return [Record(message), Finish(self.outcome)]
+        return [Record(message), *self._decide(self._reply())]
 
-    def _handle(self, message: Message) -> list[Action]:
+    def _take(self, message: Message) -> None:
+        """What a message of the server means for this client, now or when it is read again after a restart."""
         match self._phase, message:
             case Joining() as joining, Deal():
+                joining.accept(message)
                 self._move(Deal, ClientState.DEALING)
-                sealed = joining.deal(message)
-                return [Record(sealed), *self._say(sealed)]
             case Joining() as joining, KeyBox():
+                self._phase = self._begin(message, joining.open(message))
                 self._move(KeyBox, ClientState.AGGREGATING)
-                self._phase = rounds = self._begin(message, joining.open(message))
-                return [Record(message), *self._upload(rounds)]
             case ClientRounds() as rounds, Broadcast():
                 rounds.open(message)
-                if not rounds.is_done:
-                    self._move(Broadcast, ClientState.AGGREGATING)
-                    return self._upload(rounds)
-                self._move(Broadcast, ClientState.CONFIRMING)
-                return self._say(rounds.confirm())
+                self._move(Broadcast, ClientState.CONFIRMING if rounds.is_done else ClientState.AGGREGATING)
             case ClientRounds() as rounds, Confirmations():
-                result = rounds.conclude(message)
+                self.outcome = rounds.conclude(message)
                 self._move(Confirmations, ClientState.FINISHED)
                 self._forget()
-                return [Finish(result)]
-            case _, Abort():
-                self._move(Abort, ClientState.ABORTED)
-                return self._end(f"the server ended it: {message.reason}")
-        raise AssertionError(f"{type(message).__name__} stands in the table for {self.state.value}, but nothing handles it")
+            case _:
+                raise AssertionError(f"{type(message).__name__} stands in the table for {self.state.value}; nothing handles it")
+        self._handled.add(message_digest(message))
+
+    def _reply(self) -> ClientMessage:
+        """What this client says in the state it just entered, made for the first and only time."""
+        match self._phase:
+            case Joining() as joining:
+                return joining.deal(self._random_bytes)
+            case ClientRounds() as rounds:
+                return rounds.confirm() if rounds.is_done else rounds.upload()
+        raise AssertionError(f"a client that is {self.state.value} has nothing to say")
+
+    def _recall(self, said: Message) -> None:
+        """Take what was said before a restart in place of a new reply."""
+        match self._phase, said:
+            case Joining(), Hello() if not self._first_sent:
+                self._first_sent = [Send(SERVER, said)]
+            case Joining() as joining, SealedKeys() if self.state is ClientState.DEALING:
+                joining.recall(said)
+            case ClientRounds() as rounds, Upload() if not rounds.is_done:
+                rounds.recall(said)
+            case ClientRounds() as rounds, Confirmation() if rounds.is_done and said == rounds.confirm():
+                pass
+            case _:
+                raise LocalProtocolError(f"this is not what a client says that is {self.state.value}")
+        self._last_sent = [Send(SERVER, said)]
+
+    def _replay(self, secret: EphemeralKey | None, recorded: Sequence[Message]) -> None:
+        """Go through all recorded messages: Hello, then one of the server and the reply to it in turn."""
+        if not recorded:
+            raise LocalProtocolError("nothing is recorded of this run: it never began, so start it")
+        with fits(1, recorded[0]):
+            self._check_is_mine(recorded[0])
+        if any(isinstance(message, Abort) for message in recorded[:-1]):
+            raise LocalProtocolError("the records of this run go on after an Abort, which ends it")
+        if isinstance(recorded[-1], Abort):
+            self._end(recorded[-1].reason)
+            return
+        if secret is None:
+            raise LocalProtocolError("the records do not say that this run ended, but the key that it kept is gone")
+        self._move(Start, ClientState.JOINING)
+        if self._join(secret) != recorded[0]:
+            raise LocalProtocolError("the key that was kept is not that of the Hello that was recorded")
+        for position, (message, again) in enumerate(zip(recorded, cycle([self._recall, self._take_again]), strict=False), 1):
+            with fits(position, message):
+                again(message)
+        if self.outcome is None and len(recorded) % 2 == 0:
+            raise LocalProtocolError(f"the records of this run end with {type(recorded[-1]).__name__}, in the middle of a step")
+
+    def _check_is_mine(self, message: Message) -> None:
+        mine = (self._roster.plan_digest, self._roster.run_id, self.name)
+        if not isinstance(message, Hello) or (message.plan_digest, message.run_id, message.name) != mine:
+            raise LocalProtocolError(f"the records of client {self.name!r} begin with its Hello of this run of this plan")
+
+    def _take_again(self, message: Message) -> None:
+        is_known = (self.state, type(message)) in CLIENT_TRANSITIONS and not isinstance(message, Abort)
+        if not is_known or self._is_early(message):
+            raise LocalProtocolError(f"a client that is {self.state.value} did not take this")
+        self._take(message)
 
     def _is_early(self, message: Message) -> bool:
         """Whether this belongs to a later step of the run, so that something before it was lost."""
@@ -166,13 +299,17 @@ class ClientSession:
             random_bytes=self._random_bytes,
         )
 
-    def _upload(self, rounds: ClientRounds) -> list[Action]:
-        upload = rounds.upload()
-        return [Record(upload), *self._say(upload)]
+    def _join(self, secret: EphemeralKey) -> Hello:
+        match self._phase:
+            case Identity() as identity:
+                self._phase = joining = Joining(self._roster, self.name, identity, secret)
+                return joining.hello
+        raise AssertionError("a session joins once, before anything else")
 
-    def _say(self, message: ClientMessage) -> list[Action]:
+    def _decide(self, message: ClientMessage) -> list[Action]:
         self._last_sent = [Send(SERVER, message)]
-        return self.resend()
+        self._first_sent = self._first_sent or self._last_sent
+        return [Record(message), *self._last_sent]
 
     def _move(self, event: type, to: ClientState) -> None:
         if to not in CLIENT_TRANSITIONS.get((self.state, event), ()):
@@ -180,13 +317,15 @@ class ClientSession:
         self.state = to
 
     def _end(self, reason: str) -> list[Action]:
-        self.state, self._reason = ClientState.ABORTED, reason
+        # printable and short, as in a message: what a restart reads again is what is shown now
+        reason = "".join(c if " " <= c <= "~" else "?" for c in reason)[:MAX_REASON]
+        self.state, self.outcome = ClientState.ABORTED, Ended(reason)
         self._forget()
-        return [Finish(Ended(reason))]
+        return [Record(Abort(reason)), Finish(self.outcome)]
 
     def _forget(self) -> None:
         """Drop the keys, and what could be sent again."""
-        self._phase, self._last_sent = None, []
+        self._phase, self._first_sent, self._last_sent = None, [], []
 
 
 def _check_grid_points(plan: Plan, name: str, X: GridArray) -> None:

@@ -27,7 +27,7 @@ class _Ending(TypedDict):
 
 
 class ClientRounds:
-    """One client once it holds the group key. `upload` is called once in each round, then `open` with its broadcast."""
+    """One client once it holds the group key. In each round `upload` (or `recall`) is called once, then `open`."""
 
     __slots__ = (
         "_X",
@@ -88,6 +88,12 @@ class ClientRounds:
         values = self._query.evaluate(self._X) + self._plan.draw_client_noise(exchange, self._noise)
         self._nonce = self._random_bytes(UPLOAD_NONCE_BYTES)
         return Upload(self.number, self._nonce, self._masked.hide(values, self._name, self._nonce))
+
+    def recall(self, upload: Upload) -> None:
+        """Take what was uploaded in this round before a restart: nothing is drawn, no record is read."""
+        if upload.round != self.number:
+            raise LocalProtocolError(f"an upload for round {upload.round} stands where that for round {self.number} belongs")
+        self._nonce = upload.nonce
 
     def open(self, broadcast: Broadcast) -> None:
         """Unmask the sum and move the centroids; RemoteProtocolError if it cannot be the sum this client waits for."""

@@ -6,8 +6,8 @@ and seals it to every one of them, itself included; it counts once the server ha
 
 from collections.abc import Callable
 
-from fastlloyd.errors import RemoteProtocolError
-from fastlloyd.protocol.messages import Deal, KeyBox, SealedKeys
+from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
+from fastlloyd.protocol.messages import Deal, Hello, KeyBox, SealedKeys
 from fastlloyd.protocol.roster import Roster
 from fastlloyd.secagg.keys import EphemeralKey, Identity, open_sealed, seal
 from fastlloyd.secagg.masks import GroupKey
@@ -16,26 +16,37 @@ from fastlloyd.secagg.masks import GroupKey
 class Joining:
     """One client until it holds the group key."""
 
-    __slots__ = ("_ephemeral", "_name", "_random_bytes", "_roster", "_sealed", "hello")
+    __slots__ = ("_ephemeral", "_name", "_recipients", "_roster", "_sealed", "hello")
 
-    def __init__(self, roster: Roster, name: str, identity: Identity, random_bytes: Callable[[int], bytes]) -> None:
-        self._roster, self._name, self._random_bytes = roster, name, random_bytes
-        self._ephemeral = EphemeralKey.draw(random_bytes)
+    def __init__(self, roster: Roster, name: str, identity: Identity, ephemeral: EphemeralKey) -> None:
+        self._roster, self._name, self._ephemeral = roster, name, ephemeral
+        self._recipients: tuple[Hello, ...] = ()
         self._sealed: SealedKeys | None = None
-        self.hello = roster.hello(name, self._ephemeral.public, identity)
+        # signatures are deterministic: after a restart with the same key this is the same Hello
+        self.hello = roster.hello(name, ephemeral.public, identity)
 
-    def deal(self, deal: Deal) -> SealedKeys:
-        """Draw the group key and seal it to all present. It is not kept: it comes back in the dealer's own box."""
+    def accept(self, deal: Deal) -> None:
+        """Be dealer to these; RemoteProtocolError unless they are whom the plan allows, each by its own signed word."""
         present = [hello.name for hello in deal.hellos]
         self._roster.check_members("the Deal", present, self._roster.signing_keys, self._roster.min_included)
         if deal.hellos[0] != self.hello:
             raise RemoteProtocolError(f"client {self._name!r} was named dealer, but is not the first of those present")
         for hello in deal.hellos[1:]:
             self._roster.check_hello(hello)
-        group_key = GroupKey.draw(self._random_bytes)
-        boxes = tuple((hello.name, self._seal(group_key, hello.name, hello.ephemeral_public)) for hello in deal.hellos)
+        self._recipients = deal.hellos
+
+    def deal(self, random_bytes: Callable[[int], bytes]) -> SealedKeys:
+        """Draw the group key and seal it to all present. It is not kept: it comes back in the dealer's own box."""
+        group_key = GroupKey.draw(random_bytes)
+        boxes = tuple((hello.name, self._seal(group_key, hello.name, hello.ephemeral_public)) for hello in self._recipients)
         self._sealed = SealedKeys(boxes)
         return self._sealed
+
+    def recall(self, sealed: SealedKeys) -> None:
+        """Take what was dealt before a restart in place of a new group key."""
+        if [name for name, _ in sealed.boxes] != [hello.name for hello in self._recipients]:
+            raise LocalProtocolError("the keys that were dealt are not for those who were to be dealt them")
+        self._sealed = sealed
 
     def open(self, keys: KeyBox) -> GroupKey:
         """The group key in this client's box; RemoteProtocolError unless it is from the dealer that all must accept."""

@@ -8,7 +8,7 @@ from fastlloyd.errors import PlanError, RemoteProtocolError
 from fastlloyd.expander import length_prefixed
 from fastlloyd.plan import Plan
 from fastlloyd.protocol.messages import Hello
-from fastlloyd.secagg.keys import Identity, verify
+from fastlloyd.secagg.keys import Identity, check_public_key, verify
 from fastlloyd.secagg.masks import encode_name
 
 _HELLO_LABEL = b"fastlloyd/v1/hello"
@@ -41,7 +41,7 @@ class Roster:
         return Hello(self.plan_digest, self.run_id, name, ephemeral_public, signature)
 
     def check_hello(self, hello: Hello) -> None:
-        """Raise RemoteProtocolError unless the client of that name said this, about this run of this plan."""
+        """Raise RemoteProtocolError unless the client of that name said this, about this run, with a usable key."""
         if hello.plan_digest != self.plan_digest:
             raise RemoteProtocolError(
                 f"client {hello.name!r} holds another plan, with digest {hello.plan_digest.hex()[:16]}..., "
@@ -55,6 +55,12 @@ class Roster:
             verify(self.signing_keys[hello.name], hello.signature, self._statement(hello.name, hello.ephemeral_public))
         except RemoteProtocolError:
             raise RemoteProtocolError(f"the Hello of client {hello.name!r} is not signed with its key in the plan") from None
+        try:
+            check_public_key(hello.ephemeral_public)
+        except RemoteProtocolError:
+            raise RemoteProtocolError(
+                f"the public key of client {hello.name!r} for this run is not a valid X25519 key"
+            ) from None
 
     def check_members(self, what: str, names: Sequence[str], among: Container[str], at_least: int) -> None:
         """Raise RemoteProtocolError unless `names` are enough, known, in the order of the plan, and none stands twice."""

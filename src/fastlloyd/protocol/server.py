@@ -1,6 +1,7 @@
 """The server's side of a run: it relays keys it cannot open, adds up uploads it cannot read, and fixes each round once."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from typing import Self
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from fastlloyd.protocol.messages import (
     SealedKeys,
     Upload,
 )
+from fastlloyd.protocol.restoring import fits, read_again
 from fastlloyd.protocol.roster import Roster
 from fastlloyd.protocol.transitions import SERVER_TRANSITIONS, Deadline, ServerState
 
@@ -34,6 +36,8 @@ class ServerSession:
     ----------
     plan : the plan.
     noise : where the noise comes from in `server-noise`; not used in `client-noise`.
+
+    outcome : how the run ended; None while it goes on.
     """
 
     __slots__ = (
@@ -43,11 +47,11 @@ class ServerSession:
         "_key_boxes",
         "_noise",
         "_present",
-        "_reason",
         "_relayed",
         "_roster",
         "_sealed",
         "_uploads",
+        "outcome",
         "plan",
         "state",
     )
@@ -64,7 +68,50 @@ class ServerSession:
         self._broadcasts: list[Broadcast] = []
         self._confirmations: dict[str, Confirmation] = {}
         self._relayed: Confirmations | None = None
-        self._reason: str | None = None
+        self.outcome: ServerResult | None = None
+
+    @classmethod
+    def restore(cls, plan: Plan, noise: NoiseSource, recorded: Sequence[Message]) -> Self:
+        """The session that recorded these messages, in order, after a restart. It answers whatever clients say again.
+
+        What it had not recorded it asks for no more and needs not: Hellos before it named a dealer, the uploads of an open
+        round and confirmations come again from the clients, the same bytes. No noise is drawn.
+
+        Raises
+        ------
+        LocalProtocolError : the records are not those of such a session.
+        """
+        session = cls(plan, noise)
+        for position, message in enumerate(read_again(recorded, plan), 1):
+            with fits(position, message):
+                session._check_follows(message)
+                session._apply(message)
+        return session
+
+    @property
+    def step(self) -> tuple[str, ...]:
+        """What the deadline is for: another step has another value."""
+        return (self.state.value, str(len(self._broadcasts)), *self._present[:1])
+
+    @property
+    def progress(self) -> str:
+        """Where the run is, for people."""
+        n_closed, n_rounds = len(self._broadcasts), len(self.plan.mechanism.exchanges)
+        return f"round {n_closed + 1} of {n_rounds}" if self.state is ServerState.AGGREGATING else self.state.value
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        """The clients that have not yet answered in this step, in the order of the plan."""
+        match self.state:
+            case ServerState.JOINING:
+                return tuple(name for name in self.plan.names if name not in self._hellos)
+            case ServerState.DEALING:
+                return self._present[:1]
+            case ServerState.AGGREGATING:
+                return tuple(name for name in self._present if name not in self._uploads)
+            case ServerState.CONFIRMING:
+                return tuple(name for name in self._present if name not in self._confirmations)
+        return ()
 
     def receive(self, sender: str, message: Message) -> list[Action]:
         """Answer a client; RemoteProtocolError if it sent what the protocol does not allow."""
@@ -74,8 +121,8 @@ class ServerSession:
             raise RemoteProtocolError(
                 f"client {sender!r} sent {type(message).__name__}, which is not expected by a server that is {self.state.value}"
             )
-        if self._reason is not None:
-            return [Send(sender, Abort(self._reason))]
+        if self.outcome is not None and self.outcome.reason is not None:
+            return [Send(sender, Abort(self.outcome.reason))]
         if self._present and sender not in self._present:
             return [Send(sender, Abort(f"the run began without client {sender}"))]
         match message:
@@ -127,9 +174,8 @@ class ServerSession:
         """Name the first of those present dealer."""
         if len(present) < self.plan.min_included:
             return self._abort(event, f"{len(present)} clients are present")
-        self._move(event, ServerState.DEALING)
-        self._present = tuple(present)
-        return [Send(self._present[0], self._task())]
+        deal = Deal(tuple(self._hellos[name] for name in present))
+        return [self._decide(event, deal), Send(present[0], deal)]
 
     def _replace_dealer(self) -> list[Action]:
         """The dealer did not deal in time: the run goes on without it, if the others are enough."""
@@ -152,11 +198,8 @@ class ServerSession:
             return self._say_again(sender)
         if tuple(name for name, _ in sealed.boxes) != self._present:
             raise RemoteProtocolError(f"client {sender!r} did not seal the group key to exactly the clients it was asked to")
-        self._move(SealedKeys, ServerState.AGGREGATING)
-        self._sealed = sealed
-        dealer = self._hellos[sender]
-        self._key_boxes = {name: KeyBox(dealer, self._present, box) for name, box in sealed.boxes}
-        return [Record(sealed), *(Send(name, box) for name, box in self._key_boxes.items())]
+        record = self._decide(SealedKeys, sealed)
+        return [record, *(Send(name, box) for name, box in self._key_boxes.items())]
 
     def _collect(self, sender: str, upload: Upload) -> list[Action]:
         """Take one client's upload; the last one closes the round. One for a closed round is answered with its broadcast."""
@@ -188,11 +231,7 @@ class ServerSession:
             total = ring.add(total, ring.from_bytes(upload.payload, n_words))
         nonces = tuple((name, upload.nonce) for name, upload in included)
         broadcast = Broadcast(len(self._broadcasts) + 1, nonces, ring.to_bytes(total))
-        is_last = broadcast.round == len(exchanges)
-        self._move(event, ServerState.CONFIRMING if is_last else ServerState.AGGREGATING)
-        self._broadcasts.append(broadcast)
-        self._uploads = {}
-        return [Record(broadcast), *(Send(name, broadcast) for name in self._present)]
+        return [self._decide(event, broadcast), *(Send(name, broadcast) for name in self._present)]
 
     def _confirmed(self, sender: str, confirmation: Confirmation) -> list[Action]:
         stored = self._confirmations.setdefault(sender, confirmation)
@@ -205,27 +244,96 @@ class ServerSession:
         return self._relay(Confirmation)
 
     def _relay(self, event: type) -> list[Action]:
-        # clients that only followed the last round do not vouch for it: no client would accept that
-        n_confirmed = sum(name in self._confirmations for name in self._broadcasts[-1].included_names)
+        n_confirmed = self._n_confirmed(self._confirmations)
         if n_confirmed < self.plan.min_included:
             return self._abort(event, f"{n_confirmed} clients of the last round confirmed the result")
-        self._move(event, ServerState.FINISHED)
         macs = tuple((name, self._confirmations[name].mac) for name in self._present if name in self._confirmations)
-        self._relayed = Confirmations(macs)
-        sends = [Send(name, self._relayed) for name in self._present]
-        return [Record(self._relayed), *sends, Finish(self._result())]
+        relayed = Confirmations(macs)
+        record = self._decide(event, relayed)
+        return [record, *(Send(name, relayed) for name in self._present), *self._finish()]
+
+    def _n_confirmed(self, confirmed: Container[str]) -> int:
+        # clients that only followed the last round do not vouch for it: no client would accept that
+        return sum(name in confirmed for name in self._broadcasts[-1].included_names)
 
     def _abort(self, event: type, what: str) -> list[Action]:
-        self._move(event, ServerState.ABORTED)
-        self._reason = f"{what}, and at least {self.plan.min_included} are needed"
-        self._uploads = {}
-        abort = Abort(self._reason)
-        return [Record(abort), *(Send(name, abort) for name in self.plan.names), Finish(self._result())]
+        abort = Abort(f"{what}, and at least {self.plan.min_included} are needed")
+        record = self._decide(event, abort)
+        return [record, *(Send(name, abort) for name in self.plan.names), *self._finish()]
 
-    def _result(self) -> ServerResult:
-        return ServerResult(included=tuple(b.included_names for b in self._broadcasts), reason=self._reason)
+    def _finish(self) -> list[Action]:
+        return [] if self.outcome is None else [Finish(self.outcome)]
 
-    def _move(self, event: type, to: ServerState) -> None:
+    def _decide(self, event: type, message: Message) -> Record:
+        to = self._state_after(message)
         if to not in SERVER_TRANSITIONS.get((self.state, event), ()):
             raise LocalProtocolError(f"{event.__name__} does not lead from {self.state.value} to {to.value}")
-        self.state = to
+        self._apply(message)
+        return Record(message)
+
+    def _state_after(self, message: Message) -> ServerState:
+        """Where a server is once it recorded this."""
+        match message:
+            case Deal():
+                return ServerState.DEALING
+            case Broadcast() if message.round == len(self.plan.mechanism.exchanges):
+                return ServerState.CONFIRMING
+            case SealedKeys() | Broadcast():
+                return ServerState.AGGREGATING
+            case Confirmations():
+                return ServerState.FINISHED
+            case Abort():
+                return ServerState.ABORTED
+        raise LocalProtocolError(f"a server does not record {type(message).__name__}")
+
+    def _apply(self, message: Message) -> None:
+        """What a decision means for this server, when it is made or when it is read again after a restart."""
+        self.state = self._state_after(message)
+        match message:
+            case Deal():
+                self._hellos |= {hello.name: hello for hello in message.hellos}
+                self._present = tuple(hello.name for hello in message.hellos)
+            case SealedKeys():
+                self._sealed, dealer = message, self._hellos[self._present[0]]
+                self._key_boxes = {name: KeyBox(dealer, self._present, box) for name, box in message.boxes}
+            case Broadcast():
+                self._broadcasts.append(message)
+                self._uploads = {}
+            case Confirmations():
+                self._relayed = message
+                self._confirmations |= {name: Confirmation(mac) for name, mac in message.macs}
+                self.outcome = ServerResult(included=self._included)
+            case Abort():
+                self._uploads = {}
+                self.outcome = ServerResult(included=self._included, reason=message.reason)
+
+    @property
+    def _included(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(broadcast.included_names for broadcast in self._broadcasts)
+
+    def _check_follows(self, message: Message) -> None:
+        """Raise unless this server, as it is, can have decided this."""
+        names, enough = self._roster.signing_keys, self.plan.min_included
+        match self.state, message:
+            case ServerState.JOINING | ServerState.DEALING, Deal():
+                present = tuple(hello.name for hello in message.hellos)
+                self._roster.check_members("it", present, names, enough)
+                for hello in message.hellos:
+                    self._roster.check_hello(hello)
+                if self._present and present != self._present[1:]:
+                    raise LocalProtocolError("it does not name those that remain without the dealer before")
+            case ServerState.DEALING, SealedKeys() if tuple(name for name, _ in message.boxes) == self._present:
+                pass
+            case ServerState.AGGREGATING, Broadcast() if message.round == len(self._broadcasts) + 1:
+                self._roster.check_members("it", message.included_names, self._present, enough)
+            case ServerState.CONFIRMING, Confirmations():
+                confirmed = [name for name, _ in message.macs]
+                self._roster.check_members("it", confirmed, self._present, enough)
+                if self._n_confirmed(confirmed) < enough:
+                    raise LocalProtocolError("it names too few clients of the last round")
+            case ServerState.FINISHED | ServerState.ABORTED, _:
+                raise LocalProtocolError(f"the run was {self.state.value} before")
+            case _, Abort():
+                pass
+            case _:
+                raise LocalProtocolError(f"a server that is {self.state.value} does not decide it")

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,8 @@ import numpy.typing as npt
 
 from fastlloyd.errors import DataError
 from fastlloyd.names import listing
+from fastlloyd.records.column_block import ColumnBlock, FloatArray
 from fastlloyd.records.columns import chosen
-from fastlloyd.records.missing import FloatArray
 from fastlloyd.records.record_file import BLOCK_CELLS
 
 _EXACT = 1 << 53  # integers below are exact in float64; so are powers of ten up to 10**22
@@ -76,11 +78,31 @@ class ArrowRecords:
             batches=lambda: batches(picked),
         )
 
-    def blocks(self) -> Iterator[FloatArray]:
-        """Blocks (n_i, n_features) in column-major order, NaN for null: batches joined or cut to about BLOCK_CELLS cells."""
+    def blocks(self) -> Iterator[FloatArray | ColumnBlock]:
+        """Blocks (n_i, n_features), NaN for null, of about BLOCK_CELLS cells.
+
+        Batches of floats that are about as long are given as they are; others are joined or cut, in column-major order.
+        """
         size = max(1, BLOCK_CELLS // len(self.columns))
+        for is_block, batches in groupby(self._sound_batches(), partial(self._is_block, size)):
+            if is_block:
+                yield from map(self._as_it_is, batches)
+            else:
+                yield from self._joined(batches, size)
+
+    def _is_block(self, size: int, batch: Any) -> bool:
+        types = load("pyarrow.types", self.source)
+        arrays = [batch.column(batch.schema.get_field_index(name)) for name in self.columns]
+        plain = all(types.is_float32(array.type) or types.is_float64(array.type) for array in arrays)
+        return plain and size // 4 <= batch.num_rows <= size and not any(array.null_count for array in arrays)
+
+    def _as_it_is(self, batch: Any) -> ColumnBlock:
+        with errors(self.source, self.what):
+            return ColumnBlock([numbers(batch.column(batch.schema.get_field_index(name))) for name in self.columns])
+
+    def _joined(self, batches: Iterable[Any], size: int) -> Iterator[FloatArray]:
         block, filled = np.empty((len(self.columns), size), dtype=self.dtype), 0
-        for batch in self._sound_batches():
+        for batch in batches:
             arrays = [batch.column(batch.schema.get_field_index(name)) for name in self.columns]
             start = 0
             while start < batch.num_rows:

@@ -22,7 +22,10 @@ def chosen(names: Sequence[str], columns: Sequence[str] | None, source: str, whe
             raise DataError(f"{source}: there are no columns")
         for number, name in enumerate(names, 1):
             if not name or _PANDAS_INDEX.fullmatch(name):
-                raise DataError(f"{source}: column {number} has no name; name it or choose others with --columns")
+                raise DataError(
+                    f"{source}: column {number} has no name; if it is the index of a pandas frame, write the file with "
+                    "index=False, or choose the other columns with --columns; otherwise name it"
+                )
         return list(range(len(names)))
     if not columns:
         raise DataError(f"{source}: no columns are chosen; there are {listing(names)}")

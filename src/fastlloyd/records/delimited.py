@@ -15,9 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fastlloyd.errors import DataError
+from fastlloyd.records.column_block import FloatArray
 from fastlloyd.records.columns import chosen, numbered
 from fastlloyd.records.files import opened
-from fastlloyd.records.missing import NOT_FINITE, NOT_THERE, WORDS, FloatArray, Missing
+from fastlloyd.records.missing import NOT_FINITE, NOT_THERE, WORDS, Missing
+
+_ANSWERS = frozenset({"true", "false", "yes", "no", "t", "f", "y", "n"})
+_COMMAS = re.compile(r"[-+]?[0-9][0-9. ]*(,[0-9]+)+")  # between digits: of decimals or of thousands
 
 BLOCK_CELLS = 1 << 16  # cells held as text at a time: Python's text takes many times the memory of the numbers
 
@@ -133,9 +137,10 @@ class _Layout:
     def _faults(self, rows: Sequence[_Row]) -> Iterator[str]:
         for line, cells in rows:
             if len(cells) != len(self.names):
+                decimals = ", or a decimal comma (write 3.14, not 3,14)" if len(cells) > len(self.names) else ""
                 yield (
                     f"{self.source}, line {line}: the row has {len(cells)} cell(s) and the first row "
-                    f"{len(self.names)}; look for a missing or stray separator"
+                    f"{len(self.names)}; look for a missing or stray separator{decimals}"
                 )
                 continue
             hint = "; line 1 is a header only if none of its cells is a number" if line == 1 else ""
@@ -147,8 +152,17 @@ class _Layout:
         if _is_missing(cell):
             return "" if self.missing is Missing.DROP else NOT_THERE
         if not _is_number(cell):
-            return "not a number; choose numeric columns with --columns, or correct the cell"
+            return f"not a number; {_remedy(cell)}"
         return "" if math.isfinite(float(cell)) else NOT_FINITE
+
+
+def _remedy(cell: str) -> str:
+    """What to do about a cell that is no number, by its kind and without showing it."""
+    if cell.strip().lower() in _ANSWERS:
+        return "write yes and no, or true and false, as 1 and 0, or choose numeric columns with --columns"
+    if _COMMAS.fullmatch(cell.strip()):
+        return "a comma stands in it: write decimals with a point (3.14) and thousands without a separator (1234)"
+    return "choose numeric columns with --columns, or correct the cell"
 
 
 def _is_header(cells: Sequence[str]) -> bool:
@@ -163,7 +177,7 @@ def _check_header(source: str, second: Sequence[str]) -> None:
     if not any(_is_number(cell) or _is_missing(cell) for cell in second):
         raise DataError(
             f"{source}: no cell of the first two lines is a number; separate cells by commas, semicolons or tabs, "
-            "and give at least one column of numbers"
+            "write decimals with a point, and give at least one column of numbers"
         )
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from fastlloyd.errors import DataError
 from fastlloyd.records.arrow import ArrowRecords, load
+from fastlloyd.records.column_block import ColumnBlock, FloatArray
 from fastlloyd.records.columns import chosen
-from fastlloyd.records.missing import FloatArray, Missing, complete
+from fastlloyd.records.missing import Missing, complete
 from fastlloyd.records.table import Table, joined
 
 _ROWS = 1 << 16  # of an Arrow table, taken over at a time
@@ -41,7 +42,7 @@ def table_from_frame(frame: Any, columns: Sequence[str] | None = None, *, missin
     return Table(values=values, columns=records.columns, source=source, dropped=dropped, others=others)
 
 
-def _complete(records: ArrowRecords, missing: Missing) -> Iterator[FloatArray]:
+def _complete(records: ArrowRecords, missing: Missing) -> Iterator[FloatArray | ColumnBlock]:
     first = 1
     for block in records.blocks():
         yield complete(block, records.columns, missing, records.source, first)

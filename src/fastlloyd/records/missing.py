@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fastlloyd.errors import DataError
-
-FloatArray = npt.NDArray[np.floating[Any]]  # float32 or float64
+from fastlloyd.records.column_block import ColumnBlock, FloatArray
 
 WORDS = frozenset({"", "na", "nan", "null", "?"})  # in text files, in any case and with spaces around
 DROP_HINT = " (--missing drop leaves out all such records)"
@@ -29,12 +26,17 @@ class Missing(enum.Enum):
     DROP = "drop"  # the record is left out, and counted
 
 
-def complete(values: FloatArray, columns: Sequence[str], missing: Missing, source: str, first: int) -> FloatArray:
+def complete(
+    block: FloatArray | ColumnBlock, columns: Sequence[str], missing: Missing, source: str, first: int
+) -> FloatArray | ColumnBlock:
     """The records without missing cells of a block (n, n_features), NaN where a cell is missing; memory order is kept.
 
     `first` is the number of the block's first record. Raises DataError for the first record with an infinite cell, or with a
     missing one unless these are dropped.
     """
+    if isinstance(block, ColumnBlock) and all(np.isfinite(array).all() for array in block.arrays):
+        return block
+    values = np.asarray(block)
     finite = np.isfinite(values)
     if finite.all():
         return values

@@ -23,9 +23,9 @@ from numpy.lib import format as npy_format
 
 from fastlloyd.errors import DataError
 from fastlloyd.names import listing
+from fastlloyd.records.column_block import FloatArray
 from fastlloyd.records.columns import chosen, numbered
 from fastlloyd.records.files import readable
-from fastlloyd.records.missing import FloatArray
 from fastlloyd.records.record_file import BLOCK_CELLS
 
 _VERSIONS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
 from fastlloyd.errors import DataError
 from fastlloyd.records import files
+from fastlloyd.records.column_block import ColumnBlock, FloatArray
 from fastlloyd.records.files import FileState
-from fastlloyd.records.missing import FloatArray, Missing, complete
+from fastlloyd.records.missing import Missing, complete
 
 BLOCK_CELLS = 1 << 21  # of a block: 8 MiB of float32, large enough that what a block costs beside its cells is nothing
 
@@ -23,7 +26,7 @@ class Reader(Protocol):
     def columns(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
     def n_rows(self) -> int | None: ...  # noqa: D102
-    def blocks(self) -> Iterator[FloatArray]: ...  # noqa: D102
+    def blocks(self) -> Iterator[FloatArray | ColumnBlock]: ...  # noqa: D102
 
 
 class RecordFile:
@@ -52,27 +55,45 @@ class RecordFile:
         return f"RecordFile(columns={self.columns!r}, source={self.source!r})"
 
     def blocks(self) -> Iterator[FloatArray]:
-        """Read the file from its beginning: finite float32 or float64 blocks (n_i, n_features), n_i >= 1, all in one dtype.
+        """`column_blocks` as arrays, all in one dtype."""
+        return map(np.asarray, self.column_blocks())
+
+    def column_blocks(self) -> Iterator[FloatArray | ColumnBlock]:
+        """Read the file from its beginning: finite float32 or float64 blocks (n_i, n_features), n_i >= 1.
 
         Blocks have about `BLOCK_CELLS` cells and any memory order (by columns where the format is). Raises DataError, naming
         record (in text files line) and column but never a value, if a cell is not a number, infinite, or missing and not to be
         dropped; if no record is left; and if the file is not what it was when it was opened, or in an earlier pass.
         """
-        self._check_unchanged()
-        n = kept = 0
-        for block in self._reader.blocks():
-            records = complete(block, self.columns, self._missing, self.source, first=n + 1)
-            n += len(block)
+        kept = 0
+        for first, block in self._pass():
+            records = complete(block, self.columns, self._missing, self.source, first)
             kept += len(records)
             if len(records):
                 yield records
+        if not kept:
+            raise DataError(f"{self.source}: every record has a missing cell")
+        self.dropped = (self._rows_read or 0) - kept
+
+    def blocks_with_gaps(self) -> Iterator[FloatArray]:
+        """As `blocks`, with every record in its place: where such records are dropped, NaN stands for a missing cell."""
+        for first, block in self._pass():
+            complete(block, self.columns, self._missing, self.source, first)  # refuses what `blocks` does
+            yield np.asarray(block)
+
+    def _pass(self) -> Iterator[tuple[int, FloatArray | ColumnBlock]]:
+        """All blocks, each with the number of its first record."""
+        self._check_unchanged()
+        n = 0
+        for block in self._reader.blocks():
+            yield n + 1, block
+            n += len(block)
         self._check_unchanged()
         if self._rows_read not in (None, n):
             raise self._changed()
         self._rows_read = n
-        if not kept:
-            raise DataError(f"{self.source}: " + ("every record has a missing cell" if n else "there are no records"))
-        self.dropped = n - kept
+        if not n:
+            raise DataError(f"{self.source}: there are no records")
 
     def _check_unchanged(self) -> None:
         if self._state is not None and files.state(Path(self.source)) != self._state:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastlloyd.errors import DataError
-from fastlloyd.records.missing import FloatArray
+from fastlloyd.records.column_block import ColumnBlock, FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -47,8 +47,10 @@ class Table:
         """All records in one block, as often as asked: what a `RecordFile` offers."""
         yield self.values
 
+    column_blocks = blocks
 
-def joined(blocks: Iterable[FloatArray], n_features: int) -> npt.NDArray[np.float64]:
+
+def joined(blocks: Iterable[FloatArray | ColumnBlock], n_features: int) -> npt.NDArray[np.float64]:
     """All records of blocks (n_i, n_features) in one float64 array, which grows in place and so is never held twice."""
     cells = array("d")
     for block in blocks:

@@ -117,6 +117,14 @@ class EphemeralKey(Secret):
             raise RemoteProtocolError("a client's public key for this run is not a valid X25519 key") from None
 
 
+def check_public_key(public: bytes) -> None:
+    """Raise `RemoteProtocolError` if no secret can be shared with this X25519 public key, whoever tries.
+
+    Such a key has low order: every private key makes the same zero of it (RFC 7748, section 6.1), so any will do to see it.
+    """
+    EphemeralKey.from_private_bytes(bytes(KEY_BYTES)).shared_secret(public)
+
+
 def seal(
     group_key: GroupKey,
     *,

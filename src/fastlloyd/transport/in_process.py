@@ -8,11 +8,10 @@ from collections.abc import Callable, Container, Iterable, Mapping, MutableSeque
 from dataclasses import dataclass
 
 from fastlloyd.errors import RemoteProtocolError
-from fastlloyd.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Record, Send, ServerResult
+from fastlloyd.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Keep, Record, Send, ServerResult
 from fastlloyd.protocol.client import ClientSession
 from fastlloyd.protocol.messages import Broadcast, Confirmation, Confirmations, Limits, Message, Upload, decode, encode
 from fastlloyd.protocol.server import ServerSession
-from fastlloyd.protocol.transitions import ClientState
 
 Link = Callable[[str, str, Message, bytes], Iterable[bytes]]
 """(sender, recipient, message, its bytes) -> what arrives: nothing, the bytes, the bytes twice, other bytes."""
@@ -118,6 +117,8 @@ class _Run:
             match self._pending.popleft():
                 case party, Record(message):
                     self._ledger.append((party, message))
+                case _, Keep():
+                    pass  # who is interrupted here is not taken up again
                 case sender, Send(recipient, message) if recipient == SERVER or recipient in self._clients:
                     for data in self._link(sender, recipient, message, encode(message)):
                         self._deliver(sender, recipient, data)
@@ -135,5 +136,5 @@ class _Run:
                 self.ask(recipient, self._clients[recipient].receive(message))
         except RemoteProtocolError as error:
             self.refused.append(Refusal(recipient, sender, str(error)))
-            if recipient != SERVER and self._clients[recipient].state is ClientState.ABORTED:
-                self.outcomes.setdefault(recipient, Ended(str(error)))
+            if recipient != SERVER:
+                self.ask(recipient, self._clients[recipient].ending())

@@ -103,11 +103,11 @@ def test_w04_server_holds_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
         "_key_boxes",
         "_noise",
         "_present",
-        "_reason",
         "_relayed",
         "_roster",
         "_sealed",
         "_uploads",
+        "outcome",
         "plan",
         "state",
     }

@@ -1,15 +1,18 @@
 """What a client says, what it believes, and everything a server could do to it that ends its run."""
 
+import copy
 from dataclasses import replace
-from typing import Any
+from fractions import Fraction
+from typing import Any, cast
 
 import msgspec
 import numpy as np
 import pytest
 
+from fastlloyd.clustering.domain import IntArray
 from fastlloyd.errors import DataError, FastLloydError, PlanError, RemoteProtocolError
 from fastlloyd.plan import Client
-from fastlloyd.protocol import SERVER, ClientResult, ClientSession, Ended, Finish, Send
+from fastlloyd.protocol import SERVER, ClientResult, ClientSession, Ended, Finish, Keep, Record, Send
 from fastlloyd.protocol.messages import Abort, Broadcast, Confirmations, Deal, Hello, KeyBox, Message, SealedKeys, Upload
 from fastlloyd.protocol.roster import Roster
 from fastlloyd.protocol.transitions import ClientState
@@ -113,20 +116,24 @@ def test_records_outside_the_domain_are_refused_without_showing_them(value: int)
 
 def test_a_client_says_hello_deals_uploads_confirms_and_finishes() -> None:
     client = FEDERATION.client("c0")
-    hello = sent(client.start())
-    assert [type(message) for message in hello] == [Hello]
+    keep, record, send = client.start()
+    assert isinstance(keep, Keep)
+    assert isinstance(record, Record)
+    assert isinstance(record.message, Hello)
+    assert send == Send(SERVER, record.message)
+    assert record.message.ephemeral_public == keep.secret.public
     kinds = []
     for message in DEALER:
         actions = client.receive(message)
         kinds.append([(type(action), type(getattr(action, "message", getattr(action, "outcome", None)))) for action in actions])
         assert not sent(actions) or client.resend() == [action for action in actions if isinstance(action, Send)]
     assert [[f"{action.__name__} {what.__name__}" for action, what in step] for step in kinds] == [
-        ["Record SealedKeys", "Send SealedKeys"],
+        ["Record Deal", "Record SealedKeys", "Send SealedKeys"],
         ["Record KeyBox", "Record Upload", "Send Upload"],
-        ["Record Upload", "Send Upload"],
-        ["Record Upload", "Send Upload"],
-        ["Send Confirmation"],
-        ["Finish ClientResult"],
+        ["Record Broadcast", "Record Upload", "Send Upload"],
+        ["Record Broadcast", "Record Upload", "Send Upload"],
+        ["Record Broadcast", "Record Confirmation", "Send Confirmation"],
+        ["Record Confirmations", "Finish ClientResult"],
     ]
     assert client.resend() == []
     assert client.deadline() == []
@@ -179,7 +186,7 @@ def test_a_client_that_missed_rounds_reads_their_broadcasts_in_order_and_goes_on
         assert isinstance(upload, Upload)
         assert upload.round == t + 1
     client.receive(inbox["c2"][3])
-    (finish,) = client.receive(inbox["c2"][4])
+    _, finish = client.receive(inbox["c2"][4])
     assert isinstance(finish, Finish)
     assert isinstance(finish.outcome, ClientResult)
     assert finish.outcome.included == included
@@ -189,14 +196,17 @@ def test_a_client_that_missed_rounds_reads_their_broadcasts_in_order_and_goes_on
 def test_at_its_deadline_a_client_gives_up_with_a_reason() -> None:
     for n, state in [(0, "joining"), (1, "aggregating"), (4, "confirming")]:
         client = client_after(FEDERATION, "c1", OTHER[:n])
-        assert client.deadline() == [Finish(Ended(f"nothing came from the server in time while this client was {state}"))]
+        reason = f"nothing came from the server in time while this client was {state}"
+        assert client.deadline() == [Record(Abort(reason)), Finish(Ended(reason))]
         assert client.state is ClientState.ABORTED
         assert client.resend() == client.deadline() == []
 
 
 def test_an_abort_ends_the_run_with_the_servers_reason() -> None:
     client = client_after(FEDERATION, "c1", OTHER[:2])
-    assert client.receive(Abort("power cut")) == [Finish(Ended("the server ended it: power cut"))]
+    reason = "the server ended it: power cut"
+    assert client.receive(Abort("power cut")) == [Record(Abort(reason)), Finish(Ended(reason))]
+    assert client.ending() == []
     with pytest.raises(RemoteProtocolError, match="Broadcast came after the run had ended: the server ended it: power cut"):
         client.receive(broadcast(2))
 
@@ -210,10 +220,32 @@ def test_a_failing_noise_source_ends_the_run_without_an_upload() -> None:
     assert client.resend() == []
 
 
+def test_an_error_that_is_not_ours_is_not_quoted_where_it_is_made_durable() -> None:
+    class Foreign:
+        private = False
+
+        def gaussian(self, scale: Fraction, size: int) -> IntArray:
+            raise ValueError(f"4.7 is the value of a record, {size} of scale {scale} were asked for")
+
+        two_sided_geometric = gaussian
+
+    client = make_client(noise=Foreign(), random_bytes=entropy("c1"))
+    client.start()
+    with pytest.raises(ValueError, match="is the value of a record"):
+        client.receive(OTHER[0])
+    assert client.ending()[0] == Record(Abort("an unexpected ValueError"))
+
+
 def test_a_session_shows_no_secret() -> None:
     client = client_after(FEDERATION, "c1", OTHER[:2])
     assert "<fastlloyd.protocol.client.ClientSession object" in repr(client)
     assert not hasattr(client, "__dict__")
+    keep = FEDERATION.client("c1").start()[0]
+    assert repr(keep) == "Keep(secret=EphemeralKey(<secret>))"
+    with pytest.raises(TypeError, match="EphemeralKey is secret"):
+        copy.deepcopy(keep)
+    with pytest.raises(TypeError):
+        msgspec.msgpack.encode(keep)
     rounds = client._phase
     assert "GroupKey(<secret>)" in repr(getattr(rounds, "_masked"))  # noqa: B009 - private, and of a union of phases
 
@@ -227,11 +259,16 @@ def refused(name: str, before: list[Message], message: Message, match: str, fede
     with pytest.raises(RemoteProtocolError, match=match):
         client.receive(over_the_wire(federation.plan, message))
     assert client.state is ClientState.ABORTED
-    assert client.resend() == []
+    assert client.resend() == client.reconnect() == []
     assert client._phase is None
+    record, finish = client.ending()
+    assert isinstance(record, Record)
+    assert isinstance(finish, Finish)
+    assert finish.outcome == client.outcome == Ended(cast("Abort", record.message).reason)
     for anything in INBOX[name]:
         with pytest.raises(RemoteProtocolError, match="came after the run had ended"):
             client.receive(anything)
+    assert client.ending() == []
 
 
 def deal() -> Deal:
@@ -444,7 +481,7 @@ def test_a_client_keeps_no_result_that_is_not_confirmed(match: str, macs: tuple[
 
 def test_one_missing_confirmation_is_named() -> None:
     client = client_after(FEDERATION, "c1", OTHER[:4])
-    (finish,) = client.receive(Confirmations(MACS[:3]))
+    _, finish = client.receive(Confirmations(MACS[:3]))
     assert isinstance(finish, Finish)
     assert isinstance(finish.outcome, ClientResult)
     assert finish.outcome.unconfirmed == ("c3",)
@@ -452,7 +489,7 @@ def test_one_missing_confirmation_is_named() -> None:
 
 def test_a_clients_own_confirmation_counts_though_the_server_left_it_out() -> None:
     client = client_after(FEDERATION, "c1", OTHER[:4])
-    (finish,) = client.receive(Confirmations((MACS[0], MACS[2])))
+    _, finish = client.receive(Confirmations((MACS[0], MACS[2])))
     assert isinstance(finish, Finish)
     assert isinstance(finish.outcome, ClientResult)
     assert finish.outcome.unconfirmed == ("c3",)

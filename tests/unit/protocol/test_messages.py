@@ -126,12 +126,12 @@ def test_any_bytes_give_a_message_or_the_one_error(example: Message) -> None:
 
 
 def test_the_wire_format_is_the_documented_one() -> None:
-    assert encode(Confirmation(b"m" * 32)) == b"\x01" + b"\x92\x04" + b"\xc4\x20" + b"m" * 32
+    assert encode(Confirmation(b"m" * 32)) == b"\x02" + b"\x92\x04" + b"\xc4\x20" + b"m" * 32
     assert encode(HELLO) == (
-        b"\x01" + b"\x96\x01" + b"\xc4\x20" + b"d" * 32 + b"\xc4\x10" + b"r" * 16 + b"\xa2c0"
+        b"\x02" + b"\x96\x01" + b"\xc4\x20" + b"d" * 32 + b"\xc4\x10" + b"r" * 16 + b"\xa2c0"
         b"\xc4\x20" + b"e" * 32 + b"\xc4\x40" + b"s" * 64
     )  # fmt: skip
-    assert encode(Broadcast(3, (("c0", b"nonce678"),), b"xyz")) == b"\x01\x94\x07\x03\x91\x92\xa2c0\xc4\x08nonce678\xc4\x03xyz"
+    assert encode(Broadcast(3, (("c0", b"nonce678"),), b"xyz")) == b"\x02\x94\x07\x03\x91\x92\xa2c0\xc4\x08nonce678\xc4\x03xyz"
     tags = {kind.__name__: kind.__struct_config__.tag for kind in MESSAGES}  # type: ignore[attr-defined]  # Structs
     assert tags == {
         "Hello": 1,
@@ -150,15 +150,15 @@ def test_the_wire_format_is_the_documented_one() -> None:
     ("what", "data"),
     [
         ("begins with nothing", b""),
-        ("begins with 02; expected 01", b"\x02" + encode(UPLOAD)[1:]),
+        ("begins with 01; expected 02", b"\x01" + encode(UPLOAD)[1:]),
         ("trailing characters", encode(UPLOAD) + b"\x00"),
         ("truncated", encode(UPLOAD)[:-1]),
-        ("Invalid value 10", b"\x01\x92\x0a\xa0"),
-        ("of at most length", b"\x01\x93\x04\xc4\x20" + b"m" * 32 + b"\xc0"),
-        ("of at least length", b"\x01\x91\x04"),
+        ("Invalid value 10", b"\x02\x92\x0a\xa0"),
+        ("of at most length", b"\x02\x93\x04\xc4\x20" + b"m" * 32 + b"\xc0"),
+        ("of at least length", b"\x02\x91\x04"),
         ("`bytes` of length >= 32", encode(Confirmation(b"m" * 31))),
         ("`bytes` of length <= 32", encode(Confirmation(b"m" * 33))),
-        ("Expected `bytes`, got `str`", b"\x01\x92\x04\xd9\x20" + b"m" * 32),
+        ("Expected `bytes`, got `str`", b"\x02\x92\x04\xd9\x20" + b"m" * 32),
         ("Expected `int`, got `bool`", encode(UPLOAD).replace(b"\x94\x03\x01", b"\x94\x03\xc3")),
         ("`int` >= 1", encode(Upload(0, UPLOAD.nonce, UPLOAD.payload))),
         ("`int` <= 1000", encode(Upload(1001, UPLOAD.nonce, UPLOAD.payload))),
@@ -182,13 +182,13 @@ def test_what_is_wrong_with_a_message_is_said(what: str, data: bytes) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        b"\x01\x92\x02\xdd\xff\xff\xff\xff",  # four thousand million boxes
-        b"\x01\xdd\xff\xff\xff\xff\x01",
-        b"\x01\x92\x05\xdc\x03\xe9",  # 1001 hellos
-        b"\x01\x94\x03\x01\xc4\x08nonce678\xc6\xff\xff\xff\xff",  # a payload of 4 GiB
-        b"\x01\x92\x09\xdb\xff\xff\xff\xff",
-        b"\x01" + b"\x91" * 1500,  # arrays in arrays
-        b"\x01\x92\x02" + b"\x91" * 1500,
+        b"\x02\x92\x02\xdd\xff\xff\xff\xff",  # four thousand million boxes
+        b"\x02\xdd\xff\xff\xff\xff\x01",
+        b"\x02\x92\x05\xdc\x03\xe9",  # 1001 hellos
+        b"\x02\x94\x03\x01\xc4\x08nonce678\xc6\xff\xff\xff\xff",  # a payload of 4 GiB
+        b"\x02\x92\x09\xdb\xff\xff\xff\xff",
+        b"\x02" + b"\x91" * 1500,  # arrays in arrays
+        b"\x02\x92\x02" + b"\x91" * 1500,
     ],
 )
 def test_sizes_a_message_claims_are_never_allocated(data: bytes) -> None:

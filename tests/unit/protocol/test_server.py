@@ -100,8 +100,8 @@ def test_the_last_hello_names_the_first_client_dealer() -> None:
     server = server_in(ServerState.JOINING)
     for name in ("c3", "c1", "c0"):
         assert server.receive(name, HELLO[name]) == []
-    (send,) = server.receive("c2", HELLO["c2"])
-    assert send == Send("c0", Deal(tuple(HELLO[name] for name in NAMES)))
+    deal = Deal(tuple(HELLO[name] for name in NAMES))
+    assert server.receive("c2", HELLO["c2"]) == [Record(deal), Send("c0", deal)]
 
 
 def test_the_sealed_keys_are_recorded_and_relayed_each_to_its_client() -> None:
@@ -321,6 +321,9 @@ def test_a_false_hello_is_refused_and_the_true_one_still_taken() -> None:
         "client 'c1' holds another plan, with digest 0000000000000000",
     )
     refuses(server, "c1", hello_of("c1", "c1", run_id=bytes(16)), "client 'c1' speaks of another run")
+    # a key that no dealer could seal anything to would end the run of every dealer in turn
+    of_low_order = Roster.of(PLAN).hello("c1", bytes(32), identity("c1"))
+    refuses(server, "c1", of_low_order, "public key of client 'c1' for this run is not a valid X25519 key")
     server.receive("c1", HELLO["c1"])
     refuses(server, "c1", hello_of("c1", "c1"), "client 'c1' said Hello before, with another key")
 

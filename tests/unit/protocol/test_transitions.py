@@ -28,7 +28,7 @@ INBOXES = inboxes(FEDERATION)
 INBOX = INBOXES["c0"]
 DEAL, KEY_BOX, *BROADCASTS, CONFIRMATIONS = INBOX
 ONE_OF_EACH: list[Message] = [
-    FEDERATION.client("c0").start()[0].message,  # type: ignore[union-attr]  # a Send
+    FEDERATION.client("c0").start()[1].message,  # type: ignore[union-attr]  # a Record
     SealedKeys((("c0", bytes(60)), ("c1", bytes(60)))),
     Upload(1, bytes(8), bytes(56)),
     Confirmation(bytes(32)),

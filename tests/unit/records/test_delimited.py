@@ -117,7 +117,9 @@ def test_a_text_column_of_a_file_without_header_can_be_left_out(folder: Path) ->
 def test_an_index_column_without_a_name_can_be_left_out_but_is_not_taken_for_a_feature(folder: Path) -> None:
     path = write(folder, ",age\n0,41\n1,42\n")
     assert read_csv(path, ["age"]).values.tolist() == [[41], [42]]
-    assert "column 1 has no name" in refusal(lambda: read_csv(path))
+    assert "column 1 has no name; if it is the index of a pandas frame, write the file with index=False" in refusal(
+        lambda: read_csv(path)
+    )
     assert "column ''" in refusal(lambda: read_csv(path, [""]))
 
 
@@ -154,7 +156,13 @@ def test_the_memory_beyond_the_table_does_not_grow_with_the_file(folder: Path) -
         (f"age,sex\n41,1\n{SECRET},2\n", ["sex", "age"], "line 3, column 'age'", "not a number"),
         ("age,sex\n41,1_000\n", None, "line 2, column 'sex'", "not a number"),
         ("age,sex\n41,٣\n", None, "line 2, column 'sex'", "not a number"),
-        ("age,sex\n41,0x1F\n", None, "line 2, column 'sex'", "not a number"),
+        ("age,sex\n41,0x1F\n", None, "line 2, column 'sex'", "not a number; choose"),
+        *((f"age,sex\n41,{cell}\n", None, "line 2, column 'sex'", "not a number; write yes and no, or true and false, as 1 a")
+          for cell in ("True", "false", "YES", " no", "y")),
+        *((f"age;sex\n41;{cell}\n", None, "line 2, column 'sex'", "a comma stands in it: write decimals with a point (3.14)")
+          for cell in ("1,5", "-0,25", "1.234,5", "1,234,567")),
+        ('age,sex\n41,"1,5"\n', None, "line 2, column 'sex'", "decimals with a point"),
+        ("age,dose\n41,1,5\n", None, "line 2", "a decimal comma (write 3.14, not 3,14)"),
         *((f"age,sex\n41,{cell}\n", None, "line 2, column 'sex'", "missing; fill it in") for cell in
           ("", " ", "NA", "NA ", "na", "NaN", "nan", "null", "NULL", "?", '""')),
         (f"age,note\n,{SECRET}\n", ["age"], "line 2, column 'age'", "missing"),
@@ -216,6 +224,10 @@ def test_a_file_without_records_or_columns_as_asked_is_refused(
     sentence = refusal(lambda: read_csv(path, columns))
     assert what in sentence
     assert str(path) in sentence or "chosen columns" in sentence
+
+
+def test_a_table_with_decimal_commas_throughout_is_not_read_as_names_without_a_word_about_them(folder: Path) -> None:
+    assert "write decimals with a point" in refusal(lambda: read_csv(write(folder, "age;dose\n4,1;1,5\n")))
 
 
 def test_a_long_list_of_columns_is_cut_short(folder: Path) -> None:

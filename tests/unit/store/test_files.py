@@ -64,7 +64,7 @@ def test_any_changed_byte_of_an_event_is_found(path: Path) -> None:
 def test_a_definition_that_is_no_text_is_found(path: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content.replace(b"CREATE TABLE messages", b"CREATE TABLE \x83essages"))
-    with pytest.raises(StateError, match="damaged|changed by another"):
+    with pytest.raises(StateError, match=r"damaged|changed by another"):
         read(path)
 
 

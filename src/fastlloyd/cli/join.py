@@ -1,0 +1,173 @@
+"""`fastlloyd join`: one client of a run over a network."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fastlloyd.cli.options import MissingCells, OutputOptions, OutsideBounds, PassphraseFile
+
+if TYPE_CHECKING:
+    from fastlloyd.clustering.domain import GridArray
+    from fastlloyd.identity import PrivateIdentity
+    from fastlloyd.plan import Plan
+    from fastlloyd.protocol import ClientResult
+    from fastlloyd.records import Table
+    from fastlloyd.runs import DurableClient
+    from fastlloyd.store import Store
+
+PlanFile = Annotated[Path, typer.Argument(help="The plan that was agreed on.", metavar="PLAN", show_default=False)]
+Digest = Annotated[
+    str, typer.Option(help="The plan's digest, as you were told it on a separate way.", metavar="HEX", show_default=False)
+]
+Key = Annotated[Path, typer.Option(help="Your private identity.", metavar="FILE", show_default=False)]
+Dataset = Annotated[
+    str, typer.Option(help="Name under which your ledger adds up what is spent on these records.", metavar="NAME")
+]
+ServerAddress = Annotated[
+    str | None, typer.Option("--server", help="Where the server is. Default: the plan's address.", metavar="HOST:PORT")
+]
+StoreFile = Annotated[
+    Path | None, typer.Option("--store", help="Run and ledger. Default: NAME.store beside the identity.", metavar="FILE")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Check records, bounds, budget, certificate and connection; spend nothing.")
+]
+
+
+def join(
+    *,
+    plan: PlanFile,
+    digest: Digest,
+    key: Key,
+    data: Annotated[Path, typer.Option(help="Your records.", metavar="DATA", show_default=False)],
+    dataset: Dataset,
+    output: OutputOptions,
+    server: ServerAddress = None,
+    store: StoreFile = None,
+    passphrase_file: PassphraseFile = None,
+    missing: MissingCells = "drop",
+    outside: OutsideBounds = "clip",
+    dry_run: DryRun = False,
+) -> None:
+    """Take part in a run with your records, which stay here. It can be stopped and started at any time."""
+    from fastlloyd.cli import network, report
+    from fastlloyd.cli.passphrase import given_passphrase
+    from fastlloyd.errors import OutputError
+    from fastlloyd.identity import PrivateIdentity
+    from fastlloyd.outputs import Result
+    from fastlloyd.parties import check_address
+    from fastlloyd.store import Role
+
+    agreed = network.networked_plan(plan)
+    network.check_digest(agreed, digest, plan)
+    address = agreed.server.address if server is None else server
+    check_address(address)
+    if output.out is None and not dry_run:
+        raise OutputError("the result needs a place: name a folder with --out DIR")
+    is_written = network.holds_result(output.out, agreed)
+    if not is_written:
+        report.check_output(output)
+    identity = PrivateIdentity.load(key, ask_passphrase=lambda: given_passphrase(passphrase_file))
+    network.check_member(identity, agreed, key)
+    table, X = _records(agreed, data, missing, outside)
+    with network.store_of(identity, key, store, Role.CLIENT) as kept:
+        if dry_run:
+            _rehearse(agreed, identity, kept, dataset, table, X, address)
+            return
+        party = _party(agreed, identity, kept, dataset, table, X)
+        outcome = _take_part(party, agreed, identity, address)
+        result = Result.of_run(agreed, outcome)
+        paths = [] if is_written else report.write(result, output, table)
+        party.conclude()
+    screen = report.console(output)
+    for line in report.rounds(result):
+        screen.print(line)
+    report.show(screen, result)
+    report.conclude(result, output, paths)
+
+
+def _records(plan: "Plan", data: Path, missing: str, outside: str) -> "tuple[Table, GridArray]":
+    """The plan's features of the records, as they were read and on the grid."""
+    import numpy as np
+
+    from fastlloyd.cli import report
+    from fastlloyd.cli.settings import on_grid
+    from fastlloyd.presets import choose
+    from fastlloyd.records import Missing, read_table
+
+    domain = plan.mechanism.domain
+    table = read_table(data, list(domain.features), missing=choose(Missing, missing, "missing"))
+    grid = on_grid(table, domain, outside)
+    X = np.concatenate(list(grid))
+    report.left_out(table.dropped)
+    report.clipped(grid.n_outside)
+    return table, X
+
+
+def _party(
+    plan: "Plan", identity: "PrivateIdentity", store: "Store", dataset: str, table: "Table", X: "GridArray"
+) -> "DurableClient":
+    import os
+
+    from fastlloyd import ledger
+    from fastlloyd.dp.noise import SystemNoise
+    from fastlloyd.runs import DurableClient
+
+    return DurableClient.join(
+        plan,
+        identity.name,
+        X,
+        identity=identity.signing,
+        store=store,
+        dataset=dataset,
+        fingerprint=ledger.fingerprint(store.fingerprint_key(), table.columns, table.values),
+        noise=SystemNoise(),
+        random_bytes=os.urandom,
+    )
+
+
+def _take_part(party: "DurableClient", plan: "Plan", identity: "PrivateIdentity", address: str) -> "ClientResult":
+    """Run to the end; raises typer.Exit where there is no result."""
+    from fastlloyd.cli import network
+    from fastlloyd.protocol import ClientResult
+    from fastlloyd.transport.grpc_client import GrpcClient
+
+    if isinstance(party.outcome, ClientResult):  # a process that was killed before it had written the result
+        return party.outcome
+    client = GrpcClient(
+        party,
+        plan,
+        address=address,
+        identity=network.tls(identity),
+        server_certificate=network.der(plan.server.certificate),
+    )
+    with network.logging_to_stderr(as_json=False):
+        outcome = network.drive(client.run, client.stop, lambda: party.session.progress + network.seconds_left(party.timeout))
+    if outcome is None:
+        raise network.stopped()
+    if not isinstance(outcome, ClientResult):
+        raise network.ended_without_result(outcome.reason)
+    return outcome
+
+
+def _rehearse(
+    plan: "Plan", identity: "PrivateIdentity", store: "Store", dataset: str, table: "Table", X: "GridArray", address: str
+) -> None:
+    """Everything a run needs, without taking part in it."""
+    import asyncio
+
+    from fastlloyd import ledger
+    from fastlloyd.central import check_cap
+    from fastlloyd.cli import network
+    from fastlloyd.transport.grpc_client import check_connection
+
+    check_cap(len(X), plan.client(identity.name).max_records)
+    fingerprint = ledger.fingerprint(store.fingerprint_key(), table.columns, table.values)
+    ledger.reserve(store.history, plan, client=identity.name, dataset=dataset, fingerprint=fingerprint)
+    certificate = network.der(plan.server.certificate)
+    asyncio.run(check_connection(plan, address=address, identity=network.tls(identity), server_certificate=certificate))
+    typer.echo(
+        f"Everything is ready for run {plan.run_id}: records, bounds, cap, budget and certificate are as they must be, and the "
+        f"server at {address} answers. Nothing was spent."
+    )

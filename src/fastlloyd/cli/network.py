@@ -1,0 +1,170 @@
+"""What `serve` and `join` have in common: the plan and the identity at the door, logs, signals, and a line that lives."""
+
+import asyncio
+import base64
+import contextlib
+import hmac
+import json
+import logging
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import typer
+from rich.console import Console
+
+from fastlloyd import outputs
+from fastlloyd.documents import load_text
+from fastlloyd.errors import PlanError
+from fastlloyd.identity import PrivateIdentity
+from fastlloyd.plan import Plan
+from fastlloyd.store import Role, Store, store_path
+from fastlloyd.transport.grpc_tls import TlsIdentity
+
+NO_RESULT, STOPPED = 3, 4
+"""Exit codes: the run is over without a result; this process was stopped, and the same command takes the run up again."""
+
+T = TypeVar("T")
+
+
+def networked_plan(path: Path) -> Plan:
+    """A plan that can be run over a network now. Raises PlanError."""
+    plan = Plan.from_toml(load_text(path), str(path))
+    plan.check_networked()
+    return plan
+
+
+def check_digest(plan: Plan, digest: str, path: Path) -> None:
+    """Raise PlanError unless the plan is the one that was agreed on; spaces and capitals do not matter."""
+    agreed = re.sub(r"[\s:-]", "", digest).lower()
+    if not re.fullmatch(r"[0-9a-f]{64}", agreed):
+        raise PlanError(f"--digest is {digest!r:.80}; expected the 64 hex digits that `fastlloyd plan digest PLAN` prints")
+    if not hmac.compare_digest(agreed, plan.digest.hex()):
+        raise PlanError(
+            f"{path} is not the plan that was agreed on: its digest is {plan.digest.hex()}, and --digest says {agreed}; "
+            "ask for the plan of that digest, and look at `fastlloyd plan explain` of both"
+        )
+
+
+def store_of(identity: PrivateIdentity, key: Path, path: Path | None, role: Role) -> Store:
+    """The store beside the identity's file, or at `path`; made if there is none."""
+    where = key.with_name(f"{identity.name}.store") if path is None else store_path(path)
+    if where.exists():
+        return Store.open(where, role=role, identity=identity.signing.public)
+    return Store.create(where, role=role, identity=identity.signing.public)
+
+
+def tls(identity: PrivateIdentity) -> TlsIdentity:
+    """What the identity proves itself with on a connection."""
+    return TlsIdentity(certificate=der(identity.public.certificate), private_key=identity.tls_key_pem())
+
+
+def der(certificate: str) -> bytes:
+    """A certificate of a plan, base64, as bytes."""
+    return base64.b64decode(certificate)
+
+
+def certificates(plan: Plan) -> dict[str, bytes]:
+    """The clients' certificates by name."""
+    return {client.name: der(client.certificate) for client in plan.clients}
+
+
+def check_member(identity: PrivateIdentity, plan: Plan, key: Path) -> None:
+    """Raise PlanError unless the plan names this identity as a client."""
+    client = plan.client(identity.name)
+    if (client.signing_key, client.certificate) != (identity.public.signing_key, identity.public.certificate):
+        raise PlanError(
+            f"{key} is not the identity that the plan names as client {identity.name!r}; use that one, or have the plan "
+            "renewed with your present public file"
+        )
+
+
+def holds_result(folder: Path | None, plan: Plan) -> bool:
+    """Whether the folder is the result of this very run, written by a process that was killed right after."""
+    if folder is None or not (folder / outputs.PLAN).is_file():
+        return False
+    try:
+        return Plan.from_toml(load_text(folder / outputs.PLAN)).digest == plan.digest
+    except PlanError:
+        return False
+
+
+def drive(run: Callable[[], Coroutine[Any, Any, T]], stop: Callable[[], None], describe: Callable[[], str]) -> T:
+    """Run to the end. SIGTERM and Ctrl-C finish the step in progress; a second Ctrl-C interrupts at once."""
+
+    async def main() -> T:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with contextlib.suppress(NotImplementedError):  # Windows
+                loop.add_signal_handler(number, _stop_once, loop, number, stop)
+        showing = asyncio.create_task(_show(describe))
+        try:
+            return await run()
+        finally:
+            showing.cancel()
+            await asyncio.wait({showing})
+
+    return asyncio.run(main())
+
+
+def _stop_once(loop: asyncio.AbstractEventLoop, number: signal.Signals, stop: Callable[[], None]) -> None:
+    loop.remove_signal_handler(number)
+    stop()
+
+
+async def _show(describe: Callable[[], str]) -> None:
+    """A line on a terminal that says where the run is."""
+    if not sys.stderr.isatty():
+        return
+    with Console(stderr=True, markup=False, highlight=False, emoji=False).status("") as status:
+        while True:
+            status.update(describe())
+            await asyncio.sleep(0.25)
+
+
+@contextlib.contextmanager
+def logging_to_stderr(*, as_json: bool) -> Iterator[None]:
+    """Show what the network says, a line each; no line holds a value of a record or a secret."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Json() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logger = logging.getLogger("fastlloyd")
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+
+
+class _Json(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
+        return json.dumps({"time": stamp, "level": record.levelname.lower(), "message": record.getMessage()})
+
+
+def seconds_left(timeout: float | None) -> str:
+    """How long the present step may still take."""
+    if timeout is None:
+        return ""
+    minutes, seconds = divmod(max(0, round(timeout)), 60)
+    return f", {minutes}:{seconds:02d} left"
+
+
+def ended_without_result(reason: str) -> typer.Exit:
+    """Say why there is no result; to be raised."""
+    typer.echo(f"The run ended without a result: {reason}", err=True)
+    return typer.Exit(NO_RESULT)
+
+
+def stopped() -> typer.Exit:
+    """Say how to go on; to be raised."""
+    typer.echo("Stopped. The same command takes the run up again.", err=True)
+    return typer.Exit(STOPPED)

@@ -1,0 +1,42 @@
+"""Clients, server and timeouts of a plan, from how people give them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fastlloyd.cli.options import NetworkOptions
+from fastlloyd.errors import PlanError
+from fastlloyd.identity import PublicIdentity
+from fastlloyd.plan import Client, Server
+
+STEPS = ("joining", "dealing", "round", "confirming")
+
+
+def given_clients(clients: Sequence[str], members: Sequence[str]) -> tuple[Client, ...]:
+    """Clients by NAME:CAP, who can be simulated only, then those by FILE:CAP, who can join. Raises PlanError."""
+    if not (clients or members):
+        raise PlanError("a plan needs clients: --member FILE:CAP with a public file, or for a simulation --client NAME:CAP")
+    by_name = [_split(text, "client", "NAME:CAP, such as hospital-a:200") for text in clients]
+    by_file = [_split(text, "member", "FILE:CAP, such as clinic-a.public.toml:200") for text in members]
+    return (
+        *(Client(name=name, max_records=cap) for name, cap in by_name),
+        *(PublicIdentity.load(Path(file)).client(cap) for file, cap in by_file),
+    )
+
+
+def given_server(network: NetworkOptions) -> Server:
+    """The server of a new plan, as far as it is known."""
+    address = network.address or ""
+    return Server(address=address) if network.server is None else PublicIdentity.load(network.server).server(address)
+
+
+def given_timeouts(network: NetworkOptions) -> dict[str, int]:
+    """Seconds by step, of those that were given."""
+    given = {step: getattr(network, f"{step}_timeout") for step in STEPS}
+    return {step: seconds for step, seconds in given.items() if seconds is not None}
+
+
+def _split(text: str, what: str, form: str) -> tuple[str, int]:
+    name, _, cap = text.rpartition(":")
+    if not (cap.isascii() and cap.isdigit() and len(cap) < 20):
+        raise PlanError(f"{what} {text!r:.100} is not of the form {form}")
+    return name, int(cap)

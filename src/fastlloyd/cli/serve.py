@@ -1,0 +1,75 @@
+"""`fastlloyd serve`: the server of a run over a network."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fastlloyd.cli.options import OUTPUT, PassphraseFile
+
+if TYPE_CHECKING:
+    from fastlloyd.runs import DurableServer
+    from fastlloyd.transport.grpc_server import GrpcServer
+
+PlanFile = Annotated[Path, typer.Argument(help="The plan of the run.", metavar="PLAN", show_default=False)]
+Key = Annotated[Path, typer.Option(help="The server's private identity.", metavar="FILE", show_default=False)]
+Listen = Annotated[
+    str | None,
+    typer.Option(help="Where to listen. Default: every address of this machine, at the plan's port.", metavar="HOST:PORT"),
+]
+StoreFile = Annotated[
+    Path | None, typer.Option("--store", help="Where the run is kept. Default: NAME.store beside the identity.", metavar="FILE")
+]
+JsonLog = Annotated[bool, typer.Option("--json", help="Write the log as JSON, one object a line.", rich_help_panel=OUTPUT)]
+
+
+def serve(
+    *,
+    plan: PlanFile,
+    key: Key,
+    listen: Listen = None,
+    store: StoreFile = None,
+    passphrase_file: PassphraseFile = None,
+    json: JsonLog = False,
+) -> None:
+    """Add up masked numbers for the clients of a plan, until the run is over. It can be stopped and started at any time."""
+    from fastlloyd.cli import network
+    from fastlloyd.cli.passphrase import given_passphrase
+    from fastlloyd.dp.noise import SystemNoise
+    from fastlloyd.errors import PlanError
+    from fastlloyd.identity import PrivateIdentity
+    from fastlloyd.runs import DurableServer
+    from fastlloyd.store import Role
+    from fastlloyd.transport.grpc_server import GrpcServer
+
+    agreed = network.networked_plan(plan)
+    identity = PrivateIdentity.load(key, ask_passphrase=lambda: given_passphrase(passphrase_file))
+    if identity.public.certificate != agreed.server.certificate:
+        raise PlanError(f"{key} is not the identity of the server in {plan}, {agreed.server.name!r}; use the one it names")
+    address = f"[::]:{agreed.server.address.rpartition(':')[2]}" if listen is None else listen
+    with network.store_of(identity, key, store, Role.SERVER) as kept, network.logging_to_stderr(as_json=json):
+        party = DurableServer.open(agreed, store=kept, noise=SystemNoise())
+        server = GrpcServer(
+            party,
+            agreed,
+            address=address,
+            identity=network.tls(identity),
+            certificates=network.certificates(agreed),
+            linger=agreed.timeouts.confirming,
+        )
+        result = network.drive(server.serve, server.stop, lambda: _line(party, server))
+        if result is None:
+            raise network.stopped()
+        party.conclude()
+    if result.reason is not None:
+        raise network.ended_without_result(result.reason)
+    typer.echo(f"The run is over: {len(result.included)} rounds; the results are with the clients.", err=True)
+
+
+def _line(party: "DurableServer", server: "GrpcServer") -> str:
+    from fastlloyd.cli.network import seconds_left
+
+    session = party.session
+    waiting = ", ".join(name for name in session.awaited if name not in server.connected)
+    here = f"{len(server.connected)} of {session.plan.n_clients} clients connected"
+    return f"{session.progress}, {here}{seconds_left(party.timeout)}" + (f"; away: {waiting}" if waiting else "")

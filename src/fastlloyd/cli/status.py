@@ -1,0 +1,70 @@
+"""`fastlloyd status`: where the runs of a store are; also while a process works with it."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fastlloyd.cli.options import OUTPUT
+
+StoreFile = Annotated[Path, typer.Argument(help="A store, NAME.store.", metavar="STORE", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.", rich_help_panel=OUTPUT)]
+
+
+def status(store: StoreFile, json: Json = False) -> None:
+    """Show every run of a client's or server's store, and how far it has come."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from fastlloyd import outputs
+    from fastlloyd.store import read
+
+    contents, events = read(store)
+    runs = _runs(contents.history, events)
+    if json:
+        typer.echo(outputs.to_json({"role": contents.role.value, "events": contents.position.length, "runs": runs}), nl=False)
+        return
+    console = Console(markup=False, highlight=False, emoji=False)
+    table = Table(title=f"{store}: a {contents.role.value}, {contents.position.length} events")
+    for column in ("run", "began as", "rounds", "now"):
+        table.add_column(column)
+    for run in runs:
+        began = f"{run['client']}, data set {run['dataset']}" if run["client"] else "server"
+        table.add_row(run["run_id"], began, str(run["rounds"]), run["state"] + (f": {run['reason']}" if run["reason"] else ""))
+    console.print(table if runs else f"{store} has seen no run.")
+
+
+def _runs(history: Any, events: list[Any]) -> list[dict[str, Any]]:
+    from fastlloyd.store.events import MessageRecorded
+
+    rows = []
+    for run_id, run in history.runs.items():
+        kinds = [event.kind for event in events if isinstance(event, MessageRecorded) and event.run_id == run_id]
+        rows.append(
+            {
+                "run_id": run_id.hex(),
+                "client": run.reserved.client if run.reserved else None,
+                "dataset": run.reserved.dataset if run.reserved else None,
+                "rounds": kinds.count("Broadcast"),
+                "charged": list(run.charged),
+                "state": run.ended.outcome.value if run.ended else _going_on(kinds),
+                "reason": run.ended.reason if run.ended else "",
+            }
+        )
+    return rows
+
+
+def _going_on(kinds: list[str]) -> str:
+    """What the last recorded message means."""
+    last = kinds[-1] if kinds else ""
+    return {
+        "Hello": "waiting for the group key",
+        "Deal": "waiting for the group key",
+        "SealedKeys": "the group key was dealt",
+        "KeyBox": "in round 1",
+        "Upload": f"in round {kinds.count('Upload')}",
+        "Broadcast": f"{kinds.count('Broadcast')} rounds closed",
+        "Confirmation": "waiting for the others' confirmations",
+        "Confirmations": "confirmed; the result is to be written",
+        "Abort": "ended",
+    }.get(last, "joining")

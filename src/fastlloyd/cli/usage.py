@@ -1,0 +1,81 @@
+"""Options as they were typed: what cannot be meant is refused in one sentence that names the option and what it takes."""
+
+import difflib
+import inspect
+import typing
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+_LISTS = {"--columns": "a,b,c", "--features": "a,b,c", "--bounds": "a=LO:HI,b=LO:HI", "--epsilons": "0.5,1,2"}
+_NAMES_ELSEWHERE = {  # scikit-learn's, and those of other programs
+    "--random-state": "--public-seed",
+    "--seed": "--public-seed",
+    "--max-iter": "--iterations",
+    "--n-iter": "--iterations",
+}
+
+
+class Command(TyperCommand):
+    """A command that takes every option once, and says what is wrong with one in words of ours."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the command line. Raises `UsageError`."""
+        given: dict[str, Any] = {}
+        try:
+            given, _, order = self.make_parser(ctx).parse_args(args=list(args))
+            _refuse_repeated(order)
+            return super().parse_args(ctx, args)
+        except UsageError as error:
+            if sentence := _unknown_option(error, self.params) or _bad_number(error, self.callback, given):
+                raise UsageError(sentence) from None
+            raise
+
+
+def _refuse_repeated(order: Iterable[Any]) -> None:
+    """An option that takes one value, or says yes or no, is given once: the last would silently win."""
+    counts = Counter(option for option in order if option.param_type_name == "option" and not option.multiple)
+    for option, n in counts.items():
+        if n > 1 and (option.secondary_opts or not option.is_flag):
+            name = _name(option)
+            several = f"; several go into one, as {name} {_LISTS[name]}" if name in _LISTS else ""
+            raise UsageError(f"{name} is given {n} times; give it once{several}")
+
+
+def _unknown_option(error: Exception, options: Iterable[Any]) -> str:
+    """What to say of an option that does not exist, "" if that is not the error."""
+    if not hasattr(error, "possibilities"):
+        return ""
+    typed: str = error.option_name  # type: ignore[attr-defined]  # as every error with possibilities has
+    known = {name.lstrip("-"): name for option in options for name in (*option.opts, *option.secondary_opts)}
+    nearest = [known[name] for name in difflib.get_close_matches(typed.lstrip("-"), known, n=1, cutoff=0.7)]
+    if (meant := _NAMES_ELSEWHERE.get(typed)) in known.values():
+        nearest = [str(meant)]
+    return f"there is no option {typed}" + (f"; did you mean {nearest[0]}?" if nearest else "; --help lists the options")
+
+
+def _bad_number(error: Exception, command: Any, given: dict[str, Any]) -> str:
+    """What to say of text where a number is needed, or of one out of its range, "" if that is not the error."""
+    option = getattr(error, "param", None)
+    if option is None or given.get(option.name) is None or not isinstance(text := given[option.name], str):
+        return ""
+    annotation = inspect.signature(command).parameters[option.name].annotation
+    kind, info = typing.get_args(annotation)[:2]
+    kinds = {kind, *typing.get_args(kind)}
+    if not kinds & {int, float}:
+        return ""
+    expected = "an integer" if int in kinds else "a number"
+    if info.max is not None:
+        expected += f" from {info.min} to {info.max}"
+    elif info.min is not None:
+        expected += f", {info.min} or more"
+    return f"{_name(option)} is {text!r:.80}; expected {expected}"
+
+
+def _name(option: Any) -> str:
+    return next((name for name in option.opts if name.startswith("--")), str(option.opts[0]))

@@ -1,0 +1,29 @@
+"""What sessions restored from their records have in common: which messages can be records, and what is said of others."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
+from fastlloyd.plan import Plan
+from fastlloyd.protocol.messages import Limits, Message, decode, encode
+
+
+def read_again(recorded: Sequence[Message], plan: Plan) -> list[Message]:
+    """Recorded messages in order; LocalProtocolError at the first that could not have been sent in a run of `plan`."""
+    limits, messages = Limits.of(plan), []
+    for position, message in enumerate(recorded, 1):
+        with fits(position, message):
+            messages.append(decode(encode(message), limits))
+    return messages
+
+
+@contextmanager
+def fits(position: int, message: Message) -> Iterator[None]:
+    """Say which record it was that a session could not go on from; `position` counts from 1."""
+    try:
+        yield
+    except (LocalProtocolError, RemoteProtocolError) as error:
+        raise LocalProtocolError(
+            f"record {position} of this run, {type(message).__name__}, does not fit this plan, this party and the records "
+            f"before it: {error}. Nothing was sent; the run cannot be taken up again, a new one can"
+        ) from error

@@ -1,0 +1,35 @@
+"""A block of records as columnar files give it: one array per feature, not yet put side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.floating[Any]]
+
+
+class ColumnBlock:
+    """Records (n_records, n_features) as contiguous float32 or float64 arrays, one per feature; NumPy takes it for a table."""
+
+    __slots__ = ("arrays",)
+
+    def __init__(self, arrays: Sequence[FloatArray]) -> None:
+        self.arrays = tuple(arrays)
+
+    def __len__(self) -> int:
+        """Number of records."""
+        return len(self.arrays[0])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_records, n_features)."""
+        return len(self), len(self.arrays)
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> FloatArray:
+        """The table, in column-major order: a copy always."""
+        if copy is False:
+            raise ValueError("columns that lie apart become a table only by a copy")
+        return np.array(self.arrays, dtype=dtype).T

@@ -1,0 +1,56 @@
+"""The plan of the next run: the same mechanism under a fresh run id, with new public files, or without some clients."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from fastlloyd.errors import PlanError
+from fastlloyd.identity import PublicIdentity
+from fastlloyd.names import unknown_name
+from fastlloyd.plan import Client, Plan, Server, Timeouts
+
+
+def renew(
+    plan: Plan,
+    *,
+    run_id: bytes,
+    members: Sequence[PublicIdentity] = (),
+    server: PublicIdentity | None = None,
+    address: str | None = None,
+    timeouts: Mapping[str, int] | None = None,
+    leave_out: Sequence[str] = (),
+) -> Plan:
+    """The plan with these public files in place of those of the same names, and without the clients left out.
+
+    The mechanism stays as it is, so records, caps and noise of a sum too; with fewer clients each adds a larger share of it.
+    None: as before. timeouts : seconds by step. Raises PlanError for unknown or repeated names, and if what is left cannot
+    give the guarantee.
+    """
+    clients = {client.name: client for client in plan.clients}
+    for name in leave_out:
+        if name not in clients:
+            raise PlanError(f"the client to leave out, {unknown_name(name, list(clients))}")
+        del clients[name]
+    new: dict[str, Client] = {}
+    for member in members:
+        if member.name in leave_out:
+            raise PlanError(f"{member.name!r} is both to be left out and to take part; do one of the two")
+        if member.name in new:
+            raise PlanError(f"there are two public files of {member.name!r}; give one")
+        if member.name not in clients:
+            raise PlanError(
+                f"member {unknown_name(member.name, list(clients))}; a further client changes the mechanism: use `plan new`"
+            )
+        new[member.name] = member.client(clients[member.name].max_records)
+    identity = plan.server if server is None else server.server(plan.server.address)
+    return msgspec.structs.replace(
+        plan,
+        run_id=run_id.hex(),
+        clients=tuple((clients | new).values()),
+        server=Server(
+            name=identity.name,
+            certificate=identity.certificate,
+            address=plan.server.address if address is None else address,
+        ),
+        timeouts=Timeouts(**(msgspec.structs.asdict(plan.timeouts) | dict(timeouts or {}))),
+    )

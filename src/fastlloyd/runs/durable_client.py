@@ -1,0 +1,177 @@
+"""A client of a run whose steps are durable: whatever it returns to be sent follows from what is on disk."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Self
+
+from fastlloyd.clustering.domain import GridArray
+from fastlloyd.dp.noise import NoiseSource
+from fastlloyd.errors import RemoteProtocolError, StateError
+from fastlloyd.ledger import reserve
+from fastlloyd.plan import Plan
+from fastlloyd.protocol import ClientSession, Message
+from fastlloyd.protocol.actions import Action, ClientResult, Ended, Finish, Keep, Record, Send
+from fastlloyd.protocol.messages import Limits, Upload, decode, encode
+from fastlloyd.protocol.transitions import ClientState
+from fastlloyd.runs.steps import Clock, StepTimer
+from fastlloyd.secagg.keys import EphemeralKey, Identity
+from fastlloyd.store import LogPosition, Role, Store
+from fastlloyd.store.events import Event, ExchangeCharged, Outcome, recorded
+
+GRACE = 60  # seconds that a client waits longer than the server does: for the answer, and for a server that is started again
+_KEY = "ephemeral-key"
+
+
+class DurableClient:
+    """One client in one run: a `transport.party.ClientParty`.
+
+    A step of the session is committed to the store in one transaction, with the ledger's charge for an upload, before what it
+    sends is returned. `outcome` is None while the run goes on; a result stays in the store until `conclude`, so that a
+    process that is killed before it has written the result finds it again.
+    """
+
+    def __init__(self, session: ClientSession, store: Store, clock: Clock = time.monotonic) -> None:
+        self._session, self._store = session, store
+        self._run_id = bytes.fromhex(session.plan.run_id)
+        self._timer = StepTimer(clock)
+
+    @classmethod
+    def join(
+        cls,
+        plan: Plan,
+        name: str,
+        X: GridArray,
+        *,
+        identity: Identity,
+        store: Store,
+        dataset: str,
+        fingerprint: bytes,
+        noise: NoiseSource,
+        random_bytes: Callable[[int], bytes],
+        clock: Clock = time.monotonic,
+    ) -> Self:
+        """Reserve what the run may cost on the data set and join it, or take it up where an earlier process left it.
+
+        X : grid points (n, n_features) of the plan's domain; fingerprint : `ledger.fingerprint` of the records they stand for.
+        Other parameters as `ClientSession`.
+
+        Raises
+        ------
+        BudgetError : the data set's limit is too low, or the records are known under another name.
+        StateError : the run has ended for this store, or was begun with another plan, name or records.
+        PlanError, DataError : as `ClientSession`.
+        """
+        store.check_owner(Role.CLIENT, identity.public)
+        run_id = bytes.fromhex(plan.run_id)
+        if run_id not in store.history.runs:
+            session = ClientSession(plan, name, X, identity=identity, noise=noise, random_bytes=random_bytes)
+            client = cls(session, store, clock)
+            reserved = reserve(store.history, plan, client=name, dataset=dataset, fingerprint=fingerprint)
+            client._commit(session.start(), first=[reserved])
+            return client
+        _check_same(store, plan, name, dataset, fingerprint)
+        limits, secret = Limits.of(plan), store.secret(run_id, _KEY)
+        session = ClientSession.restore(
+            plan,
+            name,
+            X,
+            identity=identity,
+            secret=None if secret is None else EphemeralKey.from_private_bytes(secret),
+            noise=noise,
+            random_bytes=random_bytes,
+            recorded=[decode(data, limits) for data in store.messages(run_id)],
+        )
+        return cls(session, store, clock)
+
+    @property
+    def outcome(self) -> ClientResult | Ended | None:
+        """How the run ended for this client."""
+        return self._session.outcome
+
+    @property
+    def session(self) -> ClientSession:
+        """Where the run is; to look at."""
+        return self._session
+
+    @property
+    def position(self) -> LogPosition:
+        """Where the store stands."""
+        return self._store.position
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds that this client still waits for the server."""
+        session, timeouts = self._session, self._session.plan.timeouts
+        dealing = (session.plan.max_dropouts + 1) * timeouts.dealing  # dealers may fail, one after the other
+        allowed = {
+            ClientState.NEW: timeouts.joining + dealing,
+            ClientState.JOINING: timeouts.joining + dealing,
+            ClientState.DEALING: dealing,
+            ClientState.AGGREGATING: timeouts.round,
+            ClientState.CONFIRMING: timeouts.confirming,
+        }.get(session.state)
+        return None if allowed is None else self._timer.left((session.state, session.round), allowed + GRACE)
+
+    def attached(self, log: LogPosition) -> None:
+        """The server remembers this position of the store; StateError if the store is an old copy."""
+        self._store.check_remembered(log, "the server")
+
+    def begin(self) -> list[Send | Finish]:
+        """A connection stands: Hello, and what was sent last, the same bytes as ever."""
+        return [action for action in self._session.reconnect() if isinstance(action, Send)]
+
+    def receive(self, message: Message) -> list[Send | Finish]:
+        """Answer the server. RemoteProtocolError says what it did wrong, and ends the run durably."""
+        try:
+            actions = self._session.receive(message)
+        except RemoteProtocolError:
+            self._commit(self._session.ending())
+            raise
+        return self._commit(actions)
+
+    def deadline(self) -> list[Send | Finish]:
+        """Stop waiting: the run ends without a result."""
+        return self._commit(self._session.deadline())
+
+    def conclude(self) -> None:
+        """The result is durable elsewhere: end the run, wipe its keys and messages."""
+        if isinstance(self.outcome, ClientResult) and self._store.history.runs[self._run_id].ended is None:
+            self._store.append([self._store.history.open_run(self._run_id).end(Outcome.FINISHED)])
+
+    def _commit(self, actions: Sequence[Action], first: Sequence[Event] = ()) -> list[Send | Finish]:
+        events, messages, secrets = list(first), [], {}
+        for action in actions:
+            match action:
+                case Keep(secret):
+                    secrets[self._run_id, _KEY] = secret.private_bytes()
+                case Record(message):
+                    events.append(recorded(self._run_id, message))
+                    messages.append(encode(message))
+                    if isinstance(message, Upload):
+                        events.append(ExchangeCharged(run_id=self._run_id, number=message.round))
+                case Finish(Ended(reason)):
+                    events.append(self._store.history.open_run(self._run_id).end(Outcome.ABORTED, reason))
+                case _:
+                    pass
+        if events:
+            self._store.append(events, messages=messages, secrets=secrets)
+        return [action for action in actions if isinstance(action, Send | Finish)]
+
+
+def _check_same(store: Store, plan: Plan, name: str, dataset: str, fingerprint: bytes) -> None:
+    """Raise StateError unless the store knows the run as this one, and it has not ended."""
+    run = store.history.runs[bytes.fromhex(plan.run_id)]
+    if run.ended is not None:
+        ending = run.ended.reason or "it finished"
+        raise StateError(f"run {plan.run_id} has ended for this client ({ending}); a plan is good for one run: renew it")
+    known = run.reserved
+    if known is None or known.plan_digest != plan.digest:
+        raise StateError(f"run {plan.run_id} was begun with another plan of the same run id; ask for the plan that was agreed")
+    if known.client != name:
+        raise StateError(f"run {plan.run_id} was begun as client {known.client!r}, not as {name!r}")
+    if known.dataset != dataset:
+        raise StateError(f"run {plan.run_id} was begun with --dataset {known.dataset}; go on with the same name")
+    if known.fingerprint != fingerprint:
+        raise StateError(
+            f"run {plan.run_id} was begun with other records; go on with the same file, columns and treatment of missing cells"
+        )

@@ -1,0 +1,112 @@
+"""The server of a run whose steps are durable: whatever it returns to be sent follows from what is on disk."""
+
+import time
+from collections.abc import Sequence
+from typing import Self
+
+from fastlloyd.dp.noise import NoiseSource
+from fastlloyd.errors import RemoteProtocolError, StateError
+from fastlloyd.plan import Plan
+from fastlloyd.protocol import Message, ServerSession
+from fastlloyd.protocol.actions import Action, Finish, Record, Send, ServerResult
+from fastlloyd.protocol.messages import Limits, decode, encode
+from fastlloyd.protocol.transitions import ServerState
+from fastlloyd.runs.steps import Clock, StepTimer
+from fastlloyd.store import LogPosition, Store
+from fastlloyd.store.events import Event, Outcome, PeerSeen, recorded
+
+
+class DurableServer:
+    """The server in one run: a `transport.party.ServerParty`.
+
+    Uploads of an open round and confirmations are in memory only: after a restart the clients send them again. The positions
+    that clients report of their stores become durable with the next step, so that a round costs one transaction. A client
+    is known by its signing key: under a new one it may begin a new store.
+    """
+
+    def __init__(self, session: ServerSession, store: Store, clock: Clock = time.monotonic) -> None:
+        self._session, self._store = session, store
+        self._run_id = bytes.fromhex(session.plan.run_id)
+        self._keys = {client.name: client.signing_key for client in session.plan.clients}
+        self._seen: dict[str, LogPosition] = {}
+        self._timer = StepTimer(clock)
+
+    @classmethod
+    def open(cls, plan: Plan, *, store: Store, noise: NoiseSource, clock: Clock = time.monotonic) -> Self:
+        """Begin a run, or take it up where an earlier process left it. StateError if it has ended for this store."""
+        run_id = bytes.fromhex(plan.run_id)
+        run = store.history.runs.get(run_id)
+        if run is not None and run.ended is not None:
+            ending = run.ended.reason or "it finished"
+            raise StateError(f"run {plan.run_id} has ended ({ending}); a plan is good for one run: renew it")
+        limits = Limits.of(plan)
+        messages = [decode(data, limits) for data in store.messages(run_id)]
+        session = ServerSession.restore(plan, noise, messages) if messages else ServerSession(plan, noise)
+        return cls(session, store, clock)
+
+    @property
+    def outcome(self) -> ServerResult | None:
+        """How the run ended."""
+        return self._session.outcome
+
+    @property
+    def session(self) -> ServerSession:
+        """Where the run is; to look at."""
+        return self._session
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds that the present step may still take; after the end, that clients that are behind are still answered."""
+        session, timeouts = self._session, self._session.plan.timeouts
+        allowed = {
+            ServerState.JOINING: timeouts.joining,
+            ServerState.DEALING: timeouts.dealing,
+            ServerState.AGGREGATING: timeouts.round,
+            ServerState.CONFIRMING: timeouts.confirming,
+        }.get(session.state)
+        return None if allowed is None else self._timer.left((session.state, session.step), allowed)
+
+    def attach(self, name: str, log: LogPosition) -> LogPosition:
+        """Client `name` is there (again), its store at `log`; the position last remembered of it.
+
+        Raises RemoteProtocolError if the store is an old copy.
+        """
+        known = self._seen.get(name) or self._store.peer(self._keys[name])
+        if known is not None and (log.length < known.length or (log.length == known.length and log.head != known.head)):
+            raise RemoteProtocolError(
+                f"the store of client {name!r} is an old copy: it holds {log.length} events, and {known.length} were seen; "
+                "bring back the newest copy, or go on under a new identity"
+            )
+        self._seen[name] = log
+        return LogPosition(0, bytes(32)) if known is None else known
+
+    def receive(self, name: str, log: LogPosition, message: Message) -> list[Send | Finish]:
+        """Answer a client. RemoteProtocolError says what it did wrong; the others go on."""
+        actions = self._session.receive(name, message)
+        self._seen[name] = log
+        return self._commit(actions)
+
+    def deadline(self) -> list[Send | Finish]:
+        """The present step has taken too long."""
+        return self._commit(self._session.deadline())
+
+    def conclude(self) -> None:
+        """No client will be answered any more: end the run and wipe its messages."""
+        result = self.outcome
+        if result is None or self._store.history.open_run(self._run_id).ended is not None:
+            return
+        outcome = Outcome.FINISHED if result.reason is None else Outcome.ABORTED
+        self._store.append([self._store.history.open_run(self._run_id).end(outcome, result.reason or "")])
+
+    def _commit(self, actions: Sequence[Action]) -> list[Send | Finish]:
+        messages = [action.message for action in actions if isinstance(action, Record)]
+        if messages:
+            events: list[Event] = [
+                PeerSeen(name=self._keys[name], position=position)
+                for name, position in self._seen.items()
+                if self._store.peer(self._keys[name]) != position
+            ]
+            events += [recorded(self._run_id, message) for message in messages]
+            self._store.append(events, messages=[encode(message) for message in messages])
+            self._seen.clear()
+        return [action for action in actions if isinstance(action, Send | Finish)]

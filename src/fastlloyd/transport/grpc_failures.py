@@ -1,0 +1,54 @@
+"""What gRPC says when no connection comes about, as sentences for the person who must do something about it."""
+
+import datetime as dt
+import os
+from typing import Final
+
+from fastlloyd.transport.grpc_tls import end_of_validity
+
+_CERTIFICATE_REFUSED: Final = ("Socket closed", "Connection reset", "Broken pipe", "SSLV3_ALERT", "TLSV1_ALERT", "GOAWAY")
+_NO_ANSWER: Final = ("imed out", "imeout", "No route to host", "unreachable", "DEADLINE_EXCEEDED")
+
+
+def explain(details: str, *, address: str, own_certificate: bytes) -> str:
+    """One sentence for what gRPC gave as the reason that there is no connection to the server at `address`."""
+    if "HTTP proxy returned" in details:
+        return f"the HTTP proxy in between does not connect to {address} ({_after(details, 'HTTP proxy returned ')}){_proxy()}"
+    if "certificate has expired" in details:
+        return f"the certificate of the server at {address} has expired; ask its operator for a new plan"
+    if "CERTIFICATE_VERIFY_FAILED" in details or "Hostname Verification" in details:
+        return (
+            f"what answers at {address} does not have the plan's certificate: it is another server, or one of an older plan, "
+            "or something in between opens TLS"
+        )
+    if "Handshake read failed" in details or "andshake failed" in details:
+        return f"what answers at {address} does not speak TLS 1.3 as a fastlloyd server does; is the port right?{_proxy()}"
+    if "Connection refused" in details:
+        return f"nobody listens at {address}; the server is not started, or the address in the plan is wrong{_proxy()}"
+    if "resolv" in details or "lookup" in details:
+        return f"there is no host of the name in {address}, or no DNS to ask{_proxy()}"
+    if any(mark in details for mark in _CERTIFICATE_REFUSED):
+        return _certificate_refused(address, own_certificate)
+    if any(mark in details for mark in _NO_ANSWER):
+        return f"no answer from {address}: a firewall may be in between, or the machine is off{_proxy()}"
+    return f"no connection to {address}: {details:.300}"
+
+
+def _certificate_refused(address: str, own_certificate: bytes) -> str:
+    # TLS 1.3: a client learns that its certificate is refused only by the end of the connection, without a reason
+    end = end_of_validity(own_certificate)
+    if end < dt.datetime.now(dt.UTC):
+        return f"the server at {address} refused this certificate: it expired on {end:%Y-%m-%d}; make a new one, and a new plan"
+    return f"the server at {address} refused this certificate: it is not in the roster of the server's plan (or has expired)"
+
+
+def _after(details: str, mark: str) -> str:
+    return details.split(mark, 1)[1][:80]
+
+
+def _proxy() -> str:
+    """Which setting of the environment sends gRPC to a proxy. The setting's name only: its value may hold a password."""
+    for name in ("grpc_proxy", "https_proxy", "http_proxy"):
+        if os.environ.get(name):
+            return f"; the environment sets {name}, so a proxy is asked unless no_proxy names the host"
+    return ""

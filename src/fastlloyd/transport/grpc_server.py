@@ -1,0 +1,250 @@
+"""The server's end of the network: one stream per client, and a party that answers them. It knows no rounds and no keys."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from fastlloyd.errors import NetworkError, RemoteProtocolError
+from fastlloyd.plan import Plan
+from fastlloyd.protocol.actions import Finish, Send, ServerResult
+from fastlloyd.protocol.messages import Limits, decode, encode
+from fastlloyd.store.events import LogPosition
+from fastlloyd.transport.frames import (
+    Answer,
+    Attach,
+    Attached,
+    Leave,
+    Post,
+    decode_client_frame,
+    encode_frame,
+    refusal,
+)
+from fastlloyd.transport.grpc_tls import (
+    HEALTH,
+    SERVING,
+    STREAM,
+    Keepalive,
+    TlsIdentity,
+    fingerprint,
+    load_grpc,
+    peer_fingerprint,
+    server_credentials,
+    server_options,
+)
+from fastlloyd.transport.outbox import Outbox
+from fastlloyd.transport.party import Request, ServerParty
+from fastlloyd.transport.turns import Turns
+
+if TYPE_CHECKING:
+    import grpc.aio
+
+    Context = grpc.aio.ServicerContext[bytes, bytes]
+    Server = grpc.aio.Server
+
+_LOG = logging.getLogger(__name__)
+_FIRST_FRAME_SECONDS: Final = 10.0
+_LAST_FRAME_SECONDS: Final = 2.0  # for what a stream that ends is still owed
+
+
+class GrpcServer:
+    """Serves one run. Clients are known by the certificates they prove to own, and speak for themselves only.
+
+    Parameters
+    ----------
+    party : answers the clients.
+    plan : the run, whose digest and run id every client must name first.
+    address : where to listen, "HOST:PORT"; with port 0 any free one, found in `port`.
+    identity : the server's certificate and key.
+    certificates : the clients' certificates (DER) by name.
+    linger : seconds after the end of the run in which clients that are behind are still answered; clients that are done say so.
+    """
+
+    def __init__(
+        self,
+        party: ServerParty,
+        plan: Plan,
+        *,
+        address: str,
+        identity: TlsIdentity,
+        certificates: Mapping[str, bytes],
+        keepalive: Keepalive | None = None,
+        linger: float = 60.0,
+    ) -> None:
+        self.port = 0
+        self._party, self._plan, self._address, self._linger = party, plan, address, linger
+        self._identity, self._trusted = identity, [*certificates.values(), identity.certificate]
+        self._names = {fingerprint(certificate): name for name, certificate in certificates.items()}
+        self._limits = Limits.of(plan)
+        self._options = server_options(self._limits, plan.n_clients, keepalive or Keepalive())
+        self._streams: dict[str, Outbox] = {}
+        self._left: set[str] = set()
+
+    @property
+    def connected(self) -> frozenset[str]:
+        """The clients whose streams stand now."""
+        return frozenset(self._streams)
+
+    async def start(self) -> None:
+        """Listen; NetworkError if that address cannot be had."""
+        grpc = load_grpc()
+        self._over = asyncio.Event()
+        self._nobody_waits = asyncio.Event()
+        self._outcome: asyncio.Future[ServerResult] = asyncio.get_running_loop().create_future()
+        self._turns = Turns(self._party, prepare=self._prepare, dispatch=self._dispatch, fail=self._fail)
+        self._grpc: Server = grpc.aio.server(options=self._options)
+        stream = {STREAM[1]: grpc.stream_stream_rpc_method_handler(self._serve_stream)}
+        health = {HEALTH[1]: grpc.unary_unary_rpc_method_handler(self._serve_health)}
+        handlers = [(STREAM[0], stream), (HEALTH[0], health)]
+        self._grpc.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(*handler) for handler in handlers])
+        try:
+            self.port = self._grpc.add_secure_port(self._address, server_credentials(self._identity, self._trusted))
+        except RuntimeError:
+            await self._grpc.stop(None)
+            raise NetworkError(
+                f"cannot listen at {self._address}; expected HOST:PORT with an address of this machine "
+                "and a port that nobody else listens at"
+            ) from None
+        await self._grpc.start()
+        await self._turns.watch()
+
+    async def wait(self) -> ServerResult | None:
+        """The end of the run, once every client has said that it is done or `linger` has passed; None after `stop`."""
+        try:
+            await self._over.wait()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._nobody_waits.wait(), self._linger)
+        finally:
+            await self._close()
+        return self._outcome.result() if self._outcome.done() else None
+
+    async def serve(self) -> ServerResult | None:
+        """Listen, and wait for the end."""
+        await self.start()
+        return await self.wait()
+
+    def stop(self) -> None:
+        """Finish the step in progress, send what follows from it, and end; for a signal handler of the loop."""
+        self._over.set()
+        self._nobody_waits.set()
+
+    async def _close(self) -> None:
+        await self._turns.close()
+        for name, outbox in list(self._streams.items()):
+            self._drop(name, outbox)
+        await self._grpc.stop(_LAST_FRAME_SECONDS)
+
+    async def _serve_stream(self, _requests: object, context: "Context") -> None:
+        """One stream, from its first frame to its last."""
+        name = self._names.get(peer_fingerprint(context.auth_context()) or b"")
+        if name is None:
+            await context.abort(load_grpc().StatusCode.PERMISSION_DENIED, "this certificate is no client's of the plan")
+        outbox = Outbox()
+        reader = asyncio.create_task(self._read(name, outbox, context))
+        writer = asyncio.create_task(outbox.write_all(context.write))
+        closed = asyncio.create_task(outbox.closed.wait())
+        try:
+            await asyncio.wait([reader, closed], return_when=asyncio.FIRST_COMPLETED)
+            self._drop(name, outbox)
+            # However long it takes: a stream with a write under way cannot be ended. If nobody reads, keepalive ends it.
+            await writer
+        finally:
+            self._drop(name, outbox)
+            for task in (reader, writer, closed):
+                task.cancel()
+            await asyncio.gather(reader, writer, closed, return_exceptions=True)
+
+    def _drop(self, name: str, outbox: Outbox) -> None:
+        outbox.close()
+        if self._streams.get(name) is outbox:
+            del self._streams[name]
+            _LOG.info("client %s is gone", name)
+
+    async def _read(self, name: str, outbox: Outbox, context: "Context") -> None:
+        """Take what a client says, one frame after another: the next is read when the last has been answered."""
+        try:
+            await self._attach(name, outbox, await self._first_frame(context))
+            while data := await context.read():
+                frame = decode_client_frame(data, self._limits)
+                match frame:
+                    case Post(log, data):
+                        message = decode(data, self._limits)
+                        await self._turns.ask(partial(self._party.receive, name, log, message))
+                    case Leave():
+                        return self._leave(name)
+                    case Attach():
+                        return outbox.close(encode_frame(refusal("a stream is attached once; open another")))
+        except RemoteProtocolError as error:
+            _LOG.warning("client %s is refused: %s", name, error)
+            outbox.close(encode_frame(refusal(error)))
+
+    async def _first_frame(self, context: "Context") -> LogPosition:
+        try:
+            data = await asyncio.wait_for(context.read(), _FIRST_FRAME_SECONDS)
+        except TimeoutError:
+            raise RemoteProtocolError(f"nothing was said on a new stream for {_FIRST_FRAME_SECONDS:g} seconds") from None
+        frame = decode_client_frame(data or b"", self._limits)
+        if not isinstance(frame, Attach):
+            raise RemoteProtocolError(f"a stream began with {type(frame).__name__}; expected Attach")
+        if frame.plan_digest != self._plan.digest:
+            raise RemoteProtocolError(
+                f"your plan has digest {frame.plan_digest.hex()}; this server serves that of digest {self._plan.digest.hex()}"
+            )
+        if frame.run_id.hex() != self._plan.run_id:
+            raise RemoteProtocolError(f"your run id is {frame.run_id.hex()}; this server serves run {self._plan.run_id}")
+        return frame.log
+
+    async def _attach(self, name: str, outbox: Outbox, log: LogPosition) -> None:
+        def register(known: LogPosition) -> None:
+            if outbox.closed.is_set():
+                return
+            if (older := self._streams.get(name)) is not None:
+                older.close(encode_frame(refusal(f"another connection of client {name} took the place of this one")))
+            self._streams[name] = outbox
+            outbox.put(encode_frame(Attached(known)))
+            _LOG.info("client %s is connected", name)
+
+        await self._turns.take(partial(self._party.attach, name, log), register)
+
+    def _leave(self, name: str) -> None:
+        self._left.add(name)
+        if self._left.issuperset(self._plan.names):
+            self._nobody_waits.set()
+
+    def _prepare(self, requests: list[Request]) -> list[tuple[str, bytes] | ServerResult]:
+        """Encode each message once, however many clients it is for: their outboxes hold the same bytes."""
+        frames: dict[int, bytes] = {}
+        prepared: list[tuple[str, bytes] | ServerResult] = []
+        for request in requests:
+            match request:
+                case Send(name, message):
+                    if id(message) not in frames:
+                        frames[id(message)] = encode_frame(Answer(encode(message)))
+                    prepared.append((name, frames[id(message)]))
+                case Finish(ServerResult() as result):
+                    prepared.append(result)
+        return prepared
+
+    def _dispatch(self, prepared: list[tuple[str, bytes] | ServerResult]) -> None:
+        """Put each frame in its client's outbox. A client that is away asks again when it is back."""
+        for each in prepared:
+            if not isinstance(each, ServerResult):
+                name, frame = each
+                if name in self._streams:
+                    self._streams[name].put(frame)
+            elif not self._outcome.done():
+                self._outcome.set_result(each)
+                self._over.set()
+
+    def _fail(self, error: BaseException) -> None:
+        if not self._outcome.done():
+            self._outcome.set_exception(error)
+        self.stop()
+
+    async def _serve_health(self, _request: bytes, context: "Context") -> bytes:
+        """Say that the server serves, to any client of the plan and to whoever holds the server's own certificate."""
+        if (peer_fingerprint(context.auth_context()) or b"") not in {*self._names, fingerprint(self._identity.certificate)}:
+            await context.abort(load_grpc().StatusCode.PERMISSION_DENIED, "this certificate is not in the plan")
+        return SERVING

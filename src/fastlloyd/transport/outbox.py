@@ -1,0 +1,48 @@
+"""Frames on their way to one peer: in order, never many."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+MAX_WAITING: Final = 8  # an honest peer that reads is never owed more than two or three
+
+
+class Outbox:
+    """What waits to be written to one stream.
+
+    A reader that lets more than `MAX_WAITING` frames pile up is cut off: it can come back, and is answered from what is stored.
+    So a slow reader neither holds up others nor grows this process.
+    """
+
+    def __init__(self) -> None:
+        self._frames: deque[bytes] = deque()
+        self._changed = asyncio.Event()
+        self.closed = asyncio.Event()
+
+    def put(self, frame: bytes) -> None:
+        """Send `frame` after those that wait. Nothing happens once the outbox is closed."""
+        if self.closed.is_set():
+            return
+        self._frames.append(frame)
+        if len(self._frames) > MAX_WAITING:
+            self._frames.clear()
+            self.closed.set()
+        self._changed.set()
+
+    def close(self, *last: bytes) -> None:
+        """Send what waits, then `last`, then nothing more."""
+        for frame in last:
+            self.put(frame)
+        self.closed.set()
+        self._changed.set()
+
+    async def write_all(self, write: Callable[[bytes], Awaitable[None]]) -> None:
+        """Write each frame, as fast as the peer reads, until the outbox is closed and empty."""
+        while True:
+            while self._frames:
+                await write(self._frames.popleft())
+            if self.closed.is_set():
+                return
+            self._changed.clear()
+            await self._changed.wait()

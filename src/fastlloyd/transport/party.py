@@ -1,0 +1,55 @@
+"""What a transport asks of the two parties it connects: a session, and whatever makes it durable.
+
+A party is called by one transport, one call after another, always from the same thread. It returns what to send only after
+everything that must be durable is. It keeps its own clock.
+"""
+
+from typing import Protocol
+
+from fastlloyd.protocol.actions import Finish, Send
+from fastlloyd.protocol.messages import Message
+from fastlloyd.store.events import LogPosition
+
+Request = Send | Finish
+"""What a party asks of its transport."""
+
+
+class Party(Protocol):
+    """What both parties have."""
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds that the present step may still take, 0 or less once they are over; None without a limit."""
+
+    def deadline(self) -> list[Request]:
+        """The present step has taken too long."""
+
+
+class ServerParty(Party, Protocol):
+    """The server's side of a run, as a transport sees it."""
+
+    def attach(self, name: str, log: LogPosition) -> LogPosition:
+        """Client `name`, whose log stands at `log`, is there (again): the position last remembered of it.
+
+        Raises RemoteProtocolError to refuse the client.
+        """
+
+    def receive(self, name: str, log: LogPosition, message: Message) -> list[Request]:
+        """Answer a client. Raises RemoteProtocolError to refuse it; the others go on."""
+
+
+class ClientParty(Party, Protocol):
+    """A client's side of a run, as a transport sees it."""
+
+    @property
+    def position(self) -> LogPosition:
+        """Where the log stands."""
+
+    def attached(self, log: LogPosition) -> None:
+        """The server remembers this position. Raises RemoteProtocolError to refuse the server."""
+
+    def begin(self) -> list[Request]:
+        """A connection stands: Hello, and what was sent last, the same bytes as ever."""
+
+    def receive(self, message: Message) -> list[Request]:
+        """Answer the server. Raises RemoteProtocolError to end the run."""

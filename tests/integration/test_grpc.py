@@ -1,0 +1,712 @@
+"""Runs over gRPC with mutual TLS on this machine: the same results as in one process, and what goes wrong is refused and said.
+
+Connections are allowed to break at any time, so a pause of the machine, which breaks some, changes nothing that is asserted.
+Times in here only bound how long a failing test hangs, and how long a test waits for what must not happen.
+"""
+
+import asyncio
+import contextlib
+import importlib.util
+import signal
+import ssl
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+if importlib.util.find_spec("grpc") is None:  # not imported here: that is the business of grpc_tls
+    pytest.skip('gRPC is not installed: pip install "fastlloyd[network]"', allow_module_level=True)
+
+from fastlloyd.errors import NetworkError
+from fastlloyd.protocol import ClientResult, Ended, Message, Send, ServerResult, encode
+from fastlloyd.protocol.messages import Broadcast, Limits, Upload
+from fastlloyd.transport import grpc_server, grpc_tls
+from fastlloyd.transport.frames import (
+    EMPTY_LOG,
+    Answer,
+    Attach,
+    Attached,
+    LogPosition,
+    Post,
+    Refused,
+    ServerFrame,
+    decode_server_frame,
+    encode_frame,
+    max_frame_bytes,
+)
+from fastlloyd.transport.grpc_client import GrpcClient
+from fastlloyd.transport.grpc_server import GrpcServer
+from fastlloyd.transport.grpc_tls import Keepalive, TlsIdentity, as_pem, channel_credentials, channel_options, load_grpc
+from fastlloyd.transport.in_process import run_in_process
+from fastlloyd.transport.party import Request
+from federation import Federation, make_federation, make_plan, same_clustering
+from network import Relay, SessionClient, SessionServer, listening, tls_identity
+
+HANG = 60.0  # seconds after which a test that waits has failed
+CALM = Keepalive(interval=60.0, timeout=60.0)  # a machine that pauses breaks no connection
+Outcome = ClientResult | Ended | None
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("grpc_proxy", "https_proxy", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+
+class Site:
+    """Everyone of one run: sessions, parties, certificates."""
+
+    def __init__(self, federation: Federation | None = None, *, expired: tuple[str, ...] = ()) -> None:
+        self.federation = federation or make_federation(make_plan(3))
+        self.plan = self.federation.plan
+        self.identities = {
+            name: tls_identity(name, days=-1 if name in expired else 365) for name in (*self.plan.names, "server")
+        }
+        self.party = SessionServer(self.federation.server())
+        self.parties = {name: SessionClient(self.federation.client(name)) for name in self.plan.names}
+
+    def server(self, port: int = 0, **settings: Any) -> GrpcServer:
+        certificates = {name: self.identities[name].certificate for name in self.plan.names}
+        identity = self.identities["server"]
+        settings = {"linger": 5.0, "keepalive": CALM, **settings}
+        return GrpcServer(
+            self.party, self.plan, address=f"127.0.0.1:{port}", identity=identity, certificates=certificates, **settings
+        )
+
+    def client(self, name: str, port: int, **settings: Any) -> GrpcClient:
+        defaults = {
+            "address": f"127.0.0.1:{port}",
+            "identity": self.identities[name],
+            "server_certificate": self.identities["server"].certificate,
+            "keepalive": CALM,
+        }
+        return GrpcClient(self.parties[name], self.plan, **{**defaults, **settings})
+
+    async def until_trouble(self, client: GrpcClient) -> str:
+        """Have `c0` give up as soon as there is something that keeps it from the server: the reason it gives."""
+        run = asyncio.create_task(client.run())
+        await until(lambda: client.trouble)
+        self.parties["c0"].patience = lambda: 0.0
+        outcome = await run
+        assert isinstance(outcome, Ended)
+        return outcome.reason
+
+    async def run_clients(self, port: int, *names: str) -> list[Outcome]:
+        """Run these clients, or all, to their ends."""
+        return list(await asyncio.gather(*(self.client(name, port).run() for name in names or self.plan.names)))
+
+    def check(self, outcomes: list[Outcome]) -> None:
+        """Each client has the result of the same run in this process, bit for bit."""
+        reference = run_in_process(self.federation.server(), self.federation.clients())
+        for name, outcome in zip(self.plan.names, outcomes, strict=True):
+            expected = reference.clients[name]
+            assert isinstance(outcome, ClientResult), outcome
+            assert isinstance(expected, ClientResult)
+            assert same_clustering(outcome.clustering, expected.clustering)
+            assert outcome.included == expected.included
+            assert outcome.unconfirmed == ()
+
+    def stream(self, name: str, port: int) -> contextlib.AbstractAsyncContextManager[Any]:
+        """A bare stream with this client's certificate, for what no client of ours says."""
+        return bare_stream(self.identities[name], self.identities["server"], self.federation, port)
+
+    def attach(self, **changed: Any) -> bytes:
+        fields = {"plan_digest": self.plan.digest, "run_id": bytes.fromhex(self.plan.run_id), "log": EMPTY_LOG, **changed}
+        return encode_frame(Attach(**fields))
+
+    def hello(self, name: str) -> bytes:
+        (send,) = self.parties[name].begin()
+        assert isinstance(send, Send)
+        return encode_frame(Post(EMPTY_LOG, encode(send.message)))
+
+
+@contextlib.asynccontextmanager
+async def serving(server: GrpcServer) -> AsyncIterator[int]:
+    """The port of a server that is stopped in the end."""
+    await server.start()
+    end = asyncio.create_task(server.wait())
+    try:
+        yield server.port
+    finally:
+        server.stop()
+        await end
+
+
+@contextlib.asynccontextmanager
+async def bare_stream(mine: TlsIdentity, server: TlsIdentity, federation: Federation, port: int) -> AsyncIterator[Any]:
+    limits = Limits.of(federation.plan)
+    options = dict(channel_options(limits, server.certificate, CALM))
+    options |= {"grpc.max_send_message_length": -1, "grpc.http2.bdp_probe": 0}  # sends what it likes; takes 64 KiB unread
+    credentials = channel_credentials(mine, server.certificate)
+    async with load_grpc().aio.secure_channel(f"127.0.0.1:{port}", credentials, options=list(options.items())) as channel:
+        yield channel.stream_stream("/fastlloyd.Run/Stream")()
+
+
+def within(test: Callable[[], Awaitable[None]]) -> None:
+    """Run a test's coroutine in a loop of its own."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(HANG):
+            await test()
+
+    asyncio.run(bounded())
+
+
+async def until(happened: Callable[[], object]) -> None:
+    """Wait for it; the test's own limit ends a wait in vain."""
+    while not happened():
+        await asyncio.sleep(0.01)
+
+
+async def answer(site: Site, stream: Any) -> ServerFrame | None:
+    data = await stream.read()
+    return decode_server_frame(data, Limits.of(site.plan)) if data else None
+
+
+def test_a_run_over_the_network_equals_the_run_in_one_process_bit_for_bit() -> None:
+    async def test() -> None:
+        site = Site()
+        server = site.server()
+        await server.start()
+        end = asyncio.create_task(server.wait())
+        site.check(await site.run_clients(server.port))
+        result = await end  # as soon as all clients have said that they are done
+        assert result == ServerResult(included=(site.plan.names,) * 3)
+        assert server.connected == frozenset()
+
+    within(test)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "sentence"),
+    [
+        ("not in the roster", "the server at 127.0.0.1:{port} refused this certificate: it is not in the roster"),
+        ("client expired", "the server at 127.0.0.1:{port} refused this certificate: it expired on 20"),
+        ("another server", "what answers at 127.0.0.1:{port} does not have the plan's certificate"),
+        ("server expired", "the certificate of the server at 127.0.0.1:{port} has expired"),
+        ("nobody listens", "nobody listens at 127.0.0.1:{port}"),
+        ("unknown host", "there is no host of the name in no-such-host.invalid:443"),
+        ("plaintext", "what answers at 127.0.0.1:{port} does not speak TLS 1.3"),
+        ("hangs up", "what answers at 127.0.0.1:{port} does not speak TLS 1.3"),
+    ],
+)
+def test_a_client_that_gets_no_connection_says_why_when_its_time_is_up(trouble: str, sentence: str) -> None:
+    async def http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async def test() -> None:
+        site = Site(expired={"client expired": ("c0",), "server expired": ("server",)}.get(trouble, ()))
+        settings: dict[str, Any] = {}
+        async with serving(site.server()) as port, listening(http) as plain, listening(hang_up) as rude:
+            match trouble:
+                case "not in the roster":
+                    settings["identity"] = tls_identity("c0")
+                case "another server":
+                    settings["server_certificate"] = tls_identity("server").certificate
+                case "nobody listens":
+                    port = 1  # noqa: PLW2901 - the port of this case
+                case "unknown host":
+                    settings["address"] = "no-such-host.invalid:443"
+                case "plaintext":
+                    port = plain  # noqa: PLW2901 - the port of this case
+                case "hangs up":
+                    port = rude  # noqa: PLW2901 - the port of this case
+            reason = await site.until_trouble(site.client("c0", port, **settings))
+        assert reason.startswith("no connection to the server came about in time; " + sentence.format(port=port))
+        assert site.party.received == []
+        assert site.party.logs == {}
+
+    within(test)
+
+
+def test_a_certificate_speaks_for_its_own_client_only() -> None:
+    async def test() -> None:
+        site = Site()
+        async with serving(site.server()) as port:
+            swapped = await site.client("c0", port, identity=site.identities["c1"]).run()
+            assert swapped == Ended("the server refuses this client: client 'c1' said Hello in the name of 'c0'")
+            site.parties["c0"] = SessionClient(site.federation.client("c0"))
+            site.check(await site.run_clients(port))
+
+    within(test)
+
+
+def test_the_servers_own_certificate_is_no_clients() -> None:
+    async def test() -> None:
+        site = Site()
+        async with serving(site.server()) as port:
+            outcome = await site.client("c0", port, identity=site.identities["server"]).run()
+        assert isinstance(outcome, Ended)
+        assert "refuses this client: PERMISSION_DENIED, this certificate is no client's of the plan" in outcome.reason
+
+    within(test)
+
+
+def test_tls_1_2_is_refused_and_1_3_is_spoken() -> None:
+    async def handshake(port: int, version: ssl.TLSVersion) -> str:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.minimum_version = context.maximum_version = version
+        context.set_alpn_protocols(["h2"])
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+        spoken: str = writer.get_extra_info("ssl_object").version()
+        writer.close()
+        return spoken
+
+    async def test() -> None:
+        async with serving(Site().server()) as port:
+            assert await handshake(port, ssl.TLSVersion.TLSv1_3) == "TLSv1.3"
+            with pytest.raises((ConnectionError, ssl.SSLError)):
+                await handshake(port, ssl.TLSVersion.TLSv1_2)
+
+    within(test)
+
+
+@pytest.mark.parametrize(
+    ("frames", "reason"),
+    [
+        (lambda _: [b""], "a frame begins with nothing"),
+        (lambda _: [b"GET / HTTP/1.1\r\n\r\n"], "a frame begins with 47"),
+        (lambda _: [b"\x01\xc1"], "a frame of 2 bytes cannot be read"),
+        (lambda _: [b"\x01" + b"\x91" * 500], "cannot be read"),
+        (lambda site: [site.attach() + b"\x00"], "cannot be read"),
+        (lambda site: [site.attach(plan_digest=bytes(32))], "your plan has digest 0000"),
+        (lambda site: [site.attach(run_id=bytes(16))], "your run id is 0000"),
+        (lambda _: [encode_frame(Post(EMPTY_LOG, b""))], "a stream began with Post; expected Attach"),
+        (lambda _: [encode_frame(Attached(EMPTY_LOG))], "cannot be read"),
+        (lambda site: [site.attach(), site.attach()], "a stream is attached once"),
+        (lambda site: [site.attach(), encode_frame(Post(EMPTY_LOG, b"garbage"))], "a message begins with 67"),
+        (lambda site: [site.attach(), encode_frame(Answer(b""))], "cannot be read"),
+        (
+            lambda site: [site.attach(), encode_frame(Post(EMPTY_LOG, encode(Upload(1, bytes(8), bytes(56)))))],
+            "Upload, which is not expected by a server that is joining",
+        ),
+    ],
+)
+def test_what_no_honest_client_says_is_refused_with_a_reason_and_the_run_goes_on(
+    frames: Callable[[Site], list[bytes]], reason: str
+) -> None:
+    async def test() -> None:
+        site = Site()
+        async with serving(site.server()) as port:
+            async with site.stream("c0", port) as stream:
+                for frame in frames(site):
+                    await stream.write(frame)
+                said = [await answer(site, stream) for _ in frames(site)]
+                assert isinstance(said[-1], Refused)
+                assert reason in said[-1].reason
+                assert await answer(site, stream) is None
+            site.check(await site.run_clients(port))
+
+    within(test)
+
+
+def test_a_frame_longer_than_any_of_the_run_is_refused_before_it_is_read() -> None:
+    async def test() -> None:
+        grpc, site = load_grpc(), Site()
+        async with serving(site.server()) as port:
+            async with site.stream("c0", port) as stream:
+                await stream.write(bytes(max_frame_bytes(Limits.of(site.plan)) + 1))
+                with pytest.raises(grpc.aio.AioRpcError) as failure:
+                    await stream.read()
+                assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            site.check(await site.run_clients(port))
+
+    within(test)
+
+
+def test_a_connection_on_which_nothing_is_said_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grpc_tls, "_HANDSHAKE_SECONDS", 1)
+
+    async def test() -> None:
+        async with serving(Site().server()) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            assert await reader.read() == b""
+            writer.close()
+
+    within(test)
+
+
+def test_a_stream_on_which_nothing_is_said_is_ended_and_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grpc_server, "_FIRST_FRAME_SECONDS", 1.0)
+
+    async def test() -> None:
+        site = Site()
+        async with serving(site.server()) as port, site.stream("c1", port) as silent:
+            site.check(await site.run_clients(port))
+            assert await answer(site, silent) == Refused("nothing was said on a new stream for 1 seconds")
+
+    within(test)
+
+
+def test_a_client_that_drips_its_first_bytes_is_cut_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(grpc_tls, "_HANDSHAKE_SECONDS", 1)
+
+    async def test() -> None:
+        site = Site()
+        mine = site.identities["c0"]
+        (tmp_path / "key.pem").write_bytes(mine.private_key + as_pem(mine.certificate))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_cert_chain(tmp_path / "key.pem")
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.set_alpn_protocols(["h2"])
+        async with serving(site.server()) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+            end = asyncio.create_task(reader.read())
+            with contextlib.suppress(ConnectionError):
+                while not end.done():
+                    writer.write(b"P")  # of "PRI * HTTP/2.0", for ever
+                    await asyncio.sleep(0.1)
+            with contextlib.suppress(ConnectionError):
+                await end
+            writer.transport.abort()
+
+    within(test)
+
+
+def test_a_second_stream_of_a_client_takes_the_place_of_the_first() -> None:
+    async def test() -> None:
+        site = Site()
+        server = site.server()
+        async with serving(server) as port, site.stream("c0", port) as first:
+            await first.write(site.attach())
+            assert isinstance(await answer(site, first), Attached)
+            async with site.stream("c0", port) as second:
+                await second.write(site.attach())
+                assert isinstance(await answer(site, second), Attached)
+                assert await answer(site, first) == Refused("another connection of client c0 took the place of this one")
+                assert await answer(site, first) is None
+                assert server.connected == {"c0"}
+
+    within(test)
+
+
+def test_an_old_copy_of_a_clients_log_is_refused_by_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        site = Site()
+        async with serving(site.server()) as port:
+            later = LogPosition(7, bytes(32))
+            async with site.stream("c0", port) as stream:
+                await stream.write(site.attach(log=later))
+                assert await answer(site, stream) == Attached(later)
+            outcome = await site.client("c0", port).run()
+            assert outcome == Ended(
+                "the server refuses this client: the log of client c0 is older than what the server remembers of it"
+            )
+            monkeypatch.setattr(site.party, "attach", lambda _name, _log: later)  # a server that lets it pass
+            outcome = await site.client("c0", port).run()
+            assert outcome == Ended("the server remembers more of this log than there is")
+
+    within(test)
+
+
+def test_a_client_whose_connection_breaks_in_every_round_comes_back_and_ends_with_the_same_result() -> None:
+    async def test() -> None:
+        site = Site()
+        async with serving(site.server()) as port, Relay(port) as relay:
+            loop = asyncio.get_running_loop()
+
+            def cut(message: Message) -> None:
+                if isinstance(message, Broadcast):
+                    loop.call_soon_threadsafe(relay.cut)
+
+            site.parties["c1"].on_message = cut
+            clients = [site.client(name, relay.port if name == "c1" else port) for name in site.plan.names]
+            site.check(list(await asyncio.gather(*(client.run() for client in clients))))
+        assert site.parties["c1"].n_begun > 1
+        assert site.parties["c1"].remembered[-1].length > 0
+
+    within(test)
+
+
+def test_a_server_that_stops_and_starts_again_goes_on_with_its_clients() -> None:
+    async def test() -> None:
+        site = Site()
+        first = site.server()
+        await first.start()
+        loop = asyncio.get_running_loop()
+
+        def stop(message: Message) -> None:
+            if isinstance(message, Broadcast) and message.round == 1:
+                loop.call_soon_threadsafe(first.stop)
+
+        site.parties["c0"].on_message = stop
+        clients = asyncio.gather(*(site.client(name, first.port).run() for name in site.plan.names))
+        assert await first.wait() is None
+        async with serving(site.server(first.port)):
+            site.check(list(await clients))
+        assert all(party.n_begun > 1 for party in site.parties.values())
+
+    within(test)
+
+
+def test_a_client_that_stops_and_starts_again_goes_on() -> None:
+    async def test() -> None:
+        site = Site()
+        loop = asyncio.get_running_loop()
+        async with serving(site.server()) as port:
+            client = site.client("c2", port)
+
+            def stop(_: Message) -> None:
+                loop.call_soon_threadsafe(client.stop)
+
+            site.parties["c2"].on_message = stop
+            others = asyncio.gather(*(site.client(name, port).run() for name in ("c0", "c1")))
+            assert await client.run() is None
+            site.parties["c2"].on_message = lambda _: None
+            last = await site.client("c2", port).run()
+            site.check([*await others, last])
+
+    within(test)
+
+
+def test_a_round_is_closed_at_its_deadline_without_the_client_that_is_away() -> None:
+    async def test() -> None:
+        site = Site(make_federation(make_plan(3, max_dropouts=1)))
+        session = site.party.session
+
+        def patience() -> float | None:
+            """None is left once both that are there have answered, so that neither can be late."""
+            answers: dict[str, Collection[str]]
+            answers = {"joining": session._hellos, "aggregating": session._uploads, "confirming": session._confirmations}
+            return 0.0 if set(answers.get(session.state.value, ())) == {"c0", "c2"} else None
+
+        site.party.patience = patience
+        async with serving(site.server()) as port:
+            outcomes = await site.run_clients(port, "c0", "c2")
+        for outcome in outcomes:
+            assert isinstance(outcome, ClientResult)
+            assert outcome.included == (("c0", "c2"),) * 3
+
+    within(test)
+
+
+def test_a_client_gives_up_at_its_deadline() -> None:
+    async def test() -> None:
+        site = Site()
+        end = time.monotonic() + 0.2
+        site.parties["c0"].patience = lambda: end - time.monotonic()
+        async with serving(site.server()) as port:
+            outcome = await site.client("c0", port).run()
+        assert isinstance(outcome, Ended)  # connected or not: a slow machine decides
+        assert time.monotonic() >= end
+
+    within(test)
+
+
+def test_stopping_finishes_the_step_in_progress_and_sends_what_follows_from_it() -> None:
+    async def test() -> None:
+        site = Site(make_federation(make_plan(2)))
+        begun, go_on = threading.Event(), threading.Event()
+        receive = site.party.receive
+
+        def slowly(name: str, log: LogPosition, message: Message) -> list[Request]:
+            begun.set()
+            go_on.wait(HANG)
+            return receive(name, log, message)
+
+        server = site.server()
+        await server.start()
+        end = asyncio.create_task(server.wait())
+        async with site.stream("c0", server.port) as stream, site.stream("c1", server.port) as other:
+            await other.write(site.attach())
+            await stream.write(site.attach())
+            assert isinstance(await answer(site, stream), Attached)
+            await other.write(site.hello("c1"))
+            await until(lambda: site.party.received)
+            site.party.receive = slowly  # type: ignore[method-assign]  # from here on
+            await stream.write(site.hello("c0"))
+            await asyncio.to_thread(begun.wait, HANG)
+            server.stop()
+            await asyncio.sleep(0.05)
+            assert not end.done()
+            go_on.set()
+            assert isinstance(await answer(site, stream), Answer)  # the dealer's task: what follows from the last Hello
+            assert await answer(site, stream) is None
+            assert await end is None
+
+    within(test)
+
+
+def test_a_party_that_takes_long_holds_up_no_stream() -> None:
+    async def test() -> None:
+        site = Site()
+        receive = site.party.receive
+        begun, go_on = threading.Event(), threading.Event()
+
+        def slowly(name: str, log: LogPosition, message: Message) -> list[Request]:
+            begun.set()
+            go_on.wait(HANG)
+            return receive(name, log, message)
+
+        site.party.receive = slowly  # type: ignore[method-assign]  # takes as long as the test wants
+        async with serving(site.server()) as port:
+            run = asyncio.create_task(site.run_clients(port))
+            await asyncio.to_thread(begun.wait, HANG)
+            assert await health(site, port) == b"\x08\x01"  # over a connection of its own, while the party is at work
+            go_on.set()
+            site.check(await run)
+
+    within(test)
+
+
+def test_a_reader_that_does_not_read_is_cut_off_and_holds_up_nobody() -> None:
+    async def test() -> None:
+        site = Site(make_federation(make_plan(2)))
+        server = site.server()
+        async with serving(server) as port:
+            first = asyncio.create_task(site.client("c0", port).run())
+            async with site.stream("c1", port) as stream:
+                hello = site.hello("c1")
+                await stream.write(site.attach())
+                await until(lambda: "c1" in server.connected)
+
+                async def flood() -> None:
+                    while True:  # each is answered with the client's box of keys, which it does not read
+                        await stream.write(hello)
+
+                flooding = asyncio.create_task(flood())
+                await until(lambda: "c1" not in server.connected)
+                flooding.cancel()
+                await asyncio.wait({flooding})
+            site.parties["c1"] = SessionClient(site.federation.client("c1"))
+            second = await site.client("c1", port).run()
+            site.check([await first, second])
+
+    within(test)
+
+
+def test_an_error_of_a_party_ends_its_transport_and_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        site = Site()
+
+        def full(*_: object) -> list[Request]:
+            raise OSError("the disk is full")
+
+        server = site.server()
+        monkeypatch.setattr(site.party, "receive", full)
+        await server.start()
+        client = asyncio.create_task(site.client("c0", server.port).run())
+        with pytest.raises(OSError, match="the disk is full"):
+            await server.wait()
+        client.cancel()
+        await asyncio.wait({client})
+
+        site = Site()
+        monkeypatch.setattr(site.parties["c0"], "begin", full)
+        async with serving(site.server()) as port:
+            with pytest.raises(OSError, match="the disk is full"):
+                await site.client("c0", port).run()
+
+    within(test)
+
+
+def test_an_address_that_is_taken_is_named() -> None:
+    async def test() -> None:
+        async with serving(Site().server()) as port:
+            with pytest.raises(NetworkError, match=f"cannot listen at 127.0.0.1:{port}"):
+                await Site().server(port).start()
+
+    within(test)
+
+
+async def health(site: Site, port: int) -> bytes:
+    credentials = channel_credentials(site.identities["server"], site.identities["server"].certificate)
+    options = channel_options(Limits.of(site.plan), site.identities["server"].certificate, CALM)
+    async with load_grpc().aio.secure_channel(f"127.0.0.1:{port}", credentials, options=options) as channel:
+        said: bytes = await channel.unary_unary("/grpc.health.v1.Health/Check")(b"")
+        return said
+
+
+def test_a_monitor_with_the_servers_certificate_is_told_that_the_server_serves() -> None:
+    async def test() -> None:
+        site = Site()
+        async with serving(site.server()) as port:
+            assert await health(site, port) == b"\x08\x01"
+
+    within(test)
+
+
+def test_a_client_that_is_frozen_is_noticed_by_keepalive_and_goes_on_when_it_thaws(tmp_path: Path) -> None:
+    async def test() -> None:
+        site = Site()
+        for name in ("c0", "server"):
+            identity = site.identities[name]
+            (tmp_path / f"{name}.pem").write_bytes(identity.private_key)
+            (tmp_path / f"{name}.der").write_bytes(identity.certificate)
+        server = site.server(keepalive=Keepalive(interval=1.0, timeout=1.0))
+        async with serving(server) as port:
+            script = str(Path(__file__).with_name("grpc_client_process.py"))
+            process = await asyncio.create_subprocess_exec(sys.executable, script, str(port), str(tmp_path))
+            try:
+                await until(lambda: "c0" in server.connected)
+                process.send_signal(signal.SIGSTOP)
+                await until(lambda: "c0" not in server.connected)  # without ping timeouts this takes a minute
+                process.send_signal(signal.SIGCONT)
+                others = await site.run_clients(port, "c1", "c2")
+                assert await process.wait() == 0
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+            assert all(isinstance(outcome, ClientResult) for outcome in others)
+
+    within(test)
+
+
+def test_a_run_passes_through_the_http_proxy_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        site = Site()
+        async with serving(site.server()) as port, Relay(port, connect=True) as proxy:
+            monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.port}")
+            # a name that only the proxy can resolve
+            address = f"aggregator.invalid:{port}"
+            clients = [site.client(name, port, address=address) for name in site.plan.names]
+            site.check(list(await asyncio.gather(*(client.run() for client in clients))))
+        assert set(proxy.connected_to) == {address}
+
+    within(test)
+
+
+def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 403 Forbidden\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async def test() -> None:
+        site = Site()
+        async with listening(refuse) as port:
+            monkeypatch.setenv("https_proxy", f"http://someone:secret@127.0.0.1:{port}")
+            reason = await site.until_trouble(site.client("c0", 443, address="aggregator.invalid:443"))
+        assert "the HTTP proxy in between does not connect to aggregator.invalid:443 (response code 403)" in reason
+        assert "the environment sets https_proxy" in reason
+        assert "secret" not in reason
+
+    within(test)
+
+
+def test_a_round_takes_one_round_trip_however_slow_the_line(record_property: Callable[[str, object], None]) -> None:
+    async def test() -> None:
+        plan = make_plan(5, n_iterations=7)
+        site = Site(make_federation(plan))
+        async with serving(site.server()) as port, Relay(port, delay=0.04) as line:
+            begun = time.monotonic()
+            site.check(await site.run_clients(line.port))
+            record_property("seconds", time.monotonic() - begun)
+        # what a client waits for: Attached, its keys (the dealer also its task), seven broadcasts, the confirmations
+        assert [len(party.received) for party in site.parties.values()] == [1 + 1 + 7 + 1, *[1 + 7 + 1] * 4]
+        assert all(party.n_begun == 1 for party in site.parties.values())
+        assert len(site.party.received) == 5 * (1 + 7 + 1) + 1
+
+    within(test)

@@ -1,0 +1,345 @@
+"""`keygen`, and plans that name those who take part: what is made, shown and refused, and that no secret is ever shown."""
+
+import getpass
+import json
+import os
+import re
+import stat
+import tomllib
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from fastlloyd.cli.failures import run
+from fastlloyd.documents import in_groups
+from fastlloyd.identity import PrivateIdentity, PublicIdentity
+from fastlloyd.plan import Plan
+
+PASSPHRASE = "correct horse battery staple"  # noqa: S105 - of no identity but these
+MECHANISM = ("--features", "age,dose", "--bounds", "age=0:100,dose=0:5", "-k", "2", "--iterations", "2")
+MEMBERS = tuple(part for name in "abc" for part in ("--member", f"keys/{name}.public.toml:50"))
+NETWORK = ("--server", "keys/sums.public.toml", "--address", "sums.example.org:8443")
+NEW = ("plan", "new", *MEMBERS, *NETWORK, *MECHANISM)
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Outcome]
+
+
+@pytest.fixture
+def fastlloyd(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.delenv("FASTLLOYD_PASSPHRASE_FILE", raising=False)
+
+    def command(*arguments: str) -> Outcome:
+        capsys.readouterr()
+        return Outcome(run(arguments), *capsys.readouterr())
+
+    return command
+
+
+@pytest.fixture
+def parties(fastlloyd: Command) -> Command:
+    """Three clients and a server have made their keys, and a plan of all."""
+    for name in ("a", "b", "c", "sums"):
+        assert fastlloyd("keygen", "--name", name, "--out", "keys").code == 0
+    assert fastlloyd(*NEW).code == 0
+    return fastlloyd
+
+
+@pytest.fixture
+def typing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the person at the terminal will type; nothing of it is shown."""
+    typed: list[str] = []
+    monkeypatch.setattr(getpass, "getpass", lambda _: typed.pop(0))
+    return typed
+
+
+def refused(outcome: Outcome, *fragments: str) -> None:
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert outcome.err.startswith("Error: ")
+    assert outcome.err.count("\n") == 1
+    for fragment in fragments:
+        assert fragment in outcome.err
+
+
+def tree() -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(Path().rglob("*")) if path.is_file()}
+
+
+def mode(path: str) -> int:
+    return stat.S_IMODE(Path(path).stat().st_mode)
+
+
+# keygen
+
+
+def test_keygen_says_what_to_keep_and_what_to_send_and_shows_the_fingerprint_and_no_secret(fastlloyd: Command) -> None:
+    done = fastlloyd("keygen", "--name", "clinic-a")
+    assert (done.code, done.err) == (0, "")
+    public = PublicIdentity.load(Path("clinic-a.public.toml"))
+    assert in_groups(public.fingerprint) in done.out
+    assert "Keep: clinic-a.identity.toml" in done.out
+    assert "Send: clinic-a.public.toml" in done.out
+    assert str(public.expires) in done.out
+    assert PrivateIdentity.load(Path("clinic-a.identity.toml")).public == public
+    assert sorted(tree()) == ["clinic-a.identity.toml", "clinic-a.public.toml"]
+    if os.name == "posix":
+        assert mode("clinic-a.identity.toml") == 0o600
+    keys = tomllib.loads(Path("clinic-a.identity.toml").read_text())["private_keys"]
+    for shown in (done.out, Path("clinic-a.public.toml").read_text()):
+        assert not any(keys[i : i + 16] in shown for i in range(0, 128, 16))
+
+
+def test_keygen_says_the_same_to_scripts(fastlloyd: Command) -> None:
+    said = json.loads(fastlloyd("keygen", "--name", "a", "--out", "x/y", "--expires", "10", "--json").out)
+    public = PublicIdentity.load(Path("x/y/a.public.toml"))
+    assert said == {
+        "name": "a",
+        "private_file": "x/y/a.identity.toml",
+        "public_file": "x/y/a.public.toml",
+        "fingerprint": public.fingerprint,
+        "signing_key": public.signing_key,
+        "expires": public.expires.isoformat(),
+        "under_passphrase": False,
+    }
+
+
+def test_a_passphrase_that_is_typed_twice_the_same_protects_the_keys(fastlloyd: Command, typing: list[str]) -> None:
+    typing += [PASSPHRASE, PASSPHRASE]
+    done = fastlloyd("keygen", "--name", "a", "--passphrase")
+    assert done.code == 0
+    assert "under the passphrase" in done.out
+    assert PASSPHRASE not in done.out + done.err + Path("a.identity.toml").read_text()
+    assert PrivateIdentity.load(Path("a.identity.toml"), ask_passphrase=lambda: PASSPHRASE).name == "a"
+
+
+def test_two_different_passphrases_make_nothing(fastlloyd: Command, typing: list[str]) -> None:
+    typing += [PASSPHRASE, "something else"]
+    refused(fastlloyd("keygen", "--name", "a", "--passphrase", "--out", "keys"), "the two passphrases differ")
+    typing += ["short", "short"]
+    refused(fastlloyd("keygen", "--name", "a", "--passphrase", "--out", "keys"), "the passphrase has 5 characters")
+    assert not Path("keys").exists()
+
+
+def test_a_passphrase_is_not_typed_where_it_would_be_seen(fastlloyd: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def would_echo(_: str) -> str:
+        warnings.warn("Can not control echo on the terminal.", getpass.GetPassWarning, stacklevel=2)
+        raise AssertionError
+
+    monkeypatch.setattr(getpass, "getpass", would_echo)
+    refused(fastlloyd("keygen", "--name", "a", "--passphrase"), "no terminal to ask", "--passphrase-file")
+    assert tree() == {}
+
+
+@pytest.mark.parametrize("ending", ["", "\n", "\r\n", "\nsecond line\n"])
+def test_scripts_give_the_passphrase_in_a_file_or_name_the_file_in_the_environment(
+    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    Path("pw").write_bytes((PASSPHRASE + ending).encode())
+    assert fastlloyd("keygen", "--name", "a", "--passphrase-file", "pw").code == 0
+    monkeypatch.setenv("FASTLLOYD_PASSPHRASE_FILE", "pw")
+    assert fastlloyd("keygen", "--name", "b").code == 0
+    for name in "ab":
+        assert PrivateIdentity.load(Path(f"{name}.identity.toml"), ask_passphrase=lambda: PASSPHRASE).name == name
+
+
+@pytest.mark.skipif(os.name != "posix", reason="/dev/fd is POSIX's")
+def test_scripts_give_the_passphrase_on_a_file_descriptor(fastlloyd: Command) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, PASSPHRASE.encode() + b"\n")
+    os.close(writing)
+    assert fastlloyd("keygen", "--name", "a", "--passphrase-file", f"/dev/fd/{reading}").code == 0
+    os.close(reading)
+    assert PrivateIdentity.load(Path("a.identity.toml"), ask_passphrase=lambda: PASSPHRASE).name == "a"
+
+
+def test_keygen_never_writes_over_an_identity_unless_told_so_in_full(fastlloyd: Command) -> None:
+    fastlloyd("keygen", "--name", "a")
+    before = tree()
+    refused(fastlloyd("keygen", "--name", "a"), "a.identity.toml exists already", "--replace-identity")
+    refused(fastlloyd("keygen", "--name", "a", "--force"), "which --force does not touch")
+    assert tree() == before
+    assert fastlloyd("keygen", "--name", "a", "--replace-identity").code == 0
+    assert all(tree()[path] != before[path] for path in before)
+    assert mode("a.identity.toml") == 0o600 or os.name != "posix"
+    Path("a.identity.toml").unlink()
+    refused(fastlloyd("keygen", "--name", "a"), "a.public.toml exists already")
+    assert not Path("a.identity.toml").exists()
+    assert fastlloyd("keygen", "--name", "a", "--force").code == 0
+
+
+def test_keygen_leaves_other_files_alone_whatever_it_is_told(fastlloyd: Command) -> None:
+    for name in ("a.identity.toml", "a.public.toml"):
+        Path(name).write_text("mine")
+        refused(fastlloyd("keygen", "--name", "a", "--replace-identity", "--force"), name, "left alone")
+        assert tree() == {name: b"mine"}
+        Path(name).unlink()
+
+
+def test_keygen_makes_both_files_or_none(fastlloyd: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fastlloyd import outputs
+    from fastlloyd.errors import OutputError
+
+    def fails(path: Path, _: str) -> None:
+        raise OutputError(f"{path} cannot be written (No space left on device)")
+
+    monkeypatch.setattr(outputs, "write_file", fails)
+    refused(fastlloyd("keygen", "--name", "a"), "a.public.toml cannot be written")
+    assert tree() == {}
+
+
+REFUSED_KEYGEN = {
+    "no name": ((), "--name"),
+    "an odd name": (("--name", "a b"), "name 'a b' is not usable"),
+    "a path for a name": (("--name", "../a"), "name '../a' is not usable"),
+    "a name no host has": (("--name", "a..b"), "cannot be part of a host name"),
+    "no days": (("--name", "a", "--expires", "0"), "expires is 0 days; expected 1 to 3650"),
+    "days in the past": (("--name", "a", "--expires", "-3"), "expires is -3 days"),
+    "too many days": (("--name", "a", "--expires", "999999999999"), "expected 1 to 3650"),
+    "days in words": (("--name", "a", "--expires", "soon"), "--expires"),
+    "no file with the passphrase": (("--name", "a", "--passphrase-file", "none"), "cannot be read from none"),
+    "an empty passphrase": (("--name", "a", "--passphrase-file", os.devnull), "the passphrase has 0 characters"),
+    "a passphrase in bytes": (("--name", "a", "--passphrase-file", "bytes"), "is not UTF-8 text"),
+    "a file for a folder": (("--name", "a", "--out", "bytes"), "bytes"),
+    "a folder in a file": (("--name", "a", "--out", "bytes/keys"), "bytes/keys"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED_KEYGEN)
+def test_keygen_refuses_nonsense_in_a_sentence_and_writes_nothing(fastlloyd: Command, case: str) -> None:
+    Path("bytes").write_bytes(b"\xff\xfe")
+    arguments, fragment = REFUSED_KEYGEN[case]
+    refused(fastlloyd("keygen", *arguments), fragment)
+    assert tree() == {"bytes": b"\xff\xfe"}
+
+
+# Plans
+
+
+def test_a_plan_of_public_files_can_run_over_a_network_and_says_who_takes_part(parties: Command) -> None:
+    plan = Plan.from_toml(Path("plan.toml").read_text())
+    plan.check_networked()
+    publics = {name: PublicIdentity.load(Path(f"keys/{name}.public.toml")) for name in ("a", "b", "c", "sums")}
+    assert plan.clients == tuple(publics[name].client(50) for name in "abc")
+    assert plan.server == publics["sums"].server("sums.example.org:8443")
+    shown, explained = parties("plan", "show", "plan.toml"), parties("plan", "explain", "plan.toml")
+    for public in publics.values():
+        assert public.fingerprint in shown.out
+        assert in_groups(public.fingerprint) in explained.out
+    for outcome in (shown, explained):
+        assert "sums.example.org:8443" in outcome.out
+        assert "3600 s" in outcome.out
+    machine = json.loads(parties("plan", "show", "plan.toml", "--json").out)
+    assert [c["fingerprint"] for c in machine["clients"]] == [publics[name].fingerprint for name in "abc"]
+    assert (machine["digest"], machine["lacking"]) == (plan.digest.hex(), None)
+    assert machine["server"]["expires"] == publics["sums"].expires.isoformat()
+    assert machine["timeouts"] == {"joining": 3600, "dealing": 60, "round": 600, "confirming": 600}
+
+
+def test_timeouts_are_options(parties: Command) -> None:
+    times = ("--joining-timeout", "5", "--dealing-timeout", "6", "--round-timeout", "7", "--confirming-timeout", "8")
+    assert parties(*NEW, *times, "--force").code == 0
+    machine = json.loads(parties("plan", "show", "plan.toml", "--json").out)
+    assert machine["timeouts"] == {"joining": 5, "dealing": 6, "round": 7, "confirming": 8}
+
+
+def test_a_plan_of_names_is_for_simulations_and_says_what_a_network_needs(fastlloyd: Command) -> None:
+    made = fastlloyd("plan", "new", "--client", "a:5", "--client", "b:5", *MECHANISM)
+    assert made.code == 0
+    assert "For simulations only: the plan has no certificate of the server" in made.out
+    for command in ("show", "explain"):
+        assert re.search("for simulations only", fastlloyd("plan", command, "plan.toml").out, re.IGNORECASE)
+    machine = json.loads(fastlloyd("plan", "show", "plan.toml", "--json").out)
+    assert machine["lacking"].startswith("the plan has no certificate")
+    assert machine["server"] == {"name": "server", "address": None, "fingerprint": None, "expires": None}
+
+
+def test_the_digest_alone_is_on_stdout_with_a_page_or_without(parties: Command) -> None:
+    digest = Plan.from_toml(Path("plan.toml").read_text()).digest.hex()
+    assert parties("plan", "digest", "plan.toml") == Outcome(0, digest + "\n", "")
+    done = parties("plan", "digest", "plan.toml", "--page", "page.txt")
+    assert (done.code, done.out) == (0, digest + "\n")
+    assert "page.txt" in done.err
+    assert in_groups(digest) in " ".join(Path("page.txt").read_text().split())
+    refused(parties("plan", "digest", "plan.toml", "--page", "page.txt"), "page.txt exists already")
+    assert parties("plan", "digest", "plan.toml", "--page", "page.txt", "--force").code == 0
+    refused(parties("plan", "digest", "plan.toml", "--page", "plan.toml", "--force"), "left alone")
+    refused(parties("plan", "digest", "plan.toml", "--force"), "--page")
+
+
+def test_renewing_puts_new_public_files_in_the_place_of_old_ones(parties: Command) -> None:
+    parties("keygen", "--name", "b", "--out", "new")
+    done = parties("plan", "renew", "plan.toml", "--member", "new/b.public.toml", "--round-timeout", "9")
+    assert done.code == 0
+    old, new = (Plan.from_toml(Path(name).read_text()) for name in ("plan.toml", "renewed.toml"))
+    assert new.digest.hex() in done.out
+    assert "spends its epsilon again" in done.out
+    assert new.run_id != old.run_id
+    assert new.clients[1] == PublicIdentity.load(Path("new/b.public.toml")).client(50)
+    assert (new.clients[0], new.clients[2], new.server, new.mechanism) == (
+        old.clients[0], old.clients[2], old.server, old.mechanism)  # fmt: skip
+    assert (new.timeouts.round, new.timeouts.joining) == (9, 3600)
+    new.check_networked()
+
+
+def test_renewing_leaves_clients_out(parties: Command) -> None:
+    assert parties("plan", "renew", "plan.toml", "--leave-out", "a", "--out", "two.toml").code == 0
+    assert Plan.from_toml(Path("two.toml").read_text()).names == ("b", "c")
+
+
+@pytest.fixture
+def spoiled(parties: Command) -> Command:
+    """Beside good files one that was changed and one that was cut off."""
+    text = Path("keys/a.public.toml").read_text()
+    Path("changed.toml").write_text(text.replace('name = "a"', 'name = "x"'))
+    Path("cut.toml").write_text(text[:200])
+    return parties
+
+
+REFUSED = {
+    "no clients": (("plan", "new", *MECHANISM), "a plan needs clients"),
+    "a member without a cap": ((*NEW, "--member", "keys/a.public.toml"), "FILE:CAP"),
+    "a member with an odd cap": ((*NEW, "--member", "keys/a.public.toml:-5"), "FILE:CAP"),
+    "a member that is not there": ((*NEW, "--member", "none.toml:5"), "none.toml cannot be read"),
+    "a member twice": ((*NEW, "--member", "keys/a.public.toml:5"), "two clients have the name 'a'"),
+    "a member that is private": ((*NEW, "--member", "keys/a.identity.toml:5"), "is a private identity, which nobody sends"),
+    "a member that was changed": ((*NEW, "--member", "changed.toml:5"), "changed.toml"),
+    "a member that was cut off": ((*NEW, "--member", "cut.toml:5"), "cut.toml"),
+    "a plan for a member": ((*NEW, "--member", "plan.toml:5"), "plan.toml"),
+    "a server that is private": ((*NEW, "--server", "keys/sums.identity.toml"), "is a private identity"),
+    "a server that is a client": ((*NEW, "--server", "keys/a.public.toml"), "server and client are both called 'a'"),
+    "no address": ((*NEW, "--address", "here"), "server address 'here' is not HOST:PORT"),
+    "no time at all": ((*NEW, "--round-timeout", "0"), "the timeout of round is 0 s; expected 1 to 604800"),
+    "too much time": ((*NEW, "--joining-timeout", "604801"), "the timeout of joining is 604801 s"),
+    "time in words": ((*NEW, "--joining-timeout", "soon"), "--joining-timeout"),
+    "renewing no plan": (("plan", "renew", "none.toml"), "none.toml"),
+    "renewing in place": (("plan", "renew", "plan.toml", "--out", "plan.toml"), "plan.toml exists already"),
+    "renewing over keys": (("plan", "renew", "plan.toml", "--out", "keys/a.identity.toml", "--force"), "left alone"),
+    "renewing with a stranger": (("plan", "renew", "plan.toml", "--member", "keys/sums.public.toml"), "'sums' is unknown"),
+    "leaving out a stranger": (("plan", "renew", "plan.toml", "--leave-out", "d"), "the client to leave out, 'd' is unknown"),
+    "leaving out too many": (
+        ("plan", "renew", "plan.toml", "--leave-out", "a", "--leave-out", "b"), "leave no share of noise"),
+    "a digest of no plan": (("plan", "digest", "keys/a.public.toml"), "keys/a.public.toml"),
+    "a page nowhere": (("plan", "digest", "plan.toml", "--page", "none/page.txt"), "none/page.txt"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_nonsense_about_parties_is_refused_in_a_sentence_and_nothing_is_written(spoiled: Command, case: str) -> None:
+    arguments, fragment = REFUSED[case]
+    if arguments[:2] == ("plan", "new"):
+        arguments = (*arguments, "--out", "other.toml")
+    before = tree()
+    refused(spoiled(*arguments), fragment)
+    assert tree() == before

@@ -1,0 +1,125 @@
+"""Many schedules on the virtual network: `make campaign`, 100,000 of them, or as many as SCHEDULES says.
+
+Plain `pytest` does not collect it. Each schedule follows from its number, so a campaign of n plays the first n of every larger
+one. One that breaks a rule is shown as short as it could be made, to be pinned as a test.
+"""
+
+import os
+import sys
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+
+import numpy as np
+import pytest
+
+from fastlloyd.plan import TrustMode
+from schedules import (
+    ATTACKS,
+    BAD_LUCK,
+    MAX_OPERATIONS,
+    Schedule,
+    check_after_attacks,
+    check_after_bad_luck,
+    often_in_order,
+    play,
+)
+from virtual_network import Network, Watch
+
+pytestmark = pytest.mark.campaign
+
+N_SCHEDULES = int(os.environ.get("SCHEDULES", "100000"))
+BATCH = 250
+KINDS = {"bad luck": (BAD_LUCK, check_after_bad_luck), "attacks": (BAD_LUCK + ATTACKS, check_after_attacks)}
+COLUMNS = (
+    "schedules",
+    "finished",
+    "some finished",
+    "none finished",
+    "left out",
+    "accused",
+    *(
+        f"{who}, {when}"
+        for who in ("client", "server")
+        for when in ("before commit", "after commit", "after sending some", "between steps")
+    ),
+)
+
+
+@dataclass
+class Cell:
+    """What happened in the schedules of one kind under one trust mode; failures : short schedules, and what they broke."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+
+    def __iadd__(self, other: "Cell") -> "Cell":
+        self.counts += other.counts
+        self.failures += other.failures
+        return self
+
+
+def schedule(kind: str, trust: TrustMode, number: int) -> Schedule:
+    rng = np.random.default_rng([number, list(TrustMode).index(trust), list(KINDS).index(kind)])
+    operations = often_in_order(KINDS[kind][0])
+    chosen = rng.integers(0, [len(operations), 256, 256], (rng.integers(0, MAX_OPERATIONS, endpoint=True), 3))
+    return [(operations[i], a, b) for i, a, b in chosen.tolist()]
+
+
+def run(kind: str, trust: TrustMode, watch: Watch, operations: Schedule) -> Network:
+    network = play(trust, watch, operations)
+    KINDS[kind][1](network)
+    return network
+
+
+def shortest(kind: str, trust: TrustMode, watch: Watch, operations: Schedule) -> str:
+    """Leave out what can be left out of a schedule that fails."""
+    what = ""
+    for i in reversed(range(len(operations) + 1)):
+        shorter = operations[:i] + operations[i + 1 :]  # the first leaves out nothing
+        try:
+            run(kind, trust, watch, shorter)
+        except Exception as error:  # noqa: BLE001 - whatever a broken rule raises
+            operations, what = shorter, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    return f"{kind}, {trust.value}: {operations!r} -> {what}"
+
+
+def batch(kind: str, trust: TrustMode, numbers: range) -> Cell:
+    """What a worker process runs."""
+    cell = Cell()
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        watch = Watch.install(monkeypatch)
+        for number in numbers:
+            operations = schedule(kind, trust, number)
+            cell.counts["schedules"] += 1
+            try:
+                run(kind, trust, watch, operations).count(cell.counts)
+            except Exception:  # noqa: BLE001 - whatever a broken rule raises
+                cell.failures.append(f"number {number}, " + shortest(kind, trust, watch, operations))
+    return cell
+
+
+def table(cells: dict[tuple[str, TrustMode], Cell]) -> str:
+    names = [f"{kind}, {trust.value}" for kind, trust in cells]
+    rows = [(column, *(f"{cell.counts[column]:,}" for cell in cells.values())) for column in COLUMNS]
+    rows.append(("broken rules", *(str(len(cell.failures)) for cell in cells.values())))
+    lines = [("", *names), *rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    return "\n".join(
+        "  ".join([line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))])
+        for line in lines
+    )
+
+
+def test_no_schedule_breaks_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    cells = {(kind, trust): Cell() for kind in KINDS for trust in TrustMode}
+    each = -(-N_SCHEDULES // len(cells))
+    jobs = [(cell, range(n, min(n + BATCH, each))) for n in range(0, each, BATCH) for cell in cells]
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        running = {pool.submit(batch, *cell, numbers): cell for cell, numbers in jobs}
+        for done in as_completed(running):
+            cells[running[done]] += done.result()
+    with capsys.disabled():
+        sys.stdout.write(f"\n{table(cells)}\n")
+    assert [failure for cell in cells.values() for failure in cell.failures] == []

@@ -1,0 +1,77 @@
+"""Schedules for the virtual network: what can happen in one, and what must hold after it, whatever happened."""
+
+from fastlloyd.plan import TrustMode
+from fastlloyd.protocol.transitions import ServerState
+from federation import make_federation, make_plan
+from virtual_network import Network, Watch
+
+FEDERATIONS = {
+    trust: make_federation(
+        make_plan(3, trust=trust, max_dropouts=1, n_clusters=1, n_features=1, n_iterations=2, estimate_loss=True), seed=2
+    )
+    for trust in TrustMode
+}
+BAD_LUCK = (
+    "deliver",
+    "flow",
+    "drop",
+    "duplicate",
+    "delay",
+    "replay",
+    "resend",
+    "deadline",
+    "crash_client",
+    "crash_server",
+)
+ATTACKS = (
+    "corrupt",
+    "misdirect",
+    "second_set",
+    "equivocate",
+    "wrong_plan",
+    "forge_hello",
+    "false_keys",
+    "false_confirmations",
+    "false_abort",
+    "give_up",
+)
+MAX_OPERATIONS = 60
+Schedule = list[tuple[str, int, int]]
+
+
+def often_in_order(operations: tuple[str, ...]) -> tuple[str, ...]:
+    """The operations with ordered delivery again and again, or few schedules would get beyond the first round."""
+    return operations + ("flow",) * (len(operations) // 2)
+
+
+def play(trust: TrustMode, watch: Watch, schedule: Schedule) -> Network:
+    network = Network(FEDERATIONS[trust], watch)
+    for operation, a, b in schedule:
+        getattr(network, operation)(a, b)
+    network.settle()
+    return network
+
+
+def check_after_bad_luck(network: Network) -> None:
+    """Nobody is accused, every sum that anybody opened is exact, and there is an end."""
+    assert network.accusations == []
+    assert network.server.state in (ServerState.FINISHED, ServerState.ABORTED)
+    _check_always(network)
+    network.check_exact(lambda _name: True)
+    network.check_everybody_opens_the_same()
+    if network.server.state is ServerState.FINISHED:
+        assert len(network.results) >= network.plan.min_included
+
+
+def check_after_attacks(network: Network) -> None:
+    """What finishes is right and the same for all, and nothing was masked or noised twice."""
+    _check_always(network)
+    network.check_exact(network.results.__contains__)
+
+
+def _check_always(network: Network) -> None:
+    network.check_one_plaintext_per_mask()
+    network.check_one_set_per_round()
+    network.check_one_noise_per_sum()
+    network.check_write_ahead()
+    network.check_agreement()

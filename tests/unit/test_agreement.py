@@ -1,0 +1,105 @@
+"""The page to sign says what the plan says: digest, fingerprints, guarantee, parties; and it fits on paper."""
+
+import functools
+import re
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from fastlloyd.agreement import PAGE_HEADING, WIDTH, page
+from fastlloyd.algorithms import FASTLLOYD
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.design import design_plan
+from fastlloyd.documents import in_groups
+from fastlloyd.expander import PublicSeed
+from fastlloyd.explain import explain
+from fastlloyd.identity import PrivateIdentity
+from fastlloyd.plan import Plan, Server, Timeouts, TrustMode
+
+EXPIRES = datetime.now(UTC).date() + timedelta(days=50)
+PUBLIC = {name: PrivateIdentity.make(name, EXPIRES).public for name in ("clinic-a", "clinic-b", "sums")}
+
+
+@functools.cache
+def plan(trust: TrustMode = TrustMode.CLIENT_NOISE) -> Plan:
+    return design_plan(
+        FASTLLOYD,
+        Domain(features=("age", "dose"), lower=(0.0, 0.5), upper=(100.0, 5.0), fraction_bits=16),
+        clients=(PUBLIC["clinic-a"].client(400), PUBLIC["clinic-b"].client(300)),
+        server=PUBLIC["sums"].server("sums.example.org:8443"),
+        timeouts=Timeouts(round=1234),
+        run_id=bytes(range(16)),
+        n_clusters=3,
+        epsilon=1.5,
+        public_seed=PublicSeed.from_int(1),
+        trust=trust,
+    )
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_digits_are_grouped_by_four() -> None:
+    assert in_groups("0123456789abcdef") == "0123 4567 89ab cdef"
+    assert in_groups("") == ""
+
+
+@pytest.mark.parametrize("trust", list(TrustMode))
+def test_the_page_has_digest_and_fingerprints_in_groups_and_what_is_agreed(trust: TrustMode) -> None:
+    text = page(plan(trust))
+    assert text.startswith(PAGE_HEADING)
+    for digest in (plan(trust).digest.hex(), *(public.fingerprint for public in PUBLIC.values())):
+        assert in_groups(digest) in words(text)
+    for said in (
+        "3 clusters",
+        "'age' from 0 to 100; 'dose' from 0.5 to 5.",
+        "epsilon 1.5",
+        trust.value,
+        "clinic-a: at most 400 records",
+        "sums.example.org:8443",
+        "1234 s for the uploads of a round",
+        str(EXPIRES),
+        bytes(range(16)).hex(),
+        "Who pools what they see",
+    ):
+        assert said in words(text), said
+    assert max(map(len, text.splitlines())) <= WIDTH
+    assert text.isascii()
+
+
+def test_everyone_has_a_line_to_sign_on() -> None:
+    signatures = page(plan()).partition("Signatures\n")[2]
+    assert re.findall(r"^(\S+)\n  name _+  date _+  signature _+$", signatures, re.MULTILINE) == [
+        "sums",
+        "clinic-a",
+        "clinic-b",
+    ]
+
+
+def test_pages_of_two_plans_differ_where_the_plans_do() -> None:
+    other = msgspec.structs.replace(plan(), timeouts=Timeouts())
+    a, b = page(plan()).splitlines(), page(other).splitlines()
+    assert a != b
+    assert page(plan()) == page(Plan.from_toml(plan().to_toml()))
+
+
+def test_a_plan_for_simulations_says_so_on_the_page_and_in_words() -> None:
+    draft = msgspec.structs.replace(plan(), server=Server())
+    for text in (page(draft), explain(draft)):
+        assert "For simulations only: the plan has no certificate of the server" in words(text)
+        assert "the server, at no address; no certificate" in words(text)
+    for text in (page(plan()), explain(plan())):
+        assert "simulations" not in text
+
+
+def test_a_plan_in_words_names_everyone_with_fingerprint_address_and_timeouts() -> None:
+    text = explain(plan())
+    for name, role in (
+        ("sums", "the server, at sums.example.org:8443"),
+        ("clinic-a", "at most 400 records"),
+        ("clinic-b", "at most 300 records"),
+    ):
+        assert f"- {name}: {role}; {in_groups(PUBLIC[name].fingerprint)}, until {EXPIRES}" in text
+    assert "A run waits 3600 s for everyone to join, 60 s for a dealer of keys, 1234 s for the uploads of a round" in text

@@ -1,0 +1,100 @@
+"""The next plan is the same mechanism under another run id, with the public files and without the clients that were named."""
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from fastlloyd.algorithms import FASTLLOYD
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.design import design_plan
+from fastlloyd.errors import PlanError
+from fastlloyd.expander import PublicSeed
+from fastlloyd.identity import PrivateIdentity
+from fastlloyd.plan import Client, Plan, Server, Timeouts, TrustMode
+from fastlloyd.renewal import renew
+
+NEXT = bytes(range(1, 17))
+EXPIRES = datetime.now(UTC).date() + timedelta(days=50)
+NAMES = ("a", "b", "c", "d")
+PUBLIC = {name: PrivateIdentity.make(name, EXPIRES).public for name in (*NAMES, "sums")}
+
+
+def plan(**changes: object) -> Plan:
+    return design_plan(
+        FASTLLOYD,
+        Domain(features=("x",), lower=(0.0,), upper=(1.0,), fraction_bits=16),
+        clients=tuple(Client(name=name, max_records=100 + i) for i, name in enumerate(NAMES)),
+        run_id=bytes(16),
+        n_clusters=2,
+        epsilon=8.0,
+        delta=1e-6,
+        public_seed=PublicSeed.from_int(1),
+        n_iterations=2,
+        **changes,  # type: ignore[arg-type]  # names of settings
+    )
+
+
+OLD = plan()
+
+
+def test_nothing_changes_but_the_run_id() -> None:
+    new = renew(OLD, run_id=NEXT)
+    assert new == msgspec.structs.replace(OLD, run_id=NEXT.hex())
+    assert new.digest != OLD.digest
+
+
+def test_a_draft_becomes_a_plan_for_a_network_step_by_step_in_the_same_order() -> None:
+    draft = renew(OLD, run_id=NEXT, members=[PUBLIC["c"], PUBLIC["a"]], server=PUBLIC["sums"])
+    assert "no address" in draft.lacking
+    whole = renew(draft, run_id=bytes(16), members=[PUBLIC["d"], PUBLIC["b"]], address="h:1", timeouts={"round": 5})
+    whole.check_networked()
+    assert whole.clients == tuple(PUBLIC[name].client(100 + i) for i, name in enumerate(NAMES))
+    assert whole.server == PUBLIC["sums"].server("h:1")
+    assert whole.timeouts == Timeouts(round=5)
+    assert whole.mechanism == OLD.mechanism
+
+
+def test_a_new_public_file_takes_the_place_of_the_old_one_with_its_cap() -> None:
+    old = renew(OLD, run_id=NEXT, members=[PUBLIC[name] for name in NAMES], server=PUBLIC["sums"], address="h:1")
+    fresh = {name: PrivateIdentity.make(name, EXPIRES).public for name in ("b", "sums")}
+    new = renew(old, run_id=bytes(16), members=[fresh["b"]], server=fresh["sums"])
+    assert new.clients == (old.clients[0], fresh["b"].client(101), *old.clients[2:])
+    assert new.server == fresh["sums"].server("h:1")
+    moved = renew(new, run_id=NEXT, address="[::1]:2", timeouts={"joining": 7})
+    assert moved.server == Server(name="sums", address="[::1]:2", certificate=fresh["sums"].certificate)
+    assert renew(moved, run_id=NEXT).timeouts.joining == 7
+
+
+def test_who_is_left_out_is_gone_and_the_others_shares_of_the_noise_make_up_for_it() -> None:
+    new = renew(OLD, run_id=NEXT, leave_out=["b"])
+    assert new.names == ("a", "c", "d")
+    assert new.mechanism == OLD.mechanism
+    for exchange in OLD.mechanism.exchanges:
+        for share, total in zip(new.share_scales(exchange), (p.scale for p in OLD.mechanism.parts(exchange)), strict=True):
+            assert new.n_shares * share**2 >= total**2
+    central = renew(plan(trust=TrustMode.SERVER_NOISE), run_id=NEXT, leave_out=["a", "b", "c"])
+    assert central.names == ("d",)
+
+
+def test_what_is_left_must_still_give_the_guarantee() -> None:
+    with pytest.raises(PlanError, match="1 clients less 0 dropouts less 1 colluding leave no share of noise"):
+        renew(OLD, run_id=NEXT, leave_out=["a", "b", "c"])
+    with pytest.raises(PlanError, match="the plan names 0 clients"):
+        renew(OLD, run_id=NEXT, leave_out=NAMES)
+    with pytest.raises(PlanError, match="2 clients less 1 dropouts less 1 colluding"):
+        renew(plan(max_dropouts=1), run_id=NEXT, leave_out=["a", "b"])
+
+
+def test_names_that_are_not_in_the_plan_or_there_twice_are_refused() -> None:
+    stranger = PrivateIdentity.make("e", EXPIRES).public
+    with pytest.raises(PlanError, match=r"member 'e' is unknown.*a further client changes the mechanism: use `plan new`"):
+        renew(OLD, run_id=NEXT, members=[stranger])
+    with pytest.raises(PlanError, match="the client to leave out, 'e' is unknown; there are 'a', 'b', 'c', 'd'"):
+        renew(OLD, run_id=NEXT, leave_out=["e"])
+    with pytest.raises(PlanError, match="the client to leave out, 'a' is unknown"):
+        renew(OLD, run_id=NEXT, leave_out=["a", "a"])
+    with pytest.raises(PlanError, match="there are two public files of 'a'"):
+        renew(OLD, run_id=NEXT, members=[PUBLIC["a"], PUBLIC["a"]])
+    with pytest.raises(PlanError, match="'a' is both to be left out and to take part"):
+        renew(OLD, run_id=NEXT, members=[PUBLIC["a"]], leave_out=["a"])

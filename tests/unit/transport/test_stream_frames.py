@@ -1,0 +1,128 @@
+"""Frames: any bytes give a frame or a refusal, and what they add to a message is little."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fastlloyd.errors import RemoteProtocolError
+from fastlloyd.protocol.messages import Broadcast, Limits, Upload, encode
+from fastlloyd.transport.frames import (
+    EMPTY_LOG,
+    FRAME_BYTES,
+    Answer,
+    Attach,
+    Attached,
+    ClientFrame,
+    Leave,
+    LogPosition,
+    Post,
+    Refused,
+    ServerFrame,
+    decode_client_frame,
+    decode_server_frame,
+    encode_frame,
+    max_frame_bytes,
+    refusal,
+)
+from federation import make_plan
+
+PLAN = make_plan(3)
+LIMITS = Limits.of(PLAN)
+MANY = LogPosition(1 << 53, bytes(range(32)))
+CLIENT_FRAMES: list[ClientFrame] = [Attach(bytes(32), bytes(16), MANY), Post(MANY, b"message"), Leave()]
+SERVER_FRAMES: list[ServerFrame] = [Attached(EMPTY_LOG), Answer(b"message"), Refused("no")]
+
+
+@pytest.mark.parametrize("frame", CLIENT_FRAMES, ids=lambda frame: type(frame).__name__)
+def test_what_a_client_encodes_the_server_decodes(frame: ClientFrame) -> None:
+    assert decode_client_frame(encode_frame(frame), LIMITS) == frame
+    with pytest.raises(RemoteProtocolError):
+        decode_server_frame(encode_frame(frame), LIMITS)
+
+
+@pytest.mark.parametrize("frame", SERVER_FRAMES, ids=lambda frame: type(frame).__name__)
+def test_what_the_server_encodes_a_client_decodes(frame: ServerFrame) -> None:
+    assert decode_server_frame(encode_frame(frame), LIMITS) == frame
+    with pytest.raises(RemoteProtocolError):
+        decode_client_frame(encode_frame(frame), LIMITS)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_give_a_frame_or_a_refusal(data: bytes) -> None:
+    for tail in (data, b"\x01" + data):
+        for decode in (decode_client_frame, decode_server_frame):
+            try:
+                frame = decode(tail, LIMITS)
+            except RemoteProtocolError:
+                continue
+            assert encode_frame(frame) == tail
+
+
+@given(st.sampled_from([*CLIENT_FRAMES, *SERVER_FRAMES]), st.data())
+def test_a_frame_that_is_cut_or_continued_is_refused(frame: ClientFrame | ServerFrame, data: st.DataObject) -> None:
+    whole = encode_frame(frame)
+    cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
+    for other in (cut, whole + data.draw(st.binary(min_size=1, max_size=9))):
+        for decode in (decode_client_frame, decode_server_frame):
+            with pytest.raises(RemoteProtocolError):
+                decode(other, LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        ([1, bytes(31), bytes(16), [0, bytes(32)]], "length >= 32"),
+        ([1, bytes(32), bytes(17), [0, bytes(32)]], "length <= 16"),
+        ([1, bytes(32), bytes(16), [-1, bytes(32)]], ">= 0"),
+        ([1, bytes(32), bytes(16), [(1 << 53) + 1, bytes(32)]], "<= 9007199254740992"),
+        ([1, bytes(32), bytes(16), [0, bytes(32), 0]], "length"),
+        ([1, bytes(32), bytes(16), [0, bytes(32)], 0], "length"),
+        ([3, 0], "length"),
+        ([7], "Invalid value 7"),
+    ],
+)
+def test_a_frame_with_a_field_that_is_wrong_is_refused(fields: list[object], what: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=what):
+        decode_client_frame(b"\x01" + msgspec.msgpack.encode(fields), LIMITS)
+
+
+def test_a_longer_encoding_of_the_same_frame_is_refused() -> None:
+    with pytest.raises(RemoteProtocolError, match="shortest"):
+        decode_client_frame(b"\x01\xdc\x00\x01\x03", LIMITS)
+
+
+def test_a_frame_of_another_version_is_named() -> None:
+    with pytest.raises(RemoteProtocolError, match="begins with 02; expected 01: this version of fastlloyd speaks version 1"):
+        decode_client_frame(b"\x02" + encode_frame(Leave())[1:], LIMITS)
+
+
+def test_no_frame_is_longer_than_the_longest_and_a_longer_one_is_refused() -> None:
+    longest = bytes(LIMITS.max_bytes)
+    for frame in (Post(MANY, longest), Answer(longest), Attach(bytes(32), bytes(16), MANY), refusal("x" * 10_000)):
+        assert len(encode_frame(frame)) <= max_frame_bytes(LIMITS)
+    assert len(encode_frame(Post(MANY, b""))) < FRAME_BYTES
+    for decode in (decode_client_frame, decode_server_frame):
+        with pytest.raises(RemoteProtocolError, match=f"in this run none has more than {max_frame_bytes(LIMITS)}"):
+            decode(b"\x01" + bytes(max_frame_bytes(LIMITS)), LIMITS)
+
+
+def test_a_reason_is_cut_and_cleaned_for_the_terminal_it_is_shown_on() -> None:
+    assert refusal("no\x1b[31m, \N{SNOWMAN}\n").reason == "no?[31m, ??"
+    frame = refusal("x" * 10_000)
+    assert decode_server_frame(encode_frame(frame), LIMITS) == frame
+    assert len(frame.reason) == 500
+
+
+@pytest.mark.parametrize("n_clusters", [2, 40])
+@pytest.mark.parametrize("n_clients", [2, 5, 50])
+def test_a_round_costs_a_client_its_words_and_little_more_in_either_direction(n_clients: int, n_clusters: int) -> None:
+    names = tuple(f"client-{i}" for i in range(n_clients))
+    plan = make_plan(names=names, n_clusters=n_clusters, ring_bits=64)
+    words = bytes(plan.n_words * 8)
+    up = encode_frame(Post(LogPosition(1 << 53, bytes(32)), encode(Upload(1000, bytes(8), words))))
+    assert len(up) - len(words) <= 76
+    down = encode_frame(Answer(encode(Broadcast(1000, tuple((name, bytes(8)) for name in names), words))))
+    # of each client in the sum, its name and the nonce of its upload
+    named = sum(len(name) + 8 for name in names)
+    assert len(down) - len(words) - named <= 32 + 4 * n_clients
