@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import datetime as dt
 import hashlib
+import re
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -13,8 +14,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from fastlloyd.errors import RemoteProtocolError
-from fastlloyd.protocol import SERVER, Action, ClientSession, Ended, Finish, Message, Record, Send, ServerSession
-from fastlloyd.transport.frames import LogPosition
+from fastlloyd.protocol import Action, ClientSession, Ended, Finish, Message, Record, Send, ServerSession
+from fastlloyd.store.events import LogPosition
 from fastlloyd.transport.grpc_tls import TlsIdentity
 from fastlloyd.transport.party import Request
 
@@ -103,8 +104,7 @@ class SessionClient:
         self.n_begun += 1
         if self.n_begun == 1:
             return self._counted(self.session.start())
-        hello: Request = Send(SERVER, self.session._hello)
-        return [hello, *(each for each in requests(self.session.resend()) if each != hello)]
+        return requests(self.session.reconnect())
 
     def receive(self, message: Message) -> list[Request]:
         self.received.append(message)
@@ -133,6 +133,7 @@ class Relay:
         self.target, self.delay, self.connect = target, delay, connect
         self.port = 0
         self.connected_to: list[str] = []
+        self.credentials: set[bytes] = set()
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def __aenter__(self) -> "Relay":
@@ -154,6 +155,7 @@ class Relay:
         if self.connect:
             request = await reader.readuntil(b"\r\n\r\n")
             self.connected_to.append(request.split()[1].decode())
+            self.credentials |= set(re.findall(rb"Basic (\S+)", request))
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         there, onward = await asyncio.open_connection("127.0.0.1", self.target)
         self._writers.add(onward)

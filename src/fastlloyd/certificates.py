@@ -9,6 +9,7 @@ import binascii
 import functools
 import hashlib
 import re
+import warnings
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING
@@ -81,7 +82,9 @@ def parse_certificate(text: str, name: str) -> Certificate:
 
     der = _decode(text, name)
     try:
-        found = _read(load_der_x509_certificate(der))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # what the parser only frowns on, as a serial number below zero, is not ours
+            found = _read(load_der_x509_certificate(der))
     except Exception:  # noqa: BLE001 - what the parser raises has no common class, and a stranger chose the bytes
         raise _unusable(name) from None
     if found is None:
@@ -136,6 +139,9 @@ def _read(certificate: "x509.Certificate") -> Certificate | None:
         return None
     if certificate.not_valid_after_utc.time() != LAST_SECOND:
         return None
+    der, signature = certificate.public_bytes(Encoding.DER), certificate.signature
+    if not der.endswith(b"\0" + signature):  # before its signature stands how many of its bits do not count: none
+        return None
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     alternative = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     keys = alternative.get_values_for_type(x509.UniformResourceIdentifier)
@@ -151,7 +157,7 @@ def _read(certificate: "x509.Certificate") -> Certificate | None:
         tls_key=key.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint),
         begins=certificate.not_valid_before_utc,
         expires=certificate.not_valid_after_utc.date(),
-        fingerprint=hashlib.sha256(certificate.public_bytes(Encoding.DER)).hexdigest(),
+        fingerprint=hashlib.sha256(der).hexdigest(),
     )
 
 

@@ -66,7 +66,7 @@ def compare(private: Result, without_noise: Result, X: Iterable[GridArray]) -> C
     """Measure two results on the same domain on blocks of grid points (n_i, n_features). NOT PRIVATE."""
     distance = metrics.matched_centroid_mse(_scaled(private), _scaled(without_noise))
     return Comparison(
-        with_noise=_figures(private, X), without_noise=_figures(without_noise, X), centroid_distance=math.sqrt(distance)
+        with_noise=figures(private, X), without_noise=figures(without_noise, X), centroid_distance=math.sqrt(distance)
     )
 
 
@@ -77,7 +77,8 @@ def _scaled(result: Result) -> FloatArray:
     return centroids
 
 
-def _figures(result: Result, X: Iterable[GridArray]) -> Figures:
+def figures(result: Result, X: Iterable[GridArray]) -> Figures:
+    """Measure a result on blocks of grid points (n_i, n_features). NOT PRIVATE."""
     centroids, half_width = _scaled(result), 2**result.mechanism.domain.fraction_bits
     n, loss, occupied = 0, 0.0, np.zeros(len(centroids), dtype=bool)
     for block in X:

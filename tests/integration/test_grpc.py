@@ -5,6 +5,7 @@ Times in here only bound how long a failing test hangs, and how long a test wait
 """
 
 import asyncio
+import base64
 import contextlib
 import importlib.util
 import signal
@@ -24,13 +25,13 @@ if importlib.util.find_spec("grpc") is None:  # not imported here: that is the b
 from fastlloyd.errors import NetworkError
 from fastlloyd.protocol import ClientResult, Ended, Message, Send, ServerResult, encode
 from fastlloyd.protocol.messages import Broadcast, Limits, Upload
+from fastlloyd.store.events import LogPosition
 from fastlloyd.transport import grpc_server, grpc_tls
 from fastlloyd.transport.frames import (
     EMPTY_LOG,
     Answer,
     Attach,
     Attached,
-    LogPosition,
     Post,
     Refused,
     ServerFrame,
@@ -667,12 +668,13 @@ def test_a_run_passes_through_the_http_proxy_that_the_environment_names(monkeypa
     async def test() -> None:
         site = Site()
         async with serving(site.server()) as port, Relay(port, connect=True) as proxy:
-            monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.port}")
+            monkeypatch.setenv("https_proxy", f"http://someone:secret@127.0.0.1:{proxy.port}")
             # a name that only the proxy can resolve
             address = f"aggregator.invalid:{port}"
             clients = [site.client(name, port, address=address) for name in site.plan.names]
             site.check(list(await asyncio.gather(*(client.run() for client in clients))))
         assert set(proxy.connected_to) == {address}
+        assert proxy.credentials == {base64.b64encode(b"someone:secret")}
 
     within(test)
 

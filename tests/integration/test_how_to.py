@@ -10,6 +10,7 @@ from fastlloyd.cli.failures import run
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ["tutorial.md", *(f"how-to/{path.name}" for path in sorted(DOCS.glob("how-to/*.md")))]
+NOTHING_TO_TYPE = {"how-to/firewalls-and-proxies.md"}  # of fastlloyd's own: it is about other programs' settings
 BLOCK = re.compile(r"^ *```(python|console|toml)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^ *\$ ((?:[A-Z_]+=\S+ )*)(\S+) (.*)\n((?: *[^ $].*\n)*)", re.MULTILINE)
 INSTALL = re.compile(r'-m pip install "\.\[[a-z,]+\]"(?: pandas)?')
@@ -31,7 +32,7 @@ def test_everything_on_the_page_runs_in_its_order_and_shows_what_it_says(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     blocks = BLOCK.findall((DOCS / page).read_text())
-    assert len(blocks) > 2
+    assert len(blocks) > 2 or page in NOTHING_TO_TYPE
     session: dict[str, object] = {}
     for language, block in blocks:
         capsys.readouterr()

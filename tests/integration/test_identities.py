@@ -8,11 +8,15 @@ import stat
 import tomllib
 import warnings
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
 
+from fastlloyd import identity
+from fastlloyd import plan as plan_module
 from fastlloyd.cli.failures import run
 from fastlloyd.documents import in_groups
 from fastlloyd.identity import PrivateIdentity, PublicIdentity
@@ -296,6 +300,22 @@ def test_renewing_puts_new_public_files_in_the_place_of_old_ones(parties: Comman
 def test_renewing_leaves_clients_out(parties: Command) -> None:
     assert parties("plan", "renew", "plan.toml", "--leave-out", "a", "--out", "two.toml").code == 0
     assert Plan.from_toml(Path("two.toml").read_text()).names == ("b", "c")
+
+
+def test_a_plan_in_which_someone_has_expired_meanwhile_says_so_when_it_is_renewed(
+    parties: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = datetime.now(UTC) + timedelta(days=400)
+    for name in ("a", "b", "sums"):  # c does nothing
+        parties("keygen", "--name", name, "--out", "new", "--expires", "500")
+    monkeypatch.setattr(identity, "datetime", SimpleNamespace(now=lambda _: later))
+    monkeypatch.setattr(plan_module, "datetime", SimpleNamespace(now=lambda _: later))
+    renewing = ("plan", "renew", "plan.toml", "--server", "new/sums.public.toml", "--member", "new/a.public.toml")
+    done = parties(*renewing, "--member", "new/b.public.toml")
+    assert done.code == 0
+    assert "For simulations only: the certificate of 'c' expired on" in done.out
+    refused(parties("plan", "renew", "plan.toml", "--member", "keys/a.public.toml", "--out", "x"), "'a' expired on")
+    refused(parties(*NEW, "--out", "x"), "expired on")
 
 
 @pytest.fixture

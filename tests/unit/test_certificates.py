@@ -143,6 +143,28 @@ def test_no_bit_of_it_can_change() -> None:
                 parse_certificate(base64.b64encode(changed).decode(), "clinic-a")
 
 
+def with_fewer_bits() -> str:
+    """A good certificate that says one bit of its signature does not count, where that bit is zero; parsers read it."""
+    while True:  # one in two ends so; that a thousand do not never happens
+        whole = bytearray(der(make_certificate("clinic-a", SIGNING_KEY, KEY, EXPIRES)))
+        signature = x509.load_der_x509_certificate(bytes(whole)).signature
+        if signature[-1] % 2 == 0:
+            whole[-len(signature) - 1] = 1
+            assert x509.load_der_x509_certificate(bytes(whole)).signature == signature
+            return base64.b64encode(whole).decode()
+
+
+def with_a_serial_below_zero() -> str:
+    """Signed anew over a serial number whose first bit is set; the parser only warns."""
+    certificate = x509.load_der_x509_certificate(der(crafted()))
+    body = certificate.tbs_certificate_bytes.replace(b"\x02\x01\x07", b"\x02\x01\x87", 1)
+    assert body != certificate.tbs_certificate_bytes
+    signature = KEY.sign(body, ec.ECDSA(hashes.SHA256()))
+    algorithm = bytes.fromhex("300a06082a8648ce3d040302")
+    content = body + algorithm + b"\x03" + bytes([len(signature) + 1, 0]) + signature
+    return base64.b64encode(b"\x30\x82" + len(content).to_bytes(2, "big") + content).decode()
+
+
 FORGED: dict[str, Callable[[], str]] = {
     "nothing": lambda: "",
     "no base64": lambda: "?" + good()[1:],
@@ -171,6 +193,8 @@ FORGED: dict[str, Callable[[], str]] = {
     "under another hash": lambda: crafted(algorithm=hashes.SHA384()),
     "signed by another": lambda: crafted(signer=OTHER_KEY),
     "issued by another": lambda: crafted(issuer=common_name("authority"), signer=OTHER_KEY),
+    "with bits of its signature that do not count": with_fewer_bits,
+    "with a serial number below zero": with_a_serial_below_zero,
     "up to noon": lambda: crafted(last=time(12)),
 }  # fmt: skip
 
@@ -179,6 +203,13 @@ FORGED: dict[str, Callable[[], str]] = {
 def test_whatever_is_not_of_the_one_form_is_refused(case: str) -> None:
     with pytest.raises(IdentityError, match="the certificate of 'clinic-a' is not one that `fastlloyd keygen` makes"):
         parse_certificate(FORGED[case](), "clinic-a")
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_serial_number_below_zero_is_refused_without_a_warning(recwarn: pytest.WarningsRecorder) -> None:
+    with pytest.raises(IdentityError, match="is not one that"):
+        parse_certificate(with_a_serial_below_zero(), "clinic-a")
+    assert not recwarn.list
 
 
 def test_the_forger_of_these_tests_can_make_a_good_one() -> None:

@@ -1,17 +1,30 @@
-"""`fastlloyd demo`: three hospitals cluster tumour measurements that none of them may show the others."""
+"""`fastlloyd demo`: three hospitals cluster tumour measurements that none of them may show the others, over a network."""
 
-from fastlloyd.cli.options import FederationOptions, MechanismOptions, OutputOptions
+from typing import TYPE_CHECKING, Any
+
+from fastlloyd.cli.options import OutputOptions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fastlloyd.clustering.domain import Domain
+    from fastlloyd.plan import Plan
+    from fastlloyd.records import Table
 
 HOSPITALS = ("hospital-a", "hospital-b", "hospital-c")
 N_RECORDS = 600  # a round public number above the 569 tumours
 
 
 def demo(output: OutputOptions) -> None:
-    """Three hospitals cluster public tumour measurements together, beside Lloyd's algorithm without privacy."""
-    from fastlloyd import comparison
-    from fastlloyd.cli import report
-    from fastlloyd.cli.federated import run_split
-    from fastlloyd.cli.settings import PublicNumbers
+    """Three hospitals and a server, four processes, cluster public tumour measurements; beside Lloyd without privacy."""
+    import json
+    import tempfile
+    from pathlib import Path
+
+    import typer
+
+    from fastlloyd import comparison, outputs
+    from fastlloyd.cli import hospitals, progress, report
     from fastlloyd.clustering.domain import Domain
     from fastlloyd.datasets import TUMOUR_BOUNDS, load_tumours
     from fastlloyd.guarantees import NOT_PROTECTED, NOT_PROTECTED_FEDERATED
@@ -20,34 +33,90 @@ def demo(output: OutputOptions) -> None:
     table = load_tumours()
     lower, upper = zip(*(TUMOUR_BOUNDS[name] for name in table.columns), strict=True)
     domain = Domain(features=table.columns, lower=lower, upper=upper)
-    options = MechanismOptions(n_clusters=2, n_records=N_RECORDS)  # a start that nobody picked
+    with tempfile.TemporaryDirectory(prefix="fastlloyd-demo-") as name:
+        folder = Path(name)
+        plan = _plan(folder, domain)
+        options = [*(["--json"] if output.json else []), *(["--plot-data"] if output.plot_data else [])]
+        with progress.moving("a server and three hospitals at work, four processes"):
+            said = hospitals.run_processes(folder, plan, _parts(plan, table), options)
+        contents = {path.name: path.read_bytes() for path in sorted((folder / HOSPITALS[0]).iterdir())}
+        nicv = _nicv(folder / HOSPITALS[0], table)
+    paths = [] if output.out is None else outputs.write_folder(output.out, contents, force=output.force)
     X = [domain.to_grid(table.values)]
-    result = run_split(X, HOSPITALS, PublicNumbers(domain, N_RECORDS, ()), options, FederationOptions())
-    lloyd = comparison.lloyd(result.mechanism, X)
-    compared = comparison.compare(result, lloyd, X)
-    nicv = {"fastlloyd": compared.with_noise.nicv, "lloyd": compared.without_noise.nicv}
-    paths = report.write(result, output, table)
+    lloyd = comparison.lloyd(plan.mechanism, X)
+    figures = {"fastlloyd": nicv, "lloyd": comparison.figures(lloyd, X).nicv, "note": "computed on raw data: NOT PRIVATE"}
 
     screen = report.console(output)
     screen.print(
         f"{len(HOSPITALS)} hospitals measured at most {N_RECORDS} tumours and may not pool them. They run FastLloyd "
-        "together: only masked sums, each with a share of noise in it, leave a hospital."
+        "together with a server that none of them trusts with data, as four processes that talk over TLS: only masked sums, "
+        "each with a share of noise in it, leave a hospital."
     )
-    for line in report.rounds(result):
-        screen.print(line)
-    report.show(screen, result)
+    if not output.json:
+        screen.print(said.rpartition("Written to ")[0].rstrip(), soft_wrap=True)
     screen.print("What is not protected:")
     for line in NOT_PROTECTED + NOT_PROTECTED_FEDERATED:
         screen.print(f"- {line}")
     screen.print("\nFor comparison, on all records at one place:")
     screen.print(report.centroid_table(lloyd))
     screen.print(
-        f"NICV, the mean squared distance of a record to its centroid: {nicv['fastlloyd']:.4f} with privacy, "
-        f"{nicv['lloyd']:.4f} by Lloyd's algorithm (half widths of the domain, squared). Both figures and the table of "
+        f"NICV, the mean squared distance of a record to its centroid: {figures['fastlloyd']:.4f} with privacy, "
+        f"{figures['lloyd']:.4f} by Lloyd's algorithm (half widths of the domain, squared). Both figures and the table of "
         "lloyd were computed on raw data: NOT PRIVATE. They can be shown here because these records are public."
     )
     screen.print(
         "Start and noise are new every time: run the demo again to see how far they move the result. The bounds of these "
         "public records were set by people who knew their ranges; those of private records must not be."
     )
-    report.conclude(result, output, paths, {"nicv": nicv | {"note": "computed on raw data: NOT PRIVATE"}})
+    report.say_where(output, paths)
+    if output.json:
+        content: dict[str, Any] = json.loads(said) | {"nicv": figures, "files": [str(path) for path in paths]}
+        typer.echo(outputs.to_json(content), nl=False)
+
+
+def _plan(folder: "Path", domain: "Domain") -> "Plan":
+    """Identities for all in the folder, and the plan they agree on; nobody picked the start."""
+    import os
+
+    from fastlloyd.algorithms import FASTLLOYD
+    from fastlloyd.cli import hospitals
+    from fastlloyd.design import design_plan
+    from fastlloyd.expander import PublicSeed
+
+    identities = hospitals.make_identities(folder, (*HOSPITALS, hospitals.SERVER))
+    return design_plan(
+        FASTLLOYD,
+        domain,
+        clients=tuple(identities[name].public.client(N_RECORDS // len(HOSPITALS)) for name in HOSPITALS),
+        run_id=os.urandom(16),
+        server=identities[hospitals.SERVER].public.server(hospitals.free_address()),
+        n_clusters=2,
+        n_records=N_RECORDS,
+        epsilon=1.0,
+        public_seed=PublicSeed(os.urandom(32)),
+    )
+
+
+def _parts(plan: "Plan", table: "Table") -> "dict[str, Table]":
+    """Each hospital's share of the records, shuffled by the public seed."""
+    import numpy as np
+
+    from fastlloyd.expander import PublicSeed
+    from fastlloyd.records import Table
+    from fastlloyd.simulation import split_evenly
+
+    order = np.arange(len(table.values))[:, np.newaxis]
+    shares = split_evenly(order, len(HOSPITALS), PublicSeed.from_hex(plan.mechanism.public_seed))
+    return {
+        name: Table(values=table.values[share[:, 0]], columns=table.columns, source=name)
+        for name, share in zip(HOSPITALS, shares, strict=True)
+    }
+
+
+def _nicv(result: "Path", table: "Table") -> float:
+    """Mean squared distance of a record to its centroid, in squared half widths. NOT PRIVATE."""
+    import numpy as np
+
+    from fastlloyd.labels import FittedClustering
+
+    return float(np.mean(FittedClustering.read(result).label(table.values).distances ** 2))

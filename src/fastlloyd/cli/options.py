@@ -61,7 +61,9 @@ PassphraseFile = Annotated[
     typer.Option(
         "--passphrase-file",
         envvar="FASTLLOYD_PASSPHRASE_FILE",
-        help="File whose first line is the passphrase, such as /dev/fd/3; for scripts.",
+        show_envvar=False,  # said in the help: in a column of its own it is cut, which loads tables of Unicode for 0.1 s
+        help="For scripts: file whose first line is the passphrase, such as /dev/fd/3. Default: the one that the variable "
+        "FASTLLOYD_PASSPHRASE_FILE names.",
         metavar="FILE",
         show_default=False,
     ),

@@ -219,9 +219,13 @@ def renew(
 
 
 def _say_written(plan: "Plan", out: Path) -> None:
+    from fastlloyd.errors import PlanError
+
     typer.echo(f"Written to {out}. Digest: {plan.digest.hex()}")
-    if plan.lacking:
-        typer.echo(f"For simulations only: {plan.lacking}.")
+    try:
+        plan.check_networked()
+    except PlanError as error:
+        typer.echo(f"For simulations only: {error}.")
     else:
         typer.echo("Send it to all who take part, and say the digest on a separate way: nobody joins a plan of another digest.")
 

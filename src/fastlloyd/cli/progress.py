@@ -24,6 +24,11 @@ def at_work(what: str, mechanism: Mechanism) -> AbstractContextManager[None]:
     return _moving(what, _is_shown(mechanism))
 
 
+def moving(what: str) -> AbstractContextManager[None]:
+    """A moving line on a terminal."""
+    return _moving(what, sys.stderr.isatty())
+
+
 @contextmanager
 def _moving(what: str, is_shown: bool) -> Iterator[None]:
     if not is_shown:

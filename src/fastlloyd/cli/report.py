@@ -114,13 +114,18 @@ def _shown(records: Records) -> FloatArray:
 
 def conclude(result: Result, options: OutputOptions, paths: list[Path], more: dict[str, Any] | None = None) -> None:
     """Say where the result went; with --json print it, and `more`, to stdout."""
+    say_where(options, paths)
+    if options.json:
+        content = outputs.summary(result) | (more or {}) | {"files": [str(path) for path in paths]}
+        typer.echo(outputs.to_json(content), nl=False)
+
+
+def say_where(options: OutputOptions, paths: list[Path]) -> None:
+    """Say where the result went."""
     if paths:
         console(options).print(f"Written to {options.out}: {', '.join(path.name for path in paths)}.", soft_wrap=True)
     elif not options.json:
         console(options).print("Nothing was written; --out DIR keeps centroids, settings, privacy statement and picture.")
-    if options.json:
-        content = outputs.summary(result) | (more or {}) | {"files": [str(path) for path in paths]}
-        typer.echo(outputs.to_json(content), nl=False)
 
 
 def picture(result: Result, records: FloatArray | None = None) -> figures.Picture:

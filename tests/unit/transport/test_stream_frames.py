@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.protocol.messages import Broadcast, Limits, Upload, encode
+from fastlloyd.store.events import LogPosition
 from fastlloyd.transport.frames import (
     EMPTY_LOG,
     FRAME_BYTES,
@@ -15,7 +16,6 @@ from fastlloyd.transport.frames import (
     Attached,
     ClientFrame,
     Leave,
-    LogPosition,
     Post,
     Refused,
     ServerFrame,
