@@ -169,6 +169,36 @@ def test_a_process_that_is_killed_leaves_the_steps_it_had_committed(tmp_path: Pa
         assert list(store.events()) == [LIMIT]
 
 
+@pytest.mark.parametrize("n_told", [1, 4, 9])
+def test_a_process_that_is_killed_while_it_commits_leaves_all_it_said_was_durable(tmp_path: Path, n_told: int) -> None:
+    """Wherever the kill falls: between two steps, in one, or between a run's end and the cutting off of the log."""
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from pathlib import Path\n"
+        "from stores import new_store, reserved, run_id\n"
+        "from fastlloyd.store.events import Outcome\n"
+        "store = new_store(Path(sys.argv[2]))\n"
+        "for number in range(250):\n"
+        "    run = run_id(number)\n"
+        "    store.append([reserved(run)], secrets={(run, 'key'): b'secret of run ' + str(number).encode() * 9})\n"
+        "    store.append([store.history.runs[run].end(Outcome.ABORTED)])\n"
+        "    print(store.position.length, flush=True)\n"
+    )
+    tests = str(Path(__file__).parents[2])
+    command = [sys.executable, "-c", program, tests, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:  # noqa: S603 - our own program
+        assert process.stdout is not None
+        told = [int(process.stdout.readline()) for _ in range(n_told)]
+        process.kill()
+    with Store.open(tmp_path / "clinic-a.store") as store:
+        assert told == list(range(2, 2 * n_told + 1, 2))
+        assert store.position.length >= told[-1]
+        n_open = sum(run.ended is None for run in store.history.runs.values())
+        assert n_open == store.position.length % 2
+        n_secrets = b"".join(path.read_bytes() for path in files_of(tmp_path)).count(b"secret of run ")
+        assert (n_secrets > 0) == (n_open > 0)
+
+
 # One process
 
 
