@@ -93,10 +93,11 @@ class DurableServer:
     def conclude(self) -> None:
         """No client will be answered any more: end the run and wipe its messages."""
         result = self.outcome
-        if result is None or self._store.history.open_run(self._run_id).ended is not None:
+        run = self._store.history.runs.get(self._run_id)
+        if result is None or run is None or run.ended is not None:
             return
         outcome = Outcome.FINISHED if result.reason is None else Outcome.ABORTED
-        self._store.append([self._store.history.open_run(self._run_id).end(outcome, result.reason or "")])
+        self._store.append([run.end(outcome, result.reason or "")])
 
     def _commit(self, actions: Sequence[Action]) -> list[Send | Finish]:
         messages = [action.message for action in actions if isinstance(action, Record)]
