@@ -9,6 +9,7 @@ import pytest
 
 from fastlloyd.cli.failures import run
 from fastlloyd.dp.gdp import gdp_epsilon
+from fastlloyd.errors import StateError
 from fastlloyd.ledger import account, reserve
 from fastlloyd.store import Role, Store, read
 from fastlloyd.store.events import Event, ExchangeCharged, LimitSet, Outcome
@@ -152,3 +153,20 @@ def test_a_ledger_shows_no_secret_and_no_fingerprint(store: Path, capsys: pytest
         assert run(["ledger", arguments[0], str(store), *arguments[1:]]) == 0
     said = capsys.readouterr()
     assert not any(secret.hex() in said.out + said.err for secret in (*secrets, bytes(32)))
+
+
+def test_a_run_that_is_given_up_frees_what_was_never_charged_and_never_sends_again(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = account(read(store)[0].history, "patients").spent.mu_squared
+    run_id = (bytes([2]) * 16).hex()
+    assert run(["ledger", "release", str(store), "--run", run_id]) == 0
+    assert "3 exchanges are released, 0 had been charged" in capsys.readouterr().out
+    assert (
+        account(read(store)[0].history, "patients").spent.mu_squared == before - make_plan().mechanism.accountant().mu_squared
+    )
+    with Store.open(store) as opened, pytest.raises(StateError, match="has ended"):
+        opened.append([ExchangeCharged(run_id=bytes.fromhex(run_id), number=1)])
+    for again, reason in [(run_id, "has ended"), ("ff" * 16, "never reserved"), ("x", "32 hex digits")]:
+        assert run(["ledger", "release", str(store), "--run", again]) == 2
+        assert reason in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`fastlloyd ledger show | verify | limit`: what runs have spent on each data set, and how much they may."""
+"""`fastlloyd ledger show | verify | limit | release`: what runs have spent on each data set, and how much they may."""
 
 from decimal import ROUND_FLOOR, Context
 from pathlib import Path
@@ -24,6 +24,7 @@ StoreFile = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DataSet = Annotated[str, typer.Option(help="Name of the data set.", metavar="NAME", show_default=False)]
+RunId = Annotated[str, typer.Option(help="The run's id, as its plan shows it.", metavar="HEX", show_default=False)]
 Epsilon = Annotated[
     float, typer.Option(help="All runs together may spend this much; inf lifts the limit.", metavar="E", show_default=False)
 ]
@@ -102,6 +103,30 @@ def limit(file: StoreFile, dataset: DataSet, epsilon: Epsilon, delta: Delta, jso
         typer.echo(f"Data set {dataset!r} has the limit epsilon {epsilon:g} at delta {delta:g}; {spent} is spent.")
         if not one.left:
             typer.echo("Nothing is left: no further run will be allowed.")
+
+
+@ledger_app.command(cls=Command)
+def release(file: StoreFile, run: RunId, json: Json = False) -> None:
+    """Give up a run that will not be taken up again: what it reserved and never charged is free, and it never sends again."""
+    import re
+
+    from fastlloyd import outputs
+    from fastlloyd.errors import StateError
+    from fastlloyd.store import Role, Store, store_path
+    from fastlloyd.store.events import Outcome
+
+    if not re.fullmatch(r"[0-9a-f]{32}", run):
+        raise StateError(f"--run is {run!r:.80}; expected the 32 hex digits that `fastlloyd status` and the plan show")
+    with Store.open(store_path(file), role=Role.CLIENT) as store:
+        end = store.history.open_run(bytes.fromhex(run)).end(Outcome.ABORTED, "given up by its owner")
+        store.append([end])
+        charged = store.history.runs[end.run_id].charged
+    if json:
+        typer.echo(outputs.to_json({"run_id": run, "released": list(end.released), "charged": list(charged)}), nl=False)
+    else:
+        typer.echo(
+            f"Run {run} is given up: {len(end.released)} exchanges are released, {len(charged)} had been charged and stay so."
+        )
 
 
 def _print(listed: list["Account"], title: str) -> None:
