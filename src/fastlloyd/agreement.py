@@ -22,7 +22,7 @@ def page(plan: Plan) -> str:
         ),
         "What is agreed\n--------------\n" + "\n".join(_item(line) for line in _agreed(plan)),
         "What it protects\n----------------\n" + "\n\n".join(_filled(line) for line in protection(plan).splitlines()),
-        "\n".join(_item(line) for line in coalition_table(plan).splitlines()),
+        "\n".join(_row(line) for line in coalition_table(plan).splitlines()),
         "Who takes part\n--------------\n" + "\n\n".join(_parties(plan)),
         "Signatures\n----------\n"
         + _filled("I compared the digest and the fingerprints above, and agree to one run of this plan.")
@@ -74,6 +74,11 @@ def _filled(text: str) -> str:
 
 def _item(text: str) -> str:
     return textwrap.fill(text, WIDTH, initial_indent="- ", subsequent_indent="  ")
+
+
+def _row(line: str) -> str:
+    """A line that may be an item already."""
+    return _item(line[2:]) if line.startswith("- ") else _filled(line)
 
 
 def _line_to_sign_on(name: str) -> str:

@@ -35,13 +35,14 @@ _ADVICE = """ of the columns of a file of records, in the units of the file.
 
 
 def parse_bounds(
-    text: str, columns: Sequence[str], others: Sequence[str] = ()
+    text: str, columns: Sequence[str], others: Sequence[str] | None = ()
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Public bounds of `columns`: arrays (lower, upper), float64 (n_features,), in the units of the columns.
 
     `text` is "LO:HI" for every column, or "name=LO:HI,name2=LO:HI", or the path of a TOML file whose table [bounds]
     says `name = [lo, hi]` or `name = {lower = lo, upper = hi}`. Bounds may also be stated for `others`, columns that are not
-    used: one list of bounds serves every choice of columns. Raises DataError unless every column gets two finite numbers, the
+    used: one list of bounds serves every choice of columns. Where there is no table to know them from, `others` are None, and
+    a file that has all of `columns` may have any others. Raises DataError unless every column gets two finite numbers, the
     lower one first, and every name is one of these.
     """
     if text.lower().endswith(".toml"):
@@ -50,6 +51,8 @@ def parse_bounds(
         given = _bounds_by_name(text)
     else:
         given = dict.fromkeys(columns, _interval(text, "every column"))
+    if others is None:
+        others = list(given) if text.lower().endswith(".toml") and given.keys() >= set(columns) else []
     _check_names(given, columns, others)
     for name in columns:
         _check_interval(name, *given[name])

@@ -175,7 +175,7 @@ class PrivateIdentity(Secret):
         Raises IdentityError, in one sentence without anything of the content: readable by others, damaged, expired (now
         None: by the system's clock), passphrase missing or wrong.
         """
-        text = read_private(path, MAX_BYTES)
+        text = read_private(path, MAX_BYTES, secret_if=PRIVATE_HEADING)
         if text.startswith(PUBLIC_HEADING):
             raise IdentityError(f"{path} is a public file, which has no keys; name the private identity NAME.identity.toml")
         if not text.startswith(PRIVATE_HEADING):

@@ -40,8 +40,10 @@ def write_private(path: Path, text: str, *, replace: bool = False) -> None:
                 left.unlink()
 
 
-def read_private(path: Path, max_bytes: int) -> str:
+def read_private(path: Path, max_bytes: int, *, secret_if: str = "") -> str:
     """The text of a file that nobody but its owner can read; the open file is asked, not its name. Raises IdentityError.
+
+    A file that does not begin with `secret_if` holds no secret and may be read by all: the caller says what is wrong with it.
 
     Where there are no POSIX modes, as on Windows, whoever can read it is up to the folder, and nothing is refused.
     """
@@ -52,12 +54,12 @@ def read_private(path: Path, max_bytes: int) -> str:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise IdentityError(f"{path} is not a file; name a private identity, such as clinic-a.identity.toml")
-            if os.name == "posix" and found.st_mode & OTHERS:
+            content = file.read(max_bytes + 1)
+            if os.name == "posix" and found.st_mode & OTHERS and content.startswith(secret_if.encode()):
                 raise IdentityError(
                     f"{path} can be read or changed by others (mode {stat.S_IMODE(found.st_mode):04o}), who may have copied "
                     f"its keys; if nobody did, run: chmod 600 {path}"
                 )
-            content = file.read(max_bytes + 1)
     except IsADirectoryError:
         raise IdentityError(f"{path} is a folder; name a private identity, such as clinic-a.identity.toml") from None
     except OSError as error:

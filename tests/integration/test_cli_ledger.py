@@ -139,6 +139,24 @@ def test_what_has_no_ledger_is_refused(tmp_path: Path, capsys: pytest.CaptureFix
     assert "there is no store" in capsys.readouterr().err
 
 
+def test_status_shows_whole_run_ids_on_a_narrow_screen_as_release_wants_them(
+    store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["status", str(store)]) == 0
+    shown = capsys.readouterr().out
+    assert all(run_id.hex() in shown for run_id in read(store)[0].history.runs)
+
+
+def test_status_of_a_server_whose_clients_have_not_joined_says_why_there_is_no_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "server.store"
+    Store.create(path, role=Role.SERVER, identity=bytes(32)).close()
+    assert run(["status", str(path)]) == 0
+    assert "no run; a server notes one when its clients have joined" in capsys.readouterr().out
+
+
 def test_an_empty_store_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     new_store(tmp_path).close()
     assert run(["ledger", "show", str(tmp_path / "clinic-a.store")]) == 0

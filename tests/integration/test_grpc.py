@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 if importlib.util.find_spec("grpc") is None:  # not imported here: that is the business of grpc_tls
@@ -39,7 +40,7 @@ from fastlloyd.transport.frames import (
     encode_frame,
     max_frame_bytes,
 )
-from fastlloyd.transport.grpc_client import GrpcClient
+from fastlloyd.transport.grpc_client import GrpcClient, check_connection
 from fastlloyd.transport.grpc_server import GrpcServer
 from fastlloyd.transport.grpc_tls import Keepalive, TlsIdentity, as_pem, channel_credentials, channel_options, load_grpc
 from fastlloyd.transport.in_process import run_in_process
@@ -634,6 +635,19 @@ def test_a_monitor_with_the_servers_certificate_is_told_that_the_server_serves()
         site = Site()
         async with serving(site.server()) as port:
             assert await health(site, port) == b"\x08\x01"
+
+    within(test)
+
+
+def test_a_client_that_asks_is_told_whether_the_server_serves_its_very_plan() -> None:
+    async def test() -> None:
+        site = Site()
+        own, server = site.identities["c0"], site.identities["server"].certificate
+        other = msgspec.structs.replace(site.plan, run_id="ab" * 16)
+        async with serving(site.server()) as port:
+            await check_connection(site.plan, address=f"127.0.0.1:{port}", identity=own, server_certificate=server)
+            with pytest.raises(NetworkError, match=f"serves another plan than that of digest {other.digest.hex()}"):
+                await check_connection(other, address=f"127.0.0.1:{port}", identity=own, server_certificate=server)
 
     within(test)
 

@@ -5,12 +5,17 @@ import shlex
 from pathlib import Path
 
 import pytest
+import typer
 
+from fastlloyd.cli.app import app
 from fastlloyd.cli.failures import run
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ["tutorial.md", *(f"how-to/{path.name}" for path in sorted(DOCS.glob("how-to/*.md")))]
-NOTHING_TO_TYPE = {"how-to/firewalls-and-proxies.md"}  # of fastlloyd's own: it is about other programs' settings
+NOTHING_TO_TYPE = {  # here: about other programs' settings; for six people at six machines
+    "how-to/firewalls-and-proxies.md",
+    "how-to/run-a-study.md",
+}
 BLOCK = re.compile(r"^ *```(python|console|toml)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^ *\$ ((?:[A-Z_]+=\S+ )*)(\S+) (.*)\n((?: *[^ $].*\n)*)", re.MULTILINE)
 INSTALL = re.compile(r'-m pip install "\.\[[a-z,]+\]"(?: pandas)?')
@@ -45,6 +50,19 @@ def test_everything_on_the_page_runs_in_its_order_and_shows_what_it_says(
             Path(block.partition("\n")[0].removeprefix("# ")).write_text(block)
         else:
             _type(block, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_that_is_only_shown_exists_with_its_options(page: str) -> None:
+    """Blocks of sh are for several people at several machines, or for other programs."""
+    blocks = re.findall(r"^```(?:sh|text)?\n(.*?)^```$", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE)
+    for line in "".join(blocks).replace("\\\n", " ").splitlines():
+        if line.startswith("fastlloyd "):
+            command, words = typer.main.get_command(app), shlex.split(line, comments=True)[1:]
+            while isinstance(command, typer.core.TyperGroup):
+                command = command.commands[words.pop(0)]
+            known = {option for parameter in command.params for option in parameter.opts}
+            assert {word for word in words if word.startswith("-")} <= known, line
 
 
 def _type(block: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

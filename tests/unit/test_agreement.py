@@ -78,6 +78,11 @@ def test_everyone_has_a_line_to_sign_on() -> None:
     ]
 
 
+def test_no_item_of_the_page_has_two_dashes() -> None:
+    assert not [line for line in page(plan()).splitlines() if line.startswith("- -")]
+    assert "\n\nWho pools what they see -> epsilon at this delta:\n- the server alone" in page(plan())
+
+
 def test_pages_of_two_plans_differ_where_the_plans_do() -> None:
     other = msgspec.structs.replace(plan(), timeouts=Timeouts())
     a, b = page(plan()).splitlines(), page(other).splitlines()

@@ -137,6 +137,14 @@ def test_bounds_may_be_stated_for_columns_that_are_not_used_but_not_for_unknown_
         assert sentence == "bounds: column 'bmi' is unknown; there are 'age', 'dose'"
 
 
+def test_without_a_table_a_file_that_has_all_columns_may_have_others_and_a_name_that_is_misspelt_is_found(folder: Path) -> None:
+    path = str(write(folder, "[bounds]\nbmi = [10, 60]\nage = [0, 120]\ndose = [0, 5]\n", "bounds.toml"))
+    lower, upper = parse_bounds(path, ["dose", "age"], None)
+    assert (lower.tolist(), upper.tolist()) == ([0, 0], [5, 120])
+    assert "'bmi' is unknown (did you mean 'bmj'?)" in refusal(lambda: parse_bounds(path, ["age", "bmj"], None))
+    assert "'dose' is unknown" in refusal(lambda: parse_bounds("age=0:120,dose=0:5", ["age"], None))
+
+
 # Any name a column can have, and what TOML or a terminal could take for something else
 ODD_NAMES = ["age", "mean radius", "a.b", 'a"b', "größe", "[bounds]", "a=b", "#", "a\nb", "LOWER"]
 COLUMN_NAMES = st.lists(st.one_of(st.sampled_from(ODD_NAMES), st.text(min_size=1)), min_size=1, max_size=5, unique=True)

@@ -153,6 +153,15 @@ def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
         PrivateIdentity.load(path)
 
 
+def test_a_public_file_in_the_place_of_the_private_one_is_called_what_it_is_whoever_can_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "clinic-a.public.toml"
+    path.write_text(A.public.to_toml())
+    for mode in (0o600, 0o644):
+        path.chmod(mode)
+        with pytest.raises(IdentityError, match="is a public file, which has no keys"):
+            PrivateIdentity.load(path)
+
+
 def test_an_expired_identity_is_refused_before_the_passphrase_is_asked_for(tmp_path: Path) -> None:
     for options in ({}, {"passphrase": PASSPHRASE}):
         path = saved(tmp_path, replace=True, **options)

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 PlanFile = Annotated[Path, typer.Argument(help="The plan that was agreed on.", metavar="PLAN", show_default=False)]
 Digest = Annotated[
-    str, typer.Option(help="The plan's digest, as you were told it on a separate way.", metavar="HEX", show_default=False)
+    str,
+    typer.Option(
+        help="The plan's digest, as you were told it on a separate way; in quotes if it has spaces.",
+        metavar="HEX",
+        show_default=False,
+    ),
 ]
 Key = Annotated[Path, typer.Option(help="Your private identity.", metavar="FILE", show_default=False)]
 Dataset = Annotated[
@@ -143,7 +148,9 @@ def _take_part(party: "DurableClient", plan: "Plan", identity: "PrivateIdentity"
         server_certificate=network.der(plan.server.certificate),
     )
     with network.logging_to_stderr(as_json=False):
-        outcome = network.drive(client.run, client.stop, lambda: party.session.progress + network.seconds_left(party.timeout))
+        outcome = network.drive(
+            client.run, client.stop, lambda: party.session.progress, lambda: network.seconds_left(party.timeout)
+        )
     if outcome is None:
         raise network.stopped()
     if not isinstance(outcome, ClientResult):
@@ -169,5 +176,5 @@ def _rehearse(
     asyncio.run(check_connection(plan, address=address, identity=network.tls(identity), server_certificate=certificate))
     typer.echo(
         f"Everything is ready for run {plan.run_id}: records, bounds, cap, budget and certificate are as they must be, and the "
-        f"server at {address} answers. Nothing was spent."
+        f"server at {address} serves this plan. Nothing was spent."
     )

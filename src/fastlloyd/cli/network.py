@@ -29,6 +29,7 @@ NO_RESULT, STOPPED = 3, 4
 """Exit codes: the run is over without a result; this process was stopped, and the same command takes the run up again."""
 
 T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
 
 
 def networked_plan(path: Path) -> Plan:
@@ -51,11 +52,14 @@ def check_digest(plan: Plan, digest: str, path: Path) -> None:
 
 
 def store_of(identity: PrivateIdentity, key: Path, path: Path | None, role: Role) -> Store:
-    """The store beside the identity's file, or at `path`; made if there is none."""
+    """The store beside the identity's file, or at `path`; made if there is none, which a client is told: it may be a slip."""
     where = key.with_name(f"{identity.name}.store") if path is None else store_path(path)
     if where.exists():
         return Store.open(where, role=role, identity=identity.signing.public)
-    return Store.create(where, role=role, identity=identity.signing.public)
+    made = Store.create(where, role=role, identity=identity.signing.public)
+    if role is Role.CLIENT:
+        typer.echo(f"Note: made {where}, a new store, in which nothing is spent and nothing is limited.", err=True)
+    return made
 
 
 def tls(identity: PrivateIdentity) -> TlsIdentity:
@@ -93,15 +97,20 @@ def holds_result(folder: Path | None, plan: Plan) -> bool:
         return False
 
 
-def drive(run: Callable[[], Coroutine[Any, Any, T]], stop: Callable[[], None], describe: Callable[[], str]) -> T:
-    """Run to the end. SIGTERM and Ctrl-C finish the step in progress; a second Ctrl-C interrupts at once."""
+def drive(
+    run: Callable[[], Coroutine[Any, Any, T]], stop: Callable[[], None], step: Callable[[], str], details: Callable[[], str]
+) -> T:
+    """Run to the end, showing the step and its details in a line that lives, or logging each step where there is no terminal.
+
+    SIGTERM and Ctrl-C finish the step in progress; a second Ctrl-C interrupts at once.
+    """
 
     async def main() -> T:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             with contextlib.suppress(NotImplementedError):  # Windows
                 loop.add_signal_handler(number, _stop_once, loop, number, stop)
-        showing = asyncio.create_task(_show(describe))
+        showing = asyncio.create_task(_show(step, details))
         try:
             return await run()
         finally:
@@ -116,14 +125,24 @@ def _stop_once(loop: asyncio.AbstractEventLoop, number: signal.Signals, stop: Ca
     stop()
 
 
-async def _show(describe: Callable[[], str]) -> None:
-    """A line on a terminal that says where the run is."""
+async def _show(step: Callable[[], str], details: Callable[[], str]) -> None:
+    """Say where the run is."""
     if not sys.stderr.isatty():
-        return
+        return await _log_steps(step)
     with Console(stderr=True, markup=False, highlight=False, emoji=False).status("") as status:
         while True:
-            status.update(describe())
+            status.update(step() + details())
             await asyncio.sleep(0.25)
+
+
+async def _log_steps(step: Callable[[], str]) -> None:
+    """A line for every step; of steps shorter than a look, for those that were seen."""
+    said = ""
+    while True:
+        await asyncio.sleep(0.25)
+        if (now := step()) != said:
+            said = now
+            _LOG.info("%s", said)
 
 
 @contextlib.contextmanager
@@ -146,8 +165,12 @@ class _Json(logging.Formatter):
     """One JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
-        return json.dumps({"time": stamp, "level": record.levelname.lower(), "message": record.getMessage()})
+        return _entry(record.created, record.levelname.lower(), record.getMessage())
+
+
+def _entry(created: float, level: str, message: str) -> str:
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(created))
+    return json.dumps({"time": stamp, "level": level, "message": message})
 
 
 def seconds_left(timeout: float | None) -> str:
@@ -158,13 +181,18 @@ def seconds_left(timeout: float | None) -> str:
     return f", {minutes}:{seconds:02d} left"
 
 
-def ended_without_result(reason: str) -> typer.Exit:
+def ended_without_result(reason: str, *, as_json: bool = False) -> typer.Exit:
     """Say why there is no result; to be raised."""
-    typer.echo(f"The run ended without a result: {reason}", err=True)
+    say_last(f"The run ended without a result: {reason}", level="warning", as_json=as_json)
     return typer.Exit(NO_RESULT)
 
 
-def stopped() -> typer.Exit:
+def stopped(*, as_json: bool = False) -> typer.Exit:
     """Say how to go on; to be raised."""
-    typer.echo("Stopped. The same command takes the run up again.", err=True)
+    say_last("Stopped. The same command takes the run up again.", as_json=as_json)
     return typer.Exit(STOPPED)
+
+
+def say_last(sentence: str, *, level: str = "info", as_json: bool = False) -> None:
+    """How it ended, on stderr: a sentence of its own, or one more object of the log."""
+    typer.echo(_entry(time.time(), level, sentence) if as_json else sentence, err=True)

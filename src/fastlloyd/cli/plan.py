@@ -101,7 +101,7 @@ def new(
     with progress.placing(mechanism.n_clusters):
         plan = design_plan(
             chosen_algorithm(mechanism),
-            given_domain(mechanism.bounds, parse_columns(features), mechanism.scaling),
+            given_domain(mechanism.bounds, parse_columns(features), mechanism.scaling, others=None),
             clients=clients,
             run_id=os.urandom(16),
             server=given_server(network),

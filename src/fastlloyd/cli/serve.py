@@ -57,19 +57,19 @@ def serve(
             certificates=network.certificates(agreed),
             linger=agreed.timeouts.confirming,
         )
-        result = network.drive(server.serve, server.stop, lambda: _line(party, server))
+        result = network.drive(server.serve, server.stop, lambda: party.session.progress, lambda: _details(party, server))
         if result is None:
-            raise network.stopped()
+            raise network.stopped(as_json=json)
         party.conclude()
     if result.reason is not None:
-        raise network.ended_without_result(result.reason)
-    typer.echo(f"The run is over: {len(result.included)} rounds; the results are with the clients.", err=True)
+        raise network.ended_without_result(result.reason, as_json=json)
+    network.say_last(f"The run is over: {len(result.included)} rounds; the results are with the clients.", as_json=json)
 
 
-def _line(party: "DurableServer", server: "GrpcServer") -> str:
+def _details(party: "DurableServer", server: "GrpcServer") -> str:
     from fastlloyd.cli.network import seconds_left
 
     session = party.session
     waiting = ", ".join(name for name in session.awaited if name not in server.connected)
     here = f"{len(server.connected)} of {session.plan.n_clients} clients connected"
-    return f"{session.progress}, {here}{seconds_left(party.timeout)}" + (f"; away: {waiting}" if waiting else "")
+    return f", {here}{seconds_left(party.timeout)}" + (f"; away: {waiting}" if waiting else "")

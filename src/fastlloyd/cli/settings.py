@@ -90,7 +90,7 @@ def on_grid(records: Records, domain: Domain, outside: str) -> GridRecords:
     return GridRecords(records, domain, choose(Outside, outside, "outside"), source=counted)
 
 
-def given_domain(bounds: str, columns: Sequence[str], scaling: str, others: Sequence[str] = ()) -> Domain:
+def given_domain(bounds: str, columns: Sequence[str], scaling: str, others: Sequence[str] | None = ()) -> Domain:
     """The domain of public bounds, which may be stated for further columns too."""
     lower, upper = parse_bounds(bounds, columns, others)
     return _domain(columns, lower, upper, choose(Scaling, scaling, "scaling"))

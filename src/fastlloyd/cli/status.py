@@ -17,7 +17,7 @@ def status(store: StoreFile, json: Json = False) -> None:
     from rich.table import Table
 
     from fastlloyd import outputs
-    from fastlloyd.store import read
+    from fastlloyd.store import Role, read
 
     contents, events = read(store)
     runs = _runs(contents.history, events)
@@ -26,12 +26,14 @@ def status(store: StoreFile, json: Json = False) -> None:
         return
     console = Console(markup=False, highlight=False, emoji=False)
     table = Table(title=f"{store}: a {contents.role.value}, {contents.position.length} events")
-    for column in ("run", "began as", "rounds", "now"):
+    table.add_column("run", no_wrap=True, min_width=32)  # whole, as `ledger release --run` wants it
+    for column in ("began as", "rounds", "now"):
         table.add_column(column)
     for run in runs:
         began = f"{run['client']}, data set {run['dataset']}" if run["client"] else "server"
         table.add_row(run["run_id"], began, str(run["rounds"]), run["state"] + (f": {run['reason']}" if run["reason"] else ""))
-    console.print(table if runs else f"{store} has seen no run.")
+    nothing = "no run; a server notes one when its clients have joined" if contents.role is Role.SERVER else "no run"
+    console.print(table if runs else f"{store} has seen {nothing}.")
 
 
 def _runs(history: Any, events: list[Any]) -> list[dict[str, Any]]:

@@ -23,7 +23,16 @@ from fastlloyd.transport.frames import (
     encode_frame,
 )
 from fastlloyd.transport.grpc_failures import explain
-from fastlloyd.transport.grpc_tls import HEALTH, STREAM, Keepalive, TlsIdentity, channel_credentials, channel_options, load_grpc
+from fastlloyd.transport.grpc_tls import (
+    HEALTH,
+    STREAM,
+    Keepalive,
+    TlsIdentity,
+    channel_credentials,
+    channel_options,
+    health_request,
+    load_grpc,
+)
 from fastlloyd.transport.outbox import Outbox
 from fastlloyd.transport.party import ClientParty, Request
 from fastlloyd.transport.turns import Turns
@@ -227,12 +236,20 @@ class GrpcClient:
 
 
 async def check_connection(plan: Plan, *, address: str, identity: TlsIdentity, server_certificate: bytes) -> None:
-    """Ask the server whether it serves, over the connection that a run would use. Raises NetworkError, in one sentence."""
+    """Ask the server whether it serves this plan, over the connection that a run would use.
+
+    Raises NetworkError, in one sentence.
+    """
     grpc = load_grpc()
     options = channel_options(Limits.of(plan), server_certificate, Keepalive())
     credentials = channel_credentials(identity, server_certificate)
     async with grpc.aio.secure_channel(f"dns:///{address}", credentials, options=options) as channel:
         try:
-            await channel.unary_unary("/" + "/".join(HEALTH))(b"", timeout=_CHECK_SECONDS)
+            await channel.unary_unary("/" + "/".join(HEALTH))(health_request(plan.digest), timeout=_CHECK_SECONDS)
         except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.NOT_FOUND:
+                raise NetworkError(
+                    f"the server at {address} serves another plan than that of digest {plan.digest.hex()}; ask which plan is "
+                    "meant, and have the server started with it"
+                ) from None
             raise NetworkError(explain(error.details() or "", address=address, own_certificate=identity.certificate)) from None

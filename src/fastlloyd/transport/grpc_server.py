@@ -29,6 +29,7 @@ from fastlloyd.transport.grpc_tls import (
     Keepalive,
     TlsIdentity,
     fingerprint,
+    health_request,
     load_grpc,
     peer_fingerprint,
     server_credentials,
@@ -108,6 +109,7 @@ class GrpcServer:
                 "and a port that nobody else listens at"
             ) from None
         await self._grpc.start()
+        _LOG.info("listening at %s for run %s", self._address, self._plan.run_id)
         await self._turns.watch()
 
     async def wait(self) -> ServerResult | None:
@@ -243,8 +245,13 @@ class GrpcServer:
             self._outcome.set_exception(error)
         self.stop()
 
-    async def _serve_health(self, _request: bytes, context: "Context") -> bytes:
-        """Say that the server serves, to any client of the plan and to whoever holds the server's own certificate."""
+    async def _serve_health(self, request: bytes, context: "Context") -> bytes:
+        """Say that the server serves, to any client of the plan and to whoever holds the server's own certificate.
+
+        Who names a plan is told whether it is the one that is served.
+        """
         if (peer_fingerprint(context.auth_context()) or b"") not in {*self._names, fingerprint(self._identity.certificate)}:
             await context.abort(load_grpc().StatusCode.PERMISSION_DENIED, "this certificate is not in the plan")
+        if request not in (b"", health_request(self._plan.digest)):
+            await context.abort(load_grpc().StatusCode.NOT_FOUND, "this server serves another plan")
         return SERVING

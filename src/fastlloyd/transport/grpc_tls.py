@@ -20,6 +20,12 @@ STREAM: Final = ("fastlloyd.Run", "Stream")
 HEALTH: Final = ("grpc.health.v1.Health", "Check")  # https://github.com/grpc/grpc/blob/master/doc/health-checking.md
 SERVING: Final = b"\x08\x01"  # HealthCheckResponse(status=SERVING)
 
+
+def health_request(plan_digest: bytes) -> bytes:
+    """HealthCheckRequest(service=the digest as 64 hex digits): whether the server serves this very plan."""
+    return b"\x0a\x40" + plan_digest.hex().encode()
+
+
 _MAX_METADATA_BYTES: Final = 8192
 _HANDSHAKE_SECONDS: Final = 10
 _IDLE_SECONDS: Final = 60  # a connection without a stream is closed

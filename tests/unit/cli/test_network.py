@@ -1,0 +1,62 @@
+"""What `serve` and `join` say: where a run is, how it ended, and that a store is new."""
+
+import asyncio
+import importlib.util
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+if importlib.util.find_spec("grpc") is None:
+    pytest.skip("gRPC is not installed", allow_module_level=True)
+
+from datetime import UTC, datetime, timedelta
+
+from fastlloyd.cli import network
+from fastlloyd.identity import PrivateIdentity
+from fastlloyd.store import Role
+
+Screen = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_without_a_terminal_every_step_is_a_line_of_the_log(as_json: bool, capsys: Screen) -> None:
+    steps = iter(["joining", "joining", "round 1 of 2"])
+    seen = asyncio.Event()
+
+    def step() -> str:
+        try:
+            return next(steps)
+        except StopIteration:
+            seen.set()
+            return "round 1 of 2"
+
+    async def run() -> str:
+        await seen.wait()
+        return "the end"
+
+    with network.logging_to_stderr(as_json=as_json):
+        assert network.drive(run, lambda: None, step, lambda: ", 1:00 left") == "the end"
+    lines = capsys.readouterr().err.splitlines()
+    if as_json:
+        assert [json.loads(line)["message"] for line in lines] == ["joining", "round 1 of 2"]
+    else:
+        assert [line.split("INFO ")[1] for line in lines] == ["joining", "round 1 of 2"]
+
+
+def test_how_it_ended_is_a_sentence_or_one_more_object_of_the_log(capsys: Screen) -> None:
+    for end, code in ((network.stopped, 4), (partial(network.ended_without_result, "nobody came"), 3)):
+        assert end(as_json=False).exit_code == end(as_json=True).exit_code == code
+        sentence, entry = capsys.readouterr().err.splitlines()
+        assert json.loads(entry).keys() == {"time", "level", "message"}
+        assert json.loads(entry)["message"] == sentence
+
+
+def test_a_client_is_told_that_a_store_is_new_and_a_server_has_nothing_to_spend(tmp_path: Path, capsys: Screen) -> None:
+    identity = PrivateIdentity.make("clinic-a", datetime.now(UTC).date() + timedelta(days=50))
+    for role, said in ((Role.CLIENT, ["Note: made", ""]), (Role.SERVER, ["", ""])):
+        path = tmp_path / f"{role.value}.store"
+        for begins in said:
+            network.store_of(identity, tmp_path / "clinic-a.identity.toml", path, role).close()
+            assert capsys.readouterr().err[: len("Note: made")] == begins
