@@ -39,9 +39,19 @@ from fastlloyd.transport.frames import (
     encode_frame,
     max_frame_bytes,
 )
-from fastlloyd.transport.grpc_client import GrpcClient
+from fastlloyd.transport.grpc_client import GrpcClient, check_connection
 from fastlloyd.transport.grpc_server import GrpcServer
-from fastlloyd.transport.grpc_tls import Keepalive, TlsIdentity, as_pem, channel_credentials, channel_options, load_grpc
+from fastlloyd.transport.grpc_tls import (
+    HEALTH,
+    STREAM,
+    Keepalive,
+    TlsIdentity,
+    as_pem,
+    channel_credentials,
+    channel_options,
+    load_grpc,
+    server_credentials,
+)
 from fastlloyd.transport.in_process import run_in_process
 from fastlloyd.transport.party import Request
 from federation import Federation, make_federation, make_plan, same_clustering
@@ -228,6 +238,35 @@ def test_a_client_that_gets_no_connection_says_why_when_its_time_is_up(trouble: 
         assert site.party.logs == {}
 
     within(test)
+
+
+def test_what_a_server_writes_as_its_reason_reaches_no_terminal_as_a_command() -> None:
+    async def scenario() -> None:
+        site, grpc = Site(), load_grpc()
+
+        async def refuse(_request: object, context: Any) -> None:
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "no \x1b]0;title\x07\x1b[2J\u202e entry")
+
+        lying = grpc.aio.server()
+        methods = {STREAM: grpc.stream_stream_rpc_method_handler, HEALTH: grpc.unary_unary_rpc_method_handler}
+        lying.add_generic_rpc_handlers(
+            [grpc.method_handlers_generic_handler(name, {method: kind(refuse)}) for (name, method), kind in methods.items()]
+        )
+        server = site.identities["server"]
+        port = lying.add_secure_port("127.0.0.1:0", server_credentials(server, [site.identities["c0"].certificate]))
+        await lying.start()
+        try:
+            outcome = await site.client("c0", port).run()
+            ends: dict[str, Any] = {"identity": site.identities["c0"], "server_certificate": server.certificate}
+            with pytest.raises(NetworkError) as refused:
+                await check_connection(site.plan, address=f"127.0.0.1:{port}", **ends)
+        finally:
+            await lying.stop(None)
+        assert isinstance(outcome, Ended)
+        for said in (outcome.reason, str(refused.value)):
+            assert "no ?]0;title??[2J? entry" in said
+
+    within(scenario)
 
 
 def test_a_certificate_speaks_for_its_own_client_only() -> None:
