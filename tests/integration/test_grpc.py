@@ -626,6 +626,39 @@ def test_a_reader_that_does_not_read_is_cut_off_and_holds_up_nobody() -> None:
     within(test)
 
 
+def test_the_streams_that_a_client_leaves_unread_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        site = Site(make_federation(make_plan(2)))
+        server = site.server()
+        async with serving(server) as port:
+            first = asyncio.create_task(site.client("c0", port).run())
+            hello, floods = site.hello("c1"), set[asyncio.Task[None]]()
+            async with contextlib.AsyncExitStack() as unread:
+                for _ in range(2):
+                    stream = await unread.enter_async_context(site.stream("c1", port))
+                    await stream.write(site.attach())
+                    await until(lambda: "c1" in server.connected)
+
+                    async def flood(stream: Any = stream) -> None:
+                        while True:
+                            await stream.write(hello)
+
+                    floods.add(asyncio.create_task(flood()))
+                    await until(lambda: "c1" not in server.connected)
+                async with site.stream("c1", port) as third:
+                    assert (await third.code()).name == "UNAVAILABLE"
+                    assert "too many streams" in await third.details()
+                for each in floods:
+                    each.cancel()
+                await asyncio.wait(floods)
+            site.parties["c1"] = SessionClient(site.federation.client("c1"))
+            second = await site.client("c1", port).run()
+            site.check([await first, second])
+
+    monkeypatch.setattr(grpc_server, "_MAX_STREAMS", 2)
+    within(test)
+
+
 def test_an_error_of_a_party_ends_its_transport_and_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         site = Site()
