@@ -1,16 +1,21 @@
 """What was tried against runs over a network and must not work again: lying parties, disks that fail, terminals."""
 
+import os
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from fastlloyd.cli import network
 from fastlloyd.errors import RemoteProtocolError, StateError
+from fastlloyd.identity import PrivateIdentity
 from fastlloyd.protocol import Finish, Message, Send
 from fastlloyd.protocol.messages import Broadcast, KeyBox, Upload
 from fastlloyd.runs import DurableClient, DurableServer
 from fastlloyd.store import LogPosition, Role, Store
+from fastlloyd.store.events import LimitSet
 from fastlloyd.testing import InjectedNoise
 from federation import Federation, entropy, identity, injected, make_federation, make_plan
 
@@ -119,3 +124,17 @@ def test_an_upload_that_could_not_be_made_durable_is_not_sent_when_the_connectio
         with pytest.raises(StateError, match="start again"):
             again()
     assert store.history.runs[bytes.fromhex(federation.plan.run_id)].charged == ()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need rights on Windows")
+def test_an_identity_that_is_reached_by_a_link_has_the_one_ledger_beside_its_file(tmp_path: Path) -> None:
+    known = PrivateIdentity.make("c0", datetime.now(UTC).date())
+    file, link = tmp_path / "keys" / "c0.identity.toml", tmp_path / "here.toml"
+    file.parent.mkdir()
+    link.symlink_to(file)
+    known.save(file)
+    with network.store_of(known, file, None, Role.CLIENT) as store:
+        store.append([LimitSet(dataset="records", epsilon=1.0, delta=1e-6)])
+    with network.store_of(known, link, None, Role.CLIENT) as store:
+        assert store.path == file.with_name("c0.store")
+        assert "records" in store.history.limits
