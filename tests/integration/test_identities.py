@@ -340,7 +340,7 @@ REFUSED = {
     "a member that was cut off": ((*NEW, "--member", "cut.toml:5"), "cut.toml"),
     "a plan for a member": ((*NEW, "--member", "plan.toml:5"), "plan.toml"),
     "a server that is private": ((*UNSERVED, "--server", "keys/sums.identity.toml", *ADDRESS), "is a private identity"),
-    "a server that is a client": ((*UNSERVED, "--server", "keys/a.public.toml", *ADDRESS), "server and client are both called 'a'"),
+    "a server that is a client": ((*UNSERVED, "--server", "keys/a.public.toml", *ADDRESS), "are both called 'a'"),
     "no address": ((*UNSERVED, *SERVER, "--address", "here"), "server address 'here' is not HOST:PORT"),
     "no time at all": ((*NEW, "--round-timeout", "0"), "the timeout of round is 0 s; expected 1 to 604800"),
     "too much time": ((*NEW, "--joining-timeout", "604801"), "the timeout of joining is 604801 s"),
