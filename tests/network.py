@@ -67,9 +67,10 @@ class SessionServer:
         return known
 
     def receive(self, name: str, log: LogPosition, message: Message) -> list[Request]:
-        self.logs[name] = log
         self.received.append((name, message))
-        return requests(self.session.receive(name, message))
+        actions = self.session.receive(name, message)
+        self.logs[name] = log  # of a message that was taken: one who speaks in another's name spoils nobody's log
+        return requests(actions)
 
     def deadline(self) -> list[Request]:
         return requests(self.session.deadline())

@@ -938,3 +938,13 @@ def test_the_shell_sees_the_exit_code(here: Path) -> None:
     with _process("fit", "none.csv", *PUBLIC, stdout=subprocess.PIPE) as process:
         out, err = process.communicate(timeout=HANG)
     assert (process.returncode, out, err) == (2, "", "Error: none.csv: there is no such file\n")
+
+
+def test_a_file_that_a_stranger_sent_reaches_no_terminal_as_a_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "plan.toml"
+    for text in ('"\\u0007\\u001b]0;title" = 1\n[seal]\ndigest = ""', 'run_id = 1\n[seal]\ndigest = "\\u0007\\u202e"'):
+        file.write_text(text)
+        assert run(["plan", "show", str(file)]) == 2
+        assert capsys.readouterr().err.rstrip("\n").isprintable()

@@ -42,7 +42,17 @@ from fastlloyd.transport.frames import (
 )
 from fastlloyd.transport.grpc_client import GrpcClient, check_connection
 from fastlloyd.transport.grpc_server import GrpcServer
-from fastlloyd.transport.grpc_tls import Keepalive, TlsIdentity, as_pem, channel_credentials, channel_options, load_grpc
+from fastlloyd.transport.grpc_tls import (
+    HEALTH,
+    STREAM,
+    Keepalive,
+    TlsIdentity,
+    as_pem,
+    channel_credentials,
+    channel_options,
+    load_grpc,
+    server_credentials,
+)
 from fastlloyd.transport.in_process import run_in_process
 from fastlloyd.transport.party import Request
 from federation import Federation, make_federation, make_plan, same_clustering
@@ -231,6 +241,35 @@ def test_a_client_that_gets_no_connection_says_why_when_its_time_is_up(trouble: 
     within(test)
 
 
+def test_what_a_server_writes_as_its_reason_reaches_no_terminal_as_a_command() -> None:
+    async def scenario() -> None:
+        site, grpc = Site(), load_grpc()
+
+        async def refuse(_request: object, context: Any) -> None:
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "no \x1b]0;title\x07\x1b[2J\u202e entry")
+
+        lying = grpc.aio.server()
+        methods = {STREAM: grpc.stream_stream_rpc_method_handler, HEALTH: grpc.unary_unary_rpc_method_handler}
+        lying.add_generic_rpc_handlers(
+            [grpc.method_handlers_generic_handler(name, {method: kind(refuse)}) for (name, method), kind in methods.items()]
+        )
+        server = site.identities["server"]
+        port = lying.add_secure_port("127.0.0.1:0", server_credentials(server, [site.identities["c0"].certificate]))
+        await lying.start()
+        try:
+            outcome = await site.client("c0", port).run()
+            ends: dict[str, Any] = {"identity": site.identities["c0"], "server_certificate": server.certificate}
+            with pytest.raises(NetworkError) as refused:
+                await check_connection(site.plan, address=f"127.0.0.1:{port}", **ends)
+        finally:
+            await lying.stop(None)
+        assert isinstance(outcome, Ended)
+        for said in (outcome.reason, str(refused.value)):
+            assert "no ?]0;title??[2J? entry" in said
+
+    within(scenario)
+
+
 def test_a_certificate_speaks_for_its_own_client_only() -> None:
     async def test() -> None:
         site = Site()
@@ -238,6 +277,7 @@ def test_a_certificate_speaks_for_its_own_client_only() -> None:
             swapped = await site.client("c0", port, identity=site.identities["c1"]).run()
             assert swapped == Ended("the server refuses this client: client 'c1' said Hello in the name of 'c0'")
             site.parties["c0"] = SessionClient(site.federation.client("c0"))
+            site.party.logs.clear()  # under c1's certificate c0's log was seen as c1's
             site.check(await site.run_clients(port))
 
     within(test)
@@ -585,6 +625,39 @@ def test_a_reader_that_does_not_read_is_cut_off_and_holds_up_nobody() -> None:
             second = await site.client("c1", port).run()
             site.check([await first, second])
 
+    within(test)
+
+
+def test_the_streams_that_a_client_leaves_unread_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        site = Site(make_federation(make_plan(2)))
+        server = site.server()
+        async with serving(server) as port:
+            first = asyncio.create_task(site.client("c0", port).run())
+            hello, floods = site.hello("c1"), set[asyncio.Task[None]]()
+            async with contextlib.AsyncExitStack() as unread:
+                for _ in range(2):
+                    stream = await unread.enter_async_context(site.stream("c1", port))
+                    await stream.write(site.attach())
+                    await until(lambda: "c1" in server.connected)
+
+                    async def flood(stream: Any = stream) -> None:
+                        while True:
+                            await stream.write(hello)
+
+                    floods.add(asyncio.create_task(flood()))
+                    await until(lambda: "c1" not in server.connected)
+                async with site.stream("c1", port) as third:
+                    assert (await third.code()).name == "UNAVAILABLE"
+                    assert "too many streams" in await third.details()
+                for each in floods:
+                    each.cancel()
+                await asyncio.wait(floods)
+            site.parties["c1"] = SessionClient(site.federation.client("c1"))
+            second = await site.client("c1", port).run()
+            site.check([await first, second])
+
+    monkeypatch.setattr(grpc_server, "_MAX_STREAMS", 2)
     within(test)
 
 

@@ -25,8 +25,10 @@ from fastlloyd.plan import Plan
 PASSPHRASE = "correct horse battery staple"  # noqa: S105 - of no identity but these
 MECHANISM = ("--features", "age,dose", "--bounds", "age=0:100,dose=0:5", "-k", "2", "--iterations", "2")
 MEMBERS = tuple(part for name in "abc" for part in ("--member", f"keys/{name}.public.toml:50"))
-NETWORK = ("--server", "keys/sums.public.toml", "--address", "sums.example.org:8443")
-NEW = ("plan", "new", *MEMBERS, *NETWORK, *MECHANISM)
+SERVER, ADDRESS = ("--server", "keys/sums.public.toml"), ("--address", "sums.example.org:8443")
+NETWORK = (*SERVER, *ADDRESS)
+UNSERVED = ("plan", "new", *MEMBERS, *MECHANISM)
+NEW = (*UNSERVED, *NETWORK)
 
 
 class Outcome(NamedTuple):
@@ -337,9 +339,9 @@ REFUSED = {
     "a member that was changed": ((*NEW, "--member", "changed.toml:5"), "changed.toml"),
     "a member that was cut off": ((*NEW, "--member", "cut.toml:5"), "cut.toml"),
     "a plan for a member": ((*NEW, "--member", "plan.toml:5"), "plan.toml"),
-    "a server that is private": ((*NEW, "--server", "keys/sums.identity.toml"), "is a private identity"),
-    "a server that is a client": ((*NEW, "--server", "keys/a.public.toml"), "server and client are both called 'a'"),
-    "no address": ((*NEW, "--address", "here"), "server address 'here' is not HOST:PORT"),
+    "a server that is private": ((*UNSERVED, "--server", "keys/sums.identity.toml", *ADDRESS), "is a private identity"),
+    "a server that is a client": ((*UNSERVED, "--server", "keys/a.public.toml", *ADDRESS), "are both called 'a'"),
+    "no address": ((*UNSERVED, *SERVER, "--address", "here"), "server address 'here' is not HOST:PORT"),
     "no time at all": ((*NEW, "--round-timeout", "0"), "the timeout of round is 0 s; expected 1 to 604800"),
     "too much time": ((*NEW, "--joining-timeout", "604801"), "the timeout of joining is 604801 s"),
     "time in words": ((*NEW, "--joining-timeout", "soon"), "--joining-timeout"),

@@ -45,8 +45,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _sentence(error: Exception) -> str:
+    """What is wrong, in one line. It may quote a file that a stranger sent, so no terminal code reaches the terminal."""
     text = error.format_message() if isinstance(error, UsageError) else str(error)  # type: ignore[attr-defined]  # click's
-    return " ".join(text.split())
+    return "".join(character if character.isprintable() else "?" for character in " ".join(text.split()))
 
 
 def _say(code: int, sentence: str) -> int:

@@ -52,8 +52,11 @@ def check_digest(plan: Plan, digest: str, path: Path) -> None:
 
 
 def store_of(identity: PrivateIdentity, key: Path, path: Path | None, role: Role) -> Store:
-    """The store beside the identity's file, or at `path`; made if there is none, which a client is told: it may be a slip."""
-    where = key.with_name(f"{identity.name}.store") if path is None else store_path(path)
+    """The store beside the identity's file, or at `path`; made if there is none, which a client is told: it may be a slip.
+
+    Beside the file itself, not beside a link to it: one identity would have two ledgers, each without the other's runs.
+    """
+    where = key.resolve().with_name(f"{identity.name}.store") if path is None else store_path(path)
     if where.exists():
         return Store.open(where, role=role, identity=identity.signing.public)
     made = Store.create(where, role=role, identity=identity.signing.public)

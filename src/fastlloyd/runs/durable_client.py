@@ -13,7 +13,7 @@ from fastlloyd.protocol import ClientSession, Message
 from fastlloyd.protocol.actions import Action, ClientResult, Ended, Finish, Keep, Record, Send
 from fastlloyd.protocol.messages import Limits, Upload, decode, encode
 from fastlloyd.protocol.transitions import ClientState
-from fastlloyd.runs.steps import Clock, StepTimer
+from fastlloyd.runs.steps import Clock, Footing, StepTimer
 from fastlloyd.secagg.keys import EphemeralKey, Identity
 from fastlloyd.store import LogPosition, Role, Store
 from fastlloyd.store.events import Event, ExchangeCharged, Outcome, recorded
@@ -33,7 +33,7 @@ class DurableClient:
     def __init__(self, session: ClientSession, store: Store, clock: Clock = time.monotonic) -> None:
         self._session, self._store = session, store
         self._run_id = bytes.fromhex(session.plan.run_id)
-        self._timer = StepTimer(clock)
+        self._timer, self._footing = StepTimer(clock), Footing()
 
     @classmethod
     def join(
@@ -118,10 +118,12 @@ class DurableClient:
 
     def begin(self) -> list[Send | Finish]:
         """A connection stands: Hello, and what was sent last, the same bytes as ever."""
+        self._footing.check()
         return [action for action in self._session.reconnect() if isinstance(action, Send)]
 
     def receive(self, message: Message) -> list[Send | Finish]:
         """Answer the server. RemoteProtocolError says what it did wrong, and ends the run durably."""
+        self._footing.check()
         try:
             actions = self._session.receive(message)
         except RemoteProtocolError:
@@ -131,6 +133,7 @@ class DurableClient:
 
     def deadline(self) -> list[Send | Finish]:
         """Stop waiting: the run ends without a result."""
+        self._footing.check()
         return self._commit(self._session.deadline())
 
     def conclude(self) -> None:
@@ -154,7 +157,8 @@ class DurableClient:
                 case _:
                     pass
         if events:
-            self._store.append(events, messages=messages, secrets=secrets)
+            with self._footing.commit():
+                self._store.append(events, messages=messages, secrets=secrets)
         return [action for action in actions if isinstance(action, Send | Finish)]
 
 

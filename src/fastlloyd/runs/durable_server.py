@@ -11,7 +11,7 @@ from fastlloyd.protocol import Message, ServerSession
 from fastlloyd.protocol.actions import Action, Finish, Record, Send, ServerResult
 from fastlloyd.protocol.messages import Limits, decode, encode
 from fastlloyd.protocol.transitions import ServerState
-from fastlloyd.runs.steps import Clock, StepTimer
+from fastlloyd.runs.steps import Clock, Footing, StepTimer
 from fastlloyd.store import LogPosition, Store
 from fastlloyd.store.events import Event, Outcome, PeerSeen, recorded
 
@@ -29,7 +29,7 @@ class DurableServer:
         self._run_id = bytes.fromhex(session.plan.run_id)
         self._keys = {client.name: client.signing_key for client in session.plan.clients}
         self._seen: dict[str, LogPosition] = {}
-        self._timer = StepTimer(clock)
+        self._timer, self._footing = StepTimer(clock), Footing()
 
     @classmethod
     def open(cls, plan: Plan, *, store: Store, noise: NoiseSource, clock: Clock = time.monotonic) -> Self:
@@ -71,23 +71,21 @@ class DurableServer:
 
         Raises RemoteProtocolError if the store is an old copy.
         """
-        known = self._seen.get(name) or self._store.peer(self._keys[name])
-        if known is not None and (log.length < known.length or (log.length == known.length and log.head != known.head)):
-            raise RemoteProtocolError(
-                f"the store of client {name!r} is an old copy: it holds {log.length} events, and {known.length} were seen; "
-                "bring back the newest copy, or go on under a new identity"
-            )
+        known = self._check_grown(name, log)
         self._seen[name] = log
         return LogPosition(0, bytes(32)) if known is None else known
 
     def receive(self, name: str, log: LogPosition, message: Message) -> list[Send | Finish]:
         """Answer a client. RemoteProtocolError says what it did wrong; the others go on."""
+        self._footing.check()
+        self._check_grown(name, log)  # before the session moves: the store would refuse it in the midst of everyone's step
         actions = self._session.receive(name, message)
         self._seen[name] = log
         return self._commit(actions)
 
     def deadline(self) -> list[Send | Finish]:
         """The present step has taken too long."""
+        self._footing.check()
         return self._commit(self._session.deadline())
 
     def conclude(self) -> None:
@@ -99,6 +97,16 @@ class DurableServer:
         outcome = Outcome.FINISHED if result.reason is None else Outcome.ABORTED
         self._store.append([run.end(outcome, result.reason or "")])
 
+    def _check_grown(self, name: str, log: LogPosition) -> LogPosition | None:
+        """The position last seen of a client's store; RemoteProtocolError if the one it reports now cannot follow it."""
+        known = self._seen.get(name) or self._store.peer(self._keys[name])
+        if known is not None and (log.length < known.length or (log.length == known.length and log.head != known.head)):
+            raise RemoteProtocolError(
+                f"the store of client {name!r} is an old copy: it holds {log.length} events, and {known.length} were seen; "
+                "bring back the newest copy, or go on under a new identity"
+            )
+        return known
+
     def _commit(self, actions: Sequence[Action]) -> list[Send | Finish]:
         messages = [action.message for action in actions if isinstance(action, Record)]
         if messages:
@@ -108,6 +116,7 @@ class DurableServer:
                 if self._store.peer(self._keys[name]) != position
             ]
             events += [recorded(self._run_id, message) for message in messages]
-            self._store.append(events, messages=[encode(message) for message in messages])
+            with self._footing.commit():
+                self._store.append(events, messages=[encode(message) for message in messages])
             self._seen.clear()
         return [action for action in actions if isinstance(action, Send | Finish)]

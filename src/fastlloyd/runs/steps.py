@@ -1,6 +1,9 @@
-"""How long a step of a run has taken."""
+"""What both parties of a run need around a step: how long it has taken, and whether the last one is on disk."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+
+from fastlloyd.errors import StateError
 
 Clock = Callable[[], float]
 
@@ -18,3 +21,26 @@ class StepTimer:
         if step != self._step:
             self._step, self._since = step, self._clock()
         return allowed - (self._clock() - self._since)
+
+
+class Footing:
+    """Whether all that a session decided is on disk.
+
+    Where a commit failed, the session in memory is ahead of the disk. It answers nobody then: what it would say again was never
+    durable, and a process that is started again decides it anew, with other noise.
+    """
+
+    def __init__(self) -> None:
+        self._is_ahead = False
+
+    def check(self) -> None:
+        """Raise StateError if the last step is not on disk; to be asked before the session is."""
+        if self._is_ahead:
+            raise StateError("the last step could not be made durable, so nothing follows from it; start again")
+
+    @contextmanager
+    def commit(self) -> Iterator[None]:
+        """Around the commit of a step."""
+        self._is_ahead = True
+        yield
+        self._is_ahead = False

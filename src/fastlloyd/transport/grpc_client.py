@@ -22,7 +22,7 @@ from fastlloyd.transport.frames import (
     decode_server_frame,
     encode_frame,
 )
-from fastlloyd.transport.grpc_failures import explain
+from fastlloyd.transport.grpc_failures import explain, printable
 from fastlloyd.transport.grpc_tls import (
     HEALTH,
     STREAM,
@@ -151,7 +151,7 @@ class GrpcClient:
     def _explain(self, code: str, details: str) -> str:
         """Why a connection broke, for one more attempt; RemoteProtocolError if none will help."""
         if code in _FINAL:
-            raise RemoteProtocolError(f"the server at {self._address} refuses this client: {code}, {details:.300}")
+            raise RemoteProtocolError(f"the server at {self._address} refuses this client: {code}, {printable(details)}")
         if self._is_attached:
             return f"the connection to {self._address} broke"
         return explain(details, address=self._address, own_certificate=self._identity.certificate)

@@ -7,7 +7,13 @@ from typing import Final
 from fastlloyd.transport.grpc_tls import end_of_validity
 
 _CERTIFICATE_REFUSED: Final = ("Socket closed", "Connection reset", "Broken pipe", "SSLV3_ALERT", "TLSV1_ALERT", "GOAWAY")
+_SHOWN: Final = 300  # characters of what gRPC says that has no sentence
 _NO_ANSWER: Final = ("imed out", "imeout", "No route to host", "unreachable", "DEADLINE_EXCEEDED")
+
+
+def printable(details: str) -> str:
+    """What gRPC says, which a peer may have written, as it may be shown on a terminal: no line breaks and no terminal codes."""
+    return "".join(character if " " <= character <= "~" else "?" for character in details)[:_SHOWN]
 
 
 def explain(details: str, *, address: str, own_certificate: bytes) -> str:
@@ -31,7 +37,7 @@ def explain(details: str, *, address: str, own_certificate: bytes) -> str:
         return _certificate_refused(address, own_certificate)
     if any(mark in details for mark in _NO_ANSWER):
         return f"no answer from {address}: a firewall may be in between, or the machine is off{_proxy()}"
-    return f"no connection to {address}: {details:.300}"
+    return f"no connection to {address}: {printable(details)}"
 
 
 def _certificate_refused(address: str, own_certificate: bytes) -> str:
@@ -43,7 +49,7 @@ def _certificate_refused(address: str, own_certificate: bytes) -> str:
 
 
 def _after(details: str, mark: str) -> str:
-    return details.split(mark, 1)[1][:80]
+    return printable(details.split(mark, 1)[1])[:80]
 
 
 def _proxy() -> str:

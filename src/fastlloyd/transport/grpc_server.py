@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _FIRST_FRAME_SECONDS: Final = 10.0
+_MAX_STREAMS: Final = 4  # of one client: more than an honest one has, whose old streams end soon or are ended by keepalive
 _LAST_FRAME_SECONDS: Final = 2.0  # for what a stream that ends is still owed
 
 
@@ -81,6 +83,7 @@ class GrpcServer:
         self._limits = Limits.of(plan)
         self._options = server_options(self._limits, plan.n_clients, keepalive or Keepalive())
         self._streams: dict[str, Outbox] = {}
+        self._n_streams: Counter[str] = Counter()  # also those that lie unread and cannot be ended
         self._left: set[str] = set()
 
     @property
@@ -143,6 +146,9 @@ class GrpcServer:
         name = self._names.get(peer_fingerprint(context.auth_context()) or b"")
         if name is None:
             await context.abort(load_grpc().StatusCode.PERMISSION_DENIED, "this certificate is no client's of the plan")
+        if self._n_streams[name] >= _MAX_STREAMS:
+            await context.abort(load_grpc().StatusCode.UNAVAILABLE, "too many streams of this client lie unread")
+        self._n_streams[name] += 1
         outbox = Outbox()
         reader = asyncio.create_task(self._read(name, outbox, context))
         writer = asyncio.create_task(outbox.write_all(context.write))
@@ -153,6 +159,7 @@ class GrpcServer:
             # However long it takes: a stream with a write under way cannot be ended. If nobody reads, keepalive ends it.
             await asyncio.wait([writer])
         finally:
+            self._n_streams[name] -= 1
             self._drop(name, outbox)
             for task in (reader, writer, closed):
                 task.cancel()

@@ -5,6 +5,7 @@ import datetime as dt
 import hashlib
 import os
 import ssl
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -32,6 +33,7 @@ _IDLE_SECONDS: Final = 60  # a connection without a stream is closed
 
 # gRPC has no option for the lowest version of TLS. It has one for the cipher suites of TLS 1.2, which those of TLS 1.3 are no
 # part of: the one named here cannot be used without a pre-shared key, so no handshake of TLS 1.2 succeeds.
+_CIPHER_SUITES: Final = "GRPC_SSL_CIPHER_SUITES"
 _NO_TLS_1_2: Final = "ECDHE-PSK-AES128-CBC-SHA"
 
 
@@ -65,11 +67,16 @@ class Keepalive:
 
 
 def load_grpc() -> Any:
-    """Import gRPC, with TLS 1.2 refused; NetworkError if it is not installed.
+    """Import gRPC, with TLS 1.2 refused; NetworkError if it is not installed, or was imported by others before.
 
-    Cipher suites are read when the first credentials of the process are made. The server checks on each stream that it worked.
+    Cipher suites are read once, when gRPC is imported. The server also checks on each stream that it worked.
     """
-    os.environ["GRPC_SSL_CIPHER_SUITES"] = _NO_TLS_1_2
+    if sys.modules.get("grpc") is not None and os.environ.get(_CIPHER_SUITES) != _NO_TLS_1_2:
+        raise NetworkError(
+            f"gRPC was imported before TLS 1.2 could be refused; set {_CIPHER_SUITES}={_NO_TLS_1_2} in the environment before "
+            "Python starts"
+        )
+    os.environ[_CIPHER_SUITES] = _NO_TLS_1_2
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is said by this package, in a sentence
     try:
         import grpc

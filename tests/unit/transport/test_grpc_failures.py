@@ -1,5 +1,8 @@
 """Each way in which a connection does not come about has its sentence. The texts are gRPC's own, of version 1.85."""
 
+import importlib.util
+import os
+import subprocess
 import sys
 
 import pytest
@@ -65,6 +68,17 @@ def test_without_grpc_a_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "grpc", None)
     with pytest.raises(NetworkError, match=r'pip install "fastlloyd\[network\]"'):
         load_grpc()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="gRPC is not installed")
+@pytest.mark.parametrize(("suites", "said"), [("", "GRPC_SSL_CIPHER_SUITES="), ("ECDHE-PSK-AES128-CBC-SHA", "ready")])
+def test_where_grpc_was_imported_by_others_tls_1_2_is_refused_already_or_nothing_is_done(suites: str, said: str) -> None:
+    code = "import grpc\nfrom fastlloyd.transport.grpc_tls import load_grpc\nload_grpc()\nprint('ready')"
+    environment = os.environ | {"GRPC_SSL_CIPHER_SUITES": suites}
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - this Python
+    assert said in found.stdout + found.stderr
+    assert (found.returncode == 0) is (said == "ready")
 
 
 def test_a_peer_is_known_only_by_one_certificate_over_tls_1_3() -> None:

@@ -1,0 +1,140 @@
+"""What was tried against runs over a network and must not work again: lying parties, disks that fail, terminals."""
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fastlloyd.cli import network
+from fastlloyd.errors import RemoteProtocolError, StateError
+from fastlloyd.identity import PrivateIdentity
+from fastlloyd.protocol import Finish, Message, Send
+from fastlloyd.protocol.messages import Broadcast, KeyBox, Upload
+from fastlloyd.runs import DurableClient, DurableServer
+from fastlloyd.store import LogPosition, Role, Store
+from fastlloyd.store.events import LimitSet
+from fastlloyd.testing import InjectedNoise
+from federation import Federation, entropy, identity, injected, make_federation, make_plan
+
+NOWHERE = bytes(32)
+
+
+def fail(*_: object, **__: object) -> None:
+    raise StateError("the disk is full")
+
+
+@pytest.fixture
+def federation() -> Federation:
+    return make_federation(make_plan(3))
+
+
+class Floor:
+    """A durable server, and clients that talk to it in this process; every client's log grows by one event per message."""
+
+    def __init__(self, federation: Federation, folder: Path) -> None:
+        self.clients: dict[str, Any] = {name: federation.client(name) for name in federation.plan.names}
+        self.store = Store.create(folder / "server.store", role=Role.SERVER, identity=bytes(32))
+        self.server = DurableServer.open(federation.plan, store=self.store, noise=InjectedNoise([]))
+        self.lengths = dict.fromkeys(self.clients, 0)
+
+    def position(self, name: str) -> LogPosition:
+        return LogPosition(self.lengths[name], bytes([self.lengths[name]] * 32))
+
+    def say(self, name: str, message: Message) -> list[Send]:
+        self.lengths[name] += 1
+        return [a for a in self.server.receive(name, self.position(name), message) if isinstance(a, Send)]
+
+    def join(self) -> dict[str, Message]:
+        """Everyone says Hello and gets the group key: the uploads of round 1, which nobody has sent yet."""
+        uploads: dict[str, Message] = {}
+        waiting = [(name, a.message) for name, c in self.clients.items() for a in c.start() if isinstance(a, Send)]
+        while waiting:
+            name, message = waiting.pop(0)
+            if isinstance(message, Upload):
+                uploads[name] = message
+                continue
+            for answer in self.say(name, message):
+                said = self.clients[answer.to].receive(answer.message)
+                waiting += [(answer.to, a.message) for a in said if isinstance(a, Send)]
+        return uploads
+
+
+def test_a_client_that_lies_about_its_log_is_refused_and_the_run_goes_on(federation: Federation, tmp_path: Path) -> None:
+    floor = Floor(federation, tmp_path)
+    uploads = floor.join()
+    for lie in (LogPosition(0, NOWHERE), LogPosition(floor.lengths["c0"], NOWHERE)):
+        with pytest.raises(RemoteProtocolError, match="old copy"):
+            floor.server.receive("c0", lie, uploads["c0"])
+    answers = [answer for name, upload in uploads.items() for answer in floor.say(name, upload)]
+    assert [type(answer.message) for answer in answers] == [Broadcast] * 3
+
+
+def test_what_could_not_be_made_durable_is_told_to_nobody_who_asks_later(
+    federation: Federation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    floor = Floor(federation, tmp_path)
+    uploads = floor.join()
+    floor.say("c0", uploads["c0"])
+    floor.say("c1", uploads["c1"])
+
+    monkeypatch.setattr(Store, "append", fail)
+    with pytest.raises(StateError, match="disk is full"):
+        floor.say("c2", uploads["c2"])  # the round is closed in memory, and nowhere else
+    monkeypatch.undo()
+    for name, upload in uploads.items():  # a turn that waited while the commit failed
+        with pytest.raises(StateError, match="start again"):
+            floor.say(name, upload)
+    with pytest.raises(StateError, match="start again"):
+        floor.server.deadline()
+    assert not [event for event in floor.store.events() if getattr(event, "kind", "") == "Broadcast"]
+
+
+def test_an_upload_that_could_not_be_made_durable_is_not_sent_when_the_connection_is_made_anew(
+    federation: Federation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store.create(tmp_path / "c0.store", role=Role.CLIENT, identity=identity("c0").public)
+    client = DurableClient.join(
+        federation.plan,
+        "c0",
+        federation.X["c0"],
+        identity=identity("c0"),
+        store=store,
+        dataset="records",
+        fingerprint=bytes(32),
+        noise=injected(federation.client_noise["c0"]),
+        random_bytes=entropy("c0"),
+    )
+
+    def receive(message: Message) -> list[Send | Finish]:
+        if not isinstance(message, KeyBox):
+            return client.receive(message)
+        with monkeypatch.context() as patched:
+            patched.setattr(Store, "append", fail)
+            with pytest.raises(StateError, match="disk is full"):
+                client.receive(message)  # noise is drawn and added, and the upload is nowhere but in memory
+        return []
+
+    floor = Floor(federation, tmp_path)
+    floor.clients["c0"] = SimpleNamespace(start=client.begin, receive=receive)
+    assert sorted(floor.join()) == ["c1", "c2"]
+    for again in (client.begin, client.deadline):
+        with pytest.raises(StateError, match="start again"):
+            again()
+    assert store.history.runs[bytes.fromhex(federation.plan.run_id)].charged == ()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need rights on Windows")
+def test_an_identity_that_is_reached_by_a_link_has_the_one_ledger_beside_its_file(tmp_path: Path) -> None:
+    known = PrivateIdentity.make("c0", datetime.now(UTC).date())
+    file, link = tmp_path / "keys" / "c0.identity.toml", tmp_path / "here.toml"
+    file.parent.mkdir()
+    link.symlink_to(file)
+    known.save(file)
+    with network.store_of(known, file, None, Role.CLIENT) as store:
+        store.append([LimitSet(dataset="records", epsilon=1.0, delta=1e-6)])
+    with network.store_of(known, link, None, Role.CLIENT) as store:
+        assert store.path == file.with_name("c0.store")
+        assert "records" in store.history.limits
