@@ -31,7 +31,18 @@ def to_builtins(document: msgspec.Struct) -> dict[str, Any]:
 
 def canonical(document: msgspec.Struct) -> bytes:
     """The bytes the digest covers."""
-    return json.dumps(to_builtins(document), sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+    return _canonical(to_builtins(document))
+
+
+def _canonical(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=str).encode()
+
+
+def _sealed(content: dict[str, Any], digest: str) -> bool:
+    """Whether what no document can be made of is what was sealed, as by another version."""
+    with suppress(ValueError, RecursionError):  # endless digits, endless brackets
+        return hashlib.sha256(_canonical(content)).hexdigest() == digest
+    return False
 
 
 def digest(document: msgspec.Struct) -> bytes:
@@ -83,7 +94,8 @@ def from_toml(text: str, kind: type[T], source: str) -> T:
     try:
         document = msgspec.convert(content, kind, dec_hook=_decode)
     except msgspec.ValidationError as error:
-        raise PlanError(f"{source}: {error}") from None
+        changed = "" if _sealed(content, seal["digest"]) else "; it was changed after it was made: get the original"
+        raise PlanError(f"{source}: {error}{changed}") from None
     found = digest(document).hex()
     if found != seal["digest"]:
         raise PlanError(

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import tomllib
 from fractions import Fraction
 
 import msgspec
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 
 from fastlloyd.documents import MAX_BYTES, canonical, digest, from_toml, to_builtins, to_toml
 from fastlloyd.errors import PlanError
+from fastlloyd.plan import Plan
+from federation import make_plan
 
 
 class Inner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -174,3 +177,19 @@ def test_a_file_larger_than_any_plan_is_refused_before_it_is_parsed() -> None:
 def test_any_text_at_all_raises_nothing_but_plan_errors(text: str) -> None:
     with pytest.raises(PlanError):
         from_toml(text, Outer, "file")
+
+
+def test_what_no_plan_can_be_is_called_changed_only_if_its_digest_line_says_so() -> None:
+    text = make_plan().to_toml()
+    changed = text.replace("max_dropouts = ", "max_dropouts = 9")
+    with pytest.raises(PlanError, match="; it was changed after it was made: get the original"):
+        Plan.from_toml(changed)
+    endless = changed.replace("[seal]", f"[x]\ny = 0x{'9' * 9000}\n[seal]")
+    with pytest.raises(PlanError, match="; it was changed after it was made"):
+        Plan.from_toml(endless)
+    content = tomllib.loads(changed)
+    del content["seal"]
+    sealed = hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    with pytest.raises(PlanError) as refused:
+        Plan.from_toml(changed.replace(make_plan().digest.hex(), sealed))
+    assert "was changed" not in str(refused.value)
