@@ -7,7 +7,7 @@ import typer
 
 from fastlloyd.cli.options import OUTPUT
 
-StoreFile = Annotated[Path, typer.Argument(help="A store, NAME.store.", metavar="STORE", show_default=False)]
+StoreFile = Annotated[Path, typer.Argument(help="A store, or the identity it belongs to.", metavar="STORE", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.", rich_help_panel=OUTPUT)]
 
 
@@ -17,21 +17,22 @@ def status(store: StoreFile, json: Json = False) -> None:
     from rich.table import Table
 
     from fastlloyd import outputs
-    from fastlloyd.store import read
+    from fastlloyd.store import read, store_path
 
-    contents, events = read(store)
+    path = store_path(store)
+    contents, events = read(path)
     runs = _runs(contents.history, events)
     if json:
         typer.echo(outputs.to_json({"role": contents.role.value, "events": contents.position.length, "runs": runs}), nl=False)
         return
     console = Console(markup=False, highlight=False, emoji=False)
-    table = Table(title=f"{store}: a {contents.role.value}, {contents.position.length} events")
+    table = Table(title=f"{path}: a {contents.role.value}, {contents.position.length} events")
     for column in ("run", "began as", "rounds", "now"):
         table.add_column(column)
     for run in runs:
         began = f"{run['client']}, data set {run['dataset']}" if run["client"] else "server"
         table.add_row(run["run_id"], began, str(run["rounds"]), run["state"] + (f": {run['reason']}" if run["reason"] else ""))
-    console.print(table if runs else f"{store} has seen no run.")
+    console.print(table if runs else f"{path} has seen no run.")
 
 
 def _runs(history: Any, events: list[Any]) -> list[dict[str, Any]]:

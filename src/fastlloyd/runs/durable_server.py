@@ -30,6 +30,7 @@ class DurableServer:
         self._keys = {client.name: client.signing_key for client in session.plan.clients}
         self._seen: dict[str, LogPosition] = {}
         self._timer = StepTimer(clock)
+        self._end_is_said = False
 
     @classmethod
     def open(cls, plan: Plan, *, store: Store, noise: NoiseSource, clock: Clock = time.monotonic) -> Self:
@@ -56,8 +57,10 @@ class DurableServer:
 
     @property
     def timeout(self) -> float | None:
-        """Seconds that the present step may still take; after the end, that clients that are behind are still answered."""
+        """Seconds that the present step may still take; None after the end, 0 if this process has not said that it is over."""
         session, timeouts = self._session, self._session.plan.timeouts
+        if session.outcome is not None:
+            return None if self._end_is_said else 0.0
         allowed = {
             ServerState.JOINING: timeouts.joining,
             ServerState.DEALING: timeouts.dealing,
@@ -87,13 +90,15 @@ class DurableServer:
         return self._commit(actions)
 
     def deadline(self) -> list[Send | Finish]:
-        """The present step has taken too long."""
+        """The present step has taken too long; or the run was over before this process took it up, which is said now."""
+        if self.outcome is not None and not self._end_is_said:
+            return self._commit([Finish(self.outcome)])
         return self._commit(self._session.deadline())
 
     def conclude(self) -> None:
         """No client will be answered any more: end the run and wipe its messages."""
         result = self.outcome
-        if result is None or self._store.history.open_run(self._run_id).ended is not None:
+        if result is None or self._store.history.runs[self._run_id].ended is not None:
             return
         outcome = Outcome.FINISHED if result.reason is None else Outcome.ABORTED
         self._store.append([self._store.history.open_run(self._run_id).end(outcome, result.reason or "")])
@@ -109,4 +114,5 @@ class DurableServer:
             events += [recorded(self._run_id, message) for message in messages]
             self._store.append(events, messages=[encode(message) for message in messages])
             self._seen.clear()
+        self._end_is_said |= any(isinstance(action, Finish) for action in actions)
         return [action for action in actions if isinstance(action, Send | Finish)]
