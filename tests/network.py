@@ -67,9 +67,10 @@ class SessionServer:
         return known
 
     def receive(self, name: str, log: LogPosition, message: Message) -> list[Request]:
-        self.logs[name] = log
         self.received.append((name, message))
-        return requests(self.session.receive(name, message))
+        answers = requests(self.session.receive(name, message))
+        self.logs[name] = log  # not where the message is refused: it need not be the client's own
+        return answers
 
     def deadline(self) -> list[Request]:
         return requests(self.session.deadline())

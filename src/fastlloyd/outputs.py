@@ -210,7 +210,8 @@ def write_folder(out: Path, contents: Mapping[str, bytes], *, force: bool, files
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary.mkdir()
         for name, content in contents.items():
-            _write_durably(temporary / name, content)
+            (temporary / name).write_bytes(content)
+            _sync_file(temporary / name)
         _sync_folder(temporary)
         _rename(temporary, target, files)
         _sync_folder(target.parent)
@@ -258,10 +259,8 @@ def write_chunks(path: Path, chunks: Iterable[str]) -> None:
             temporary.unlink()
 
 
-def _write_durably(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
+def _sync_file(path: Path) -> None:
+    with path.open("r+b") as file:
         os.fsync(file.fileno())
 
 
