@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,18 +40,22 @@ def die_at(commit: int, when: str) -> None:
         if is_it:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    Store.append = append  # type: ignore[method-assign]  # the mark
+    Store.append = append  # type: ignore[assignment,method-assign]  # the mark
+
+
+def no_picture(picture: figures.Picture) -> bytes:
+    return b""
 
 
 def main(marks: dict[str, Any]) -> int:
     if "die" in marks:
         die_at(*marks["die"])
     if "noise" in marks:
-        noise.SystemNoise = lambda: KnownNoise(marks["noise"])  # type: ignore[assignment,misc]  # the mark
+        noise.SystemNoise = partial(KnownNoise, marks["noise"])  # type: ignore[assignment,misc]  # the mark
     if "grace" in marks:
         durable_client.GRACE = marks["grace"]
     if marks.get("fast"):
-        figures.draw = lambda _: b""
+        figures.draw = no_picture
     return fastlloyd.main()
 
 

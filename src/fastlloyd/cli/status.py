@@ -48,14 +48,14 @@ def _runs(history: Any, events: list[Any]) -> list[dict[str, Any]]:
                 "dataset": run.reserved.dataset if run.reserved else None,
                 "rounds": kinds.count("Broadcast"),
                 "charged": list(run.charged),
-                "state": run.ended.outcome.value if run.ended else _going_on(kinds),
+                "state": run.ended.outcome.value if run.ended else _going_on(kinds, is_client=run.reserved is not None),
                 "reason": run.ended.reason if run.ended else "",
             }
         )
     return rows
 
 
-def _going_on(kinds: list[str]) -> str:
+def _going_on(kinds: list[str], *, is_client: bool) -> str:
     """What the last recorded message means."""
     last = kinds[-1] if kinds else ""
     return {
@@ -66,6 +66,6 @@ def _going_on(kinds: list[str]) -> str:
         "Upload": f"in round {kinds.count('Upload')}",
         "Broadcast": f"{kinds.count('Broadcast')} rounds closed",
         "Confirmation": "waiting for the others' confirmations",
-        "Confirmations": "confirmed; the result is to be written",
+        "Confirmations": "confirmed; the result is to be written" if is_client else "confirmed",
         "Abort": "ended",
     }.get(last, "joining")
