@@ -1,7 +1,8 @@
 """`fastlloyd` in a process that a test has marked: MARKS (JSON), then the command line.
 
 die : [n, "before" or "after"], kill this process at its n-th commit to a store, from 0. noise : draw known noise of this name
-instead of genuine noise. grace : seconds that a client waits longer than the server. fast : draw no picture.
+instead of genuine noise. grace : seconds that a client waits longer than the server. hurry : the server waits for so many
+clients to join, and then acts as if its time for joining were over. fast : draw no picture.
 
 None of this can be had from the command line itself.
 """
@@ -20,7 +21,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fastlloyd import __main__ as fastlloyd
 from fastlloyd import figures
 from fastlloyd.dp import noise
-from fastlloyd.runs import durable_client
+from fastlloyd.protocol.transitions import ServerState
+from fastlloyd.runs import DurableServer, durable_client
 from fastlloyd.store import Store
 from fastlloyd.store.events import Event
 from known_noise import KnownNoise
@@ -43,6 +45,17 @@ def die_at(commit: int, when: str) -> None:
     Store.append = append  # type: ignore[assignment,method-assign]  # the mark
 
 
+def hurry(n_clients: int) -> None:
+    """The server's time for joining is over as soon as so many have said Hello: no test waits for a clock."""
+    genuine = DurableServer.timeout
+
+    def timeout(server: DurableServer) -> float | None:
+        joined = server.session.state is ServerState.JOINING and len(server.session._hellos) >= n_clients
+        return 0.0 if joined else genuine.fget(server)  # type: ignore[attr-defined,no-any-return]  # a property's function
+
+    DurableServer.timeout = property(timeout)  # type: ignore[assignment,method-assign]  # the mark
+
+
 def no_picture(picture: figures.Picture) -> bytes:
     return b""
 
@@ -54,6 +67,8 @@ def main(marks: dict[str, Any]) -> int:
         noise.SystemNoise = partial(KnownNoise, marks["noise"])  # type: ignore[assignment,misc]  # the mark
     if "grace" in marks:
         durable_client.GRACE = marks["grace"]
+    if "hurry" in marks:
+        hurry(marks["hurry"])
     if marks.get("fast"):
         figures.draw = no_picture
     return fastlloyd.main()

@@ -55,12 +55,14 @@ def join(
     from fastlloyd.cli.passphrase import given_passphrase
     from fastlloyd.errors import OutputError
     from fastlloyd.identity import PrivateIdentity
+    from fastlloyd.ledger import check_dataset
     from fastlloyd.outputs import Result
     from fastlloyd.parties import check_address
     from fastlloyd.store import Role
 
     agreed = network.networked_plan(plan)
     network.check_digest(agreed, digest, plan)
+    check_dataset(dataset)
     address = agreed.server.address if server is None else server
     check_address(address)
     if output.out is None and not dry_run:
