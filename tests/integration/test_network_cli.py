@@ -23,7 +23,7 @@ from fastlloyd.outputs import CENTROIDS, PLAN, write_file
 from fastlloyd.parties import Timeouts
 from fastlloyd.store import Role, Store, read
 from fastlloyd.store.events import ExchangeCharged, RunEnded
-from network_processes import DATASET, DOMAIN, HANG, NAMES, SERVER, Site, cleared, make_site
+from network_processes import DATASET, HANG, NAMES, SERVER, Site, cleared, make_site
 
 NO_RESULT, STOPPED, REFUSED = 3, 4, 2
 FAST = {"fast": True}
