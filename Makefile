@@ -5,6 +5,7 @@ READY := .venv/.ready
 # Set to auto-detect the cores; `make test WORKERS=0` runs in one process.
 WORKERS ?= auto
 SCHEDULES ?= 100000
+KILLS ?= 500
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint audit campaign bench bench-stream notebook reproduce-anchors lock clean supply-chain
@@ -35,8 +36,9 @@ lint: $(READY)  ## style, types, layers
 audit: $(READY)  ## the long statistical campaign; rewrites docs/audit.md
 	$(BIN)/python -m pytest -m audit -n 0 tests/statistical/audit_campaign.py
 
-campaign: $(READY)  ## 100,000 schedules of bad luck, crashes and attacks on the protocol; `make campaign SCHEDULES=5000`
+campaign: $(READY)  ## 100,000 schedules of bad luck and attacks, 500 kills of processes; `make campaign SCHEDULES=5000 KILLS=50`
 	SCHEDULES=$(SCHEDULES) $(BIN)/python -m pytest -m campaign -n 0 tests/properties/protocol_campaign.py
+	KILLS=$(KILLS) $(BIN)/python -m pytest -m campaign -n 0 tests/integration/kill_campaign.py
 
 bench: $(READY)  ## kernels, noise, masks, rounds and fits beside named peers; rewrites docs/performance.md
 	$(BIN)/python -m benchmarks

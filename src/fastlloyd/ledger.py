@@ -31,7 +31,7 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.precision import exact, round_up, working_precision
 from fastlloyd.errors import BudgetError
 from fastlloyd.expander import length_prefixed
-from fastlloyd.mechanism import Mechanism, usable_delta
+from fastlloyd.mechanism import NAME, Mechanism, usable_delta
 from fastlloyd.plan import Plan
 from fastlloyd.store.events import Cost, LimitSet, RunCost, RunReserved
 from fastlloyd.store.history import History, Run
@@ -193,6 +193,12 @@ def check_records(history: History, dataset: str, fingerprint: bytes) -> None:
                 f"these records were used under the data set name {known.dataset!r} before; use that name instead of "
                 f"{dataset!r}, so that what is spent on them adds up"
             )
+
+
+def check_dataset(dataset: str) -> None:
+    """Raise BudgetError unless this can be the name of a data set."""
+    if not NAME.fullmatch(dataset):
+        raise BudgetError(f"dataset is {dataset!r:.80}; expected letters, digits, dot, dash or underscore, at most 64")
 
 
 def reserve(history: History, plan: Plan, *, client: str, dataset: str, fingerprint: bytes) -> RunReserved:

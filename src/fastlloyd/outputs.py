@@ -8,6 +8,7 @@ import csv
 import io
 import json
 import math
+import os
 import secrets
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -199,6 +200,7 @@ def check_destination(out: Path, *, force: bool, files: Sequence[str] = FILES) -
 def write_folder(out: Path, contents: Mapping[str, bytes], *, force: bool, files: Sequence[str] = FILES) -> list[Path]:
     """Make the folder `out` with these files, or leave everything as it was. Returns their paths. Raises OutputError.
 
+    They are on disk when this returns: a client of a run wipes all it could make them from.
     `files` are the names that an earlier result, which is replaced with `force`, may have.
     """
     check_destination(out, force=force, files=files)
@@ -209,7 +211,10 @@ def write_folder(out: Path, contents: Mapping[str, bytes], *, force: bool, files
         temporary.mkdir()
         for name, content in contents.items():
             (temporary / name).write_bytes(content)
+            _sync_file(temporary / name)
+        _sync_folder(temporary)
         _rename(temporary, target, files)
+        _sync_folder(target.parent)
     except OSError as error:
         raise OutputError(f"{out} cannot be written ({error.strerror}); nothing was left there") from None
     finally:
@@ -252,6 +257,22 @@ def write_chunks(path: Path, chunks: Iterable[str]) -> None:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def _sync_file(path: Path) -> None:
+    with path.open("r+b") as file:
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make names in a folder durable; where a folder cannot be opened or synchronised, renaming does what it can."""
+    if os.name == "posix":
+        with suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
 
 def _rename(temporary: Path, target: Path, files: Sequence[str]) -> None:

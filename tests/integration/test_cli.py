@@ -5,6 +5,7 @@ import json
 import math
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 
 from fastlloyd import Lloyd, central, figures, grid_records
-from fastlloyd.cli import progress, report
+from fastlloyd.cli import hospitals, progress, report
 from fastlloyd.cli.demo import N_RECORDS
 from fastlloyd.cli.failures import run
 from fastlloyd.cli.plan import HEADING
@@ -621,6 +622,17 @@ def test_the_demo_shows_both_clusterings_and_their_true_losses(fastlloyd: Comman
         seen.append((start, shown["clusters"]))
     assert seen[0][0] != seen[1][0]
     assert seen[0][1] != seen[1][1]
+
+
+def test_a_demo_in_which_a_process_fails_says_which_and_why_and_writes_nothing(
+    fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = _tree(here)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        monkeypatch.setattr(hospitals, "free_address", lambda: address)
+        _refused(fastlloyd("demo", "--out", "result"), f"server failed: cannot listen at {address}; expected HOST:PORT")
+    assert _tree(here) == before
 
 
 @pytest.mark.parametrize("seed", range(20))

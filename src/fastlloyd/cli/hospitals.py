@@ -99,7 +99,8 @@ def _wait(folder: Path, processes: Mapping[str, "subprocess.Popen[bytes]"]) -> N
         for name, process in processes.items():
             if process.poll():
                 said = (folder / f"{name}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-                raise FastLloydError(f"{name} failed: {said[-1] if said else f'exit code {process.returncode}'}")
+                why = said[-1].removeprefix("Error: ") if said else f"exit code {process.returncode}"
+                raise FastLloydError(f"{name} failed: {why}")
         if time.monotonic() > end:
             raise FastLloydError(f"the four processes did not finish within {_SECONDS} seconds; is this machine very busy?")
         time.sleep(0.05)

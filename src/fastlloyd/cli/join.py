@@ -60,18 +60,19 @@ def join(
     from fastlloyd.cli.passphrase import given_passphrase
     from fastlloyd.errors import OutputError
     from fastlloyd.identity import PrivateIdentity
+    from fastlloyd.ledger import check_dataset
     from fastlloyd.outputs import Result
     from fastlloyd.parties import check_address
     from fastlloyd.store import Role
 
     agreed = network.networked_plan(plan)
     network.check_digest(agreed, digest, plan)
+    check_dataset(dataset)
     address = agreed.server.address if server is None else server
     check_address(address)
     if output.out is None and not dry_run:
         raise OutputError("the result needs a place: name a folder with --out DIR")
-    is_written = network.holds_result(output.out, agreed)
-    if not is_written:
+    if not network.holds_result(output.out, agreed):
         report.check_output(output)
     identity = PrivateIdentity.load(key, ask_passphrase=lambda: given_passphrase(passphrase_file))
     network.check_member(identity, agreed, key)
@@ -83,7 +84,7 @@ def join(
         party = _party(agreed, identity, kept, dataset, table, X)
         outcome = _take_part(party, agreed, identity, address)
         result = Result.of_run(agreed, outcome)
-        paths = [] if is_written else report.write(result, output, table)
+        paths = network.written(output.out, result) or report.write(result, output, table)
         party.conclude()
     screen = report.console(output)
     for line in report.rounds(result):
@@ -167,11 +168,12 @@ def _rehearse(
     from fastlloyd import ledger
     from fastlloyd.central import check_cap
     from fastlloyd.cli import network
+    from fastlloyd.runs import reservation
     from fastlloyd.transport.grpc_client import check_connection
 
     check_cap(len(X), plan.client(identity.name).max_records)
     fingerprint = ledger.fingerprint(store.fingerprint_key(), table.columns, table.values)
-    ledger.reserve(store.history, plan, client=identity.name, dataset=dataset, fingerprint=fingerprint)
+    reservation(store, plan, identity.name, dataset=dataset, fingerprint=fingerprint)
     certificate = network.der(plan.server.certificate)
     asyncio.run(check_connection(plan, address=address, identity=network.tls(identity), server_certificate=certificate))
     typer.echo(

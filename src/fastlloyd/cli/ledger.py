@@ -80,13 +80,11 @@ def limit(file: StoreFile, dataset: DataSet, epsilon: Epsilon, delta: Delta, jso
 
     from fastlloyd import outputs
     from fastlloyd.errors import BudgetError
-    from fastlloyd.ledger import account, rounded_up
-    from fastlloyd.mechanism import NAME
+    from fastlloyd.ledger import account, check_dataset, rounded_up
     from fastlloyd.store import Role, Store, store_path
     from fastlloyd.store.events import LimitSet
 
-    if not NAME.fullmatch(dataset):
-        raise BudgetError(f"dataset is {dataset!r:.80}; expected letters, digits, dot, dash or underscore, at most 64")
+    check_dataset(dataset)
     if not epsilon > 0:
         raise BudgetError(f"epsilon is {epsilon:g}; expected a number above 0, or inf to lift the limit")
     if not 0 <= delta < 1:

@@ -28,6 +28,8 @@ from fastlloyd.transport.grpc_tls import TlsIdentity
 NO_RESULT, STOPPED = 3, 4
 """Exit codes: the run is over without a result; this process was stopped, and the same command takes the run up again."""
 
+_OF_A_RUN = (outputs.PLAN, outputs.CENTROIDS, outputs.ROUNDS)
+
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
 
@@ -91,13 +93,24 @@ def check_member(identity: PrivateIdentity, plan: Plan, key: Path) -> None:
 
 
 def holds_result(folder: Path | None, plan: Plan) -> bool:
-    """Whether the folder is the result of this very run, written by a process that was killed right after."""
-    if folder is None or not (folder / outputs.PLAN).is_file():
+    """Whether the folder looks like the result of this very run, written by a process that was killed right after."""
+    if folder is None or not all((folder / name).is_file() for name in _OF_A_RUN):
         return False
     try:
         return Plan.from_toml(load_text(folder / outputs.PLAN)).digest == plan.digest
     except PlanError:
         return False
+
+
+def written(folder: Path | None, result: outputs.Result) -> list[Path]:
+    """The files of the folder, if it holds this very result; none otherwise."""
+    contents = outputs.files(result)
+    try:
+        if folder is None or any((folder / name).read_bytes() != contents[name] for name in _OF_A_RUN):
+            return []
+        return [path for name in outputs.FILES if (path := folder / name).is_file()]
+    except OSError:
+        return []
 
 
 def drive(

@@ -7,7 +7,7 @@ import typer
 
 from fastlloyd.cli.options import OUTPUT
 
-StoreFile = Annotated[Path, typer.Argument(help="A store, NAME.store.", metavar="STORE", show_default=False)]
+StoreFile = Annotated[Path, typer.Argument(help="A store, or the identity it belongs to.", metavar="STORE", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.", rich_help_panel=OUTPUT)]
 
 
@@ -17,15 +17,16 @@ def status(store: StoreFile, json: Json = False) -> None:
     from rich.table import Table
 
     from fastlloyd import outputs
-    from fastlloyd.store import Role, read
+    from fastlloyd.store import Role, read, store_path
 
-    contents, events = read(store)
+    path = store_path(store)
+    contents, events = read(path)
     runs = _runs(contents.history, events)
     if json:
         typer.echo(outputs.to_json({"role": contents.role.value, "events": contents.position.length, "runs": runs}), nl=False)
         return
     console = Console(markup=False, highlight=False, emoji=False)
-    table = Table(title=f"{store}: a {contents.role.value}, {contents.position.length} events")
+    table = Table(title=f"{path}: a {contents.role.value}, {contents.position.length} events")
     table.add_column("run", no_wrap=True, min_width=32)  # whole, as `ledger release --run` wants it
     for column in ("began as", "rounds", "now"):
         table.add_column(column)
@@ -33,7 +34,7 @@ def status(store: StoreFile, json: Json = False) -> None:
         began = f"{run['client']}, data set {run['dataset']}" if run["client"] else "server"
         table.add_row(run["run_id"], began, str(run["rounds"]), run["state"] + (f": {run['reason']}" if run["reason"] else ""))
     nothing = "no run; a server notes one when its clients have joined" if contents.role is Role.SERVER else "no run"
-    console.print(table if runs else f"{store} has seen {nothing}.")
+    console.print(table if runs else f"{path} has seen {nothing}.")
 
 
 def _runs(history: Any, events: list[Any]) -> list[dict[str, Any]]:
@@ -49,14 +50,14 @@ def _runs(history: Any, events: list[Any]) -> list[dict[str, Any]]:
                 "dataset": run.reserved.dataset if run.reserved else None,
                 "rounds": kinds.count("Broadcast"),
                 "charged": list(run.charged),
-                "state": run.ended.outcome.value if run.ended else _going_on(kinds),
+                "state": run.ended.outcome.value if run.ended else _going_on(kinds, is_client=run.reserved is not None),
                 "reason": run.ended.reason if run.ended else "",
             }
         )
     return rows
 
 
-def _going_on(kinds: list[str]) -> str:
+def _going_on(kinds: list[str], *, is_client: bool) -> str:
     """What the last recorded message means."""
     last = kinds[-1] if kinds else ""
     return {
@@ -67,6 +68,6 @@ def _going_on(kinds: list[str]) -> str:
         "Upload": f"in round {kinds.count('Upload')}",
         "Broadcast": f"{kinds.count('Broadcast')} rounds closed",
         "Confirmation": "waiting for the others' confirmations",
-        "Confirmations": "confirmed; the result is to be written",
+        "Confirmations": "confirmed; the result is to be written" if is_client else "confirmed",
         "Abort": "ended",
     }.get(last, "joining")

@@ -16,7 +16,7 @@ from fastlloyd.protocol.transitions import ClientState
 from fastlloyd.runs.steps import Clock, Footing, StepTimer
 from fastlloyd.secagg.keys import EphemeralKey, Identity
 from fastlloyd.store import LogPosition, Role, Store
-from fastlloyd.store.events import Event, ExchangeCharged, Outcome, recorded
+from fastlloyd.store.events import Event, ExchangeCharged, Outcome, RunReserved, recorded
 
 GRACE = 60  # seconds that a client waits longer than the server does: for the answer, and for a server that is started again
 _KEY = "ephemeral-key"
@@ -62,14 +62,13 @@ class DurableClient:
         PlanError, DataError : as `ClientSession`.
         """
         store.check_owner(Role.CLIENT, identity.public)
-        run_id = bytes.fromhex(plan.run_id)
-        if run_id not in store.history.runs:
+        reserved = reservation(store, plan, name, dataset=dataset, fingerprint=fingerprint)
+        if reserved is not None:
             session = ClientSession(plan, name, X, identity=identity, noise=noise, random_bytes=random_bytes)
             client = cls(session, store, clock)
-            reserved = reserve(store.history, plan, client=name, dataset=dataset, fingerprint=fingerprint)
             client._commit(session.start(), first=[reserved])
             return client
-        _check_same(store, plan, name, dataset, fingerprint)
+        run_id = bytes.fromhex(plan.run_id)
         limits, secret = Limits.of(plan), store.secret(run_id, _KEY)
         session = ClientSession.restore(
             plan,
@@ -160,6 +159,17 @@ class DurableClient:
             with self._footing.commit():
                 self._store.append(events, messages=messages, secrets=secrets)
         return [action for action in actions if isinstance(action, Send | Finish)]
+
+
+def reservation(store: Store, plan: Plan, name: str, *, dataset: str, fingerprint: bytes) -> RunReserved | None:
+    """The event with which this client joins the run; None if it has joined it, and may take it up again. Nothing is stored.
+
+    Raises BudgetError and StateError as `DurableClient.join`.
+    """
+    if bytes.fromhex(plan.run_id) not in store.history.runs:
+        return reserve(store.history, plan, client=name, dataset=dataset, fingerprint=fingerprint)
+    _check_same(store, plan, name, dataset, fingerprint)
+    return None
 
 
 def _check_same(store: Store, plan: Plan, name: str, dataset: str, fingerprint: bytes) -> None:

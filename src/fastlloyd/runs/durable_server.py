@@ -30,6 +30,7 @@ class DurableServer:
         self._keys = {client.name: client.signing_key for client in session.plan.clients}
         self._seen: dict[str, LogPosition] = {}
         self._timer, self._footing = StepTimer(clock), Footing()
+        self._end_is_said = False
 
     @classmethod
     def open(cls, plan: Plan, *, store: Store, noise: NoiseSource, clock: Clock = time.monotonic) -> Self:
@@ -56,8 +57,10 @@ class DurableServer:
 
     @property
     def timeout(self) -> float | None:
-        """Seconds that the present step may still take; after the end, that clients that are behind are still answered."""
+        """Seconds that the present step may still take; None after the end, 0 if this process has not said that it is over."""
         session, timeouts = self._session, self._session.plan.timeouts
+        if session.outcome is not None:
+            return None if self._end_is_said else 0.0
         allowed = {
             ServerState.JOINING: timeouts.joining,
             ServerState.DEALING: timeouts.dealing,
@@ -84,8 +87,10 @@ class DurableServer:
         return self._commit(actions)
 
     def deadline(self) -> list[Send | Finish]:
-        """The present step has taken too long."""
+        """The present step has taken too long; or the run was over before this process took it up, which is said now."""
         self._footing.check()
+        if self.outcome is not None and not self._end_is_said:
+            return self._commit([Finish(self.outcome)])
         return self._commit(self._session.deadline())
 
     def conclude(self) -> None:
@@ -119,4 +124,5 @@ class DurableServer:
             with self._footing.commit():
                 self._store.append(events, messages=[encode(message) for message in messages])
             self._seen.clear()
+        self._end_is_said |= any(isinstance(action, Finish) for action in actions)
         return [action for action in actions if isinstance(action, Send | Finish)]

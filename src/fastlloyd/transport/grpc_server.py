@@ -85,6 +85,7 @@ class GrpcServer:
         self._streams: dict[str, Outbox] = {}
         self._n_streams: Counter[str] = Counter()  # also those that lie unread and cannot be ended
         self._left: set[str] = set()
+        self._is_stopped = False
 
     @property
     def connected(self) -> frozenset[str]:
@@ -116,13 +117,15 @@ class GrpcServer:
         await self._turns.watch()
 
     async def wait(self) -> ServerResult | None:
-        """The end of the run, once every client has said that it is done or `linger` has passed; None after `stop`."""
+        """The end of the run, once every client has said that it is done or `linger` has passed; None after a `stop` before."""
         try:
             await self._over.wait()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._nobody_waits.wait(), self._linger)
         finally:
             await self._close()
+        if self._is_stopped and not self._is_left and self._outcome.done() and self._outcome.exception() is None:
+            return None  # somebody who was away may still ask for the end
         return self._outcome.result() if self._outcome.done() else None
 
     async def serve(self) -> ServerResult | None:
@@ -132,8 +135,16 @@ class GrpcServer:
 
     def stop(self) -> None:
         """Finish the step in progress, send what follows from it, and end; for a signal handler of the loop."""
+        self._is_stopped = True
+        self._end_waiting()
+
+    def _end_waiting(self) -> None:
         self._over.set()
         self._nobody_waits.set()
+
+    @property
+    def _is_left(self) -> bool:
+        return self._left.issuperset(self._plan.names)
 
     async def _close(self) -> None:
         await self._turns.close()
@@ -219,7 +230,7 @@ class GrpcServer:
 
     def _leave(self, name: str) -> None:
         self._left.add(name)
-        if self._left.issuperset(self._plan.names):
+        if self._is_left:
             self._nobody_waits.set()
 
     def _prepare(self, requests: list[Request]) -> list[tuple[str, bytes] | ServerResult]:
@@ -250,7 +261,7 @@ class GrpcServer:
     def _fail(self, error: BaseException) -> None:
         if not self._outcome.done():
             self._outcome.set_exception(error)
-        self.stop()
+        self._end_waiting()
 
     async def _serve_health(self, request: bytes, context: "Context") -> bytes:
         """Say that the server serves, to any client of the plan and to whoever holds the server's own certificate.

@@ -1,0 +1,79 @@
+"""`fastlloyd` in a process that a test has marked: MARKS (JSON), then the command line.
+
+die : [n, "before" or "after"], kill this process at its n-th commit to a store, from 0. noise : draw known noise of this name
+instead of genuine noise. grace : seconds that a client waits longer than the server. hurry : the server waits for so many
+clients to join, and then acts as if its time for joining were over. fast : draw no picture.
+
+None of this can be had from the command line itself.
+"""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from fastlloyd import __main__ as fastlloyd
+from fastlloyd import figures
+from fastlloyd.dp import noise
+from fastlloyd.protocol.transitions import ServerState
+from fastlloyd.runs import DurableServer, durable_client
+from fastlloyd.store import Store
+from fastlloyd.store.events import Event
+from known_noise import KnownNoise
+
+
+def die_at(commit: int, when: str) -> None:
+    """Kill this process, as `kill -9` does, right before or right after a genuine commit."""
+    genuine, n_commits = Store.append, 0
+
+    def append(store: Store, events: Sequence[Event], **more: Any) -> None:
+        nonlocal n_commits
+        is_it = n_commits == commit
+        n_commits += 1
+        if is_it and when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        genuine(store, events, **more)
+        if is_it:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Store.append = append  # type: ignore[assignment,method-assign]  # the mark
+
+
+def hurry(n_clients: int) -> None:
+    """The server's time for joining is over as soon as so many have said Hello: no test waits for a clock."""
+    genuine = DurableServer.timeout
+
+    def timeout(server: DurableServer) -> float | None:
+        joined = server.session.state is ServerState.JOINING and len(server.session._hellos) >= n_clients
+        return 0.0 if joined else genuine.fget(server)  # type: ignore[attr-defined]  # a property's function
+
+    DurableServer.timeout = property(timeout)  # type: ignore[assignment,method-assign]  # the mark
+
+
+def no_picture(picture: figures.Picture) -> bytes:
+    return b""
+
+
+def main(marks: dict[str, Any]) -> int:
+    if "die" in marks:
+        die_at(*marks["die"])
+    if "noise" in marks:
+        noise.SystemNoise = partial(KnownNoise, marks["noise"])  # type: ignore[assignment,misc]  # the mark
+    if "grace" in marks:
+        durable_client.GRACE = marks["grace"]
+    if "hurry" in marks:
+        hurry(marks["hurry"])
+    if marks.get("fast"):
+        figures.draw = no_picture
+    return fastlloyd.main()
+
+
+if __name__ == "__main__":
+    first = json.loads(sys.argv.pop(1))
+    sys.exit(main(first))

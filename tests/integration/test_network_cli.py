@@ -1,0 +1,406 @@
+"""`serve`, `join` and `status` from outside, as processes that talk over TLS: whole runs, stops, and what is refused."""
+
+import inspect
+import json
+import re
+import shutil
+import signal
+import socket
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from fastlloyd import identity
+from fastlloyd.cli.hospitals import make_identities
+from fastlloyd.cli.join import join as join_command
+from fastlloyd.cli.serve import serve as serve_command
+from fastlloyd.outputs import CENTROIDS, PLAN, write_file
+from fastlloyd.parties import Timeouts
+from fastlloyd.store import Role, Store, read
+from fastlloyd.store.events import ExchangeCharged, RunEnded
+from network_processes import DATASET, HANG, NAMES, SERVER, Site, cleared, make_site
+
+NO_RESULT, STOPPED, REFUSED = 3, 4, 2
+FAST = {"fast": True}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    make_site(folder)
+    return folder
+
+
+@pytest.fixture
+def site(made: Path, tmp_path: Path) -> Iterator[Site]:
+    with cleared(Site.make(made, tmp_path / "site")) as site:
+        yield site
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Everything but logs of processes, locks and what SQLite keeps beside a store while it is read."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.suffix not in (".out", ".err") and not path.name.endswith(("-lock", "-shm", "-wal"))
+    }
+
+
+def events(site: Site, name: str) -> int:
+    return read(site.folder / f"{name}.store")[0].position.length
+
+
+def refused(site: Site, arguments: list[str], *fragments: str, new: tuple[str, ...] = ()) -> None:
+    """Exit code 2, one sentence with the fragments, nothing on stdout; written is nothing, but for empty stores."""
+    before = tree(site.folder)
+    code, out, err = site.run(arguments)
+    assert (code, out) == (REFUSED, "")
+    *warnings, sentence = err.splitlines()
+    assert warnings == []
+    assert sentence.startswith("Error: ")
+    for fragment in fragments:
+        assert fragment in sentence
+    after = tree(site.folder)
+    for name in new:
+        path = site.folder / after_name(name)
+        assert read(path)[0].position.length == 0
+        after.pop(after_name(name))
+    assert after == before
+
+
+def after_name(name: str) -> str:
+    return f"{name}.store"
+
+
+# Whole runs
+
+
+def test_three_clients_and_a_server_end_with_one_result_that_status_and_ledger_show(site: Site) -> None:
+    server = site.start(SERVER, site.serve("--json"))
+    clients = {name: site.start(name, site.join(name)) for name in "ab"}
+    site.wait_for(lambda: (site.folder / "b.store").exists() and events(site, "b") == 2)
+    code, out, _ = site.run(["status", "b.store", "--json"])
+    (run,) = json.loads(out)["runs"]
+    assert (code, run["state"], run["client"], run["rounds"], run["charged"]) == (0, "waiting for the group key", "b", 0, [])
+    code, out, _ = site.run(["status", "b.identity.toml"])
+    assert code == 0
+    assert "a client, 2 events" in out
+    assert f"b, data set {DATASET}" in " ".join(out.replace("│", " ").split())
+    code, out, err = site.run(site.join("c", "--json"))
+    assert code == 0, err
+    assert [process.wait(HANG) for process in clients.values()] == [0, 0], site.said("a")
+    assert server.wait(HANG) == 0, site.said(SERVER)
+    said = json.loads(out)
+    assert said["rounds"] == [{"round": n, "included": list(NAMES)} for n in (1, 2)]
+    assert set(site.centroids()) == set(NAMES)
+    assert len(set(site.centroids().values())) == 1
+    assert "Round 1: a, b, c" in site.said("a", "out")
+    assert "The run is over: 2 rounds" in site.said(SERVER)
+    log = [json.loads(line) for line in site.said(SERVER).splitlines() if line.startswith("{")]
+    assert {line["message"] for line in log} >= {f"client {name} is connected" for name in NAMES}
+    _, out, _ = site.run(["status", "a.store", "--json"])
+    (run,) = json.loads(out)["runs"]
+    assert (run["state"], run["charged"], run["rounds"]) == ("finished", [1, 2], 2)
+    _, out, _ = site.run(["status", f"{SERVER}.store", "--json"])
+    (run,) = json.loads(out)["runs"]
+    assert (run["state"], run["client"], run["rounds"]) == ("finished", None, 2)
+    _, out, _ = site.run(["ledger", "show", "a.identity.toml", "--json"])
+    (account,) = json.loads(out)["data_sets"]
+    assert account["data_set"] == DATASET
+    assert [(r["charged"], r["released"]) for r in account["runs"]] == [([1, 2], [])]
+    # a plan is good for one run
+    refused(site, site.join("a", "--out", "again"), "has ended for this client (it finished); a plan is good for one run")
+    refused(site, site.serve(), "has ended (it finished); a plan is good for one run")
+    refused(site, site.join("a", "--dry-run"), "has ended for this client (it finished)")
+
+
+def test_a_run_over_grpc_with_known_noise_is_the_run_by_plain_integers(site: Site) -> None:
+    assert site.run_to_the_end() == 0
+
+
+# Stops
+
+
+def test_sigterm_stops_either_side_and_the_same_command_goes_on(site: Site) -> None:
+    server = site.start(SERVER, site.serve())
+    client = site.start("b", site.join("b"), FAST)
+    site.wait_for(lambda: "client b is connected" in site.said(SERVER))
+    assert site.end(client) == STOPPED
+    assert site.said("b").splitlines()[-1] == "Stopped. The same command takes the run up again."
+    site.wait_for(lambda: "client b is gone" in site.said(SERVER))
+    assert site.end(server) == STOPPED
+    assert site.said(SERVER).splitlines()[-1] == "Stopped. The same command takes the run up again."
+    client = site.start("b", site.join("b"), FAST)
+    site.wait_for(lambda: "nobody listens at" in site.said("b"))
+    client.send_signal(signal.SIGINT)
+    assert client.wait(HANG) == STOPPED
+    n_events = events(site, "b")
+    server = site.start(SERVER, site.serve())
+    clients = [site.start(name, site.join(name), FAST) for name in NAMES]
+    assert [process.wait(HANG) for process in clients] == [0, 0, 0], site.said("b")
+    assert server.wait(HANG) == 0
+    assert n_events == 2
+    assert len(set(site.centroids().values())) == 1
+
+
+def test_a_server_that_is_stopped_while_somebody_may_ask_for_the_end_goes_on_answering(site: Site) -> None:
+    """`b` dies after it confirmed; the others finish, the server is stopped and started again, and `b` gets its result."""
+    server = site.start(SERVER, site.serve())
+    # b commits Hello, an upload with the keys, one with a sum, its confirmation with the last sum; then the others'
+    clients = {
+        name: site.start(name, site.join(name), FAST | ({"die": [4, "before"]} if name == "b" else {})) for name in NAMES
+    }
+    assert [clients[name].wait(HANG) for name in NAMES] == [0, -signal.SIGKILL, 0]
+    assert site.end(server) == STOPPED
+    _, out, _ = site.run(["status", f"{SERVER}.store", "--json"])
+    assert json.loads(out)["runs"][0]["state"] == "confirmed"
+    _, out, _ = site.run(["status", "b.store", "--json"])
+    assert json.loads(out)["runs"][0]["state"] == "waiting for the others' confirmations"
+    server = site.start(SERVER, site.serve())
+    assert site.run(site.join("b"), FAST)[0] == 0
+    assert len(set(site.centroids().values())) == 1
+    assert len(site.centroids()) == 3
+    assert site.end(server) in (0, STOPPED)
+
+
+def test_a_result_that_was_written_right_before_a_kill_is_found_again(site: Site) -> None:
+    server = site.start(SERVER, site.serve())
+    others = [site.start(name, site.join(name), FAST) for name in "ac"]
+    dying = site.start("b", site.join("b"), FAST | {"die": [5, "before"]})  # the wipe, after the folder was written
+    assert [process.wait(HANG) for process in (*others, dying)] == [0, 0, -signal.SIGKILL]
+    assert server.wait(HANG) == 0
+    before = tree(site.folder / "result-b")
+    code, out, err = site.run(site.join("b"), FAST)
+    assert (code, err) == (0, "")
+    assert "Written to result-b: privacy.json, centroids.csv" in out
+    assert tree(site.folder / "result-b") == before
+    refused(site, site.join("b"), "has ended for this client (it finished)")
+
+
+def test_a_folder_that_only_looks_like_the_result_is_no_reason_to_lose_the_result(site: Site) -> None:
+    """The plan may lie where the result is to go; a result of another run may, too."""
+    (site.folder / "mine").mkdir()
+    shutil.copy(site.folder / PLAN, site.folder / "mine" / PLAN)
+    refused(site, site.join("a", "--out", "mine"), "mine exists already")
+    (site.folder / "result-b").mkdir()
+    for name in (PLAN, CENTROIDS, "rounds.json", "privacy.json"):
+        (site.folder / "result-b" / name).write_text((site.folder / PLAN).read_text() if name == PLAN else "{}")
+    server = site.start(SERVER, site.serve())
+    clients = [site.start(name, site.join(name), FAST) for name in NAMES]
+    assert [process.wait(HANG) for process in clients] == [0, REFUSED, 0]
+    assert server.wait(HANG) == 0
+    assert "result-b exists already" in site.said("b")
+    assert site.run(site.join("b", "--out", "elsewhere"), FAST)[0] == 0
+    assert (site.folder / "elsewhere" / CENTROIDS).read_bytes() == site.centroids()["a"]
+
+
+# Who is missing
+
+
+def test_the_others_finish_without_a_client_that_never_comes_and_the_statement_says_so(made: Path, tmp_path: Path) -> None:
+    with cleared(Site.make(made, tmp_path / "site", max_dropouts=1)) as site:
+        server = site.start(SERVER, site.serve(), {"hurry": 2})
+        clients = [site.start(name, site.join(name), FAST) for name in "ac"]
+        assert [process.wait(HANG) for process in clients] == [0, 0], site.said("a")
+        assert site.end(server) == STOPPED  # b might still ask
+        rounds = json.loads((site.folder / "result-a" / "rounds.json").read_text())
+        assert [r["included"] for r in rounds] == [["a", "c"]] * 2
+        assert "Round 1: a, c; without b" in site.said("a", "out")
+        assert site.centroids()["a"] == site.centroids()["c"]
+
+
+def test_too_few_clients_end_the_run_with_a_reason_on_every_side(made: Path, tmp_path: Path) -> None:
+    times = Timeouts(joining=3600, dealing=3600, round=3600, confirming=1)  # the last: how long the absent are waited for
+    with cleared(Site.make(made, tmp_path / "site", timeouts=times)) as site:
+        server = site.start(SERVER, site.serve(), {"hurry": 2})
+        clients = {name: site.start(name, site.join(name), FAST) for name in "ab"}
+        assert [process.wait(HANG) for process in clients.values()] == [NO_RESULT, NO_RESULT], site.said("a")
+        assert server.wait(HANG) == NO_RESULT
+        for log in ("a", "b", SERVER):
+            sentence = site.said(log).splitlines()[-1]
+            assert sentence.startswith("The run ended without a result: ")
+            assert "at least 3 are needed" in sentence
+            assert "Traceback" not in site.said(log)
+        assert site.centroids() == {}
+        (ended,) = [event for event in read(site.folder / "a.store")[1] if isinstance(event, RunEnded)]
+        assert ended.released == (1, 2)
+        assert not any(isinstance(event, ExchangeCharged) for event in read(site.folder / "a.store")[1])
+        refused(site, site.join("a"), "has ended for this client (the server ended it", "renew it")
+        refused(site, site.serve(), "at least 3 are needed); a plan is good for one run")
+
+
+def test_a_client_that_reaches_no_server_gives_up_at_its_deadline_and_says_why(made: Path, tmp_path: Path) -> None:
+    times = Timeouts(joining=1, dealing=1, round=1, confirming=1)
+    with cleared(Site.make(made, tmp_path / "site", timeouts=times)) as site:
+        code, out, err = site.run(site.join("a"), {"grace": 0})
+        assert (code, out) == (NO_RESULT, "")
+        sentence = err.splitlines()[-1]
+        assert sentence.startswith("The run ended without a result: nothing came from the server in time")
+        assert f"nobody listens at {site.plan.server.address}" in sentence
+        assert "Traceback" not in err
+        (ended,) = [event for event in read(site.folder / "a.store")[1] if isinstance(event, RunEnded)]
+        assert ended.released == (1, 2)
+
+
+# What is refused
+
+
+def other_site(site: Site, name: str) -> dict[str, Any]:
+    folder = site.folder / "others"
+    folder.mkdir(exist_ok=True)
+    return dict(make_identities(folder, (name,)))
+
+
+def test_join_refuses_what_is_not_what_was_agreed_on(site: Site) -> None:
+    other_site(site, "a")
+    other_site(site, "stranger")
+    digest = site.plan.digest.hex()
+    wrong = ("0" if digest[0] != "0" else "1") + digest[1:]
+    refused(site, site.join("a", "--digest", wrong), "is not the plan that was agreed on", digest, wrong)
+    refused(site, site.join("a", "--digest", "abc"), "expected the 64 hex digits")
+    refused(site, site.join("a", "--key", "others/stranger.identity.toml"), "stranger")
+    refused(site, site.join("a", "--key", "others/a.identity.toml"), "is not the identity that the plan names as client 'a'")
+    refused(site, site.join("a", "--key", f"{SERVER}.identity.toml"), SERVER)
+    refused(site, site.join("a", "--key", "a.public.toml"), "a.public.toml")
+    refused(site, site.join("a", "--key", "none.toml"), "none.toml")
+    refused(site, site.join("a", "--server", "nonsense"), "is not HOST:PORT")
+    refused(site, site.join("a", without=["--out"]), "--out")
+    (site.folder / "result-a").mkdir()
+    refused(site, site.join("a"), "result-a exists already")
+
+
+def test_join_refuses_records_it_cannot_use(site: Site) -> None:
+    (site.folder / "text.csv").write_text("age,dose\n1,Zebra\n")
+    (site.folder / "columns.csv").write_text("age,weight\n1,2\n")
+    (site.folder / "many.csv").write_text("age,dose\n" + "1,2\n" * 51)
+    refused(site, site.join("a", "--data", "none.csv"), "no such file")
+    refused(site, site.join("a", "--data", "text.csv"), "not a number")
+    refused(site, site.join("a", "--data", "columns.csv"), "dose")
+    refused(site, site.join("a", "--data", "many.csv"), "more records than its cap, max_records 50", new=("a",))
+    refused(site, site.join("a", "--dataset", "a b"), "dataset")
+
+
+def test_serve_refuses_what_is_not_its_own(site: Site) -> None:
+    other_site(site, SERVER)
+    refused(site, site.serve("--key", f"others/{SERVER}.identity.toml"), "is not the identity of the server")
+    refused(site, site.serve("--key", "a.identity.toml"), "is not the identity of the server")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        refused(site, site.serve("--listen", address), f"cannot listen at {address}", new=(SERVER,))
+    simulated = msgspec.structs.replace(site.plan, server=type(site.plan.server)())
+    write_file(site.folder / "simulated.toml", simulated.to_toml())
+    arguments = [part if part != PLAN else "simulated.toml" for part in site.serve()]
+    refused(site, arguments, "has no certificate of the server")
+
+
+def test_an_expired_identity_is_refused_on_both_sides(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    earlier = datetime.now(UTC) - timedelta(days=30)
+    monkeypatch.setattr(identity, "datetime", SimpleNamespace(now=lambda _: earlier))
+    old = identity.PrivateIdentity.make("a", earlier.date() + timedelta(days=1))
+    old.save(site.folder / "old.identity.toml")
+    plan = msgspec.structs.replace(site.plan, clients=(old.public.client(50), *site.plan.clients[1:]))
+    write_file(site.folder / "old.toml", plan.to_toml())
+    for arguments in (site.serve(), site.join("a", "--digest", plan.digest.hex(), "--key", "old.identity.toml")):
+        refused(site, [part if part != PLAN else "old.toml" for part in arguments], "expired on")
+
+
+def test_a_limit_and_known_records_are_refused_before_anything_is_spent(site: Site) -> None:
+    with Store.create(site.folder / "a.store", role=Role.CLIENT, identity=bytes.fromhex(site.plan.clients[0].signing_key)):
+        pass
+    limit = ["ledger", "limit", "a.store", "--dataset", DATASET, "--delta", "1e-6", "--epsilon"]
+    assert site.run([*limit, "0.1"])[0] == 0
+    refused(site, site.join("a"), "has the limit epsilon 0.1")
+    refused(site, site.join("a", "--dry-run"), "has the limit epsilon 0.1")
+    assert site.run([*limit, "inf"])[0] == 0
+    client = site.start("a", site.join("a"))
+    site.wait_for(lambda: "nobody listens" in site.said("a"))
+    refused(site, site.join("a", "--out", "other"), "in use by another process")
+    assert site.end(client) == STOPPED
+    refused(site, site.join("a", "--dataset", "others"), f"was begun with --dataset {DATASET}")
+    refused(site, site.join("a", "--data", "b.csv"), "was begun with other records")
+    # the same records in another run, under another name
+    next_plan = msgspec.structs.replace(site.plan, run_id="0" * 32)
+    write_file(site.folder / "next.toml", next_plan.to_toml())
+    arguments = site.join("a", "--digest", next_plan.digest.hex(), "--dataset", "others")
+    refused(site, [part if part != PLAN else "next.toml" for part in arguments], f"used under the data set name '{DATASET}'")
+
+
+def test_a_rehearsal_spends_nothing_with_a_server_or_without(site: Site) -> None:
+    refused(site, site.join("a", "--dry-run", without=["--out"]), "nobody listens at", new=("a",))
+    server = site.start(SERVER, site.serve())
+    site.wait_for(lambda: reachable(site))
+    for _ in range(2):
+        code, out, err = site.run(site.join("a", "--dry-run"))
+        assert (code, err) == (0, "")
+        assert "Everything is ready" in out
+        assert "Nothing was spent" in out
+        assert events(site, "a") == 0
+    assert not (site.folder / "result-a").exists()
+    assert site.end(server) == STOPPED
+    assert events(site, SERVER) == 0
+
+
+def reachable(site: Site) -> bool:
+    host, _, port = site.plan.server.address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_a_server_with_another_certificate_is_none(site: Site) -> None:
+    """Whoever listens at the address: without the plan's certificate nothing is said to it but a handshake."""
+    impostor = other_site(site, SERVER)[SERVER]
+    plan = msgspec.structs.replace(site.plan, server=impostor.public.server(site.plan.server.address))
+    write_file(site.folder / "false.toml", plan.to_toml())
+    arguments = site.serve("--key", f"others/{SERVER}.identity.toml")
+    server = site.start(SERVER, [part if part != PLAN else "false.toml" for part in arguments])
+    site.wait_for(lambda: reachable(site))
+    refused(site, site.join("a", "--dry-run"), "does not have the plan's certificate", new=("a",))
+    assert site.end(server) == STOPPED
+
+
+def test_an_old_copy_of_a_clients_store_is_refused(site: Site) -> None:
+    server = site.start(SERVER, site.serve())
+    client = site.start("b", site.join("b"), FAST)
+    site.wait_for(lambda: "client b is connected" in site.said(SERVER))
+    assert site.end(client) == STOPPED
+    shutil.copy(site.folder / "b.store", site.folder / "old.store")
+    others = [site.start(name, site.join(name), FAST | {"die": [3, "after"]}) for name in "ac"]
+    dying = site.start("b", site.join("b"), FAST | {"die": [1, "after"]})  # a sum and an upload further
+    assert dying.wait(HANG) == -signal.SIGKILL
+    newest = tree(site.folder)["b.store"]
+    assert events(site, "b") > read(site.folder / "old.store")[0].position.length
+    for name in ("b.store", "b.store-wal", "b.store-shm"):
+        (site.folder / name).unlink(missing_ok=True)
+    (site.folder / "old.store").rename(site.folder / "b.store")
+    code, out, err = site.run(site.join("b"), FAST)
+    assert (code, out) in ((REFUSED, ""), (NO_RESULT, ""))
+    assert "is an old copy" in err.splitlines()[-1]
+    assert "Traceback" not in err
+    assert newest
+    for process in (*others, server):
+        process.kill()
+
+
+# Noise
+
+
+def test_nothing_on_the_command_line_or_around_it_makes_noise_that_can_be_repeated() -> None:
+    """No option, no variable, and no word of the testing sources in anything that a command imports."""
+    package = Path(inspect.getfile(serve_command)).parents[1]
+    sources = {path: path.read_text() for path in package.rglob("*.py") if path.name != "testing.py"}
+    for path, text in sources.items():
+        assert not re.search(r"fastlloyd\.testing|SeededNoise|InjectedNoise", text), path
+    variables = {name for text in sources.values() for name in re.findall(r"FASTLLOYD_[A-Z_]+", text)}
+    assert variables <= {"FASTLLOYD_DATA", "FASTLLOYD_DEBUG", "FASTLLOYD_PASSPHRASE_FILE"}
+    for command in (join_command, serve_command):
+        assert not [name for name in inspect.signature(command).parameters if re.search("noise|seed|random", name)]
+    for path in (package / "cli" / "join.py", package / "cli" / "serve.py"):
+        assert re.findall(r"noise=(\w+\(\))", sources[path]) == ["SystemNoise()"]

@@ -1,0 +1,40 @@
+"""Processes of a run over a network that are killed at their commits: started again, all end with the same centroids."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from network_processes import N_COMMITS, SERVER, Death, Site, cleared, make_site
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    make_site(folder)
+    return folder
+
+
+@pytest.fixture
+def site(made: Path, tmp_path: Path) -> Iterator[Site]:
+    with cleared(Site.make(made, tmp_path)) as site:
+        yield site
+
+
+def alternating(name: str, first: int) -> list[Death]:
+    """Every commit of this party, in turn before and after it."""
+    return [(n, ("before", "after")[(n + first) % 2]) for n in range(N_COMMITS[name])]
+
+
+def test_whoever_is_killed_at_a_commit_takes_the_run_up_and_all_end_with_the_same(site: Site) -> None:
+    """Every commit of every party; the clients, which commit the same steps, in turn before and after them."""
+    deaths = {name: alternating(name, i) for i, name in enumerate(N_COMMITS)}
+    n_deaths = sum(map(len, deaths.values()))
+    assert n_deaths == 25
+    # the last life of the server may be stopped before it ends by itself
+    assert n_deaths - 1 <= site.run_to_the_end(deaths) <= n_deaths
+
+
+def test_the_same_of_a_server_that_is_killed_on_the_other_side_of_every_commit(site: Site) -> None:
+    deaths = alternating(SERVER, list(N_COMMITS).index(SERVER) + 1)
+    assert len(deaths) - 1 <= site.run_to_the_end({SERVER: deaths}) <= len(deaths)

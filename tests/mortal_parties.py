@@ -1,0 +1,251 @@
+"""Parties that die at their commits and are started again from what is on disk, with messages passed in memory.
+
+A process dies right before or right after a genuine `Store.append`. What its files hold at that moment is copied; the next life
+opens the copy. Messages on their way to and from it are lost, as on a connection that breaks.
+"""
+
+import shutil
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastlloyd.clustering.domain import IntArray
+from fastlloyd.dp.noise import NoiseSource
+from fastlloyd.errors import StateError
+from fastlloyd.plan import Plan
+from fastlloyd.protocol.actions import SERVER, ClientResult, Finish, Send
+from fastlloyd.protocol.messages import Limits, Message, decode, encode
+from fastlloyd.runs import DurableClient, DurableServer
+from fastlloyd.store import Role, Store
+from fastlloyd.store.events import Event, ExchangeCharged, MessageRecorded
+from fastlloyd.store.files import files
+from federation import entropy, identity
+from known_noise import KnownNoise
+
+SERVER_KEY = identity("the server").public
+DATASET, FINGERPRINT = "patients", bytes(32)
+BEFORE, AFTER = "before", "after"
+Death = tuple[int, str]
+"""Which commit of a party, from 0, counted over all its lives; before or after it."""
+
+
+class Killed(BaseException):
+    """The process is gone: nothing may catch this."""
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Mortal:
+    """One party, life after life; n_appends : how many commits were tried in all of them."""
+
+    name: str
+    folder: Path
+    deaths: set[Death]
+    role: Role
+    store: Store | None = None
+    party: Any = None
+    n_appends: int = 0
+    n_lives: int = 0
+
+    @property
+    def path(self) -> Path:
+        return self.folder / str(self.n_lives) / "party.store"
+
+    def open_store(self) -> Store:
+        """The store of this life: the copy of that of the life before, or a new one."""
+        self.n_lives += 1
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        key = SERVER_KEY if self.role is Role.SERVER else identity(self.name).public
+        make = Store.open if self.path.exists() else Store.create
+        self.store = make(self.path, role=self.role, identity=key)
+        return self.store
+
+    def die(self) -> None:
+        """Copy the files as they are on disk; only then let go of the old ones."""
+        store, self.store, self.party = self.store, None, None
+        assert store is not None
+        copy_store(store.path, self.folder / str(self.n_lives + 1))
+        store.close()
+
+
+def copy_store(path: Path, folder: Path) -> Path:
+    """A copy of a store and its log, as another process would find them now."""
+    folder.mkdir(parents=True)
+    for file in files(path):
+        if file.exists():
+            shutil.copy(file, folder / file.name)
+    return folder / path.name
+
+
+@dataclass
+class World:
+    """All parties of one run, and what is on its way between them."""
+
+    plan: Plan
+    X: Mapping[str, IntArray]
+    folder: Path
+    deaths: Mapping[str, Iterable[Death]] = field(default_factory=dict)
+    clock: Clock = field(default_factory=Clock)
+    results: dict[str, list[ClientResult]] = field(default_factory=dict)
+    died: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.queue: deque[tuple[str, str, bytes]] = deque()
+        self.limits = Limits.of(self.plan)
+        names = (*self.plan.names, SERVER)
+        self.parties = {
+            name: Mortal(
+                name, self.folder / name.strip("()"), set(self.deaths.get(name, ())),
+                Role.SERVER if name == SERVER else Role.CLIENT)
+            for name in names
+        }  # fmt: skip
+        self.stack = ExitStack()
+
+    def __enter__(self) -> "World":
+        monkeypatch = self.stack.enter_context(pytest.MonkeyPatch.context())
+        genuine = Store.append
+
+        def mortal_append(store: Store, events: Sequence[Event], **more: Any) -> None:
+            mortal = next((m for m in self.parties.values() if m.store is store), None)
+            number = -1 if mortal is None else mortal.n_appends
+            if mortal is not None:
+                mortal.n_appends += 1
+                self._maybe_kill(mortal, (number, BEFORE))
+            genuine(store, events, **more)
+            if mortal is not None:
+                self._maybe_kill(mortal, (number, AFTER))
+
+        monkeypatch.setattr(Store, "append", mortal_append)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for mortal in self.parties.values():
+            if mortal.store is not None:
+                mortal.store.close()
+        self.stack.close()
+
+    def _maybe_kill(self, mortal: Mortal, death: Death) -> None:
+        if death in mortal.deaths:
+            mortal.deaths.discard(death)
+            self.died[mortal.name] += 1
+            raise Killed
+
+    def noise(self, name: str) -> NoiseSource:
+        return KnownNoise(name)
+
+    def run(self) -> dict[str, ClientResult]:
+        """To the end, with as many lives as it takes: every client's result, which all its lives agree on."""
+        while True:
+            self._revive()
+            name = None
+            try:
+                if self.queue:
+                    sender, name, data = self.queue.popleft()
+                    self._deliver(sender, name, data)
+                    continue
+                waiting = [name for name in self.plan.names if self.parties[name].party is not None]
+                if not waiting and self.parties[SERVER].party is None:
+                    break
+                name = waiting[0] if waiting else SERVER
+                self._conclude(name)
+            except Killed:
+                assert name is not None
+                self._bury(name)
+        assert all(len({repr(result) for result in found}) == 1 for found in self.results.values())
+        return {name: found[0] for name, found in self.results.items()}
+
+    def connect(self, name: str) -> None:
+        """A connection of this client: both sides say what they remember, then it says again what it said."""
+        client, server = self.parties[name].party, self.parties[SERVER].party
+        if client is not None and server is not None and client.outcome is None:
+            client.attached(server.attach(name, client.position))
+            self._post(name, client.begin())
+
+    def _revive(self) -> None:
+        """Start whoever is not alive and has not finished; a new connection for each, and for all if it is the server."""
+        for name, mortal in self.parties.items():
+            if mortal.party is not None or mortal.store is not None:
+                continue
+            try:
+                mortal.party = self.open(name, mortal.open_store())
+            except Killed:
+                self._bury(name)
+                return self._revive()
+            except StateError as error:
+                if "has ended" not in str(error):
+                    raise
+                continue  # it died right after its last commit
+            if isinstance(mortal.party.outcome, ClientResult):
+                self.results.setdefault(name, []).append(mortal.party.outcome)
+            self._hang_up(name)
+            for client in self.plan.names if name == SERVER else [name]:
+                self.connect(client)
+        return None
+
+    def open(self, name: str, store: Store, **changes: Any) -> DurableClient | DurableServer:
+        """A party from its store, as `join` and `serve` open it."""
+        if name == SERVER:
+            return DurableServer.open(self.plan, store=store, noise=self.noise(SERVER), clock=self.clock)
+        n_lives = self.parties[name].n_lives
+        arguments: dict[str, Any] = {
+            "plan": self.plan, "name": name, "X": self.X[name], "identity": identity(name), "store": store,
+            "dataset": DATASET, "fingerprint": FINGERPRINT, "noise": self.noise(name),
+            "random_bytes": entropy(f"{name} {n_lives}"), "clock": self.clock,
+        }  # fmt: skip
+        return DurableClient.join(**(arguments | changes))
+
+    def _deliver(self, sender: str, name: str, data: bytes) -> None:
+        message, party = decode(data, self.limits), self.parties[name].party
+        if name == SERVER:
+            self._post(name, party.receive(sender, self.parties[sender].party.position, message))
+        else:
+            self._post(name, party.receive(message))
+            if isinstance(party.outcome, ClientResult):
+                self.results.setdefault(name, []).append(party.outcome)
+
+    def _post(self, sender: str, requests: Iterable[Send | Finish]) -> None:
+        for request in requests:
+            if isinstance(request, Send) and self.parties[request.to].party is not None:
+                self.queue.append((sender, request.to, encode(request.message)))
+
+    def _conclude(self, name: str) -> None:
+        party, mortal = self.parties[name].party, self.parties[name]
+        assert party.outcome is not None, f"{name} waits, and nothing is on its way"
+        party.conclude()
+        mortal.party = None  # the store stays open, which tells that it has finished
+
+    def _bury(self, name: str) -> None:
+        self._hang_up(name)
+        self.parties[name].die()
+
+    def _hang_up(self, name: str) -> None:
+        self.queue = deque(item for item in self.queue if name not in item[:2])
+
+
+def check_ledger(store: Store, plan: Plan) -> None:
+    """Charged are the exchanges whose uploads are durable, in order; released, at the end, all others."""
+    run = store.history.runs[bytes.fromhex(plan.run_id)]
+    events = list(store.events())
+    uploads = [event for event in events if isinstance(event, MessageRecorded) and event.kind == "Upload"]
+    charged = [event.number for event in events if isinstance(event, ExchangeCharged)]
+    everything = range(1, len(plan.mechanism.exchanges) + 1)
+    assert charged == list(run.charged) == list(everything[: len(uploads)])
+    if run.ended is not None:
+        assert run.ended.released == tuple(number for number in everything if number not in charged)
+
+
+def messages_of(store: Store, plan: Plan) -> list[Message]:
+    return [decode(data, Limits.of(plan)) for data in store.messages(bytes.fromhex(plan.run_id))]

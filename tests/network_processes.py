@@ -1,0 +1,209 @@
+"""A server and clients as processes of this machine: their files, their commands, and what they must end with."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fastlloyd import outputs
+from fastlloyd.algorithms import FASTLLOYD
+from fastlloyd.cli.hospitals import free_address, make_identities, write_records
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.design import design_plan
+from fastlloyd.expander import PublicSeed
+from fastlloyd.identity import PrivateIdentity
+from fastlloyd.outputs import CENTROIDS, PLAN, Result
+from fastlloyd.plan import Plan, Timeouts
+from fastlloyd.protocol import SERVER as SERVER_NAME
+from fastlloyd.protocol import ClientResult
+from federation import Federation
+from known_noise import KnownNoise
+
+NAMES, SERVER, DATASET = ("a", "b", "c"), "sums", "patients"
+HANG = 120  # seconds after which a process counts as hung; one that works needs a few
+WRAPPER = Path(__file__).parent / "integration" / "marked_process.py"
+DOMAIN = Domain(features=("age", "dose"), lower=(0.0, 0.0), upper=(100.0, 5.0))
+N_COMMITS = {"a": 7, "b": 6, "c": 6, SERVER: 6}
+"""Of a run of two rounds: `a` also deals; the last one ends the run and wipes it."""
+Death = tuple[int, str]
+"""Which commit of a party, from 0, counted over all its lives; before or after it."""
+
+
+def make_site(folder: Path) -> None:
+    """Identities and records for everyone, once for all tests of a module."""
+    for name, identity in make_identities(folder, (*NAMES, SERVER)).items():
+        outputs.write_file(folder / f"{name}.public.toml", identity.public.to_toml())
+    rng = np.random.default_rng(5)
+    for name in NAMES:
+        write_records(folder / f"{name}.csv", DOMAIN.features, rng.uniform([0, 0], [100, 5], (40, 2)))
+
+
+@dataclass
+class Site:
+    """One run: a folder of its own with a plan of its own."""
+
+    folder: Path
+    plan: Plan
+    processes: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
+
+    @classmethod
+    def make(cls, made: Path, folder: Path, *, timeouts: Timeouts | None = None, **options: Any) -> "Site":
+        """A copy of the files that `make_site` made, and a new plan. The timeouts are long: no test waits for one of these."""
+        shutil.copytree(made, folder, dirs_exist_ok=True)
+        public = {name: PrivateIdentity.load(folder / f"{name}.identity.toml").public for name in (*NAMES, SERVER)}
+        plan = design_plan(
+            FASTLLOYD,
+            DOMAIN,
+            clients=tuple(public[name].client(50) for name in NAMES),
+            run_id=os.urandom(16),
+            server=public[SERVER].server(free_address()),
+            timeouts=Timeouts(joining=3600, dealing=3600, round=3600, confirming=3600) if timeouts is None else timeouts,
+            n_clusters=2,
+            n_iterations=2,
+            epsilon=2.0,
+            public_seed=PublicSeed.from_int(3),
+            **options,
+        )
+        outputs.write_file(folder / PLAN, plan.to_toml())
+        return cls(folder, plan)
+
+    def join(self, name: str, *more: str, without: Sequence[str] = ()) -> list[str]:
+        """The command line of a client."""
+        options = {
+            "--digest": self.plan.digest.hex(), "--key": f"{name}.identity.toml", "--data": f"{name}.csv",
+            "--dataset": DATASET, "--out": f"result-{name}",
+        }  # fmt: skip
+        given = [part for option, value in options.items() if option not in (*more, *without) for part in (option, value)]
+        return ["join", PLAN, *given, *more]
+
+    def serve(self, *more: str) -> list[str]:
+        """The command line of the server."""
+        options = {"--key": f"{SERVER}.identity.toml", "--listen": self.plan.server.address}
+        given = [part for option, value in options.items() if option not in more for part in (option, value)]
+        return ["serve", PLAN, *given, *more]
+
+    def command(self, name: str) -> list[str]:
+        return self.serve() if name == SERVER else self.join(name)
+
+    def start(self, log: str, arguments: Sequence[str], marks: dict[str, Any] | None = None) -> "subprocess.Popen[bytes]":
+        """A process whose output goes to LOG.out and LOG.err."""
+        begin = ["-m", "fastlloyd"] if marks is None else [str(WRAPPER), json.dumps(marks)]
+        with (self.folder / f"{log}.out").open("ab") as out, (self.folder / f"{log}.err").open("ab") as err:
+            process = subprocess.Popen(  # noqa: S603 - our own program
+                [sys.executable, *begin, *arguments], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err
+            )
+        self.processes.append(process)
+        return process
+
+    def said(self, log: str, stream: str = "err") -> str:
+        path = self.folder / f"{log}.{stream}"
+        return path.read_text() if path.exists() else ""
+
+    def run(self, arguments: Sequence[str], marks: dict[str, Any] | None = None) -> "tuple[int, str, str]":
+        """A process to its end: exit code, what it said on both streams."""
+        log = f"run-{len(self.processes)}"
+        code = self.start(log, arguments, marks).wait(HANG)
+        return code, self.said(log, "out"), self.said(log)
+
+    def wait_for(self, happened: Callable[[], Any]) -> None:
+        """Until it has happened; AssertionError if it never does."""
+        end = time.monotonic() + HANG
+        while not happened():
+            assert time.monotonic() < end, {path.name: path.read_text()[-500:] for path in self.folder.glob("*.err")}
+            time.sleep(0.02)
+
+    def end(self, process: "subprocess.Popen[bytes]") -> int:
+        """SIGTERM, and the exit code."""
+        process.send_signal(signal.SIGTERM)
+        return process.wait(HANG)
+
+    def centroids(self) -> dict[str, bytes]:
+        """What each client that has a result wrote."""
+        found = {name: self.folder / f"result-{name}" / CENTROIDS for name in NAMES}
+        return {name: path.read_bytes() for name, path in found.items() if path.is_file()}
+
+    def expected(self) -> dict[str, bytes]:
+        """The files of a run of all clients with known noise, computed with plain integers: no masks, messages or stores."""
+        table = {name: np.loadtxt(self.folder / f"{name}.csv", delimiter=",", skiprows=1, ndmin=2) for name in NAMES}
+        X = {name: DOMAIN.to_grid(values) for name, values in table.items()}
+        exchanges = self.plan.mechanism.exchanges
+        client_noise = {name: [self.plan.draw_client_noise(e, KnownNoise(name)) for e in exchanges] for name in NAMES}
+        server_noise = [self.plan.draw_server_noise(e, KnownNoise(SERVER_NAME)) for e in exchanges]
+        everyone = (NAMES,) * len(exchanges)
+        clustering = Federation(self.plan, X, client_noise, server_noise).plain_result(everyone)
+        return outputs.files(Result.of_run(self.plan, ClientResult(clustering=clustering, included=everyone, unconfirmed=())))
+
+    def run_to_the_end(self, deaths: dict[str, list[Death]] | None = None) -> int:
+        """Start everyone, again whenever somebody died; how often somebody did. Results are compared with `expected`.
+
+        deaths : of each party, commits counted over its whole run, rising.
+        """
+        left = {name: list((deaths or {}).get(name, ())) for name in N_COMMITS}
+        done, n_died = dict.fromkeys(N_COMMITS, 0), 0
+        running: dict[str, subprocess.Popen[bytes]] = {}
+
+        def begin(name: str) -> None:
+            marks: dict[str, Any] = {"noise": SERVER_NAME if name == SERVER else name, "fast": True}
+            if left[name]:
+                commit, when = left[name].pop(0)
+                marks["die"] = [commit - done[name], when]
+                done[name] = commit + (when == "after")
+            running[name] = self.start(name, self.command(name), marks)
+
+        for name in N_COMMITS:
+            begin(name)
+        finished: set[str] = set()
+        end = time.monotonic() + HANG
+        while finished < set(N_COMMITS):
+            for name, process in list(running.items()):
+                code = process.poll()
+                if name in finished or code is None:
+                    continue
+                if code == -signal.SIGKILL:
+                    n_died += 1
+                    begin(name)
+                elif code == 2 and done[name] == N_COMMITS[name]:  # it died right after its last commit
+                    assert "has ended" in self.said(name).splitlines()[-1]
+                    finished.add(name)
+                else:
+                    assert code == 0, (name, code, self.said(name))
+                    finished.add(name)
+            if finished == set(NAMES) and not left[SERVER]:
+                # a server that died after the end waits for clients that have all left its earlier lives
+                code = self.end(running[SERVER])
+                assert code in (0, 2, 4, -signal.SIGKILL, -signal.SIGTERM), (code, self.said(SERVER))
+                n_died += code == -signal.SIGKILL
+                finished.add(SERVER)
+            assert time.monotonic() < end, {name: self.said(name)[-800:] for name in N_COMMITS}
+            time.sleep(0.02)
+        self.check_results()
+        return n_died
+
+    def check_results(self) -> None:
+        expected = self.expected()
+        for name in NAMES:
+            folder = self.folder / f"result-{name}"
+            for file, content in expected.items():
+                assert (folder / file).read_bytes() == content, (name, file)
+
+
+@contextmanager
+def cleared(site: Site) -> Iterator[Site]:
+    """Nobody is left behind."""
+    try:
+        yield site
+    finally:
+        for process in site.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()

@@ -1,0 +1,296 @@
+"""What a client's store allows and refuses: who may take up a run, what it remembers, and what is gone after it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from fastlloyd.errors import BudgetError, DataError, FastLloydError, RemoteProtocolError, StateError
+from fastlloyd.ledger import account
+from fastlloyd.protocol import SERVER, ClientResult, Ended, Finish
+from fastlloyd.protocol.messages import Broadcast, Confirmations, decode
+from fastlloyd.runs import reservation
+from fastlloyd.runs.durable_client import GRACE
+from fastlloyd.store import LogPosition, Role, Store
+from fastlloyd.store.events import LimitSet, Outcome
+from federation import identity, make_federation, make_plan, same_clustering
+from mortal_parties import DATASET, FINGERPRINT, World, check_ledger, copy_store, messages_of
+
+FEDERATION = make_federation(make_plan(3, n_clusters=2, n_features=2, n_iterations=2, max_dropouts=1), seed=4)
+PLAN = FEDERATION.plan
+RUN = bytes.fromhex(PLAN.run_id)
+N = len(PLAN.mechanism.exchanges)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with World(PLAN, FEDERATION.X, tmp_path) as world:
+        yield world
+
+
+def until(world: World, kind: type, name: str = "c1") -> Any:
+    """Start all and carry messages until one of this kind is about to reach this client; it stays undelivered."""
+    world._revive()
+    while world.queue:
+        sender, to, data = world.queue[0]
+        message = decode(data, world.limits)
+        if to == name and isinstance(message, kind):
+            return message
+        world.queue.popleft()
+        world._deliver(sender, to, data)
+    raise AssertionError(f"no {kind.__name__} came for {name}")
+
+
+def reopened(world: World, name: str, **changes: Any) -> Any:
+    """The client of another process, on a copy of the store as it is on disk now."""
+    mortal = world.parties[name]
+    if mortal.store is not None:
+        mortal.die()
+    store = mortal.open_store()
+    return world.open(name, store, **changes)
+
+
+# Taking a run up again
+
+
+def test_a_client_that_joined_takes_the_run_up_with_the_very_same_hello(world: World) -> None:
+    client: Any = world.open("c0", world.parties["c0"].open_store())
+    said, position = client.begin(), client.position
+    again = reopened(world, "c0")
+    assert (again.begin(), again.position) == (said, position)
+    assert again.outcome is None
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "records": ({"fingerprint": bytes(31) + b"1"}, "was begun with other records; go on with the same file"),
+    "data set": ({"dataset": "others"}, "was begun with --dataset patients; go on with the same name"),
+    "plan": ({"plan": make_plan(3)}, "was begun with another plan of the same run id"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_run_is_taken_up_with_what_it_was_begun_with_only(world: World, what: str) -> None:
+    world.open("c0", world.parties["c0"].open_store())
+    changes, fragment = REFUSED[what]
+    with pytest.raises(StateError, match=fragment) as refusal:
+        reopened(world, "c0", **changes)
+    assert "\n" not in str(refusal.value)
+    store = world.parties["c0"].store
+    assert store is not None
+    assert store.position.length == 2  # reserved, Hello
+    reopened(world, "c0")
+
+
+def test_a_run_is_taken_up_as_the_client_it_was_begun_as_only(world: World) -> None:
+    world.open("c0", world.parties["c0"].open_store())
+    store = world.parties["c0"].store
+    assert store is not None
+    with pytest.raises(StateError, match="was begun as client 'c0', not as 'c1'"):
+        reservation(store, PLAN, "c1", dataset=DATASET, fingerprint=FINGERPRINT)
+
+
+def test_a_store_of_somebody_else_is_refused(world: World) -> None:
+    store = world.parties["c0"].open_store()
+    with pytest.raises(StateError, match="belongs to the signing key"):
+        world.open("c1", store)
+    with pytest.raises(StateError, match="is the store of a server"):
+        world.open("c1", world.parties[SERVER].open_store())
+
+
+def test_what_would_be_refused_reserves_nothing(world: World) -> None:
+    store = world.parties["c0"].open_store()
+    store.append([LimitSet(dataset=DATASET, epsilon=0.5, delta=1e-6)])
+    with pytest.raises(BudgetError, match=r"has the limit epsilon 0\.5"):
+        world.open("c0", store)
+    with pytest.raises(DataError, match="more records than its cap"):
+        world.open("c0", store, dataset="others", X=np.zeros((41, 2), dtype=np.int64))
+    assert store.position.length == 1
+    assert store.history.runs == {}
+
+
+def test_known_records_are_refused_under_another_name(world: World) -> None:
+    world.open("c0", world.parties["c0"].open_store())
+    store = world.parties["c0"].store
+    assert store is not None
+    other = make_plan(3, run_id=bytes(16))
+    with pytest.raises(BudgetError, match="used under the data set name 'patients' before"):
+        reservation(store, other, "c0", dataset="others", fingerprint=FINGERPRINT)
+
+
+def test_asking_what_a_run_would_reserve_stores_nothing(world: World) -> None:
+    store = world.parties["c0"].open_store()
+    event = reservation(store, PLAN, "c0", dataset=DATASET, fingerprint=FINGERPRINT)
+    assert event is not None
+    assert (event.run_id, store.position.length) == (RUN, 0)
+    world.open("c0", store)
+    assert reservation(store, PLAN, "c0", dataset=DATASET, fingerprint=FINGERPRINT) is None
+
+
+# Charges and releases
+
+
+@pytest.mark.parametrize("number", range(N + 1))
+def test_a_run_that_ends_early_releases_what_was_never_charged(world: World, number: int) -> None:
+    """Stopped after `number` uploads: those are charged, and the rest is released in the step that ends the run."""
+    if number == 0:
+        world._revive()
+    else:
+        until(world, Broadcast)
+        for _ in range(number - 1):
+            sender, to, data = world.queue.popleft()
+            world._deliver(sender, to, data)
+            until(world, Broadcast)
+    client, store = world.parties["c1"].party, world.parties["c1"].store
+    assert store is not None
+    assert account(store.history, DATASET).spent.mu_squared == PLAN.mechanism.accountant().mu_squared  # all of it counts
+    (finish,) = client.deadline()
+    assert isinstance(finish, Finish)
+    assert isinstance(finish.outcome, Ended)
+    check_ledger(store, PLAN)
+    run = store.history.runs[RUN]
+    assert run.charged == tuple(range(1, number + 1))
+    assert run.ended is not None
+    assert (run.ended.outcome, run.ended.released) == (Outcome.ABORTED, tuple(range(number + 1, N + 1)))
+    one = account(store.history, DATASET)
+    exchanges = PLAN.mechanism.exchanges[:number]
+    assert one.spent.mu_squared == sum(PLAN.mechanism.accountant_of(exchange).mu_squared for exchange in exchanges)
+    with pytest.raises(StateError, match=r"has ended for this client \(nothing came from the server in time"):
+        reopened(world, "c1")
+
+
+def test_what_the_server_does_wrong_ends_the_run_durably(world: World) -> None:
+    broadcast = until(world, Broadcast)
+    client, store = world.parties["c1"].party, world.parties["c1"].store
+    assert store is not None
+    with pytest.raises(RemoteProtocolError):
+        client.receive(msgspec.structs.replace(broadcast, payload=bytes(len(broadcast.payload))))
+    assert isinstance(client.outcome, Ended)
+    run = store.history.runs[RUN]
+    assert run.ended is not None
+    assert (run.ended.outcome, run.ended.reason, run.ended.released) == (Outcome.ABORTED, client.outcome.reason, (2,))
+    assert store.messages(RUN) == []
+    with pytest.raises(RemoteProtocolError, match="after the run had ended"):
+        client.receive(broadcast)
+
+
+class NoNoise:
+    """A source that fails."""
+
+    private = False
+
+    def gaussian(self, *_: object) -> Any:
+        raise FastLloydError("the random source failed")
+
+    two_sided_geometric = gaussian
+
+
+def test_an_error_of_this_machine_ends_the_process_and_not_the_run(world: World) -> None:
+    world._revive()
+    client = reopened(world, "c1", noise=NoNoise())
+    before = client.position
+    world.parties["c1"].party = client
+    world._hang_up("c1")
+    world.connect("c1")
+    with pytest.raises(FastLloydError, match="the random source failed"):
+        world.run()
+    assert client.position == before
+    mortal = world.parties["c1"]
+    mortal.die()
+    world._hang_up("c1")
+    assert set(world.run()) == set(PLAN.names)
+    assert mortal.store is not None
+    check_ledger(mortal.store, PLAN)
+
+
+# The end
+
+
+def test_a_client_that_finished_finds_its_result_again_until_it_concludes(world: World) -> None:
+    until(world, Confirmations)
+    sender, to, data = world.queue.popleft()
+    world._deliver(sender, to, data)
+    client = world.parties["c1"].party
+    assert isinstance(client.outcome, ClientResult)
+    again = reopened(world, "c1")
+    assert isinstance(again.outcome, ClientResult)
+    assert same_clustering(again.outcome.clustering, client.outcome.clustering)
+    assert (again.outcome.included, again.timeout, again.deadline()) == (client.outcome.included, None, [])
+    again.conclude()
+    position = again.position
+    again.conclude()
+    assert again.position == position
+    with pytest.raises(StateError, match=r"has ended for this client \(it finished\)"):
+        reopened(world, "c1")
+
+
+def test_nothing_of_a_run_is_in_the_files_after_it(world: World) -> None:
+    until(world, Confirmations)
+    mortal = world.parties["c1"]
+    store = mortal.store
+    assert store is not None
+    secret = store.secret(RUN, "ephemeral-key")
+    assert secret is not None
+    payloads = [message.payload for message in messages_of(store, PLAN) if isinstance(message, Broadcast)]
+    assert len(payloads) == N
+    path = copy_store(store.path, world.folder / "before")
+    assert any(secret in file.read_bytes() for file in path.parent.iterdir())
+    world.run()
+    for file in mortal.path.parent.iterdir():
+        content = file.read_bytes()
+        assert not any(piece in content for piece in (secret, *payloads)), file
+
+
+def test_a_run_is_concluded_only_with_a_result(world: World) -> None:
+    world._revive()
+    client = world.parties["c1"].party
+    position = client.position
+    client.conclude()
+    assert client.position == position
+
+
+# Old copies
+
+
+def test_an_old_copy_of_the_store_is_refused_once_the_server_remembers_more(world: World, tmp_path: Path) -> None:
+    until(world, Broadcast)
+    mortal, server = world.parties["c1"], world.parties[SERVER].party
+    assert mortal.store is not None
+    old = copy_store(mortal.store.path, tmp_path / "old")
+    sender, to, data = world.queue.popleft()
+    world._deliver(sender, to, data)
+    until(world, Broadcast)
+    remembered = server.attach("c1", mortal.party.position)
+    with Store.open(old, role=Role.CLIENT, identity=identity("c1").public) as store:
+        client: Any = world.open("c1", store)
+        assert remembered.length > store.position.length
+        with pytest.raises(StateError, match=r"is an old copy: the server remembers \d+ events of it and it holds \d+;"):
+            client.attached(remembered)
+        with pytest.raises(StateError, match=r"remembers 1 events of it and it holds others;"):
+            client.attached(LogPosition(1, bytes(32)))
+        client.attached(LogPosition(0, bytes(32)))
+        client.attached(LogPosition(1, store.head_at(1)))
+
+
+# Time
+
+
+def test_a_client_waits_longer_than_the_server_in_every_step(world: World) -> None:
+    times = PLAN.timeouts
+    dealing = (PLAN.max_dropouts + 1) * times.dealing
+    world._revive()
+    world.queue.clear()
+    client = world.parties["c1"].party
+    assert client.timeout == times.joining + dealing + GRACE
+    world.clock.now += 10
+    assert client.timeout == times.joining + dealing + GRACE - 10
+    for name in PLAN.names:
+        world.connect(name)
+    until(world, Broadcast)
+    assert client.timeout == times.round + GRACE
+    until(world, Confirmations)
+    assert client.timeout == times.confirming + GRACE
+    world.clock.now += times.confirming + GRACE
+    assert client.timeout == 0

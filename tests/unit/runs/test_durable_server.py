@@ -1,0 +1,160 @@
+"""What a server's store remembers: the run, whom it saw how far, and that a run is over."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastlloyd.errors import RemoteProtocolError, StateError
+from fastlloyd.protocol import SERVER, ClientResult, Ended, Finish, Send, ServerResult
+from fastlloyd.protocol.messages import Abort, Confirmations, Limits, decode
+from fastlloyd.store import LogPosition
+from fastlloyd.store.events import Outcome, PeerSeen
+from federation import make_federation, make_plan
+from mortal_parties import World
+
+FEDERATION = make_federation(make_plan(3, n_clusters=1, n_features=1, n_iterations=2, max_dropouts=1), seed=4)
+PLAN = FEDERATION.plan
+RUN = bytes.fromhex(PLAN.run_id)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with World(PLAN, FEDERATION.X, tmp_path) as world:
+        yield world
+
+
+def carry(world: World, *, to_the_end: bool = True) -> None:
+    """Deliver what is on its way; not the last Confirmations, if it is not to the end."""
+    while world.queue:
+        sender, to, data = world.queue.popleft()
+        if to_the_end or not isinstance(decode(data, Limits.of(PLAN)), Confirmations):
+            world._deliver(sender, to, data)
+
+
+def restarted(world: World) -> Any:
+    mortal = world.parties[SERVER]
+    mortal.die()
+    mortal.party = world.open(SERVER, mortal.open_store())
+    return mortal.party
+
+
+def started_without(world: World, *missing: str) -> Any:
+    """The server, and the clients but these, connected."""
+    world._revive()
+    world.queue.clear()
+    for name in PLAN.names:
+        if name in missing:
+            world.parties[name].party = None
+        else:
+            world.connect(name)
+    return world.parties[SERVER].party
+
+
+def test_a_server_that_dies_after_the_end_says_that_it_is_over_and_still_answers(world: World) -> None:
+    """Otherwise its next process would wait for ever: nobody is there to say anything new."""
+    server = started_without(world)
+    carry(world, to_the_end=False)
+    result = server.outcome
+    assert isinstance(result, ServerResult)
+    assert server.timeout is None
+    again = restarted(world)
+    assert again.timeout == 0
+    assert again.deadline() == [Finish(result)]
+    assert (again.timeout, again.deadline()) == (None, [])
+    world._hang_up(SERVER)
+    for name in PLAN.names:
+        world.connect(name)
+    carry(world)
+    assert all(isinstance(world.parties[name].party.outcome, ClientResult) for name in PLAN.names)
+
+
+def test_too_few_end_the_run_and_everybody_is_told_also_after_a_restart(world: World) -> None:
+    server = started_without(world, "c0", "c2")
+    assert server.timeout == PLAN.timeouts.joining
+    carry(world)
+    world.clock.now += PLAN.timeouts.joining
+    assert server.timeout == 0
+    requests = server.deadline()
+    reason = server.outcome.reason
+    assert [request for request in requests if isinstance(request, Finish)] == [Finish(server.outcome)]
+    assert "at least 2 are needed" in reason
+    again = restarted(world)
+    assert again.deadline() == [Finish(ServerResult(included=(), reason=reason))]
+    (request,) = again.receive("c1", world.parties["c1"].party.position, world.parties["c1"].party.begin()[0].message)
+    assert request == Send("c1", Abort(reason))
+    world.parties["c1"].party.receive(request.message)
+    assert world.parties["c1"].party.outcome == Ended(f"the server ended it: {reason}")
+    again.conclude()
+    store = world.parties[SERVER].store
+    assert store is not None
+    ended = store.history.runs[RUN].ended
+    assert ended is not None
+    assert (ended.outcome, ended.reason) == (Outcome.ABORTED, reason)
+    again.conclude()
+    with pytest.raises(StateError, match=r"has ended \(.*at least 2 are needed\); a plan is good for one run"):
+        restarted(world)
+
+
+def test_a_server_goes_on_with_those_that_came(world: World) -> None:
+    server = started_without(world, "c2")
+    carry(world)
+    world.clock.now += PLAN.timeouts.joining
+    world._post(SERVER, server.deadline())
+    carry(world)
+    assert server.outcome == ServerResult(included=(("c0", "c1"),) * 2)
+    assert world.parties["c0"].party.outcome.included == (("c0", "c1"),) * 2
+
+
+def test_positions_of_clients_become_durable_with_the_next_step(world: World) -> None:
+    server = started_without(world)
+    store = world.parties[SERVER].store
+    assert store is not None
+    assert store.history.peers == {}
+    carry(world)
+    # what a client reported before the last step of the server was recorded with it
+    keys = {client.name: client.signing_key for client in PLAN.clients}
+    seen = [event for event in store.events() if isinstance(event, PeerSeen)]
+    for name in PLAN.names:
+        lengths = [event.position.length for event in seen if event.name == keys[name]]
+        assert lengths == sorted(set(lengths))
+        assert len(lengths) >= 3
+        client = world.parties[name]
+        assert client.store is not None
+        assert all(client.store.head_at(e.position.length) == e.position.head for e in seen if e.name == keys[name])
+    assert server.attach("c0", world.parties["c0"].party.position) == store.peer(keys["c0"])
+
+
+@pytest.mark.parametrize("is_durable", [False, True])
+def test_an_old_copy_of_a_clients_store_is_refused(world: World, is_durable: bool) -> None:
+    server = started_without(world)
+    if is_durable:
+        carry(world)
+        server = restarted(world)
+        length = server.attach("c0", LogPosition(99, bytes(32))).length
+        server = restarted(world)
+    else:
+        length = world.parties["c0"].party.position.length
+    for old in (LogPosition(length - 1, bytes(32)), LogPosition(length, bytes(32))):
+        with pytest.raises(RemoteProtocolError, match="the store of client 'c0' is an old copy") as refusal:
+            server.attach("c0", old)
+        assert "go on under a new identity" in str(refusal.value)
+    server.attach("c0", LogPosition(length + 1, bytes(32)))  # whether that is a continuation the client itself can tell
+    server.attach("c1", LogPosition(99, bytes(32)))  # others go on
+
+
+def test_each_step_has_its_own_time(world: World) -> None:
+    times = PLAN.timeouts
+    server = started_without(world, "c2")
+    assert server.timeout == times.joining
+    carry(world)
+    world.clock.now += 7
+    assert server.timeout == times.joining - 7
+    world.clock.now += times.joining - 7
+    server.deadline()
+    assert server.timeout == times.dealing
+    world.clock.now += times.dealing - 1
+    assert server.timeout == 1
+    again = restarted(world)  # counts anew
+    assert again.timeout == times.dealing
