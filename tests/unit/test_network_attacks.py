@@ -14,6 +14,7 @@ from fastlloyd.identity import PrivateIdentity
 from fastlloyd.protocol import Finish, Message, Send
 from fastlloyd.protocol.messages import Broadcast, KeyBox, Upload
 from fastlloyd.runs import DurableClient, DurableServer
+from fastlloyd.runs.steps import MAX_BEGUN_AGAIN, StepTimer
 from fastlloyd.store import LogPosition, Role, Store
 from fastlloyd.store.events import LimitSet
 from fastlloyd.testing import InjectedNoise
@@ -138,3 +139,57 @@ def test_an_identity_that_is_reached_by_a_link_has_the_one_ledger_beside_its_fil
     with network.store_of(known, link, None, Role.CLIENT) as store:
         assert store.path == file.with_name("c0.store")
         assert "records" in store.history.limits
+
+
+def test_a_server_that_forgot_a_sum_that_a_client_has_opened_is_refused(federation: Federation, tmp_path: Path) -> None:
+    """An old copy of the server's store would have it close the same round again, with other noise."""
+    store = Store.create(tmp_path / "c0.store", role=Role.CLIENT, identity=identity("c0").public)
+    floor = Floor(federation, tmp_path)
+    floor.clients["c0"] = client = DurableClient.join(
+        federation.plan,
+        "c0",
+        federation.X["c0"],
+        identity=identity("c0"),
+        store=store,
+        dataset="records",
+        fingerprint=bytes(32),
+        noise=injected(federation.client_noise["c0"]),
+        random_bytes=entropy("c0"),
+    )
+    client.start = client.begin  # type: ignore[attr-defined] # the floor starts sessions
+    uploads = floor.join()
+    answered = store.position
+    client.attached(LogPosition(0, NOWHERE))  # nothing was opened yet: a server may have forgotten what it never closed
+    (broadcast,) = {a.message for name, upload in uploads.items() for a in floor.say(name, upload)}
+    client.receive(broadcast)
+    before = LogPosition(answered.length - 1, store.head_at(answered.length - 1))
+    for forgotten in (LogPosition(0, NOWHERE), before):
+        with pytest.raises(StateError, match="the server's store is an old copy"):
+            client.attached(forgotten)
+    client.attached(answered)
+    client.attached(store.position)
+
+
+def test_the_time_to_join_begins_with_the_first_client(federation: Federation, tmp_path: Path) -> None:
+    now = [0.0]
+    store = Store.create(tmp_path / "server.store", role=Role.SERVER, identity=bytes(32))
+    server = DurableServer.open(federation.plan, store=store, noise=InjectedNoise([]), clock=lambda: now[0])
+    now[0] = 1e6
+    assert server.timeout is None
+    (hello,) = [a.message for a in federation.client("c0").start() if isinstance(a, Send)]
+    server.receive("c0", LogPosition(1, bytes(32)), hello)
+    assert server.timeout == federation.plan.timeouts.joining
+
+
+def test_a_step_is_counted_anew_after_a_restart_of_the_other_side_but_not_for_ever() -> None:
+    now = [0.0]
+    timer = StepTimer(lambda: now[0])
+    for _ in range(MAX_BEGUN_AGAIN):
+        timer.left("a round", 10)
+        now[0] += 9
+        timer.begin_again()
+        assert timer.left("a round", 10) == 10
+    now[0] += 9
+    timer.begin_again()
+    assert timer.left("a round", 10) == 1
+    assert timer.left("the next", 10) == 10

@@ -132,6 +132,11 @@ class ClientSession:
         return self._phase.number if isinstance(self._phase, ClientRounds) else 0
 
     @property
+    def last_included(self) -> int:
+        """The last round that this client opened whose sum holds its answer; 0 if there is none."""
+        return self._phase.last_included if isinstance(self._phase, ClientRounds) else 0
+
+    @property
     def progress(self) -> str:
         """Where this client is, for people."""
         n_rounds = len(self.plan.mechanism.exchanges)

@@ -82,6 +82,11 @@ class ClientRounds:
         """Whether the last sum was opened."""
         return self._clustering is not None
 
+    @property
+    def last_included(self) -> int:
+        """The last round that was opened whose sum holds this client's answer; 0 if there is none."""
+        return max((number for number, names in enumerate(self._included, 1) if self._name in names), default=0)
+
     def upload(self) -> Upload:
         """The client's exact answer plus its share of the noise, masked. Draws noise: to be called once per round."""
         exchange = self._plan.mechanism.exchanges[self.number - 1]

@@ -112,8 +112,19 @@ class DurableClient:
         return None if allowed is None else self._timer.left((session.state, session.round), allowed + GRACE)
 
     def attached(self, log: LogPosition) -> None:
-        """The server remembers this position of the store; StateError if the store is an old copy."""
+        """The server remembers this position of the store; StateError if this store, or the server's, is an old copy.
+
+        A server makes a sum durable together with the positions of the clients in it. One that remembers less than the position
+        at which this client made an answer that it has since seen in a sum has forgotten that sum, and would draw other noise
+        for it.
+        """
         self._store.check_remembered(log, "the server")
+        if log.length < (answered := self._position_of_answer(self._session.last_included)):
+            raise StateError(
+                f"the server's store is an old copy: it remembers {log.length} events of this client's, and a sum that it had "
+                f"closed holds an answer made at {answered}; the server must go on with its newest store, or the run is given up"
+            )
+        self._timer.begin_again()
 
     def begin(self) -> list[Send | Finish]:
         """A connection stands: Hello, and what was sent last, the same bytes as ever."""
@@ -139,6 +150,11 @@ class DurableClient:
         """The result is durable elsewhere: end the run, wipe its keys and messages."""
         if isinstance(self.outcome, ClientResult) and self._store.history.runs[self._run_id].ended is None:
             self._store.append([self._store.history.open_run(self._run_id).end(Outcome.FINISHED)])
+
+    def _position_of_answer(self, number: int) -> int:
+        """How many events the store held when the answer to this exchange could leave; 0 if there is none."""
+        charged = ExchangeCharged(run_id=self._run_id, number=max(number, 1))
+        return next((at for at, event in enumerate(self._store.events(), 1) if number and event == charged), 0)
 
     def _commit(self, actions: Sequence[Action], first: Sequence[Event] = ()) -> list[Send | Finish]:
         events, messages, secrets = list(first), [], {}

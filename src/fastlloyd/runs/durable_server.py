@@ -67,6 +67,8 @@ class DurableServer:
             ServerState.AGGREGATING: timeouts.round,
             ServerState.CONFIRMING: timeouts.confirming,
         }.get(session.state)
+        if session.state is ServerState.JOINING and len(session.awaited) == session.plan.n_clients:
+            return None  # the time to join begins with the first that comes
         return None if allowed is None else self._timer.left((session.state, session.step), allowed)
 
     def attach(self, name: str, log: LogPosition) -> LogPosition:

@@ -7,6 +7,8 @@ from fastlloyd.errors import StateError
 
 Clock = Callable[[], float]
 
+MAX_BEGUN_AGAIN = 5
+
 
 class StepTimer:
     """Counts from when it first saw a step; a process that is started again counts anew."""
@@ -15,12 +17,18 @@ class StepTimer:
         self._clock = clock
         self._step: Hashable = None
         self._since = 0.0
+        self._begun_again = 0
 
     def left(self, step: Hashable, allowed: float) -> float:
         """Seconds left of those allowed for this step, 0 or less once they are over."""
         if step != self._step:
-            self._step, self._since = step, self._clock()
+            self._step, self._since, self._begun_again = step, self._clock(), 0
         return allowed - (self._clock() - self._since)
+
+    def begin_again(self) -> None:
+        """Count the step anew, as the other side may do after a restart; a few times only, so that every step has an end."""
+        if self._begun_again < MAX_BEGUN_AGAIN:
+            self._since, self._begun_again = self._clock(), self._begun_again + 1
 
 
 class Footing:

@@ -72,8 +72,9 @@ def test_a_server_that_dies_after_the_end_says_that_it_is_over_and_still_answers
 
 def test_too_few_end_the_run_and_everybody_is_told_also_after_a_restart(world: World) -> None:
     server = started_without(world, "c0", "c2")
-    assert server.timeout == PLAN.timeouts.joining
+    assert server.timeout is None  # nobody has come
     carry(world)
+    assert server.timeout == PLAN.timeouts.joining
     world.clock.now += PLAN.timeouts.joining
     assert server.timeout == 0
     requests = server.deadline()
@@ -147,8 +148,9 @@ def test_an_old_copy_of_a_clients_store_is_refused(world: World, is_durable: boo
 def test_each_step_has_its_own_time(world: World) -> None:
     times = PLAN.timeouts
     server = started_without(world, "c2")
-    assert server.timeout == times.joining
+    assert server.timeout is None  # nobody has come
     carry(world)
+    assert server.timeout == times.joining
     world.clock.now += 7
     assert server.timeout == times.joining - 7
     world.clock.now += times.joining - 7
