@@ -4,7 +4,7 @@ import csv
 import os
 import shutil
 import socket
-import subprocess
+import subprocess  # nosec B404 - runs this very program
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -77,7 +77,7 @@ def _run(folder: Path, commands: Mapping[str, Sequence[str]]) -> None:
     try:
         for name, arguments in commands.items():
             with (folder / f"{name}.out").open("wb") as out, (folder / f"{name}.log").open("wb") as log:
-                processes[name] = subprocess.Popen(  # noqa: S603 - this very program, with arguments made here
+                processes[name] = subprocess.Popen(  # noqa: S603  # nosec B603 - this very program, with arguments made here
                     [sys.executable, "-m", "fastlloyd", *arguments],
                     cwd=folder,
                     env=environment,
