@@ -122,7 +122,7 @@ class DurableClient:
         if log.length < (answered := self._position_of_answer(self._session.last_included)):
             raise StateError(
                 f"the server's store is an old copy: it remembers {log.length} events of this client's, and a sum that it had "
-                f"closed holds an answer made at {answered}; the server must go on with its newest store, or the run is given up"
+                f"closed holds an answer made at {answered}; the server must go on with its newest, or the run is given up"
             )
         self._timer.begin_again()
 
