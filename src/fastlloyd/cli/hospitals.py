@@ -2,6 +2,7 @@
 
 import csv
 import os
+import secrets
 import shutil
 import socket
 import subprocess  # nosec B404 - runs this very program
@@ -22,6 +23,7 @@ from fastlloyd.records import Table
 SERVER = "server"
 DATASET = "tumours"
 _SECONDS = 300
+_LOWEST_PORT, _PORTS = 20_000, 12_000
 
 
 def make_identities(folder: Path, names: Sequence[str]) -> dict[str, PrivateIdentity]:
@@ -34,10 +36,12 @@ def make_identities(folder: Path, names: Sequence[str]) -> dict[str, PrivateIden
 
 
 def free_address() -> str:
-    """A port of this machine that nobody listens at now."""
-    with socket.socket() as any_port:
-        any_port.bind(("127.0.0.1", 0))
-        return f"localhost:{any_port.getsockname()[1]}"
+    """A port of this machine that nobody has now; below those that systems give to outgoing connections, as ours are."""
+    while True:
+        port = _LOWEST_PORT + secrets.randbelow(_PORTS)
+        with socket.socket() as tried, suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            return f"localhost:{port}"
 
 
 def write_records(path: Path, columns: Sequence[str], values: FloatArray) -> None:
