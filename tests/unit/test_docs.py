@@ -10,6 +10,11 @@ import pytest
 from fastlloyd.protocol.transitions import CLIENT_TRANSITIONS, SERVER_TRANSITIONS, mermaid
 
 ROOT = Path(__file__).parents[2]
+PYTHON_FILES = [
+    path.relative_to(ROOT).as_posix()
+    for folder in ("src", "tests", "benchmarks", "examples")
+    for path in (ROOT / folder).rglob("*.py")
+]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
@@ -38,8 +43,7 @@ def test_every_test_that_a_page_names_exists(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_source_file_that_a_page_names_exists(page: Path) -> None:
     for name in set(re.findall(r"`((?:[a-z_]+/)*[a-z_0-9]+\.py)`", page.read_text())):
-        found = [path for path in ROOT.glob(f"**/{name}") if ".venv" not in path.parts]
-        assert found, f"{page.name} names {name}"
+        assert any(f"/{path}".endswith(f"/{name}") for path in PYTHON_FILES), f"{page.name} names {name}"
 
 
 def test_the_page_of_the_architecture_lists_every_source_file_that_holds_an_idea() -> None:
