@@ -32,6 +32,21 @@ def federation() -> Federation:
     return make_federation(make_plan(3))
 
 
+def durable_c0(federation: Federation, store: Store) -> DurableClient:
+    """The first client of a federation, with a store."""
+    return DurableClient.join(
+        federation.plan,
+        "c0",
+        federation.X["c0"],
+        identity=identity("c0"),
+        store=store,
+        dataset="records",
+        fingerprint=bytes(32),
+        noise=injected(federation.client_noise["c0"]),
+        random_bytes=entropy("c0"),
+    )
+
+
 class Floor:
     """A durable server, and clients that talk to it in this process; every client's log grows by one event per message."""
 
@@ -97,17 +112,7 @@ def test_an_upload_that_could_not_be_made_durable_is_not_sent_when_the_connectio
     federation: Federation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store.create(tmp_path / "c0.store", role=Role.CLIENT, identity=identity("c0").public)
-    client = DurableClient.join(
-        federation.plan,
-        "c0",
-        federation.X["c0"],
-        identity=identity("c0"),
-        store=store,
-        dataset="records",
-        fingerprint=bytes(32),
-        noise=injected(federation.client_noise["c0"]),
-        random_bytes=entropy("c0"),
-    )
+    client = durable_c0(federation, store)
 
     def receive(message: Message) -> list[Send | Finish]:
         if not isinstance(message, KeyBox):
@@ -145,17 +150,7 @@ def test_a_server_that_forgot_a_sum_that_a_client_has_opened_is_refused(federati
     """An old copy of the server's store would have it close the same round again, with other noise."""
     store = Store.create(tmp_path / "c0.store", role=Role.CLIENT, identity=identity("c0").public)
     floor = Floor(federation, tmp_path)
-    floor.clients["c0"] = client = DurableClient.join(
-        federation.plan,
-        "c0",
-        federation.X["c0"],
-        identity=identity("c0"),
-        store=store,
-        dataset="records",
-        fingerprint=bytes(32),
-        noise=injected(federation.client_noise["c0"]),
-        random_bytes=entropy("c0"),
-    )
+    floor.clients["c0"] = client = durable_c0(federation, store)
     client.start = client.begin  # type: ignore[attr-defined] # the floor starts sessions
     uploads = floor.join()
     answered = store.position
