@@ -70,7 +70,7 @@ class Barrier:
         if self.n_waiting < len(self.names):
             return []
         self.n_waiting = 0
-        broadcast = Broadcast(message.round, tuple((name, message.nonce) for name in self.names), message.payload)
+        broadcast = Broadcast.of(self.names, message.round, dict.fromkeys(self.names, message.nonce), message.payload)
         end: list[Request] = [Finish(ServerResult(included=()))] if message.round == N_ROUNDS else []
         return [*(Send(name, broadcast) for name in self.names), *end]
 

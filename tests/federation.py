@@ -1,7 +1,7 @@
 """What the protocol's tests share: small federations with fixed keys, fixed entropy and known noise."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -14,7 +14,7 @@ from fastlloyd.errors import FastLloydError
 from fastlloyd.expander import PublicSeed
 from fastlloyd.plan import Client, Plan, TrustMode
 from fastlloyd.protocol import ClientResult, ClientSession, ServerSession
-from fastlloyd.protocol.messages import Limits, Message, decode, encode
+from fastlloyd.protocol.messages import Broadcast, Limits, Message, decode, encode
 from fastlloyd.secagg import Identity
 from fastlloyd.testing import InjectedNoise
 from fastlloyd.transport.in_process import Link, everything_arrives, run_in_process
@@ -25,6 +25,13 @@ CAP = 40
 def identity(name: str) -> Identity:
     """The fixed signing key of the client of that name."""
     return Identity.from_private_bytes(hashlib.sha256(f"identity of {name}".encode()).digest())
+
+
+def among(names: Sequence[str], broadcast: Broadcast, changes: Mapping[str, bytes | None]) -> Broadcast:
+    """That broadcast with other nonces for some clients; None leaves a client out of the set."""
+    included = {**broadcast.included(names), **changes}
+    nonces = {name: nonce for name, nonce in included.items() if nonce is not None}
+    return Broadcast.of(names, broadcast.round, nonces, broadcast.payload)
 
 
 class BrokenNoise:

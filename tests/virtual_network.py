@@ -6,7 +6,7 @@ loses all else, at any of the points at which it can die in a step, and its sess
 
 import enum
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypeVar
@@ -39,7 +39,7 @@ from fastlloyd.protocol.messages import (
 from fastlloyd.protocol.roster import Roster
 from fastlloyd.protocol.transitions import ClientState, ServerState
 from fastlloyd.secagg import EphemeralKey, GroupKey, seal
-from federation import Federation, entropy, identity, make_plan, same_clustering
+from federation import Federation, among, entropy, identity, make_plan, same_clustering
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
@@ -81,8 +81,8 @@ class Watch:
             watch.plain[client, nonce], watch.cipher[client, nonce] = values, payload
             return payload
 
-        def watched_unmask(self: MaskedRound, broadcast: Broadcast, n_words: int) -> IntArray:
-            answers.append(unmask(self, broadcast, n_words))
+        def watched_unmask(self: MaskedRound, payload: bytes, included: Mapping[str, bytes], n_words: int) -> IntArray:
+            answers.append(unmask(self, payload, included, n_words))
             return answers[-1]
 
         def watched_open(self: ClientRounds, broadcast: Broadcast) -> None:
@@ -365,14 +365,15 @@ class Network:
         if not broadcasts:
             return
         shown = broadcasts[a // 8 % len(broadcasts)]
+        first = next(iter(shown.included(self.names)))
         words = np.frombuffer(shown.payload, self.plan.ring.dtype).copy()
         words[b % len(words)] += 1
         lies = [
             msgspec.structs.replace(shown, payload=words.tobytes()),
-            msgspec.structs.replace(shown, included=shown.included[1:]),
-            msgspec.structs.replace(shown, included=shown.included[::-1]),
-            msgspec.structs.replace(shown, included=(*shown.included, shown.included[-1])),
-            msgspec.structs.replace(shown, included=((shown.included[0][0], bytes(8)), *shown.included[1:])),
+            among(self.names, shown, {first: None}),
+            msgspec.structs.replace(shown, members=bytes(len(shown.members))),
+            msgspec.structs.replace(shown, nonces=shown.nonces[8:]),
+            among(self.names, shown, {first: bytes(8)}),
             msgspec.structs.replace(shown, round=1 + shown.round % len(self.plan.mechanism.exchanges)),
         ]
         self.sneak(a, lies[b % len(lies)])
@@ -465,7 +466,7 @@ class Network:
         """What a broadcast holds besides its uploads is noise that was drawn for it alone, and none where clients add it."""
         unused = [noise.tolist() for noise in self.noise[SERVER].drawn]
         for broadcast in self._recorded(SERVER, Broadcast):
-            if any((broadcast.round, name) in self.spoiled for name in broadcast.included_names):
+            if any((broadcast.round, name) in self.spoiled for name in broadcast.included(self.names)):
                 continue
             added = self._noise_of(broadcast)
             exchange = self.plan.mechanism.exchanges[broadcast.round - 1]
@@ -481,7 +482,7 @@ class Network:
         exchange, ring = self.plan.mechanism.exchanges[broadcast.round - 1], self.plan.ring
         n_words = self.plan.n_words_of(exchange)
         total = ring.from_bytes(broadcast.payload, n_words)
-        for member in broadcast.included:
+        for member in broadcast.included(self.names).items():
             total = ring.subtract(total, ring.from_bytes(self.watch.cipher[member], n_words))
         assert total[-1] == 0
         return ring.centre(total[:-1]).reshape(self.plan.mechanism.shape(exchange))
@@ -512,7 +513,7 @@ class Network:
     def check_exact(self, clients: Callable[[str], bool]) -> None:
         """What these clients opened is, to the bit, the sum of what the named clients hid, and the server's noise."""
         for rounds, number, broadcast, answer in self.watch.opened:
-            members = broadcast.included
+            members = list(broadcast.included(self.names).items())
             if clients(rounds._name) and not any((number, member) in self.spoiled for member, _ in members):
                 values = [self.watch.plain[member] for member in members]
                 assert np.array_equal(answer, np.sum([*values, self._noise_of(broadcast)], axis=0).ravel())
@@ -558,8 +559,8 @@ class Network:
         total = ring.wrap(noise if self.plan.trust is TrustMode.SERVER_NOISE else np.zeros_like(noise))
         for upload in uploads.values():
             total = ring.add(total, ring.from_bytes(upload.payload, n_words))
-        included = tuple((name, uploads[name].nonce) for name in self.names if name in uploads)
-        self.sneak(a, Broadcast(number, included, ring.to_bytes(total)))
+        included = {name: upload.nonce for name, upload in uploads.items()}
+        self.sneak(a, Broadcast.of(self.names, number, included, ring.to_bytes(total)))
 
 
 OTHER_PLAN = make_plan(3, max_dropouts=1, n_clusters=1, n_features=1, n_iterations=2, run_id=b"another 16 bytes")

@@ -67,5 +67,5 @@ def _upload(plan: Plan, number: int, exchange: Exchange) -> Upload:
 
 
 def _broadcast(plan: Plan, number: int, exchange: Exchange) -> Broadcast:
-    included = tuple((name, bytes(UPLOAD_NONCE_BYTES)) for name in plan.names)
-    return Broadcast(number, included, bytes(plan.n_words_of(exchange) * plan.ring.itemsize))
+    included = dict.fromkeys(plan.names, bytes(UPLOAD_NONCE_BYTES))
+    return Broadcast.of(plan.names, number, included, bytes(plan.n_words_of(exchange) * plan.ring.itemsize))

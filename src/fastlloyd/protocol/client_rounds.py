@@ -102,12 +102,12 @@ class ClientRounds:
 
     def open(self, broadcast: Broadcast) -> None:
         """Unmask the sum and move the centroids; RemoteProtocolError if it cannot be the sum this client waits for."""
-        self._check_included(broadcast)
+        included = self._included_in(broadcast)
         exchange = self._plan.mechanism.exchanges[self.number - 1]
-        answer = self._masked.open(broadcast, self._plan.n_words_of(exchange)).reshape(self._plan.mechanism.shape(exchange))
-        n_records = sum(self._caps[name] for name in broadcast.included_names)
-        self._plausible.check(answer, n_records, self.number)
-        self._included.append(broadcast.included_names)
+        total = self._masked.open(broadcast.payload, included, self._plan.n_words_of(exchange))
+        answer = total.reshape(self._plan.mechanism.shape(exchange))
+        self._plausible.check(answer, sum(self._caps[name] for name in included), self.number)
+        self._included.append(tuple(included))
         self._transcript_hash = extend_transcript(self._transcript_hash, broadcast)
         try:
             self._enter_round(self._loop.send(answer))
@@ -141,13 +141,15 @@ class ClientRounds:
             )
         return ClientResult(clustering=clustering, included=tuple(self._included), unconfirmed=unconfirmed)
 
-    def _check_included(self, broadcast: Broadcast) -> None:
+    def _included_in(self, broadcast: Broadcast) -> dict[str, bytes]:
         what = f"the broadcast of round {broadcast.round}"
         if broadcast.round != self.number:
             raise RemoteProtocolError(f"{what} is neither that of the open round, {self.number}, nor one that came before")
-        self._roster.check_members(what, broadcast.included_names, self._caps, self._plan.min_included)
-        if dict(broadcast.included).get(self._name, self._nonce) != self._nonce:
+        included = broadcast.included(self._plan.names)
+        self._roster.check_members(what, list(included), self._caps, self._plan.min_included)
+        if included.get(self._name, self._nonce) != self._nonce:
             raise RemoteProtocolError(f"{what} names an upload of client {self._name!r} that it did not make")
+        return included
 
     def _finished(self) -> Clustering:
         if self._clustering is None:

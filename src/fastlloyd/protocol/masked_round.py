@@ -7,6 +7,7 @@ that adds up this word as it should and the others not, as it is none against of
 """
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -16,7 +17,6 @@ from fastlloyd.clustering.domain import IntArray
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.expander import length_prefixed
 from fastlloyd.plan import Plan, ring_load
-from fastlloyd.protocol.messages import Broadcast
 from fastlloyd.secagg.masks import GroupKey, MaskContext, expand_mask
 from fastlloyd.secagg.ring import Ring, RingVector
 
@@ -53,12 +53,15 @@ class MaskedRound:
         plain = np.append(self.ring.wrap(values.ravel()), self._checksum)
         return self.ring.to_bytes(self.ring.add(plain, self.mask(client, nonce, plain.size)))
 
-    def open(self, broadcast: Broadcast, n_words: int) -> IntArray:
-        """The sum of the values hidden in the included uploads, int64 (n_words - 1,); RemoteProtocolError if it is not one."""
-        total = self.ring.from_bytes(broadcast.payload, n_words)
-        for client, nonce in broadcast.included:
+    def open(self, payload: bytes, included: Mapping[str, bytes], n_words: int) -> IntArray:
+        """The sum of the values hidden in the uploads of `included`, whose nonces these are, int64 (n_words - 1,).
+
+        RemoteProtocolError if `payload` is not their sum.
+        """
+        total = self.ring.from_bytes(payload, n_words)
+        for client, nonce in included.items():
             total = self.ring.subtract(total, self.mask(client, nonce, n_words))
-        if int(total[-1]) != len(broadcast.included) * int(self._checksum) % (1 << self.ring.bits):
+        if int(total[-1]) != len(included) * int(self._checksum) % (1 << self.ring.bits):
             raise RemoteProtocolError(
                 f"the sum of round {self.round} does not open: it is not the sum of the uploads it names, "
                 "or clients were shown different messages"

@@ -5,6 +5,7 @@ has one encoding only. So equal messages are equal bytes, which is what the tran
 """
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, Self
 
@@ -29,6 +30,8 @@ Name = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
 RoundNumber = Annotated[int, Meta(ge=1, le=1000)]
 Reason = Annotated[str, Meta(max_length=MAX_REASON, pattern=r"\A[ -~]*\Z")]  # printable: it is shown on a terminal
 PerClient = Meta(max_length=MAX_CLIENTS)
+Members = Annotated[bytes, Meta(max_length=(MAX_CLIENTS + 7) // 8)]
+Nonces = Annotated[bytes, Meta(max_length=MAX_CLIENTS * UPLOAD_NONCE_BYTES)]
 
 
 class _Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -80,16 +83,42 @@ class KeyBox(_Message, frozen=True, tag=6):
 
 
 class Broadcast(_Message, frozen=True, tag=7):
-    """Server to all: the sum of the round's uploads, noised in server-noise, and whose uploads with which nonces are in it."""
+    """Server to all: the sum of the round's uploads, noised in server-noise, and whose uploads with which nonces are in it.
+
+    members : a bit per client of the plan, the least of the first byte for the first client; nonces : 8 bytes per bit that is
+    set, in the same order. So a set has one form, and no client can stand in it twice.
+    """
 
     round: RoundNumber
-    included: Annotated[tuple[tuple[Name, Nonce], ...], PerClient]
+    members: Members
+    nonces: Nonces
     payload: bytes
 
-    @property
-    def included_names(self) -> tuple[str, ...]:
-        """The included set S of the round, in the order of the plan."""
-        return tuple(name for name, _ in self.included)
+    @classmethod
+    def of(cls, names: Sequence[str], round: int, included: Mapping[str, bytes], payload: bytes) -> Self:
+        """The broadcast over `included`, the nonces of the uploads by client, some of the plan's `names`."""
+        bits = sum(1 << i for i, name in enumerate(names) if name in included)
+        nonces = b"".join(included[name] for name in names if name in included)
+        return cls(round, bits.to_bytes((len(names) + 7) // 8, "little"), nonces, payload)
+
+    def included(self, names: Sequence[str]) -> dict[str, bytes]:
+        """The included set S of the round in the order of the plan's `names`, with the nonces; `check_members` as well."""
+        self.check_members(len(names))
+        bits = int.from_bytes(self.members, "little")
+        present = [name for i, name in enumerate(names) if bits >> i & 1]
+        cut = range(0, len(self.nonces), UPLOAD_NONCE_BYTES)
+        return dict(zip(present, (self.nonces[at : at + UPLOAD_NONCE_BYTES] for at in cut), strict=True))
+
+    def check_members(self, n_clients: int) -> None:
+        """Raise RemoteProtocolError unless the set is one of `n_clients` clients, with a nonce for each that is in it."""
+        bits = int.from_bytes(self.members, "little")
+        if len(self.members) != (n_clients + 7) // 8 or bits >> n_clients:
+            raise RemoteProtocolError(f"the broadcast of round {self.round} names a set that is not one of {n_clients} clients")
+        if len(self.nonces) != bits.bit_count() * UPLOAD_NONCE_BYTES:
+            raise RemoteProtocolError(
+                f"the broadcast of round {self.round} has {len(self.nonces)} bytes of nonces for {bits.bit_count()} clients; "
+                f"expected {UPLOAD_NONCE_BYTES} for each"
+            )
 
 
 class Confirmations(_Message, frozen=True, tag=8):
@@ -117,8 +146,9 @@ _FIXED_BYTES = 1024  # more than everything else in a message but its payload
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a plan says about sizes: the exact length of each round's payload, and a length no message exceeds."""
+    """What a plan says about sizes: clients, the exact length of each round's payload, and a length no message exceeds."""
 
+    n_clients: int
     payload_bytes: tuple[int, ...]
     max_bytes: int
 
@@ -126,7 +156,7 @@ class Limits:
     def of(cls, plan: Plan) -> Self:
         """Sizes of the messages of `plan`."""
         payload_bytes = tuple(plan.n_words_of(exchange) * plan.ring.itemsize for exchange in plan.mechanism.exchanges)
-        return cls(payload_bytes, max(payload_bytes) + _ENTRY_BYTES * (plan.n_clients + 1) + _FIXED_BYTES)
+        return cls(plan.n_clients, payload_bytes, max(payload_bytes) + _ENTRY_BYTES * (plan.n_clients + 1) + _FIXED_BYTES)
 
     def check_payload(self, message: "Upload | Broadcast") -> None:
         """Raise RemoteProtocolError unless the message is as long as those of its round are.
@@ -174,6 +204,8 @@ def decode(data: bytes, limits: Limits) -> Message:
         raise RemoteProtocolError(f"a message of {len(data)} bytes cannot be read: {error}") from None
     if isinstance(message, Upload | Broadcast):
         limits.check_payload(message)
+    if isinstance(message, Broadcast):
+        message.check_members(limits.n_clients)
     if encode(message) != data:
         raise RemoteProtocolError(f"a {type(message).__name__} is not in its shortest encoding; nobody honest sends such")
     return message

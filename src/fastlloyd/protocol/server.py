@@ -221,16 +221,15 @@ class ServerSession:
         """Fix the included set, add up, noise once, and let go of the uploads."""
         if len(self._uploads) < self.plan.min_included:
             return self._abort(event, f"{len(self._uploads)} clients answered in round {len(self._broadcasts) + 1}")
-        included = [(name, self._uploads[name]) for name in self._present if name in self._uploads]
         exchanges = self.plan.mechanism.exchanges
         exchange = exchanges[len(self._broadcasts)]
         ring, n_words = self.plan.ring, self.plan.n_words_of(exchange)
         # the checksum word gets no noise
         total = ring.wrap(np.append(self.plan.draw_server_noise(exchange, self._noise).ravel(), np.int64(0)))
-        for _, upload in included:
+        for upload in self._uploads.values():
             total = ring.add(total, ring.from_bytes(upload.payload, n_words))
-        nonces = tuple((name, upload.nonce) for name, upload in included)
-        broadcast = Broadcast(len(self._broadcasts) + 1, nonces, ring.to_bytes(total))
+        nonces = {name: upload.nonce for name, upload in self._uploads.items()}
+        broadcast = Broadcast.of(self.plan.names, len(self._broadcasts) + 1, nonces, ring.to_bytes(total))
         return [self._decide(event, broadcast), *(Send(name, broadcast) for name in self._present)]
 
     def _confirmed(self, sender: str, confirmation: Confirmation) -> list[Action]:
@@ -254,7 +253,7 @@ class ServerSession:
 
     def _n_confirmed(self, confirmed: Container[str]) -> int:
         # clients that only followed the last round do not vouch for it: no client would accept that
-        return sum(name in confirmed for name in self._broadcasts[-1].included_names)
+        return sum(name in confirmed for name in self._included[-1])
 
     def _abort(self, event: type, what: str) -> list[Action]:
         abort = Abort(f"{what}, and at least {self.plan.min_included} are needed")
@@ -309,7 +308,7 @@ class ServerSession:
 
     @property
     def _included(self) -> tuple[tuple[str, ...], ...]:
-        return tuple(broadcast.included_names for broadcast in self._broadcasts)
+        return tuple(tuple(broadcast.included(self.plan.names)) for broadcast in self._broadcasts)
 
     def _check_follows(self, message: Message) -> None:
         """Raise unless this server, as it is, can have decided this."""
@@ -325,7 +324,7 @@ class ServerSession:
             case ServerState.DEALING, SealedKeys() if tuple(name for name, _ in message.boxes) == self._present:
                 pass
             case ServerState.AGGREGATING, Broadcast() if message.round == len(self._broadcasts) + 1:
-                self._roster.check_members("it", message.included_names, self._present, enough)
+                self._roster.check_members("it", list(message.included(self.plan.names)), self._present, enough)
             case ServerState.CONFIRMING, Confirmations():
                 confirmed = [name for name, _ in message.macs]
                 self._roster.check_members("it", confirmed, self._present, enough)

@@ -32,7 +32,7 @@ from fastlloyd.protocol.transitions import ClientState
 from fastlloyd.queries import Query
 from fastlloyd.secagg import EphemeralKey, GroupKey, Identity, MaskContext, expand_mask
 from fastlloyd.transport.in_process import Gone, run_in_process
-from federation import Federation, client_after, inboxes, make_federation, make_plan, results
+from federation import Federation, among, client_after, inboxes, make_federation, make_plan, results
 
 
 def letters(federation: Federation) -> list[tuple[str, str, Message]]:
@@ -138,8 +138,7 @@ def test_w10_what_one_client_and_the_server_pool_opens_every_upload() -> None:
     curious = client_after(federation, "c1", inbox["c1"][:1])
     masked = curious._phase._masked  # type: ignore[union-attr]  # it holds the group key now
     seen = uploads(federation, 1)["c2"]
-    alone = Broadcast(1, (("c2", seen.nonce),), seen.payload)
-    opened = masked.open(alone, federation.plan.n_words)
+    opened = masked.open(seen.payload, {"c2": seen.nonce}, federation.plan.n_words)
     m = federation.plan.mechanism
     query_answer = opened.reshape(m.n_clusters, m.n_features + 1) - federation.client_noise["c2"][0]
     assert np.array_equal(query_answer, next(lloyd(m)).evaluate(federation.X["c2"]))
@@ -288,8 +287,7 @@ def test_w15_missing_client_detected() -> None:
         silent = msgspec.structs.replace(broadcast, payload=ring.to_bytes(less))
         with pytest.raises(RemoteProtocolError, match="the sum of round 1 does not open"):
             client_after(federation, "c1", [inbox[0], silent])
-        included = tuple(pair for pair in broadcast.included if pair[0] != missing)
-        said = msgspec.structs.replace(silent, included=included)
+        said = among(plan.names, silent, {missing: None})
         assert client_after(federation, "c1", [inbox[0], said]).state is ClientState.AGGREGATING
     outcome = run_in_process(federation.server(), federation.clients(), link=Gone({"c2": 2}))
     assert [result.included for result in results(outcome.clients.values())] == [(plan.names, ("c0", "c1"), ("c0", "c1"))] * 2
@@ -319,9 +317,7 @@ def test_w16_messages_of_another_round_do_not_pass_for_this_one() -> None:
     (upload,) = (u for u in client_after(federation, "c1", inbox[:2]).resend())
     nonce = upload.message.nonce  # type: ignore[union-attr]  # a Send of an Upload
     with pytest.raises(RemoteProtocolError, match="the sum of round 2 does not open"):
-        client_after(federation, "c1", inbox[:2]).receive(
-            msgspec.structs.replace(again, included=(first.included[0], ("c1", nonce), first.included[2]))
-        )
+        client_after(federation, "c1", inbox[:2]).receive(among(federation.plan.names, again, {"c1": nonce}))
 
 
 @pytest.mark.parametrize("kind", [KeyBox, Broadcast, Confirmations])
@@ -392,9 +388,8 @@ def test_the_loss_is_uploaded_and_opened_once_whatever_the_server_says_again(tru
     assert client.resend() == first
     client.receive(broadcast)
     assert client.receive(broadcast) == []
-    others = tuple(entry for entry in broadcast.included if entry[0] != "c2")
     for second in (
-        msgspec.structs.replace(broadcast, included=others),  # another set
+        among(federation.plan.names, broadcast, {"c2": None}),  # another set
         msgspec.structs.replace(broadcast, round=broadcast.round + 1),  # a second loss
     ):
         fresh = client_after(federation, "c0", [*before, broadcast])
@@ -410,10 +405,10 @@ def test_a_server_cannot_pass_another_sum_for_that_of_the_loss() -> None:
     round_before = before[-1]
     assert isinstance(round_before, Broadcast)
     lies = {
-        "does not open": msgspec.structs.replace(broadcast, included=broadcast.included[:2]),  # the sum is of three
+        "does not open": among(plan.names, broadcast, {"c2": None}),  # the sum is of three
         "elements is 16 bytes long": msgspec.structs.replace(broadcast, payload=round_before.payload),
-        "at least 2 are needed": msgspec.structs.replace(broadcast, included=broadcast.included[:1]),
-        "that it did not make": msgspec.structs.replace(broadcast, included=(("c0", bytes(8)), *broadcast.included[1:])),
+        "at least 2 are needed": among(plan.names, broadcast, {"c1": None, "c2": None}),
+        "that it did not make": among(plan.names, broadcast, {"c0": bytes(8)}),
     }
     for match, lie in lies.items():
         client = client_after(federation, "c0", before)

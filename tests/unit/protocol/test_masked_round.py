@@ -14,7 +14,6 @@ from fastlloyd.clustering.domain import IntArray
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.plan import TrustMode
 from fastlloyd.protocol.masked_round import MaskedRound, Plausible
-from fastlloyd.protocol.messages import Broadcast
 from fastlloyd.secagg import GroupKey, MaskContext, Ring, expand_mask
 from federation import CAP, make_plan
 
@@ -34,12 +33,15 @@ def make_round(ring: Ring, key: bytes = bytes(32)) -> MaskedRound:
     )
 
 
-def broadcast_of(ring: Ring, *payloads: bytes, nonces: bytes = b"01234567") -> Broadcast:
+def summed(ring: Ring, *payloads: bytes) -> bytes:
     total = ring.from_bytes(payloads[0], N_VALUES + 1)
     for payload in payloads[1:]:
         total = ring.add(total, ring.from_bytes(payload, N_VALUES + 1))
-    included = tuple((f"c{i}", bytes([nonces[i]] * 8)) for i in range(len(payloads)))
-    return Broadcast(2, included, ring.to_bytes(total))
+    return ring.to_bytes(total)
+
+
+def included(n: int) -> dict[str, bytes]:
+    return {f"c{i}": bytes([b"01234567"[i]] * 8) for i in range(n)}
 
 
 def values_in(ring: Ring) -> st.SearchStrategy[list[IntArray]]:
@@ -53,7 +55,7 @@ def test_the_sum_of_uploads_opens_to_the_sum_of_their_values(ring: Ring) -> None
     def check(values: list[IntArray]) -> None:
         masked = make_round(ring)
         payloads = [masked.hide(one, f"c{i}", bytes([b"01234567"[i]] * 8)) for i, one in enumerate(values)]
-        opened = masked.open(broadcast_of(ring, *payloads), N_VALUES + 1)
+        opened = masked.open(summed(ring, *payloads), included(len(payloads)), N_VALUES + 1)
         assert opened.dtype == np.int64
         assert opened.tolist() == [sum(int(one[j]) for one in values) for j in range(N_VALUES)]
 
@@ -100,7 +102,7 @@ def test_a_sum_does_not_open_in_another_context(ring: Ring, change: object) -> N
     zeros = np.zeros(N_VALUES, dtype=np.int64)
     payloads = [masked.hide(zeros, f"c{i}", bytes([b"01"[i]] * 8)) for i in range(2)]
     with pytest.raises(RemoteProtocolError, match="does not open"):
-        change(masked).open(broadcast_of(ring, *payloads), N_VALUES + 1)
+        change(masked).open(summed(ring, *payloads), included(2), N_VALUES + 1)
 
 
 @RINGS
@@ -108,19 +110,19 @@ def test_a_sum_of_other_uploads_than_it_names_does_not_open(ring: Ring) -> None:
     masked = make_round(ring)
     zeros = np.zeros(N_VALUES, dtype=np.int64)
     a, b, c = (masked.hide(zeros, f"c{i}", bytes([b"012"[i]] * 8)) for i in range(3))
-    honest = broadcast_of(ring, a, b)
-    assert masked.open(honest, N_VALUES + 1).tolist() == [0] * N_VALUES
+    honest = summed(ring, a, b)
+    assert masked.open(honest, included(2), N_VALUES + 1).tolist() == [0] * N_VALUES
     lies = [
-        Broadcast(2, honest.included, broadcast_of(ring, a, b, c).payload),  # one too many
-        Broadcast(2, honest.included, a),  # one missing
-        Broadcast(2, honest.included, broadcast_of(ring, a, a, b).payload),  # one twice
-        Broadcast(2, (("c0", b"0" * 8), ("c2", b"2" * 8)), honest.payload),  # another client
-        Broadcast(2, (("c0", b"0" * 8), ("c1", b"x" * 8)), honest.payload),  # another nonce
-        Broadcast(2, (("c1", b"0" * 8), ("c0", b"1" * 8)), honest.payload),  # nonces exchanged
+        (summed(ring, a, b, c), included(2)),  # one too many
+        (a, included(2)),  # one missing
+        (summed(ring, a, a, b), included(2)),  # one twice
+        (honest, {"c0": b"0" * 8, "c2": b"2" * 8}),  # another client
+        (honest, {"c0": b"0" * 8, "c1": b"x" * 8}),  # another nonce
+        (honest, {"c1": b"0" * 8, "c0": b"1" * 8}),  # nonces exchanged
     ]
-    for lie in lies:
+    for payload, named in lies:
         with pytest.raises(RemoteProtocolError, match="does not open"):
-            masked.open(lie, N_VALUES + 1)
+            masked.open(payload, named, N_VALUES + 1)
 
 
 @RINGS

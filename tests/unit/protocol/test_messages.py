@@ -52,7 +52,13 @@ MESSAGES: dict[type, st.SearchStrategy[Message]] = {
     Confirmation: st.builds(Confirmation, exactly(32)),
     Deal: st.builds(Deal, st.lists(hellos, max_size=3).map(tuple)),
     KeyBox: st.builds(KeyBox, hellos, st.lists(names, max_size=3).map(tuple), exactly(60)),
-    Broadcast: st.builds(Broadcast, rounds, pairs(exactly(8)), payloads),
+    Broadcast: st.builds(
+        Broadcast.of,
+        st.just(PLAN.names),
+        rounds,
+        st.dictionaries(st.sampled_from(PLAN.names), exactly(8)),
+        payloads,
+    ),
     Confirmations: st.builds(Confirmations, pairs(exactly(32))),
     Abort: st.builds(Abort, st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=MAX_REASON)),
 }
@@ -79,7 +85,7 @@ EXAMPLES: list[Message] = [
     Confirmation(b"m" * 32),
     Deal((HELLO, msgspec.structs.replace(HELLO, name="c1"))),
     KeyBox(HELLO, ("c0", "c1", "c2"), b"b" * 60),
-    Broadcast(2, (("c0", b"nonce678"), ("c2", b"nonce876")), b"\x01" * PAYLOAD_BYTES),
+    Broadcast(2, b"\x05", b"nonce678nonce876", b"\x01" * PAYLOAD_BYTES),
     Confirmations((("c0", b"m" * 32), ("c2", b"M" * 32))),
     Abort("too few clients"),
 ]
@@ -131,7 +137,8 @@ def test_the_wire_format_is_the_documented_one() -> None:
         b"\x02" + b"\x96\x01" + b"\xc4\x20" + b"d" * 32 + b"\xc4\x10" + b"r" * 16 + b"\xa2c0"
         b"\xc4\x20" + b"e" * 32 + b"\xc4\x40" + b"s" * 64
     )  # fmt: skip
-    assert encode(Broadcast(3, (("c0", b"nonce678"),), b"xyz")) == b"\x02\x94\x07\x03\x91\x92\xa2c0\xc4\x08nonce678\xc4\x03xyz"
+    shown = Broadcast.of(("c0", "c1", "c2"), 3, {"c1": b"nonce678"}, b"xyz")
+    assert encode(shown) == b"\x02" + b"\x95\x07\x03" + b"\xc4\x01\x02" + b"\xc4\x08nonce678" + b"\xc4\x03xyz"
     tags = {kind.__name__: kind.__struct_config__.tag for kind in MESSAGES}  # type: ignore[attr-defined]  # Structs
     assert tags == {
         "Hello": 1,
@@ -163,7 +170,10 @@ def test_the_wire_format_is_the_documented_one() -> None:
         ("`int` >= 1", encode(Upload(0, UPLOAD.nonce, UPLOAD.payload))),
         ("`int` <= 1000", encode(Upload(1001, UPLOAD.nonce, UPLOAD.payload))),
         ("payload of a message has 55 bytes; in round 1 of this run each has 56", encode(Upload(1, UPLOAD.nonce, bytes(55)))),
-        ("payload of a message has 57 bytes; in round 1 of this run each has 56", encode(Broadcast(1, (), bytes(57)))),
+        ("payload of a message has 57 bytes; in round 1 of this run each has 56", encode(Broadcast(1, b"\0", b"", bytes(57)))),
+        ("names a set that is not one of 3 clients", encode(Broadcast(1, b"\x08", bytes(8), bytes(56)))),
+        ("names a set that is not one of 3 clients", encode(Broadcast(1, b"\x01\x00", bytes(8), bytes(56)))),
+        ("has 9 bytes of nonces for 1 clients; expected 8 for each", encode(Broadcast(1, b"\x02", bytes(9), bytes(56)))),
         ("not in its shortest encoding", encode(UPLOAD).replace(b"\x94\x03\x01", b"\x94\x03\xcc\x01")),
         ("matching regex", encode(msgspec.structs.replace(HELLO, name="c0\n"))),
         ("matching regex", encode(msgspec.structs.replace(HELLO, name=""))),
@@ -214,7 +224,7 @@ def test_no_message_of_a_run_is_longer_than_its_bound(n_clients: int) -> None:
         Confirmation(bytes(32)),
         Deal((hello,) * n_clients),
         KeyBox(hello, tuple(everyone), bytes(60)),
-        Broadcast(1000, tuple((name, bytes(8)) for name in everyone), payload),
+        Broadcast.of(everyone, 1000, dict.fromkeys(everyone, bytes(8)), payload),
         Confirmations(tuple((name, bytes(32)) for name in everyone)),
         Abort("x" * MAX_REASON),
     ]
@@ -230,9 +240,9 @@ def test_in_the_round_of_the_loss_a_payload_is_one_number_and_the_checksum() -> 
     limits = Limits.of(plan)
     assert limits.payload_bytes == (56, 56, 56, 16)
     assert limits.max_bytes == LIMITS.max_bytes
-    for kind in (Upload, Broadcast):
-        second = b"nonce678" if kind is Upload else ()
-        assert decode(encode(kind(4, second, bytes(16))), limits) == kind(4, second, bytes(16))  # type: ignore[arg-type]  # either
+    shown: list[Upload | Broadcast] = [Upload(4, b"nonce678", bytes(16)), Broadcast(4, b"\0", b"", bytes(16))]
+    for message in shown:
+        assert decode(encode(message), limits) == message
         for number, length in ((4, 56), (3, 16), (4, 24), (4, 8), (5, 16)):
             with pytest.raises(RemoteProtocolError, match=f"payload of a message has {length} bytes; in round {number} of"):
-                decode(encode(kind(number, second, bytes(length))), limits)  # type: ignore[arg-type]  # either
+                decode(encode(msgspec.structs.replace(message, round=number, payload=bytes(length))), limits)

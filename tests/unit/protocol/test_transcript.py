@@ -6,7 +6,7 @@ import msgspec
 
 from fastlloyd.protocol.messages import Broadcast, KeyBox, encode
 from fastlloyd.protocol.transcript import extend_transcript, start_transcript
-from federation import inboxes, make_federation, make_plan
+from federation import among, inboxes, make_federation, make_plan
 
 PLAN = make_plan(3)
 INBOXES = inboxes(make_federation(PLAN))
@@ -59,8 +59,8 @@ def test_another_round_set_nonce_or_payload_gives_another_hash() -> None:
     shown, before = broadcast(1), bytes(32)
     others = [
         msgspec.structs.replace(shown, round=2),
-        msgspec.structs.replace(shown, included=shown.included[:2]),
-        msgspec.structs.replace(shown, included=(("c0", bytes(8)), *shown.included[1:])),
+        among(PLAN.names, shown, {"c1": None}),
+        among(PLAN.names, shown, {"c0": bytes(8)}),
         msgspec.structs.replace(shown, payload=bytes(len(shown.payload))),
     ]
     hashes = {extend_transcript(before, one) for one in [shown, *others]}

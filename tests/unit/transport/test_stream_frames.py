@@ -122,7 +122,6 @@ def test_a_round_costs_a_client_its_words_and_little_more_in_either_direction(n_
     words = bytes(plan.n_words * 8)
     up = encode_frame(Post(LogPosition(1 << 53, bytes(32)), encode(Upload(1000, bytes(8), words))))
     assert len(up) - len(words) <= 76
-    down = encode_frame(Answer(encode(Broadcast(1000, tuple((name, bytes(8)) for name in names), words))))
-    # of each client in the sum, its name and the nonce of its upload
-    named = sum(len(name) + 8 for name in names)
-    assert len(down) - len(words) - named <= 32 + 4 * n_clients
+    down = encode_frame(Answer(encode(Broadcast.of(names, 1000, dict.fromkeys(names, bytes(8)), words))))
+    # a bit per client, and of each in the sum the nonce of its upload
+    assert len(down) - len(words) - 8 * n_clients - (n_clients + 7) // 8 <= 32
