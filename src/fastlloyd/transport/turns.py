@@ -7,9 +7,10 @@ breaks while its upload completes a round must not take the others' broadcast wi
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Generic, TypeVar
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Final, Generic, TypeVar
 
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.transport.party import Party, Request
@@ -20,7 +21,9 @@ _SHORTEST_WAIT: Final = 0.02  # seconds between two looks at a deadline
 
 
 class Turns(Generic[Prepared]):
-    """Calls a party, and hands on what it asks for before anyone else's turn begins.
+    """Calls a party, and hands on what it asks for before anyone else's turn begins there.
+
+    A thread and a queue, and no executor, lock or task per turn: those cost more than most turns themselves.
 
     Parameters
     ----------
@@ -39,9 +42,10 @@ class Turns(Generic[Prepared]):
         fail: Callable[[BaseException], None],
     ) -> None:
         self._party, self._prepare, self._dispatch, self._fail = party, prepare, dispatch, fail
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="fastlloyd-party")
-        self._lock = asyncio.Lock()
-        self._running: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
+        # a process that ends without `close` does not wait for it: what is not on disk never happened
+        self._thread = threading.Thread(target=self._work, name="fastlloyd-party", daemon=True)
+        self._waiting: SimpleQueue[Callable[[], Callable[[], None]] | None] = SimpleQueue()
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
 
@@ -51,7 +55,11 @@ class Turns(Generic[Prepared]):
 
     async def take(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
         """Do `work` in the party's thread and `then` in the loop's, both to the end even if the caller is cancelled."""
-        await asyncio.shield(self._start(self._turn(work, then)))
+        if self._is_closed:
+            return
+        if self._thread.ident is None:
+            self._thread.start()
+        await self._put(work, then)
 
     async def watch(self) -> None:
         """Look at the party's clock for the first time."""
@@ -59,43 +67,64 @@ class Turns(Generic[Prepared]):
 
     async def close(self) -> None:
         """Finish the turn in progress, what follows from it included, and take no more."""
-        async with self._lock:
-            self._is_closed = True
-            self._disarm()
-        await asyncio.to_thread(self._thread.shutdown)
+        self._is_closed = True
+        self._disarm()
+        if self._thread.is_alive():
+            self._waiting.put(None)
+            await asyncio.to_thread(self._thread.join)
 
-    async def _turn(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
-        async with self._lock:
-            if self._is_closed:
-                return
-            loop = asyncio.get_running_loop()
-            found, timeout = await loop.run_in_executor(self._thread, lambda: (work(), self._party.timeout))
+    def _put(self, work: Callable[[], T], then: Callable[[T], None]) -> "asyncio.Future[None]":
+        done = self._loop.create_future()
+        done.add_done_callback(lambda _: done.cancelled() or done.exception())  # nobody may be left to raise it at
+        self._waiting.put(lambda: self._turn(work, then, done))
+        return done
+
+    def _work(self) -> None:
+        """The party's thread: one turn after another. What follows from each is done in the loop, in the same order."""
+        while (turn := self._waiting.get()) is not None:
+            self._loop.call_soon_threadsafe(turn())
+
+    def _turn(self, work: Callable[[], T], then: Callable[[T], None], done: "asyncio.Future[None]") -> Callable[[], None]:
+        """Do `work`, unless it comes too late; what is left to do in the loop."""
+        if self._is_closed:
+            return lambda: self._resolve(done)
+        try:
+            found, timeout = work(), self._party.timeout
+        except BaseException as error:  # noqa: BLE001 - it is raised again where it was asked
+            reason = error
+            return lambda: self._reject(done, reason)
+        return lambda: self._accept(done, then, found, timeout)
+
+    def _accept(self, done: "asyncio.Future[None]", then: Callable[[T], None], found: T, timeout: float | None) -> None:
+        try:
             then(found)
+        except BaseException as error:  # noqa: BLE001 - it is raised again where it was asked
+            self._reject(done, error)
+        else:
             self._arm(timeout)
+            self._resolve(done)
 
-    def _start(self, turn: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(turn)
-        self._running.add(task)  # the loop itself holds tasks only weakly
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, RemoteProtocolError):
+    def _reject(self, done: "asyncio.Future[None]", error: BaseException) -> None:
+        if not isinstance(error, RemoteProtocolError):
             self._fail(error)
+        if not done.done():
+            done.set_exception(error)
+
+    def _resolve(self, done: "asyncio.Future[None]") -> None:
+        if not done.done():  # else whoever asked is gone
+            done.set_result(None)
 
     def _arm(self, timeout: float | None) -> None:
         self._disarm()
-        if timeout is not None:
-            self._timer = asyncio.get_running_loop().call_later(max(timeout, _SHORTEST_WAIT), self._due)
+        if timeout is not None and not self._is_closed:
+            self._timer = self._loop.call_later(max(timeout, _SHORTEST_WAIT), self._due)
 
     def _disarm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
     def _due(self) -> None:
-        self._start(self._turn(lambda: self._prepare(self._deadline()), self._dispatch))
+        self._put(lambda: self._prepare(self._deadline()), self._dispatch)
 
     def _deadline(self) -> list[Request]:
         """The party's deadline, unless a message that came first has begun another step."""
