@@ -8,7 +8,7 @@ SCHEDULES ?= 100000
 KILLS ?= 500
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint audit campaign bench bench-stream notebook reproduce-anchors lock clean supply-chain
+.PHONY: help demo test lint audit campaign bench bench-stream bench-network notebook reproduce-anchors lock clean supply-chain
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -45,6 +45,9 @@ bench: $(READY)  ## kernels, noise, masks, rounds and fits beside named peers; r
 
 bench-stream: $(READY)  ## a Parquet file of 3.2 GB, written to the temporary folder, clustered in passes
 	$(BIN)/python -m benchmarks.stream
+
+bench-network: $(READY)  ## rounds over gRPC, with and without durable state, and a run of a hundred clients
+	$(BIN)/python -m benchmarks.network
 
 notebook: $(READY)  ## runs examples/central.ipynb anew and stores what it shows
 	$(BIN)/python examples/execute.py

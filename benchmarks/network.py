@@ -1,200 +1,88 @@
-"""What a network costs: a round in one process and over gRPC, a run of a hundred clients, the memory of a connected one.
+"""What a network costs: rounds in one process and over gRPC, with and without durable state, and a run of a hundred clients.
 
-`python -m benchmarks.network` prints figures and writes nothing. The server and all clients are one process each, on this
-machine, connected by mutual TLS over loopback: the times are those of the code, not of a line.
+`python -m benchmarks.network` prints figures and writes its section of docs/performance.md. The server and all clients are one
+process each, on this machine: the times are those of the code, not of a line.
 """
 
 import argparse
-import asyncio
-import datetime as dt
-import multiprocessing
 import os
 import statistics
 import sys
+import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
-from fastlloyd.algorithms import FASTLLOYD
-from fastlloyd.clustering.domain import Domain
-from fastlloyd.design import design_plan
+from benchmarks.network_parties import Barrier, Clocked, Pulse, VolatileClient, VolatileServer, median_round
+from benchmarks.network_run import Setup, over_grpc
+from benchmarks.report import machine, write_section
+from fastlloyd.algorithms import lloyd
+from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.expander import PublicSeed
 from fastlloyd.plan import Plan
-from fastlloyd.protocol import SERVER, ClientResult, ClientSession, Ended, Finish, Message, Send, ServerResult, ServerSession
-from fastlloyd.protocol.actions import Action
-from fastlloyd.protocol.messages import Broadcast, Limits, Upload, decode, encode
-from fastlloyd.secagg.keys import Identity
-from fastlloyd.simulation import roster
-from fastlloyd.store.events import LogPosition
+from fastlloyd.protocol import SERVER, ClientSession, Send, ServerSession
+from fastlloyd.protocol.masked_round import MaskedRound
+from fastlloyd.protocol.messages import Limits, decode, encode
+from fastlloyd.runs import DurableClient, DurableServer
+from fastlloyd.secagg.masks import GroupKey
+from fastlloyd.store import Role, Store
+from fastlloyd.store.events import LimitSet
 from fastlloyd.transport.frames import EMPTY_LOG
-from fastlloyd.transport.grpc_client import GrpcClient
-from fastlloyd.transport.grpc_server import GrpcServer
-from fastlloyd.transport.grpc_tls import TlsIdentity
-from fastlloyd.transport.party import ClientParty, Request, ServerParty
+from fastlloyd.transport.party import ClientParty, ServerParty
 
-N_ROUNDS, WARM_UP = 300, 20
-WORDS = 15  # of 8 bytes: 120 bytes, as of 2 clusters of 6 features
+N_ROUNDS = 300
+LARGE = {"n_clusters": 100, "n_features": 1024, "records": 1000}
 
 
-@dataclass(frozen=True)
-class Setup:
-    """A plan, and the keys and certificates of everyone in it."""
+class Figure(NamedTuple):
+    """A line of the table."""
 
-    plan: Plan
-    signing: dict[str, Identity]
-    tls: dict[str, TlsIdentity]
-
-
-class Barrier:
-    """A server that answers a round when all clients have sent theirs, and adds nothing up: what is left is the network."""
-
-    timeout = None
-
-    def __init__(self, plan: Plan) -> None:
-        self.names, self.n_waiting = plan.names, 0
-
-    def attach(self, _name: str, log: LogPosition) -> LogPosition:
-        return log
-
-    def receive(self, _name: str, _log: LogPosition, message: Message) -> list[Request]:
-        assert isinstance(message, Upload)
-        self.n_waiting += 1
-        if self.n_waiting < len(self.names):
-            return []
-        self.n_waiting = 0
-        broadcast = Broadcast.of(self.names, message.round, dict.fromkeys(self.names, message.nonce), message.payload)
-        end: list[Request] = [Finish(ServerResult(included=()))] if message.round == N_ROUNDS else []
-        return [*(Send(name, broadcast) for name in self.names), *end]
-
-    def deadline(self) -> list[Request]:
-        return []
-
-
-class Pulse:
-    """A client that sends the next round as soon as it is told the last; `seconds` between one and the next."""
-
-    timeout, position = None, EMPTY_LOG
-
-    def __init__(self) -> None:
-        self.seconds: list[float] = []
-
-    def attached(self, _log: LogPosition) -> None:
-        pass
-
-    def begin(self) -> list[Request]:
-        return self.send(1)
-
-    def receive(self, message: Message) -> list[Request]:
-        assert isinstance(message, Broadcast)
-        self.seconds.append(time.perf_counter() - self.begun)
-        return self.send(message.round + 1) if message.round < N_ROUNDS else [Finish(Ended("done"))]
-
-    def deadline(self) -> list[Request]:
-        return []
-
-    def send(self, number: int) -> list[Request]:
-        self.begun = time.perf_counter()
-        return [Send(SERVER, Upload(number, bytes(8), bytes(8 * WORDS)))]
-
-
-class Volatile:
-    """A session as a party: without a store, so that nothing is measured but the run."""
-
-    timeout, position = None, EMPTY_LOG
-
-    def __init__(self, session: ClientSession | ServerSession) -> None:
-        self.session = session
-
-    def attach(self, _name: str, log: LogPosition) -> LogPosition:
-        return log
-
-    def attached(self, _log: LogPosition) -> None:
-        pass
-
-    def begin(self) -> list[Request]:
-        assert isinstance(self.session, ClientSession)
-        return _requests(self.session.start())
-
-    def deadline(self) -> list[Request]:
-        return []
-
-
-class VolatileServer(Volatile):
-    def receive(self, name: str, _log: LogPosition, message: Message) -> list[Request]:
-        assert isinstance(self.session, ServerSession)
-        return _requests(self.session.receive(name, message))
-
-
-class VolatileClient(Volatile):
-    def receive(self, message: Message) -> list[Request]:
-        assert isinstance(self.session, ClientSession)
-        return _requests(self.session.receive(message))
-
-
-def _requests(actions: list[Action]) -> list[Request]:
-    return [action for action in actions if isinstance(action, Send | Finish)]
+    what: str
+    measured: str
+    goal: str
 
 
 def main() -> int:
-    """Measure all of it and print it."""
+    """Measure all of it, print it and write it down."""
     argparse.ArgumentParser(prog="python -m benchmarks.network", description=__doc__).parse_args()
-    for n_clients in (2, 20):
-        setup = _setup(n_clients)
-        print(f"a round of {n_clients} clients, {8 * WORDS} bytes each: median of {N_ROUNDS - WARM_UP}, microseconds")
-        print(f"  in one process {1e6 * _in_process(setup):8.0f}")
-        print(f"  over gRPC      {1e6 * _over_grpc(setup, Barrier, _pulses).median:8.0f}")
-    setup = _setup(100)
-    found = _over_grpc(setup, _server_session, _client_sessions)
-    print(f"a run of 100 clients, {len(setup.plan.mechanism.rounds)} rounds: {found.n_results} results, {found.seconds:.1f} s")
-    print(f"server: {found.idle / 2**20:.0f} MiB before clients, {found.per_client / 2**10:.0f} KiB for each that is connected")
+    figures: list[Figure] = []
+    for measure in (rounds_of_two, rounds_of_twenty, durable_rounds, a_hundred_clients, large_rounds):
+        for figure in measure():
+            print(": ".join(figure[:2]), f"({figure.goal})" if figure.goal else "", flush=True)
+            figures.append(figure)
+    lines = ["| what | measured | goal |", "|---|---|---|", *("| " + " | ".join(figure) + " |" for figure in figures)]
+    write_section("network", f"{machine()}.\n\n" + "\n".join(lines))
     return 0
 
 
-def _setup(n_clients: int) -> Setup:
-    clients, signing = roster([f"client-{i}" for i in range(n_clients)], 100 * n_clients)
-    domain = Domain(features=tuple("abcdef"), lower=(0.0,) * 6, upper=(1.0,) * 6)
-    plan = design_plan(
-        FASTLLOYD,
-        domain,
-        clients=clients,
-        run_id=os.urandom(16),
-        n_clusters=2,
-        epsilon=5.0,
-        public_seed=PublicSeed.from_int(1),
-        n_iterations=7,
-        ring_bits=64,
-    )
-    assert plan.n_words == WORDS
-    return Setup(plan, signing, {name: _self_signed(name) for name in (*plan.names, "server")})
+def rounds_of_two() -> list[Figure]:
+    """Rounds with nothing in them."""
+    return _empty_rounds(2, "at most 1.5 ms")
 
 
-def _self_signed(name: str) -> TlsIdentity:
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    begin = dt.datetime.now(dt.UTC) - dt.timedelta(days=1)
-    certificate = (
-        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
-        .not_valid_before(begin)
-        .not_valid_after(begin + dt.timedelta(days=7))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(f"{name}.fastlloyd.internal")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return TlsIdentity(certificate=certificate.public_bytes(serialization.Encoding.DER), private_key=pem)
+def rounds_of_twenty() -> list[Figure]:
+    """The same with more clients, all of them in one process."""
+    return _empty_rounds(20, "at most 6 ms")
+
+
+def _empty_rounds(n_clients: int, goal: str) -> list[Figure]:
+    setup = Setup.make(n_clients, n_iterations=N_ROUNDS)
+    pulses = [Pulse(setup.plan) for _ in setup.plan.names]
+    over_grpc(setup, Barrier, list[ClientParty](pulses))
+    what = f"a round of {n_clients} clients, {setup.plan.n_words * 8} bytes each"
+    return [
+        Figure(f"{what}, in one process", _ms(_in_process(setup)), ""),
+        Figure(f"{what}, over gRPC", _ms(median_round(pulses)), goal),
+    ]
 
 
 def _in_process(setup: Setup) -> float:
     """Median seconds of a round: every message as bytes, as `transport/in_process.py` carries it."""
     limits, server = Limits.of(setup.plan), Barrier(setup.plan)
-    clients = {name: Pulse() for name in setup.plan.names}
+    clients = {name: Pulse(setup.plan) for name in setup.plan.names}
     pending = [(name, request) for name, client in clients.items() for request in client.begin()]
     while pending:
         sender, request = pending.pop(0)
@@ -204,98 +92,132 @@ def _in_process(setup: Setup) -> float:
                 pending += [(SERVER, each) for each in server.receive(sender, EMPTY_LOG, message)]
             else:
                 pending += [(request.to, each) for each in clients[request.to].receive(message)]
-    return _median(list(clients.values()))
+    return median_round(list(clients.values()))
 
 
-def _median(clients: list[Pulse]) -> float:
-    return statistics.median(second for client in clients for second in client.seconds[WARM_UP:])
-
-
-@dataclass(frozen=True)
-class Found:
-    """What the client process, and then the server process, have to say."""
-
-    median: float
-    n_results: int
-    seconds: float
-    idle: int
-    per_client: float
-
-
-def _over_grpc(setup: Setup, server: Callable[[Plan], ServerParty], clients: Callable[[Setup], list[ClientParty]]) -> Found:
-    spawn = multiprocessing.get_context("spawn")
-    mine, its = spawn.Pipe()
-    process = spawn.Process(target=_serve, args=(its, setup.plan, setup.tls, server), daemon=True)
-    process.start()
-    port = mine.recv()
-    parties = clients(setup)
-    seconds, outcomes = asyncio.run(_take_part(setup, parties, port))
-    idle, connected = mine.recv()
-    process.join()
-    pulses = [party for party in parties if isinstance(party, Pulse)]
-    return Found(
-        median=_median(pulses) if pulses else 0.0,
-        n_results=sum(isinstance(outcome, ClientResult) for outcome in outcomes),
-        seconds=seconds,
-        idle=idle,
-        per_client=(connected - idle) / setup.plan.n_clients,
-    )
-
-
-async def _take_part(setup: Setup, parties: list[ClientParty], port: int) -> tuple[float, list[ClientResult | Ended | None]]:
-    clients = [
-        GrpcClient(
-            party,
-            setup.plan,
-            address=f"127.0.0.1:{port}",
-            identity=setup.tls[name],
-            server_certificate=setup.tls["server"].certificate,
-        )
-        for name, party in zip(setup.plan.names, parties, strict=True)
+def durable_rounds() -> list[Figure]:
+    """Whole sessions of two clients, in memory and with stores; and a commit alone, on the same disk."""
+    setup = Setup.make(2, n_iterations=N_ROUNDS)
+    in_memory = [Clocked(client) for client in _volatile_clients(setup)]
+    over_grpc(setup, _volatile_server, list[ClientParty](in_memory))
+    with tempfile.TemporaryDirectory() as folder:
+        durable = [Clocked(client) for client in _durable_clients(setup, Path(folder))]
+        over_grpc(setup, partial(_durable_server, Path(folder) / "server.store"), list[ClientParty](durable))
+        commit = _commit(Path(folder))
+    before, after = median_round(in_memory), median_round(durable)
+    return [
+        Figure("a round of FastLloyd, 2 clients, state in memory", _ms(before), ""),
+        Figure("the same with durable state", _ms(after), ""),
+        Figure("one commit of a store alone", _ms(commit), ""),
+        Figure("what durability adds to a round", f"{(after - before) / commit:.1f} commits", "at most 2 commits"),
     ]
-    begun = time.perf_counter()
-    outcomes = await asyncio.gather(*(client.run() for client in clients))
-    return time.perf_counter() - begun, list(outcomes)
 
 
-def _serve(pipe: Connection, plan: Plan, tls: dict[str, TlsIdentity], party: Callable[[Plan], ServerParty]) -> None:
-    asyncio.run(_serve_one_run(pipe, plan, tls, party(plan)))
+def _commit(folder: Path) -> float:
+    seconds = []
+    with Store.create(folder / "alone.store", role=Role.CLIENT, identity=bytes(32)) as store:
+        for number in range(N_ROUNDS):
+            begun = time.perf_counter()
+            store.append([LimitSet(dataset=f"data-{number}", epsilon=1.0, delta=1e-6)])
+            seconds.append(time.perf_counter() - begun)
+    return statistics.median(seconds)
 
 
-async def _serve_one_run(pipe: Connection, plan: Plan, tls: dict[str, TlsIdentity], party: ServerParty) -> None:
-    certificates = {name: tls[name].certificate for name in plan.names}
-    server = GrpcServer(party, plan, address="127.0.0.1:0", identity=tls["server"], certificates=certificates)
-    await server.start()
-    idle = _resident_bytes()
-    pipe.send(server.port)
-    end = asyncio.create_task(server.wait())
-    while len(server.connected) < plan.n_clients and not end.done():
-        await asyncio.sleep(0.001)
-    connected = _resident_bytes()
-    await end
-    pipe.send((idle, connected))
+def a_hundred_clients() -> list[Figure]:
+    """A whole run."""
+    setup = Setup.make(100)
+    run = over_grpc(setup, _volatile_server, _volatile_clients(setup))
+    return [
+        Figure(
+            f"a run of 100 clients, {len(setup.plan.mechanism.rounds)} rounds",
+            f"{run.seconds:.1f} s",
+            f"{run.n_results} of 100 results",
+        ),
+        Figure("memory of the server for each client that is connected", f"{run.per_client / 2**10:.0f} KiB", "at most 2 MiB"),
+    ]
 
 
-def _resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+def large_rounds() -> list[Figure]:
+    """Rounds of 100 x 1025 words with ten clients, beside the sum of what has to be computed in them."""
+    setup = Setup.make(10, n_iterations=4, **LARGE)
+    clients = [Clocked(client) for client in _volatile_clients(setup)]
+    over_grpc(setup, _volatile_server, list[ClientParty](clients))
+    measured = statistics.median(second for client in clients for second in client.seconds)
+    alone = _large_parts(setup.plan)
+    return [
+        Figure("a round of 10 clients, 100 x 1025 words, 1,000 records each", _ms(measured), ""),
+        Figure("kernels, masks and noise of the 10 clients, one after the other", _ms(alone), ""),
+        Figure("ratio", f"{measured / alone:.2f}", "at most 3"),
+    ]
 
 
-def _pulses(setup: Setup) -> list[ClientParty]:
-    return [Pulse() for _ in setup.plan.names]
+def _large_parts(plan: Plan) -> float:
+    """Seconds of one client's evaluation, noise, own mask and the masks of all, times the clients; median of five."""
+    query, X, noise = next(lloyd(plan.mechanism)), _records(plan), SystemNoise()
+    exchange = plan.mechanism.exchanges[0]
+    masked = MaskedRound(
+        group_key=GroupKey.draw(os.urandom),
+        plan_digest=plan.digest,
+        run_id=bytes.fromhex(plan.run_id),
+        round=1,
+        transcript_hash=bytes(32),
+        centroids_digest=bytes(32),
+        ring=plan.ring,
+    )
+    seconds = []
+    for _ in range(5):
+        begun = time.perf_counter()
+        masked.hide(query.evaluate(X) + plan.draw_client_noise(exchange, noise), plan.names[0], bytes(8))
+        for name in plan.names:
+            masked.mask(name, bytes(8), plan.n_words)
+        seconds.append(time.perf_counter() - begun)
+    return plan.n_clients * statistics.median(seconds)
 
 
-def _server_session(plan: Plan) -> ServerParty:
+def _volatile_server(plan: Plan) -> ServerParty:
     return VolatileServer(ServerSession(plan, SystemNoise()))
 
 
-def _client_sessions(setup: Setup) -> list[ClientParty]:
-    X = np.zeros((10, 6), dtype=np.int64)
+def _volatile_clients(setup: Setup) -> list[ClientParty]:
+    X = _records(setup.plan)
     return [
         VolatileClient(
             ClientSession(setup.plan, name, X, identity=setup.signing[name], noise=SystemNoise(), random_bytes=os.urandom)
         )
         for name in setup.plan.names
     ]
+
+
+def _durable_server(path: Path, plan: Plan) -> ServerParty:
+    store = Store.create(path, role=Role.SERVER, identity=bytes(32))
+    return DurableServer.open(plan, store=store, noise=SystemNoise())
+
+
+def _durable_clients(setup: Setup, folder: Path) -> list[ClientParty]:
+    X = _records(setup.plan)
+    return [
+        DurableClient.join(
+            setup.plan,
+            name,
+            X,
+            identity=identity,
+            store=Store.create(folder / f"{name}.store", role=Role.CLIENT, identity=identity.public),
+            dataset="benchmark",
+            fingerprint=bytes(32),
+            noise=SystemNoise(),
+            random_bytes=os.urandom,
+        )
+        for name, identity in setup.signing.items()
+    ]
+
+
+def _records(plan: Plan) -> GridArray:
+    n = min(client.max_records for client in plan.clients)
+    return np.zeros((n, len(plan.mechanism.domain.features)), dtype=np.int64)
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g} ms"
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import math
 import re
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -211,6 +212,7 @@ def ring_load(plan: Plan) -> RingLoad:
     )
 
 
+@lru_cache(maxsize=4096)  # asked for in every round, by every client
 def _share(scale: Fraction, n_shares: int) -> Fraction:
     return max(Fraction(MIN_SHARE_DEVIATION), _sqrt_up(scale**2 / n_shares))
 

@@ -2,14 +2,21 @@
 
 import os
 import re
-import sys
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from threading import Lock
 from types import ModuleType
 
 WORTH_LOADING = 1 << 24  # steps, each about a nanosecond in compiled code and several without
 _MODULE = "fastlloyd.clustering.compiled"
+
+
+class _loaded:  # noqa: N801 - a place for one module
+    """The compiled code, once all of it is imported."""
+
+    module: ModuleType | None = None
+    one_at_a_time = Lock()
 
 
 class _without:  # noqa: N801 - a place for one number
@@ -27,15 +34,18 @@ def is_compiled(steps: int) -> bool:
     """
     if not _is_installed():
         return False
-    if _MODULE in sys.modules:
+    if _loaded.module is not None:
         return True
     _without.steps += steps
     return _without.steps >= WORTH_LOADING and _can_be_loaded()
 
 
 def compiled_code() -> ModuleType:
-    """`compiled.py`, imported now if it was not before."""
-    return import_module(_MODULE)
+    """`compiled.py`, imported now if it was not before; also the first time in several threads at once."""
+    if (module := _loaded.module) is None:
+        with _loaded.one_at_a_time:  # numba imports itself in circles, of which another thread would see a part
+            module = _loaded.module = import_module(_MODULE)
+    return module
 
 
 def n_threads() -> int:

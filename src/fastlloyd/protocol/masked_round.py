@@ -93,9 +93,10 @@ class Plausible:
         load = ring_load(plan)
         bounds, reaches = [], []
         for exchange in plan.mechanism.exchanges:
-            parts = list(zip(plan.mechanism.parts(exchange), plan.total_scales(exchange), strict=True))
-            bounds.append(tuple(part.bound for part, _ in parts for _ in range(part.n_columns)))
-            reaches.append(tuple(load.noise_reach(scale) for part, scale in parts for _ in range(part.n_columns)))
+            parts = plan.mechanism.parts(exchange)
+            each = list(zip(parts, map(load.noise_reach, plan.total_scales(exchange)), strict=True))
+            bounds.append(tuple(part.bound for part in parts for _ in range(part.n_columns)))
+            reaches.append(tuple(reach for part, reach in each for _ in range(part.n_columns)))
         return cls(tuple(bounds), tuple(reaches))
 
     def check(self, answer: IntArray, n_records: int, round: int) -> None:

@@ -30,10 +30,15 @@ class Run:
     ended: RunEnded | None = None
 
     @property
+    def n_exchanges(self) -> int:
+        """How many exchanges were reserved."""
+        return 0 if self.reserved is None else len(self.reserved.cost.costs)
+
+    @property
     def uncharged(self) -> tuple[int, ...]:
         """The exchanges that are reserved and were not charged, rising: what is released when the run ends."""
-        n_exchanges = 0 if self.reserved is None else len(self.reserved.cost.costs)
-        return tuple(number for number in range(1, n_exchanges + 1) if number not in self.charged)
+        charged = set(self.charged)
+        return tuple(number for number in range(1, self.n_exchanges + 1) if number not in charged)
 
     @property
     def counted(self) -> tuple[int, ...]:
@@ -93,7 +98,7 @@ class History:
                 self.runs[event.run_id] = self.open_run(event.run_id)
             case ExchangeCharged():
                 run = self.open_run(event.run_id)
-                if event.number not in run.uncharged:
+                if event.number > run.n_exchanges or event.number in run.charged:
                     raise StateError(
                         f"exchange {event.number} of run {event.run_id.hex()} was charged before, or never reserved"
                     )

@@ -244,6 +244,34 @@ assert squares.tolist() == [5, 25]
     subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603 - our own program
 
 
+def test_compiled_code_can_be_loaded_by_several_threads_at_once() -> None:
+    """Numba imports itself in circles: a second thread that imports it meanwhile sees a part of it."""
+    pytest.importorskip("numba")
+    program = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import numpy as np
+from fastlloyd.clustering import acceleration, kernels
+
+acceleration.WORTH_LOADING = 0
+X = np.random.default_rng(0).integers(-1000, 1000, (20000, 8))
+together = Barrier(8)
+
+def work(_):
+    together.wait()
+    sums, counts = kernels.cluster_statistics(X, X[:40], None)
+    return sums.tobytes() + counts.tobytes()
+
+with ThreadPoolExecutor(8) as pool:
+    found = set(pool.map(work, range(8)))
+assert len(found) == 1
+assert "numba" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)  # noqa: S603 - our own program
+
+
 def test_compiled_code_stays_inside_its_arrays(tmp_path: Path) -> None:
     # Compiled code does not look where it writes; here it is compiled to look, for every shape of block and padding.
     pytest.importorskip("numba")

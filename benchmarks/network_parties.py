@@ -1,0 +1,149 @@
+"""Parties of a run as the network's figures need them: without rounds, without a store, or with a clock at their side."""
+
+import statistics
+import time
+
+from fastlloyd.plan import Plan
+from fastlloyd.protocol import SERVER, ClientSession, Ended, Finish, Message, Send, ServerResult, ServerSession
+from fastlloyd.protocol.actions import Action
+from fastlloyd.protocol.messages import Broadcast, Upload
+from fastlloyd.store.events import LogPosition
+from fastlloyd.transport.frames import EMPTY_LOG
+from fastlloyd.transport.party import ClientParty, Request
+
+WARM_UP = 10  # rounds that are not counted
+
+
+class Barrier:
+    """A server that answers a round when all clients have sent theirs, and adds nothing up: what is left is the network."""
+
+    timeout = None
+
+    def __init__(self, plan: Plan) -> None:
+        self.names, self.n_rounds, self.n_waiting = plan.names, len(plan.mechanism.rounds), 0
+
+    def attach(self, _name: str, log: LogPosition) -> LogPosition:
+        return log
+
+    def receive(self, _name: str, _log: LogPosition, message: Message) -> list[Request]:
+        assert isinstance(message, Upload)
+        self.n_waiting += 1
+        if self.n_waiting < len(self.names):
+            return []
+        self.n_waiting = 0
+        broadcast = Broadcast.of(self.names, message.round, dict.fromkeys(self.names, message.nonce), message.payload)
+        end: list[Request] = [Finish(ServerResult(included=()))] if message.round == self.n_rounds else []
+        return [*(Send(name, broadcast) for name in self.names), *end]
+
+    def deadline(self) -> list[Request]:
+        return []
+
+
+class Pulse:
+    """A client that sends the next round as soon as it is told the last; `seconds` between one and the next."""
+
+    timeout, position = None, EMPTY_LOG
+
+    def __init__(self, plan: Plan) -> None:
+        self.n_rounds, self.payload = len(plan.mechanism.rounds), bytes(plan.n_words * plan.ring.itemsize)
+        self.seconds: list[float] = []
+
+    def attached(self, _log: LogPosition) -> None:
+        pass
+
+    def begin(self) -> list[Request]:
+        return self.send(1)
+
+    def receive(self, message: Message) -> list[Request]:
+        assert isinstance(message, Broadcast)
+        self.seconds.append(time.perf_counter() - self.begun)
+        return self.send(message.round + 1) if message.round < self.n_rounds else [Finish(Ended("done"))]
+
+    def deadline(self) -> list[Request]:
+        return []
+
+    def send(self, number: int) -> list[Request]:
+        self.begun = time.perf_counter()
+        return [Send(SERVER, Upload(number, bytes(8), self.payload))]
+
+
+class Clocked:
+    """A client of any kind; `seconds` between one sum and the next."""
+
+    def __init__(self, party: ClientParty) -> None:
+        self.party = party
+        self.seconds: list[float] = []
+        self.last = 0.0
+
+    @property
+    def timeout(self) -> float | None:
+        return self.party.timeout
+
+    @property
+    def position(self) -> LogPosition:
+        return self.party.position
+
+    def attached(self, log: LogPosition) -> None:
+        self.party.attached(log)
+
+    def begin(self) -> list[Request]:
+        return self.party.begin()
+
+    def receive(self, message: Message) -> list[Request]:
+        if isinstance(message, Broadcast):
+            now = time.perf_counter()
+            if self.last:
+                self.seconds.append(now - self.last)
+            self.last = now
+        return self.party.receive(message)
+
+    def deadline(self) -> list[Request]:
+        return self.party.deadline()
+
+
+class VolatileServer:
+    """A session as a party: without a store, so that nothing is measured but the run."""
+
+    timeout = None
+
+    def __init__(self, session: ServerSession) -> None:
+        self.session = session
+
+    def attach(self, _name: str, log: LogPosition) -> LogPosition:
+        return log
+
+    def receive(self, name: str, _log: LogPosition, message: Message) -> list[Request]:
+        return _requests(self.session.receive(name, message))
+
+    def deadline(self) -> list[Request]:
+        return []
+
+
+class VolatileClient:
+    """The same of a client."""
+
+    timeout, position = None, EMPTY_LOG
+
+    def __init__(self, session: ClientSession) -> None:
+        self.session = session
+
+    def attached(self, _log: LogPosition) -> None:
+        pass
+
+    def begin(self) -> list[Request]:
+        return _requests(self.session.start())
+
+    def receive(self, message: Message) -> list[Request]:
+        return _requests(self.session.receive(message))
+
+    def deadline(self) -> list[Request]:
+        return []
+
+
+def median_round(clients: "list[Pulse] | list[Clocked]") -> float:
+    """Median seconds of a round, over rounds and clients, the first rounds left out."""
+    return statistics.median(second for client in clients for second in client.seconds[WARM_UP:])
+
+
+def _requests(actions: list[Action]) -> list[Request]:
+    return [action for action in actions if isinstance(action, Send | Finish)]

@@ -1,0 +1,138 @@
+"""One run over gRPC on this machine: the server a process, all clients another, mutual TLS over loopback."""
+
+import asyncio
+import datetime as dt
+import multiprocessing
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from fastlloyd.algorithms import FASTLLOYD
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.design import design_plan
+from fastlloyd.expander import PublicSeed
+from fastlloyd.plan import Plan
+from fastlloyd.protocol import ClientResult, Ended
+from fastlloyd.secagg.keys import Identity
+from fastlloyd.simulation import roster
+from fastlloyd.transport.grpc_client import GrpcClient
+from fastlloyd.transport.grpc_server import GrpcServer
+from fastlloyd.transport.grpc_tls import TlsIdentity
+from fastlloyd.transport.party import ClientParty, ServerParty
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A plan, and the keys and certificates of everyone in it."""
+
+    plan: Plan
+    signing: dict[str, Identity]
+    tls: dict[str, TlsIdentity]
+
+    @classmethod
+    def make(
+        cls, n_clients: int, *, n_clusters: int = 2, n_features: int = 6, n_iterations: int = 7, records: int = 100
+    ) -> "Setup":
+        """Clients with caps of so many records each, in the unit cube; 64-bit words."""
+        clients, signing = roster([f"client-{i}" for i in range(n_clients)], records * n_clients)
+        names = tuple(f"x{i}" for i in range(n_features))
+        plan = design_plan(
+            FASTLLOYD,
+            Domain(features=names, lower=(0.0,) * n_features, upper=(1.0,) * n_features),
+            clients=clients,
+            run_id=os.urandom(16),
+            n_clusters=n_clusters,
+            epsilon=5.0,
+            public_seed=PublicSeed.from_int(1),
+            n_iterations=n_iterations,
+            ring_bits=64,
+        )
+        return cls(plan, signing, {name: _self_signed(name) for name in (*plan.names, "server")})
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a run went: results, its seconds, and the server's memory in bytes before clients, and for each that is connected."""
+
+    n_results: int
+    seconds: float
+    idle: int
+    per_client: float
+
+
+def over_grpc(setup: Setup, server: Callable[[Plan], ServerParty], clients: list[ClientParty]) -> Run:
+    """Take part with all clients, in the order of the plan; `server` makes its party in the other process."""
+    spawn = multiprocessing.get_context("spawn")
+    mine, its = spawn.Pipe()
+    process = spawn.Process(target=_serve, args=(its, setup.plan, setup.tls, server), daemon=True)
+    process.start()
+    port = mine.recv()
+    seconds, outcomes = asyncio.run(_take_part(setup, clients, port))
+    idle, connected = mine.recv()
+    process.join()
+    return Run(
+        n_results=sum(isinstance(outcome, ClientResult) for outcome in outcomes),
+        seconds=seconds,
+        idle=idle,
+        per_client=(connected - idle) / setup.plan.n_clients,
+    )
+
+
+async def _take_part(setup: Setup, parties: list[ClientParty], port: int) -> tuple[float, list[ClientResult | Ended | None]]:
+    clients = [
+        GrpcClient(
+            party,
+            setup.plan,
+            address=f"127.0.0.1:{port}",
+            identity=setup.tls[name],
+            server_certificate=setup.tls["server"].certificate,
+        )
+        for name, party in zip(setup.plan.names, parties, strict=True)
+    ]
+    begun = time.perf_counter()
+    outcomes = await asyncio.gather(*(client.run() for client in clients))
+    return time.perf_counter() - begun, list(outcomes)
+
+
+def _serve(pipe: Connection, plan: Plan, tls: dict[str, TlsIdentity], party: Callable[[Plan], ServerParty]) -> None:
+    asyncio.run(_serve_one_run(pipe, plan, tls, party(plan)))
+
+
+async def _serve_one_run(pipe: Connection, plan: Plan, tls: dict[str, TlsIdentity], party: ServerParty) -> None:
+    certificates = {name: tls[name].certificate for name in plan.names}
+    server = GrpcServer(party, plan, address="127.0.0.1:0", identity=tls["server"], certificates=certificates)
+    await server.start()
+    idle = _resident_bytes()
+    pipe.send(server.port)
+    end = asyncio.create_task(server.wait())
+    while len(server.connected) < plan.n_clients and not end.done():
+        await asyncio.sleep(0.001)
+    connected = _resident_bytes()
+    await end
+    pipe.send((idle, connected))
+
+
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _self_signed(name: str) -> TlsIdentity:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    begin = dt.datetime.now(dt.UTC) - dt.timedelta(days=1)
+    certificate = (
+        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(begin)
+        .not_valid_after(begin + dt.timedelta(days=7))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(f"{name}.fastlloyd.internal")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return TlsIdentity(certificate=certificate.public_bytes(serialization.Encoding.DER), private_key=pem)
