@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.network_parties import Barrier, Clocked, Pulse, VolatileClient, VolatileServer, median_round
+from benchmarks.network_parties import Barrier, Clocked, Pulse, VolatileClient, VolatileServer
 from benchmarks.network_run import Setup, over_grpc
 from benchmarks.report import machine, write_section
 from fastlloyd.algorithms import lloyd
@@ -27,6 +27,7 @@ from fastlloyd.protocol import SERVER, ClientSession, Send, ServerSession
 from fastlloyd.protocol.masked_round import MaskedRound
 from fastlloyd.protocol.messages import Limits, decode, encode
 from fastlloyd.runs import DurableClient, DurableServer
+from fastlloyd.secagg.keys import Identity
 from fastlloyd.secagg.masks import GroupKey
 from fastlloyd.store import Role, Store
 from fastlloyd.store.events import LimitSet
@@ -59,30 +60,29 @@ def main() -> int:
 
 
 def rounds_of_two() -> list[Figure]:
-    """Rounds with nothing in them."""
-    return _empty_rounds(2, "at most 1.5 ms")
+    """Rounds with nothing in them; every client a process of its own."""
+    return _empty_rounds(2, 2, "at most 1.5 ms")
 
 
 def rounds_of_twenty() -> list[Figure]:
     """The same with more clients, all of them in one process."""
-    return _empty_rounds(20, "at most 6 ms")
+    return _empty_rounds(20, 1, "at most 6 ms")
 
 
-def _empty_rounds(n_clients: int, goal: str) -> list[Figure]:
+def _empty_rounds(n_clients: int, n_processes: int, goal: str) -> list[Figure]:
     setup = Setup.make(n_clients, n_iterations=N_ROUNDS)
-    pulses = [Pulse(setup.plan) for _ in setup.plan.names]
-    over_grpc(setup, Barrier, list[ClientParty](pulses))
+    run = over_grpc(setup, Barrier, _pulse, n_processes=n_processes)
     what = f"a round of {n_clients} clients, {setup.plan.n_words * 8} bytes each"
     return [
         Figure(f"{what}, in one process", _ms(_in_process(setup)), ""),
-        Figure(f"{what}, over gRPC", _ms(median_round(pulses)), goal),
+        Figure(f"{what}, over gRPC", _ms(run.median_round), goal),
     ]
 
 
 def _in_process(setup: Setup) -> float:
     """Median seconds of a round: every message as bytes, as `transport/in_process.py` carries it."""
     limits, server = Limits.of(setup.plan), Barrier(setup.plan)
-    clients = {name: Pulse(setup.plan) for name in setup.plan.names}
+    clients = {name: _pulse(setup, name) for name in setup.plan.names}
     pending = [(name, request) for name, client in clients.items() for request in client.begin()]
     while pending:
         sender, request = pending.pop(0)
@@ -92,19 +92,18 @@ def _in_process(setup: Setup) -> float:
                 pending += [(SERVER, each) for each in server.receive(sender, EMPTY_LOG, message)]
             else:
                 pending += [(request.to, each) for each in clients[request.to].receive(message)]
-    return median_round(list(clients.values()))
+    return statistics.median(second for client in clients.values() for second in client.seconds)
 
 
 def durable_rounds() -> list[Figure]:
     """Whole sessions of two clients, in memory and with stores; and a commit alone, on the same disk."""
     setup = Setup.make(2, n_iterations=N_ROUNDS)
-    in_memory = [Clocked(client) for client in _volatile_clients(setup)]
-    over_grpc(setup, _volatile_server, list[ClientParty](in_memory))
-    with tempfile.TemporaryDirectory() as folder:
-        durable = [Clocked(client) for client in _durable_clients(setup, Path(folder))]
-        over_grpc(setup, partial(_durable_server, Path(folder) / "server.store"), list[ClientParty](durable))
-        commit = _commit(Path(folder))
-    before, after = median_round(in_memory), median_round(durable)
+    before = over_grpc(setup, _volatile_server, _volatile_client, n_processes=2).median_round
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        server, client = partial(_durable_server, folder), partial(_durable_client, folder)
+        after = over_grpc(setup, server, client, n_processes=2).median_round
+        commit = _commit(folder)
     return [
         Figure("a round of FastLloyd, 2 clients, state in memory", _ms(before), ""),
         Figure("the same with durable state", _ms(after), ""),
@@ -126,7 +125,7 @@ def _commit(folder: Path) -> float:
 def a_hundred_clients() -> list[Figure]:
     """A whole run."""
     setup = Setup.make(100)
-    run = over_grpc(setup, _volatile_server, _volatile_clients(setup))
+    run = over_grpc(setup, _volatile_server, _volatile_client)
     return [
         Figure(
             f"a run of 100 clients, {len(setup.plan.mechanism.rounds)} rounds",
@@ -140,9 +139,7 @@ def a_hundred_clients() -> list[Figure]:
 def large_rounds() -> list[Figure]:
     """Rounds of 100 x 1025 words with ten clients, beside the sum of what has to be computed in them."""
     setup = Setup.make(10, n_iterations=4, **LARGE)
-    clients = [Clocked(client) for client in _volatile_clients(setup)]
-    over_grpc(setup, _volatile_server, list[ClientParty](clients))
-    measured = statistics.median(second for client in clients for second in client.seconds)
+    measured = over_grpc(setup, _volatile_server, _volatile_client).median_round
     alone = _large_parts(setup.plan)
     return [
         Figure("a round of 10 clients, 100 x 1025 words, 1,000 records each", _ms(measured), ""),
@@ -178,37 +175,35 @@ def _volatile_server(plan: Plan) -> ServerParty:
     return VolatileServer(ServerSession(plan, SystemNoise()))
 
 
-def _volatile_clients(setup: Setup) -> list[ClientParty]:
-    X = _records(setup.plan)
-    return [
-        VolatileClient(
-            ClientSession(setup.plan, name, X, identity=setup.signing[name], noise=SystemNoise(), random_bytes=os.urandom)
-        )
-        for name in setup.plan.names
-    ]
+def _volatile_client(setup: Setup, name: str) -> ClientParty:
+    identity, X = Identity.from_private_bytes(setup.signing[name]), _records(setup.plan)
+    session = ClientSession(setup.plan, name, X, identity=identity, noise=SystemNoise(), random_bytes=os.urandom)
+    return Clocked(VolatileClient(session))
 
 
-def _durable_server(path: Path, plan: Plan) -> ServerParty:
-    store = Store.create(path, role=Role.SERVER, identity=bytes(32))
+def _durable_server(folder: Path, plan: Plan) -> ServerParty:
+    store = Store.create(folder / "server.store", role=Role.SERVER, identity=bytes(32))
     return DurableServer.open(plan, store=store, noise=SystemNoise())
 
 
-def _durable_clients(setup: Setup, folder: Path) -> list[ClientParty]:
-    X = _records(setup.plan)
-    return [
-        DurableClient.join(
-            setup.plan,
-            name,
-            X,
-            identity=identity,
-            store=Store.create(folder / f"{name}.store", role=Role.CLIENT, identity=identity.public),
-            dataset="benchmark",
-            fingerprint=bytes(32),
-            noise=SystemNoise(),
-            random_bytes=os.urandom,
-        )
-        for name, identity in setup.signing.items()
-    ]
+def _durable_client(folder: Path, setup: Setup, name: str) -> ClientParty:
+    identity = Identity.from_private_bytes(setup.signing[name])
+    client = DurableClient.join(
+        setup.plan,
+        name,
+        _records(setup.plan),
+        identity=identity,
+        store=Store.create(folder / f"{name}.store", role=Role.CLIENT, identity=identity.public),
+        dataset="benchmark",
+        fingerprint=bytes(32),
+        noise=SystemNoise(),
+        random_bytes=os.urandom,
+    )
+    return Clocked(client)
+
+
+def _pulse(setup: Setup, _name: str) -> Pulse:
+    return Pulse(setup.plan)
 
 
 def _records(plan: Plan) -> GridArray:

@@ -1,6 +1,5 @@
 """Parties of a run as the network's figures need them: without rounds, without a store, or with a clock at their side."""
 
-import statistics
 import time
 
 from fastlloyd.plan import Plan
@@ -10,8 +9,6 @@ from fastlloyd.protocol.messages import Broadcast, Upload
 from fastlloyd.store.events import LogPosition
 from fastlloyd.transport.frames import EMPTY_LOG
 from fastlloyd.transport.party import ClientParty, Request
-
-WARM_UP = 10  # rounds that are not counted
 
 
 class Barrier:
@@ -138,11 +135,6 @@ class VolatileClient:
 
     def deadline(self) -> list[Request]:
         return []
-
-
-def median_round(clients: "list[Pulse] | list[Clocked]") -> float:
-    """Median seconds of a round, over rounds and clients, the first rounds left out."""
-    return statistics.median(second for client in clients for second in client.seconds[WARM_UP:])
 
 
 def _requests(actions: list[Action]) -> list[Request]:

@@ -1,11 +1,12 @@
-"""One run over gRPC on this machine: the server a process, all clients another, mutual TLS over loopback."""
+"""One run over gRPC on this machine: the server a process, the clients one or more others, mutual TLS over loopback."""
 
 import asyncio
 import datetime as dt
 import multiprocessing
 import os
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -14,13 +15,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from benchmarks.network_parties import Clocked, Pulse
 from fastlloyd.algorithms import FASTLLOYD
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.design import design_plan
 from fastlloyd.expander import PublicSeed
 from fastlloyd.plan import Plan
 from fastlloyd.protocol import ClientResult, Ended
-from fastlloyd.secagg.keys import Identity
 from fastlloyd.simulation import roster
 from fastlloyd.transport.grpc_client import GrpcClient
 from fastlloyd.transport.grpc_server import GrpcServer
@@ -30,10 +31,10 @@ from fastlloyd.transport.party import ClientParty, ServerParty
 
 @dataclass(frozen=True)
 class Setup:
-    """A plan, and the keys and certificates of everyone in it."""
+    """A plan, and the keys and certificates of everyone in it; those that sign as bytes, which go to other processes."""
 
     plan: Plan
-    signing: dict[str, Identity]
+    signing: dict[str, bytes]
     tls: dict[str, TlsIdentity]
 
     @classmethod
@@ -54,38 +55,79 @@ class Setup:
             n_iterations=n_iterations,
             ring_bits=64,
         )
-        return cls(plan, signing, {name: _self_signed(name) for name in (*plan.names, "server")})
+        keys = {name: identity.private_bytes() for name, identity in signing.items()}
+        return cls(plan, keys, {name: _self_signed(name) for name in (*plan.names, "server")})
 
 
 @dataclass(frozen=True)
 class Run:
-    """How a run went: results, its seconds, and the server's memory in bytes before clients, and for each that is connected."""
+    """How a run went.
 
-    n_results: int
+    rounds : seconds of the rounds of each client that measures them; seconds : of the whole run; n_results : of clients. idle,
+    per_client : bytes of the server's memory before clients, and for each that is connected.
+    """
+
+    rounds: list[list[float]]
     seconds: float
+    n_results: int
     idle: int
     per_client: float
 
+    @property
+    def median_round(self) -> float:
+        """Over rounds and clients, the first rounds left out."""
+        return statistics.median(second for seconds in self.rounds for second in seconds[len(seconds) // 20 :])
 
-def over_grpc(setup: Setup, server: Callable[[Plan], ServerParty], clients: list[ClientParty]) -> Run:
-    """Take part with all clients, in the order of the plan; `server` makes its party in the other process."""
+
+def over_grpc(
+    setup: Setup,
+    server: Callable[[Plan], ServerParty],
+    client: Callable[[Setup, str], ClientParty],
+    *,
+    n_processes: int = 1,
+) -> Run:
+    """Run once; `server` and `client` make the parties in their processes, of which the clients share so many."""
     spawn = multiprocessing.get_context("spawn")
     mine, its = spawn.Pipe()
-    process = spawn.Process(target=_serve, args=(its, setup.plan, setup.tls, server), daemon=True)
-    process.start()
+    processes = [spawn.Process(target=_serve, args=(its, setup.plan, setup.tls, server), daemon=True)]
+    processes[0].start()
     port = mine.recv()
-    seconds, outcomes = asyncio.run(_take_part(setup, clients, port))
+    groups = [setup.plan.names[i::n_processes] for i in range(n_processes)]
+    pipes = []
+    for names in groups:
+        pipe, theirs = spawn.Pipe()
+        pipes.append(pipe)
+        processes.append(spawn.Process(target=_join, args=(theirs, setup, names, port, client), daemon=True))
+        processes[-1].start()
+    for pipe in pipes:
+        pipe.recv()  # it is ready
+    for pipe in pipes:
+        pipe.send("go")
+    found = [pipe.recv() for pipe in pipes]
     idle, connected = mine.recv()
-    process.join()
+    for process in processes:
+        process.join()
     return Run(
-        n_results=sum(isinstance(outcome, ClientResult) for outcome in outcomes),
-        seconds=seconds,
+        rounds=[seconds for _, rounds, _ in found for seconds in rounds],
+        seconds=max(seconds for seconds, _, _ in found),
+        n_results=sum(n for _, _, n in found),
         idle=idle,
         per_client=(connected - idle) / setup.plan.n_clients,
     )
 
 
-async def _take_part(setup: Setup, parties: list[ClientParty], port: int) -> tuple[float, list[ClientResult | Ended | None]]:
+def _join(pipe: Connection, setup: Setup, names: Sequence[str], port: int, make: Callable[[Setup, str], ClientParty]) -> None:
+    parties = [make(setup, name) for name in names]
+    pipe.send("ready")
+    pipe.recv()
+    seconds, outcomes = asyncio.run(_take_part(setup, names, parties, port))
+    rounds = [party.seconds for party in parties if isinstance(party, Pulse | Clocked)]
+    pipe.send((seconds, rounds, sum(isinstance(outcome, ClientResult) for outcome in outcomes)))
+
+
+async def _take_part(
+    setup: Setup, names: Sequence[str], parties: Sequence[ClientParty], port: int
+) -> tuple[float, list[ClientResult | Ended | None]]:
     clients = [
         GrpcClient(
             party,
@@ -94,7 +136,7 @@ async def _take_part(setup: Setup, parties: list[ClientParty], port: int) -> tup
             identity=setup.tls[name],
             server_certificate=setup.tls["server"].certificate,
         )
-        for name, party in zip(setup.plan.names, parties, strict=True)
+        for name, party in zip(names, parties, strict=True)
     ]
     begun = time.perf_counter()
     outcomes = await asyncio.gather(*(client.run() for client in clients))
