@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 _TEXT = 24  # the least width of text, which may be broken
+_SHORT = 12  # a heading that is not worth breaking
 _FRAME = 3  # a line and two spaces for each column
 
 
@@ -28,8 +29,10 @@ class Column:
 
     @property
     def least(self) -> int:
-        """The width that breaks no cell, no word of a heading, and text not too often."""
-        return min(self.natural, _TEXT) if self.is_text else max(map(cell_len, (*self.heading.split(), *self.cells)))
+        """The width that breaks no cell, no word of a heading and no short heading, and text not too often."""
+        if self.is_text:
+            return min(self.natural, _TEXT)
+        return max(min(cell_len(self.heading), _SHORT), *map(cell_len, (*self.heading.split(), *self.cells)))
 
 
 def show(screen: Console, title: str, columns: Sequence[Column]) -> None:
