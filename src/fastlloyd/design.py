@@ -69,8 +69,7 @@ def design_mechanism(
         delta = 1 / (100 * n_records)
     mu = gdp_mu(epsilon, usable_delta(delta, delta_slack)) if algorithm.noise is Noise.GAUSSIAN else None
     for_loss = _loss_share(algorithm, n_expected, epsilon, mu, loss_share) if estimate_loss else Fraction(0)
-    if loss_share is not None and not estimate_loss:
-        raise PlanError("loss_share is for a private estimate of the loss; ask for the estimate too, or leave loss_share out")
+    check_loss_share(loss_share, estimate_loss=estimate_loss)
     if n_iterations is None:
         T = budget.n_iterations(algorithm, domain, n_clusters, n_expected, epsilon=epsilon, mu=mu, share=1 - for_loss)
     elif 1 <= n_iterations <= MAX_ROUNDS:
@@ -109,6 +108,12 @@ def design_mechanism(
         rounds=rounds,
         loss=loss,
     )
+
+
+def check_loss_share(loss_share: float | Fraction | None, *, estimate_loss: bool) -> None:
+    """Refuse a share of the budget for nothing."""
+    if loss_share is not None and not estimate_loss:
+        raise PlanError("loss_share is for a private estimate of the loss; ask for the estimate too, or leave loss_share out")
 
 
 def design_plan(

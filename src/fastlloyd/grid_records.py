@@ -18,9 +18,13 @@ KEPT_CELLS = 1 << 26  # 256 MiB of int32
 
 
 class Blocks(Protocol):
-    """Finite records that can be passed over again and again: a `Table` in one block, a `RecordFile` in many."""
+    """Finite records that can be passed over again and again: a `Table` in one block, a `RecordFile` in many.
+
+    `place` says where a record stands in its source, for messages.
+    """
 
     def column_blocks(self) -> Iterator[ArrayLike | ColumnBlock]: ...  # noqa: D102 - see the class
+    def place(self, record: int, /) -> str: ...  # noqa: D102
 
 
 class GridRecords:
@@ -53,7 +57,9 @@ class GridRecords:
         n_cells, n_outside, first = 0, 0, 1
         for block in self._ahead():
             grid = self._domain.to_grid(block)
-            n_outside += records_outside(self._domain, block, self._outside, source=self._source, first=first)
+            n_outside += records_outside(
+                self._domain, block, self._outside, source=self._source, first=first, place=self._records.place
+            )
             first += len(grid)
             n_cells += grid.size
             if n_cells > self._kept_cells:

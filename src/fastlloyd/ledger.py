@@ -32,6 +32,7 @@ from fastlloyd.dp.precision import exact, round_up, working_precision
 from fastlloyd.errors import BudgetError
 from fastlloyd.expander import length_prefixed
 from fastlloyd.mechanism import NAME, Mechanism, usable_delta
+from fastlloyd.names import unknown_name
 from fastlloyd.plan import Plan
 from fastlloyd.store.events import Cost, LimitSet, RunCost, RunReserved
 from fastlloyd.store.history import History, Run
@@ -161,8 +162,13 @@ def account(history: History, dataset: str) -> Account:
 
 def accounts(history: History) -> list[Account]:
     """Those of all data sets that have a run or a limit, by name."""
+    return [account(history, dataset) for dataset in known_datasets(history)]
+
+
+def known_datasets(history: History) -> list[str]:
+    """The names of all data sets that have a run or a limit, sorted."""
     used = {run.reserved.dataset for run in history.runs.values() if run.reserved is not None}
-    return [account(history, dataset) for dataset in sorted(used | history.limits.keys())]
+    return sorted(used | history.limits.keys())
 
 
 def check(history: History, dataset: str, cost: RunCost) -> None:
@@ -199,6 +205,16 @@ def check_dataset(dataset: str) -> None:
     """Raise BudgetError unless this can be the name of a data set."""
     if not NAME.fullmatch(dataset):
         raise BudgetError(f"dataset is {dataset!r:.80}; expected letters, digits, dot, dash or underscore, at most 64")
+
+
+def check_known(history: History, dataset: str, *, new: bool) -> None:
+    """Raise BudgetError unless the data set has a run or a limit, or has none and was said to be new: else a slip makes one."""
+    known = known_datasets(history)
+    if new and dataset in known:
+        raise BudgetError(f"data set {dataset!r} is not new: it has a run or a limit; leave --new out to set another limit")
+    if not new and dataset not in known:
+        there = f"data set {unknown_name(dataset, known)}" if known else f"data set {dataset!r} is unknown; there is none yet"
+        raise BudgetError(f"{there}: correct the name, or say --new if its first run is still to come")
 
 
 def reserve(history: History, plan: Plan, *, client: str, dataset: str, fingerprint: bytes) -> RunReserved:

@@ -2,7 +2,8 @@
 
 die : [n, "before" or "after"], kill this process at its n-th commit to a store, from 0. noise : draw known noise of this name
 instead of genuine noise. grace : seconds that a client waits longer than the server. hurry : the server waits for so many
-clients to join, and then acts as if its time for joining were over. fast : draw no picture.
+clients to join, and then acts as if its time for joining were over. fast : draw no picture. silence : seconds
+without anyone connected after which a server ends whose run has no result.
 
 None of this can be had from the command line itself.
 """
@@ -25,6 +26,7 @@ from fastlloyd.protocol.transitions import ServerState
 from fastlloyd.runs import DurableServer, durable_client
 from fastlloyd.store import Store
 from fastlloyd.store.events import Event
+from fastlloyd.transport.grpc_server import GrpcServer
 from known_noise import KnownNoise
 
 
@@ -67,6 +69,8 @@ def main(marks: dict[str, Any]) -> int:
         noise.SystemNoise = partial(KnownNoise, marks["noise"])  # type: ignore[assignment,misc]  # the mark
     if "grace" in marks:
         durable_client.GRACE = marks["grace"]
+    if "silence" in marks:
+        GrpcServer.__init__.__kwdefaults__["grace"] = marks["silence"]  # type: ignore[index]  # it has one
     if "hurry" in marks:
         hurry(marks["hurry"])
     if marks.get("fast"):

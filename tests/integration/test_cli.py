@@ -18,6 +18,7 @@ import pytest
 
 from fastlloyd import Lloyd, central, figures, grid_records
 from fastlloyd.cli import hospitals, progress, report
+from fastlloyd.cli.app import COMMANDS, subcommand
 from fastlloyd.cli.demo import N_RECORDS
 from fastlloyd.cli.failures import run
 from fastlloyd.cli.plan import HEADING
@@ -399,13 +400,26 @@ def test_values_outside_the_bounds_are_clipped_and_the_owner_is_told(fastlloyd: 
     assert _strict(out)["leaks"] == []
 
 
-def test_values_outside_the_bounds_are_refused_on_request_by_record_and_column(fastlloyd: Command) -> None:
+@pytest.mark.parametrize("large", [False, True], ids=["in memory", "in passes"])
+def test_a_value_outside_the_bounds_is_refused_by_its_line_or_by_its_number_in_the_file(
+    fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
+    """Blank lines, lines within quotation marks and dropped records count."""
+    monkeypatch.setattr(reading, "LARGE_TEXT", 0 if large else 1 << 28)
+    (here / "odd.csv").write_text('age,note\n20,a\n\n21,"two\nlines"\n,b\n22,c\n400,d\n')
+    _write_arrow(here / "odd.parquet", {"age": [20.0, 21.0, None, 22.0, 400.0], "note": list("abcde")})
+    fit = ("--columns", "age", "--bounds", "0:100", "--n-records", "9", "-k", "2", "--missing", "drop", "--outside", "refuse")
+    for file, place in (("odd.csv", "line 8"), ("odd.parquet", "record 5")):
+        _refused(fastlloyd("fit", file, *fit), f"{file}, {place}, column 'age': the value lies outside the bounds")
+
+
+def test_values_outside_the_bounds_are_refused_on_request_by_line_and_column(fastlloyd: Command) -> None:
     dose = np.loadtxt("data.csv", delimiter=",", skiprows=1)[:, 1]
     first = int((dose < 2).argmax()) + 1
     bounds = ("--bounds", "age=0:100,dose=2:5", "--n-records", "500", "-k", "3", "--outside", "refuse")
     for command in (("fit",), ("simulate", "--clients", "2")):
         outcome = fastlloyd(command[0], "data.csv", *command[1:], *bounds, "--out", "result")
-        _refused(outcome, f"data.csv, record {first}, column 'dose': the value lies outside the bounds")
+        _refused(outcome, f"data.csv, line {first + 1}, column 'dose': the value lies outside the bounds")
         assert str(dose[first - 1])[:5] not in outcome.err
         assert not Path("result").exists()
     code, _, err = fastlloyd(*FIT, "--outside", "refuse")
@@ -469,6 +483,26 @@ def test_a_template_of_bounds_is_made_filled_in_and_used_for_any_choice_of_colum
     _refused(fastlloyd("bounds", "template", "three.csv", "--out", "bounds.toml"), "exists already")
     assert fastlloyd("bounds", "template", "three.csv", "--columns", "sex", "--out", "bounds.toml", "--force").code == 0
     assert "age" not in Path("bounds.toml").read_text().partition("[bounds]")[2]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
+def test_a_template_leaves_out_columns_of_text_and_says_which(fastlloyd: Command, here: Path, suffix: str) -> None:
+    columns: dict[str, Any] = {"age": np.arange(3.0), "name": np.array([SECRET_TEXT, "", "b"]), "dose": np.arange(3)}
+    match suffix:
+        case ".csv":
+            rows = "".join(
+                f"{a:g},{name},{'NA' if dose == 1 else dose}\n" for a, name, dose in zip(*columns.values(), strict=True)
+            )
+            (here / "mixed.csv").write_text("age,name,dose\n" + rows)
+        case ".npz":
+            np.savez(here / "mixed.npz", **columns)
+        case _:
+            _write_arrow(here / f"mixed{suffix}", columns)
+    code, out, err = fastlloyd("bounds", "template", f"mixed{suffix}")
+    assert code == 0
+    assert [line.split(" = ")[0] for line in out.partition("[bounds]\n")[2].splitlines()] == ["age", "dose"]
+    assert err == "Note: left out 'name': no numbers stand there, and only numbers are clustered.\n"
+    assert SECRET_TEXT not in out + err
 
 
 def test_a_template_tells_nothing_of_the_records(fastlloyd: Command, here: Path) -> None:
@@ -795,6 +829,40 @@ def test_the_output_is_checked_before_the_records_are_read(fastlloyd: Command, h
     _refused(fastlloyd("fit", "none.csv", *PUBLIC, "--out", "existing"), "existing")
 
 
+@pytest.mark.parametrize(
+    ("options", "fragment"),
+    [
+        (("--algorithm", "sulloyd", "--delta", "1e-6"), "--delta has no effect"),
+        (("--algorithm", "lloyd", "--epsilon", "1"), "--epsilon has no effect"),
+        (("--loss-share", "0.1"), "loss_share is for a private estimate"),
+        (("--algorithm", "lloyd", "--compare-non-private"), "--compare-non-private"),
+        (("--epsilon", "-1"), "epsilon is -1"),
+        (("--delta", "2"), "delta is 2"),
+        (("--alpha", "9"), "alpha is 9"),
+        (("--n-expected", "600"), "n_expected is 600"),
+        (("--scaling", "comon"), "did you mean 'common'"),
+        (("--outside", "refuze"), "did you mean 'refuse'"),
+        (("--initialization", "halfing"), "did you mean 'halving'"),
+    ],
+)
+@pytest.mark.parametrize("command", [("fit",), ("simulate", "--clients", "2")], ids=["fit", "simulate"])
+def test_options_are_checked_before_the_records_are_read(
+    fastlloyd: Command, command: tuple[str, ...], options: tuple[str, ...], fragment: str
+) -> None:
+    name, *more = command
+    _refused(fastlloyd(name, "none.csv", *more, *PUBLIC, *options), fragment)
+
+
+@pytest.mark.parametrize(
+    ("options", "fragment"),
+    [(("--trust", "server"), "server-noise"), (("--drop", "client-9@1"), "client-9")],
+)
+def test_options_of_a_federation_are_checked_before_the_records_are_read(
+    fastlloyd: Command, options: tuple[str, ...], fragment: str
+) -> None:
+    _refused(fastlloyd("simulate", "none.csv", "--clients", "2", *PUBLIC, *options), fragment)
+
+
 def test_a_plan_with_one_digit_changed_is_refused_wherever_the_digit_stands(fastlloyd: Command) -> None:
     fastlloyd(*NEW, "--iterations", "2", "--out", "plan.toml")
     text = Path("plan.toml").read_text()
@@ -942,6 +1010,40 @@ def test_help_loads_none_of_the_heavy_libraries(arguments: list[str]) -> None:
         "sys.exit(len({'numpy', 'scipy', 'matplotlib', 'sklearn', 'mpmath', 'cryptography'} & set(sys.modules)))"
     )
     subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own interpreter
+
+
+def test_help_loads_neither_what_it_does_not_use_nor_a_command_that_is_not_called() -> None:
+    script = (
+        "import sys; from fastlloyd.cli.failures import run; run(['--help']); "
+        "assert not {'rich.markdown', 'markdown_it', 'rich.traceback', 'pygments', 'fastlloyd.cli.fit'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own interpreter
+
+
+def test_what_help_left_out_is_there_for_who_asks() -> None:
+    """Another program of typer's in the same process may write its help in Markdown, and show tracebacks."""
+    script = """
+import sys
+from fastlloyd.cli.lean_help import load_help
+load_help()
+import rich.markdown, rich.traceback, typer.rich_utils as typers
+assert isinstance(typers.Markdown('**bold**'), rich.markdown.Markdown)
+try:
+    1 / 0
+except ZeroDivisionError as error:
+    found = typers.Traceback.from_exception(type(error), error, error.__traceback__)
+assert isinstance(found, rich.traceback.Traceback)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)  # noqa: S603 - our own interpreter
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_line_of_a_command_is_how_its_own_help_begins(fastlloyd: Command, name: str) -> None:
+    assert " ".join(subcommand(name).help.split()).startswith(COMMANDS[name].rstrip("."))
+    code, out, err = fastlloyd(name, "--help")
+    assert (code, err) == (0, "")
+    assert f"Usage: fastlloyd {name} " in out
+    assert f" {name} " in fastlloyd("--help").out
 
 
 def test_the_shell_sees_the_exit_code(here: Path) -> None:

@@ -67,6 +67,32 @@ def test_show_for_machines_has_every_run(store: Path, capsys: pytest.CaptureFixt
     assert one["spent"]["epsilon"] >= gdp_epsilon(1.0, 0.5)
 
 
+def test_a_name_that_the_store_does_not_know_is_refused_unless_it_is_said_to_be_new(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def limit(name: str, *more: str) -> str:
+        assert run(["ledger", "limit", str(store), "--dataset", name, "--epsilon", "9", "--delta", "1e-6", *more]) == 2
+        return capsys.readouterr().err
+
+    before = read(store)[0].position
+    assert "data set 'patient' is unknown (did you mean 'patients'?); there are 'patients'" in limit("patient")
+    assert "say --new" in limit("others")
+    assert "data set 'patients' is not new" in limit("patients", "--new")
+    assert read(store)[0].position == before
+    assert run(["ledger", "limit", str(store), "--dataset", "others", "--epsilon", "9", "--delta", "1e-6", "--new"]) == 0
+    assert run(["ledger", "limit", str(store), "--dataset", "others", "--epsilon", "8", "--delta", "1e-6"]) == 0
+    assert read(store)[0].history.limits["others"].epsilon == 8
+
+
+def test_the_first_limit_of_a_store_is_of_a_new_data_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "clinic-a.store"
+    Store.create(path, role=Role.CLIENT, identity=OWNER).close()
+    limit = ["ledger", "limit", str(path), "--dataset", "patients", "--epsilon", "9", "--delta", "1e-6"]
+    assert run(limit) == 2
+    assert "data set 'patients' is unknown; there is none yet" in capsys.readouterr().err
+    assert run([*limit, "--new"]) == 0
+
+
 def test_a_limit_below_what_is_spent_is_taken_and_stops_further_runs(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["ledger", "limit", str(store), "--dataset", "patients", "--delta", "1e-6", "--epsilon"]
     assert run([*arguments, "0.5"]) == 0

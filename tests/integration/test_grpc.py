@@ -512,6 +512,74 @@ def test_a_client_that_stops_and_starts_again_goes_on() -> None:
     within(test)
 
 
+def ending_without_a_result(away: str) -> Site:
+    """A run that ends at once when all but one have joined."""
+    site = Site()
+    here = set(site.plan.names) - {away}
+    site.party.patience = lambda: 0.0 if set(site.party.session._hellos) == here and not site.party.session.outcome else None
+    return site
+
+
+def test_after_an_end_without_a_result_nobody_is_waited_for_who_is_away() -> None:
+    async def test() -> None:
+        site = ending_without_a_result("c1")
+        server = site.server(linger=100 * HANG, grace=0.1)
+        await server.start()
+        end = asyncio.create_task(server.wait())
+        outcomes = await site.run_clients(server.port, "c0", "c2")
+        result = await end
+        assert result is not None
+        assert result.reason is not None
+        for outcome in outcomes:
+            assert isinstance(outcome, Ended)
+            assert result.reason in outcome.reason
+
+    within(test)
+
+
+def test_who_comes_within_the_grace_is_told_why_there_is_no_result_and_is_the_last() -> None:
+    async def test() -> None:
+        site = ending_without_a_result("c1")
+        server = site.server(linger=100 * HANG, grace=100 * HANG)
+        await server.start()
+        end = asyncio.create_task(server.wait())
+        await site.run_clients(server.port, "c0", "c2")
+        assert not end.done()
+        (late,) = await site.run_clients(server.port, "c1")
+        result = await end
+        assert result is not None
+        assert isinstance(late, Ended)
+        assert str(result.reason) in late.reason
+
+    within(test)
+
+
+def test_a_result_is_kept_for_a_client_that_is_behind_however_short_the_grace() -> None:
+    async def test() -> None:
+        site = Site()
+        server = site.server(linger=100 * HANG, grace=0.0)
+        await server.start()
+        end = asyncio.create_task(server.wait())
+        loop, behind = asyncio.get_running_loop(), site.client("c2", server.port)
+
+        def stop(message: Message) -> None:
+            if isinstance(message, Broadcast) and message.round == len(site.plan.mechanism.exchanges):
+                loop.call_soon_threadsafe(behind.stop)
+
+        site.parties["c2"].on_message = stop
+        others = asyncio.gather(*(site.client(name, server.port).run() for name in ("c0", "c1")))
+        assert await behind.run() is None
+        results = await others
+        await asyncio.sleep(0.2)
+        assert not end.done()
+        site.parties["c2"].on_message = lambda _: None
+        (last,) = await site.run_clients(server.port, "c2")
+        site.check([*results, last])
+        assert await end is not None
+
+    within(test)
+
+
 def test_a_round_is_closed_at_its_deadline_without_the_client_that_is_away() -> None:
     async def test() -> None:
         site = Site(make_federation(make_plan(3, max_dropouts=1)))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from fastlloyd.cli.app import app
+from fastlloyd.cli.app import subcommand
 from fastlloyd.cli.failures import run
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -58,7 +58,8 @@ def test_every_command_that_is_only_shown_exists_with_its_options(page: str) -> 
     blocks = re.findall(r"^```(?:sh|text)?\n(.*?)^```$", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE)
     for line in "".join(blocks).replace("\\\n", " ").splitlines():
         if line.startswith("fastlloyd "):
-            command, words = typer.main.get_command(app), shlex.split(line, comments=True)[1:]
+            words = shlex.split(line, comments=True)[1:]
+            command = subcommand(words.pop(0))
             while isinstance(command, typer.core.TyperGroup):
                 command = command.commands[words.pop(0)]
             known = {option for parameter in command.params for option in parameter.opts}

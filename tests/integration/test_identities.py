@@ -215,7 +215,10 @@ REFUSED_KEYGEN = {
     "too many days": (("--name", "a", "--expires", "999999999999"), "expected 1 to 3650"),
     "days in words": (("--name", "a", "--expires", "soon"), "--expires"),
     "no file with the passphrase": (("--name", "a", "--passphrase-file", "none"), "cannot be read from none"),
-    "an empty passphrase": (("--name", "a", "--passphrase-file", os.devnull), "the passphrase has 0 characters"),
+    "an empty passphrase": (
+        ("--name", "a", "--passphrase-file", os.devnull),
+        f"the first line of {os.devnull} is empty; expected the passphrase there",
+    ),
     "a passphrase in bytes": (("--name", "a", "--passphrase-file", "bytes"), "is not UTF-8 text"),
     "a file for a folder": (("--name", "a", "--out", "bytes"), "bytes"),
     "a folder in a file": (("--name", "a", "--out", "bytes/keys"), "bytes/keys"),

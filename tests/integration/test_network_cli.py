@@ -25,7 +25,7 @@ from fastlloyd.store import Role, Store, read
 from fastlloyd.store.events import ExchangeCharged, RunEnded
 from network_processes import DATASET, HANG, NAMES, SERVER, Site, cleared, make_site
 
-NO_RESULT, STOPPED, REFUSED = 3, 4, 2
+NO_RESULT, STOPPED, REFUSED, TURNED_AWAY = 3, 4, 2, 5
 FAST = {"fast": True}
 
 
@@ -216,9 +216,9 @@ def test_the_others_finish_without_a_client_that_never_comes_and_the_statement_s
 
 
 def test_too_few_clients_end_the_run_with_a_reason_on_every_side(made: Path, tmp_path: Path) -> None:
-    times = Timeouts(joining=3600, dealing=3600, round=3600, confirming=1)  # the last: how long the absent are waited for
-    with cleared(Site.make(made, tmp_path / "site", timeouts=times)) as site:
-        server = site.start(SERVER, site.serve(), {"hurry": 2})
+    """The server does not wait for `c`, which never comes, as long as it would with a result: for an hour."""
+    with cleared(Site.make(made, tmp_path / "site")) as site:
+        server = site.start(SERVER, site.serve(), {"hurry": 2, "silence": 0.5})
         clients = {name: site.start(name, site.join(name), FAST) for name in "ab"}
         assert [process.wait(HANG) for process in clients.values()] == [NO_RESULT, NO_RESULT], site.said("a")
         assert server.wait(HANG) == NO_RESULT
@@ -280,10 +280,35 @@ def test_join_refuses_records_it_cannot_use(site: Site) -> None:
     (site.folder / "columns.csv").write_text("age,weight\n1,2\n")
     (site.folder / "many.csv").write_text("age,dose\n" + "1,2\n" * 51)
     refused(site, site.join("a", "--data", "none.csv"), "no such file")
-    refused(site, site.join("a", "--data", "text.csv"), "not a number")
+    refused(
+        site, site.join("a", "--data", "text.csv"), "not a number; empty it if it stands for a missing value (--missing drop"
+    )
+    assert "--columns" not in site.run(site.join("a", "--data", "text.csv"))[2]  # the plan has chosen them
+    refused(site, site.join("a", "--data", "none.csv", "--outside", "refuze"), "did you mean 'refuse'")
     refused(site, site.join("a", "--data", "columns.csv"), "dose")
     refused(site, site.join("a", "--data", "many.csv"), "more records than its cap, max_records 50", new=("a",))
     refused(site, site.join("a", "--dataset", "a b"), "dataset")
+
+
+def test_an_empty_passphrase_file_is_not_called_a_wrong_passphrase(site: Site) -> None:
+    known = identity.PrivateIdentity.load(site.folder / "a.identity.toml")
+    known.save(site.folder / "sealed.identity.toml", passphrase="correct horse battery")  # noqa: S106 - of no other identity
+    (site.folder / "empty").touch()
+    for more in (("--passphrase-file", "empty"), ("--dry-run", "--passphrase-file", "empty")):
+        refused(site, site.join("a", "--key", "sealed.identity.toml", *more), "the first line of empty is empty")
+
+
+def test_what_is_no_plan_is_called_by_its_name(site: Site) -> None:
+    for file, what in (("a.identity.toml", "is a private identity"), ("a.public.toml", "is the public file of an identity")):
+        for arguments in (
+            site.join("a"),
+            site.serve(),
+            ["plan", "show", PLAN],
+            ["plan", "digest", PLAN],
+            ["plan", "renew", PLAN],
+        ):
+            refused(site, [file if part == PLAN else part for part in arguments], f"{file} {what}", "expected a plan, such as")
+    refused(site, ["status", "a.csv"], "a.csv is not a store", "expected a file such as clinic-a.store")
 
 
 def test_serve_refuses_what_is_not_its_own(site: Site) -> None:
@@ -314,7 +339,7 @@ def test_a_limit_and_known_records_are_refused_before_anything_is_spent(site: Si
     with Store.create(site.folder / "a.store", role=Role.CLIENT, identity=bytes.fromhex(site.plan.clients[0].signing_key)):
         pass
     limit = ["ledger", "limit", "a.store", "--dataset", DATASET, "--delta", "1e-6", "--epsilon"]
-    assert site.run([*limit, "0.1"])[0] == 0
+    assert site.run([*limit, "0.1", "--new"])[0] == 0
     refused(site, site.join("a"), "has the limit epsilon 0.1")
     refused(site, site.join("a", "--dry-run"), "has the limit epsilon 0.1")
     assert site.run([*limit, "inf"])[0] == 0
@@ -367,6 +392,20 @@ def test_a_server_with_another_certificate_is_none(site: Site) -> None:
     assert site.end(server) == STOPPED
 
 
+def test_a_client_that_the_server_turns_away_is_told_that_its_run_is_not_over(site: Site) -> None:
+    """At the plan's address another plan is served: by mistake, for a while."""
+    other = msgspec.structs.replace(site.plan, run_id="0" * 32)
+    write_file(site.folder / "other.toml", other.to_toml())
+    server = site.start(SERVER, [part if part != PLAN else "other.toml" for part in site.serve("--store", "other.store")])
+    code, out, err = site.run(site.join("a"), FAST)
+    assert (code, out) == (TURNED_AWAY, "")
+    assert err.splitlines()[-1].startswith("Not taken part: the server refuses this client: your plan has digest ")
+    assert "The run is not over for this client" in err.splitlines()[-1]
+    assert not any(isinstance(event, RunEnded) for event in read(site.folder / "a.store")[1])
+    assert site.end(server) == STOPPED
+    assert site.run_to_the_end() == 0
+
+
 def test_an_old_copy_of_a_clients_store_is_refused(site: Site) -> None:
     server = site.start(SERVER, site.serve())
     client = site.start("b", site.join("b"), FAST)
@@ -382,7 +421,7 @@ def test_an_old_copy_of_a_clients_store_is_refused(site: Site) -> None:
         (site.folder / name).unlink(missing_ok=True)
     (site.folder / "old.store").rename(site.folder / "b.store")
     code, out, err = site.run(site.join("b"), FAST)
-    assert (code, out) in ((REFUSED, ""), (NO_RESULT, ""))
+    assert (code, out) in ((REFUSED, ""), (TURNED_AWAY, ""))
     assert "is an old copy" in err.splitlines()[-1]
     assert "Traceback" not in err
     assert newest

@@ -32,6 +32,9 @@ class Source:
         self.passes += 1
         yield from self.parts
 
+    def place(self, record: int) -> str:
+        return f"row {record}"
+
 
 def records(*sizes: int, seed: int = 0) -> Source:
     rng = np.random.default_rng(seed)
@@ -84,11 +87,11 @@ def test_a_fault_in_a_later_block_is_said_where_it_is_reached() -> None:
         yield np.ones((2, 2))
         raise DataError("record 3 is missing")
 
-    broken = type("Broken", (), {"column_blocks": staticmethod(faulty)})()
+    broken = type("Broken", (), {"column_blocks": staticmethod(faulty), "place": staticmethod(str)})()
     with pytest.raises(DataError, match="record 3 is missing"):
         list(on_grid(broken, 100))
     beyond = Source(np.ones((3, 2)), np.array([[1.0, 1.0], [500.0, 1.0]]))
-    with pytest.raises(DataError, match="memory, record 5, column 'age': the value lies outside the bounds") as caught:
+    with pytest.raises(DataError, match="memory, row 5, column 'age': the value lies outside the bounds") as caught:
         list(on_grid(beyond, 100, Outside.REFUSE))
     assert "500" not in str(caught.value)
 

@@ -196,14 +196,14 @@ def _files(advice: "Advice", text: str) -> dict[str, bytes]:
 def _show(screen: "Console", advice: "Advice") -> None:
     question, last = advice.question, advice.outlooks[-1]
     of_the_loss = ", of the loss in squared half widths" if question.estimate_loss else ""
-    screen.print(_table(advice))
+    _show_table(screen, advice)
     screen.print(
         f"Error: how far noise moves a typical centroid, one of {question.n_records / question.n_clusters:,.0f} records, as a "
         f"share of the radius of a cluster, {last.radius:.3g} half widths of the bounds. Noise: standard deviation in the last "
         f"round; of one feature's sum in half widths, of a count in records{of_the_loss}. delta = {last.delta:.3g}."
     )
     if question.federation is not None:
-        screen.print(_traffic_table(advice, question.federation))
+        _show_traffic(screen, advice, question.federation)
         for line in _traffic_notes(last, question.federation):
             screen.print(line)
     screen.print(NOT_IN_IT)
@@ -211,35 +211,40 @@ def _show(screen: "Console", advice: "Advice") -> None:
         screen.print(line)
 
 
-def _table(advice: "Advice") -> object:
-    from rich.table import Table
+def _show_table(screen: "Console", advice: "Advice") -> None:
+    from fastlloyd.cli import tables
+    from fastlloyd.cli.tables import Column
 
-    q = advice.question
-    table = Table(title=f"{_subject(q)}, {_count(q.n_clusters, 'cluster')}")
-    for heading in ("epsilon", "error", "verdict", "rounds", "noise of a sum", "of a count"):
-        table.add_column(heading, justify="left" if heading == "verdict" else "right")
+    q, outlooks = advice.question, advice.outlooks
+    columns = [
+        Column(heading="epsilon", cells=[f"{o.epsilon:g}" for o in outlooks]),
+        Column(heading="error", cells=[_percent(o.relative_error) for o in outlooks]),
+        Column(heading="verdict", cells=[o.verdict.value for o in outlooks], justify="left"),
+        Column(heading="rounds", cells=[str(o.n_iterations) for o in outlooks]),
+        Column(heading="noise of a sum", cells=[f"{o.sum_noise:.3g}" for o in outlooks]),
+        Column(heading="of a count", cells=[f"{o.count_noise:.3g}" for o in outlooks]),
+    ]
     if q.estimate_loss:
-        table.add_column("of the loss per record", justify="right")
-    for o in advice.outlooks:
-        cells = [o.verdict.value, str(o.n_iterations), f"{o.sum_noise:.3g}", f"{o.count_noise:.3g}"]
-        if o.loss_noise is not None:
-            cells.append(f"{o.loss_noise:.3g}")
-        table.add_row(f"{o.epsilon:g}", _percent(o.relative_error), *cells)
-    return table
+        cells = ["" if o.loss_noise is None else f"{o.loss_noise:.3g}" for o in outlooks]
+        columns.append(Column(heading="of the loss per record", cells=cells))
+    tables.show(screen, f"{_subject(q)}, {_count(q.n_clusters, 'cluster')}", columns)
 
 
-def _traffic_table(advice: "Advice", federation: "Federation") -> object:
-    from rich.table import Table
+def _show_traffic(screen: "Console", advice: "Advice", federation: "Federation") -> None:
+    from fastlloyd.cli import tables
+    from fastlloyd.cli.tables import Column
 
-    table = Table(title=f"{_count(federation.n_clients, 'client')}, {federation.trust.value}: bytes of a client")
-    for heading in ("epsilon", "rounds", "sent per round", "in all", "received per round", "in all", "ring needs"):
-        table.add_column(heading, justify="right")
-    for o in advice.outlooks:
-        if o.client is not None:
-            c = o.client
-            numbers = (o.n_iterations, c.sent_per_round, c.sent, c.received_per_round, c.received)
-            table.add_row(f"{o.epsilon:g}", *(f"{number:,}" for number in numbers), f"{o.required_bits} bits")
-    return table
+    rows = [(o, o.client) for o in advice.outlooks if o.client is not None]
+    columns = [
+        Column(heading="epsilon", cells=[f"{o.epsilon:g}" for o, _ in rows]),
+        Column(heading="rounds", cells=[f"{o.n_iterations:,}" for o, _ in rows]),
+        Column(heading="sent per round", cells=[f"{client.sent_per_round:,}" for _, client in rows]),
+        Column(heading="in all", cells=[f"{client.sent:,}" for _, client in rows]),
+        Column(heading="received per round", cells=[f"{client.received_per_round:,}" for _, client in rows]),
+        Column(heading="in all", cells=[f"{client.received:,}" for _, client in rows]),
+        Column(heading="ring needs", cells=[f"{o.required_bits} bits" for o, _ in rows]),
+    ]
+    tables.show(screen, f"{_count(federation.n_clients, 'client')}, {federation.trust.value}: bytes of a client", columns)
 
 
 def _traffic_notes(last: "Outlook", federation: "Federation") -> list[str]:

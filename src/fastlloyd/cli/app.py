@@ -1,44 +1,65 @@
-"""The command `fastlloyd`: its subcommands and the options that stand before them."""
+"""The command `fastlloyd`: its subcommands and the options that stand before them.
 
-from typing import Annotated
+A subcommand is loaded when it is called. Its name and one line are here, so that the help of them all loads none.
+"""
+
+import importlib
+from typing import Annotated, Any
 
 import typer
 
 from fastlloyd._version import __version__
-from fastlloyd.cli.advise import advise
-from fastlloyd.cli.assign import assign
-from fastlloyd.cli.bounds import bounds_app
-from fastlloyd.cli.demo import demo
-from fastlloyd.cli.fit import fit
 from fastlloyd.cli.groups import with_option_groups
-from fastlloyd.cli.join import join
-from fastlloyd.cli.keygen import keygen
-from fastlloyd.cli.ledger import ledger_app
-from fastlloyd.cli.plan import plan_app
-from fastlloyd.cli.serve import serve
-from fastlloyd.cli.simulate import simulate
-from fastlloyd.cli.status import status
-from fastlloyd.cli.usage import Command
+from fastlloyd.cli.usage import Command, Group
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
-app.command(cls=Command)(with_option_groups(fit))
-app.command(cls=Command)(with_option_groups(simulate))
-app.command(cls=Command)(with_option_groups(advise))
-app.command(cls=Command)(assign)
-app.add_typer(bounds_app, name="bounds")
-app.command(cls=Command)(keygen)
-app.add_typer(plan_app, name="plan")
-app.command(cls=Command)(serve)
-app.command(cls=Command)(with_option_groups(join))
-app.command(cls=Command)(status)
-app.add_typer(ledger_app, name="ledger")
-app.command(cls=Command)(with_option_groups(demo))
+COMMANDS = {
+    "fit": "Cluster the records of one file with differential privacy.",
+    "simulate": "Split the records of one file over clients and run them together in this process.",
+    "advise": "Say what to expect of a run (error, noise, bytes) before there is one, from public numbers.",
+    "assign": "Label records of your own by the nearest centroid of a result: NOT PRIVATE.",
+    "bounds": "Make files of public bounds.",
+    "keygen": "Make the keys of a client or server: a private file to keep, and a public file for whoever makes the plan.",
+    "plan": "Make and read plans of federated runs: public, no data.",
+    "serve": "Add up masked numbers for the clients of a plan, until the run is over.",
+    "join": "Take part in a run with your records, which stay here.",
+    "status": "Show every run of a client's or server's store, and how far it has come.",
+    "ledger": "See and limit what runs spend on your data sets.",
+    "demo": "Three hospitals and a server, four processes, cluster public tumour measurements.",
+}
+
+
+class Commands(Group):
+    """The subcommands, of which only the one that is called is loaded."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The subcommand that the first of `args` names, and the others."""
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, found if name is None else subcommand(name), rest
+
+
+def subcommand(name: str) -> Any:
+    """The subcommand of this name as click knows one: a function in the file of its name, or a group of them."""
+    module = importlib.import_module(f"fastlloyd.cli.{name}")
+    if (group := getattr(module, f"{name}_app", None)) is not None:
+        return typer.main.get_group(group)
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.command(name, cls=Command)(with_option_groups(getattr(module, name)))
+    return typer.main.get_command(alone)
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"fastlloyd {__version__}")
         raise typer.Exit
+
+
+def _not_loaded() -> None:
+    """In the place of every subcommand until one is called."""
+
+
+app = typer.Typer(cls=Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+for _name, _line in COMMANDS.items():
+    app.command(_name, help=_line)(_not_loaded)
 
 
 @app.callback()

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from fastlloyd.cli.options import OUTPUT, Columns, Data
-from fastlloyd.cli.usage import Command
+from fastlloyd.cli.usage import Command, Group
 
-bounds_app = typer.Typer(help="Make files of public bounds.", no_args_is_help=True)
+bounds_app = typer.Typer(cls=Group, help="Make files of public bounds.", no_args_is_help=True)
 
 Template = Annotated[
     Path | None,
@@ -23,8 +23,8 @@ def template(data: Data, columns: Columns = None, out: Template = None, force: F
     from fastlloyd import outputs
     from fastlloyd.bounds import TEMPLATE_HEADING, bounds_template
     from fastlloyd.errors import OutputError
-    from fastlloyd.names import parse_columns
-    from fastlloyd.records import open_records
+    from fastlloyd.names import listing, parse_columns
+    from fastlloyd.records import NUMERIC, open_records
 
     if out is None:
         if force:
@@ -33,7 +33,12 @@ def template(data: Data, columns: Columns = None, out: Template = None, force: F
         if out.suffix.lower() != ".toml":
             raise OutputError(f"{out} does not end in .toml, by which --bounds knows such a file; choose another name")
         outputs.check_file(out, heading=TEMPLATE_HEADING, force=force)
-    text = bounds_template(open_records(data, None if columns is None else parse_columns(columns)).columns)
+    records = open_records(data, NUMERIC if columns is None else parse_columns(columns))
+    text = bounds_template(records.columns)
+    if columns is None and records.others:
+        typer.echo(
+            f"Note: left out {listing(records.others)}: no numbers stand there, and only numbers are clustered.", err=True
+        )
     if out is None:
         typer.echo(text, nl=False)
     else:

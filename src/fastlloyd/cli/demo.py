@@ -58,7 +58,7 @@ def demo(output: OutputOptions) -> None:
     for line in NOT_PROTECTED + NOT_PROTECTED_FEDERATED:
         screen.print(f"- {line}")
     screen.print("\nFor comparison, on all records at one place:")
-    screen.print(report.centroid_table(lloyd))
+    report.show_centroids(screen, lloyd)
     screen.print(
         f"NICV, the mean squared distance of a record to its centroid: {figures['fastlloyd']:.4f} with privacy, "
         f"{figures['lloyd']:.4f} by Lloyd's algorithm (half widths of the domain, squared). Both figures and the table of "

@@ -23,10 +23,9 @@ def run_split(
     numbers: PublicNumbers,
     mechanism: MechanismOptions,
     federation: FederationOptions,
-    drops: Sequence[str] = (),
+    dropped: Sequence[simulation.Drop] = (),
 ) -> Result:
     """Shuffle and split records on the grid, in blocks, over clients of these names, and run them together."""
-    dropped = [simulation.parse_drop(text, names) for text in drops]
     clients, identities = simulation.roster(names, numbers.n_records)
     arguments = design_arguments(mechanism, numbers.n_records)
     with progress.placing(mechanism.n_clusters):

@@ -24,7 +24,14 @@ def fit(
     from fastlloyd import uncertainty
     from fastlloyd.central import cluster
     from fastlloyd.cli import compare, progress, report
-    from fastlloyd.cli.settings import chosen_algorithm, design_arguments, on_grid, public_numbers, read_records
+    from fastlloyd.cli.settings import (
+        check_options,
+        chosen_algorithm,
+        design_arguments,
+        on_grid,
+        public_numbers,
+        read_records,
+    )
     from fastlloyd.design import design_mechanism
     from fastlloyd.dp.noise import SystemNoise
     from fastlloyd.guarantees import cautions
@@ -33,6 +40,7 @@ def fit(
     report.check_output(output)
     if compare_non_private:
         compare.check(mechanism)
+    check_options(mechanism, missing, outside)
     records = read_records(data, columns, missing)
     domain, n_records, leaks = public_numbers(mechanism, records, missing)
     with progress.placing(mechanism.n_clusters):

@@ -99,11 +99,14 @@ def _records(plan: "Plan", data: Path, missing: str, outside: str) -> "tuple[Tab
 
     from fastlloyd.cli import report
     from fastlloyd.cli.settings import on_grid
+    from fastlloyd.clustering.outside import Outside
     from fastlloyd.presets import choose
     from fastlloyd.records import Missing, read_table
 
+    treatment = choose(Missing, missing, "missing")
+    choose(Outside, outside, "outside")  # before any record is read
     domain = plan.mechanism.domain
-    table = read_table(data, list(domain.features), missing=choose(Missing, missing, "missing"))
+    table = read_table(data, list(domain.features), missing=treatment)
     grid = on_grid(table, domain, outside)
     X = np.concatenate(list(grid))
     report.left_out(table.dropped)
@@ -155,7 +158,7 @@ def _take_part(party: "DurableClient", plan: "Plan", identity: "PrivateIdentity"
     if outcome is None:
         raise network.stopped()
     if not isinstance(outcome, ClientResult):
-        raise network.ended_without_result(outcome.reason)
+        raise network.ended_without_result(outcome.reason) if party.outcome else network.turned_away(outcome.reason)
     return outcome
 
 

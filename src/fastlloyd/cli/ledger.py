@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fastlloyd.cli.usage import Command
+from fastlloyd.cli.usage import Command, Group
 
 if TYPE_CHECKING:
     from fastlloyd.ledger import Account
     from fastlloyd.store.files import Contents
 
-ledger_app = typer.Typer(help="See and limit what runs spend on your data sets.", no_args_is_help=True)
+ledger_app = typer.Typer(cls=Group, help="See and limit what runs spend on your data sets.", no_args_is_help=True)
 
 StoreFile = Annotated[
     Path,
@@ -27,6 +27,9 @@ DataSet = Annotated[str, typer.Option(help="Name of the data set.", metavar="NAM
 RunId = Annotated[str, typer.Option(help="The run's id, as its plan shows it.", metavar="HEX", show_default=False)]
 Epsilon = Annotated[
     float, typer.Option(help="All runs together may spend this much; inf lifts the limit.", metavar="E", show_default=False)
+]
+NewDataSet = Annotated[
+    bool, typer.Option("--new", help="The data set is new: no run was joined under its name yet, and it has no limit.")
 ]
 Delta = Annotated[float, typer.Option(help="The delta of that epsilon, below 1 / records.", metavar="D", show_default=False)]
 
@@ -71,7 +74,9 @@ def verify(file: StoreFile, json: Json = False) -> None:
 
 
 @ledger_app.command(cls=Command)
-def limit(file: StoreFile, dataset: DataSet, epsilon: Epsilon, delta: Delta, json: Json = False) -> None:
+def limit(
+    file: StoreFile, dataset: DataSet, epsilon: Epsilon, delta: Delta, new: NewDataSet = False, json: Json = False
+) -> None:
     """Set how much all runs on a data set may spend together; a run that would go beyond is refused before it starts.
 
     A limit below what is spent is taken, too: no further run is allowed then. A run that was joined before goes on.
@@ -80,7 +85,7 @@ def limit(file: StoreFile, dataset: DataSet, epsilon: Epsilon, delta: Delta, jso
 
     from fastlloyd import outputs
     from fastlloyd.errors import BudgetError
-    from fastlloyd.ledger import account, check_dataset, rounded_up
+    from fastlloyd.ledger import account, check_dataset, check_known, rounded_up
     from fastlloyd.store import Role, Store, store_path
     from fastlloyd.store.events import LimitSet
 
@@ -90,6 +95,7 @@ def limit(file: StoreFile, dataset: DataSet, epsilon: Epsilon, delta: Delta, jso
     if not 0 <= delta < 1:
         raise BudgetError(f"delta is {delta:g}; expected 0 or more and below 1, such as 1 / (100 records)")
     with Store.open(store_path(file), role=Role.CLIENT) as store:
+        check_known(store.history, dataset, new=new)
         store.append([LimitSet(dataset=dataset, epsilon=epsilon, delta=delta)])
         one = account(store.history, dataset)
     if json:
@@ -131,25 +137,22 @@ def _print(listed: list["Account"], title: str) -> None:
     import math
 
     from rich.console import Console
-    from rich.table import Table
 
+    from fastlloyd.cli import tables
+    from fastlloyd.cli.tables import Column
     from fastlloyd.ledger import rounded_up
 
-    table = Table(title=title)
-    for heading in ("data set", "runs", "spent", "at delta", "limit", "left for one run"):
-        table.add_column(heading, justify="left" if heading == "data set" else "right")
-    for one in listed:
-        limited = one.limit is not None and math.isfinite(one.limit.epsilon)
-        table.add_row(
-            one.dataset,
-            f"{len(one.runs)}" + (f" ({one.n_open} open)" if one.n_open else ""),
-            rounded_up(one.epsilon),
-            f"{one.delta:.3g}",
-            f"{one.limit.epsilon:g}" if one.limit is not None and limited else "none",
-            _down(one.left) if one.left is not None else "",
-        )
+    limits = [None if one.limit is None or math.isinf(one.limit.epsilon) else one.limit.epsilon for one in listed]
+    columns = [
+        Column(heading="data set", cells=[one.dataset for one in listed], justify="left"),
+        Column(heading="runs", cells=[f"{len(one.runs)}" + (f" ({one.n_open} open)" if one.n_open else "") for one in listed]),
+        Column(heading="spent", cells=[rounded_up(one.epsilon) for one in listed]),
+        Column(heading="at delta", cells=[f"{one.delta:.3g}" for one in listed]),
+        Column(heading="limit", cells=["none" if limit is None else f"{limit:g}" for limit in limits]),
+        Column(heading="left for one run", cells=["" if one.left is None else _down(one.left) for one in listed]),
+    ]
     console = Console(markup=False, highlight=False, emoji=False)
-    console.print(table)
+    tables.show(console, title, columns)
     for one in listed:
         if one.spent.neighboring_relation is not None:
             console.print(f"{one.dataset}: counted for neighbours by {one.spent.neighboring_relation.value}.", soft_wrap=True)

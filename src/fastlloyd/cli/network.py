@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 
 from fastlloyd import outputs
+from fastlloyd.cli.plan_file import read_plan
 from fastlloyd.documents import load_text
 from fastlloyd.errors import PlanError
 from fastlloyd.identity import PrivateIdentity
@@ -25,8 +26,10 @@ from fastlloyd.plan import Plan
 from fastlloyd.store import Role, Store, store_path
 from fastlloyd.transport.grpc_tls import TlsIdentity
 
-NO_RESULT, STOPPED = 3, 4
-"""Exit codes: the run is over without a result; this process was stopped, and the same command takes the run up again."""
+NO_RESULT, STOPPED, TURNED_AWAY = 3, 4, 5
+"""Exit codes: the run is over without a result; this process was stopped, and the same command takes the run up again; the
+server turned this client away, whose run is not over: the same command takes it up when what the sentence says is put right.
+"""
 
 _OF_A_RUN = (outputs.PLAN, outputs.CENTROIDS, outputs.ROUNDS)
 
@@ -36,7 +39,7 @@ _LOG = logging.getLogger(__name__)
 
 def networked_plan(path: Path) -> Plan:
     """A plan that can be run over a network now. Raises PlanError."""
-    plan = Plan.from_toml(load_text(path), str(path))
+    plan = read_plan(path)
     plan.check_networked()
     return plan
 
@@ -201,6 +204,12 @@ def ended_without_result(reason: str, *, as_json: bool = False) -> typer.Exit:
     """Say why there is no result; to be raised."""
     say_last(f"The run ended without a result: {reason}", level="warning", as_json=as_json)
     return typer.Exit(NO_RESULT)
+
+
+def turned_away(reason: str) -> typer.Exit:
+    """Say why this client cannot take part now, and that its run is not over; to be raised."""
+    say_last(f"Not taken part: {reason}. The run is not over for this client: put that right, and the same command goes on.")
+    return typer.Exit(TURNED_AWAY)
 
 
 def stopped(*, as_json: bool = False) -> typer.Exit:

@@ -29,11 +29,14 @@ def _first_line(file: Path) -> str:
     try:
         with file.open("rb") as opened:
             line = opened.readline(_MAX_BYTES)
-        return line.decode().rstrip("\r\n")
+        passphrase = line.decode().rstrip("\r\n")
     except OSError as error:
         raise IdentityError(f"the passphrase cannot be read from {file} ({error.strerror})") from None
     except UnicodeDecodeError:
         raise IdentityError(f"the passphrase in {file} is not UTF-8 text") from None
+    if not passphrase:
+        raise IdentityError(f"the first line of {file} is empty; expected the passphrase there")
+    return passphrase
 
 
 def _ask(prompt: str) -> str:

@@ -7,15 +7,14 @@ import typer
 
 from fastlloyd.cli.groups import with_option_groups
 from fastlloyd.cli.options import CLUSTERING, FEDERATION, OUTPUT, FederationOptions, MechanismOptions, NetworkOptions
-from fastlloyd.cli.usage import Command
+from fastlloyd.cli.usage import Command, Group
 
 if TYPE_CHECKING:
     from fastlloyd.plan import Plan
 
 HEADING = "# A fastlloyd plan"  # how every plan file begins, so that --force replaces nothing else
-OF_A_FIT = "# A fastlloyd mechanism"  # and how the settings of a run of fit do
 
-plan_app = typer.Typer(help="Make and read plans of federated runs: public, no data.", no_args_is_help=True)
+plan_app = typer.Typer(cls=Group, help="Make and read plans of federated runs: public, no data.", no_args_is_help=True)
 
 PlanFile = Annotated[Path, typer.Argument(help="A plan.", metavar="PLAN", show_default=False)]
 Clients = Annotated[
@@ -123,8 +122,9 @@ def show(file: PlanFile, json: Json = False) -> None:
     from rich.table import Table
 
     from fastlloyd import outputs
+    from fastlloyd.cli.plan_file import read_plan
 
-    plan = _read(file)
+    plan = read_plan(file)
     if json:
         typer.echo(outputs.to_json(_for_machines(plan)), nl=False)
         return
@@ -164,18 +164,20 @@ def show(file: PlanFile, json: Json = False) -> None:
 @plan_app.command(cls=Command)
 def explain(file: PlanFile) -> None:
     """Say in plain words what a plan protects, from whom, and how it was chosen."""
+    from fastlloyd.cli.plan_file import read_plan
     from fastlloyd.explain import explain as explain_plan
 
-    typer.echo(explain_plan(_read(file)))
+    typer.echo(explain_plan(read_plan(file)))
 
 
 @plan_app.command(cls=Command)
 def digest(file: PlanFile, page: Page = None, force: ForcePage = False) -> None:
     """Print the digest of a plan, which everyone compares before a run; nothing else goes to stdout."""
     from fastlloyd import agreement, outputs
+    from fastlloyd.cli.plan_file import read_plan
     from fastlloyd.errors import OutputError
 
-    plan = _read(file)
+    plan = read_plan(file)
     if page is not None:
         outputs.check_file(page, heading=agreement.PAGE_HEADING, force=force)
         outputs.write_file(page, agreement.page(plan))
@@ -200,12 +202,13 @@ def renew(
 
     from fastlloyd import outputs
     from fastlloyd.cli.parties import given_timeouts
+    from fastlloyd.cli.plan_file import read_plan
     from fastlloyd.identity import PublicIdentity
     from fastlloyd.renewal import renew as renewed
 
     outputs.check_file(out, heading=HEADING, force=force)
     plan = renewed(
-        _read(file),
+        read_plan(file),
         run_id=os.urandom(16),
         members=[PublicIdentity.load(path) for path in member],
         server=None if network.server is None else PublicIdentity.load(network.server),
@@ -272,17 +275,3 @@ def _for_machines(plan: "Plan") -> dict[str, Any]:
         "timeouts": _timeouts(plan),
         "lacking": plan.lacking or None,
     }
-
-
-def _read(file: Path) -> "Plan":
-    from fastlloyd.documents import load_text
-    from fastlloyd.errors import PlanError
-    from fastlloyd.plan import Plan
-
-    text = load_text(file)
-    if OF_A_FIT in text[:400]:  # a line of caution may stand before it
-        raise PlanError(
-            f"{file} holds the settings of a run of fit, which is no plan of a federated one; it is text to be read as it is, "
-            "and privacy.json beside it says what they protect"
-        )
-    return Plan.from_toml(text, str(file))

@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 import typer
 from rich.console import Console
-from rich.table import Table as ScreenTable
 
 from fastlloyd import figures, outputs
+from fastlloyd.cli import tables
 from fastlloyd.cli.options import OutputOptions
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.clustering.update import Postprocessing
@@ -150,7 +150,7 @@ def picture(result: Result, records: FloatArray | None = None) -> figures.Pictur
 
 def show(screen: Console, result: Result) -> None:
     """The centroids, what is guaranteed, and how far to trust the centroids."""
-    screen.print(centroid_table(result))
+    show_centroids(screen, result)
     if result.loss is not None:
         screen.print(loss(result, result.loss))
     if not result.private:
@@ -176,24 +176,22 @@ def rounds(result: Result) -> list[str]:
     return lines
 
 
-def centroid_table(result: Result) -> ScreenTable:
-    """Centroids in original units with their standard errors, and noisy counts."""
+def show_centroids(screen: Console, result: Result) -> None:
+    """A table of centroids in original units with their standard errors, and noisy counts."""
     m = result.mechanism
     shown = m.domain.features[:SHOWN_FEATURES]
     hidden = m.n_features - len(shown)
-    table = ScreenTable(
-        title=f"{m.algorithm.name}: centroids in original units" + (" ± standard error of the noise" if result.private else "")
-    )
-    table.add_column("cluster", justify="right")
-    for name in (*shown, *([f"{hidden} more"] if hidden else [])):
-        table.add_column(name, justify="right")
-    table.add_column("noisy count" if result.private else "count", justify="right")
-    rows = zip(result.centroids, result.errors, result.noisy_counts, result.updated, strict=True)
-    for number, (centroid, errors, count, updated) in enumerate(rows, 1):
-        cells = [measured(value, error) for value, error in zip(centroid[: len(shown)], errors, strict=False)]
-        mark = "" if updated else " (stayed)"
-        table.add_row(str(number), *cells, *(["..."] if hidden else []), f"{count:.0f}{mark}")
-    return table
+    numbers = range(1, len(result.centroids) + 1)
+    columns = [tables.Column(heading="cluster", cells=[str(number) for number in numbers])]
+    for name, values, errors in zip(shown, result.centroids.T, result.errors.T, strict=False):
+        columns.append(tables.Column(heading=name, cells=list(map(measured, values, errors))))
+    if hidden:
+        columns.append(tables.Column(heading=f"{hidden} more", cells=["..." for _ in numbers]))
+    counts = zip(result.noisy_counts, result.updated, strict=True)
+    cells = [f"{count:.0f}{'' if updated else ' (stayed)'}" for count, updated in counts]
+    columns.append(tables.Column(heading="noisy count" if result.private else "count", cells=cells))
+    of_noise = " ± standard error of the noise" if result.private else ""
+    tables.show(screen, f"{m.algorithm.name}: centroids in original units{of_noise}", columns)
 
 
 def loss(result: Result, estimate: LossEstimate) -> str:

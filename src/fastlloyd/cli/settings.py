@@ -15,10 +15,12 @@ from fastlloyd.cli.options import MechanismOptions
 from fastlloyd.clustering.domain import Domain, FloatArray, Scaling
 from fastlloyd.clustering.initialization import RadiusSearch
 from fastlloyd.clustering.outside import Outside
+from fastlloyd.design import check_loss_share
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError, DataError, PlanError
 from fastlloyd.expander import PublicSeed
 from fastlloyd.grid_records import GridRecords
+from fastlloyd.mechanism import MAX_RECORDS, check_numbers
 from fastlloyd.names import parse_columns
 from fastlloyd.presets import algorithm, check_expected, choose, fraction, preset, specialise
 from fastlloyd.records import Missing, RecordFile, Table, read_table, table_or_file
@@ -41,6 +43,20 @@ class PublicNumbers(NamedTuple):
     domain: Domain
     n_records: int
     leaks: tuple[str, ...]
+
+
+def check_options(options: MechanismOptions, missing: str, outside: str) -> None:
+    """Refuse, before any record is read, what no records could make right: options out of range, unknown or without effect."""
+    choose(Missing, missing, "missing")
+    choose(Outside, outside, "outside")
+    choose(Scaling, options.scaling, "scaling")
+    cap = options.n_records
+    if cap is not None and cap < 1:
+        raise PlanError(f"n_records is {cap}; expected 1 or more, a round number above the number of records")
+    cap = MAX_RECORDS if cap is None else cap
+    epsilon = design_arguments(options, cap)["epsilon"]
+    check_numbers(options.n_clusters, cap, epsilon, chosen_algorithm(options))
+    check_loss_share(options.loss_share, estimate_loss=options.loss)
 
 
 def read_records(data: Path, columns: str | None, missing: str) -> Records:
@@ -71,8 +87,6 @@ def public_numbers(options: MechanismOptions, records: Records, missing: str) ->
     else:
         domain = given_domain(options.bounds, records.columns, options.scaling, records.others)
     n_records = options.n_records
-    if n_records is not None and n_records < 1:
-        raise PlanError(f"n_records is {n_records}; expected 1 or more, a round number above the number of records")
     if n_records is None:
         n_records = sum(np.shape(block)[0] for block in records.blocks())
         if relation(options) is NeighboringRelation.ADD_OR_REMOVE_ONE or choose(Missing, missing, "missing") is Missing.DROP:
@@ -86,8 +100,7 @@ def public_numbers(options: MechanismOptions, records: Records, missing: str) ->
 
 def on_grid(records: Records, domain: Domain, outside: str) -> GridRecords:
     """The records as grid points, pass after pass; a value outside the bounds is clipped and counted, or refused."""
-    counted = f"{records.source} without the dropped records" if records.dropped else records.source
-    return GridRecords(records, domain, choose(Outside, outside, "outside"), source=counted)
+    return GridRecords(records, domain, choose(Outside, outside, "outside"), source=records.source)
 
 
 def given_domain(bounds: str, columns: Sequence[str], scaling: str, others: Sequence[str] | None = ()) -> Domain:

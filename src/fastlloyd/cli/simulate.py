@@ -48,18 +48,22 @@ def simulate(
 ) -> None:
     """Split the records of one file over clients and run them together in this process, message by message."""
     from fastlloyd.cli import compare, report
-    from fastlloyd.cli.federated import run_split
-    from fastlloyd.cli.settings import on_grid, public_numbers, read_all
+    from fastlloyd.cli.federated import run_split, trust
+    from fastlloyd.cli.settings import check_options, on_grid, public_numbers, read_all
     from fastlloyd.guarantees import cautions
+    from fastlloyd.simulation import parse_drop
 
     report.check_output(output)
     if compare_non_private:
         compare.check(mechanism)
+    check_options(mechanism, missing, outside)
+    names = [f"client-{i}" for i in range(1, clients + 1)]
+    trust(mechanism, federation)
+    dropped = [parse_drop(text, names) for text in drop or ()]
     table = read_all(data, columns, missing)
     numbers = public_numbers(mechanism, table, missing)
     X = on_grid(table, numbers.domain, outside)
-    names = [f"client-{i}" for i in range(1, clients + 1)]
-    result = run_split(X, names, numbers, mechanism, federation, drop or [])
+    result = run_split(X, names, numbers, mechanism, federation, dropped)
     report.warn([*result.leaks, *cautions(result.mechanism), *result.cautions])
     report.left_out(table.dropped)
     report.clipped(X.n_outside)

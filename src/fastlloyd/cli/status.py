@@ -14,9 +14,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.", rich_hel
 def status(store: StoreFile, json: Json = False) -> None:
     """Show every run of a client's or server's store, and how far it has come."""
     from rich.console import Console
-    from rich.table import Table
 
     from fastlloyd import outputs
+    from fastlloyd.cli import tables
+    from fastlloyd.cli.tables import Column
     from fastlloyd.store import Role, read, store_path
 
     path = store_path(store)
@@ -26,15 +27,21 @@ def status(store: StoreFile, json: Json = False) -> None:
         typer.echo(outputs.to_json({"role": contents.role.value, "events": contents.position.length, "runs": runs}), nl=False)
         return
     console = Console(markup=False, highlight=False, emoji=False)
-    table = Table(title=f"{path}: a {contents.role.value}, {contents.position.length} events")
-    table.add_column("run", no_wrap=True, min_width=32)  # whole, as `ledger release --run` wants it
-    for column in ("began as", "rounds", "now"):
-        table.add_column(column)
-    for run in runs:
-        began = f"{run['client']}, data set {run['dataset']}" if run["client"] else "server"
-        table.add_row(run["run_id"], began, str(run["rounds"]), run["state"] + (f": {run['reason']}" if run["reason"] else ""))
-    nothing = "no run; a server notes one when its clients have joined" if contents.role is Role.SERVER else "no run"
-    console.print(table if runs else f"{path} has seen {nothing}.")
+    if not runs:
+        nothing = "no run; a server notes one when its clients have joined" if contents.role is Role.SERVER else "no run"
+        console.print(f"{path} has seen {nothing}.")
+        return
+    began = [f"{run['client']}, data set {run['dataset']}" if run["client"] else "server" for run in runs]
+    now = [run["state"] + (f": {run['reason']}" if run["reason"] else "") for run in runs]
+    columns = [
+        Column(
+            heading="run", cells=[run["run_id"] for run in runs], justify="left"
+        ),  # whole, as `ledger release --run` wants it
+        Column(heading="began as", cells=began, justify="left", is_text=True),
+        Column(heading="rounds", cells=[str(run["rounds"]) for run in runs]),
+        Column(heading="now", cells=now, justify="left", is_text=True),
+    ]
+    tables.show(console, f"{path}: a {contents.role.value}, {contents.position.length} events", columns)
 
 
 def _runs(history: Any, events: list[Any]) -> list[dict[str, Any]]:

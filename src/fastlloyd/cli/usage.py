@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
+
+from fastlloyd.cli.lean_help import load_help
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -21,8 +23,22 @@ _NAMES_ELSEWHERE = {  # scikit-learn's, and those of other programs
 }
 
 
+class Group(TyperGroup):
+    """Commands under one name."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help."""
+        load_help()
+        super().format_help(ctx, formatter)
+
+
 class Command(TyperCommand):
     """A command that takes every option once, and says what is wrong with one in words of ours."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help."""
+        load_help()
+        super().format_help(ctx, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line. Raises `UsageError`."""

@@ -5,6 +5,7 @@ are exact and so private: for the owner's own screen.
 """
 
 import enum
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import DataError
 from fastlloyd.records.column_block import ColumnBlock, FloatArray
+from fastlloyd.records.table import numbered
 
 
 class Outside(enum.Enum):
@@ -21,11 +23,20 @@ class Outside(enum.Enum):
     REFUSE = "refuse"  # the records are refused, and where the value stands is said
 
 
-def records_outside(domain: Domain, X: ArrayLike | ColumnBlock, outside: Outside, *, source: str, first: int = 1) -> int:
+def records_outside(
+    domain: Domain,
+    X: ArrayLike | ColumnBlock,
+    outside: Outside,
+    *,
+    source: str,
+    first: int = 1,
+    place: Callable[[int], str] = numbered,
+) -> int:
     """How many records of a block have a value outside the bounds; to be added up over blocks.
 
-    X : finite numbers (n, n_features), n >= 1, any real dtype and memory order; first : number of the block's first record, for
-    messages. Raises DataError with `Outside.REFUSE`, naming the first such record and its column and no value.
+    X : finite numbers (n, n_features), n >= 1, any real dtype and memory order. first : number of the block's first record.
+    place : where the record of a number stands in the source, for messages. Raises DataError with `Outside.REFUSE`, naming the
+    place of the first such record and its column and no value.
     """
     if isinstance(X, ColumnBlock) and all(map(_is_within, X.arrays, domain.lower, domain.upper)):
         return 0
@@ -38,7 +49,7 @@ def records_outside(domain: Domain, X: ArrayLike | ColumnBlock, outside: Outside
         record = int(records.argmax())
         column = domain.features[int(np.argmax(beyond[record]))]
         raise DataError(
-            f"{source}, record {first + record}, column {column!r}: the value lies outside the bounds; correct it, state wider "
+            f"{source}, {place(first + record)}, column {column!r}: the value lies outside the bounds; correct it, state wider "
             "bounds from public knowledge, or clip such values with --outside clip"
         )
     return int(records.sum())

@@ -5,10 +5,21 @@ cell: such sentences end up in logs, and a cell is a private value. Bounds are p
 never from records.
 """
 
+from fastlloyd.records.columns import NUMERIC
 from fastlloyd.records.frames import table_from_frame
 from fastlloyd.records.missing import Missing
 from fastlloyd.records.reading import open_records, read_csv, read_table, table_or_file
 from fastlloyd.records.record_file import RecordFile
 from fastlloyd.records.table import Table
 
-__all__ = ["Missing", "RecordFile", "Table", "open_records", "read_csv", "read_table", "table_from_frame", "table_or_file"]
+__all__ = [
+    "NUMERIC",
+    "Missing",
+    "RecordFile",
+    "Table",
+    "open_records",
+    "read_csv",
+    "read_table",
+    "table_from_frame",
+    "table_or_file",
+]

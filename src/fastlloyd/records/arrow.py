@@ -21,7 +21,7 @@ import numpy.typing as npt
 from fastlloyd.errors import DataError
 from fastlloyd.names import listing
 from fastlloyd.records.column_block import ColumnBlock, FloatArray
-from fastlloyd.records.columns import chosen
+from fastlloyd.records.columns import Columns, picked
 from fastlloyd.records.record_file import BLOCK_CELLS
 
 _EXACT = 1 << 53  # integers below are exact in float64; so are powers of ten up to 10**22
@@ -52,7 +52,7 @@ class ArrowRecords:
     def of(
         cls,
         schema: Any,
-        columns: Sequence[str] | None,
+        columns: Columns,
         batches: Callable[[tuple[str, ...]], Iterable[Any]],
         *,
         source: str,
@@ -61,21 +61,23 @@ class ArrowRecords:
     ) -> ArrowRecords:
         """Choose columns of a schema. Raises DataError for one that is not numeric, with the names of those that are."""
         names = tuple(schema.names)
-        indices = chosen(names, columns, source, "schema")
+        indices = picked(names, columns, lambda i: not not_numbers(schema.types[i], source), source, "schema")
         for i in indices:
             if kind := not_numbers(schema.types[i], source):
                 numeric = [name for name, kind in zip(names, schema.types, strict=True) if not not_numbers(kind, source)]
                 there = f"the numeric ones are {listing(numeric)}" if numeric else "none is numeric"
-                raise DataError(f"{source}: column {names[i]!r} holds {kind}; choose others with --columns ({there})")
-        picked = tuple(names[i] for i in indices)
+                # who has chosen, or has a plan that did, is told which ones hold numbers and no option to choose with
+                way_out = f"choose others with --columns ({there})" if columns is None else there
+                raise DataError(f"{source}: column {names[i]!r} holds {kind}; {way_out}")
+        taken = tuple(names[i] for i in indices)
         return cls(
             source=source,
             what=what,
             names=names,
-            columns=picked,
+            columns=taken,
             dtype=_dtype([schema.types[i] for i in indices], source),
             n_rows=n_rows,
-            batches=lambda: batches(picked),
+            batches=lambda: batches(taken),
         )
 
     def blocks(self) -> Iterator[FloatArray | ColumnBlock]:

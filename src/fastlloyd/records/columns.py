@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import enum
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from fastlloyd.errors import DataError
 from fastlloyd.names import listing, refuse_repeated, unknown_name
 
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas stores an index that has no name
+
+
+class Kind(enum.Enum):
+    """Columns by what they hold, in place of their names."""
+
+    NUMERIC = "numbers, as the format says, or the first records of a text file"
+
+
+NUMERIC: Final = Kind.NUMERIC
+Columns = Sequence[str] | Kind | None
 
 
 def chosen(names: Sequence[str], columns: Sequence[str] | None, source: str, where: str) -> list[int]:
@@ -35,6 +47,16 @@ def chosen(names: Sequence[str], columns: Sequence[str] | None, source: str, whe
         if name not in index:
             raise DataError(f"{source}: column {unknown_name(name, list(index))}")
     return [index[name] for name in columns]
+
+
+def picked(names: Sequence[str], columns: Columns, is_number: Callable[[int], bool], source: str, where: str) -> list[int]:
+    """As `chosen`; for `NUMERIC` the columns whose index `is_number` says to hold numbers, at least one."""
+    if not isinstance(columns, Kind):
+        return chosen(names, columns, source, where)
+    indices = [i for i in chosen(names, None, source, where) if is_number(i)]
+    if not indices:
+        raise DataError(f"{source}: no column holds numbers; there are {listing(names)}")
+    return indices
 
 
 def numbered(n: int) -> list[str]:

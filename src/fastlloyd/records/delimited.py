@@ -16,13 +16,16 @@ import numpy.typing as npt
 
 from fastlloyd.errors import DataError
 from fastlloyd.records.column_block import FloatArray
-from fastlloyd.records.columns import chosen, numbered
+from fastlloyd.records.columns import NUMERIC, Columns, numbered, picked
 from fastlloyd.records.files import opened
 from fastlloyd.records.missing import NOT_FINITE, NOT_THERE, WORDS, Missing
 
 _ANSWERS = frozenset({"true", "false", "yes", "no", "t", "f", "y", "n"})
 _COMMAS = re.compile(r"[-+]?[0-9][0-9. ]*(,[0-9]+)+")  # between digits: of decimals or of thousands
 
+CHOOSE = "choose numeric columns with --columns"
+EMPTY = "empty it if it stands for a missing value (--missing drop leaves out all such records)"
+LOOKED_AT = 100  # records that tell what a column holds
 BLOCK_CELLS = 1 << 16  # cells held as text at a time: Python's text takes many times the memory of the numbers
 
 _Row = tuple[int, list[str]]  # line number, cells
@@ -42,7 +45,7 @@ class DelimitedFile:
 
     n_rows = None  # only reading tells
 
-    def __init__(self, path: Path, columns: Sequence[str] | None, missing: Missing, *, once: bool) -> None:
+    def __init__(self, path: Path, columns: Columns, missing: Missing, *, once: bool) -> None:
         self._path, self._columns, self._missing, self._once = path, columns, missing, once
         self._layout, rows = self._begin()
         self._rows = rows if once else None  # what a pipe has given away does not come again
@@ -60,6 +63,11 @@ class DelimitedFile:
         while block := list(islice(rows, n)):
             yield self._layout.numbers(block)
 
+    def line(self, record: int) -> int:
+        """The number of the (last) line of the record of this number, counted from 1; not of what comes through a pipe."""
+        _, rows = self._begin()
+        return next(islice(rows, record - 1, None))[0]
+
     def _begin(self) -> tuple[_Layout, Iterator[_Row]]:
         """Read as far as the names of the columns; the rows of all records, and the layout of each."""
         source = str(self._path)
@@ -71,14 +79,29 @@ class DelimitedFile:
         if not _is_header(names):
             where = f"{source} (no header in its first line)"
             names = numbered(len(names))
-            return _Layout(source, names, chosen(names, self._columns, where, "header"), self._missing), chain([first], rows)
+            head = [first, *self._looked_at(rows)]
+            return self._layout_of(source, names, where, head), chain(head, rows)
         second = next(rows, None)
         if second is not None:
             _check_header(source, second[1])
-        layout = _Layout(source, names, chosen(names, self._columns, source, "header"), self._missing)
+        head = [] if second is None else [second, *self._looked_at(rows)]
+        layout = self._layout_of(source, names, source, head)
         if second is None:
             raise DataError(f"{source}: the file has a header and no records")
-        return layout, chain([second], rows)
+        return layout, chain(head, rows)
+
+    def _looked_at(self, rows: Iterator[_Row]) -> list[_Row]:
+        """The rows that tell which columns hold numbers; none where that is not asked."""
+        return list(islice(rows, LOOKED_AT)) if self._columns is NUMERIC else []
+
+    def _layout_of(self, source: str, names: Sequence[str], where: str, head: Sequence[_Row]) -> _Layout:
+        def is_number(column: int) -> bool:
+            cells = [cells[column] for _, cells in head if len(cells) == len(names)]
+            return all(_is_missing(cell) or _is_number(cell) for cell in cells)
+
+        indices = picked(names, self._columns, is_number, where, "header")
+        way_out = CHOOSE if self._columns is None else EMPTY  # who has chosen, or has a plan that did, cannot choose others
+        return _Layout(source, names, indices, self._missing, way_out)
 
 
 def _rows(path: Path) -> Iterator[_Row]:
@@ -116,6 +139,7 @@ class _Layout:
     names: Sequence[str]
     chosen: Sequence[int]
     missing: Missing
+    way_out: str  # for a column that holds something else than numbers
 
     def numbers(self, rows: Sequence[_Row]) -> npt.NDArray[np.float64]:
         """Return the chosen cells, float64 (n, n_chosen), NaN where one is missing. Raises DataError for the first fault."""
@@ -152,17 +176,17 @@ class _Layout:
         if _is_missing(cell):
             return "" if self.missing is Missing.DROP else NOT_THERE
         if not _is_number(cell):
-            return f"not a number; {_remedy(cell)}"
+            return f"not a number; {_remedy(cell, self.way_out)}"
         return "" if math.isfinite(float(cell)) else NOT_FINITE
 
 
-def _remedy(cell: str) -> str:
+def _remedy(cell: str, way_out: str) -> str:
     """What to do about a cell that is no number, by its kind and without showing it."""
     if cell.strip().lower() in _ANSWERS:
-        return "write yes and no, or true and false, as 1 and 0, or choose numeric columns with --columns"
+        return f"write yes and no, or true and false, as 1 and 0, or {way_out}"
     if _COMMAS.fullmatch(cell.strip()):
         return "a comma stands in it: write decimals with a point (3.14) and thousands without a separator (1234)"
-    return "choose numeric columns with --columns, or correct the cell"
+    return f"{way_out}, or correct the cell"
 
 
 def _is_header(cells: Sequence[str]) -> bool:

@@ -6,12 +6,13 @@ compressed batch is unpacked whole: how much memory that takes was decided by wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from fastlloyd.errors import DataError
 from fastlloyd.records.arrow import ArrowRecords, errors, load
+from fastlloyd.records.columns import Columns
 from fastlloyd.records.files import readable
 
 _WHAT = "an Arrow IPC file"
@@ -19,7 +20,7 @@ _MAPPED = 1 << 26  # bytes after which the file is mapped anew; opening it takes
 _FILE_MAGIC, _OLD_MAGIC = b"ARROW1", b"FEA1"
 
 
-def open_ipc(path: Path, columns: Sequence[str] | None) -> ArrowRecords:
+def open_ipc(path: Path, columns: Columns) -> ArrowRecords:
     """Check the schema. Raises DataError."""
     source = str(path)
     load("pyarrow.ipc", source)

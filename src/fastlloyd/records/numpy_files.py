@@ -9,7 +9,7 @@ from __future__ import annotations
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from io import BytesIO
@@ -24,13 +24,14 @@ from numpy.lib import format as npy_format
 from fastlloyd.errors import DataError
 from fastlloyd.names import listing
 from fastlloyd.records.column_block import FloatArray
-from fastlloyd.records.columns import chosen, numbered
+from fastlloyd.records.columns import Columns, numbered, picked
 from fastlloyd.records.files import readable
 from fastlloyd.records.record_file import BLOCK_CELLS
 
 _VERSIONS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
 _PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _SUFFIX = ".npy"
+_KINDS, _WIDEST = "biuf", 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,12 +116,12 @@ class _Columns:
                 yield block.T
 
 
-def open_npy(path: Path, columns: Sequence[str] | None) -> _Matrix:
+def open_npy(path: Path, columns: Columns) -> _Matrix:
     """Check the header of an array (n, d), columns x1, x2, ..., or (n,), column x1. Raises DataError."""
     return _matrix(path, None, columns)
 
 
-def open_npz(path: Path, columns: Sequence[str] | None) -> _Matrix | _Columns:
+def open_npz(path: Path, columns: Columns) -> _Matrix | _Columns:
     """Check the headers of an archive: one array (n, d) as in .npy, or arrays (n,) whose names are the columns' names."""
     with _damage(path), readable(path), zipfile.ZipFile(path) as archive:
         members = archive.namelist()
@@ -131,9 +132,10 @@ def open_npz(path: Path, columns: Sequence[str] | None) -> _Matrix | _Columns:
     if len(members) == 1 and len(_header(path, members[0]).shape) == 2:
         return _matrix(path, members[0], columns)
     names = tuple(name.removesuffix(_SUFFIX) for name in members)
-    picked = tuple(names[i] for i in chosen(names, columns, str(path), "archive"))
-    headers = tuple(_header(path, name + _SUFFIX) for name in picked)
-    for name, header in zip(picked, headers, strict=True):
+    indices = picked(names, columns, lambda i: _holds_numbers(_header(path, names[i] + _SUFFIX)), str(path), "archive")
+    taken = tuple(names[i] for i in indices)
+    headers = tuple(_header(path, name + _SUFFIX) for name in taken)
+    for name, header in zip(taken, headers, strict=True):
         _check_numbers(header.dtype, f"{path}: array {name!r}")
         if len(header.shape) != 1:
             raise DataError(
@@ -141,17 +143,17 @@ def open_npz(path: Path, columns: Sequence[str] | None) -> _Matrix | _Columns:
                 f"of one dimension, one for each column (there are {listing(names)})"
             )
         if header.shape != headers[0].shape:
-            raise DataError(f"{path}: arrays {picked[0]!r} and {name!r} differ in length; columns must have equal lengths")
-    return _Columns(path=path, names=names, columns=picked, headers=headers)
+            raise DataError(f"{path}: arrays {taken[0]!r} and {name!r} differ in length; columns must have equal lengths")
+    return _Columns(path=path, names=names, columns=taken, headers=headers)
 
 
-def _matrix(path: Path, member: str | None, columns: Sequence[str] | None) -> _Matrix:
+def _matrix(path: Path, member: str | None, columns: Columns) -> _Matrix:
     header = _header(path, member)
     _check_numbers(header.dtype, f"{path}: the array")
     if len(header.shape) not in (1, 2):
         raise DataError(f"{path}: the array has {len(header.shape)} dimensions; expected 2, a row for each record")
     names = tuple(numbered(prod(header.shape[1:])))
-    indices = tuple(chosen(names, columns, f"{path} (an array has no names of columns)", "array"))
+    indices = tuple(picked(names, columns, lambda _: True, f"{path} (an array has no names of columns)", "array"))
     return _Matrix(path=path, member=member, header=header, names=names, indices=indices)
 
 
@@ -171,8 +173,12 @@ def _header(path: Path, member: str | None) -> _Header:
 def _check_numbers(dtype: np.dtype[np.generic], what: str) -> None:
     if dtype.names is not None:
         raise DataError(f"{what} is a structured one; save its numeric fields as a plain matrix, or each as an array in a .npz")
-    if dtype.kind not in "biuf" or dtype.itemsize > 8:
+    if dtype.kind not in _KINDS or dtype.itemsize > _WIDEST:
         raise DataError(f"{what} holds {dtype}; expected integers, float16, float32, float64 or booleans")
+
+
+def _holds_numbers(header: _Header) -> bool:
+    return header.dtype.names is None and header.dtype.kind in _KINDS and header.dtype.itemsize <= _WIDEST
 
 
 def _wide(dtype: np.dtype[np.generic]) -> type[np.float32 | np.float64]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from fastlloyd.records.arrow import ArrowRecords, errors, load
+from fastlloyd.records.columns import Columns
 from fastlloyd.records.record_file import BLOCK_CELLS
 
 _WHAT = "a Parquet file"
@@ -14,7 +15,7 @@ _BUFFERS = 1 << 24  # bytes read ahead, all columns together
 _LEAST, _MOST = 1 << 14, 1 << 20  # of one column
 
 
-def open_parquet(path: Path, columns: Sequence[str] | None) -> ArrowRecords:
+def open_parquet(path: Path, columns: Columns) -> ArrowRecords:
     """Check the schema. Raises DataError."""
     parquet = load("pyarrow.parquet", str(path))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fastlloyd.errors import DataError
 from fastlloyd.records import files
+from fastlloyd.records.columns import Columns
 from fastlloyd.records.delimited import DelimitedFile
 from fastlloyd.records.ipc import open_ipc
 from fastlloyd.records.missing import Missing
@@ -19,10 +20,10 @@ from fastlloyd.records.table import Table, joined
 LARGE_CELLS = 1 << 25  # 256 MiB of float64
 LARGE_TEXT = 1 << 28  # bytes
 
-_Columns = Sequence[str] | None
+_Named = Sequence[str] | None
 
 _TEXT = (".csv", ".tsv", ".txt")
-_BINARY: Mapping[str, Callable[[Path, _Columns], Reader]] = {
+_BINARY: Mapping[str, Callable[[Path, Columns], Reader]] = {
     ".parquet": open_parquet,
     ".pq": open_parquet,
     ".arrow": open_ipc,
@@ -33,12 +34,13 @@ _BINARY: Mapping[str, Callable[[Path, _Columns], Reader]] = {
 }
 
 
-def open_records(path: str | os.PathLike[str], columns: _Columns = None, *, missing: Missing = Missing.REFUSE) -> RecordFile:
+def open_records(path: str | os.PathLike[str], columns: Columns = None, *, missing: Missing = Missing.REFUSE) -> RecordFile:
     """Check a file at the door, without reading its records: it exists, is what its suffix says, and has the columns.
 
-    `columns` chooses columns by name and gives their order (None: all); what the other columns hold is ignored. Raises
-    DataError, in one sentence, for an unknown suffix, a file that cannot be read, repeated or unknown names, and, where the
-    format has types, chosen columns that are not numbers.
+    `columns` chooses columns by name and gives their order (None: all; NUMERIC: those of numbers, as far as the format or, of
+    text, the first records tell); what the other columns hold is ignored. Raises DataError, in one sentence, for an unknown
+    suffix, a file that cannot be read, repeated or unknown names, and, where the format has types, chosen columns that are not
+    numbers.
     """
     path = Path(path)
     suffixes = [suffix.lower() for suffix in path.suffixes]
@@ -55,27 +57,28 @@ def open_records(path: str | os.PathLike[str], columns: _Columns = None, *, miss
     return _open_text(path, columns, missing)
 
 
-def read_table(path: str | os.PathLike[str], columns: _Columns = None, *, missing: Missing = Missing.REFUSE) -> Table:
+def read_table(path: str | os.PathLike[str], columns: _Named = None, *, missing: Missing = Missing.REFUSE) -> Table:
     """All records of a file at once. Parameters and errors as of `open_records` and `RecordFile.blocks`."""
     return _read(open_records(path, columns, missing=missing))
 
 
 def table_or_file(
-    path: str | os.PathLike[str], columns: _Columns = None, *, missing: Missing = Missing.REFUSE
+    path: str | os.PathLike[str], columns: _Named = None, *, missing: Missing = Missing.REFUSE
 ) -> Table | RecordFile:
     """All records at once if they are few, otherwise the file, to be read in passes. Both have `blocks`; errors as above."""
     file = open_records(path, columns, missing=missing)
     return file if _is_large(file) else _read(file)
 
 
-def read_csv(path: str | os.PathLike[str], columns: _Columns = None, *, missing: Missing = Missing.REFUSE) -> Table:
+def read_csv(path: str | os.PathLike[str], columns: _Named = None, *, missing: Missing = Missing.REFUSE) -> Table:
     """All records of a text file, whatever its suffix; see `DelimitedFile`."""
     return _read(_open_text(Path(path), columns, missing))
 
 
-def _open_text(path: Path, columns: _Columns, missing: Missing) -> RecordFile:
+def _open_text(path: Path, columns: Columns, missing: Missing) -> RecordFile:
     state = files.state(path)
-    return RecordFile(DelimitedFile(path, columns, missing, once=state is None), str(path), state, missing)
+    reader = DelimitedFile(path, columns, missing, once=state is None)
+    return RecordFile(reader, str(path), state, missing, line=None if state is None else reader.line)
 
 
 def _is_large(file: RecordFile) -> bool:
@@ -89,4 +92,11 @@ def _is_large(file: RecordFile) -> bool:
 
 def _read(file: RecordFile) -> Table:
     values = joined(file.blocks(), len(file.columns))
-    return Table(values=values, columns=file.columns, source=file.source, dropped=file.dropped or 0, others=file.others)
+    return Table(
+        values=values,
+        columns=file.columns,
+        source=file.source,
+        dropped=file.dropped or 0,
+        others=file.others,
+        place=file.place,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +13,7 @@ from fastlloyd.records import files
 from fastlloyd.records.column_block import ColumnBlock, FloatArray
 from fastlloyd.records.files import FileState
 from fastlloyd.records.missing import Missing, complete
+from fastlloyd.records.table import numbered
 
 BLOCK_CELLS = 1 << 21  # of a block: 8 MiB of float32, large enough that what a block costs beside its cells is nothing
 
@@ -37,15 +38,23 @@ class RecordFile:
     pass left out because a cell was missing, None before the first (a private number, as n_rows is).
     """
 
-    __slots__ = ("_missing", "_reader", "_rows_read", "_state", "columns", "dropped", "n_rows", "others", "source")
+    __slots__ = ("_line", "_missing", "_reader", "_rows_read", "_state", "columns", "dropped", "n_rows", "others", "source")
 
-    def __init__(self, reader: Reader, source: str, state: FileState | None, missing: Missing) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        source: str,
+        state: FileState | None,
+        missing: Missing,
+        line: Callable[[int], int] | None = None,
+    ) -> None:
         self.columns = reader.columns
         self.others = tuple(name for name in reader.names if name not in set(reader.columns))
         self.source = source
         self.n_rows = reader.n_rows
         self.dropped: int | None = None
         self._reader = reader
+        self._line = line
         self._state = state
         self._missing = missing
         self._rows_read = reader.n_rows
@@ -80,6 +89,26 @@ class RecordFile:
         for first, block in self._pass():
             complete(block, self.columns, self._missing, self.source, first)  # refuses what `blocks` does
             yield np.asarray(block)
+
+    def place(self, record: int) -> str:
+        """Where a record stands in the file: its line, or its number. `record` counts from 1, without the dropped ones.
+
+        The file is read again for it, as for every pass; of what came through a pipe only the number among those kept is known.
+        """
+        self._check_unchanged()
+        if self._state is None:
+            return numbered(record) + (" of those that were not dropped" if self.dropped else "")
+        row = record if self._missing is Missing.REFUSE else self._row(record)
+        return numbered(row) if self._line is None else f"line {self._line(row)}"
+
+    def _row(self, record: int) -> int:
+        """The number in the file of a record that was kept."""
+        for first, block in self._pass():
+            kept = np.flatnonzero(~np.isnan(np.asarray(block)).any(axis=1))
+            if record <= len(kept):
+                return first + int(kept[record - 1])
+            record -= len(kept)
+        raise AssertionError("a record that was kept stands in the file")
 
     def _pass(self) -> Iterator[tuple[int, FloatArray | ColumnBlock]]:
         """All blocks, each with the number of its first record."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,13 +13,19 @@ from fastlloyd.errors import DataError
 from fastlloyd.records.column_block import ColumnBlock, FloatArray
 
 
+def numbered(record: int) -> str:
+    """The place of a record where there are no lines."""
+    return f"record {record}"
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Table:
     """Records of one client: finite numbers in named columns. The values are private and stay out of the repr.
 
     values : float64 (n_records, n_features), read-only, at least one record; columns : n_features distinct names;
     source : where the records came from, for messages; dropped : how many records were left out because a cell was missing
-    (private too); others : columns of the source that were not chosen. Raises DataError if they do not fit together.
+    (private too); others : columns of the source that were not chosen; place : where the record of a number, from 1, stands in
+    the source ("line 17"), for messages. Raises DataError if they do not fit together.
     """
 
     values: npt.NDArray[np.float64] = field(repr=False)
@@ -27,6 +33,7 @@ class Table:
     source: str
     dropped: int = field(default=0, repr=False)
     others: tuple[str, ...] = field(default=(), repr=False)
+    place: Callable[[int], str] = field(default=numbered, repr=False)
 
     def __post_init__(self) -> None:
         values = np.asarray(self.values).view()

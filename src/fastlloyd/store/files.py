@@ -17,6 +17,10 @@ from fastlloyd.store.history import History
 
 SUFFIX: Final = ".store"
 IDENTITY_SUFFIX: Final = ".identity.toml"
+NOT_A_STORE: Final = (
+    "is not a store, or its beginning is damaged; expected a file such as clinic-a.store, or clinic-a.identity.toml beside it"
+)
+_MAGIC: Final = b"SQLite format 3\0"
 APPLICATION_ID: Final = 0x464C4C31
 FORMAT: Final = 1
 FOR_EVER: Final = b""
@@ -140,6 +144,8 @@ def check_access(path: Path) -> None:
         raise StateError(f"{path} is a link, or has other names; a store has one name: use that, and no links")
     mode = path.stat().st_mode & 0o777
     if os.name == "posix" and mode & 0o077:
+        if not _begins_as_sqlite(path):
+            raise StateError(f"{path} {NOT_A_STORE}")
         raise StateError(f"{path} is open to others (mode {mode:o}); a store holds secrets: chmod 600 it and ask who read it")
 
 
@@ -190,9 +196,17 @@ def _open(path: Path, mode: str) -> sqlite3.Connection:
     )
 
 
+def _begins_as_sqlite(path: Path) -> bool:
+    """Whether SQLite made the file; not to be asked of a store that this process has open, whose locks this would lift."""
+    with sentences(path), path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
 def _check_kind(connection: sqlite3.Connection, path: Path) -> None:
     if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
-        raise StateError(f"{path} is not a store of fastlloyd")
+        raise StateError(
+            f"{path} is not a store of fastlloyd; expected a file such as clinic-a.store, or clinic-a.identity.toml beside it"
+        )
 
 
 def _settle(connection: sqlite3.Connection, path: Path) -> None:
@@ -288,7 +302,9 @@ def _reason(error: sqlite3.Error) -> str:
             return "cannot grow: the disk is full; free some space and start again"
         case "READONLY" | "CANTOPEN" | "PERM" | "AUTH":
             return f"cannot be opened for writing ({name}); check the permissions of the file and its folder"
-        case "NOTADB" | "CORRUPT":
+        case "NOTADB":
+            return NOT_A_STORE
+        case "CORRUPT":
             return f"is damaged, or not a store ({name}); keep it, and see docs/how-to/ledger.md"
         case "BUSY" | "LOCKED":
             return "is held by another program; close whatever else has opened it"

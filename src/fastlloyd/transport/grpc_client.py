@@ -76,6 +76,7 @@ class GrpcClient:
         keepalive: Keepalive | None = None,
     ) -> None:
         self._party, self._address, self._identity = party, address, identity
+        self._planned = plan.server.address
         self._server_certificate = server_certificate
         self._digest, self._run_id = plan.digest, bytes.fromhex(plan.run_id)
         self._limits = Limits.of(plan)
@@ -154,7 +155,7 @@ class GrpcClient:
             raise RemoteProtocolError(f"the server at {self._address} refuses this client: {code}, {printable(details)}")
         if self._is_attached:
             return f"the connection to {self._address} broke"
-        return explain(details, address=self._address, own_certificate=self._identity.certificate)
+        return explain(details, address=self._address, planned=self._planned, own_certificate=self._identity.certificate)
 
     async def _converse(self, call: "Call") -> None:
         positions: list[LogPosition] = []
@@ -252,4 +253,7 @@ async def check_connection(plan: Plan, *, address: str, identity: TlsIdentity, s
                     f"the server at {address} serves another plan than that of digest {plan.digest.hex()}; ask which plan is "
                     "meant, and have the server started with it"
                 ) from None
-            raise NetworkError(explain(error.details() or "", address=address, own_certificate=identity.certificate)) from None
+            why = explain(
+                error.details() or "", address=address, planned=plan.server.address, own_certificate=identity.certificate
+            )
+            raise NetworkError(why) from None

@@ -16,8 +16,11 @@ def printable(details: str) -> str:
     return "".join(character if " " <= character <= "~" else "?" for character in details)[:_SHOWN]
 
 
-def explain(details: str, *, address: str, own_certificate: bytes) -> str:
-    """One sentence for what gRPC gave as the reason that there is no connection to the server at `address`."""
+def explain(details: str, *, address: str, planned: str, own_certificate: bytes) -> str:
+    """One sentence for what gRPC gave as the reason that there is no connection to the server at `address`.
+
+    planned : the address in the plan, which may be another.
+    """
     if "HTTP proxy returned" in details:
         return f"the HTTP proxy in between does not connect to {address} ({_after(details, 'HTTP proxy returned ')}){_proxy()}"
     if "certificate has expired" in details:
@@ -30,9 +33,12 @@ def explain(details: str, *, address: str, own_certificate: bytes) -> str:
     if "Handshake read failed" in details or "andshake failed" in details:
         return f"what answers at {address} does not speak TLS 1.3 as a fastlloyd server does; is the port right?{_proxy()}"
     if "Connection refused" in details:
-        return f"nobody listens at {address}; the server is not started, or the address in the plan is wrong{_proxy()}"
+        return (
+            f"nobody listens at {address}; the server is not started, or the run is over there, or "
+            f"{_source(address, planned)} is wrong{_proxy()}"
+        )
     if "resolv" in details or "lookup" in details:
-        return f"there is no host of the name in {address}, or no DNS to ask{_proxy()}"
+        return f"there is no host of the name in {address}, or no DNS to ask; look at {_source(address, planned)}{_proxy()}"
     if any(mark in details for mark in _CERTIFICATE_REFUSED):
         return _certificate_refused(address, own_certificate)
     if any(mark in details for mark in _NO_ANSWER):
@@ -46,6 +52,13 @@ def _certificate_refused(address: str, own_certificate: bytes) -> str:
     if end < dt.datetime.now(dt.UTC):
         return f"the server at {address} refused this certificate: it expired on {end:%Y-%m-%d}; make a new one, and a new plan"
     return f"the server at {address} refused this certificate: it is not in the roster of the server's plan (or has expired)"
+
+
+def _source(address: str, planned: str) -> str:
+    """Where the address came from."""
+    return (
+        "the address in the plan" if address == planned else f"the address given as --server (the plan has {planned or 'none'})"
+    )
 
 
 def _after(details: str, mark: str) -> str:

@@ -50,6 +50,7 @@ _LOG = logging.getLogger(__name__)
 _FIRST_FRAME_SECONDS: Final = 10.0
 _MAX_STREAMS: Final = 4  # of one client: more than an honest one has, whose old streams end soon or are ended by keepalive
 _LAST_FRAME_SECONDS: Final = 2.0  # for what a stream that ends is still owed
+GRACE: Final = 20.0  # longer than a client pauses between two attempts to connect
 
 
 class GrpcServer:
@@ -63,6 +64,8 @@ class GrpcServer:
     identity : the server's certificate and key.
     certificates : the clients' certificates (DER) by name.
     linger : seconds after the end of the run in which clients that are behind are still answered; clients that are done say so.
+    grace : seconds without anyone connected, after which a run that ended without a result is lingered over no longer: who
+        comes later has nothing to get but the news, and ends by itself when its step is over.
     """
 
     def __init__(
@@ -75,9 +78,11 @@ class GrpcServer:
         certificates: Mapping[str, bytes],
         keepalive: Keepalive | None = None,
         linger: float = 60.0,
+        grace: float = GRACE,
     ) -> None:
         self.port = 0
-        self._party, self._plan, self._address, self._linger = party, plan, address, linger
+        self._party, self._plan, self._address = party, plan, address
+        self._linger, self._grace = linger, grace
         self._identity, self._trusted = identity, [*certificates.values(), identity.certificate]
         self._names = {fingerprint(certificate): name for name, certificate in certificates.items()}
         self._limits = Limits.of(plan)
@@ -96,7 +101,8 @@ class GrpcServer:
         """Listen; NetworkError if that address cannot be had."""
         grpc = load_grpc()
         self._over = asyncio.Event()
-        self._nobody_waits = asyncio.Event()
+        self._nobody_waits = False
+        self._moved = asyncio.Event()  # somebody has come or gone
         self._outcome: asyncio.Future[ServerResult] = asyncio.get_running_loop().create_future()
         self._turns = Turns(self._party, prepare=self._prepare, dispatch=self._dispatch, fail=self._fail)
         self._grpc: Server = grpc.aio.server(options=self._options)
@@ -117,11 +123,11 @@ class GrpcServer:
         await self._turns.watch()
 
     async def wait(self) -> ServerResult | None:
-        """The end of the run, once every client has said that it is done or `linger` has passed; None after a `stop` before."""
+        """The end of the run, once all clients are done or `linger` or `grace` is over; None after a `stop` before."""
         try:
             await self._over.wait()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._nobody_waits.wait(), self._linger)
+                await asyncio.wait_for(self._until_nobody_waits(), self._linger)
         finally:
             await self._close()
         if self._is_stopped and not self._is_left and self._outcome.done() and self._outcome.exception() is None:
@@ -138,9 +144,24 @@ class GrpcServer:
         self._is_stopped = True
         self._end_waiting()
 
+    async def _until_nobody_waits(self) -> None:
+        """Until all have left. After an end without a result, also until nobody was connected for the grace."""
+        without_result = self._outcome.done() and not self._outcome.exception() and self._outcome.result().reason is not None
+        while not self._nobody_waits:
+            self._moved.clear()
+            try:
+                await asyncio.wait_for(self._moved.wait(), self._grace if without_result else None)
+            except TimeoutError:
+                if not self._streams:
+                    return
+
     def _end_waiting(self) -> None:
         self._over.set()
-        self._nobody_waits.set()
+        self._wait_for_nobody()
+
+    def _wait_for_nobody(self) -> None:
+        self._nobody_waits = True
+        self._moved.set()
 
     @property
     def _is_left(self) -> bool:
@@ -180,6 +201,7 @@ class GrpcServer:
         outbox.close()
         if self._streams.get(name) is outbox:
             del self._streams[name]
+            self._moved.set()
             _LOG.info("client %s is gone", name)
 
     async def _read(self, name: str, outbox: Outbox, context: "Context") -> None:
@@ -223,6 +245,7 @@ class GrpcServer:
             if (older := self._streams.get(name)) is not None:
                 older.close(encode_frame(refusal(f"another connection of client {name} took the place of this one")))
             self._streams[name] = outbox
+            self._moved.set()
             outbox.put(encode_frame(Attached(known)))
             _LOG.info("client %s is connected", name)
 
@@ -231,7 +254,7 @@ class GrpcServer:
     def _leave(self, name: str) -> None:
         self._left.add(name)
         if self._is_left:
-            self._nobody_waits.set()
+            self._wait_for_nobody()
 
     def _prepare(self, requests: list[Request]) -> list[tuple[str, bytes] | ServerResult]:
         """Encode each message once, however many clients it is for: their outboxes hold the same bytes."""

@@ -153,7 +153,8 @@ def test_the_memory_beyond_the_table_does_not_grow_with_the_file(folder: Path) -
     ("text", "columns", "where", "what"),
     [
         (f"age,sex\n41,1\n42,{SECRET}\n", None, "line 3, column 'sex'", "--columns"),
-        (f"age,sex\n41,1\n{SECRET},2\n", ["sex", "age"], "line 3, column 'age'", "not a number"),
+        (f"age,sex\n41,1\n{SECRET},2\n", ["sex", "age"], "line 3, column 'age'", "not a number; empty it if it stands for a"),
+        ("age,sex\n41,yes\n", ["sex"], "line 2, column 'sex'", "as 1 and 0, or empty it"),
         ("age,sex\n41,1_000\n", None, "line 2, column 'sex'", "not a number"),
         ("age,sex\n41,٣\n", None, "line 2, column 'sex'", "not a number"),
         ("age,sex\n41,0x1F\n", None, "line 2, column 'sex'", "not a number; choose"),
@@ -187,6 +188,7 @@ def test_a_faulty_cell_or_row_is_refused_with_file_line_and_column(
     sentence = refusal(lambda: read_csv(path, columns))
     assert sentence.startswith(f"{path}, {where}")
     assert what in sentence
+    assert columns is None or "--columns" not in sentence  # who has chosen them, or has a plan that did, cannot choose others
 
 
 @pytest.mark.parametrize("cell", ["nan", "NaN", "-nan", "inf", "-inf", "Infinity", "1e999", "-1e999"])

@@ -214,6 +214,11 @@ def test_other_files_are_refused_and_not_touched(tmp_path: Path, attempt: Callab
         with pytest.raises(StateError, match=said):
             attempt(tmp_path / file)
         assert (tmp_path / file).read_bytes() == content
+    for file in ("notes.txt", "empty"):  # before anything else is said of it: to change its mode would not help
+        (tmp_path / file).chmod(0o644)
+        with pytest.raises(StateError, match=r"is not a store, .*expected a file such as clinic-a\.store") as caught:
+            attempt(tmp_path / file)
+        assert "chmod" not in str(caught.value)
     for missing in ("folder", "nothing"):
         with pytest.raises(StateError, match="there is no store"):
             attempt(tmp_path / missing)

@@ -44,20 +44,30 @@ def test_every_failure_to_connect_has_a_sentence_that_names_the_address(
 ) -> None:
     for name in ("grpc_proxy", "https_proxy", "http_proxy"):
         monkeypatch.delenv(name, raising=False)
-    said = explain(details, address=ADDRESS, own_certificate=OWN)
+    said = explain(details, address=ADDRESS, planned=ADDRESS, own_certificate=OWN)
     assert sentence in said
     assert ADDRESS in said
     assert "\n" not in said
 
 
 def test_a_refused_certificate_that_has_expired_is_said_to_have() -> None:
-    said = explain(f"{ALL}UNAVAILABLE: Socket closed", address=ADDRESS, own_certificate=EXPIRED)
+    said = explain(f"{ALL}UNAVAILABLE: Socket closed", address=ADDRESS, planned=ADDRESS, own_certificate=EXPIRED)
     assert "refused this certificate: it expired on 20" in said
+
+
+def test_the_address_that_may_be_wrong_is_named_by_where_it_came_from() -> None:
+    for details in ("Connection refused", "address lookup failed"):
+        of_plan = explain(f"{ALL}{details}", address=ADDRESS, planned=ADDRESS, own_certificate=OWN)
+        given = explain(f"{ALL}{details}", address=ADDRESS, planned="sums.example.org:8443", own_certificate=OWN)
+        assert "the address in the plan" in of_plan
+        assert "--server" not in of_plan
+        assert "the address given as --server (the plan has sums.example.org:8443)" in given
+        assert "the address in the plan" not in given
 
 
 def test_the_setting_that_names_a_proxy_is_named_and_its_password_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", "http://someone:secret@proxy:3128")
-    said = explain(f"{ALL}Connection refused", address=ADDRESS, own_certificate=OWN)
+    said = explain(f"{ALL}Connection refused", address=ADDRESS, planned=ADDRESS, own_certificate=OWN)
     assert "the environment sets https_proxy" in said
     assert "secret" not in said
 
