@@ -119,6 +119,7 @@ def design_plan(
     run_id: bytes,
     server: Server | None = None,
     timeouts: Timeouts | None = None,
+    authority: str | None = None,
     n_clusters: int,
     epsilon: float,
     delta: float | None = None,
@@ -138,7 +139,7 @@ def design_plan(
 ) -> Plan:
     """Choose everything `design_mechanism` chooses, and the count grid and ring width of a federated run.
 
-    server, timeouts : for a run over a network; None: none, and those of `Timeouts`. n_records None: the sum of the clients'
+    server, timeouts, authority : for a run over a network, as in `Plan`; None: none, and `Timeouts()`. n_records None: the sum of the clients'
     caps. max_colluding is ignored in server-noise. ring_bits None: 64.
     """
     n_records = sum(client.max_records for client in clients) if n_records is None else n_records
@@ -181,6 +182,7 @@ def design_plan(
         mechanism=planned,
         server=Server() if server is None else server,
         timeouts=Timeouts() if timeouts is None else timeouts,
+        authority=authority,
     )
 
 
