@@ -56,15 +56,20 @@ class Authority:
             ) from None
 
 
+def _decode(text: str) -> bytes:
+    der = base64.b64decode(text, validate=True)
+    if len(der) > MAX_BYTES or base64.b64encode(der).decode() != text:
+        raise ValueError(text)  # one certificate, one spelling
+    return der
+
+
 @functools.lru_cache(maxsize=8)
 def parse_authority(text: str) -> Authority:
     """Read the certificate (base64 of DER) of an authority; IdentityError for what is not one."""
     from cryptography import x509
 
     try:
-        der = base64.b64decode(text, validate=True)
-        if len(der) > MAX_BYTES or base64.b64encode(der).decode() != text:  # one certificate, one spelling
-            raise ValueError
+        der = _decode(text)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # old roots have odd serial numbers
             certificate = x509.load_der_x509_certificate(der)
@@ -97,44 +102,62 @@ def flaw(certificate: "x509.Certificate", name: str, host: str, key: str) -> str
     host : its DNS name. key : the pattern of its URI. The authority chooses issuer, serial number, times and what else it adds
     that is not critical.
     """
+    return _whose(certificate, name, host, key) or _for_what(certificate) or _by_whom(certificate)
+
+
+def _whose(certificate: "x509.Certificate", name: str, host: str, key: str) -> str:
     from cryptography import x509
-    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+    from cryptography.x509.oid import NameOID
 
     common = [str(attribute.value) for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     if common != [name]:
         return f"its common name is {', '.join(common)!r:.80}; expected {name!r}"
     if not is_p256(certificate):
         return "its key is not the P-256 key of the request"
-    if not _well_signed(certificate):
-        return (
-            f"it is signed with the algorithm {certificate.signature_algorithm_oid.dotted_string}; expected ECDSA or RSA with "
-            "SHA-256, SHA-384 or SHA-512, or Ed25519 or Ed448"
-        )
-    alternative = _find(certificate, x509.SubjectAlternativeName)
+    names = _find(certificate, x509.SubjectAlternativeName)
     expected = f"expected the host {host} and the URI of the request, which holds the signing key, and no others"
-    if alternative is None:
+    if names is None:
         return f"it has no subject alternative names; {expected}"
-    hosts, keys = (alternative.get_values_for_type(kind) for kind in (x509.DNSName, x509.UniformResourceIdentifier))
-    if hosts != [host] or len(keys) != 1 or not re.fullmatch(key, keys[0]) or len(list(alternative)) != 2:
-        return f"its subject alternative names are {[str(one.value) for one in alternative]!r:.300}; {expected}"
+    hosts, keys = (names.get_values_for_type(kind) for kind in (x509.DNSName, x509.UniformResourceIdentifier))
+    if hosts != [host] or len(keys) != 1 or not re.fullmatch(key, keys[0]) or len(list(names)) != 2:
+        return f"its subject alternative names are {[str(one.value) for one in names]!r:.300}; {expected}"
+    return ""
+
+
+def _for_what(certificate: "x509.Certificate") -> str:
+    from cryptography import x509
+    from cryptography.x509.oid import ExtendedKeyUsageOID
+
     constraints, usage = _find(certificate, x509.BasicConstraints), _find(certificate, x509.KeyUsage)
     if constraints is not None and constraints.ca:
         return "it is an authority's (CA:TRUE); expected CA:FALSE"
     if usage is None or not usage.digital_signature:
         return "its key usage is not for digital signatures"
-    if usage.key_cert_sign or usage.crl_sign:
+    if usage.key_cert_sign or usage.crl_sign:  # nor is one without these ever tried as the issuer of another in the plan
         return "its key usage is for signing certificates or lists of revoked ones"
     purposes = list(_find(certificate, x509.ExtendedKeyUsage) or ())
     for purpose, said in ((ExtendedKeyUsageOID.CLIENT_AUTH, "clientAuth"), (ExtendedKeyUsageOID.SERVER_AUTH, "serverAuth")):
         if purpose not in purposes:
             return f"its extended key usage lacks {said}; expected clientAuth and serverAuth"
-    identifier = _find(certificate, x509.AuthorityKeyIdentifier)
-    if identifier is None or not identifier.key_identifier:
-        return "it has no authority key identifier, which every certificate of an authority has (RFC 5280)"
     known = (x509.SubjectAlternativeName, x509.BasicConstraints, x509.KeyUsage, x509.ExtendedKeyUsage)
     for extension in certificate.extensions:
         if extension.critical and not isinstance(extension.value, known):
             return f"its extension {extension.oid.dotted_string} is critical and was not requested"
+    return ""
+
+
+def _by_whom(certificate: "x509.Certificate") -> str:
+    """Whether the signature is one of the authority's, only the authority's certificate can tell."""
+    from cryptography import x509
+
+    if not _well_signed(certificate):
+        return (
+            f"it is signed with the algorithm {certificate.signature_algorithm_oid.dotted_string}; expected ECDSA or RSA with "
+            "SHA-256, SHA-384 or SHA-512, or Ed25519 or Ed448"
+        )
+    identifier = _find(certificate, x509.AuthorityKeyIdentifier)
+    if identifier is None or not identifier.key_identifier:  # what tells it from a changed self-signed one
+        return "it has no authority key identifier, which every certificate of an authority has (RFC 5280)"
     return ""
 
 
@@ -147,7 +170,6 @@ def is_p256(certificate: "x509.Certificate") -> bool:
 
 
 def _well_signed(certificate: "x509.Certificate") -> bool:
-    """Whether the algorithm is one that is good today; whether the signature is, only its authority's certificate can tell."""
     from cryptography.hazmat.primitives.hashes import SHA256, SHA384, SHA512
     from cryptography.x509.oid import SignatureAlgorithmOID as Oid
 

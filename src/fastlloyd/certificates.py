@@ -103,7 +103,7 @@ def certificates_in(content: bytes) -> list[str]:
 
 @functools.lru_cache(maxsize=2048)  # nearly a millisecond each; plans of up to a thousand clients are checked several times
 def parse_certificate(text: str, name: str) -> Certificate:
-    """Read the certificate of `name`; IdentityError for what neither `make_certificate` nor an authority that is asked makes."""
+    """Read the certificate of `name`; IdentityError for what neither `make_certificate` nor an authority makes."""
     from cryptography.x509 import load_der_x509_certificate
 
     der = _decode(text, name)
@@ -148,8 +148,8 @@ def _decode(text: str, name: str) -> bytes:
 
 def _unusable(name: str) -> IdentityError:
     return IdentityError(
-        f"the certificate of {name!r} is not one that `fastlloyd keygen` makes, or was changed; use the public file its owner "
-        "sent"
+        f"the certificate of {name!r} is not one that `fastlloyd keygen` makes or an authority issued for its request, or was "
+        "changed; use the public file its owner sent"
     )
 
 

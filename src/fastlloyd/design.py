@@ -139,8 +139,8 @@ def design_plan(
 ) -> Plan:
     """Choose everything `design_mechanism` chooses, and the count grid and ring width of a federated run.
 
-    server, timeouts, authority : for a run over a network, as in `Plan`; None: none, and `Timeouts()`. n_records None: the sum of the clients'
-    caps. max_colluding is ignored in server-noise. ring_bits None: 64.
+    server, timeouts, authority : for a run over a network; None: none, and those of `Timeouts`. n_records None: the sum of
+    the clients' caps. max_colluding is ignored in server-noise. ring_bits None: 64.
     """
     n_records = sum(client.max_records for client in clients) if n_records is None else n_records
     max_colluding = 0 if trust is TrustMode.SERVER_NOISE else max_colluding

@@ -114,10 +114,12 @@ def authority(plan: Plan) -> list[str]:
     issuer = plan.issuer
     if issuer is None:
         return []
-    return [
+    said = (
         f"Every certificate was issued by the authority {issuer.name!r:.200}, whose own is valid until {issuer.ends:%Y-%m-%d} "
-        f"and has the SHA-256 {in_groups(issuer.fingerprint)}. That keeps others out; whom it lets in, the fingerprints above say."
-    ]
+        f"and has the SHA-256 {in_groups(issuer.fingerprint)}. That keeps "
+        "others out; whom it lets in, the fingerprints above say."
+    )
+    return [said]
 
 
 def _parties(plan: Plan) -> str:

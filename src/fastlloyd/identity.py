@@ -153,8 +153,8 @@ class PrivateIdentity(Secret):
         text = next((one for one in issued if own.tls_key in _bytes(one)), None)
         if text is None:
             raise IdentityError(
-                f"no certificate that was given (as PEM or DER) is for the keys of {self.name!r}; expected the one issued for its "
-                "own request"
+                f"no certificate that was given (as PEM or DER) is for the keys of {self.name!r}; expected the one issued for "
+                "its own request"
             )
         found = parse_certificate(text, self.name)
         if (found.signing_key, found.tls_key) != (own.signing_key, own.tls_key):

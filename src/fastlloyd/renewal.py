@@ -24,8 +24,8 @@ def renew(
     """The plan with these public files in place of those of the same names, and without the clients left out.
 
     The mechanism stays as it is, so records, caps and noise of a sum too; with fewer clients each adds a larger share of it.
-    None: as before. timeouts : seconds by step. authority : its certificate, base64 of DER. Raises PlanError for unknown or repeated names, and if what is left cannot
-    give the guarantee.
+    None: as before. timeouts : seconds by step. authority : its certificate, base64 of DER. Raises PlanError for unknown or
+    repeated names, for certificates that the authority did not issue, and if what is left cannot give the guarantee.
     """
     clients = {client.name: client for client in plan.clients}
     for name in leave_out:

@@ -133,7 +133,9 @@ def _check_identity(path: Path, *, force: bool, replace: bool) -> None:
         )
 
 
-def _write(identity: "PrivateIdentity", private: Path, other: Path, text: str, passphrase: str | None, *, replace: bool) -> None:
+def _write(
+    identity: "PrivateIdentity", private: Path, other: Path, text: str, passphrase: str | None, *, replace: bool
+) -> None:
     """Both files or, unless an identity is replaced, none."""
     from fastlloyd import outputs
     from fastlloyd.errors import OutputError

@@ -40,7 +40,7 @@ def given_authority(network: NetworkOptions) -> str | None:
     found = load_certificates(network.authority)
     if len(found) != 1:
         raise IdentityError(
-            f"{network.authority} holds {len(found)} certificates; expected one, of the authority that issued the parties' itself"
+            f"{network.authority} holds {len(found)} certificates; expected one, of whoever issued the parties' directly"
         )
     parse_authority(found[0])
     return found[0]
