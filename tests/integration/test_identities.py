@@ -357,7 +357,8 @@ def test_what_an_authority_did_not_issue_for_these_keys_changes_nothing(fastlloy
     Path("bare.pem").write_bytes(pem(authority.issue(request, extensions=authority.added())))
     before = tree()
     arguments, fragment = REFUSED_ISSUED[case]
-    refused(fastlloyd("keygen", "--name", "a", "--out", "keys", *arguments), fragment)
+    given = [part for pair in (("--name", "a"), ("--out", "keys")) if pair[0] not in arguments for part in pair]
+    refused(fastlloyd("keygen", *given, *arguments), fragment)
     assert tree() == before
 
 
