@@ -8,6 +8,7 @@ import base64
 import functools
 import hashlib
 import re
+import ssl
 import warnings
 from dataclasses import dataclass
 from datetime import datetime
@@ -102,7 +103,7 @@ def flaw(certificate: "x509.Certificate", name: str, host: str, key: str) -> str
     host : its DNS name. key : the pattern of its URI. The authority chooses issuer, serial number, times and what else it adds
     that is not critical.
     """
-    return _whose(certificate, name, host, key) or _for_what(certificate) or _by_whom(certificate)
+    return _whose(certificate, name, host, key) or _for_what(certificate) or _by_whom(certificate) or _for_tls(certificate)
 
 
 def _whose(certificate: "x509.Certificate", name: str, host: str, key: str) -> str:
@@ -159,6 +160,22 @@ def _by_whom(certificate: "x509.Certificate") -> str:
     if identifier is None or not identifier.key_identifier:  # what tells it from a changed self-signed one
         return "it has no authority key identifier, which every certificate of an authority has (RFC 5280)"
     return ""
+
+
+def _for_tls(certificate: "x509.Certificate") -> str:
+    """A server cannot listen if its TLS library stumbles over one certificate that ours reads, such as over dates in names."""
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    try:
+        _reader().load_verify_locations(cadata=certificate.public_bytes(Encoding.DER))
+    except (ssl.SSLError, ValueError):
+        return "OpenSSL cannot read it"
+    return ""
+
+
+@functools.cache  # making one takes longer than reading many certificates; no connection is ever made with it
+def _reader() -> ssl.SSLContext:
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def is_p256(certificate: "x509.Certificate") -> bool:

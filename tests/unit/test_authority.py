@@ -191,6 +191,16 @@ def test_what_is_not_as_it_was_requested_is_refused_by_its_name(case: str) -> No
     assert "\n" not in said
 
 
+def test_what_a_tls_library_cannot_read_is_refused_before_a_server_stumbles_over_it() -> None:
+    """A string in the subject is said to be a date: the X.509 library that everything else is read with takes no notice."""
+    named = x509.Name([*subject("clinic-a"), x509.NameAttribute(NameOID.EMAIL_ADDRESS, "a@b.c")])
+    whole = base64.b64decode(issued(subject=named))
+    assert whole.count(b"\x16\x05a@b.c") == 1
+    with pytest.raises(IdentityError, match="is issued by 'CN=Clinic CA', but OpenSSL cannot read it"):
+        parse_certificate(base64.b64encode(whole.replace(b"\x16\x05a@b.c", b"\x17\x05a@b.c")).decode(), "clinic-a")
+    assert parse_certificate(base64.b64encode(whole).decode(), "clinic-a").name == "clinic-a"
+
+
 def test_an_issuer_cannot_write_on_the_terminal() -> None:
     rude = Issuer("\x1b[31mx")
     with pytest.raises(IdentityError, match=r"is issued by 'CN=\\x1b\[31mx") as caught:
