@@ -49,7 +49,9 @@ class Certificate:
     def check_valid(self, now: datetime) -> None:
         """Raise IdentityError unless the certificate can be used at this time (which knows its time zone)."""
         if now < self.begins:
-            raise IdentityError(f"the certificate of {self.name!r} is not valid before {self.begins:%Y-%m-%d}; check the clock")
+            raise IdentityError(
+                f"the certificate of {self.name!r} is not valid before {self.begins:%Y-%m-%d %H:%M} UTC; check the clock"
+            )
         if now.replace(microsecond=0) > self.ends:
             raise IdentityError(
                 f"the certificate of {self.name!r} expired on {self.expires}; its owner makes a new one with `fastlloyd keygen`"
