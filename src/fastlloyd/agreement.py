@@ -3,7 +3,7 @@
 import textwrap
 
 from fastlloyd.documents import in_groups
-from fastlloyd.explain import coalition_table, protection, waiting
+from fastlloyd.explain import authority, coalition_table, protection, waiting
 from fastlloyd.plan import Client, Plan, Server
 
 PAGE_HEADING = "A FASTLLOYD PLAN, TO COMPARE AND TO SIGN"  # how every page begins, so that --force replaces nothing else
@@ -61,6 +61,7 @@ def _parties(plan: Plan) -> list[str]:
         else _item(f"{party.name}: {role}; no certificate")
         for party, role in roles
     ]
+    said += map(_filled, authority(plan))
     return said + ([_filled(f"For simulations only: {plan.lacking}.")] if plan.lacking else [])
 
 

@@ -1,7 +1,7 @@
-"""TLS certificates of those who take part: self-signed, all of one form, known by their SHA-256. There is no authority.
+"""TLS certificates of those who take part, known by their SHA-256: self-signed, all of one form, or issued as was requested.
 
 A certificate names its owner and holds the owner's signing key beside the key of the channel, so that its fingerprint stands
-for the whole identity. None can sign another: whoever is trusted is in the plan.
+for the whole identity. None can sign another: whoever is trusted is in the plan, whoever signed the certificate.
 """
 
 import base64
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
+from fastlloyd.authority import flaw, is_p256, issuer
 from fastlloyd.errors import IdentityError
 
 if TYPE_CHECKING:
@@ -22,27 +23,36 @@ if TYPE_CHECKING:
 
 LAST_SECOND = time(23, 59, 59)
 DOMAIN = "fastlloyd.internal"  # a name of no machine: addresses stand in the plan
-MAX_BYTES = 2048  # of DER; those made here have fewer than 700
+MAX_BYTES = 4096  # of DER; those made here have fewer than 700, those of authorities seldom 2000
 LABEL = re.compile(r"[A-Za-z0-9_-]{1,63}")
 SIGNING_KEY = "fastlloyd:ed25519:"
+
+_KEY_URI = SIGNING_KEY + "[0-9a-f]{64}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """What a certificate says. signing_key : 64 hex digits. tls_key : the P-256 point, 65 bytes. Both days are in UTC."""
+    """What a certificate says. signing_key : 64 hex digits. tls_key : the P-256 point, 65 bytes. begins, ends : in UTC."""
 
     name: str
     signing_key: str
     tls_key: bytes
     begins: datetime
-    expires: date
+    ends: datetime
     fingerprint: str
+
+    @property
+    def expires(self) -> date:
+        """The last day, in UTC."""
+        return self.ends.date()
 
     def check_valid(self, now: datetime) -> None:
         """Raise IdentityError unless the certificate can be used at this time (which knows its time zone)."""
         if now < self.begins:
-            raise IdentityError(f"the certificate of {self.name!r} is not valid before {self.begins:%Y-%m-%d}; check the clock")
-        if now.astimezone(UTC).date() > self.expires:
+            raise IdentityError(
+                f"the certificate of {self.name!r} is not valid before {self.begins:%Y-%m-%d %H:%M} UTC; check the clock"
+            )
+        if now.replace(microsecond=0) > self.ends:
             raise IdentityError(
                 f"the certificate of {self.name!r} expired on {self.expires}; its owner makes a new one with `fastlloyd keygen`"
             )
@@ -75,16 +85,36 @@ def make_certificate(name: str, signing_key: bytes, tls_key: "EllipticCurvePriva
     return base64.b64encode(builder.sign(tls_key, hashes.SHA256()).public_bytes(Encoding.DER)).decode()
 
 
+def make_request(name: str, signing_key: bytes, tls_key: "EllipticCurvePrivateKey") -> str:
+    """Ask an authority for a certificate that says what `make_certificate` would: PKCS #10, as PEM."""
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.serialization import Encoding
+    from cryptography.x509 import CertificateSigningRequestBuilder
+
+    builder = CertificateSigningRequestBuilder(subject_name=_subject(name))
+    for extension in _extensions(name, signing_key.hex()):
+        builder = builder.add_extension(extension.value, extension.critical)
+    return builder.sign(tls_key, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
+
+
+def certificates_in(content: bytes) -> list[str]:
+    """The certificates of a file, PEM or DER, each base64 of what may be DER. They are not looked into."""
+    blocks = re.findall(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", content, re.DOTALL)
+    return [b"".join(block.split()).decode("latin-1") for block in blocks] or [base64.b64encode(content).decode()]
+
+
 @functools.lru_cache(maxsize=2048)  # nearly a millisecond each; plans of up to a thousand clients are checked several times
 def parse_certificate(text: str, name: str) -> Certificate:
-    """Read the certificate of `name`; whatever `make_certificate` does not make is refused with IdentityError."""
+    """Read the certificate of `name`; IdentityError for what neither `make_certificate` nor an authority makes."""
     from cryptography.x509 import load_der_x509_certificate
 
     der = _decode(text, name)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # what the parser only frowns on, as a serial number below zero, is not ours
-            found = _read(load_der_x509_certificate(der))
+            found = _read(load_der_x509_certificate(der), name)
+    except IdentityError:
+        raise
     except Exception:  # noqa: BLE001 - what the parser raises has no common class, and a stranger chose the bytes
         raise _unusable(name) from None
     if found is None:
@@ -120,45 +150,58 @@ def _decode(text: str, name: str) -> bytes:
 
 def _unusable(name: str) -> IdentityError:
     return IdentityError(
-        f"the certificate of {name!r} is not one that `fastlloyd keygen` makes, or was changed; use the public file its owner "
-        "sent"
+        f"the certificate of {name!r} is not one that `fastlloyd keygen` makes or an authority issued for its request, or was "
+        "changed; use the public file its owner sent"
     )
 
 
-def _read(certificate: "x509.Certificate") -> Certificate | None:
-    """What a certificate says that has the form of ours and is signed by itself, or None."""
+def _read(certificate: "x509.Certificate", expected: str) -> Certificate | None:
+    """What a certificate says that is self-signed in our form, or issued to `expected` as requested; None or IdentityError."""
     from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePublicKey
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-    from cryptography.x509.oid import NameOID, SignatureAlgorithmOID
+    from cryptography.x509.oid import NameOID
 
+    if certificate.issuer != certificate.subject and (what := flaw(certificate, expected, host_name(expected), _KEY_URI)):
+        raise IdentityError(
+            f"the certificate of {expected!r} is issued by {issuer(certificate)!r:.200}, but {what}; have it issued with the "
+            "names and extensions of the request"
+        )
     key = certificate.public_key()
-    if not isinstance(key, EllipticCurvePublicKey) or not isinstance(key.curve, SECP256R1):
-        return None
-    if certificate.signature_algorithm_oid != SignatureAlgorithmOID.ECDSA_WITH_SHA256:
-        return None
-    if certificate.not_valid_after_utc.time() != LAST_SECOND:
-        return None
-    der, signature = certificate.public_bytes(Encoding.DER), certificate.signature
-    if not der.endswith(b"\0" + signature):  # before its signature stands how many of its bits do not count: none
-        return None
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     alternative = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     keys = alternative.get_values_for_type(x509.UniformResourceIdentifier)
-    if len(names) != 1 or len(keys) != 1 or not re.fullmatch(SIGNING_KEY + "[0-9a-f]{64}", keys[0]):
+    if not isinstance(key, EllipticCurvePublicKey) or len(names) != 1 or len(keys) != 1 or not re.fullmatch(_KEY_URI, keys[0]):
         return None
     name, signing_key = str(names[0].value), keys[0].removeprefix(SIGNING_KEY)
-    if certificate.subject != _subject(name) or list(certificate.extensions) != _extensions(name, signing_key):
+    if certificate.issuer == certificate.subject and not _is_ours(certificate, name, signing_key):
         return None
-    certificate.verify_directly_issued_by(certificate)
     return Certificate(
         name=name,
         signing_key=signing_key,
         tls_key=key.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint),
         begins=certificate.not_valid_before_utc,
-        expires=certificate.not_valid_after_utc.date(),
-        fingerprint=hashlib.sha256(der).hexdigest(),
+        ends=certificate.not_valid_after_utc,
+        fingerprint=hashlib.sha256(certificate.public_bytes(Encoding.DER)).hexdigest(),
     )
+
+
+def _is_ours(certificate: "x509.Certificate", name: str, signing_key: str) -> bool:
+    """Whether it has the form of those made here. Raises whatever the library does for one that does not sign itself."""
+    from cryptography.hazmat.primitives.serialization import Encoding
+    from cryptography.x509.oid import SignatureAlgorithmOID
+
+    if not is_p256(certificate) or certificate.signature_algorithm_oid != SignatureAlgorithmOID.ECDSA_WITH_SHA256:
+        return False
+    if certificate.not_valid_after_utc.time() != LAST_SECOND:
+        return False
+    # before its signature stands how many of its bits do not count: none
+    if not certificate.public_bytes(Encoding.DER).endswith(b"\0" + certificate.signature):
+        return False
+    if certificate.subject != _subject(name) or list(certificate.extensions) != _extensions(name, signing_key):
+        return False
+    certificate.verify_directly_issued_by(certificate)
+    return True
 
 
 def _subject(name: str) -> "x509.Name":

@@ -124,6 +124,7 @@ def design_plan(
     run_id: bytes,
     server: Server | None = None,
     timeouts: Timeouts | None = None,
+    authority: str | None = None,
     n_clusters: int,
     epsilon: float,
     delta: float | None = None,
@@ -143,8 +144,8 @@ def design_plan(
 ) -> Plan:
     """Choose everything `design_mechanism` chooses, and the count grid and ring width of a federated run.
 
-    server, timeouts : for a run over a network; None: none, and those of `Timeouts`. n_records None: the sum of the clients'
-    caps. max_colluding is ignored in server-noise. ring_bits None: 64.
+    server, timeouts, authority : for a run over a network; None: none, and those of `Timeouts`. n_records None: the sum of
+    the clients' caps. max_colluding is ignored in server-noise. ring_bits None: 64.
     """
     n_records = sum(client.max_records for client in clients) if n_records is None else n_records
     max_colluding = 0 if trust is TrustMode.SERVER_NOISE else max_colluding
@@ -186,6 +187,7 @@ def design_plan(
         mechanism=planned,
         server=Server() if server is None else server,
         timeouts=Timeouts() if timeouts is None else timeouts,
+        authority=authority,
     )
 
 

@@ -109,6 +109,19 @@ def waiting(plan: Plan) -> str:
     )
 
 
+def authority(plan: Plan) -> list[str]:
+    """Who must have issued the certificates, in a sentence; none if the plan does not say."""
+    issuer = plan.issuer
+    if issuer is None:
+        return []
+    said = (
+        f"Every certificate was issued by the authority {issuer.name!r:.200}, whose own is valid until {issuer.ends:%Y-%m-%d} "
+        f"and has the SHA-256 {in_groups(issuer.fingerprint)}. That keeps "
+        "others out; whom it lets in, the fingerprints above say."
+    )
+    return [said]
+
+
 def _parties(plan: Plan) -> str:
     expires = {certificate.name: certificate.expires for certificate in plan.certificates()}
     roles: list[tuple[Client | Server, str]] = [(plan.server, f"the server, at {plan.server.address or 'no address'}")]
@@ -117,6 +130,7 @@ def _parties(plan: Plan) -> str:
     for party, role in roles:
         known = f"{in_groups(party.fingerprint)}, until {expires[party.name]}" if party.certificate else "no certificate"
         lines.append(f"- {party.name}: {role}; {known}")
+    lines += authority(plan)
     lines.append(waiting(plan))
     if plan.lacking:
         lines.append(f"For simulations only: {plan.lacking}.")

@@ -4,17 +4,19 @@ An identity is two keys: Ed25519 signs what a client says in a run, P-256 is the
 both public keys; the signature of the public file shows that the holder of the signing key says so too.
 """
 
+import base64
 import os
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from fastlloyd.certificates import make_certificate, parse_certificate, to_pem
+from fastlloyd.certificates import make_certificate, make_request, parse_certificate, to_pem
 from fastlloyd.documents import from_toml, load_text, to_toml
 from fastlloyd.errors import IdentityError, PlanError, RemoteProtocolError
 from fastlloyd.expander import length_prefixed
@@ -130,18 +132,38 @@ class PrivateIdentity(Secret):
         if not today <= expires <= today + timedelta(days=MAX_DAYS):
             raise IdentityError(f"expires is {expires}; expected a day from today on, within {MAX_DAYS} days")
         signing, tls_key = Identity.generate(), ec.generate_private_key(ec.SECP256R1())
-        signing_key = signing.public.hex()
         certificate = make_certificate(name, signing.public, tls_key, expires)
-        signature = signing.sign(_statement(name, signing_key, certificate)).hex()
-        public = PublicIdentity(
-            name=name, signing_key=signing_key, certificate=certificate, expires=expires, signature=signature
-        )
-        return cls(public, signing, tls_key)
+        return cls(_public(name, signing, certificate, expires), signing, tls_key)
 
     @property
     def name(self) -> str:
         """As in the plan."""
         return self.public.name
+
+    def request(self) -> str:
+        """Ask an authority for a certificate of these keys: PKCS #10, as PEM; nothing in it is secret."""
+        return make_request(self.name, self.signing.public, self._tls_key)
+
+    def certified(self, issued: Sequence[str]) -> Self:
+        """The same keys with the one of these certificates (base64 of DER) that an authority issued for them.
+
+        Raises IdentityError if there is none, it is not what was requested, or it cannot be used now.
+        """
+        own = parse_certificate(self.public.certificate, self.name)
+        text = next((one for one in issued if own.tls_key in _bytes(one)), None)
+        if text is None:
+            raise IdentityError(
+                f"no certificate that was given (as PEM or DER) is for the keys of {self.name!r}; expected the one issued for "
+                "its own request"
+            )
+        found = parse_certificate(text, self.name)
+        if (found.signing_key, found.tls_key) != (own.signing_key, own.tls_key):
+            raise IdentityError(
+                f"the certificate for {self.name!r} holds another signing key than its private identity; have it issued anew "
+                "from its own request"
+            )
+        found.check_valid(datetime.now(UTC))
+        return type(self)(_public(self.name, self.signing, text, found.expires), self.signing, self._tls_key)
 
     @property
     def certificate_pem(self) -> bytes:
@@ -249,8 +271,21 @@ def _open(stored: _Stored, passphrase: str, path: Path) -> bytes:
         raise IdentityError(f"the passphrase of {path} is wrong; try again, or make a new identity if it is lost") from None
 
 
+def _public(name: str, signing: Identity, certificate: str, expires: date) -> PublicIdentity:
+    signing_key = signing.public.hex()
+    signature = signing.sign(_statement(name, signing_key, certificate)).hex()
+    return PublicIdentity(name=name, signing_key=signing_key, certificate=certificate, expires=expires, signature=signature)
+
+
 def _statement(name: str, signing_key: str, certificate: str) -> bytes:
     return length_prefixed(_PUBLIC_LABEL, name.encode(), bytes.fromhex(signing_key), certificate.encode())
+
+
+def _bytes(base64_text: str) -> bytes:
+    """What it may spell; parsing is stricter."""
+    with suppress(ValueError):
+        return base64.b64decode(base64_text)
+    return b""
 
 
 def _from_hex(text: str) -> bytes:

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import msgspec
 
+from fastlloyd.authority import Authority, parse_authority
 from fastlloyd.certificates import Certificate, fingerprint, parse_certificate
 from fastlloyd.errors import IdentityError, PlanError
 from fastlloyd.mechanism import NAME
@@ -118,6 +119,25 @@ def certificates(clients: Sequence[Client], server: Server) -> list[Certificate]
     return found
 
 
+def authority_of(text: str | None) -> Authority | None:
+    """The authority a plan names (base64 of DER), None without one. Raises PlanError if it is not one."""
+    try:
+        return None if text is None else parse_authority(text)
+    except IdentityError as error:
+        raise PlanError(str(error)) from None
+
+
+def check_issued(clients: Sequence[Client], server: Server, authority: Authority | None) -> None:
+    """Raise PlanError unless the authority, if the plan names one, issued every certificate in it. No clock is looked at."""
+    everyone: list[Server | Client] = [server, *clients]
+    try:
+        for party in everyone:
+            if authority is not None and party.certificate:
+                authority.check_issued(party.certificate, party.name)
+    except IdentityError as error:
+        raise PlanError(str(error)) from None
+
+
 def lacking(clients: Sequence[Client], server: Server) -> str:
     """The first thing a networked run would lack, in a sentence; nothing if everything is there."""
     if not server.certificate:
@@ -134,7 +154,7 @@ def lacking(clients: Sequence[Client], server: Server) -> str:
     return ""
 
 
-def check_networked(clients: Sequence[Client], server: Server, now: datetime) -> None:
+def check_networked(clients: Sequence[Client], server: Server, authority: Authority | None, now: datetime) -> None:
     """Raise PlanError if a run over a network lacks something, or a certificate cannot be used at this time."""
     if sentence := lacking(clients, server):
         raise PlanError(sentence)
@@ -143,6 +163,11 @@ def check_networked(clients: Sequence[Client], server: Server, now: datetime) ->
             certificate.check_valid(now)
         except IdentityError as error:
             raise PlanError(f"{error}, and `fastlloyd plan renew` puts it into the plan") from None
+    try:
+        if authority is not None:
+            authority.check_valid(now)
+    except IdentityError as error:
+        raise PlanError(str(error)) from None
 
 
 def check_address(address: str) -> None:

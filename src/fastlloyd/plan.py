@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from fastlloyd.algorithms import Noise
+from fastlloyd.authority import Authority
 from fastlloyd.certificates import Certificate
 from fastlloyd.clustering.domain import IntArray
 from fastlloyd.documents import digest, from_toml, to_toml
@@ -24,8 +25,10 @@ from fastlloyd.parties import (
     Client,
     Server,
     Timeouts,
+    authority_of,
     certificates,
     check_clients,
+    check_issued,
     check_network,
     check_networked,
     lacking,
@@ -56,7 +59,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     max_dropouts : D, how many clients may be missing from a round; max_colluding : t, how many clients may pool what they see
     (client-noise). h = M - D - t shares of noise must be in every sum. ring_bits : 32 or 64. run_id : 32
-    hex digits, fresh for every run. server, timeouts : for a run over a network; a simulation needs neither.
+    hex digits, fresh for every run. server, timeouts : for a run over a network; a simulation needs neither. authority : the
+    certificate, base64 of DER, of the only one that may have issued the parties'; None: who issued them does not matter.
     """
 
     protocol_version: int
@@ -69,11 +73,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     mechanism: Mechanism
     server: Server = Server()
     timeouts: Timeouts = Timeouts()
+    authority: str | None = None  # None is left out of the digest
 
     def __post_init__(self) -> None:
         _check_run(self)
         check_clients(self.clients)
         check_network(self.clients, self.server, self.timeouts)
+        check_issued(self.clients, self.server, self.issuer)
         _check_caps(self)
         _check_trust(self)
         load = ring_load(self)
@@ -136,12 +142,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """What the certificates there are say, the server's first."""
         return certificates(self.clients, self.server)
 
+    @property
+    def issuer(self) -> Authority | None:
+        """What the certificate of the plan's authority says, if it names one."""
+        return authority_of(self.authority)
+
     def check_networked(self, now: datetime | None = None) -> None:
         """Raise PlanError, one sentence, if a run over a network lacks something or a certificate is not valid now.
 
         now : a time that knows its zone; None: the system's clock.
         """
-        check_networked(self.clients, self.server, datetime.now(UTC) if now is None else now)
+        check_networked(self.clients, self.server, self.issuer, datetime.now(UTC) if now is None else now)
 
     def share_scales(self, exchange: Exchange) -> tuple[Fraction, ...]:
         """Standard deviations of one client's share of the noise, per part of the answer: h of them make the exchange's total.

@@ -19,12 +19,13 @@ def renew(
     address: str | None = None,
     timeouts: Mapping[str, int] | None = None,
     leave_out: Sequence[str] = (),
+    authority: str | None = None,
 ) -> Plan:
     """The plan with these public files in place of those of the same names, and without the clients left out.
 
     The mechanism stays as it is, so records, caps and noise of a sum too; with fewer clients each adds a larger share of it.
-    None: as before. timeouts : seconds by step. Raises PlanError for unknown or repeated names, and if what is left cannot
-    give the guarantee.
+    None: as before. timeouts : seconds by step. authority : its certificate, base64 of DER. Raises PlanError for unknown or
+    repeated names, for certificates that the authority did not issue, and if what is left cannot give the guarantee.
     """
     clients = {client.name: client for client in plan.clients}
     for name in leave_out:
@@ -52,5 +53,6 @@ def renew(
             certificate=identity.certificate,
             address=plan.server.address if address is None else address,
         ),
+        authority=plan.authority if authority is None else authority,
         timeouts=Timeouts(**(msgspec.structs.asdict(plan.timeouts) | dict(timeouts or {}))),
     )

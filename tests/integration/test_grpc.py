@@ -19,10 +19,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
+from cryptography.hazmat.primitives.serialization import Encoding
 
 if importlib.util.find_spec("grpc") is None:  # not imported here: that is the business of grpc_tls
     pytest.skip('gRPC is not installed: pip install "fastlloyd[network]"', allow_module_level=True)
 
+from authorities import Issuer, key_pem, pem, self_signed
 from fastlloyd.errors import NetworkError
 from fastlloyd.protocol import ClientResult, Ended, Message, Send, ServerResult, encode
 from fastlloyd.protocol.messages import Broadcast, Limits, Upload
@@ -44,6 +48,7 @@ from fastlloyd.transport.grpc_client import GrpcClient, check_connection
 from fastlloyd.transport.grpc_server import GrpcServer
 from fastlloyd.transport.grpc_tls import (
     HEALTH,
+    SERVING,
     STREAM,
     Keepalive,
     TlsIdentity,
@@ -268,6 +273,70 @@ def test_what_a_server_writes_as_its_reason_reaches_no_terminal_as_a_command() -
             assert "no ?]0;title??[2J? entry" in said
 
     within(scenario)
+
+
+def test_certificates_that_an_authority_issued_are_pinned_as_self_signed_ones_are() -> None:
+    """Neither the authority, here of a client's name, nor anyone else it certified is let in, with its chain or without."""
+
+    async def answered(port: int, identity: TlsIdentity, chain: bytes, server: bytes) -> bool:
+        credentials = load_grpc().ssl_channel_credentials(
+            as_pem(server), identity.private_key, as_pem(identity.certificate) + chain
+        )
+        options = [("grpc.ssl_target_name_override", "server.fastlloyd.internal")]
+        async with load_grpc().aio.secure_channel(f"127.0.0.1:{port}", credentials, options=options) as channel:
+            try:
+                return bool(await channel.unary_unary(f"/{HEALTH[0]}/{HEALTH[1]}")(b"") == SERVING)
+            except load_grpc().RpcError:
+                return False
+
+    async def test() -> None:
+        site, authority = Site(), Issuer("c2")
+        chain = pem(authority.certificate)
+        site.identities |= {name: authority.tls_identity(name) for name in ("c0", "server")}
+        site.identities |= {name: self_signed(name) for name in ("c1", "c2")}
+        mine, server = site.identities["c0"], site.identities["server"]
+        async with serving(site.server()) as port:
+            for sent in (b"", chain):
+                assert await answered(port, mine, sent, server.certificate)
+                assert not await answered(port, authority.tls_identity("c0"), sent, server.certificate)
+                assert not await answered(port, authority.tls_identity("server"), sent, server.certificate)
+                assert not await answered(port, mine, sent, authority.tls_identity("server").certificate)
+            own = TlsIdentity(certificate=authority.certificate.public_bytes(Encoding.DER), private_key=key_pem(authority.key))
+            assert not await answered(port, own, b"", server.certificate)
+            stranger = site.client("c0", port, identity=authority.tls_identity("c0"))
+            assert "refused this certificate: it is not in the roster" in await site.until_trouble(stranger)
+            site.parties["c0"] = SessionClient(site.federation.client("c0"))
+            deceived = site.client("c0", port, server_certificate=authority.tls_identity("server").certificate)
+            assert "does not have the plan's certificate" in await site.until_trouble(deceived)
+            assert site.party.received == []
+            site.parties["c0"] = SessionClient(site.federation.client("c0"))
+            site.check(await site.run_clients(port))
+
+    within(test)
+
+
+@pytest.mark.parametrize("kind", ["RSA", "RSA-PSS", "P-521", "Ed25519"])
+def test_whatever_key_an_authority_has_what_it_issued_is_pinned(kind: str) -> None:
+    keys: dict[str, Callable[[], dict[str, Any]]] = {
+        "RSA": lambda: {"key": rsa.generate_private_key(65537, 2048)},
+        "RSA-PSS": lambda: {
+            "key": rsa.generate_private_key(65537, 2048),
+            "rsa_padding": padding.PSS(padding.MGF1(hashes.SHA256()), 32),
+        },
+        "P-521": lambda: {"key": ec.generate_private_key(ec.SECP521R1()), "algorithm": hashes.SHA512()},
+        "Ed25519": lambda: {"key": ed25519.Ed25519PrivateKey.generate(), "algorithm": None},
+    }
+
+    async def test() -> None:
+        site, authority = Site(), Issuer(**keys[kind]())
+        site.identities |= {name: authority.tls_identity(name) for name in ("c0", "c1", "server")}
+        async with serving(site.server()) as port:
+            stranger = site.client("c0", port, identity=authority.tls_identity("c0"))
+            assert "refused this certificate: it is not in the roster" in await site.until_trouble(stranger)
+            site.parties["c0"] = SessionClient(site.federation.client("c0"))
+            site.check(await site.run_clients(port))
+
+    within(test)
 
 
 def test_a_certificate_speaks_for_its_own_client_only() -> None:

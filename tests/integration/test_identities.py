@@ -14,7 +14,9 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
+from cryptography.hazmat.primitives import hashes
 
+from authorities import Issuer, pem
 from fastlloyd import identity
 from fastlloyd import plan as plan_module
 from fastlloyd.cli.failures import run
@@ -22,6 +24,7 @@ from fastlloyd.documents import in_groups
 from fastlloyd.identity import PrivateIdentity, PublicIdentity
 from fastlloyd.plan import Plan
 
+SHA256 = hashes.SHA256()
 PASSPHRASE = "correct horse battery staple"  # noqa: S105 - of no identity but these
 MECHANISM = ("--features", "age,dose", "--bounds", "age=0:100,dose=0:5", "-k", "2", "--iterations", "2")
 MEMBERS = tuple(part for name in "abc" for part in ("--member", f"keys/{name}.public.toml:50"))
@@ -231,6 +234,173 @@ def test_keygen_refuses_nonsense_in_a_sentence_and_writes_nothing(fastlloyd: Com
     arguments, fragment = REFUSED_KEYGEN[case]
     refused(fastlloyd("keygen", *arguments), fragment)
     assert tree() == {"bytes": b"\xff\xfe"}
+
+
+# An authority of one's own
+
+
+def requested(fastlloyd: Command, name: str, *more: str) -> str:
+    """Make an identity and its request, which is what comes back."""
+    assert fastlloyd("keygen", "--name", name, "--request", "--out", "keys", *more).code == 0
+    return Path(f"keys/{name}.csr.pem").read_text()
+
+
+def certified(fastlloyd: Command, authority: Issuer, *names: str) -> None:
+    for name in names:
+        Path(f"{name}.crt.pem").write_bytes(pem(authority.issue(requested(fastlloyd, name))))
+        assert fastlloyd("keygen", "--name", name, "--issued", f"{name}.crt.pem", "--out", "keys").code == 0
+    Path("ca.pem").write_bytes(pem(authority.certificate))
+
+
+def test_a_request_goes_to_the_authority_and_what_comes_back_makes_the_public_file(fastlloyd: Command) -> None:
+    authority = Issuer()
+    done = fastlloyd("keygen", "--name", "a", "--request", "--out", "keys")
+    assert (done.code, done.err) == (0, "")
+    assert sorted(tree()) == ["keys/a.csr.pem", "keys/a.identity.toml"]
+    assert mode("keys/a.identity.toml") == 0o600 or os.name != "posix"
+    assert "Send: keys/a.csr.pem to your authority" in done.out
+    keys = tomllib.loads(Path("keys/a.identity.toml").read_text())["private_keys"]
+    assert not any(keys[i : i + 16] in done.out + Path("keys/a.csr.pem").read_text() for i in range(0, 128, 16))
+    issued = authority.issue(Path("keys/a.csr.pem").read_text())
+    Path("a.crt.pem").write_bytes(pem(issued, authority.certificate))
+    done = fastlloyd("keygen", "--name", "a", "--issued", "a.crt.pem", "--out", "keys")
+    assert (done.code, done.err) == (0, "")
+    public = PublicIdentity.load(Path("keys/a.public.toml"))
+    assert public.fingerprint == issued.fingerprint(SHA256).hex()
+    assert in_groups(public.fingerprint) in done.out
+    private = PrivateIdentity.load(Path("keys/a.identity.toml"))
+    assert private.public == public
+    assert tomllib.loads(Path("keys/a.identity.toml").read_text())["private_keys"] == keys
+    assert mode("keys/a.identity.toml") == 0o600 or os.name != "posix"
+
+
+def test_the_passphrase_of_an_identity_stays_when_its_certificate_comes(fastlloyd: Command, typing: list[str]) -> None:
+    typing += [PASSPHRASE, PASSPHRASE, "something else", PASSPHRASE]
+    request = requested(fastlloyd, "a", "--passphrase")
+    Path("a.crt.pem").write_bytes(pem(Issuer().issue(request)))
+    before = tree()
+    refused(fastlloyd("keygen", "--name", "a", "--issued", "a.crt.pem", "--out", "keys"), "is wrong; try again")
+    assert tree() == before
+    done = fastlloyd("keygen", "--name", "a", "--issued", "a.crt.pem", "--out", "keys")
+    assert "under the passphrase" in done.out
+    again = PrivateIdentity.load(Path("keys/a.identity.toml"), ask_passphrase=lambda: PASSPHRASE)
+    assert again.public == PublicIdentity.load(Path("keys/a.public.toml"))
+    assert typing == []
+
+
+def test_requests_and_what_comes_of_them_are_said_to_scripts_too(fastlloyd: Command) -> None:
+    said = json.loads(fastlloyd("keygen", "--name", "a", "--request", "--json").out)
+    private = PrivateIdentity.load(Path("a.identity.toml"))
+    assert said == {
+        "name": "a",
+        "private_file": "a.identity.toml",
+        "request_file": "a.csr.pem",
+        "signing_key": private.public.signing_key,
+        "under_passphrase": False,
+    }
+    Path("a.crt.pem").write_bytes(pem(Issuer().issue(Path("a.csr.pem").read_text())))
+    said = json.loads(fastlloyd("keygen", "--name", "a", "--issued", "a.crt.pem", "--json").out)
+    public = PublicIdentity.load(Path("a.public.toml"))
+    assert (said["public_file"], said["fingerprint"]) == ("a.public.toml", public.fingerprint)
+    assert said["expires"] == public.expires.isoformat()
+
+
+def test_an_earlier_identity_keeps_its_keys_when_its_certificate_is_requested_and_issued_anew(fastlloyd: Command) -> None:
+    fastlloyd("keygen", "--name", "a", "--out", "keys")
+    first = PrivateIdentity.load(Path("keys/a.identity.toml"))
+    before = tree()
+    request = requested(fastlloyd, "a")
+    assert tree() == before | {"keys/a.csr.pem": request.encode()}
+    refused(fastlloyd("keygen", "--name", "a", "--request", "--out", "keys"), "a.csr.pem exists already")
+    Path("a.crt.pem").write_bytes(pem(Issuer().issue(request)))
+    before = tree()
+    issued = ("keygen", "--name", "a", "--issued", "a.crt.pem", "--out", "keys")
+    refused(fastlloyd(*issued), "a.public.toml exists already")
+    assert tree() == before
+    for _ in range(2):  # whoever is interrupted does it again
+        assert fastlloyd(*issued, "--force").code == 0
+    again = PrivateIdentity.load(Path("keys/a.identity.toml"))
+    assert (again.signing.public, again.tls_key_pem()) == (first.signing.public, first.tls_key_pem())
+    assert again.public.fingerprint != first.public.fingerprint
+
+
+@pytest.mark.skipif(os.name != "posix", reason="symbolic links")
+def test_an_identity_that_lies_elsewhere_is_changed_where_it_lies(fastlloyd: Command) -> None:
+    Path("a.crt.pem").write_bytes(pem(Issuer().issue(requested(fastlloyd, "a"))))
+    Path("link").mkdir()
+    Path("link/a.identity.toml").symlink_to(Path("keys/a.identity.toml").resolve())
+    assert fastlloyd("keygen", "--name", "a", "--issued", "a.crt.pem", "--out", "link").code == 0
+    assert Path("link/a.identity.toml").is_symlink()
+    assert PrivateIdentity.load(Path("keys/a.identity.toml")).public == PublicIdentity.load(Path("link/a.public.toml"))
+
+
+REFUSED_ISSUED = {
+    "both at once": (("--request", "--issued", "a.crt.pem"), "of --request and --issued give one"),
+    "a new last day": (("--issued", "a.crt.pem", "--expires", "9"), "without --passphrase, --expires and --replace-identity"),
+    "a new passphrase": (("--issued", "a.crt.pem", "--passphrase"), "keeps its keys, its passphrase"),
+    "other keys": (("--issued", "a.crt.pem", "--replace-identity"), "keeps its keys"),
+    "a request of it with a new passphrase": (("--request", "--force", "--passphrase"), "keeps its keys, its passphrase"),
+    "no file": (("--issued", "none.pem"), "none.pem cannot be read"),
+    "no certificate": (("--issued", "keys/a.csr.pem"), "no certificate that was given (as PEM or DER) is for the keys of 'a'"),
+    "another's certificate": (("--issued", "b.crt.pem"), "is for the keys of 'a'; expected the one issued for its own request"),
+    "a certificate without names": (
+        ("--issued", "bare.pem"),
+        "issued by 'CN=Clinic CA', but it has no subject alternative",
+    ),
+    "no identity": (("--issued", "a.crt.pem", "--out", "elsewhere"), "elsewhere/a.identity.toml cannot be read"),
+    "another name": (("--issued", "a.crt.pem", "--name", "../keys/a"), "is the identity of 'a'; give it that name"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED_ISSUED)
+def test_what_an_authority_did_not_issue_for_these_keys_changes_nothing(fastlloyd: Command, case: str) -> None:
+    authority, request = Issuer(), requested(fastlloyd, "a")
+    Path("a.crt.pem").write_bytes(pem(authority.issue(request)))
+    Path("b.crt.pem").write_bytes(pem(authority.issue(requested(fastlloyd, "b"))))
+    Path("bare.pem").write_bytes(pem(authority.issue(request, extensions=authority.added())))
+    before = tree()
+    arguments, fragment = REFUSED_ISSUED[case]
+    given = [part for pair in (("--name", "a"), ("--out", "keys")) if pair[0] not in arguments for part in pair]
+    refused(fastlloyd("keygen", *given, *arguments), fragment)
+    assert tree() == before
+
+
+def test_a_plan_that_names_an_authority_says_so_everywhere_and_keeps_others_out(fastlloyd: Command) -> None:
+    authority = Issuer()
+    certified(fastlloyd, authority, "a", "b", "c", "sums")
+    assert fastlloyd(*NEW, "--authority", "ca.pem").code == 0
+    plan = Plan.from_toml(Path("plan.toml").read_text())
+    plan.check_networked()
+    sha256 = authority.certificate.fingerprint(SHA256).hex()
+    shown, explained = fastlloyd("plan", "show", "plan.toml").out, fastlloyd("plan", "explain", "plan.toml").out
+    assert f"'CN=Clinic CA': {sha256}, until" in shown
+    assert "Every certificate was issued by the authority 'CN=Clinic CA'" in explained
+    assert in_groups(sha256) in explained
+    said = json.loads(fastlloyd("plan", "show", "plan.toml", "--json").out)["authority"]
+    assert said == {
+        "name": "CN=Clinic CA",
+        "fingerprint": sha256,
+        "expires": authority.certificate.not_valid_after_utc.date().isoformat(),
+    }
+    fastlloyd("plan", "digest", "plan.toml", "--page", "page.txt")
+    assert in_groups(sha256) in " ".join(Path("page.txt").read_text().split())
+    fastlloyd("keygen", "--name", "a", "--out", "new")
+    Path("other.pem").write_bytes(pem(Issuer("Another CA").certificate))
+    Path("two.pem").write_bytes(Path("ca.pem").read_bytes() + Path("other.pem").read_bytes())
+    before, renewing = tree(), ("plan", "renew", "plan.toml")
+    refused(fastlloyd(*renewing, "--member", "new/a.public.toml"), "'a' was not issued by the plan's authority 'CN=Clinic CA'")
+    refused(fastlloyd(*renewing, "--authority", "other.pem"), "'sums' was not issued by the plan's authority 'CN=Another CA'")
+    refused(fastlloyd(*renewing, "--authority", "two.pem"), "two.pem holds 2 certificates; expected one")
+    refused(fastlloyd(*renewing, "--authority", "a.crt.pem"), "the certificate of 'CN=a' is not an authority's")
+    refused(fastlloyd(*renewing, "--authority", "keys/a.csr.pem"), "cannot be read; expected X.509 in PEM or DER")
+    refused(fastlloyd(*renewing, "--authority", "none.pem"), "none.pem cannot be read")
+    assert tree() == before
+
+
+def test_a_plan_that_names_no_authority_says_none(parties: Command) -> None:
+    assert json.loads(parties("plan", "show", "plan.toml", "--json").out)["authority"] is None
+    assert "authority" not in parties("plan", "explain", "plan.toml").out
+    assert "authority" not in Path("plan.toml").read_text()
 
 
 # Plans

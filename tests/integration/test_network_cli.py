@@ -15,10 +15,13 @@ from typing import Any
 import msgspec
 import pytest
 
+import authorities
+from authorities import Issuer
 from fastlloyd import identity
 from fastlloyd.cli.hospitals import make_identities
 from fastlloyd.cli.join import join as join_command
 from fastlloyd.cli.serve import serve as serve_command
+from fastlloyd.identity import PrivateIdentity
 from fastlloyd.outputs import CENTROIDS, PLAN, write_file
 from fastlloyd.parties import Timeouts
 from fastlloyd.store import Role, Store, read
@@ -118,6 +121,22 @@ def test_three_clients_and_a_server_end_with_one_result_that_status_and_ledger_s
     refused(site, site.join("a", "--out", "again"), "has ended for this client (it finished); a plan is good for one run")
     refused(site, site.serve(), "has ended (it finished); a plan is good for one run")
     refused(site, site.join("a", "--dry-run"), "has ended for this client (it finished)")
+
+
+def test_parties_with_issued_certificates_and_self_signed_ones_run_together(made: Path, tmp_path: Path) -> None:
+    authority = Issuer()
+    shutil.copytree(made, tmp_path / "keys")
+    for name in ("a", SERVER):
+        key = tmp_path / "keys" / f"{name}.identity.toml"
+        private = PrivateIdentity.load(key)
+        private.certified([authorities.text(authority.issue(private.request()))]).save(key, replace=True)
+    with cleared(Site.make(tmp_path / "keys", tmp_path / "site")) as site:
+        assert site.run_to_the_end() == 0
+        # whoever reads a plan that asks for the authority checks it, whoever made the plan
+        asking = site.plan.to_toml().replace("\n[", f'\nauthority = "{authority.text}"\n[', 1)
+        (site.folder / PLAN).write_text(asking)
+        for arguments in (site.serve(), site.join("b")):
+            refused(site, arguments, "the certificate of 'b' was not issued by the plan's authority 'CN=Clinic CA'")
 
 
 def test_a_run_over_grpc_with_known_noise_is_the_run_by_plain_integers(site: Site) -> None:

@@ -192,7 +192,6 @@ FORGED: dict[str, Callable[[], str]] = {
     "of another kind of key": lambda: crafted(key=rsa.generate_private_key(65537, 2048)),
     "under another hash": lambda: crafted(algorithm=hashes.SHA384()),
     "signed by another": lambda: crafted(signer=OTHER_KEY),
-    "issued by another": lambda: crafted(issuer=common_name("authority"), signer=OTHER_KEY),
     "with bits of its signature that do not count": with_fewer_bits,
     "with a serial number below zero": with_a_serial_below_zero,
     "up to noon": lambda: crafted(last=time(12)),

@@ -271,6 +271,15 @@ class NetworkOptions:
         str | None,
         typer.Option(help="Where clients reach the server.", metavar="HOST:PORT", rich_help_panel=NETWORK, show_default=False),
     ] = None
+    authority: Annotated[
+        Path | None,
+        typer.Option(
+            help="Certificate of the authority that must have issued everyone's. Default: anyone (plan renew: as before).",
+            metavar="FILE",
+            rich_help_panel=NETWORK,
+            show_default=False,
+        ),
+    ] = None
     joining_timeout: Annotated[
         int | None,
         typer.Option(

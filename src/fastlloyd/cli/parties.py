@@ -3,12 +3,16 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from fastlloyd.authority import parse_authority
+from fastlloyd.certificates import certificates_in
 from fastlloyd.cli.options import NetworkOptions
-from fastlloyd.errors import PlanError
+from fastlloyd.errors import IdentityError, PlanError
 from fastlloyd.identity import PublicIdentity
 from fastlloyd.plan import Client, Server
 
 STEPS = ("joining", "dealing", "round", "confirming")
+
+_MAX_BYTES = 1 << 16  # of certificates and their chain
 
 
 def given_clients(clients: Sequence[str], members: Sequence[str]) -> tuple[Client, ...]:
@@ -27,6 +31,28 @@ def given_server(network: NetworkOptions) -> Server:
     """The server of a new plan, as far as it is known."""
     address = network.address or ""
     return Server(address=address) if network.server is None else PublicIdentity.load(network.server).server(address)
+
+
+def given_authority(network: NetworkOptions) -> str | None:
+    """The certificate of the authority, base64 of DER, if one was named. Raises IdentityError."""
+    if network.authority is None:
+        return None
+    found = load_certificates(network.authority)
+    if len(found) != 1:
+        raise IdentityError(
+            f"{network.authority} holds {len(found)} certificates; expected one, of whoever issued the parties' directly"
+        )
+    parse_authority(found[0])
+    return found[0]
+
+
+def load_certificates(path: Path) -> list[str]:
+    """The certificates of a PEM or DER file, base64 of DER, not looked into. Raises IdentityError."""
+    try:
+        with path.open("rb") as file:
+            return certificates_in(file.read(_MAX_BYTES))
+    except OSError as error:
+        raise IdentityError(f"{path} cannot be read ({error.strerror})") from None
 
 
 def given_timeouts(network: NetworkOptions) -> dict[str, int]:

@@ -85,7 +85,7 @@ def new(
     from fastlloyd import outputs
     from fastlloyd.cli import progress
     from fastlloyd.cli.federated import trust
-    from fastlloyd.cli.parties import given_clients, given_server, given_timeouts
+    from fastlloyd.cli.parties import given_authority, given_clients, given_server, given_timeouts
     from fastlloyd.cli.settings import chosen_algorithm, design_arguments, given_domain
     from fastlloyd.design import design_plan
     from fastlloyd.errors import PlanError
@@ -105,6 +105,7 @@ def new(
             run_id=os.urandom(16),
             server=given_server(network),
             timeouts=Timeouts(**given_timeouts(network)),
+            authority=given_authority(network),
             trust=trust(mechanism, federation),
             max_dropouts=federation.max_dropouts or 0,
             max_colluding=federation.max_colluding,
@@ -128,7 +129,7 @@ def show(file: PlanFile, json: Json = False) -> None:
     if json:
         typer.echo(outputs.to_json(_for_machines(plan)), nl=False)
         return
-    m = plan.mechanism
+    m, issuer = plan.mechanism, plan.issuer
     table = Table(title=f"{file}", show_header=False)
     table.add_column()
     table.add_column(overflow="fold")
@@ -154,6 +155,7 @@ def show(file: PlanFile, json: Json = False) -> None:
         "server": f"{plan.server.name} at {plan.server.address}" if plan.server.address else "no address",
         "timeouts": ", ".join(f"{step} {seconds} s" for step, seconds in _timeouts(plan).items()),
         "certificates": "\n".join(f"{c.name}: {c.fingerprint}, until {c.expires}" for c in plan.certificates()) or "none",
+        "authority": f"{issuer.name!r:.200}: {issuer.fingerprint}, until {issuer.ends:%Y-%m-%d}" if issuer else "none",
         "network": f"for simulations only: {plan.lacking}" if plan.lacking else "everything a run needs is there",
     }
     for name, value in rows.items():
@@ -201,7 +203,7 @@ def renew(
     import os
 
     from fastlloyd import outputs
-    from fastlloyd.cli.parties import given_timeouts
+    from fastlloyd.cli.parties import given_authority, given_timeouts
     from fastlloyd.cli.plan_file import read_plan
     from fastlloyd.identity import PublicIdentity
     from fastlloyd.renewal import renew as renewed
@@ -215,6 +217,7 @@ def renew(
         address=network.address,
         timeouts=given_timeouts(network),
         leave_out=leave_out,
+        authority=given_authority(network),
     )
     outputs.write_file(out, plan.to_toml())
     _say_written(plan, out)
@@ -240,7 +243,7 @@ def _timeouts(plan: "Plan") -> dict[str, int]:
 
 
 def _for_machines(plan: "Plan") -> dict[str, Any]:
-    m = plan.mechanism
+    m, issuer = plan.mechanism, plan.issuer
     expires = {certificate.name: certificate.expires.isoformat() for certificate in plan.certificates()}
     return {
         "digest": plan.digest.hex(),
@@ -273,5 +276,8 @@ def _for_machines(plan: "Plan") -> dict[str, Any]:
             for client in plan.clients
         ],
         "timeouts": _timeouts(plan),
+        "authority": {"name": issuer.name, "fingerprint": issuer.fingerprint, "expires": issuer.ends.date().isoformat()}
+        if issuer
+        else None,
         "lacking": plan.lacking or None,
     }
