@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -35,8 +36,13 @@ WRAPPER = Path(__file__).parent / "integration" / "marked_process.py"
 DOMAIN = Domain(features=("age", "dose"), lower=(0.0, 0.0), upper=(100.0, 5.0))
 N_COMMITS = {"a": 7, "b": 6, "c": 6, SERVER: 6}
 """Of a run of two rounds: `a` also deals; the last one ends the run and wipes it."""
+DISK_FAILED = re.compile(
+    r"Error: (\S+\.store cannot be used: the disk failed, or is full or read-only \(SQLITE_\w+\); put that right and start again"
+    r"|result-\w cannot be written \(File too large\); nothing was left there; the result is kept in \S+\.store: .*)"
+)
 Death = tuple[int, str]
-"""Which commit of a party, from 0, counted over all its lives; before or after it."""
+"""Which commit of a party, from 0, counted over all its lives; before or after it; "full": its disk is, during it; "result": or, before the last
+one, while the result is written."""
 
 
 def make_site(folder: Path) -> None:
@@ -156,7 +162,13 @@ class Site:
             marks: dict[str, Any] = {"noise": SERVER_NAME if name == SERVER else name, "fast": True}
             if left[name]:
                 commit, when = left[name].pop(0)
-                marks["die"] = [commit - done[name], when]
+                match when:
+                    case "full":
+                        marks["full"] = commit - done[name]
+                    case "result":
+                        marks["full"] = when
+                    case _:
+                        marks["die"] = [commit - done[name], when]
                 done[name] = commit + (when == "after")
             running[name] = self.start(name, self.command(name), marks)
 
@@ -172,6 +184,11 @@ class Site:
                 if code == -signal.SIGKILL:
                     n_died += 1
                     begin(name)
+                elif code == 2 and DISK_FAILED.fullmatch(self.said(name).splitlines()[-1]):
+                    assert "Traceback" not in self.said(name)
+                    assert not (self.folder / f"result-{name}").exists() or done[name] == N_COMMITS[name] - 1
+                    n_died += 1
+                    begin(name)
                 elif code == 2 and done[name] == N_COMMITS[name]:  # it died right after its last commit
                     assert "has ended" in self.said(name).splitlines()[-1]
                     finished.add(name)
@@ -182,7 +199,8 @@ class Site:
                 # a server that died after the end waits for clients that have all left its earlier lives
                 code = self.end(running[SERVER])
                 assert code in (0, 2, 4, -signal.SIGKILL, -signal.SIGTERM), (code, self.said(SERVER))
-                n_died += code == -signal.SIGKILL
+                failed = DISK_FAILED.fullmatch(self.said(SERVER).splitlines()[-1])
+                n_died += code == -signal.SIGKILL or (code == 2 and failed is not None)
                 finished.add(SERVER)
             assert time.monotonic() < end, {name: self.said(name)[-800:] for name in N_COMMITS}
             time.sleep(0.02)

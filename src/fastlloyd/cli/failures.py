@@ -8,6 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 
 import typer
 
@@ -51,7 +52,8 @@ def _sentence(error: Exception) -> str:
 
 
 def _say(code: int, sentence: str) -> int:
-    typer.echo(sentence, err=True)
+    with suppress(OSError):  # where it goes may be full; the code says it too
+        typer.echo(sentence, err=True)
     return code
 
 

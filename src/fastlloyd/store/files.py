@@ -287,13 +287,13 @@ def _reason(error: sqlite3.Error) -> str:
         case "FULL":
             return "cannot grow: the disk is full; free some space and start again"
         case "READONLY" | "CANTOPEN" | "PERM" | "AUTH":
-            return f"cannot be opened for writing ({name}); check the permissions of the file and its folder"
+            return f"cannot be written ({name}); check the permissions of the file and its folder, and that the disk is not read-only"
         case "NOTADB" | "CORRUPT":
             return f"is damaged, or not a store ({name}); keep it, and see docs/how-to/ledger.md"
         case "BUSY" | "LOCKED":
             return "is held by another program; close whatever else has opened it"
         case _:
-            return f"cannot be used: the disk or the file system failed ({name}); check them and start again"
+            return f"cannot be used: the disk failed, or is full or read-only ({name}); put that right and start again"
 
 
 def _sync_folder(folder: Path) -> None:
