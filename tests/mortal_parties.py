@@ -1,7 +1,8 @@
 """Parties that die at their commits and are started again from what is on disk, with messages passed in memory.
 
 A process dies right before or right after a genuine `Store.append`. What its files hold at that moment is copied; the next life
-opens the copy. Or its disk fails in the midst of the commit, and it ends with an error. Messages on their way to and from it are lost, as on a connection that breaks.
+opens the copy. Or its disk fails in the midst of the commit, and it ends with an error. Messages on their way to and from it
+are lost, as on a connection that breaks.
 """
 
 import shutil
@@ -43,10 +44,10 @@ FULL, FULL_AT_COMMIT, READ_ONLY, NOT_SYNCED = "full", "full at commit", "read-on
 DISK_FAULTS = {
     FULL: ("INSERT INTO events", "SQLITE_FULL", "the disk is full"),
     FULL_AT_COMMIT: ("COMMIT", "SQLITE_IOERR_WRITE", "the disk failed, or is full or read-only"),
-    READ_ONLY: ("BEGIN IMMEDIATE", "SQLITE_READONLY", "that the disk is not read-only"),
+    READ_ONLY: ("BEGIN IMMEDIATE", "SQLITE_READONLY", "the disk is read-only"),
     NOT_SYNCED: ("COMMIT", "SQLITE_IOERR_FSYNC", "the disk failed, or is full or read-only"),
 }
-"""The statement of a commit at which a disk fails, SQLite's name for it, and what is said. The last fails after all is written."""
+"""The statement of a commit at which a disk fails, SQLite's name for it, what is said. The last fails after all is written."""
 
 
 class FailingDisk:

@@ -42,13 +42,13 @@ class Certificate:
         """Raise IdentityError unless the certificate can be used at this time (which knows its time zone)."""
         if now < self.begins:
             raise IdentityError(
-                f"the certificate of {self.name!r} is not valid before {self.begins:%Y-%m-%d}, and by this machine's clock it is "
-                f"{now:%Y-%m-%d}; check the clock"
+                f"the certificate of {self.name!r} is not valid before {self.begins:%Y-%m-%d}, and by this machine's clock it "
+                f"is {now:%Y-%m-%d}; check the clock"
             )
         if now.astimezone(UTC).date() > self.expires:
             raise IdentityError(
-                f"the certificate of {self.name!r} expired on {self.expires}, and by this machine's clock it is {now:%Y-%m-%d}; "
-                "unless the clock is wrong its owner makes a new one with `fastlloyd keygen`"
+                f"the certificate of {self.name!r} expired on {self.expires}, and by this machine's clock it is "
+                f"{now:%Y-%m-%d}; unless the clock is wrong its owner makes a new one with `fastlloyd keygen`"
             )
 
 

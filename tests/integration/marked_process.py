@@ -2,8 +2,8 @@
 
 die : [n, "before" or "after"], kill this process at its n-th commit to a store, from 0. noise : draw known noise of this name
 instead of genuine noise. grace : seconds that a client waits longer than the server. hurry : the server waits for so many
-clients to join, and then acts as if its time for joining were over. fast : draw no picture. full : n, no file can grow during the n-th
-commit to a store; "result", nor while the result is written.
+clients to join, and then acts as if its time for joining were over. fast : draw no picture. full : n, no file can grow during
+the n-th commit to a store, from 0; or "result", while the result is written.
 
 None of this can be had from the command line itself.
 """

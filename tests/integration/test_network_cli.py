@@ -203,12 +203,19 @@ def test_a_folder_that_only_looks_like_the_result_is_no_reason_to_lose_the_resul
 # Who is missing
 
 
-def test_the_others_finish_without_a_client_that_never_comes_and_the_statement_says_so(made: Path, tmp_path: Path) -> None:
+def test_the_others_finish_without_a_client_that_comes_too_late_and_the_statement_says_so(made: Path, tmp_path: Path) -> None:
     with cleared(Site.make(made, tmp_path / "site", max_dropouts=1)) as site:
         server = site.start(SERVER, site.serve(), {"hurry": 2})
         clients = [site.start(name, site.join(name), FAST) for name in "ac"]
         assert [process.wait(HANG) for process in clients] == [0, 0], site.said("a")
-        assert site.end(server) == STOPPED  # b might still ask
+        before = {name: tree(site.folder / f"result-{name}") for name in "ac"}
+        # b comes when the group key has long been dealt: it is told, spends nothing, and nobody else notices
+        code, out, err = site.run(site.join("b"), FAST)
+        assert (code, out) == (NO_RESULT, "")
+        assert err.splitlines()[-1].endswith("without a result: the server ended it: the run began without client b")
+        assert not any(isinstance(event, ExchangeCharged) for event in read(site.folder / "b.store")[1])
+        assert {name: tree(site.folder / f"result-{name}") for name in "ac"} == before
+        assert server.wait(HANG) == 0  # nobody is left who might still ask
         rounds = json.loads((site.folder / "result-a" / "rounds.json").read_text())
         assert [r["included"] for r in rounds] == [["a", "c"]] * 2
         assert "Round 1: a, c; without b" in site.said("a", "out")

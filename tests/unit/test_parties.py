@@ -101,7 +101,7 @@ def test_a_certificate_that_is_not_valid_now_stops_a_run_and_nothing_else() -> N
     assert Plan.from_toml(plan.to_toml()) == plan
     with pytest.raises(PlanError, match=f"of 'sums' expired on {EXPIRES}, and by this machine's clock .*plan renew"):
         plan.check_networked(late)
-    with pytest.raises(PlanError, match="is not valid before .* clock it is .*; check the clock$"):
+    with pytest.raises(PlanError, match=r"is not valid before .* clock it is .*; check the clock$"):
         plan.check_networked(NOW - timedelta(days=3))
 
 

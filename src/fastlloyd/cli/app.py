@@ -14,6 +14,7 @@ from fastlloyd.cli.groups import with_option_groups
 from fastlloyd.cli.join import join
 from fastlloyd.cli.keygen import keygen
 from fastlloyd.cli.ledger import ledger_app
+from fastlloyd.cli.pem import pem
 from fastlloyd.cli.plan import plan_app
 from fastlloyd.cli.serve import serve
 from fastlloyd.cli.simulate import simulate
@@ -27,6 +28,7 @@ app.command(cls=Command)(with_option_groups(advise))
 app.command(cls=Command)(assign)
 app.add_typer(bounds_app, name="bounds")
 app.command(cls=Command)(keygen)
+app.command(cls=Command)(pem)
 app.add_typer(plan_app, name="plan")
 app.command(cls=Command)(serve)
 app.command(cls=Command)(with_option_groups(join))

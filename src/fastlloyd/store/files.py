@@ -287,7 +287,7 @@ def _reason(error: sqlite3.Error) -> str:
         case "FULL":
             return "cannot grow: the disk is full; free some space and start again"
         case "READONLY" | "CANTOPEN" | "PERM" | "AUTH":
-            return f"cannot be written ({name}); check the permissions of the file and its folder, and that the disk is not read-only"
+            return f"cannot be written ({name}): the disk is read-only, or the permissions of the file or its folder forbid it"
         case "NOTADB" | "CORRUPT":
             return f"is damaged, or not a store ({name}); keep it, and see docs/how-to/ledger.md"
         case "BUSY" | "LOCKED":

@@ -21,7 +21,7 @@ def explain(details: str, *, address: str, own_certificate: bytes) -> str:
     if "HTTP proxy returned" in details:
         return f"the HTTP proxy in between does not connect to {address} ({_after(details, 'HTTP proxy returned ')}){_proxy()}"
     if "certificate has expired" in details:
-        return f"the certificate of the server at {address} has expired by this machine's clock; ask its operator for a new plan"
+        return f"the certificate of the server at {address} has expired by this machine's clock; ask for a new plan"
     if "certificate is not yet valid" in details:
         return f"the certificate of the server at {address} is not yet valid by this machine's clock; check the clock"
     if "CERTIFICATE_VERIFY_FAILED" in details or "Hostname Verification" in details:

@@ -1,6 +1,7 @@
 """A disk that is full, read-only or failing at any commit of any party: nothing leaves, and the run is taken up again, exact.
 
-The faults are SQLite's, raised in its place at each statement at which they can come; `test_network_faults.py` has genuine ones.
+The faults are SQLite's, raised in its place at each statement at which they can come; `test_network_kills.py` and
+`fault_campaign.py` have genuine ones.
 """
 
 from collections import defaultdict
@@ -60,7 +61,7 @@ def test_a_party_whose_commit_failed_answers_nobody_until_it_is_started_again(na
         store = world.parties[name].store
         assert store is not None
         store._connection = FailingDisk(store._connection, READ_ONLY)  # type: ignore[assignment]  # stands for one
-        with pytest.raises(StateError, match="not read-only"):
+        with pytest.raises(StateError, match="disk is read-only"):
             world.run()
         if name == SERVER:
             for question in (party.deadline, lambda: party.receive("c0", party._store.position, object())):

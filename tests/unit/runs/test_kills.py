@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fastlloyd.plan import TrustMode
 from fastlloyd.protocol import SERVER
-from mortal_parties import AFTER, BEFORE, Death
+from mortal_parties import AFTER, BEFORE
 from runs_with_deaths import N_COMMITS, run_with
 
 
