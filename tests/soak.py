@@ -33,7 +33,7 @@ class Held:
 def held(stores: dict[str, Path]) -> Held:
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1]) if Path("/proc/self/statm").exists() else 0
-    descriptors = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
+    descriptors = sum(1 for _ in Path("/proc/self/fd").iterdir()) if Path("/proc/self/fd").exists() else 0
     sizes = {name: sum(file.stat().st_size for file in files(path)[:2] if file.exists()) for name, path in stores.items()}
     return Held(sys.getallocatedblocks(), pages * os.sysconf("SC_PAGE_SIZE"), descriptors, threading.active_count(), sizes)
 

@@ -1,11 +1,13 @@
 """`serve`, `join` and `status` from outside, as processes that talk over TLS: whole runs, stops, and what is refused."""
 
+import base64
 import inspect
 import json
 import re
 import shutil
 import signal
 import socket
+import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +18,7 @@ import msgspec
 import pytest
 
 from fastlloyd import identity
+from fastlloyd.cli.failures import run as run_command
 from fastlloyd.cli.hospitals import make_identities
 from fastlloyd.cli.join import join as join_command
 from fastlloyd.cli.serve import serve as serve_command
@@ -23,6 +26,7 @@ from fastlloyd.outputs import CENTROIDS, PLAN, write_file
 from fastlloyd.parties import Timeouts
 from fastlloyd.store import Role, Store, read
 from fastlloyd.store.events import ExchangeCharged, RunEnded
+from fastlloyd.transport.grpc_tls import load_grpc
 from network_processes import DATASET, HANG, NAMES, SERVER, Site, cleared, make_site
 
 NO_RESULT, STOPPED, REFUSED = 3, 4, 2
@@ -349,8 +353,26 @@ def test_a_rehearsal_spends_nothing_with_a_server_or_without(site: Site) -> None
         assert "Nothing was spent" in out
         assert events(site, "a") == 0
     assert not (site.folder / "result-a").exists()
+    assert health_by_pem(site, "a") == health_by_pem(site, SERVER) == b"\x08\x01"  # SERVING
     assert site.end(server) == STOPPED
     assert events(site, SERVER) == 0
+
+
+def health_by_pem(site: Site, name: str) -> bytes:
+    """What a monitor of this identity is told, as `docs/how-to/firewalls-and-proxies.md` has it: PEM files, and bare gRPC."""
+    assert run_command(["pem", "--key", str(site.folder / f"{name}.identity.toml"), "--out", str(site.folder / "pem")]) == 0
+    grpc = load_grpc()
+    server = site.folder / "server.pem"
+    server.write_text(ssl.DER_cert_to_PEM_cert(base64.b64decode(site.plan.server.certificate)))
+    credentials = grpc.ssl_channel_credentials(
+        server.read_bytes(),
+        (site.folder / "pem" / f"{name}.key").read_bytes(),
+        (site.folder / "pem" / f"{name}.pem").read_bytes(),
+    )
+    options = [("grpc.ssl_target_name_override", f"{SERVER}.fastlloyd.internal")]
+    with grpc.secure_channel(site.plan.server.address, credentials, options=options) as channel:
+        said: bytes = channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=HANG)
+        return said
 
 
 def reachable(site: Site) -> bool:

@@ -88,6 +88,21 @@ def test_who_only_holds_connections_is_thrown_out_and_the_clients_get_in(monkeyp
     within(test)
 
 
+def test_who_speaks_no_tls_gets_no_word_and_holds_up_nobody() -> None:
+    async def test() -> None:
+        site = Site()
+        async with serving(site.server()) as port:
+            for words in (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9), b"GET / HTTP/1.1\r\n\r\n"):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(words)
+                with contextlib.suppress(ConnectionError):
+                    assert b"HTTP" not in await reader.read()  # at most TLS's own word that this is none
+                writer.close()
+            site.check(await site.run_clients(port))
+
+    within(test)
+
+
 # Who comes late
 
 
