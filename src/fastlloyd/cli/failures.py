@@ -1,6 +1,6 @@
 """How a command ends: its exit code, and one sentence on stderr when something is wrong.
 
-0 done; 1 an error of the program; 2 something the user can put right, and nothing was written; 130 interrupted.
+0 done; 1 an error of the program; 2 something the user can put right, and no result was written; 130 interrupted.
 """
 
 import io
