@@ -36,9 +36,10 @@ lint: $(READY)  ## style, types, layers
 audit: $(READY)  ## the long statistical campaign; rewrites docs/audit.md
 	$(BIN)/python -m pytest -m audit -n 0 tests/statistical/audit_campaign.py
 
-campaign: $(READY)  ## 100,000 schedules of bad luck and attacks, 500 kills of processes; `make campaign SCHEDULES=5000 KILLS=50`
+campaign: $(READY)  ## 100,000 schedules of bad luck and attacks, 500 kills of processes, disks that fail; `make campaign SCHEDULES=5000 KILLS=50`
 	SCHEDULES=$(SCHEDULES) $(BIN)/python -m pytest -m campaign -n 0 tests/properties/protocol_campaign.py
 	KILLS=$(KILLS) $(BIN)/python -m pytest -m campaign -n 0 tests/integration/kill_campaign.py
+	$(BIN)/python -m pytest -m campaign -n 0 tests/integration/fault_campaign.py
 
 bench: $(READY)  ## kernels, noise, masks, rounds and fits beside named peers; rewrites docs/performance.md
 	$(BIN)/python -m benchmarks

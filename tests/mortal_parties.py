@@ -1,12 +1,14 @@
 """Parties that die at their commits and are started again from what is on disk, with messages passed in memory.
 
 A process dies right before or right after a genuine `Store.append`. What its files hold at that moment is copied; the next life
-opens the copy. Messages on their way to and from it are lost, as on a connection that breaks.
+opens the copy. Or its disk fails in the midst of the commit, and it ends with an error. Messages on their way to and from it
+are lost, as on a connection that breaks.
 """
 
 import shutil
+import sqlite3
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,11 +33,48 @@ SERVER_KEY = identity("the server").public
 DATASET, FINGERPRINT = "patients", bytes(32)
 BEFORE, AFTER = "before", "after"
 Death = tuple[int, str]
-"""Which commit of a party, from 0, counted over all its lives; before or after it."""
+"""Which commit of a party, from 0, counted over all its lives; before or after it, or what its disk does in it."""
 
 
 class Killed(BaseException):
     """The process is gone: nothing may catch this."""
+
+
+FULL, FULL_AT_COMMIT, READ_ONLY, NOT_SYNCED = "full", "full at commit", "read-only", "not synced"
+DISK_FAULTS = {
+    FULL: ("INSERT INTO events", "SQLITE_FULL", "the disk is full"),
+    FULL_AT_COMMIT: ("COMMIT", "SQLITE_IOERR_WRITE", "the disk failed, or is full or read-only"),
+    READ_ONLY: ("BEGIN IMMEDIATE", "SQLITE_READONLY", "the disk is read-only"),
+    NOT_SYNCED: ("COMMIT", "SQLITE_IOERR_FSYNC", "the disk failed, or is full or read-only"),
+}
+"""The statement of a commit at which a disk fails, SQLite's name for it, what is said. The last fails after all is written."""
+
+
+class FailingDisk:
+    """A connection to a store whose disk fails at one statement, as SQLite reports it; all else is the genuine one's."""
+
+    def __init__(self, genuine: sqlite3.Connection, fault: str) -> None:
+        self._genuine, self._fault = genuine, fault
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._genuine, name)
+
+    def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        self._fail_at(statement)
+        return self._genuine.execute(statement, *values)
+
+    def executemany(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        self._fail_at(statement)
+        return self._genuine.executemany(statement, *values)
+
+    def _fail_at(self, statement: str) -> None:
+        begins, name, _ = DISK_FAULTS[self._fault]
+        if statement.startswith(begins):
+            if self._fault == NOT_SYNCED:
+                self._genuine.execute(statement)
+            error = sqlite3.OperationalError("a disk that a test has broken")
+            error.sqlite_errorname = name
+            raise error
 
 
 class Clock:
@@ -104,6 +143,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.queue: deque[tuple[str, str, bytes]] = deque()
+        self.sent: list[tuple[str, bytes]] = []
         self.limits = Limits.of(self.plan)
         names = (*self.plan.names, SERVER)
         self.parties = {
@@ -124,6 +164,10 @@ class World:
             if mortal is not None:
                 mortal.n_appends += 1
                 self._maybe_kill(mortal, (number, BEFORE))
+                for fault in DISK_FAULTS:
+                    if (number, fault) in mortal.deaths:
+                        self._fail(mortal, fault, lambda: genuine(store, events, **more))
+                        self._maybe_kill(mortal, (number, fault))
             genuine(store, events, **more)
             if mortal is not None:
                 self._maybe_kill(mortal, (number, AFTER))
@@ -142,6 +186,20 @@ class World:
             mortal.deaths.discard(death)
             self.died[mortal.name] += 1
             raise Killed
+
+    def _fail(self, mortal: Mortal, fault: str, append: Callable[[], None]) -> None:
+        """A commit on a disk that fails: it is said in a sentence, and neither store nor party takes another step."""
+        store, n_sent = mortal.store, len(self.sent)
+        assert store is not None
+        genuine = store._connection
+        store._connection = FailingDisk(genuine, fault)  # type: ignore[assignment]  # stands for one
+        with pytest.raises(StateError) as refused:
+            append()
+        store._connection = genuine  # there is space again, and still
+        assert DISK_FAULTS[fault][2] in str(refused.value)
+        with pytest.raises(StateError, match="no further step after a failure"):
+            append()
+        assert len(self.sent) == n_sent
 
     def noise(self, name: str) -> NoiseSource:
         return KnownNoise(name)
@@ -218,6 +276,8 @@ class World:
 
     def _post(self, sender: str, requests: Iterable[Send | Finish]) -> None:
         for request in requests:
+            if isinstance(request, Send):
+                self.sent.append((sender, encode(request.message)))
             if isinstance(request, Send) and self.parties[request.to].party is not None:
                 self.queue.append((sender, request.to, encode(request.message)))
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -35,8 +36,21 @@ WRAPPER = Path(__file__).parent / "integration" / "marked_process.py"
 DOMAIN = Domain(features=("age", "dose"), lower=(0.0, 0.0), upper=(100.0, 5.0))
 N_COMMITS = {"a": 7, "b": 6, "c": 6, SERVER: 6}
 """Of a run of two rounds: `a` also deals; the last one ends the run and wipes it."""
+DISK_FAILED = re.compile(
+    r"Error: (\S+\.store cannot be used: the disk failed, or is full or read-only \(SQLITE_\w+\); put that right and start "
+    r"again|result-\w cannot be written \(File too large\); nothing was left there; the result is kept in \S+\.store: .*)"
+)
+"""What a process says, with exit code 2, when it meets a disk that is full at a commit or when it writes its result."""
 Death = tuple[int, str]
-"""Which commit of a party, from 0, counted over all its lives; before or after it."""
+"""Which commit of a party, from 0, counted over all its lives; before or after it; "full": its disk is, during it. "result":
+its disk is full while the result is written, before this commit."""
+
+
+def mark_of(commit: int, when: str) -> dict[str, Any]:
+    """For `marked_process.py`: how the next life of a party ends, `commit` counted from its beginning."""
+    if when == "result":
+        return {"full": when}
+    return {"full": commit} if when == "full" else {"die": [commit, when]}
 
 
 def make_site(folder: Path) -> None:
@@ -156,7 +170,7 @@ class Site:
             marks: dict[str, Any] = {"noise": SERVER_NAME if name == SERVER else name, "fast": True}
             if left[name]:
                 commit, when = left[name].pop(0)
-                marks["die"] = [commit - done[name], when]
+                marks |= mark_of(commit - done[name], when)
                 done[name] = commit + (when == "after")
             running[name] = self.start(name, self.command(name), marks)
 
@@ -169,7 +183,7 @@ class Site:
                 code = process.poll()
                 if name in finished or code is None:
                     continue
-                if code == -signal.SIGKILL:
+                if self.has_died(name, code):
                     n_died += 1
                     begin(name)
                 elif code == 2 and done[name] == N_COMMITS[name]:  # it died right after its last commit
@@ -182,12 +196,19 @@ class Site:
                 # a server that died after the end waits for clients that have all left its earlier lives
                 code = self.end(running[SERVER])
                 assert code in (0, 2, 4, -signal.SIGKILL, -signal.SIGTERM), (code, self.said(SERVER))
-                n_died += code == -signal.SIGKILL
+                n_died += self.has_died(SERVER, code)
                 finished.add(SERVER)
             assert time.monotonic() < end, {name: self.said(name)[-800:] for name in N_COMMITS}
             time.sleep(0.02)
         self.check_results()
         return n_died
+
+    def has_died(self, name: str, code: int) -> bool:
+        """Whether a process that ended was killed, or ended with the sentence, and nothing else, for a disk that fails."""
+        if code != 2 or not DISK_FAILED.fullmatch(self.said(name).splitlines()[-1]):
+            return code == -signal.SIGKILL
+        assert "Traceback" not in self.said(name)
+        return True
 
     def check_results(self) -> None:
         expected = self.expected()

@@ -50,11 +50,13 @@ class Certificate:
         """Raise IdentityError unless the certificate can be used at this time (which knows its time zone)."""
         if now < self.begins:
             raise IdentityError(
-                f"the certificate of {self.name!r} is not valid before {self.begins:%Y-%m-%d %H:%M} UTC; check the clock"
+                f"the certificate of {self.name!r} is not valid before {self.begins:%Y-%m-%d %H:%M} UTC, and by this machine's "
+                f"clock it is {now.astimezone(UTC):%Y-%m-%d %H:%M}; check the clock"
             )
         if now.replace(microsecond=0) > self.ends:
             raise IdentityError(
-                f"the certificate of {self.name!r} expired on {self.expires}; its owner makes a new one with `fastlloyd keygen`"
+                f"the certificate of {self.name!r} expired on {self.expires}, and by this machine's clock it is "
+                f"{now:%Y-%m-%d}; unless the clock is wrong its owner makes a new one with `fastlloyd keygen`"
             )
 
 

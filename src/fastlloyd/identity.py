@@ -171,7 +171,7 @@ class PrivateIdentity(Secret):
         return to_pem(self.public.certificate)
 
     def tls_key_pem(self) -> bytes:
-        """SECRET: the key of the channel for a TLS library, and for nothing else; never to be written to a file."""
+        """SECRET: the key of the channel for a TLS library; written to a file by `fastlloyd pem` only, for a monitor."""
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
         return self._tls_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -162,7 +162,8 @@ def check_networked(clients: Sequence[Client], server: Server, authority: Author
         try:
             certificate.check_valid(now)
         except IdentityError as error:
-            raise PlanError(f"{error}, and `fastlloyd plan renew` puts it into the plan") from None
+            remedy = "" if now < certificate.begins else ", and `fastlloyd plan renew` puts it into the plan"
+            raise PlanError(f"{error}{remedy}") from None
     try:
         if authority is not None:
             authority.check_valid(now)

@@ -3,7 +3,8 @@
 die : [n, "before" or "after"], kill this process at its n-th commit to a store, from 0. noise : draw known noise of this name
 instead of genuine noise. grace : seconds that a client waits longer than the server. hurry : the server waits for so many
 clients to join, and then acts as if its time for joining were over. fast : draw no picture. silence : seconds
-without anyone connected after which a server ends whose run has no result.
+without anyone connected after which a server ends whose run has no result. full : n, no file can grow during the n-th commit
+to a store, from 0; or "result", while the result is written.
 
 None of this can be had from the command line itself.
 """
@@ -12,7 +13,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fastlloyd import __main__ as fastlloyd
-from fastlloyd import figures
+from fastlloyd import figures, outputs
 from fastlloyd.dp import noise
 from fastlloyd.protocol.transitions import ServerState
 from fastlloyd.runs import DurableServer, durable_client
@@ -47,6 +49,45 @@ def die_at(commit: int, when: str) -> None:
     Store.append = append  # type: ignore[assignment,method-assign]  # the mark
 
 
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """The limit on the size of files stands for a disk that is full: the system itself refuses every write to a file."""
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def full_at(commit: int) -> None:
+    """No file can grow during a genuine commit."""
+    genuine, n_commits = Store.append, 0
+
+    def append(store: Store, events: Sequence[Event], **more: Any) -> None:
+        nonlocal n_commits
+        n_commits += 1
+        if n_commits - 1 != commit:
+            return genuine(store, events, **more)
+        with full_disk():
+            return genuine(store, events, **more)
+
+    Store.append = append  # type: ignore[assignment,method-assign]  # the mark
+
+
+def full_at_the_result() -> None:
+    """No file can grow while the folder of the result is written."""
+    genuine = outputs.write_folder
+
+    def write_folder(*given: Any, **more: Any) -> list[Path]:
+        with full_disk():
+            return genuine(*given, **more)
+
+    outputs.write_folder = write_folder
+
+
 def hurry(n_clients: int) -> None:
     """The server's time for joining is over as soon as so many have said Hello: no test waits for a clock."""
     genuine = DurableServer.timeout
@@ -65,6 +106,8 @@ def no_picture(picture: figures.Picture) -> bytes:
 def main(marks: dict[str, Any]) -> int:
     if "die" in marks:
         die_at(*marks["die"])
+    if "full" in marks:
+        full_at_the_result() if marks["full"] == "result" else full_at(marks["full"])
     if "noise" in marks:
         noise.SystemNoise = partial(KnownNoise, marks["noise"])  # type: ignore[assignment,misc]  # the mark
     if "grace" in marks:

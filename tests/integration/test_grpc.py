@@ -13,7 +13,7 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -28,160 +28,41 @@ if importlib.util.find_spec("grpc") is None:  # not imported here: that is the b
 
 from authorities import Issuer, key_pem, pem, self_signed
 from fastlloyd.errors import NetworkError
-from fastlloyd.protocol import ClientResult, Ended, Message, Send, ServerResult, encode
+from fastlloyd.protocol import ClientResult, Ended, Message, ServerResult, encode
 from fastlloyd.protocol.messages import Broadcast, Limits, Upload
 from fastlloyd.store.events import LogPosition
 from fastlloyd.transport import grpc_server, grpc_tls
 from fastlloyd.transport.frames import (
     EMPTY_LOG,
     Answer,
-    Attach,
     Attached,
     Post,
     Refused,
-    ServerFrame,
-    decode_server_frame,
     encode_frame,
     max_frame_bytes,
 )
-from fastlloyd.transport.grpc_client import GrpcClient, check_connection
-from fastlloyd.transport.grpc_server import GrpcServer
+from fastlloyd.transport.grpc_client import check_connection
 from fastlloyd.transport.grpc_tls import (
     HEALTH,
     SERVING,
     STREAM,
     Keepalive,
-    TlsIdentity,
     as_pem,
     channel_credentials,
     channel_options,
     load_grpc,
     server_credentials,
 )
-from fastlloyd.transport.in_process import run_in_process
 from fastlloyd.transport.party import Request
-from federation import Federation, make_federation, make_plan, same_clustering
-from network import Relay, SessionClient, SessionServer, listening, tls_identity
-
-HANG = 60.0  # seconds after which a test that waits has failed
-CALM = Keepalive(interval=60.0, timeout=60.0)  # a machine that pauses breaks no connection
-Outcome = ClientResult | Ended | None
+from federation import make_federation, make_plan
+from grpc_site import CALM, HANG, Site, answer, serving, until, within
+from network import Relay, SessionClient, listening, tls_identity
 
 
 @pytest.fixture(autouse=True)
 def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("grpc_proxy", "https_proxy", "http_proxy"):
         monkeypatch.delenv(name, raising=False)
-
-
-class Site:
-    """Everyone of one run: sessions, parties, certificates."""
-
-    def __init__(self, federation: Federation | None = None, *, expired: tuple[str, ...] = ()) -> None:
-        self.federation = federation or make_federation(make_plan(3))
-        self.plan = self.federation.plan
-        self.identities = {
-            name: tls_identity(name, days=-1 if name in expired else 365) for name in (*self.plan.names, "server")
-        }
-        self.party = SessionServer(self.federation.server())
-        self.parties = {name: SessionClient(self.federation.client(name)) for name in self.plan.names}
-
-    def server(self, port: int = 0, **settings: Any) -> GrpcServer:
-        certificates = {name: self.identities[name].certificate for name in self.plan.names}
-        identity = self.identities["server"]
-        settings = {"linger": 5.0, "keepalive": CALM, **settings}
-        return GrpcServer(
-            self.party, self.plan, address=f"127.0.0.1:{port}", identity=identity, certificates=certificates, **settings
-        )
-
-    def client(self, name: str, port: int, **settings: Any) -> GrpcClient:
-        defaults = {
-            "address": f"127.0.0.1:{port}",
-            "identity": self.identities[name],
-            "server_certificate": self.identities["server"].certificate,
-            "keepalive": CALM,
-        }
-        return GrpcClient(self.parties[name], self.plan, **{**defaults, **settings})
-
-    async def until_trouble(self, client: GrpcClient) -> str:
-        """Have `c0` give up as soon as there is something that keeps it from the server: the reason it gives."""
-        run = asyncio.create_task(client.run())
-        await until(lambda: client.trouble)
-        self.parties["c0"].patience = lambda: 0.0
-        outcome = await run
-        assert isinstance(outcome, Ended)
-        return outcome.reason
-
-    async def run_clients(self, port: int, *names: str) -> list[Outcome]:
-        """Run these clients, or all, to their ends."""
-        return list(await asyncio.gather(*(self.client(name, port).run() for name in names or self.plan.names)))
-
-    def check(self, outcomes: list[Outcome]) -> None:
-        """Each client has the result of the same run in this process, bit for bit."""
-        reference = run_in_process(self.federation.server(), self.federation.clients())
-        for name, outcome in zip(self.plan.names, outcomes, strict=True):
-            expected = reference.clients[name]
-            assert isinstance(outcome, ClientResult), outcome
-            assert isinstance(expected, ClientResult)
-            assert same_clustering(outcome.clustering, expected.clustering)
-            assert outcome.included == expected.included
-            assert outcome.unconfirmed == ()
-
-    def stream(self, name: str, port: int) -> contextlib.AbstractAsyncContextManager[Any]:
-        """A bare stream with this client's certificate, for what no client of ours says."""
-        return bare_stream(self.identities[name], self.identities["server"], self.federation, port)
-
-    def attach(self, **changed: Any) -> bytes:
-        fields = {"plan_digest": self.plan.digest, "run_id": bytes.fromhex(self.plan.run_id), "log": EMPTY_LOG, **changed}
-        return encode_frame(Attach(**fields))
-
-    def hello(self, name: str) -> bytes:
-        (send,) = self.parties[name].begin()
-        assert isinstance(send, Send)
-        return encode_frame(Post(EMPTY_LOG, encode(send.message)))
-
-
-@contextlib.asynccontextmanager
-async def serving(server: GrpcServer) -> AsyncIterator[int]:
-    """The port of a server that is stopped in the end."""
-    await server.start()
-    end = asyncio.create_task(server.wait())
-    try:
-        yield server.port
-    finally:
-        server.stop()
-        await end
-
-
-@contextlib.asynccontextmanager
-async def bare_stream(mine: TlsIdentity, server: TlsIdentity, federation: Federation, port: int) -> AsyncIterator[Any]:
-    limits = Limits.of(federation.plan)
-    options = dict(channel_options(limits, server.certificate, CALM))
-    options |= {"grpc.max_send_message_length": -1, "grpc.http2.bdp_probe": 0}  # sends what it likes; takes 64 KiB unread
-    credentials = channel_credentials(mine, server.certificate)
-    async with load_grpc().aio.secure_channel(f"127.0.0.1:{port}", credentials, options=list(options.items())) as channel:
-        yield channel.stream_stream("/fastlloyd.Run/Stream")()
-
-
-def within(test: Callable[[], Awaitable[None]]) -> None:
-    """Run a test's coroutine in a loop of its own."""
-
-    async def bounded() -> None:
-        async with asyncio.timeout(HANG):
-            await test()
-
-    asyncio.run(bounded())
-
-
-async def until(happened: Callable[[], object]) -> None:
-    """Wait for it; the test's own limit ends a wait in vain."""
-    while not happened():
-        await asyncio.sleep(0.01)
-
-
-async def answer(site: Site, stream: Any) -> ServerFrame | None:
-    data = await stream.read()
-    return decode_server_frame(data, Limits.of(site.plan)) if data else None
 
 
 def test_a_run_over_the_network_equals_the_run_in_one_process_bit_for_bit() -> None:
@@ -204,7 +85,7 @@ def test_a_run_over_the_network_equals_the_run_in_one_process_bit_for_bit() -> N
         ("not in the roster", "the server at 127.0.0.1:{port} refused this certificate: it is not in the roster"),
         ("client expired", "the server at 127.0.0.1:{port} refused this certificate: it expired on 20"),
         ("another server", "what answers at 127.0.0.1:{port} does not have the plan's certificate"),
-        ("server expired", "the certificate of the server at 127.0.0.1:{port} has expired"),
+        ("server expired", "the certificate of the server at 127.0.0.1:{port} has expired by this machine's clock"),
         ("nobody listens", "nobody listens at 127.0.0.1:{port}"),
         ("unknown host", "there is no host of the name in no-such-host.invalid:443"),
         ("plaintext", "what answers at 127.0.0.1:{port} does not speak TLS 1.3"),

@@ -1,9 +1,11 @@
 """`keygen`, and plans that name those who take part: what is made, shown and refused, and that no secret is ever shown."""
 
 import getpass
+import hashlib
 import json
 import os
 import re
+import ssl
 import stat
 import tomllib
 import warnings
@@ -404,6 +406,35 @@ def test_a_plan_that_names_no_authority_says_none(parties: Command) -> None:
 
 
 # Plans
+
+
+def test_pem_writes_certificate_and_key_for_a_monitor_and_the_key_for_its_owner_only(
+    fastlloyd: Command, typing: list[str]
+) -> None:
+    typing += [PASSPHRASE] * 3
+    assert fastlloyd("keygen", "--name", "sums", "--passphrase").code == 0
+    done = fastlloyd("pem", "--key", "sums.identity.toml", "--out", "monitor")
+    assert (done.code, done.err) == (0, "")
+    folder = Path("monitor")
+    assert sorted(path.name for path in folder.iterdir()) == ["sums.key", "sums.pem"]
+    assert stat.S_IMODE((folder / "sums.key").stat().st_mode) == 0o600
+    public = PublicIdentity.load(Path("sums.public.toml"))
+    certificate = ssl.PEM_cert_to_DER_cert((folder / "sums.pem").read_text())
+    assert hashlib.sha256(certificate).hexdigest() == public.fingerprint
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(folder / "sums.pem", folder / "sums.key")  # they belong together
+    assert public.signing_key not in (folder / "sums.key").read_text()
+    assert "BEGIN" not in done.out
+
+
+@pytest.mark.parametrize("taken", ["sums.pem", "sums.key"])
+def test_pem_writes_both_files_or_none_and_over_nothing(fastlloyd: Command, taken: str) -> None:
+    assert fastlloyd("keygen", "--name", "sums").code == 0
+    Path(taken).write_text("mine")
+    refused(fastlloyd("pem", "--key", "sums.identity.toml"), f"{taken} exists already")
+    assert sorted(path.name for path in Path().iterdir()) == sorted([taken, "sums.identity.toml", "sums.public.toml"])
+    assert Path(taken).read_text() == "mine"
+    refused(fastlloyd("pem", "--key", "sums.public.toml", "--out", "x"), "sums.public.toml")
+    refused(fastlloyd("pem", "--key", "sums.identity.toml", "--out", f"{taken}/x"), "cannot be made")
 
 
 def test_a_plan_of_public_files_can_run_over_a_network_and_says_who_takes_part(parties: Command) -> None:

@@ -1,11 +1,13 @@
 """`serve`, `join` and `status` from outside, as processes that talk over TLS: whole runs, stops, and what is refused."""
 
+import base64
 import inspect
 import json
 import re
 import shutil
 import signal
 import socket
+import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +20,7 @@ import pytest
 import authorities
 from authorities import Issuer
 from fastlloyd import identity
+from fastlloyd.cli.failures import run as run_command
 from fastlloyd.cli.hospitals import make_identities
 from fastlloyd.cli.join import join as join_command
 from fastlloyd.cli.serve import serve as serve_command
@@ -26,6 +29,7 @@ from fastlloyd.outputs import CENTROIDS, PLAN, write_file
 from fastlloyd.parties import Timeouts
 from fastlloyd.store import Role, Store, read
 from fastlloyd.store.events import ExchangeCharged, RunEnded
+from fastlloyd.transport.grpc_tls import load_grpc
 from network_processes import DATASET, HANG, NAMES, SERVER, Site, cleared, make_site
 
 NO_RESULT, STOPPED, REFUSED, TURNED_AWAY = 3, 4, 2, 5
@@ -222,12 +226,19 @@ def test_a_folder_that_only_looks_like_the_result_is_no_reason_to_lose_the_resul
 # Who is missing
 
 
-def test_the_others_finish_without_a_client_that_never_comes_and_the_statement_says_so(made: Path, tmp_path: Path) -> None:
+def test_the_others_finish_without_a_client_that_comes_too_late_and_the_statement_says_so(made: Path, tmp_path: Path) -> None:
     with cleared(Site.make(made, tmp_path / "site", max_dropouts=1)) as site:
         server = site.start(SERVER, site.serve(), {"hurry": 2})
         clients = [site.start(name, site.join(name), FAST) for name in "ac"]
         assert [process.wait(HANG) for process in clients] == [0, 0], site.said("a")
-        assert site.end(server) == STOPPED  # b might still ask
+        before = {name: tree(site.folder / f"result-{name}") for name in "ac"}
+        # b comes when the group key has long been dealt: it is told, spends nothing, and nobody else notices
+        code, out, err = site.run(site.join("b"), FAST)
+        assert (code, out) == (NO_RESULT, "")
+        assert err.splitlines()[-1].endswith("without a result: the server ended it: the run began without client b")
+        assert not any(isinstance(event, ExchangeCharged) for event in read(site.folder / "b.store")[1])
+        assert {name: tree(site.folder / f"result-{name}") for name in "ac"} == before
+        assert server.wait(HANG) == 0  # nobody is left who might still ask
         rounds = json.loads((site.folder / "result-a" / "rounds.json").read_text())
         assert [r["included"] for r in rounds] == [["a", "c"]] * 2
         assert "Round 1: a, c; without b" in site.said("a", "out")
@@ -386,8 +397,26 @@ def test_a_rehearsal_spends_nothing_with_a_server_or_without(site: Site) -> None
         assert "Nothing was spent" in out
         assert events(site, "a") == 0
     assert not (site.folder / "result-a").exists()
+    assert health_by_pem(site, "a") == health_by_pem(site, SERVER) == b"\x08\x01"  # SERVING
     assert site.end(server) == STOPPED
     assert events(site, SERVER) == 0
+
+
+def health_by_pem(site: Site, name: str) -> bytes:
+    """What a monitor of this identity is told, as `docs/how-to/firewalls-and-proxies.md` has it: PEM files, and bare gRPC."""
+    assert run_command(["pem", "--key", str(site.folder / f"{name}.identity.toml"), "--out", str(site.folder / "pem")]) == 0
+    grpc = load_grpc()
+    server = site.folder / "server.pem"
+    server.write_text(ssl.DER_cert_to_PEM_cert(base64.b64decode(site.plan.server.certificate)))
+    credentials = grpc.ssl_channel_credentials(
+        server.read_bytes(),
+        (site.folder / "pem" / f"{name}.key").read_bytes(),
+        (site.folder / "pem" / f"{name}.pem").read_bytes(),
+    )
+    options = [("grpc.ssl_target_name_override", f"{SERVER}.fastlloyd.internal")]
+    with grpc.secure_channel(site.plan.server.address, credentials, options=options) as channel:
+        said: bytes = channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=HANG)
+        return said
 
 
 def reachable(site: Site) -> bool:

@@ -35,6 +35,11 @@ def test_whoever_is_killed_at_a_commit_takes_the_run_up_and_all_end_with_the_sam
     assert n_deaths - 1 <= site.run_to_the_end(deaths) <= n_deaths
 
 
-def test_the_same_of_a_server_that_is_killed_on_the_other_side_of_every_commit(site: Site) -> None:
-    deaths = alternating(SERVER, list(N_COMMITS).index(SERVER) + 1)
-    assert len(deaths) - 1 <= site.run_to_the_end({SERVER: deaths}) <= len(deaths)
+def test_the_same_of_a_server_killed_on_the_other_side_of_every_commit_and_of_whoever_finds_the_disk_full(site: Site) -> None:
+    """The disk is full when the dealer notes the keys, another client an upload, the third its result, the server a sum."""
+    killed = alternating(SERVER, list(N_COMMITS).index(SERVER) + 1)
+    deaths: dict[str, list[Death]] = {
+        "a": [(1, "full")], "b": [(3, "full")], "c": [(5, "result")], SERVER: sorted([*killed, (2, "full")])
+    }  # fmt: skip
+    n_deaths = sum(map(len, deaths.values()))
+    assert n_deaths - 1 <= site.run_to_the_end(deaths) <= n_deaths

@@ -36,7 +36,7 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_test_that_a_page_names_exists(page: Path) -> None:
     tests = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("*.py"))
-    for name in set(re.findall(r"\b(test_w\d\d_\w+)", page.read_text())):
+    for name in set(re.findall(r"\b(test_w\d\d_\w+|(?<=`)test_\w+(?=`))", page.read_text())):
         assert f"def {name}(" in tests, f"{page.name} names {name}"
 
 

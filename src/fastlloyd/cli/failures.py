@@ -1,6 +1,6 @@
 """How a command ends: its exit code, and one sentence on stderr when something is wrong.
 
-0 done; 1 an error of the program; 2 something the user can put right, and nothing was written; 130 interrupted.
+0 done; 1 an error of the program; 2 something the user can put right, and no result was written; 130 interrupted.
 """
 
 import io
@@ -8,6 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 
 import typer
 
@@ -51,7 +52,8 @@ def _sentence(error: Exception) -> str:
 
 
 def _say(code: int, sentence: str) -> int:
-    typer.echo(sentence, err=True)
+    with suppress(OSError):  # where it goes may be full; the code says it too
+        typer.echo(sentence, err=True)
     return code
 
 

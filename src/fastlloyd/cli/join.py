@@ -84,7 +84,12 @@ def join(
         party = _party(agreed, identity, kept, dataset, table, X)
         outcome = _take_part(party, agreed, identity, address)
         result = Result.of_run(agreed, outcome)
-        paths = network.written(output.out, result) or report.write(result, output, table)
+        try:
+            paths = network.written(output.out, result) or report.write(result, output, table)
+        except OutputError as error:
+            raise OutputError(
+                f"{error}; the result is kept in {kept.path}: the same command, with space or another --out, writes it"
+            ) from None
         party.conclude()
     screen = report.console(output)
     for line in report.rounds(result):

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import typer
 from rich.console import Console
@@ -167,7 +167,7 @@ async def _log_steps(step: Callable[[], str]) -> None:
 @contextlib.contextmanager
 def logging_to_stderr(*, as_json: bool) -> Iterator[None]:
     """Show what the network says, a line each; no line holds a value of a record or a secret."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _Lines(sys.stderr)
     handler.setFormatter(_Json() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     logger = logging.getLogger("fastlloyd")
     before = logger.level
@@ -178,6 +178,13 @@ def logging_to_stderr(*, as_json: bool) -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(before)
+
+
+class _Lines(logging.StreamHandler[TextIO]):
+    """A line each; one that cannot be written, on a disk that is full, is lost without a traceback, and the run goes on."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
+        pass
 
 
 class _Json(logging.Formatter):
@@ -219,5 +226,6 @@ def stopped(*, as_json: bool = False) -> typer.Exit:
 
 
 def say_last(sentence: str, *, level: str = "info", as_json: bool = False) -> None:
-    """How it ended, on stderr: a sentence of its own, or one more object of the log."""
-    typer.echo(_entry(time.time(), level, sentence) if as_json else sentence, err=True)
+    """How it ended, on stderr: a sentence of its own, or one more object of the log. If it cannot be written: the exit code."""
+    with contextlib.suppress(OSError):
+        typer.echo(_entry(time.time(), level, sentence) if as_json else sentence, err=True)

@@ -211,7 +211,7 @@ class Store:
         return self._history.peers.get(name)
 
     def close(self) -> None:
-        """Let go of the store. StateError if what was wiped may still lie in the write-ahead log."""
+        """Let go of the store. StateError if what was wiped may still lie in the write-ahead log, and why."""
         with self._one_at_a_time:
             if self._lock is None:
                 return
@@ -221,12 +221,11 @@ class Store:
             finally:
                 self._lock.release()
                 self._lock = None
-                self._failure = self._failure or "it was closed"
+                failed, self._failure = self._failure, self._failure or "it was closed"
             log = files.files(self.path)[1]
             if self._owes_wiping and log.exists() and log.stat().st_size:
-                raise StateError(
-                    f"{log} may still hold what was wiped: end the programs that read the store, then open it again"
-                )
+                why = failed or "end the programs that read the store, then open it again"
+                raise StateError(f"{log} may still hold what was wiped: {why}")
 
     def __enter__(self) -> Self:
         return self

@@ -301,7 +301,7 @@ def _reason(error: sqlite3.Error) -> str:
         case "FULL":
             return "cannot grow: the disk is full; free some space and start again"
         case "READONLY" | "CANTOPEN" | "PERM" | "AUTH":
-            return f"cannot be opened for writing ({name}); check the permissions of the file and its folder"
+            return f"cannot be written ({name}): the disk is read-only, or the permissions of the file or its folder forbid it"
         case "NOTADB":
             return NOT_A_STORE
         case "CORRUPT":
@@ -309,7 +309,7 @@ def _reason(error: sqlite3.Error) -> str:
         case "BUSY" | "LOCKED":
             return "is held by another program; close whatever else has opened it"
         case _:
-            return f"cannot be used: the disk or the file system failed ({name}); check them and start again"
+            return f"cannot be used: the disk failed, or is full or read-only ({name}); put that right and start again"
 
 
 def _sync_folder(folder: Path) -> None:

@@ -35,6 +35,7 @@ from fastlloyd.transport.grpc_tls import (
 )
 from fastlloyd.transport.outbox import Outbox
 from fastlloyd.transport.party import ClientParty, Request
+from fastlloyd.transport.sparing_log import SparingLog
 from fastlloyd.transport.turns import Turns
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class GrpcClient:
         self._outbox, self._is_attached = Outbox(), False
         self.trouble = ""
         self._n_failures = 0
+        self._log = SparingLog(_LOG)
 
     async def run(self) -> ClientResult | Ended | None:
         """Take part until the run is over for this client; None after `stop`, when it can be taken up again.
@@ -107,9 +109,13 @@ class GrpcClient:
             await self._turns.close()
             connection.cancel()
             await asyncio.wait({connection})
-        if not connection.cancelled():
-            connection.result()
-        return self._outcome.result() if self._outcome.done() else None
+            self._log.close()
+        failure = None if connection.cancelled() else connection.exception()
+        if self._outcome.done():
+            return self._outcome.result()  # or what the party failed with: the connection has then ended with it too
+        if failure is not None:
+            raise failure
+        return None
 
     def stop(self) -> None:
         """Finish the step in progress, send what follows from it, and end; for a signal handler of the loop."""
@@ -129,7 +135,7 @@ class GrpcClient:
     async def _pause(self, trouble: str) -> None:
         """Wait, longer with every failure in a row, and never as long as another client waits."""
         if trouble != self.trouble and not self._over.is_set():
-            _LOG.warning("%s; trying again", trouble)
+            self._log.warning(self._address, "%s; trying again", trouble)
         self.trouble = trouble
         longest = min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2.0 ** min(self._n_failures, 10))
         self._n_failures += 1
@@ -167,7 +173,7 @@ class GrpcClient:
             return
         if not isinstance(frame, Attached):
             raise RemoteProtocolError(f"the server began with {type(frame).__name__}; expected Attached")
-        _LOG.info("connected to %s", self._address)
+        self._log.info(self._address, "connected to %s", self._address)
         self._is_attached, self.trouble, self._n_failures = True, "", 0
         reader = asyncio.create_task(self._read_all(call, frame.log))
         writer = asyncio.create_task(self._outbox.write_all(call.write))

@@ -24,7 +24,9 @@ def explain(details: str, *, address: str, planned: str, own_certificate: bytes)
     if "HTTP proxy returned" in details:
         return f"the HTTP proxy in between does not connect to {address} ({_after(details, 'HTTP proxy returned ')}){_proxy()}"
     if "certificate has expired" in details:
-        return f"the certificate of the server at {address} has expired; ask its operator for a new plan"
+        return f"the certificate of the server at {address} has expired by this machine's clock; ask for a new plan"
+    if "certificate is not yet valid" in details:
+        return f"the certificate of the server at {address} is not yet valid by this machine's clock; check the clock"
     if "CERTIFICATE_VERIFY_FAILED" in details or "Hostname Verification" in details:
         return (
             f"what answers at {address} does not have the plan's certificate: it is another server, or one of an older plan, "
@@ -51,7 +53,10 @@ def _certificate_refused(address: str, own_certificate: bytes) -> str:
     end = end_of_validity(own_certificate)
     if end < dt.datetime.now(dt.UTC):
         return f"the server at {address} refused this certificate: it expired on {end:%Y-%m-%d}; make a new one, and a new plan"
-    return f"the server at {address} refused this certificate: it is not in the roster of the server's plan (or has expired)"
+    return (
+        f"the server at {address} refused this certificate: it is not in the roster of the server's plan "
+        "(or has expired, or the server's clock is wrong)"
+    )
 
 
 def _source(address: str, planned: str) -> str:

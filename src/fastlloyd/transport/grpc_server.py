@@ -38,6 +38,7 @@ from fastlloyd.transport.grpc_tls import (
 )
 from fastlloyd.transport.outbox import Outbox
 from fastlloyd.transport.party import Request, ServerParty
+from fastlloyd.transport.sparing_log import SparingLog
 from fastlloyd.transport.turns import Turns
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class GrpcServer:
         self._streams: dict[str, Outbox] = {}
         self._n_streams: Counter[str] = Counter()  # also those that lie unread and cannot be ended
         self._left: set[str] = set()
+        self._log = SparingLog(_LOG)
         self._is_stopped = False
 
     @property
@@ -172,6 +174,7 @@ class GrpcServer:
         for name, outbox in list(self._streams.items()):
             self._drop(name, outbox)
         await self._grpc.stop(_LAST_FRAME_SECONDS)
+        self._log.close()
 
     async def _serve_stream(self, _requests: object, context: "Context") -> None:
         """One stream, from its first frame to its last."""
@@ -202,7 +205,7 @@ class GrpcServer:
         if self._streams.get(name) is outbox:
             del self._streams[name]
             self._moved.set()
-            _LOG.info("client %s is gone", name)
+            self._log.info(name, "client %s is gone", name)
 
     async def _read(self, name: str, outbox: Outbox, context: "Context") -> None:
         """Take what a client says, one frame after another: the next is read when the last has been answered."""
@@ -219,8 +222,9 @@ class GrpcServer:
                     case Attach():
                         return outbox.close(encode_frame(refusal("a stream is attached once; open another")))
         except RemoteProtocolError as error:
-            _LOG.warning("client %s is refused: %s", name, error)
-            outbox.close(encode_frame(refusal(error)))
+            refused = refusal(error)  # what the client is told, which holds nothing that a terminal takes for a command
+            self._log.warning(name, "client %s is refused: %s", name, refused.reason)
+            outbox.close(encode_frame(refused))
 
     async def _first_frame(self, context: "Context") -> LogPosition:
         try:
@@ -247,7 +251,7 @@ class GrpcServer:
             self._streams[name] = outbox
             self._moved.set()
             outbox.put(encode_frame(Attached(known)))
-            _LOG.info("client %s is connected", name)
+            self._log.info(name, "client %s is connected", name)
 
         await self._turns.take(partial(self._party.attach, name, log), register)
 

@@ -29,7 +29,14 @@ EXPIRED = tls_identity("c0", days=-1).certificate
             f"{ALL}UNKNOWN: Tls handshake failed (TSI_PROTOCOL_FAILURE): SSL_ERROR_SSL: WRONG_VERSION_NUMBER",
             "does not speak TLS",
         ),
-        (f"{ALL}UNKNOWN: Tls handshake failed: CERTIFICATE_VERIFY_FAILED: certificate has expired", "has expired; ask its"),
+        (
+            f"{ALL}UNKNOWN: Tls handshake failed: CERTIFICATE_VERIFY_FAILED: certificate has expired",
+            "has expired by this machine's",
+        ),
+        (
+            f"{ALL}UNKNOWN: Tls handshake failed: CERTIFICATE_VERIFY_FAILED: certificate is not yet valid",
+            "not yet valid by this",
+        ),
         (f"{ALL}UNKNOWN: Tls handshake failed: CERTIFICATE_VERIFY_FAILED: self signed certificate", "the plan's certificate"),
         (f"{ALL}UNKNOWN: UNAUTHENTICATED: Hostname Verification Check failed.", "the plan's certificate"),
         ("errors resolving aggregator.example:443: [address lookup failed: Domain name not found]", "there is no host of the"),

@@ -1,0 +1,67 @@
+"""A log that one peer cannot fill: of each kind of line about it the first are written, of a flood the rest are counted."""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+FIRST_LINES: Final = 20  # of one kind about one peer; more than an honest one makes in an hour of bad luck
+SECONDS_PER_LINE: Final = 30.0  # in which one more may be written
+
+
+@dataclass(slots=True)
+class _Allowance:
+    """How many lines of one kind may be written now; since when; how many were not."""
+
+    lines: float
+    since: float
+    left_out: int = 0
+
+
+class SparingLog:
+    """Writes lines about peers to a logger, each peer's kinds of lines counted for themselves.
+
+    A kind is one of the few format strings that the caller has, and peers are the clients of a plan, so what is remembered is
+    bounded. How many lines were left out is said with the next that is written, and by `close`.
+
+    Parameters
+    ----------
+    logger : where lines go.
+    clock : seconds, rising.
+    """
+
+    def __init__(self, logger: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
+        self._logger, self._clock = logger, clock
+        self._allowances: dict[tuple[str, str], _Allowance] = {}
+
+    def info(self, peer: str, line: str, *values: object) -> None:
+        """Write `line` with these values, unless there were too many of it about this peer."""
+        self._write(logging.INFO, peer, line, values)
+
+    def warning(self, peer: str, line: str, *values: object) -> None:
+        """The same as a warning."""
+        self._write(logging.WARNING, peer, line, values)
+
+    def close(self) -> None:
+        """Say how many lines were left out since the last that was written."""
+        for (peer, line), allowance in self._allowances.items():
+            self._count(peer, line, allowance)
+
+    def _write(self, level: int, peer: str, line: str, values: tuple[object, ...]) -> None:
+        now = self._clock()
+        allowance = self._allowances.setdefault((peer, line), _Allowance(FIRST_LINES, now))
+        allowance.lines = min(FIRST_LINES, allowance.lines + (now - allowance.since) / SECONDS_PER_LINE)
+        allowance.since = now
+        if allowance.lines < 1:
+            allowance.left_out += 1
+            return
+        allowance.lines -= 1
+        self._count(peer, line, allowance)
+        self._logger.log(level, line, *values)
+
+    def _count(self, peer: str, line: str, allowance: _Allowance) -> None:
+        if allowance.left_out:
+            like = line.replace("%s", "...")
+            self._logger.warning('about %s: and %d more lines like "%s", left out', peer, allowance.left_out, like)
+            allowance.left_out = 0
