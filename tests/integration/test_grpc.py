@@ -47,6 +47,7 @@ from fastlloyd.transport.grpc_tls import (
     SERVING,
     STREAM,
     Keepalive,
+    TlsIdentity,
     as_pem,
     channel_credentials,
     channel_options,
