@@ -42,7 +42,7 @@ def measured(started: dt.datetime, **versions: str) -> str:
     used = ", ".join([f"Python {platform.python_version()}", *(f"{name} {version}" for name, version in versions.items())])
     return (
         f"Measured on {started.date().isoformat()} with fastlloyd {__version__} ({used}) on {platform.system()}, "
-        f"{platform.machine()}, {os.cpu_count()} cores, in {max(1, round(minutes))} minutes."
+        f"{platform.machine()}, {os.cpu_count()} cores, in {max(1, round(minutes))} min."
     )
 
 
