@@ -39,7 +39,7 @@ audit: $(READY)  ## the long statistical campaign; rewrites docs/audit.md
 
 campaign: $(READY)  ## schedules, kills, fuzzed parsers; rewrites docs/campaigns.md; `make campaign SCHEDULES=5000 KILLS=50 EXECUTIONS=9999` only prints
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements-fuzz.lock \
-		|| echo "Atheris has no wheel for this platform: the parsers will not be fuzzed"
+		|| echo "Atheris was not installed (pip says why; it has wheels for few platforms): no parser will be fuzzed"
 	SCHEDULES=$(SCHEDULES) $(BIN)/python -m pytest -m campaign -n 0 tests/properties/protocol_campaign.py
 	KILLS=$(KILLS) $(BIN)/python -m pytest -m campaign -n 0 tests/integration/kill_campaign.py
 	EXECUTIONS=$(EXECUTIONS) $(BIN)/python -m pytest -m campaign -n 0 tests/properties/fuzz_campaign.py
