@@ -6,6 +6,7 @@ READY := .venv/.ready
 WORKERS ?= auto
 SCHEDULES ?= 100000
 KILLS ?= 500
+EXECUTIONS ?= 1000000
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint audit campaign bench bench-stream bench-network notebook reproduce-anchors lock clean supply-chain
@@ -36,10 +37,13 @@ lint: $(READY)  ## style, types, layers
 audit: $(READY)  ## the long statistical campaign; rewrites docs/audit.md
 	$(BIN)/python -m pytest -m audit -n 0 tests/statistical/audit_campaign.py
 
-campaign: $(READY)  ## 100,000 schedules of bad luck and attacks, 500 kills of processes, disks that fail; `make campaign SCHEDULES=5000 KILLS=50`
+campaign: $(READY)  ## schedules, kills, failing disks, fuzzed parsers; rewrites docs/campaigns.md; `make campaign SCHEDULES=5000 KILLS=50 EXECUTIONS=9999` only prints
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements-fuzz.lock \
+		|| echo "Atheris was not installed (pip says why; it has wheels for few platforms): no parser will be fuzzed"
 	SCHEDULES=$(SCHEDULES) $(BIN)/python -m pytest -m campaign -n 0 tests/properties/protocol_campaign.py
 	KILLS=$(KILLS) $(BIN)/python -m pytest -m campaign -n 0 tests/integration/kill_campaign.py
 	$(BIN)/python -m pytest -m campaign -n 0 tests/integration/fault_campaign.py
+	EXECUTIONS=$(EXECUTIONS) $(BIN)/python -m pytest -m campaign -n 0 tests/properties/fuzz_campaign.py
 
 bench: $(READY)  ## kernels, noise, masks, rounds and fits beside named peers; rewrites docs/performance.md
 	$(BIN)/python -m benchmarks
@@ -61,6 +65,7 @@ supply-chain: $(READY)  ## known vulnerabilities in the locked dependencies
 
 lock:  ## resolve the dependencies anew (needs uv)
 	uv pip compile --quiet pyproject.toml --extra dev --universal --generate-hashes --no-annotate --no-header --python-version 3.11 --upgrade -o requirements.lock
+	uv pip compile --quiet requirements-fuzz.in --universal --generate-hashes --no-annotate --no-header --python-version 3.11 --upgrade -o requirements-fuzz.lock
 
 clean:  ## remove everything that was made
 	rm -rf .venv build demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis

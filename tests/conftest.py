@@ -21,7 +21,7 @@ settings.load_profile("same")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Examples of a seed that is asked for; constants for them from all of our modules, whichever a test imports first."""
-    config.addinivalue_line("markers", "campaign: many schedules on the virtual network, run by `make campaign`")
+    config.addinivalue_line("markers", "campaign: long forms of tests, run by `make campaign`")
     if config.getoption("--hypothesis-seed") is not None:
         settings.load_profile("new")
     for module in pkgutil.walk_packages(fastlloyd.__path__, "fastlloyd."):

@@ -115,6 +115,8 @@ def _whose(certificate: "x509.Certificate", name: str, host: str, key: str) -> s
         return f"its common name is {', '.join(common)!r:.80}; expected {name!r}"
     if not is_p256(certificate):
         return "its key is not the P-256 key of the request"
+    if certificate.version != x509.Version.v3:
+        return "it is not of version 3, which alone has extensions"
     names = _find(certificate, x509.SubjectAlternativeName)
     expected = f"expected the host {host} and the URI of the request, which holds the signing key, and no others"
     if names is None:

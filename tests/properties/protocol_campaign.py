@@ -4,6 +4,7 @@ Plain `pytest` does not collect it. Each schedule follows from its number, so a 
 one. One that breaks a rule is shown as short as it could be made, to be pinned as a test.
 """
 
+import datetime as dt
 import os
 import sys
 from collections import Counter
@@ -14,6 +15,7 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
+import campaign_page
 from fastlloyd.plan import TrustMode
 from schedules import (
     ATTACKS,
@@ -29,7 +31,8 @@ from virtual_network import Network, Watch
 
 pytestmark = pytest.mark.campaign
 
-N_SCHEDULES = int(os.environ.get("SCHEDULES", "100000"))
+FULL_SIZE = 100_000
+N_SCHEDULES = int(os.environ.get("SCHEDULES", str(FULL_SIZE)))
 BATCH = 250
 KINDS = {"bad luck": (BAD_LUCK, check_after_bad_luck), "attacks": (BAD_LUCK + ATTACKS, check_after_attacks)}
 COLUMNS = (
@@ -45,6 +48,23 @@ COLUMNS = (
         for when in ("before commit", "after commit", "after sending some", "between steps")
     ),
 )
+
+TEXT = """\
+{measured}
+{n:,} schedules of up to {max_operations} operations on a virtual network, each drawn from its number; none broke a rule.
+
+{table}
+
+- *finished*, *some finished*, *none finished*: schedules after which all, some or none of the clients have a result.
+- *left out*: schedules with a sum that some client is not in. *accused*: in which somebody noticed what an honest party never
+  sends.
+- *client*, *server*: crashes by when they came; whoever crashed is started again from what it had stored.
+
+*Bad luck*: messages lost, repeated, late and out of order; processes that die and come back. *Attacks*: the same, and parties
+that send what they should not. The rules stand in `schedules.py`.
+
+Not shown: what longer schedules do, or more than three clients; attacks that nobody thought of; real networks and processes,
+which the kills are about."""
 
 
 @dataclass
@@ -100,19 +120,17 @@ def batch(kind: str, trust: TrustMode, numbers: range) -> Cell:
     return cell
 
 
-def table(cells: dict[tuple[str, TrustMode], Cell]) -> str:
-    names = [f"{kind}, {trust.value}" for kind, trust in cells]
-    rows = [(column, *(f"{cell.counts[column]:,}" for cell in cells.values())) for column in COLUMNS]
-    rows.append(("broken rules", *(str(len(cell.failures)) for cell in cells.values())))
-    lines = [("", *names), *rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    return "\n".join(
-        "  ".join([line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))])
-        for line in lines
-    )
+def rows(cells: dict[tuple[str, TrustMode], Cell]) -> list[tuple[str, ...]]:
+    """The table, its first row the headings."""
+    return [
+        ("", *(f"{kind}, {trust.value}" for kind, trust in cells)),
+        *((column, *(f"{cell.counts[column]:,}" for cell in cells.values())) for column in COLUMNS),
+        ("broken rules", *(str(len(cell.failures)) for cell in cells.values())),
+    ]
 
 
 def test_no_schedule_breaks_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    started = dt.datetime.now(dt.UTC)
     cells = {(kind, trust): Cell() for kind in KINDS for trust in TrustMode}
     each = -(-N_SCHEDULES // len(cells))
     jobs = [(cell, range(n, min(n + BATCH, each))) for n in range(0, each, BATCH) for cell in cells]
@@ -121,5 +139,13 @@ def test_no_schedule_breaks_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
         for done in as_completed(running):
             cells[running[done]] += done.result()
     with capsys.disabled():
-        sys.stdout.write(f"\n{table(cells)}\n")
+        sys.stdout.write(f"\n{campaign_page.aligned(rows(cells))}\n")
     assert [failure for cell in cells.values() for failure in cell.failures] == []
+    names, *lines = rows(cells)
+    text = TEXT.format(
+        measured=campaign_page.measured(started, NumPy=np.__version__),
+        n=4 * each,
+        max_operations=MAX_OPERATIONS,
+        table=campaign_page.table(names, lines),
+    )
+    campaign_page.write_section("Schedules", text, is_full_size=N_SCHEDULES >= FULL_SIZE)

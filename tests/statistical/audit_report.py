@@ -2,7 +2,6 @@
 
 import datetime as dt
 import platform
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +12,7 @@ from checks import EPSILON, Verdict
 from event_search import N_DIRECTIONS, N_PICKED, Separation
 from mutants import Mutant
 
+from campaign_page import table
 from fastlloyd import __version__
 
 PAGE = """\
@@ -188,17 +188,12 @@ class Report:
             n_runs=2 * self.n_per_side // N_CLUSTERS,
             confidence=f"{100 * CONFIDENCE:g} %",
             n_tries=N_TRIES,
-            audits=_table(AUDIT_COLUMNS, (cell.row for cell in self.cells)),
+            audits=table(AUDIT_COLUMNS, (cell.row for cell in self.cells)),
             n_directions=N_DIRECTIONS,
             n_picked=N_PICKED,
             best=max(self.cells, key=lambda cell: cell.event.epsilon / cell.setting.epsilon),
             t=self.truncation,
             n_mutants=len(self.mutants),
-            mutants=_table(MUTANT_COLUMNS, (row.row for row in self.mutants)),
+            mutants=table(MUTANT_COLUMNS, (row.row for row in self.mutants)),
             mutant_epsilon=EPSILON,
         )
-
-
-def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    names = list(columns)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (names, ["---"] * len(names), *rows))

@@ -280,3 +280,17 @@ def test_no_party_can_vouch_for_another(tmp_path: Path) -> None:
 def test_the_last_day_may_be_today() -> None:
     today: date = datetime.now(UTC).date()
     assert parse_certificate(make_certificate("a", SIGNING_KEY, KEY, today), "a").expires == today
+
+
+def test_a_certificate_without_a_version_is_refused_however_well_it_is_signed() -> None:
+    certificate = x509.load_der_x509_certificate(der(good()))
+    version = bytes.fromhex("a003020102")
+    content = certificate.tbs_certificate_bytes
+    assert content[4:9] == version
+    changed = b"\x30\x82" + (len(content) - 9).to_bytes(2, "big") + content[9:]
+    signature = KEY.sign(changed, ec.ECDSA(hashes.SHA256()))
+    algorithm = bytes.fromhex("300a06082a8648ce3d040302")
+    body = changed + algorithm + b"\x03" + bytes([len(signature) + 1]) + b"\0" + signature
+    other = base64.b64encode(b"\x30\x82" + len(body).to_bytes(2, "big") + body).decode()
+    with pytest.raises(IdentityError):
+        parse_certificate(other, "clinic-a")

@@ -1,0 +1,229 @@
+"""What is fuzzed: every parser that a stranger's bytes reach, valid examples, and what must hold of what it accepts.
+
+A target's `read` raises its one documented error for what is refused; an AssertionError, or any other error, is a fault.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import fuzz_documents as documents
+from fastlloyd.errors import IdentityError, PlanError, RemoteProtocolError, StateError
+from fastlloyd.plan import Plan
+from fastlloyd.protocol import messages
+from fastlloyd.protocol.messages import (
+    Abort,
+    Broadcast,
+    Confirmation,
+    Confirmations,
+    Deal,
+    Hello,
+    KeyBox,
+    Limits,
+    Message,
+    SealedKeys,
+    Upload,
+)
+from fastlloyd.store import events
+from fastlloyd.store.events import Event, ExchangeCharged, LimitSet, LogPosition, MessageRecorded, Outcome, PeerSeen, RunEnded
+from fastlloyd.transport import frames
+from fastlloyd.transport.frames import EMPTY_LOG, Answer, Attach, Attached, ClientFrame, Leave, Post, Refused, ServerFrame
+from federation import make_plan
+from fuzz_mutation import Chance, message_pack
+from stores import reserved, run_id
+
+MAX_SENTENCE = 1000  # characters of a refusal that goes to a log or to the other party
+KIB = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A parser. read : raises `refusal` for what it does not accept. in_meaning : the mutation that knows its format.
+
+    allowance : bytes that a reading may allocate at its peak, beside 64 for each byte of input.
+    """
+
+    seeds: tuple[bytes, ...]
+    read: Callable[[bytes], None]
+    refusal: type[Exception]
+    in_meaning: Callable[[bytes, Chance], bytes]
+    max_bytes: int
+    allowance: int = 64 * KIB
+
+
+@functools.cache
+def plan() -> Plan:
+    """Eleven clients, so that sets have bits to spare; rounds, and a loss, whose payloads have two lengths."""
+    return make_plan(11, max_dropouts=2, estimate_loss=True)
+
+
+@functools.cache
+def limits() -> Limits:
+    return Limits.of(plan())
+
+
+def _examples() -> dict[type[Message], list[Message]]:
+    names = plan().names
+    hello = Hello(b"d" * 32, b"r" * 16, "c0", b"e" * 32, b"s" * 64)
+    nonces = {name: bytes([i]) * 8 for i, name in enumerate(names)}
+    rounds = range(1, len(limits().payload_bytes) + 1)
+    payloads = [(n, bytes(range(limits().payload_bytes[n - 1]))) for n in (rounds[0], rounds[-1])]
+    return {
+        Hello: [hello],
+        SealedKeys: [SealedKeys(tuple((name, b"b" * 60) for name in names)), SealedKeys(())],
+        Upload: [Upload(n, b"nonce678", payload) for n, payload in payloads],
+        Confirmation: [Confirmation(b"m" * 32)],
+        Deal: [Deal((hello, Hello(b"D" * 32, b"R" * 16, "c1", b"E" * 32, b"S" * 64))), Deal(())],
+        KeyBox: [KeyBox(hello, names, b"b" * 60)],
+        Broadcast: [Broadcast.of(names, n, nonces, payload) for n, payload in payloads],
+        Confirmations: [Confirmations(tuple((name, b"m" * 32) for name in names)), Confirmations(())],
+        Abort: [Abort("too few clients"), Abort("")],
+    }
+
+
+def _one_printable_sentence(error: Exception) -> None:
+    assert str(error).isprintable(), "what a stranger sent reaches a log as it is"
+    assert len(str(error)) <= MAX_SENTENCE, "a stranger makes a log grow"
+
+
+_encode_message, _encode_frame, _encode_event = messages.encode, frames.encode_frame, events.encode  # whatever a mutant changes
+
+
+def _read_message(data: bytes) -> None:
+    try:
+        message = messages.decode(data, limits())
+    except RemoteProtocolError as error:
+        _one_printable_sentence(error)
+        raise
+    assert _encode_message(message) == data, "another encoding of a message was accepted"
+    if isinstance(message, Broadcast):
+        assert Broadcast.of(plan().names, message.round, message.included(plan().names), message.payload) == message
+
+
+def _message(kind: type[Message]) -> Target:
+    return Target(
+        seeds=tuple(map(_encode_message, _examples()[kind])),
+        read=_read_message,
+        refusal=RemoteProtocolError,
+        in_meaning=partial(message_pack, start=1),
+        max_bytes=limits().max_bytes + 64,
+    )
+
+
+def _frame(examples: list[ClientFrame | ServerFrame], decode: Callable[[bytes, Limits], ClientFrame | ServerFrame]) -> Target:
+    def read(data: bytes) -> None:
+        try:
+            frame = decode(data, limits())
+        except RemoteProtocolError as error:
+            _one_printable_sentence(error)
+            raise
+        assert _encode_frame(frame) == data, "another encoding of a frame was accepted"
+
+    return Target(
+        seeds=tuple(map(_encode_frame, examples)),
+        read=read,
+        refusal=RemoteProtocolError,
+        in_meaning=partial(message_pack, start=1),
+        max_bytes=frames.max_frame_bytes(limits()) + 64,
+    )
+
+
+def _client_frames() -> Target:
+    log, upload = LogPosition(1 << 53, bytes(range(32))), _encode_message(_examples()[Upload][0])
+    return _frame([Attach(bytes(32), bytes(16), log), Post(log, upload), Leave()], frames.decode_client_frame)
+
+
+def _server_frames() -> Target:
+    answer = Answer(_encode_message(_examples()[Broadcast][0]))
+    return _frame([Attached(EMPTY_LOG), answer, Refused("another plan")], frames.decode_server_frame)
+
+
+def _stored_events() -> Target:
+    run = run_id(1)
+    examples: list[Event] = [
+        reserved(run),
+        MessageRecorded(run_id=run, kind="Upload", digest=bytes(32)),
+        ExchangeCharged(run_id=run, number=7),
+        RunEnded(run_id=run, outcome=Outcome.ABORTED, reason="the server ended it", released=(2, 3)),
+        LimitSet(dataset="patients", epsilon=float("inf"), delta=0.0),
+        PeerSeen(name="clinic-a", position=LogPosition(3, bytes(32))),
+    ]
+
+    def read(data: bytes) -> None:
+        event = events.decode(data)
+        assert _encode_event(event) == data, "another encoding of an event was accepted"
+        assert events.checked(event) == data
+
+    return Target(
+        seeds=tuple(map(_encode_event, examples)),
+        read=read,
+        refusal=StateError,
+        in_meaning=partial(message_pack, start=0),
+        max_bytes=4 * KIB,
+    )
+
+
+def _plans() -> Target:
+    return Target(
+        seeds=tuple(plan.to_toml().encode() for plan in documents.plans()),
+        read=documents.read_plan,
+        refusal=PlanError,
+        in_meaning=documents.document,
+        max_bytes=16 * KIB,
+        allowance=16 * KIB * KIB,
+    )
+
+
+def _public_files() -> Target:
+    return Target(
+        seeds=(documents.whole_identity().public.to_toml().encode(),),
+        read=documents.read_public,
+        refusal=IdentityError,
+        in_meaning=partial(documents.document, sign=documents.sign_public),
+        max_bytes=4 * KIB,
+        allowance=5 * KIB * KIB,
+    )
+
+
+def _private_files() -> Target:
+    return Target(
+        seeds=tuple(documents.private_files()),
+        read=documents.read_private,
+        refusal=IdentityError,
+        in_meaning=partial(documents.document, sign=documents.sign_private),
+        max_bytes=4 * KIB,
+        allowance=5 * KIB * KIB,
+    )
+
+
+def _certificates() -> Target:
+    return Target(
+        seeds=tuple(documents.certificates()),
+        read=documents.read_certificate,
+        refusal=IdentityError,
+        in_meaning=documents.certificate,
+        max_bytes=3 * KIB,
+        allowance=5 * KIB * KIB,
+    )
+
+
+TARGETS: dict[str, Callable[[], Target]] = {
+    **{kind.__name__: partial(_message, kind) for kind in _examples()},
+    "frames from a client": _client_frames,
+    "frames from the server": _server_frames,
+    "stored events": _stored_events,
+    "plans": _plans,
+    "public files": _public_files,
+    "private files": _private_files,
+    "certificates": _certificates,
+}
+"""By name; made when they are asked for."""
+
+EXECUTIONS = dict.fromkeys(TARGETS, 1_000_000) | {
+    "plans": 20_000,  # each is worked out again
+    "public files": 50_000,  # signatures are verified
+    "private files": 50_000,
+    "certificates": 100_000,
+}
+"""How often each is read in a campaign of full size."""
