@@ -186,6 +186,7 @@ class Site:
                 if self.has_died(name, code):
                     n_died += 1
                     begin(name)
+                    end = time.monotonic() + HANG  # of each life, not of all: a busy machine is not a hang
                 elif code == 2 and done[name] == N_COMMITS[name]:  # it died right after its last commit
                     assert "has ended" in self.said(name).splitlines()[-1]
                     finished.add(name)
