@@ -7,10 +7,9 @@ from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
-import typer
 
 from fastlloyd.cli import failures, network
-from fastlloyd.cli.app import app
+from fastlloyd.cli.app import subcommand
 
 ROOT = Path(__file__).parents[2]
 UNIT, DOCKERFILE = ROOT / "examples/fastlloyd-serve.service", ROOT / "examples/Dockerfile"
@@ -42,9 +41,8 @@ def commands() -> list[str]:
 
 @pytest.mark.parametrize("line", commands())
 def test_the_command_exists_with_its_options(line: str) -> None:
-    command, words = typer.main.get_command(app), shlex.split(line)
-    while isinstance(command, typer.core.TyperGroup):
-        command = command.commands[words.pop(0)]
+    words = shlex.split(line)
+    command = subcommand(words.pop(0))
     known = {option for parameter in command.params for option in parameter.opts}
     required = {parameter.opts[0] for parameter in command.params if parameter.required and parameter.opts[0].startswith("-")}
     given = {word for word in words if word.startswith("-")}

@@ -105,7 +105,7 @@ def test_advise_on_a_federated_run_says_the_bytes_and_the_ring(fastlloyd: Comman
     code, out, _ = fastlloyd(*ADVISE, *options)
     assert code == 0
     text = " ".join(out.split())
-    for expected in ("5 clients, client-noise", "345", "436", "bits", "client-5", "--ring-bits 32"):
+    for expected in ("5 clients, client-noise", "345", "380", "bits", "client-5", "--ring-bits 32"):
         assert expected in text
     read = _strict(fastlloyd(*ADVISE, *options, "--json").out)
     assert [o["epsilon"] for o in read["outlooks"]] == [0.5, 2]
