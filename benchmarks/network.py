@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.network_parties import Barrier, Clocked, Pulse, VolatileClient, VolatileServer
+from benchmarks.network_parties import Barrier, Clocked, Pulse, TimedStore, VolatileClient, VolatileServer
 from benchmarks.network_run import Setup, over_grpc
 from benchmarks.report import machine, write_section
 from fastlloyd.algorithms import lloyd
@@ -30,7 +30,6 @@ from fastlloyd.runs import DurableClient, DurableServer
 from fastlloyd.secagg.keys import Identity
 from fastlloyd.secagg.masks import GroupKey
 from fastlloyd.store import Role, Store
-from fastlloyd.store.events import LimitSet
 from fastlloyd.transport.frames import EMPTY_LOG
 from fastlloyd.transport.party import ClientParty, ServerParty
 
@@ -96,30 +95,20 @@ def _in_process(setup: Setup) -> float:
 
 
 def durable_rounds() -> list[Figure]:
-    """Whole sessions of two clients, in memory and with stores; and a commit alone, on the same disk."""
+    """Whole sessions of two clients, in memory and with stores: on a round's way are a commit of a client and the server's."""
     setup = Setup.make(2, n_iterations=N_ROUNDS)
     before = over_grpc(setup, _volatile_server, _volatile_client, n_processes=2).median_round
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         server, client = partial(_durable_server, folder), partial(_durable_client, folder)
-        after = over_grpc(setup, server, client, n_processes=2).median_round
-        commit = _commit(folder)
+        durable = over_grpc(setup, server, client, n_processes=2)
+    after, commit = durable.median_round, durable.median_commit
     return [
         Figure("a round of FastLloyd, 2 clients, state in memory", _ms(before), ""),
         Figure("the same with durable state", _ms(after), ""),
-        Figure("one commit of a store alone", _ms(commit), ""),
+        Figure("a commit of a client in that run", _ms(commit), ""),
         Figure("what durability adds to a round", f"{(after - before) / commit:.1f} commits", "at most 2 commits"),
     ]
-
-
-def _commit(folder: Path) -> float:
-    seconds = []
-    with Store.create(folder / "alone.store", role=Role.CLIENT, identity=bytes(32)) as store:
-        for number in range(N_ROUNDS):
-            begun = time.perf_counter()
-            store.append([LimitSet(dataset=f"data-{number}", epsilon=1.0, delta=1e-6)])
-            seconds.append(time.perf_counter() - begun)
-    return statistics.median(seconds)
 
 
 def a_hundred_clients() -> list[Figure]:
@@ -188,18 +177,20 @@ def _durable_server(folder: Path, plan: Plan) -> ServerParty:
 
 def _durable_client(folder: Path, setup: Setup, name: str) -> ClientParty:
     identity = Identity.from_private_bytes(setup.signing[name])
+    store = TimedStore.create(folder / f"{name}.store", role=Role.CLIENT, identity=identity.public)
+    store.seconds = []
     client = DurableClient.join(
         setup.plan,
         name,
         _records(setup.plan),
         identity=identity,
-        store=Store.create(folder / f"{name}.store", role=Role.CLIENT, identity=identity.public),
+        store=store,
         dataset="benchmark",
         fingerprint=bytes(32),
         noise=SystemNoise(),
         random_bytes=os.urandom,
     )
-    return Clocked(client)
+    return Clocked(client, store.seconds)
 
 
 def _pulse(setup: Setup, _name: str) -> Pulse:

@@ -1,12 +1,14 @@
 """Parties of a run as the network's figures need them: without rounds, without a store, or with a clock at their side."""
 
 import time
+from collections.abc import Mapping, Sequence
 
 from fastlloyd.plan import Plan
 from fastlloyd.protocol import SERVER, ClientSession, Ended, Finish, Message, Send, ServerResult, ServerSession
 from fastlloyd.protocol.actions import Action
 from fastlloyd.protocol.messages import Broadcast, Upload
-from fastlloyd.store.events import LogPosition
+from fastlloyd.store import Store
+from fastlloyd.store.events import Event, LogPosition
 from fastlloyd.transport.frames import EMPTY_LOG
 from fastlloyd.transport.party import ClientParty, Request
 
@@ -64,11 +66,30 @@ class Pulse:
         return [Send(SERVER, Upload(number, bytes(8), self.payload))]
 
 
-class Clocked:
-    """A client of any kind; `seconds` between one sum and the next."""
+class TimedStore(Store):
+    """A store; `seconds` of its commits."""
 
-    def __init__(self, party: ClientParty) -> None:
-        self.party = party
+    __slots__ = ("seconds",)
+
+    seconds: list[float]
+
+    def append(
+        self,
+        events: Sequence[Event],
+        *,
+        messages: Sequence[bytes] = (),
+        secrets: Mapping[tuple[bytes, str], bytes] | None = None,
+    ) -> None:
+        begun = time.perf_counter()
+        super().append(events, messages=messages, secrets=secrets)
+        self.seconds.append(time.perf_counter() - begun)
+
+
+class Clocked:
+    """A client of any kind; `seconds` between one sum and the next, and of the commits in between, if there are."""
+
+    def __init__(self, party: ClientParty, commits: list[float] | None = None) -> None:
+        self.party, self.commits = party, [] if commits is None else commits
         self.seconds: list[float] = []
         self.last = 0.0
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -63,11 +64,12 @@ class Setup:
 class Run:
     """How a run went.
 
-    rounds : seconds of the rounds of each client that measures them; seconds : of the whole run; n_results : of clients. idle,
-    per_client : bytes of the server's memory before clients, and for each that is connected.
+    rounds, commits : seconds of each, of every client that measures them; seconds : of the whole run; n_results : of clients.
+    idle, per_client : bytes of the server's memory before clients, and for each that is connected.
     """
 
     rounds: list[list[float]]
+    commits: list[list[float]]
     seconds: float
     n_results: int
     idle: int
@@ -76,7 +78,25 @@ class Run:
     @property
     def median_round(self) -> float:
         """Over rounds and clients, the first rounds left out."""
-        return statistics.median(second for seconds in self.rounds for second in seconds[len(seconds) // 20 :])
+        return _median(self.rounds)
+
+    @property
+    def median_commit(self) -> float:
+        """The same of the clients' commits."""
+        return _median(self.commits)
+
+
+class Joined(NamedTuple):
+    """What one process of clients has to say."""
+
+    rounds: list[list[float]]
+    commits: list[list[float]]
+    seconds: float
+    n_results: int
+
+
+def _median(found: list[list[float]]) -> float:
+    return statistics.median(second for seconds in found for second in seconds[len(seconds) // 20 :])
 
 
 def over_grpc(
@@ -108,9 +128,10 @@ def over_grpc(
     for process in processes:
         process.join()
     return Run(
-        rounds=[seconds for _, rounds, _ in found for seconds in rounds],
-        seconds=max(seconds for seconds, _, _ in found),
-        n_results=sum(n for _, _, n in found),
+        rounds=[seconds for one in found for seconds in one.rounds],
+        commits=[seconds for one in found for seconds in one.commits],
+        seconds=max(one.seconds for one in found),
+        n_results=sum(one.n_results for one in found),
         idle=idle,
         per_client=(connected - idle) / setup.plan.n_clients,
     )
@@ -122,7 +143,8 @@ def _join(pipe: Connection, setup: Setup, names: Sequence[str], port: int, make:
     pipe.recv()
     seconds, outcomes = asyncio.run(_take_part(setup, names, parties, port))
     rounds = [party.seconds for party in parties if isinstance(party, Pulse | Clocked)]
-    pipe.send((seconds, rounds, sum(isinstance(outcome, ClientResult) for outcome in outcomes)))
+    commits = [party.commits for party in parties if isinstance(party, Clocked)]
+    pipe.send(Joined(rounds, commits, seconds, sum(isinstance(outcome, ClientResult) for outcome in outcomes)))
 
 
 async def _take_part(
