@@ -72,9 +72,12 @@ def test_a_run_over_the_network_equals_the_run_in_one_process_bit_for_bit() -> N
         server = site.server()
         await server.start()
         end = asyncio.create_task(server.wait())
-        site.check(await site.run_clients(server.port))
+        clients = [site.client(name, server.port) for name in site.plan.names]
+        site.check(list(await asyncio.gather(*(client.run() for client in clients))))
         result = await end  # as soon as all clients have said that they are done
         assert result == ServerResult(included=(site.plan.names,) * 3)
+        assert server.meter.received == sum(client.meter.sent for client in clients) > 0
+        assert server.meter.sent == sum(client.meter.received for client in clients) > 0
         assert server.connected == frozenset()
 
     within(test)

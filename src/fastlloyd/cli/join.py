@@ -158,7 +158,10 @@ def _take_part(party: "DurableClient", plan: "Plan", identity: "PrivateIdentity"
     )
     with network.logging_to_stderr(as_json=False):
         outcome = network.drive(
-            client.run, client.stop, lambda: party.session.progress, lambda: network.seconds_left(party.timeout)
+            client.run,
+            client.stop,
+            lambda: party.session.progress,
+            lambda: f"{network.seconds_left(party.timeout)}; {client.meter}",
         )
     if outcome is None:
         raise network.stopped()

@@ -1,5 +1,6 @@
 """`fastlloyd serve`: the server of a run over a network."""
 
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,8 @@ Listen = Annotated[
 StoreFile = Annotated[
     Path | None, typer.Option("--store", help="Where the run is kept. Default: NAME.store beside the identity.", metavar="FILE")
 ]
+SHOWN_CLIENTS = 12
+
 JsonLog = Annotated[bool, typer.Option("--json", help="Write the log as JSON, one object a line.", rich_help_panel=OUTPUT)]
 
 
@@ -70,6 +73,13 @@ def _details(party: "DurableServer", server: "GrpcServer") -> str:
     from fastlloyd.cli.network import seconds_left
 
     session = party.session
-    waiting = ", ".join(name for name in session.awaited if name not in server.connected)
     here = f"{len(server.connected)} of {session.plan.n_clients} clients connected"
-    return f", {here}{seconds_left(party.timeout)}" + (f"; away: {waiting}" if waiting else "")
+    return f", {here}{_awaited(session.awaited, server.connected)}{seconds_left(party.timeout)}; {server.meter}"
+
+
+def _awaited(names: Sequence[str], connected: Container[str]) -> str:
+    """Who has not answered in this step; all others have."""
+    if len(names) > SHOWN_CLIENTS:
+        return f", {len(names)} have not answered"
+    said = ", ".join(name if name in connected else f"{name} (away)" for name in names)
+    return f", waiting for {said}" if said else ""

@@ -33,6 +33,7 @@ from fastlloyd.transport.grpc_tls import (
     health_request,
     load_grpc,
 )
+from fastlloyd.transport.meter import Meter
 from fastlloyd.transport.outbox import Outbox
 from fastlloyd.transport.party import ClientParty, Request
 from fastlloyd.transport.sparing_log import SparingLog
@@ -86,6 +87,7 @@ class GrpcClient:
         self.trouble = ""
         self._n_failures = 0
         self._log = SparingLog(_LOG)
+        self.meter = Meter()
 
     async def run(self) -> ClientResult | Ended | None:
         """Take part until the run is over for this client; None after `stop`, when it can be taken up again.
@@ -167,7 +169,7 @@ class GrpcClient:
         positions: list[LogPosition] = []
         await self._turns.take(lambda: self._party.position, positions.append)
         for position in positions:
-            await call.write(encode_frame(Attach(self._digest, self._run_id, position)))
+            await self._write(call, encode_frame(Attach(self._digest, self._run_id, position)))
         frame = await self._read(call)
         if frame is None:
             return
@@ -176,7 +178,7 @@ class GrpcClient:
         self._log.info(self._address, "connected to %s", self._address)
         self._is_attached, self.trouble, self._n_failures = True, "", 0
         reader = asyncio.create_task(self._read_all(call, frame.log))
-        writer = asyncio.create_task(self._outbox.write_all(call.write))
+        writer = asyncio.create_task(self._outbox.write_all(partial(self._write, call)))
         try:
             await asyncio.wait({reader, writer}, return_when=asyncio.FIRST_COMPLETED)
             if not reader.done() and writer.exception() is None:
@@ -201,11 +203,16 @@ class GrpcClient:
                 raise RemoteProtocolError(f"the server sent {type(frame).__name__} on a stream that is attached")
             await self._turns.ask(partial(self._party.receive, decode(frame.message, self._limits)))
 
+    async def _write(self, call: "Call", frame: bytes) -> None:
+        self.meter.sent += len(frame)
+        await call.write(frame)
+
     async def _read(self, call: "Call") -> Attached | Answer | None:
         """The next frame; None once the server has ended the stream in order."""
         data = await call.read()
         if not isinstance(data, bytes):
             return None
+        self.meter.received += len(data)
         frame = decode_server_frame(data, self._limits)
         if isinstance(frame, Refused):
             raise RemoteProtocolError(f"the server refuses this client: {frame.reason}")

@@ -36,6 +36,7 @@ from fastlloyd.transport.grpc_tls import (
     server_credentials,
     server_options,
 )
+from fastlloyd.transport.meter import Meter
 from fastlloyd.transport.outbox import Outbox
 from fastlloyd.transport.party import Request, ServerParty
 from fastlloyd.transport.sparing_log import SparingLog
@@ -92,6 +93,7 @@ class GrpcServer:
         self._n_streams: Counter[str] = Counter()  # also those that lie unread and cannot be ended
         self._left: set[str] = set()
         self._log = SparingLog(_LOG)
+        self.meter = Meter()
         self._is_stopped = False
 
     @property
@@ -186,7 +188,7 @@ class GrpcServer:
         self._n_streams[name] += 1
         outbox = Outbox()
         reader = asyncio.create_task(self._read(name, outbox, context))
-        writer = asyncio.create_task(outbox.write_all(context.write))
+        writer = asyncio.create_task(outbox.write_all(partial(self._write, context)))
         closed = asyncio.create_task(outbox.closed.wait())
         try:
             await asyncio.wait([reader, closed], return_when=asyncio.FIRST_COMPLETED)
@@ -212,6 +214,7 @@ class GrpcServer:
         try:
             await self._attach(name, outbox, await self._first_frame(context))
             while data := await context.read():
+                self.meter.received += len(data)
                 frame = decode_client_frame(data, self._limits)
                 match frame:
                     case Post(log, data):
@@ -226,11 +229,16 @@ class GrpcServer:
             self._log.warning(name, "client %s is refused: %s", name, refused.reason)
             outbox.close(encode_frame(refused))
 
+    async def _write(self, context: "Context", frame: bytes) -> None:
+        self.meter.sent += len(frame)
+        await context.write(frame)
+
     async def _first_frame(self, context: "Context") -> LogPosition:
         try:
             data = await asyncio.wait_for(context.read(), _FIRST_FRAME_SECONDS)
         except TimeoutError:
             raise RemoteProtocolError(f"nothing was said on a new stream for {_FIRST_FRAME_SECONDS:g} seconds") from None
+        self.meter.received += len(data or b"")
         frame = decode_client_frame(data or b"", self._limits)
         if not isinstance(frame, Attach):
             raise RemoteProtocolError(f"a stream began with {type(frame).__name__}; expected Attach")

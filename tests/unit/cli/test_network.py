@@ -13,9 +13,10 @@ if importlib.util.find_spec("grpc") is None:
 
 from datetime import UTC, datetime, timedelta
 
-from fastlloyd.cli import network
+from fastlloyd.cli import network, serve
 from fastlloyd.identity import PrivateIdentity
 from fastlloyd.store import Role
+from fastlloyd.transport.meter import Meter
 
 Screen = pytest.CaptureFixture[str]
 
@@ -60,3 +61,15 @@ def test_a_client_is_told_that_a_store_is_new_and_a_server_has_nothing_to_spend(
         for begins in said:
             network.store_of(identity, tmp_path / "clinic-a.identity.toml", path, role).close()
             assert capsys.readouterr().err[: len("Note: made")] == begins
+
+
+def test_the_line_of_a_server_names_who_has_not_answered() -> None:
+    assert serve._awaited((), {"a"}) == ""
+    assert serve._awaited(("a", "b"), {"a"}) == ", waiting for a, b (away)"
+    assert serve._awaited([f"c{i}" for i in range(20)], set()) == ", 20 have not answered"
+
+
+def test_bytes_are_said_in_units_that_people_read() -> None:
+    assert str(Meter(sent=0, received=999)) == "0 bytes sent, 999 bytes received"
+    assert str(Meter(sent=1000, received=123_456_789)) == "1 kB sent, 123 MB received"
+    assert str(Meter(sent=10**15, received=1234)) == "1e+03 TB sent, 1.23 kB received"
