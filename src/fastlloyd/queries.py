@@ -87,8 +87,8 @@ def sensitivity(domain: Domain, squared_radius: int | None, count_bits: int) -> 
     With a radius the offset v of one record has |v|_2^2 <= H2, so |v|_1 <= isqrt(d H2) because |v|_1 is an integer.
     Without, a grid point x has |x_i| <= B_i. See docs/proofs/sensitivity.md.
     """
-    B = [int(b) for b in domain.half_widths]
     if squared_radius is None:
+        B = [int(b) for b in domain.half_widths]
         return Sensitivity(domain.squared_half_diagonal, sum(B), max(B), 1 << count_bits)
     l1 = math.isqrt(domain.n_features * squared_radius)
     return Sensitivity(squared_radius, l1, math.isqrt(squared_radius), 1 << count_bits)

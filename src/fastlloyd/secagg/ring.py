@@ -10,6 +10,7 @@ Departs from the paper, whose ring has 32 bits whatever the data: 64 is the defa
 import enum
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from math import isqrt
 from typing import Final
 
@@ -20,6 +21,8 @@ from mpmath.libmp import from_int, mpf_log, mpf_shift, round_ceiling, to_int
 from fastlloyd.errors import LocalProtocolError, OverflowRisk, PlanError, RemoteProtocolError
 
 RingVector = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
+
+_DTYPES: Final = {bits: np.dtype(f"<u{bits // 8}") for bits in (32, 64)}
 
 WRAP_PROBABILITY_BITS: Final = 40
 """A plan is accepted when the probability that any opened value of the whole run wraps is below 2**-40."""
@@ -52,7 +55,7 @@ class Ring(enum.Enum):
     @property
     def dtype(self) -> np.dtype[np.unsignedinteger]:
         """Little-endian unsigned integers of this width."""
-        return np.dtype(f"<u{self.itemsize}")
+        return _DTYPES[self.value]
 
     def wrap(self, values: npt.NDArray[np.int64]) -> RingVector:
         """Reduce int64 `values` modulo 2**bits; the shape is kept.
@@ -259,6 +262,7 @@ def choose_ring(
     raise OverflowRisk(f"the sums of this plan need a ring of {required_bits} bits and ring_bits = {ring.bits}; {advice}")
 
 
+@lru_cache(maxsize=64)  # asked for once per exchange of a run
 def _tail_exponent(n_released: int) -> Fraction:
     """40 ln 2 + ln 2K, rounded up to a multiple of 2**-64."""
     logarithm = mpf_log(from_int(n_released << (WRAP_PROBABILITY_BITS + 1)), 160, round_ceiling)
