@@ -217,6 +217,13 @@ def check_known(history: History, dataset: str, *, new: bool) -> None:
         raise BudgetError(f"{there}: correct the name, or say --new if its first run is still to come")
 
 
+def check_slip(history: History, dataset: str, *, new: bool) -> None:
+    """Raise BudgetError for a name unlike those there are, unless it was said to be new: it would have no limit and no past."""
+    known = known_datasets(history)
+    if known and dataset not in known and not new:
+        raise BudgetError(f"data set {unknown_name(dataset, known)}: correct the name, or say --new-dataset for other records")
+
+
 def reserve(history: History, plan: Plan, *, client: str, dataset: str, fingerprint: bytes) -> RunReserved:
     """The event that reserves a whole run on a data set, once it is known to fit; BudgetError if it does not."""
     cost = run_cost(plan.mechanism)

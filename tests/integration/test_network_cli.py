@@ -377,12 +377,14 @@ def test_a_limit_and_known_records_are_refused_before_anything_is_spent(site: Si
     site.wait_for(lambda: "nobody listens" in site.said("a"))
     refused(site, site.join("a", "--out", "other"), "in use by another process")
     assert site.end(client) == STOPPED
-    refused(site, site.join("a", "--dataset", "others"), f"was begun with --dataset {DATASET}")
+    refused(site, site.join("a", "--dataset", DATASET[:-1]), f"did you mean '{DATASET}'")
+    others = ("--dataset", "others", "--new-dataset")
+    refused(site, site.join("a", *others), f"was begun with --dataset {DATASET}")
     refused(site, site.join("a", "--data", "b.csv"), "was begun with other records")
     # the same records in another run, under another name
     next_plan = msgspec.structs.replace(site.plan, run_id="0" * 32)
     write_file(site.folder / "next.toml", next_plan.to_toml())
-    arguments = site.join("a", "--digest", next_plan.digest.hex(), "--dataset", "others")
+    arguments = site.join("a", "--digest", next_plan.digest.hex(), *others)
     refused(site, [part if part != PLAN else "next.toml" for part in arguments], f"used under the data set name '{DATASET}'")
 
 

@@ -35,6 +35,9 @@ ServerAddress = Annotated[
 StoreFile = Annotated[
     Path | None, typer.Option("--store", help="Run and ledger. Default: NAME.store beside the identity.", metavar="FILE")
 ]
+NewDataset = Annotated[
+    bool, typer.Option("--new-dataset", help="The store knows other data sets, and these records are none of them.")
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check records, bounds, budget, certificate and connection; spend nothing.")
 ]
@@ -53,6 +56,7 @@ def join(
     passphrase_file: PassphraseFile = None,
     missing: MissingCells = "drop",
     outside: OutsideBounds = "clip",
+    new_dataset: NewDataset = False,
     dry_run: DryRun = False,
 ) -> None:
     """Take part in a run with your records, which stay here. It can be stopped and started at any time."""
@@ -60,7 +64,7 @@ def join(
     from fastlloyd.cli.passphrase import given_passphrase
     from fastlloyd.errors import OutputError
     from fastlloyd.identity import PrivateIdentity
-    from fastlloyd.ledger import check_dataset
+    from fastlloyd.ledger import check_dataset, check_slip
     from fastlloyd.outputs import Result
     from fastlloyd.parties import check_address
     from fastlloyd.store import Role
@@ -78,6 +82,7 @@ def join(
     network.check_member(identity, agreed, key)
     table, X = _records(agreed, data, missing, outside)
     with network.store_of(identity, key, store, Role.CLIENT) as kept:
+        check_slip(kept.history, dataset, new=new_dataset)
         if dry_run:
             _rehearse(agreed, identity, kept, dataset, table, X, address)
             return
