@@ -161,6 +161,9 @@ def check_certificate(text: str, name: str) -> None:
     certificate = x509.load_der_x509_certificate(base64.b64decode(text, validate=True))
     key = certificate.public_key()
     assert isinstance(key, ec.EllipticCurvePublicKey)
+    if certificate.issuer != certificate.subject:  # an authority signed it, with a key that is not known here
+        assert certificate.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
+        return
     key.verify(certificate.signature, certificate.tbs_certificate_bytes, ec.ECDSA(hashes.SHA256()))
     found = parse_certificate(text, name)
     builder = x509.CertificateBuilder(

@@ -20,6 +20,7 @@ from fastlloyd.errors import IdentityError
 if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 
 LAST_SECOND = time(23, 59, 59)
 DOMAIN = "fastlloyd.internal"  # a name of no machine: addresses stand in the plan
@@ -73,17 +74,14 @@ def make_certificate(name: str, signing_key: bytes, tls_key: "EllipticCurvePriva
 
     if not all(LABEL.fullmatch(label) for label in name.split(".")):
         raise IdentityError(f"name {name!r:.80} cannot be part of a host name; do without dots at its end or one after another")
-    subject = _subject(name)
-    builder = x509.CertificateBuilder(
-        issuer_name=subject,
-        subject_name=subject,
-        public_key=tls_key.public_key(),
+    builder = _builder(
+        name,
+        signing_key.hex(),
+        tls_key.public_key(),
         serial_number=x509.random_serial_number(),
-        not_valid_before=datetime.now(UTC).replace(microsecond=0) - timedelta(days=1),  # clocks differ
-        not_valid_after=datetime.combine(expires, LAST_SECOND, UTC),
+        begins=datetime.now(UTC).replace(microsecond=0) - timedelta(days=1),  # clocks differ
+        ends=datetime.combine(expires, LAST_SECOND, UTC),
     )
-    for extension in _extensions(name, signing_key.hex()):
-        builder = builder.add_extension(extension.value, extension.critical)
     return base64.b64encode(builder.sign(tls_key, hashes.SHA256()).public_bytes(Encoding.DER)).decode()
 
 
@@ -189,24 +187,50 @@ def _read(certificate: "x509.Certificate", expected: str) -> Certificate | None:
 
 
 def _is_ours(certificate: "x509.Certificate", name: str, signing_key: str) -> bool:
-    """Whether it has the form of those made here. Raises whatever the library does for one that does not sign itself."""
+    """Whether it is, byte for byte, one that `make_certificate` makes. Raises whatever the library does where it cannot be."""
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import Encoding
-    from cryptography.x509 import Version
-    from cryptography.x509.oid import SignatureAlgorithmOID
 
-    if not is_p256(certificate) or certificate.signature_algorithm_oid != SignatureAlgorithmOID.ECDSA_WITH_SHA256:
+    if not is_p256(certificate) or certificate.not_valid_after_utc.time() != LAST_SECOND:
         return False
-    if certificate.version != Version.v3 or certificate.not_valid_after_utc.time() != LAST_SECOND:
+    builder = _builder(
+        name,
+        signing_key,
+        certificate.public_key(),
+        serial_number=certificate.serial_number,
+        begins=certificate.not_valid_before_utc,
+        ends=certificate.not_valid_after_utc,
+    )
+    # what is signed does not depend on who signs; to compare what it means is not enough, which has several spellings
+    again = builder.sign(ec.derive_private_key(1, ec.SECP256R1()), hashes.SHA256())
+    if certificate.tbs_certificate_bytes != again.tbs_certificate_bytes:
         return False
     # before its signature stands how many of its bits do not count: none
     if not certificate.public_bytes(Encoding.DER).endswith(b"\0" + certificate.signature):
         return False
-    if {certificate.subject.public_bytes(), certificate.issuer.public_bytes()} != {_subject(name).public_bytes()}:
-        return False  # compared as bytes: equal names have several spellings
-    if list(certificate.extensions) != _extensions(name, signing_key):
-        return False
     certificate.verify_directly_issued_by(certificate)
     return True
+
+
+def _builder(
+    name: str, signing_key: str, key: "CertificatePublicKeyTypes", *, serial_number: int, begins: datetime, ends: datetime
+) -> "x509.CertificateBuilder":
+    """Everything that is signed."""
+    from cryptography import x509
+
+    subject = _subject(name)
+    builder = x509.CertificateBuilder(
+        issuer_name=subject,
+        subject_name=subject,
+        public_key=key,
+        serial_number=serial_number,
+        not_valid_before=begins,
+        not_valid_after=ends,
+    )
+    for extension in _extensions(name, signing_key):
+        builder = builder.add_extension(extension.value, extension.critical)
+    return builder
 
 
 def _subject(name: str) -> "x509.Name":

@@ -282,15 +282,28 @@ def test_the_last_day_may_be_today() -> None:
     assert parse_certificate(make_certificate("a", SIGNING_KEY, KEY, today), "a").expires == today
 
 
+def signed_again(changed: bytes) -> str:
+    """A certificate that holds this and is signed by its own key."""
+    signature = KEY.sign(changed, ec.ECDSA(hashes.SHA256()))
+    algorithm = bytes.fromhex("300a06082a8648ce3d040302")
+    body = changed + algorithm + b"\x03" + bytes([len(signature) + 1]) + b"\0" + signature
+    return base64.b64encode(b"\x30\x82" + len(body).to_bytes(2, "big") + body).decode()
+
+
 def test_a_certificate_without_a_version_is_refused_however_well_it_is_signed() -> None:
     certificate = x509.load_der_x509_certificate(der(good()))
     version = bytes.fromhex("a003020102")
     content = certificate.tbs_certificate_bytes
     assert content[4:9] == version
-    changed = b"\x30\x82" + (len(content) - 9).to_bytes(2, "big") + content[9:]
-    signature = KEY.sign(changed, ec.ECDSA(hashes.SHA256()))
-    algorithm = bytes.fromhex("300a06082a8648ce3d040302")
-    body = changed + algorithm + b"\x03" + bytes([len(signature) + 1]) + b"\0" + signature
-    other = base64.b64encode(b"\x30\x82" + len(body).to_bytes(2, "big") + body).decode()
+    assert parse_certificate(signed_again(content), "clinic-a").name == "clinic-a"
     with pytest.raises(IdentityError):
-        parse_certificate(other, "clinic-a")
+        parse_certificate(signed_again(b"\x30\x82" + (len(content) - 9).to_bytes(2, "big") + content[9:]), "clinic-a")
+
+
+def test_another_spelling_of_the_same_content_is_refused_however_well_it_is_signed() -> None:
+    """The key usage with three bits that do not count, where ours has seven, means the same."""
+    content = x509.load_der_x509_certificate(der(good())).tbs_certificate_bytes
+    usage, same = bytes.fromhex("040403020780"), bytes.fromhex("040403020380")
+    assert content.count(usage) == 1
+    with pytest.raises(IdentityError):
+        parse_certificate(signed_again(content.replace(usage, same)), "clinic-a")
