@@ -54,6 +54,7 @@ from fastlloyd.transport.grpc_tls import (
     load_grpc,
     server_credentials,
 )
+from fastlloyd.transport.outbox import Outbox
 from fastlloyd.transport.party import Request
 from federation import make_federation, make_plan
 from grpc_site import CALM, HANG, Site, answer, serving, until, within
@@ -680,6 +681,28 @@ def test_the_streams_that_a_client_leaves_unread_are_few(monkeypatch: pytest.Mon
             site.check([await first, second])
 
     monkeypatch.setattr(grpc_server, "_MAX_STREAMS", 2)
+    within(test)
+
+
+def test_the_linger_ends_though_somebody_moves_in_the_moment_in_which_it_is_over() -> None:
+    """In Python 3.11, of two timeouts one inside the other, the outer is lost if what is waited for happens with it."""
+
+    async def test() -> None:
+        server = Site().server(linger=0.2, grace=HANG)
+        await server.start()
+        server._streams["c0"] = Outbox()  # connected, and never leaves
+        server._outcome.set_result(ServerResult(included=(), reason="too few"))
+        server._over.set()
+        waiting = asyncio.create_task(server.wait())
+
+        def busy() -> None:
+            time.sleep(0.06)  # the end of the linger is due, too
+            server._moved.set()
+
+        asyncio.get_running_loop().call_later(0.19, busy)
+        done, _ = await asyncio.wait({waiting}, timeout=30)
+        assert done
+
     within(test)
 
 

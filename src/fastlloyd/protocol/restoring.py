@@ -17,6 +17,20 @@ def read_again(recorded: Sequence[Message], plan: Plan) -> list[Message]:
     return messages
 
 
+def decode_records(recorded: Sequence[bytes], plan: Plan) -> list[Message]:
+    """What a store holds of a run; LocalProtocolError at the first that is no message of this version of the program."""
+    limits, messages = Limits.of(plan), []
+    for position, data in enumerate(recorded, 1):
+        try:
+            messages.append(decode(data, limits))
+        except RemoteProtocolError as error:
+            raise LocalProtocolError(
+                f"record {position} of this run cannot be read: {error}. Nothing was sent; the run cannot be taken up again "
+                "with this version, a new one can"
+            ) from error
+    return messages
+
+
 @contextmanager
 def fits(position: int, message: Message) -> Iterator[None]:
     """Say which record it was that a session could not go on from; `position` counts from 1."""

@@ -11,7 +11,8 @@ from fastlloyd.ledger import reserve
 from fastlloyd.plan import Plan
 from fastlloyd.protocol import ClientSession, Message
 from fastlloyd.protocol.actions import Action, ClientResult, Ended, Finish, Keep, Record, Send
-from fastlloyd.protocol.messages import Limits, Upload, decode, encode
+from fastlloyd.protocol.messages import Upload, encode
+from fastlloyd.protocol.restoring import decode_records
 from fastlloyd.protocol.transitions import ClientState
 from fastlloyd.runs.steps import Clock, Footing, StepTimer
 from fastlloyd.secagg.keys import EphemeralKey, Identity
@@ -69,7 +70,7 @@ class DurableClient:
             client._commit(session.start(), first=[reserved])
             return client
         run_id = bytes.fromhex(plan.run_id)
-        limits, secret = Limits.of(plan), store.secret(run_id, _KEY)
+        secret = store.secret(run_id, _KEY)
         session = ClientSession.restore(
             plan,
             name,
@@ -78,7 +79,7 @@ class DurableClient:
             secret=None if secret is None else EphemeralKey.from_private_bytes(secret),
             noise=noise,
             random_bytes=random_bytes,
-            recorded=[decode(data, limits) for data in store.messages(run_id)],
+            recorded=decode_records(store.messages(run_id), plan),
         )
         return cls(session, store, clock)
 

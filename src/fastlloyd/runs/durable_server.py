@@ -9,7 +9,8 @@ from fastlloyd.errors import RemoteProtocolError, StateError
 from fastlloyd.plan import Plan
 from fastlloyd.protocol import Message, ServerSession
 from fastlloyd.protocol.actions import Action, Finish, Record, Send, ServerResult
-from fastlloyd.protocol.messages import Limits, decode, encode
+from fastlloyd.protocol.messages import encode
+from fastlloyd.protocol.restoring import decode_records
 from fastlloyd.protocol.transitions import ServerState
 from fastlloyd.runs.steps import Clock, Footing, StepTimer
 from fastlloyd.store import LogPosition, Store
@@ -40,8 +41,7 @@ class DurableServer:
         if run is not None and run.ended is not None:
             ending = run.ended.reason or "it finished"
             raise StateError(f"run {plan.run_id} has ended ({ending}); a plan is good for one run: renew it")
-        limits = Limits.of(plan)
-        messages = [decode(data, limits) for data in store.messages(run_id)]
+        messages = decode_records(store.messages(run_id), plan)
         session = ServerSession.restore(plan, noise, messages) if messages else ServerSession(plan, noise)
         return cls(session, store, clock)
 

@@ -1,7 +1,6 @@
 """The server's end of the network: one stream per client, and a party that answers them. It knows no rounds and no keys."""
 
 import asyncio
-import contextlib
 import logging
 from collections import Counter
 from collections.abc import Mapping
@@ -130,8 +129,7 @@ class GrpcServer:
         """The end of the run, once all clients are done or `linger` or `grace` is over; None after a `stop` before."""
         try:
             await self._over.wait()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._until_nobody_waits(), self._linger)
+            await self._stay()
         finally:
             await self._close()
         if self._is_stopped and not self._is_left and self._outcome.done() and self._outcome.exception() is None:
@@ -148,15 +146,21 @@ class GrpcServer:
         self._is_stopped = True
         self._end_waiting()
 
-    async def _until_nobody_waits(self) -> None:
-        """Until all have left. After an end without a result, also until nobody was connected for the grace."""
+    async def _stay(self) -> None:
+        """For the linger, or until all have left; after an end without a result, until nobody was connected for the grace.
+
+        One wait with one timeout: of two, one inside the other, Python 3.11 loses the outer when both are over at once.
+        """
         without_result = self._outcome.done() and not self._outcome.exception() and self._outcome.result().reason is not None
-        while not self._nobody_waits:
+        clock = asyncio.get_running_loop().time
+        end = clock() + self._linger
+        while not self._nobody_waits and (left := end - clock()) > 0:
             self._moved.clear()
             try:
-                await asyncio.wait_for(self._moved.wait(), self._grace if without_result else None)
+                async with asyncio.timeout(min(left, self._grace) if without_result else left):
+                    await self._moved.wait()
             except TimeoutError:
-                if not self._streams:
+                if without_result and not self._streams:
                     return
 
     def _end_waiting(self) -> None:

@@ -17,7 +17,7 @@ class Meter:
 
 def _size(n_bytes: int) -> str:
     size, units = float(n_bytes), ["bytes", "kB", "MB", "GB", "TB"]
-    while size >= 1000 and len(units) > 1:
+    while size >= 999.5 and len(units) > 1:
         size /= 1000
         units.pop(0)
-    return f"{size:.3g} {units[0]}"
+    return f"{size:.3g} {units[0]}" if size < 999.5 else f"{size:,.0f} {units[0]}"

@@ -21,7 +21,7 @@ _SHORTEST_WAIT: Final = 0.02  # seconds between two looks at a deadline
 
 
 class Turns(Generic[Prepared]):
-    """Calls a party, and hands on what it asks for before anyone else's turn begins there.
+    """Calls a party, and hands on what it asks for in the order of the turns.
 
     A thread and a queue, and no executor, lock or task per turn: those cost more than most turns themselves.
 
@@ -107,8 +107,8 @@ class Turns(Generic[Prepared]):
     def _reject(self, done: "asyncio.Future[None]", error: BaseException) -> None:
         if not isinstance(error, RemoteProtocolError):
             self._fail(error)
-        if not done.done():
-            done.set_exception(error)
+        if not done.done():  # no future takes a StopIteration
+            done.set_exception(RuntimeError(repr(error)) if isinstance(error, StopIteration) else error)
 
     def _resolve(self, done: "asyncio.Future[None]") -> None:
         if not done.done():  # else whoever asked is gone

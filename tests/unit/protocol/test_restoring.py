@@ -22,6 +22,7 @@ from fastlloyd.protocol.messages import (
     Upload,
     encode,
 )
+from fastlloyd.protocol.restoring import decode_records
 from fastlloyd.protocol.transitions import ClientState, ServerState
 from fastlloyd.queries import Moments, RelativeMoments
 from fastlloyd.secagg import EphemeralKey
@@ -436,3 +437,12 @@ def test_everybody_dies_in_the_same_step(trust: TrustMode, monkeypatch: pytest.M
             network = play(trust, watch, dict.fromkeys((SERVER, "c0", "c1", "c2"), (step, when, 1)))
             assert network.n_crashes.total() == 4
             assert set(network.results) == set(network.names)
+
+
+def test_a_stored_record_that_this_version_cannot_read_is_named() -> None:
+    """As after an update in the middle of a run, if the bytes of messages have changed."""
+    older = b"\x02\x94\x07\x01\x91\x92\xa2c0\xc4\x08nonce678\xc4\x00"
+    stored = [encode(record) for record in SERVER_RECORDS[:2]]
+    assert decode_records(stored, PLAN) == SERVER_RECORDS[:2]
+    with pytest.raises(LocalProtocolError, match=r"record 3 of this run cannot be read: .* Nothing was sent"):
+        decode_records([*stored, older], PLAN)
