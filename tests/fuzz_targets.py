@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import fuzz_documents as documents
+from fastlloyd.documents import MAX_BYTES
 from fastlloyd.errors import IdentityError, PlanError, RemoteProtocolError, StateError
 from fastlloyd.plan import Plan
 from fastlloyd.protocol import messages
@@ -182,7 +183,7 @@ def _public_files() -> Target:
         refusal=IdentityError,
         in_meaning=partial(documents.document, sign=documents.sign_public),
         max_bytes=4 * KIB,
-        allowance=5 * KIB * KIB,
+        allowance=MAX_BYTES + KIB * KIB,  # which `load_text` sets aside
     )
 
 
