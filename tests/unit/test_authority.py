@@ -120,7 +120,7 @@ MAY_DIFFER: dict[str, Callable[[], str]] = {
         (x509.MSCertificateTemplate(x509.ObjectIdentifier("1.3.6.1.4.1.311.21.8.1"), 100, 2), False),
         (x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3.4"), b"\x05\x00"), False),
     ),
-    "it ends at any second": lambda: issued(ends=NOW + timedelta(seconds=100)),
+    "it ends at any second": lambda: issued(ends=(NOW + timedelta(days=30)).replace(hour=12, minute=34, second=56)),
     "it never ends": lambda: issued(ends=datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)),
 }  # fmt: skip
 
