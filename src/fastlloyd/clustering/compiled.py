@@ -12,59 +12,20 @@ The least key is that of the nearest centroid, ties going to the lowest index, a
 """
 
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-import numba
 import numpy as np
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
+from numba import carray  # type: ignore[attr-defined]  # it is documented, and not in __all__
 from numpy.typing import NDArray
 
 from fastlloyd.clustering.domain import FloatArray, IntArray
+from fastlloyd.clustering.machine import add_four_at, exchange, exchange_if, int32_at, int64_at, machine_code, read, take
 
 _EXACT = float(1 << 52)  # half of 2**53: the other half covers the rounding of the bound itself
 
 _Labels = NDArray[np.uint32]  # unsigned: the compiler need not expect a negative index
 _Points = NDArray[np.int32]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-class _Copies:
-    """Numba's copies of machine code on disk, where what cannot be read or written costs a compilation and not the result.
-
-    Numba passes on whatever a full disk, a damaged file, or a file of an earlier version of this package makes it raise.
-    """
-
-    def __init__(self, copies: Any) -> None:
-        self._copies = copies
-
-    def load_overload(self, *which: Any) -> Any:
-        try:
-            return self._copies.load_overload(*which)
-        except Exception:  # noqa: BLE001 - numba unpickles the file, which can raise anything
-            with suppress(Exception):
-                self._copies.flush()
-            return None
-
-    def save_overload(self, *what: Any) -> None:
-        with suppress(Exception):
-            self._copies.save_overload(*what)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._copies, name)
-
-
-def machine_code(function: _Function, **options: Any) -> _Function:
-    """Compile at the first call, to run without the interpreter's lock; keep the machine code on disk if there is a place."""
-    try:
-        compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
-        if hasattr(compiled, "_cache"):
-            compiled._cache = _Copies(compiled._cache)  # noqa: SLF001 - numba has no option for it
-    except RuntimeError:  # neither the package's folder nor the user's cache folder can be written
-        compiled = numba.njit(nogil=True, error_model="numpy", **options)(function)
-    return cast("_Function", compiled)
 
 
 def _jit(function: _Function) -> _Function:
@@ -75,28 +36,6 @@ def _jit(function: _Function) -> _Function:
 def _jit_rounded(function: _Function) -> _Function:
     """For real numbers: every operation rounded as it is written, so the same as in NumPy."""
     return machine_code(function)
-
-
-def instructions(written: Callable[..., Any]) -> Callable[..., Any]:
-    """For what compiled code can call and numba cannot write: the function says its types and writes its instructions."""
-    return cast("Callable[..., Any]", intrinsic(written))
-
-
-@instructions
-def _add_four_at(_: Any, totals: Any, _place: Any, _a: Any, _b: Any, _c: Any, _d: Any) -> Any:
-    """Add four numbers to totals[place : place + 4] as one vector, which numba does not make of four additions."""
-    four = ir.VectorType(ir.DoubleType(), 4)
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        memory = context.make_array(signature.args[0])(context, builder, values[0]).data
-        target = builder.bitcast(builder.gep(memory, [values[1]]), four.as_pointer())
-        terms = ir.Constant(four, ir.Undefined)
-        for lane, value in enumerate(values[2:]):
-            terms = builder.insert_element(terms, value, ir.IntType(32)(lane))
-        builder.store(builder.fadd(builder.load(target, align=8), terms), target, align=8)
-        return context.get_dummy_value()
-
-    return types.none(totals, types.intp, *[types.float64] * 4), generate
 
 
 @_jit_rounded
@@ -145,11 +84,22 @@ def is_within(XT: _Points, half_widths: IntArray) -> bool:
 
 @_jit
 def feature_statistics(
-    XT: _Points, start: int, stop: int, centroids: IntArray, squared_radius: float, rows: int
-) -> tuple[bool, IntArray, IntArray]:
-    """Absolute sums (k, d) and counts (k,) of the records XT[:, start:stop] within the radius, in blocks of `rows` records.
+    XT: _Points,
+    start: int,
+    stop: int,
+    chunk: int,
+    counters: IntArray,
+    centroids: IntArray,
+    squared_radius: float,
+    rows: int,
+    sums: IntArray,
+    counts: IntArray,
+) -> None:
+    """Add absolute sums (k, d) and counts (k,) of the records of a span within the radius, in blocks of `rows` records.
 
-    XT : int32 (d, n), C-contiguous. The first result is False, and the others are of no use, if some key would not be exact.
+    XT : int32 (d, n), C-contiguous. counters : int64 (2,), how many chunks, of `chunk` records each, have been taken, and in
+    how many some key would not have been exact, whose sums are of no use. Threads that call this with the same counters, and
+    sums of their own, share the span.
     A feature that is 1 for all records stands behind the last one: its sums are the counts.
     """
     k, d = centroids.shape
@@ -160,23 +110,125 @@ def feature_statistics(
     squares, best, s, t = np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows)
     signed = np.empty(rows, np.int32)
     labels = signed.view(np.uint32)
-    totals = np.zeros((len(block) // 4, 4, k + 1, 4))  # four copies; index k takes the records beyond the radius
-    sums, counts = np.zeros((k, d), np.int64), np.zeros(k, np.int64)
-    for first in range(start, stop, rows):
-        m = min(rows, stop - first)
-        _load(XT, first, m, block, squares)
-        if not _is_exact(squares, m, reach, L):
-            return False, sums, counts
-        _least_keys(points, A, constants, best, s, t, m)
-        _labels_within(best, squares, L, squared_radius, k, signed, m)
-        for four in range(len(totals)):
-            _add_to_totals(block[4 * four : 4 * four + 4], labels, totals[four].reshape(totals[four].size), m)
+    totals = np.empty((len(block) // 4, 4, k + 1, 4))  # four copies; index k takes the records beyond the radius
+    exact = True
+    begin = start + chunk * take(counters, 0, 1)
+    while begin < stop:
+        end = min(begin + chunk, stop)
+        totals[:] = 0.0
+        for first in range(begin, end, rows):
+            m = min(rows, end - first)
+            _load(XT, first, m, block, squares)
+            exact = exact and _is_exact(squares, m, reach, L)
+            if not exact:
+                break
+            if d == 2 and len(constants) == 4:
+                _plane_labels(block[0], block[1], squares, A, constants, L, squared_radius, k, signed, m)
+                for c in range(0, k, 2):
+                    _add_pair(block[0], block[1], signed, c, totals[0, 0], m)
+                continue
+            _least_keys(points, A, constants, best, s, t, m)
+            _labels_within(best, squares, L, squared_radius, k, signed, m)
+            for four in range(len(totals)):
+                _add_to_totals(block[4 * four : 4 * four + 4], labels, totals[four].reshape(totals[four].size), m)
+        _add_integers(totals, sums, counts)
+        if not exact:
+            take(counters, 1, 1)
+        begin = start + chunk * take(counters, 0, 1)
+
+
+@_jit
+def _add_integers(totals: FloatArray, sums: IntArray, counts: IntArray) -> None:
+    """Add the copies of all totals to sums (k, d) and counts (k,)."""
+    k, d = sums.shape
     for c in range(k):
         for copy in range(4):
             counts[c] += np.int64(totals[d // 4, copy, c, d % 4])
             for j in range(d):
                 sums[c, j] += np.int64(totals[j // 4, copy, c, j % 4])
-    return True, sums, counts
+
+
+# What a helper is doing, as all threads see it in state[0]; state[1] is 1 while it shares a computation (`team.py`).
+LOOKING, ASLEEP, CALLED, WORKING, CLAIMED, OFFERED = range(6)
+LOOKS = 1 << 18  # about 0.1 ms
+HANDOVER = 1 << 14  # looks until whoever called has left the interpreter's lock
+
+
+@machine_code
+def help_until_called(state: IntArray, ticket: IntArray, squared_radius: FloatArray) -> bool:
+    """Look for something to do, and share what is offered; True when called, False, and ASLEEP, if nothing comes."""
+    exchange_if(state, WORKING, LOOKING)
+    looks = 0
+    while looks < LOOKS:
+        looks += 1
+        now = read(state)
+        if now == OFFERED:
+            take(state, 1, 1)  # before the offer is taken: who made it waits for 0 after it has withdrawn it
+            if exchange_if(state, OFFERED, WORKING):
+                _share_ticket(ticket, squared_radius[0])
+                exchange_if(state, WORKING, LOOKING)
+                looks = 0
+            take(state, 1, -1)
+        elif now == CALLED:
+            for _ in range(HANDOVER):
+                read(state)
+            exchange(state, WORKING)
+            return True
+    return not bool(exchange_if(state, LOOKING, ASLEEP))
+
+
+@machine_code
+def _share_ticket(ticket: IntArray, squared_radius: float) -> None:
+    """`feature_statistics` of arrays that live as long as the offer."""
+    k, d = ticket[3], ticket[1]
+    XT = carray(int32_at(ticket[0]), (d, ticket[2]))
+    counters, centroids = carray(int64_at(ticket[4]), (2,)), carray(int64_at(ticket[5]), (k, d))
+    sums, counts = carray(int64_at(ticket[6]), (k, d)), carray(int64_at(ticket[7]), (k,))
+    start, stop, chunk, rows = ticket[8], ticket[9], ticket[10], ticket[11]
+    try:
+        feature_statistics(XT, start, stop, chunk, counters, centroids, squared_radius, rows, sums, counts)
+    except Exception:  # noqa: BLE001 - no memory: the chunks it took are missing
+        take(counters, 1, 1)
+
+
+@machine_code
+def claim(state: IntArray) -> int:
+    """What the helper was doing, LOOKING or ASLEEP, and then nobody else offers it anything; otherwise WORKING."""
+    if exchange_if(state, LOOKING, CLAIMED):
+        return LOOKING
+    if exchange_if(state, ASLEEP, CLAIMED):
+        return ASLEEP
+    return WORKING
+
+
+@machine_code
+def offer(state: IntArray) -> None:
+    """Let the helper that was claimed take its ticket, unless it has been called in between."""
+    exchange_if(state, CLAIMED, OFFERED)
+
+
+@machine_code
+def withdraw(state: IntArray) -> bool:
+    """Whether nothing of an offer is left with the helper; looks for a while until that is so."""
+    exchange_if(state, OFFERED, LOOKING)
+    for _ in range(LOOKS):  # noqa: SIM110 - numba cannot compile a generator here
+        if take(state, 1, 0) == 0:
+            return True
+    return False
+
+
+@machine_code
+def call(state: IntArray) -> bool:
+    """Call the helper, whatever it is doing; whether it has to be woken."""
+    return bool(exchange(state, CALLED) == ASLEEP)
+
+
+@machine_code
+def await_looking(state: IntArray) -> None:
+    """Return when the helper has finished, or after a while."""
+    for _ in range(LOOKS):
+        if read(state) <= ASLEEP:
+            return
 
 
 @_jit
@@ -340,6 +392,53 @@ def _plane(x: FloatArray, y: FloatArray, A: FloatArray, constants: FloatArray, b
 
 
 @_jit
+def _plane_labels(
+    x: FloatArray,
+    y: FloatArray,
+    squares: FloatArray,
+    A: FloatArray,
+    constants: FloatArray,
+    L: float,
+    squared_radius: float,
+    k: int,
+    labels: NDArray[np.int32],
+    m: int,
+) -> None:
+    """`_plane` and `_labels_within` in one go, for up to four centroids."""
+    n0, n1, n2, n3 = constants[0], constants[1], constants[2], constants[3]
+    a0, a1, a2, a3 = A[0, 0], A[1, 0], A[2, 0], A[3, 0]
+    b0, b1, b2, b3 = A[0, 1], A[1, 1], A[2, 1], A[3, 1]
+    share, beyond = 1.0 / L, float(k)
+    for r in range(m):
+        u, v = n0 + a0 * x[r] + b0 * y[r], n1 + a1 * x[r] + b1 * y[r]
+        w, z = n2 + a2 * x[r] + b2 * y[r], n3 + a3 * x[r] + b3 * y[r]
+        best = min(min(u, v), min(w, z))  # noqa: PLW3301 - a tree: two of them at the same time
+        score = np.floor(best * share)
+        labels[r] = np.int32(best - score * L if squares[r] + score <= squared_radius else beyond)
+
+
+@_jit
+def _add_pair(x: FloatArray, y: FloatArray, labels: NDArray[np.int32], c: int, totals: FloatArray, m: int) -> None:
+    """Add two features and the number of the records labelled c or c + 1 to the totals (k + 1, 4) of these clusters."""
+    x0, y0, n0, x1, y1, n1 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    first, second = np.int32(c), np.int32(c + 1)
+    for r in range(m):
+        p, q, label = x[r], y[r], labels[r]
+        x0 += p if label == first else 0.0
+        y0 += q if label == first else 0.0
+        n0 += 1.0 if label == first else 0.0
+        x1 += p if label == second else 0.0
+        y1 += q if label == second else 0.0
+        n1 += 1.0 if label == second else 0.0
+    totals[c, 0] += x0
+    totals[c, 1] += y0
+    totals[c, 2] += n0
+    totals[c + 1, 0] += x1
+    totals[c + 1, 1] += y1
+    totals[c + 1, 2] += n1
+
+
+@_jit
 def _open_four(s: FloatArray, t: FloatArray, u: float, v: float, x: FloatArray, a: FloatArray, b: FloatArray, m: int) -> None:
     """The first four features of two centroids, whose constants are u and v."""
     x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
@@ -412,9 +511,9 @@ def _add_to_totals(x: FloatArray, labels: _Labels, totals: FloatArray, m: int) -
     copy, whole = len(totals) // 4, m // 4 * 4
     for r in range(0, whole, 4):
         p, q, s, t = np.intp(labels[r]), np.intp(labels[r + 1]), np.intp(labels[r + 2]), np.intp(labels[r + 3])
-        _add_four_at(totals, 4 * p, x0[r], x1[r], x2[r], x3[r])
-        _add_four_at(totals, 4 * q + copy, x0[r + 1], x1[r + 1], x2[r + 1], x3[r + 1])
-        _add_four_at(totals, 4 * s + 2 * copy, x0[r + 2], x1[r + 2], x2[r + 2], x3[r + 2])
-        _add_four_at(totals, 4 * t + 3 * copy, x0[r + 3], x1[r + 3], x2[r + 3], x3[r + 3])
+        add_four_at(totals, 4 * p, x0[r], x1[r], x2[r], x3[r])
+        add_four_at(totals, 4 * q + copy, x0[r + 1], x1[r + 1], x2[r + 1], x3[r + 1])
+        add_four_at(totals, 4 * s + 2 * copy, x0[r + 2], x1[r + 2], x2[r + 2], x3[r + 2])
+        add_four_at(totals, 4 * t + 3 * copy, x0[r + 3], x1[r + 3], x2[r + 3], x3[r + 3])
     for r in range(whole, m):
-        _add_four_at(totals, 4 * np.intp(labels[r]), x0[r], x1[r], x2[r], x3[r])
+        add_four_at(totals, 4 * np.intp(labels[r]), x0[r], x1[r], x2[r], x3[r])

@@ -24,6 +24,7 @@ from fastlloyd.clustering.domain import FloatArray, GridArray, IntArray, is_by_f
 BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64 for the larger of the block's two matrices: stays in the cache
 FEATURE_ROWS = 240  # records per block of the compiled loops: up to 16 features stay in the innermost cache
 PIECES = 2  # per thread: what a thread that wakes up late cannot do is done by another
+CHUNKS = 16  # the same where compiled code takes them, which costs next to nothing
 WORTH_THREADS = 1 << 18  # n k d from which a second thread is repaid
 SPAN_RECORDS = 1 << 25  # records per float64 accumulator, whose sums so stay below 2**53
 
@@ -43,6 +44,10 @@ def cluster_statistics(
     centroids = np.ascontiguousarray(centroids, dtype=np.int64)
     radius = np.inf if squared_radius is None else float(squared_radius)
     compiled = _is_compiled(X, centroids)
+    if compiled and _is_feature_major(X):
+        found = _feature_statistics(X.T, (0, len(X)), centroids, radius, block_rows, _threads(X, len(centroids)))
+        if found:
+            return found[0] - found[1][:, None] * centroids, found[1]
 
     def statistics(start: int, stop: int) -> Statistics:
         found = _compiled_statistics(X, (start, stop), centroids, radius, block_rows) if compiled else None
@@ -115,9 +120,16 @@ def _compiled_statistics(
     X: GridArray, span: Span, centroids: IntArray, squared_radius: float, block_rows: int | None
 ) -> Statistics | None:
     """The same for X[start:stop] by compiled code; None if a key would leave the range of exact arithmetic."""
-    if is_by_feature(X):
-        return _feature_statistics(X, span, centroids, squared_radius, block_rows or FEATURE_ROWS)
     k, d = centroids.shape
+    if is_by_feature(X):
+        sums, counts = np.zeros((k, d), dtype=np.int64), np.zeros(k, dtype=np.int64)
+        for XT, part, _ in _feature_major(X, span):
+            found = _feature_statistics(XT, part, centroids, squared_radius, block_rows, 1)
+            if found is None:
+                return None
+            sums += found[0]
+            counts += found[1]
+        return sums, counts
     A, constants, L, reach = compiled_code().keys(centroids, k, d)
     sums, counts = np.zeros((k + 1, d)), np.zeros(k + 1)
     for block, squares, products, _ in _products(X, span, A, block_rows):
@@ -126,15 +138,20 @@ def _compiled_statistics(
     return sums[:k].astype(np.int64), counts[:k].astype(np.int64)
 
 
-def _feature_statistics(X: GridArray, span: Span, centroids: IntArray, squared_radius: float, rows: int) -> Statistics | None:
+def _feature_statistics(
+    XT: NDArray[np.int32], span: Span, centroids: IntArray, squared_radius: float, block_rows: int | None, threads: int
+) -> Statistics | None:
+    """The same for XT[:, start:stop], whose chunks so many threads share; each adds up what it finds, without the others."""
+    n, rows = span[1] - span[0], block_rows or FEATURE_ROWS
+    chunk = min(SPAN_RECORDS, max(1, -(-n // (CHUNKS * threads * rows))) * rows)
+    if threads > 1:
+        from fastlloyd.clustering.team import share_statistics  # with numba, which takes a while
+
+        return share_statistics(XT, span, chunk, centroids, squared_radius, rows, threads)
     sums, counts = np.zeros(centroids.shape, dtype=np.int64), np.zeros(len(centroids), dtype=np.int64)
-    for XT, (start, stop), _ in _feature_major(X, span):
-        exact, some_sums, some_counts = compiled_code().feature_statistics(XT, start, stop, centroids, squared_radius, rows)
-        if not exact:
-            return None
-        sums += some_sums
-        counts += some_counts
-    return sums, counts
+    counters = np.zeros(2, dtype=np.int64)
+    compiled_code().feature_statistics(XT, *span, chunk, counters, centroids, squared_radius, rows, sums, counts)
+    return None if counters[1] else (sums, counts)
 
 
 def _compiled_labels(X: GridArray, span: Span, centroids: IntArray, block_rows: int | None, labels: Labels) -> bool:
@@ -152,7 +169,7 @@ def _compiled_labels(X: GridArray, span: Span, centroids: IntArray, block_rows: 
 
 def _feature_major(X: GridArray, span: Span) -> Iterator[tuple[NDArray[np.int32], Span, int]]:
     """X[start:stop] as (XT, (first, last), place in X): int32 (d, n) in C order, copied in parts unless X is that already."""
-    if X.dtype == np.int32 and X.flags.f_contiguous:
+    if _is_feature_major(X):
         yield X.T, span, span[0]
         return
     rows = max(1, BLOCK_ELEMENTS // X.shape[1])
@@ -180,6 +197,14 @@ def _products(
         yield block, squares, products, first
 
 
+def _is_feature_major(X: GridArray) -> bool:
+    return is_by_feature(X) and X.dtype == np.int32 and X.flags.f_contiguous
+
+
+def _threads(X: GridArray, k: int) -> int:
+    return n_threads() if X.size * k >= WORTH_THREADS else 1
+
+
 def _is_compiled(X: GridArray, centroids: IntArray) -> bool:
     return X.dtype.kind == "i" and is_compiled(X.size * len(centroids))  # it would cut off the digits of what is no integer
 
@@ -190,7 +215,7 @@ def _on_all_cores(task: Callable[[int, int], _T], X: GridArray, k: int, compiled
     There are more spans than threads, and each thread takes the next when it is done: one that wakes up late takes fewer.
     """
     n = len(X)
-    threads = n_threads() if compiled and X.size * k >= WORTH_THREADS else 1
+    threads = _threads(X, k) if compiled else 1
     pieces = max(1 if threads == 1 else PIECES * threads, -(-n // SPAN_RECORDS))
     spans = list(pairwise(n * piece // pieces for piece in range(pieces + 1)))
     if threads == 1:

@@ -1,7 +1,9 @@
 """Threads that stay and look for work for a moment before they sleep. Imported only where compiled code is used.
 
 To wake a sleeping thread takes as long as a small task. A helper that has just worked therefore goes on looking, without the
-interpreter's lock, for about a tenth of a millisecond, as the threads of OpenMP do: iterations follow each other.
+interpreter's lock, for about a tenth of a millisecond, as the threads of OpenMP do: iterations follow each other. What it finds
+is either a call, to work at a task in Python, or an offer to share a computation that is compiled as a whole, for which
+nobody needs the lock.
 """
 
 import os
@@ -13,81 +15,23 @@ from threading import Semaphore, Thread
 from typing import Any
 
 import numpy as np
-from numba.core import types
 from numpy.typing import NDArray
 
-from fastlloyd.clustering.compiled import instructions, machine_code
+from fastlloyd.clustering.compiled import (
+    ASLEEP,
+    WORKING,
+    await_looking,
+    call,
+    claim,
+    feature_statistics,
+    help_until_called,
+    offer,
+    withdraw,
+)
+from fastlloyd.clustering.domain import IntArray
 
 Span = tuple[int, int]
 Task = Callable[[int, int], Any]
-State = NDArray[np.int64]
-
-LOOKING, ASLEEP, CALLED, WORKING = 0, 1, 2, 3
-LOOKS = 1 << 18  # about 0.1 ms
-HANDOVER = 1 << 14  # looks until whoever called has left the interpreter's lock
-
-
-@instructions
-def _read(_: Any, state: Any) -> Any:
-    """The state as other threads left it: a plain read in a loop would be made once."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        memory = context.make_array(signature.args[0])(context, builder, values[0]).data
-        return builder.load_atomic(memory, "acquire", 8)
-
-    return types.int64(state), generate
-
-
-@instructions
-def _exchange(_: Any, state: Any, _new: Any) -> Any:
-    """Set the state and return what it was, as one step."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        memory = context.make_array(signature.args[0])(context, builder, values[0]).data
-        return builder.atomic_rmw("xchg", memory, values[1], "acq_rel")
-
-    return types.int64(state, types.int64), generate
-
-
-@instructions
-def _exchange_if(_: Any, state: Any, _expected: Any, _new: Any) -> Any:
-    """Set the state if it is as expected, as one step; whether it was."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        memory = context.make_array(signature.args[0])(context, builder, values[0]).data
-        return builder.extract_value(builder.cmpxchg(memory, values[1], values[2], "acq_rel", "acquire"), 1)
-
-    return types.boolean(state, types.int64, types.int64), generate
-
-
-@machine_code
-def _is_called(state: State) -> bool:
-    """Look for a call; False, and ASLEEP, if none comes."""
-    _exchange(state, LOOKING)
-    for _ in range(LOOKS):
-        if _read(state) == CALLED:
-            for _ in range(HANDOVER):
-                _read(state)
-            return True
-    return not bool(_exchange_if(state, LOOKING, ASLEEP))
-
-
-@machine_code
-def _call(state: State) -> int:
-    """What the helper was doing: LOOKING or ASLEEP, and then it is CALLED now; or it is busy."""
-    if _exchange_if(state, LOOKING, CALLED):
-        return LOOKING
-    if _exchange_if(state, ASLEEP, CALLED):
-        return ASLEEP
-    return WORKING
-
-
-@machine_code
-def _await_looking(state: State) -> None:
-    """Return when the helper has finished, or after a while."""
-    for _ in range(LOOKS):
-        if _read(state) <= ASLEEP:
-            return
 
 
 class _Job:
@@ -116,21 +60,32 @@ class _Job:
 
 class _Helper:
     def __init__(self) -> None:
-        self.state: State = np.full(1, WORKING, dtype=np.int64)
+        self.state = np.array([WORKING, 0], dtype=np.int64)
+        self.ticket, self.squared_radius = np.zeros(12, dtype=np.int64), np.zeros(1)
         self.bell = Semaphore(0)
         self.job: _Job | None = None
         Thread(target=self._serve, name="fastlloyd", daemon=True).start()
 
     def call(self, job: _Job) -> None:
-        """Offer a job. A helper that is busy does not come, and one that comes late finds nothing left."""
+        """Offer a job. A helper that comes late finds nothing left."""
         self.job = job
-        if _call(self.state) == ASLEEP:
+        if call(self.state):
             self.bell.release()
+
+    def offer(self, ticket: list[int], squared_radius: float) -> None:
+        """Offer a part of a computation, if the helper is free; `withdraw` must follow before any of its arrays is freed."""
+        before = claim(self.state)
+        if before != WORKING:
+            self.ticket[:], self.squared_radius[0] = ticket, squared_radius
+            offer(self.state)
+            if before == ASLEEP:
+                self.bell.release()
 
     def _serve(self) -> None:
         while True:
-            if not _is_called(self.state):
+            if not help_until_called(self.state, self.ticket, self.squared_radius):
                 self.bell.acquire()
+                continue
             job, self.job = self.job, None
             if job is not None:
                 job.work()
@@ -157,7 +112,7 @@ def work_together(task: Task, spans: list[Span], n_threads: int) -> list[Any]:
             helper.call(job)
         if job.work() < len(spans):
             for helper in helpers:
-                _await_looking(helper.state)
+                await_looking(helper.state)
         results = [job.found.get() for _ in spans]
     finally:
         for helper in helpers:
@@ -166,3 +121,46 @@ def work_together(task: Task, spans: list[Span], n_threads: int) -> list[Any]:
         if isinstance(result, BaseException):
             raise result
     return results
+
+
+def share_statistics(
+    XT: NDArray[np.int32],
+    span: Span,
+    chunk: int,
+    centroids: IntArray,
+    squared_radius: float,
+    rows: int,
+    n_threads: int,
+) -> tuple[IntArray, IntArray] | None:
+    """`compiled.feature_statistics` by this thread and up to n_threads - 1 others, which take chunks of so many records.
+
+    None if some key would not be exact. Integers add up in any order, so nothing depends on who takes what.
+    """
+    k, d = centroids.shape
+    each = k * d + k
+    numbers = np.zeros(2 + n_threads * each, dtype=np.int64)  # one array, whose address is asked for once
+    counters, parts = numbers[:2], numbers[2:].reshape(n_threads, each)
+    sums, counts = parts[0, : k * d].reshape(k, d), parts[0, k * d :]
+    helpers = _helpers(n_threads - 1)
+    try:
+        ours = _address(numbers)
+        ticket = [_address(XT), d, XT.shape[1], k, ours, _address(centroids), 0, 0, *span, chunk, rows]
+        for i, helper in enumerate(helpers, start=1):
+            ticket[6] = ours + 8 * (2 + i * each)
+            ticket[7] = ticket[6] + 8 * k * d
+            helper.offer(ticket, squared_radius)
+        feature_statistics(XT, *span, chunk, counters, centroids, squared_radius, rows, sums, counts)
+    finally:
+        for helper in helpers:
+            while not withdraw(helper.state):
+                pass  # interrupted by the system in its last chunk
+    if counters[1]:
+        return None
+    total = parts.sum(axis=0)
+    return total[: k * d].reshape(k, d), total[k * d :]
+
+
+def _address(array: NDArray[Any]) -> int:
+    """Where the numbers of an array begin; `array.ctypes.data` takes ten times as long."""
+    address: int = array.__array_interface__["data"][0]
+    return address

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 pytest.importorskip("numba", reason="compiled code is not installed: the extra `fast`")
 
-from fastlloyd.clustering.team import work_together
+from fastlloyd.clustering import reference
+from fastlloyd.clustering.domain import IntArray
+from fastlloyd.clustering.team import share_statistics, work_together
 
 
 def spans(n: int, pieces: int) -> list[tuple[int, int]]:
@@ -114,3 +116,96 @@ def test_a_forked_child_has_helpers_of_its_own() -> None:
     if child == 0:
         os._exit(0 if a_helper_comes() else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+Problem = tuple[NDArray[np.int32], IntArray, int]
+
+
+def problem(seed: int, n: int = 2000, k: int = 5, d: int = 3) -> Problem:
+    rng = np.random.default_rng(seed)
+    return rng.integers(-1000, 1001, (d, n), dtype=np.int32), rng.integers(-1000, 1001, (k, d)), 500_000
+
+
+def absolute(problem: Problem, start: int, stop: int) -> tuple[IntArray, IntArray]:
+    """By the definition: the sums themselves, not relative to centroids."""
+    XT, centroids, squared_radius = problem
+    sums, counts = reference.cluster_statistics(XT.T[start:stop].astype(np.int64), centroids, squared_radius)
+    return sums + counts[:, None] * centroids, counts
+
+
+def shared(problem: Problem, start: int, stop: int, chunk: int, n_threads: int) -> tuple[IntArray, IntArray]:
+    XT, centroids, squared_radius = problem
+    found = share_statistics(XT, (start, stop), chunk, centroids, float(squared_radius), 16, n_threads)
+    assert found is not None
+    return found
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 99),
+    ends=st.tuples(st.integers(0, 2000), st.integers(0, 2000)),
+    chunk=st.integers(1, 3000),
+    n_threads=st.integers(2, 4),
+    k=st.integers(1, 7),
+    d=st.integers(1, 5),
+)
+def test_threads_share_a_computation_and_find_what_one_finds(
+    seed: int, ends: tuple[int, int], chunk: int, n_threads: int, k: int, d: int
+) -> None:
+    asked = problem(seed, k=k, d=d)
+    found, expected = shared(asked, min(ends), max(ends), chunk, n_threads), absolute(asked, min(ends), max(ends))
+    assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def test_callers_in_several_threads_share_at_the_same_time_and_each_finds_its_own() -> None:
+    """Helpers are offered to one caller, called by another, asleep or at work: nobody's sums are mixed up or lost."""
+    problems = [problem(seed) for seed in range(4)]
+    expected = [absolute(asked, 0, 2000) for asked in problems]
+    wrong: list[int] = []
+
+    def caller(i: int) -> None:
+        for repetition in range(200):
+            if i == 3 and repetition % 2:
+                work_together(lambda a, _: a, spans(4, 4), 3)
+            found = shared(problems[i], 0, 2000, 1 + (repetition * 37) % 300, 3)
+            if not all(np.array_equal(a, b) for a, b in zip(found, expected[i], strict=True)):
+                wrong.append(i)
+            if repetition % 50 == 49:
+                time.sleep(0.01)
+
+    threads = [threading.Thread(target=caller, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not any(thread.is_alive() for thread in threads)
+    assert wrong == []
+
+
+def test_a_helper_takes_a_part_when_it_is_looking_and_when_it_sleeps() -> None:
+    """Seen by the sums themselves: those of the helper are not those of the caller."""
+    from fastlloyd.clustering import compiled, team
+
+    asked = problem(0, n=400_000)
+    (helper,) = team._helpers(1)
+    XT, centroids, squared_radius = asked
+    for pause in (0.0, 0.05):
+        for _ in range(2000):  # one that is just falling asleep may come too late
+            time.sleep(pause)
+            numbers = np.zeros(2 + 20, dtype=np.int64)
+            at = numbers.__array_interface__["data"][0]
+            arrays = [XT.__array_interface__["data"][0], 3, XT.shape[1], 5, at, centroids.__array_interface__["data"][0]]
+            helper.offer([*arrays, at + 16, at + 16 + 8 * 15, 0, XT.shape[1], 4096, 256], float(squared_radius))
+            time.sleep(0.02)
+            while not compiled.withdraw(helper.state):
+                pass
+            if numbers[2:].any():
+                break
+        expected = np.concatenate([part.ravel() for part in absolute(asked, 0, 400_000)])
+        assert np.array_equal(numbers[2:], expected)
+        assert numbers[0] > 400_000 // 4096
+
+
+def test_what_would_not_be_exact_is_said_and_not_returned() -> None:
+    XT = np.full((1, 100), 2**31 - 1, dtype=np.int32)
+    assert share_statistics(XT, (0, 100), 10, np.array([[-(2**31)]] * 3), np.inf, 16, 2) is None

@@ -1,0 +1,139 @@
+"""How code is compiled by numba, and the instructions that numba cannot write.
+
+What is kept on disk is renewed when the file of a function changes, not when a function that it calls does: compiled functions
+that call each other stand in one file, `compiled.py`. Here are only instructions.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar, cast
+
+import numba
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class _Copies:
+    """Numba's copies of machine code on disk, where what cannot be read or written costs a compilation and not the result.
+
+    Numba passes on whatever a full disk, a damaged file, or a file of an earlier version of this package makes it raise.
+    """
+
+    def __init__(self, copies: Any) -> None:
+        self._copies = copies
+
+    def load_overload(self, *which: Any) -> Any:
+        try:
+            return self._copies.load_overload(*which)
+        except Exception:  # noqa: BLE001 - numba unpickles the file, which can raise anything
+            with suppress(Exception):
+                self._copies.flush()
+            return None
+
+    def save_overload(self, *what: Any) -> None:
+        with suppress(Exception):
+            self._copies.save_overload(*what)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._copies, name)
+
+
+def machine_code(function: _Function, **options: Any) -> _Function:
+    """Compile at the first call, to run without the interpreter's lock; keep the machine code on disk if there is a place."""
+    try:
+        compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+        if hasattr(compiled, "_cache"):
+            compiled._cache = _Copies(compiled._cache)  # noqa: SLF001 - numba has no option for it
+    except RuntimeError:  # neither the package's folder nor the user's cache folder can be written
+        compiled = numba.njit(nogil=True, error_model="numpy", **options)(function)
+    return cast("_Function", compiled)
+
+
+def instructions(written: Callable[..., Any]) -> Callable[..., Any]:
+    """For what compiled code can call and numba cannot write: the function says its types and writes its instructions."""
+    return cast("Callable[..., Any]", intrinsic(written))
+
+
+@instructions
+def add_four_at(_: Any, totals: Any, _place: Any, _a: Any, _b: Any, _c: Any, _d: Any) -> Any:
+    """Add four numbers to totals[place : place + 4] as one vector, which numba does not make of four additions."""
+    four = ir.VectorType(ir.DoubleType(), 4)
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        memory = context.make_array(signature.args[0])(context, builder, values[0]).data
+        target = builder.bitcast(builder.gep(memory, [values[1]]), four.as_pointer())
+        terms = ir.Constant(four, ir.Undefined)
+        for lane, value in enumerate(values[2:]):
+            terms = builder.insert_element(terms, value, ir.IntType(32)(lane))
+        builder.store(builder.fadd(builder.load(target, align=8), terms), target, align=8)
+        return context.get_dummy_value()
+
+    return types.none(totals, types.intp, *[types.float64] * 4), generate
+
+
+@instructions
+def take(_: Any, counters: Any, _which: Any, _n: Any) -> Any:
+    """Add n to counters[which] and return what was there, as one step of all threads."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        memory = context.make_array(signature.args[0])(context, builder, values[0]).data
+        return builder.atomic_rmw("add", builder.gep(memory, [values[1]]), values[2], "acq_rel")
+
+    return types.int64(counters, types.intp, types.int64), generate
+
+
+@instructions
+def read(_: Any, state: Any) -> Any:
+    """The state as other threads left it: a plain read in a loop would be made once."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        memory = context.make_array(signature.args[0])(context, builder, values[0]).data
+        return builder.load_atomic(memory, "acquire", 8)
+
+    return types.int64(state), generate
+
+
+@instructions
+def exchange(_: Any, state: Any, _new: Any) -> Any:
+    """Set the state and return what it was, as one step."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        memory = context.make_array(signature.args[0])(context, builder, values[0]).data
+        return builder.atomic_rmw("xchg", memory, values[1], "acq_rel")
+
+    return types.int64(state, types.int64), generate
+
+
+@instructions
+def exchange_if(_: Any, state: Any, _expected: Any, _new: Any) -> Any:
+    """Set the state if it is as expected, as one step; whether it was."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        memory = context.make_array(signature.args[0])(context, builder, values[0]).data
+        return builder.extract_value(builder.cmpxchg(memory, values[1], values[2], "acq_rel", "acquire"), 1)
+
+    return types.boolean(state, types.int64, types.int64), generate
+
+
+@instructions
+def int32_at(_: Any, _address: Any) -> Any:
+    """The address of int32 numbers as a pointer."""
+    return _pointer(types.int32)
+
+
+@instructions
+def int64_at(_: Any, _address: Any) -> Any:
+    """The address of int64 numbers as a pointer."""
+    return _pointer(types.int64)
+
+
+def _pointer(kind: Any) -> Any:
+    pointer: Any = types.CPointer(kind)  # type: ignore[no-untyped-call]  # numba has no types
+
+    def generate(context: Any, builder: Any, _: Any, values: Any) -> Any:
+        return builder.inttoptr(values[0], context.get_value_type(pointer))
+
+    return pointer(types.int64), generate
