@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 SHORTEST = 0.01  # seconds: work that takes less is repeated
-PAUSE = 0.01  # seconds before each timing: threads of the other side that wait for work by turning round have gone to sleep
+PAUSE = 0.03  # seconds before each timing: threads of the other side that wait for work by turning round have gone to sleep
 
 Work = Callable[[], object]
 

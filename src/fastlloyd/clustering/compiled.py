@@ -19,7 +19,7 @@ from numba import carray  # type: ignore[attr-defined]  # it is documented, and 
 from numpy.typing import NDArray
 
 from fastlloyd.clustering.domain import FloatArray, IntArray
-from fastlloyd.clustering.machine import add_four_at, exchange, exchange_if, int32_at, int64_at, machine_code, read, take
+from fastlloyd.clustering.machine import add_four_records, exchange, exchange_if, int32_at, int64_at, machine_code, read, take
 
 _EXACT = float(1 << 52)  # half of 2**53: the other half covers the rounding of the bound itself
 
@@ -104,11 +104,12 @@ def feature_statistics(
     """
     k, d = centroids.shape
     A, constants, L, reach = _feature_keys(centroids)
-    block = np.zeros((d // 4 * 4 + 4, rows))
+    width = (rows + 3) // 4 * 4
+    block = np.zeros((d // 4 * 4 + 4, width))
     block[d] = 1.0
     points = block[: A.shape[1]]
     squares, best, s, t = np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows)
-    signed = np.empty(rows, np.int32)
+    signed = np.empty(width, np.int32)
     labels = signed.view(np.uint32)
     totals = np.empty((len(block) // 4, 4, k + 1, 4))  # four copies; index k takes the records beyond the radius
     exact = True
@@ -129,6 +130,7 @@ def feature_statistics(
                 continue
             _least_keys(points, A, constants, best, s, t, m)
             _labels_within(best, squares, L, squared_radius, k, signed, m)
+            signed[m : (m + 3) // 4 * 4] = k  # what an earlier block left behind the last record
             for four in range(len(totals)):
                 _add_to_totals(block[4 * four : 4 * four + 4], labels, totals[four].reshape(totals[four].size), m)
         _add_integers(totals, sums, counts)
@@ -363,13 +365,16 @@ def _least_keys(
     if len(block) == 2:
         _plane(block[0], block[1], A, constants, best, m)
         return
+    if len(block) <= 6:
+        for c in range(0, len(constants), 2):
+            if len(block) == 4:
+                _four_features(block, constants[c], constants[c + 1], A[c], A[c + 1], best, m)
+            else:
+                _six_features(block, constants[c], constants[c + 1], A[c], A[c + 1], best, m)
+        return
     last = (len(block) - 1) // 4 * 4
     for c in range(0, len(constants), 2):
-        if last == 0:
-            s[:m] = constants[c]
-            t[:m] = constants[c + 1]
-        else:
-            _open_four(s, t, constants[c], constants[c + 1], block[:4], A[c, :4], A[c + 1, :4], m)
+        _open_four(s, t, constants[c], constants[c + 1], block[:4], A[c, :4], A[c + 1, :4], m)
         for j in range(4, last, 4):
             _add_four(s, t, block[j : j + 4], A[c, j : j + 4], A[c + 1, j : j + 4], m)
         if len(block) - last == 2:
@@ -439,6 +444,29 @@ def _add_pair(x: FloatArray, y: FloatArray, labels: NDArray[np.int32], c: int, t
 
 
 @_jit
+def _four_features(x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int) -> None:
+    """Four features: two centroids at a time, in registers; u and v are their constants."""
+    x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
+    a0, a1, a2, a3, b0, b1, b2, b3 = a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]
+    for r in range(m):
+        s = u + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r]
+        t = v + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r]
+        best[r] = min(best[r], s, t)
+
+
+@_jit
+def _six_features(x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int) -> None:
+    """The same with six."""
+    x0, x1, x2, x3, x4, x5 = x[0], x[1], x[2], x[3], x[4], x[5]
+    a0, a1, a2, a3, a4, a5 = a[0], a[1], a[2], a[3], a[4], a[5]
+    b0, b1, b2, b3, b4, b5 = b[0], b[1], b[2], b[3], b[4], b[5]
+    for r in range(m):
+        s = u + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r] + a4 * x4[r] + a5 * x5[r]
+        t = v + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r] + b4 * x4[r] + b5 * x5[r]
+        best[r] = min(best[r], s, t)
+
+
+@_jit
 def _open_four(s: FloatArray, t: FloatArray, u: float, v: float, x: FloatArray, a: FloatArray, b: FloatArray, m: int) -> None:
     """The first four features of two centroids, whose constants are u and v."""
     x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
@@ -502,18 +530,13 @@ def _labels_within(
 
 @_jit
 def _add_to_totals(x: FloatArray, labels: _Labels, totals: FloatArray, m: int) -> None:
-    """Add four features of each record to the total of its label, as one vector.
+    """Add four features of each record to the total of its label.
 
-    x : (4, rows); totals : (4, k + 1, 4) as one line. Neighbouring records of one cluster go to different copies of its total,
-    so that none waits for another.
+    x : (4, rows), rows a multiple of 4, and labels up to the next multiple of m. totals : (4, k + 1, 4) as one line.
+    Neighbouring records of one cluster go to different copies of its total, so that none waits for another.
     """
     x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
-    copy, whole = len(totals) // 4, m // 4 * 4
-    for r in range(0, whole, 4):
+    copy = len(totals) // 4
+    for r in range(0, m, 4):
         p, q, s, t = np.intp(labels[r]), np.intp(labels[r + 1]), np.intp(labels[r + 2]), np.intp(labels[r + 3])
-        add_four_at(totals, 4 * p, x0[r], x1[r], x2[r], x3[r])
-        add_four_at(totals, 4 * q + copy, x0[r + 1], x1[r + 1], x2[r + 1], x3[r + 1])
-        add_four_at(totals, 4 * s + 2 * copy, x0[r + 2], x1[r + 2], x2[r + 2], x3[r + 2])
-        add_four_at(totals, 4 * t + 3 * copy, x0[r + 3], x1[r + 3], x2[r + 3], x3[r + 3])
-    for r in range(whole, m):
-        add_four_at(totals, 4 * np.intp(labels[r]), x0[r], x1[r], x2[r], x3[r])
+        add_four_records(totals, 4 * p, 4 * q + copy, 4 * s + 2 * copy, 4 * t + 3 * copy, x0, x1, x2, x3, r)

@@ -58,20 +58,32 @@ def instructions(written: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @instructions
-def add_four_at(_: Any, totals: Any, _place: Any, _a: Any, _b: Any, _c: Any, _d: Any) -> Any:
-    """Add four numbers to totals[place : place + 4] as one vector, which numba does not make of four additions."""
-    four = ir.VectorType(ir.DoubleType(), 4)
+def add_four_records(_: Any, totals: Any, _p: Any, _q: Any, _s: Any, _t: Any, a: Any, b: Any, c: Any, d: Any, _r: Any) -> Any:
+    """Add four features of the records r to r + 3 to totals[place : place + 4], each record at its own place of p, q, s, t.
+
+    Four vectors are loaded, turned into the vectors of the records, and added one by
+    one, none of which the compiler makes of plain additions.
+    """
+    four, lane = ir.VectorType(ir.DoubleType(), 4), ir.IntType(32)
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        memory = context.make_array(signature.args[0])(context, builder, values[0]).data
-        target = builder.bitcast(builder.gep(memory, [values[1]]), four.as_pointer())
-        terms = ir.Constant(four, ir.Undefined)
-        for lane, value in enumerate(values[2:]):
-            terms = builder.insert_element(terms, value, ir.IntType(32)(lane))
-        builder.store(builder.fadd(builder.load(target, align=8), terms), target, align=8)
+        def vector(array: int, place: Any) -> Any:
+            memory = context.make_array(signature.args[array])(context, builder, values[array]).data
+            return builder.bitcast(builder.gep(memory, [place]), four.as_pointer())
+
+        def shuffled(a: Any, b: Any, *lanes: int) -> Any:
+            return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(lane, 4), list(lanes)))
+
+        w, x, y, z = (builder.load(vector(feature, values[9]), align=8) for feature in range(5, 9))
+        even, odd = shuffled(w, x, 0, 4, 2, 6), shuffled(w, x, 1, 5, 3, 7)
+        even_, odd_ = shuffled(y, z, 0, 4, 2, 6), shuffled(y, z, 1, 5, 3, 7)
+        records = [shuffled(x, y, *lanes) for lanes in ((0, 1, 4, 5), (2, 3, 6, 7)) for x, y in ((even, even_), (odd, odd_))]
+        for place, record in zip(values[1:5], records, strict=True):
+            target = vector(0, place)
+            builder.store(builder.fadd(builder.load(target, align=8), record), target, align=8)
         return context.get_dummy_value()
 
-    return types.none(totals, types.intp, *[types.float64] * 4), generate
+    return types.none(totals, *[types.intp] * 4, a, b, c, d, types.intp), generate
 
 
 @instructions
