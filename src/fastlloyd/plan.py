@@ -208,7 +208,7 @@ def aliasing_slack(epsilon: float, n_released: int, n_shares: int) -> float:
 def ring_load(plan: Plan) -> RingLoad:
     """What the plan's ring must hold: worst-case sums of the capped records, and the noise of all clients."""
     m = plan.mechanism
-    sums, counts = zip(*(plan.total_scales(r) for r in m.rounds), strict=True)
+    sums, counts = zip(*(plan.total_scales(r) for r in set(m.rounds)), strict=True)
     return RingLoad(
         n_records=m.n_records,
         sum_bound=max(m.sensitivity(r).coordinate for r in m.rounds),

@@ -101,5 +101,6 @@ def is_large_enough(counts: IntArray, count_bits: int, min_count: Fraction) -> N
     if min_count == 0:
         worth: NDArray[np.bool_] = counts != 0
     else:
-        worth = counts >= math.ceil(min_count * 2**count_bits)
+        floor = -((-min_count.numerator << count_bits) // min_count.denominator)  # min_count * 2**count_bits, rounded up
+        worth = counts >= floor
     return worth

@@ -15,6 +15,7 @@ import numpy as np
 
 from fastlloyd.clustering.domain import IntArray
 from fastlloyd.errors import RemoteProtocolError
+from fastlloyd.exchanges import Exchange
 from fastlloyd.expander import length_prefixed
 from fastlloyd.plan import Plan, ring_load
 from fastlloyd.secagg.masks import GroupKey, MaskContext, expand_mask
@@ -90,14 +91,17 @@ class Plausible:
     @classmethod
     def of(cls, plan: Plan) -> Self:
         """Bounds for the rounds of `plan`."""
-        load = ring_load(plan)
-        bounds, reaches = [], []
-        for exchange in plan.mechanism.exchanges:
+        load, exchanges = ring_load(plan), plan.mechanism.exchanges
+
+        def columns(exchange: Exchange) -> tuple[tuple[int, ...], tuple[int, ...]]:
             parts = plan.mechanism.parts(exchange)
             each = list(zip(parts, map(load.noise_reach, plan.total_scales(exchange)), strict=True))
-            bounds.append(tuple(part.bound for part in parts for _ in range(part.n_columns)))
-            reaches.append(tuple(reach for part, reach in each for _ in range(part.n_columns)))
-        return cls(tuple(bounds), tuple(reaches))
+            bounds = tuple(part.bound for part in parts for _ in range(part.n_columns))
+            return bounds, tuple(reach for part, reach in each for _ in range(part.n_columns))
+
+        of_each = {exchange: columns(exchange) for exchange in set(exchanges)}  # most rounds are alike
+        bounds, reaches = zip(*(of_each[exchange] for exchange in exchanges), strict=True)
+        return cls(bounds, reaches)
 
     def check(self, answer: IntArray, n_records: int, round: int) -> None:
         """Raise RemoteProtocolError unless this can be the answer of that round over at most `n_records` records."""
