@@ -10,6 +10,7 @@ from typing import Protocol
 
 from numpy.typing import ArrayLike
 
+from fastlloyd.clustering.acceleration import reading_ahead
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.outside import Outside, records_outside
 from fastlloyd.records.column_block import ColumnBlock
@@ -74,7 +75,7 @@ class GridRecords:
     def _ahead(self) -> Iterator[ArrayLike | ColumnBlock]:
         """The blocks, the next one being read by another thread while one is worked on."""
         blocks = self._records.column_blocks()
-        with ThreadPoolExecutor(1) as reader:
+        with ThreadPoolExecutor(1) as reader, reading_ahead():
             coming = reader.submit(next, blocks, None)
             while (block := coming.result()) is not None:
                 coming = reader.submit(next, blocks, None)

@@ -29,7 +29,7 @@ GridArray = NDArray[
 
 FEW_FEATURES = 16  # up to here `kernels` works feature by feature
 SOME_FEATURES = 32  # and up to here, if the records lie feature by feature in memory, as in columnar files
-WORTH_THREADS = 1 << 18  # values from which a second thread is repaid
+WORTH_THREADS = 1 << 22  # values from which a second thread is repaid: more than a block of a file, beside which one reads
 BLOCK_ELEMENTS = 1 << 17  # values converted together: 1 MiB of float64
 EXACT_BITS = 53  # integers below 2**53 are exact in float64, and so are sums and products that stay below it
 

@@ -26,7 +26,9 @@ def open_parquet(path: Path, columns: Columns) -> ArrowRecords:
 
     def batches(names: tuple[str, ...]) -> Iterator[Any]:
         with opened(len(names)) as file:
-            yield from file.iter_batches(batch_size=max(1, BLOCK_CELLS // len(names)), columns=list(names))
+            # one thread: it reads ahead while others work on the block before, who would only be in each other's way
+            rows = max(1, BLOCK_CELLS // len(names))
+            yield from file.iter_batches(batch_size=rows, columns=list(names), use_threads=False)
 
     with errors(str(path), _WHAT), opened(1) as file:
         schema, n_rows = file.schema_arrow, file.metadata.num_rows
