@@ -30,7 +30,10 @@ OUTLIER_REACH = 4.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mixture:
-    """Normal clusters. means : (k, d); axes : (k, d, d), the columns of each its eigenvectors; deviations : (k, d) along them."""
+    """Normal clusters in d dimensions.
+
+    means : (k, d); axes : (k, d, d), orthogonal, each cluster's eigenvectors as columns; deviations : (k, d), along the axes.
+    """
 
     means: FloatArray
     axes: FloatArray

@@ -66,7 +66,12 @@ def place(grid: FloatArray, shapes: FloatArray, radius: float) -> tuple[float, F
     def touching(i: int, j: int) -> float:
         return touching_size(grid[j] - grid[i], shapes[i], shapes[j], directions[i, j])
 
-    def grown(i: int, j: int) -> float:
+    def grown(i: int) -> float:
+        others = np.delete(np.arange(k), i)
+        bounds = (gaps[i, others] * unit - widths[others, i] * sizes[others]) / widths[i, others]
+        return _least(bounds, lambda n: grown_beside(i, others[n]))
+
+    def grown_beside(i: int, j: int) -> float:
         return grown_size((grid[j] - grid[i]) * unit, shapes[i], shapes[j], sizes[j], directions[i, j])
 
     first, second = np.triu_indices(k, 1)
@@ -76,17 +81,15 @@ def place(grid: FloatArray, shapes: FloatArray, radius: float) -> tuple[float, F
     sizes = np.ones(k)
     loneliness = (gaps / (widths + widths.T + np.eye(k)) + np.diag(np.full(k, np.inf))).min(axis=1)
     for i in np.argsort(-loneliness, kind="stable"):  # the loneliest first, as Qiu and Joe do
-        others = np.delete(np.arange(k), i)
-        bounds = (gaps[i, others] * unit - widths[others, i] * sizes[others]) / widths[i, others]
-        sizes[i] = _least(bounds, lambda n, i=i, others=others: grown(i, others[n]))
+        sizes[i] = grown(i)
     return factor, sizes
 
 
 def touching_size(difference: FloatArray, first: FloatArray, second: FloatArray, a: FloatArray) -> float:
     """Largest a'difference / (s1(a) + s2(a)), si = sqrt(a'Si a): the common radius at which two ellipsoids touch.
 
-    From any direction with a'difference > 0. Each step solves (S1 / s1 + S2 / s2) a = difference, which minimises a quadratic
-    function above s1 + s2, equal to it at the last a, so that no step loses.
+    From any direction with a'difference > 0. Each step solves (S1 / s1 + S2 / s2) a = difference / size, which minimises a
+    quadratic function above s1 + s2, equal to it at the last a, so that no step loses. As they settle, a keeps its length.
     """
     size = 0.0
     while True:
@@ -95,7 +98,7 @@ def touching_size(difference: FloatArray, first: FloatArray, second: FloatArray,
         if candidate <= size * (1 + _GAIN):
             return size
         size = candidate
-        a = _solve(lambda x, u=s1, v=s2: x @ first / u + x @ second / v, difference[None], size * a[None], _EXACT)[0]
+        a = _steered(a, difference / size, first, second, 1 / s1, 1 / s2)
 
 
 def grown_size(difference: FloatArray, first: FloatArray, second: FloatArray, of_second: float, a: FloatArray) -> float:
@@ -110,8 +113,12 @@ def grown_size(difference: FloatArray, first: FloatArray, second: FloatArray, of
         if candidate <= size * (1 + _GAIN):
             return size
         size = candidate
-        u, v = size / s1, of_second / s2
-        a = _solve(lambda x, u=u, v=v: x @ first * u + x @ second * v, difference[None], a[None], _EXACT)[0]
+        a = _steered(a, difference, first, second, size / s1, of_second / s2)
+
+
+def _steered(a: FloatArray, difference: FloatArray, first: FloatArray, second: FloatArray, u: float, v: float) -> FloatArray:
+    """The direction (u S1 + v S2)^-1 difference, found from a."""
+    return _solve(lambda x: u * (x @ first) + v * (x @ second), difference[None], a[None], _EXACT)[0]
 
 
 def _least(bounds: FloatArray, exact: Callable[[int], float]) -> float:

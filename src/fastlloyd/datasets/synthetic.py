@@ -62,6 +62,7 @@ class Family:
     """Sets that differ in a few numbers.
 
     pattern : how names are made, `synth-K-D-R`; text : what the sets are; parameters : in the order of the pattern;
+    draw : from a name and its numbers to records (n, d), in any order, and their labels (n,).
     """
 
     pattern: str
@@ -135,7 +136,7 @@ def _synth(name: str, k: int, d: int, replicate: int) -> Labelled:
     sizes = shares(_SYNTH_RECORDS - n_outliers, np.arange(1, k + 1))
     records, labels = random_mixture(k, d, separation, draws).records(sizes, draws)
     records, labels = with_outliers(records, labels, n_outliers, draws)
-    return np.round(records, _DECIMALS), labels
+    return _rounded(records), labels
 
 
 def _synthk(name: str, k: int, replicate: int) -> Labelled:
@@ -148,19 +149,23 @@ def _ablation(name: str, k: int, d: int, separation: float) -> Labelled:
     low, high = np.ceil((1 - _ABLATION_SPREAD) * average), np.floor((1 + _ABLATION_SPREAD) * average)
     sizes = draws.integers(int(low), int(high), k)
     records, labels = random_mixture(k, d, separation, draws).records(sizes, draws)
-    return np.round(records, _DECIMALS), labels
+    return _rounded(records), labels
 
 
 def _timesynth(name: str, n: int, k: int, d: int) -> Labelled:
     draws = Draws(name)
     records, labels = random_mixture(k, d, _TIMESYNTH_SEPARATION, draws).records(shares(n, np.ones(k, dtype=np.int64)), draws)
-    return np.round(records, _DECIMALS), labels
+    return _rounded(records), labels
 
 
 def _g2(name: str, d: int, deviation: int) -> Labelled:
     labels = np.repeat(np.arange(2), _G2_RECORDS)
     centres = np.repeat(_G2_MEANS, _G2_RECORDS)[:, None]
     return np.floor(centres + deviation * Draws(name).normal((len(labels), d))), labels
+
+
+def _rounded(records: FloatArray) -> FloatArray:
+    return np.round(records, _DECIMALS) + 0.0  # there is one zero
 
 
 def shares(n: int, ratio: IntArray) -> IntArray:
