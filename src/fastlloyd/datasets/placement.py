@@ -118,7 +118,8 @@ def grown_size(difference: FloatArray, first: FloatArray, second: FloatArray, of
 
 def _steered(a: FloatArray, difference: FloatArray, first: FloatArray, second: FloatArray, u: float, v: float) -> FloatArray:
     """The direction (u S1 + v S2)^-1 difference, found from a."""
-    return _solve(lambda x: u * (x @ first) + v * (x @ second), difference[None], a[None], _EXACT)[0]
+    direction: FloatArray = _solve(lambda x: u * (x @ first) + v * (x @ second), difference[None], a[None], _EXACT)[0]
+    return direction
 
 
 def _least(bounds: FloatArray, exact: Callable[[int], float]) -> float:
