@@ -24,8 +24,7 @@ _NOWHERE = "to be fetched"
 def list_sets(json: Json = False) -> None:
     """List the named sets, where each is on this machine, and the families of sets that are generated. Fetches nothing."""
     from fastlloyd import outputs
-    from fastlloyd.datasets import synthetic
-    from fastlloyd.datasets.named import names
+    from fastlloyd.datasets import names, synthetic
 
     rows = [_row(name) for name in names()]
     families = [{"pattern": family.pattern, "text": family.text} for family in synthetic.families()]
