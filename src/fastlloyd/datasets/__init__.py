@@ -1,6 +1,18 @@
-"""Public data sets for demonstrations and experiments: two that ship with scikit-learn, and named ones in a folder."""
+"""Public data sets for demonstrations and experiments: two of scikit-learn's, with public bounds, and sets by name."""
 
 from fastlloyd.datasets.bundled import IRIS_BOUNDS, TUMOUR_BOUNDS, load_iris, load_tumours
+from fastlloyd.datasets.catalogue import CATALOGUE, DataSet, values_digest
 from fastlloyd.datasets.named import load, n_clusters, names
 
-__all__ = ["IRIS_BOUNDS", "TUMOUR_BOUNDS", "load", "load_iris", "load_tumours", "n_clusters", "names"]
+__all__ = [
+    "CATALOGUE",
+    "IRIS_BOUNDS",
+    "TUMOUR_BOUNDS",
+    "DataSet",
+    "load",
+    "load_iris",
+    "load_tumours",
+    "n_clusters",
+    "names",
+    "values_digest",
+]
