@@ -23,6 +23,8 @@ _KNOWN = (
     Quantity(column="silhouette", title="Silhouette score", better=1),
     Quantity(column="davies_bouldin", title="Davies-Bouldin index", better=-1),
     Quantity(column="centroid_mse", title="Centroid MSE", unit="scaled units", better=-1),
+    Quantity(column="wcss", title="WCSS", unit="scaled units", better=-1),
+    Quantity(column="n_empty", title="Empty clusters", better=-1),
 )
 LABELS = {"lloyd": "Lloyd", "sulloyd": "SuLloyd", "glloyd": "GLloyd", "fastlloyd": "FastLloyd"}
 """The methods of the paper, in the order in which it lists them."""

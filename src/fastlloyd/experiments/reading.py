@@ -1,6 +1,7 @@
 """A folder of results as it was left: rows, specification and provenance, checked and never changed.
 
-Every trial is in `trials.jsonl` as soon as it ends, so that file is read if it is there; `results.csv` otherwise.
+Every trial is in `trials.jsonl` as soon as it ends; `results.csv` is made when the runner ends, in the order of the
+specification, and is read unless trials were added since.
 """
 
 import csv
@@ -22,9 +23,9 @@ TRIALS, TABLE, SPECIFICATION, PROVENANCE, OVERHEAD = (
     "provenance.json",
     "overhead.csv",
 )
-_NEEDED = ("dataset", "n_records", "n_features", "n_clusters", "method", "epsilon", "clients", "run", "status")
+_ASKED = ("dataset", "method", "epsilon", "clients", "run", "status")
+_SHAPE = ("n_records", "n_features", "n_clusters")  # unknown where a set could not be had
 _OTHERS = ("delta", "error", "n_iterations", "seconds")
-_MEASURES = frozenset({"nicv", "silhouette", "davies_bouldin", "centroid_mse"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,34 +81,40 @@ def read(folder: Path) -> Results:
     overhead = tuple(_table(folder / OVERHEAD)) if (folder / OVERHEAD).is_file() else ()
     if not rows and not overhead:
         raise DataError(f"{folder} holds no results: expected {TRIALS} or {TABLE} with at least one trial in it")
-    spec_text = _text(folder / SPECIFICATION) if (folder / SPECIFICATION).is_file() else ""
-    spec = _toml(spec_text, folder / SPECIFICATION)
     provenance = _json(folder / PROVENANCE) if (folder / PROVENANCE).is_file() else {}
-    labels = provenance.get("labels")
-    figures = spec.get("figures", ["curves"] if rows else ["overhead"])
+    text, spec = _specification(folder, provenance)
+    figures = spec.get("figures") or (["curves"] if rows else ["overhead"])
     if not isinstance(figures, list) or not all(isinstance(name, str) for name in figures):
-        raise DataError(f"{folder / SPECIFICATION}: figures is {figures!r:.80}; expected a list of names")
+        raise DataError(f"the specification of {folder}: figures is {figures!r:.80}; expected a list of names")
+    labels = provenance.get("methods")
     return Results(
         title=str(spec.get("title", folder.resolve().name)),
         rows=tuple(rows),
         figures=tuple(figures),
         labels={str(name): str(label) for name, label in labels.items()} if isinstance(labels, dict) else {},
-        specification=spec_text,
+        specification=text,
         provenance=provenance,
         notes=tuple(notes),
         overhead=overhead,
     )
 
 
+def _specification(folder: Path, provenance: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """What was asked for, as text and as its content: a copy of the file, or what the provenance has of it."""
+    if (folder / SPECIFICATION).is_file():
+        text = _text(folder / SPECIFICATION)
+        return text, _toml(text, folder / SPECIFICATION)
+    recorded = provenance.get("specification")
+    content = recorded.get("content") if isinstance(recorded, dict) else None
+    return "", content if isinstance(content, dict) else {}
+
+
 def _rows(folder: Path) -> tuple[list[Row], list[str]]:
     """Every trial once: one that was run again replaces its row."""
     notes: list[str] = []
-    if (path := folder / TRIALS).is_file():
-        cells = _lines(path, notes)
-    elif (path := folder / TABLE).is_file():
-        cells = _table(path)
-    else:
-        return [], notes
+    lines = list(_lines(folder / TRIALS, notes)) if (folder / TRIALS).is_file() else []
+    table = list(_table(folder / TABLE)) if (folder / TABLE).is_file() else []
+    path, cells = (folder / TABLE, table) if len(table) >= len(lines) else (folder / TRIALS, lines)
     trials: dict[tuple[Any, ...], Row] = {}
     for number, each in enumerate(cells, 1):
         row = _row(each, f"trial {number} of {path}")
@@ -133,6 +140,7 @@ def _lines(path: Path, notes: list[str]) -> Iterator[Mapping[str, Any]]:
 
 
 def _table(path: Path) -> Iterator[Mapping[str, str]]:
+    """The rows of a CSV file, each with as many cells as the heading."""
     try:
         reader = csv.reader(_text(path).splitlines(keepends=True), strict=True)
         heading = next(reader, [])
@@ -150,10 +158,10 @@ def _table(path: Path) -> Iterator[Mapping[str, str]]:
 
 
 def _row(cells: Mapping[str, Any], where: str) -> Row:
-    for name in _NEEDED:
+    failed = _string(cells.get("status")) != "ok"
+    for name in (*_ASKED, *(() if failed else _SHAPE)):
         if name not in cells:
-            raise DataError(f"{where} has no column {name!r}; a row of results has {', '.join(_NEEDED)} and measures")
-    failed = _string(cells["status"]) != "ok"
+            raise DataError(f"{where} has no column {name!r}; a row has {', '.join(_ASKED + _SHAPE)} and measures")
     options, measures = _split(cells)
     return Row(
         dataset=_string(cells["dataset"]),
@@ -174,9 +182,9 @@ def _row(cells: Mapping[str, Any], where: str) -> Row:
 def _split(cells: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Names of swept options, which stand before the status, and of measures, which stand after it."""
     names = list(cells)
-    others = [name for name in names if name not in _NEEDED and name not in _OTHERS]
+    others = [name for name in names if name not in (*_ASKED, *_SHAPE, *_OTHERS)]
     status = names.index("status")
-    options = [name for name in others if names.index(name) < status and name not in _MEASURES]
+    options = [name for name in others if names.index(name) < status]
     return options, [name for name in others if name not in options]
 
 
@@ -194,7 +202,7 @@ def _number(cells: Mapping[str, Any], name: str, where: str) -> float:
 
 def _integer(cells: Mapping[str, Any], name: str, where: str) -> int:
     """A whole number; 0 where a trial failed before the set was known."""
-    text = _string(cells[name])
+    text = _string(cells.get(name))
     try:
         return int(text) if text else 0
     except ValueError:

@@ -56,7 +56,7 @@ def _draw(summaries: Summaries, swept: list[Variant], naive: Variant, epsilon: f
     own = {each: pooled([summaries.sample(name, each, epsilon, measure) for name in names]) for each in swept}
     radii = sorted({each.option("radius") for each in swept}, key=lambda radius: (radius != "step", radius))
     panels_of = {radius: _curves(radius, own, reference) for radius in radii}
-    kinds = sorted({kind for curves in panels_of.values() for kind in curves})
+    kinds = sorted({kind for curves in panels_of.values() for kind in curves}, key=_rank)
     looks = {kind: _style(kind, number) for number, kind in enumerate(kinds)}
     title = f"{quantity(measure).title} relative to no radius and no postprocessing, epsilon {epsilon:g}"
     samples = [reference, *own.values()]
@@ -94,6 +94,11 @@ def _alpha(variant: Variant) -> float:
         return float(Fraction(text))
     except (ValueError, ZeroDivisionError):
         raise DataError(f"figure 'ablation': alpha is {text!r:.80}; expected a number") from None
+
+
+def _rank(kind: _Kind) -> tuple[int, _Kind]:
+    known = list(_COLOURS)
+    return (known.index(kind[0]) if kind[0] in known else len(known), kind)
 
 
 def _style(kind: _Kind, number: int) -> Style:

@@ -4,7 +4,7 @@ import math
 from typing import TYPE_CHECKING
 
 from fastlloyd.experiments.figures import notes, styles
-from fastlloyd.experiments.figures.sheet import SMALL, TEXT, Drawing, band, scale_values, sheet, spaced
+from fastlloyd.experiments.figures.sheet import SMALL, TEXT, Drawing, band, name_axis, scale_values, sheet, spaced
 from fastlloyd.experiments.quantities import quantity
 from fastlloyd.experiments.summaries import DataSet, Sample, Summaries, Summary, Variant
 from fastlloyd.figures import plain
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 ACROSS, PER_SHEET = 5, 20  # panels
 PANEL_HEIGHT = 1.65  # inches
+LOGARITHMIC = "Axes are logarithmic where means span more than a decade."
 _LONG = 18  # letters of a name above a panel
 _Lines = dict[Variant, list[tuple[float, Sample]]]
 
@@ -41,15 +42,17 @@ def _draw(summaries: Summaries, measure: str, sets: list[DataSet], suffix: str) 
     n_columns = min(ACROSS, len(sets))
     shape = (math.ceil(len(sets) / n_columns), n_columns)
     title = f"{quantity(measure).title} against epsilon"
-    foot = [notes.runs(samples), *notes.left_out(samples)]
+    foot = [notes.runs(samples), LOGARITHMIC, *notes.left_out(samples)]
     height = PANEL_HEIGHT if n_columns > 2 else 1.6 * PANEL_HEIGHT
     figure, panels = sheet(title, height, shape, styles.legend(summaries, variants), foot)
     looks = styles.styles(summaries)
-    logarithmic = [_panel(panel, each, lines[each.name], looks) for panel, each in zip(panels, sets, strict=False)]
+    for panel, each in zip(panels, sets, strict=False):
+        _panel(panel, each, lines[each.name], looks)
     for panel in panels[len(sets) :]:
         panel.remove()
-    figure.supxlabel("epsilon", fontsize=TEXT)
-    figure.supylabel(quantity(measure).axis + (", logarithmic" if all(logarithmic) else ""), fontsize=TEXT)
+    for panel in panels[max(0, len(sets) - n_columns) : len(sets)]:  # with no other below
+        panel.set_xlabel("epsilon", fontsize=TEXT)
+    name_axis(figure, panels[: len(sets)], quantity(measure).axis)
     caption = f"{title}, one panel for each of {len(sets)} data sets. " + " ".join(foot)
     return Drawing(name=f"curves-{measure}{suffix}", title=title, caption=caption.strip(), figure=figure)
 
@@ -65,13 +68,12 @@ def _lines(summaries: Summaries, dataset: str, measure: str) -> _Lines:
     return found
 
 
-def _panel(panel: "Axes", dataset: DataSet, lines: _Lines, looks: dict[Variant, styles.Style]) -> bool:
-    """Draw one set; whether its axis is logarithmic."""
+def _panel(panel: "Axes", dataset: DataSet, lines: _Lines, looks: dict[Variant, styles.Style]) -> None:
     means: dict[Variant, list[tuple[float, Summary]]] = {
         variant: [(epsilon, sample.summary()) for epsilon, sample in points if sample.by_run]
         for variant, points in lines.items()
     }
-    logarithmic = scale_values(panel, [summary.mean for points in means.values() for _, summary in points])
+    scale_values(panel, [summary.mean for points in means.values() for _, summary in points])
     for variant, points in means.items():
         x, y = [epsilon for epsilon, _ in points], [summary.mean for _, summary in points]
         panel.plot(x, y, **looks[variant].of_line(zorder=3))
@@ -89,4 +91,3 @@ def _panel(panel: "Axes", dataset: DataSet, lines: _Lines, looks: dict[Variant, 
         (0.5, 1), (0, 3), xycoords="axes fraction", textcoords="offset points",
         fontsize=SMALL, color="#555555", ha="center",
     )  # fmt: skip
-    return logarithmic

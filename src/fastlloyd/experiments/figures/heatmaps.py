@@ -108,7 +108,7 @@ def _panel(
 
 def _number(summary: Summary, *, signed: bool) -> str:
     if not signed:
-        return f"{summary.mean:.3g}" if summary.mean >= 1e-4 else f"{summary.mean:.1e}"
+        return f"{summary.mean:#.3g}".removesuffix(".") if 1e-3 <= abs(summary.mean) < 1e5 else f"{summary.mean:.1e}"
     text = f"{summary.mean:+.0f}" if abs(summary.mean) >= 10 else f"{summary.mean:+.1f}"
     holds_zero = not math.isnan(summary.half_width) and summary.low <= 0 <= summary.high
     return f"({text})" if holds_zero else text

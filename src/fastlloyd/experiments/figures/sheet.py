@@ -26,7 +26,7 @@ FORMATS = ("png", "svg", "pdf")
 NOT_PRIVATE = "Computed on raw data: not private."
 _LINE = {TITLE: 0.22, TEXT: 0.17, SMALL: 0.125}  # inches from line to line
 _CHARACTER = 0.066  # inches of an average letter of the legend
-_HANDLE = 0.55  # inches of a legend's sample of a line
+_HANDLE = 0.62  # inches of a legend's sample of a line
 _MARGIN = 0.08
 _NOTE = 128  # letters of a line at the foot
 _SALT = "fastlloyd"  # names inside an SVG follow from it instead of from chance
@@ -51,7 +51,7 @@ def sheet(
 ) -> tuple["Figure", list["Axes"]]:
     """A figure of rows by columns of panels, each `panel_height` inches high, with room for what stands above and below."""
     n_rows, n_columns = shape
-    across, deep = _legend_shape(list(legend))
+    across, deep = legend_shape(list(legend))
     foot = [line for note in (" ".join([NOT_PRIVATE, *notes]),) for line in textwrap.wrap(note, _NOTE)]
     header = _MARGIN + _LINE[TITLE] + (deep * _LINE[TEXT] + _MARGIN if legend else 0)
     footer = _MARGIN + len(foot) * _LINE[SMALL]
@@ -69,7 +69,7 @@ def sheet(
             list(legend.values()),
             [plain(label) for label in legend],
             loc="upper left",
-            bbox_to_anchor=(0, 1 - (_MARGIN + _LINE[TITLE]) / height),
+            bbox_to_anchor=(left, 1 - (_MARGIN + _LINE[TITLE] + 0.03) / height),
             ncols=across,
             frameon=False,
             fontsize=TEXT,
@@ -77,7 +77,7 @@ def sheet(
             columnspacing=1.6,
             labelspacing=0.3,
             borderaxespad=0,
-            borderpad=0.3,
+            borderpad=0,
         )
     panels = [panel for row in figure.subplots(n_rows, n_columns, squeeze=False) for panel in row]
     for panel in panels:
@@ -86,30 +86,38 @@ def sheet(
     return figure, panels
 
 
-def _legend_shape(labels: Sequence[str]) -> tuple[int, int]:
-    """How many columns of a legend fit, and how many rows that makes."""
-    if not labels:
-        return 1, 0
-    widest = max(map(len, labels)) * _CHARACTER + _HANDLE
-    across = max(1, min(len(labels), int((WIDTH - 2 * _MARGIN) / widest)))
-    return across, math.ceil(len(labels) / across)
+def legend_shape(labels: Sequence[str]) -> tuple[int, int]:
+    """How many columns of a legend fit beside each other, and how many rows that makes; it is filled column by column."""
+    for across in range(len(labels), 1, -1):
+        deep = math.ceil(len(labels) / across)
+        columns = [labels[start : start + deep] for start in range(0, len(labels), deep)]
+        if sum(max(map(len, column)) * _CHARACTER + _HANDLE for column in columns) <= WIDTH - 2 * _MARGIN:
+            return len(columns), deep
+    return 1, len(labels)
 
 
-def scale_values(panel: "Axes", values: Sequence[float]) -> bool:
-    """Logarithmic if the values span more than a decade; whether it is. The numbers beside the axis are plain."""
+def name_axis(figure: "Figure", panels: Sequence["Axes"], label: str) -> None:
+    """One label for the vertical axes of all panels, in the middle of them."""
+    figure.draw_without_rendering()
+    low = min(panel.get_position().y0 for panel in panels)
+    high = max(panel.get_position().y1 for panel in panels)
+    figure.supylabel(label, fontsize=TEXT, y=(low + high) / 2)
+
+
+def scale_values(panel: "Axes", values: Sequence[float]) -> None:
+    """A logarithmic axis if the values span more than a decade. The numbers beside it are plain."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
     low, high = min(values, default=0.0), max(values, default=0.0)
     if low <= 0 or high <= 10 * low:
         panel.locator_params(axis="y", nbins=5)
-        return False
+        return
     panel.set_yscale("log")
     marks = _logarithmic_marks(low, high)
     panel.yaxis.set_major_locator(FixedLocator(marks))
     panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     panel.yaxis.set_minor_locator(NullLocator())
     panel.yaxis.set_minor_formatter(NullFormatter())
-    return True
 
 
 def _logarithmic_marks(low: float, high: float) -> list[float]:
