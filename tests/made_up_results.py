@@ -53,9 +53,7 @@ def rows(
     return made
 
 
-def _row(
-    name: str, shape: tuple[int, int, int], method: str, epsilon: float, run: int, excess: float, floor: float
-) -> Cells:
+def _row(name: str, shape: tuple[int, int, int], method: str, epsilon: float, run: int, excess: float, floor: float) -> Cells:
     n, d, k = shape
     measures = {
         "nicv": floor + min(excess, 2.0) * d**0.5,
@@ -98,7 +96,12 @@ def fail(row: Cells, sentence: str) -> Cells:
 
 
 def write(
-    folder: Path, made: Iterable[Cells], *, title: str = "Made-up results", figures: Sequence[str] = ("curves",), ended: bool = True
+    folder: Path,
+    made: Iterable[Cells],
+    *,
+    title: str = "Made-up results",
+    figures: Sequence[str] = ("curves",),
+    ended: bool = True,
 ) -> Path:
     """The folder of an experiment; `ended` or with its trials alone."""
     folder.mkdir(parents=True, exist_ok=True)

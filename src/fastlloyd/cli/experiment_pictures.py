@@ -33,7 +33,9 @@ Formats = Annotated[
 ]
 FiguresFolder = Annotated[
     Path | None,
-    typer.Option("--out", help="Folder to make. Default: DIR/figures.", metavar="FOLDER", rich_help_panel=OUTPUT, show_default=False),
+    typer.Option(
+        "--out", help="Folder to make. Default: DIR/figures.", metavar="FOLDER", rich_help_panel=OUTPUT, show_default=False
+    ),
 ]
 Measures = Annotated[
     list[str] | None,
@@ -44,13 +46,19 @@ Measures = Annotated[
 TableFormat = Annotated[str, typer.Option("--format", help="How the tables are written.", metavar="text|markdown|csv")]
 ReportFile = Annotated[
     Path | None,
-    typer.Option("--out", help="File to make. Default: DIR/report.html.", metavar="FILE", rich_help_panel=OUTPUT, show_default=False),
+    typer.Option(
+        "--out", help="File to make. Default: DIR/report.html.", metavar="FILE", rich_help_panel=OUTPUT, show_default=False
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace what an earlier call made.", rich_help_panel=OUTPUT)]
 
 
 def plot(
-    results: ResultsFolder, figure: Figures = None, formats: Formats = "png,svg", out: FiguresFolder = None, force: Force = False
+    results: ResultsFolder,
+    figure: Figures = None,
+    formats: Formats = "png,svg",
+    out: FiguresFolder = None,
+    force: Force = False,
 ) -> None:
     """Draw the figures of an experiment, with 95% intervals; computed on raw data: NOT PRIVATE."""
     from fastlloyd import outputs
@@ -62,11 +70,15 @@ def plot(
     summaries = _summaries(results)
     outputs.check_destination(target, force=force, files=_replaceable(target))
     drawings = figures.draw(summaries, figure or [])
-    contents = {CAPTIONS: outputs.to_json({each.name: {"title": each.title, "caption": each.caption} for each in drawings}).encode()}
+    contents = {
+        CAPTIONS: outputs.to_json({each.name: {"title": each.title, "caption": each.caption} for each in drawings}).encode()
+    }
     contents |= {f"{each.name}.{kind}": figures.save(each, kind) for each in drawings for kind in kinds}
     paths = outputs.write_folder(target, contents, force=force, files=_replaceable(target))
     _note(summaries)
-    typer.echo(f"Drew {len(drawings)} figure{'s' if len(drawings) > 1 else ''} into {target} ({len(paths)} files). NOT PRIVATE.")
+    typer.echo(
+        f"Drew {len(drawings)} figure{'s' if len(drawings) > 1 else ''} into {target} ({len(paths)} files). NOT PRIVATE."
+    )
 
 
 def table(results: ResultsFolder, measure: Measures = None, format: TableFormat = "text") -> None:  # noqa: A002 - the option's name
@@ -83,8 +95,8 @@ def table(results: ResultsFolder, measure: Measures = None, format: TableFormat 
     if format not in printers:
         raise DataError(f"--format {unknown_name(format, list(printers))}")
     summaries = _summaries(results)
-    _note(summaries)
     printers[format](summaries)
+    _note(summaries)
 
 
 def report(results: ResultsFolder, figure: Figures = None, out: ReportFile = None, force: Force = False) -> None:

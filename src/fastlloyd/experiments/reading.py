@@ -226,8 +226,9 @@ def _toml(text: str, path: Path) -> dict[str, Any]:
 
 
 def _json(path: Path) -> dict[str, Any]:
+    text = _text(path)
     try:
-        content = json.loads(_text(path))
+        content = json.loads(text)
     except ValueError:
         raise DataError(f"{path} is not whole JSON; run the experiment again to have it written anew") from None
     if not isinstance(content, dict):

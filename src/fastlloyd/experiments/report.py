@@ -28,14 +28,14 @@ def page(summaries: Summaries, names: Sequence[str] = ()) -> str:
     drawings = figures.draw(summaries, names) if summaries.results.rows or summaries.results.overhead else []
     sections = [section for section in _sections(summaries, drawings) if section[2]]
     title = escape(summaries.results.title)
-    content = "".join(
-        f'<section id="{name}"><h2>{escape(heading)}</h2>{body}</section>\n' for name, heading, body in sections
+    content = "".join(f'<section id="{name}"><h2>{escape(heading)}</h2>{body}</section>\n' for name, heading, body in sections)
+    links = "".join(
+        f'<li><a href="#{name}">{escape(heading)}</a>{_inner(name, drawings)}</li>' for name, heading, _ in sections
     )
-    links = "".join(f'<li><a href="#{name}">{escape(heading)}</a>{_inner(name, drawings)}</li>' for name, heading, _ in sections)
     return (
         f'{HEADING}<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; style-src \'unsafe-inline\'">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">"
         f"<title>{title}</title><style>{STYLE}</style></head>\n<body><header><h1>{title}</h1>"
         "<p class=mark>Computed on raw data: NOT PRIVATE. For research on public records.</p></header>\n"
         f"<nav aria-label=Contents><ul>{links}</ul></nav>\n<main>{content}</main>\n"
@@ -52,7 +52,11 @@ def _sections(summaries: Summaries, drawings: Sequence[Drawing]) -> list[_Sectio
         ("tables", "Tables", "".join(_table(each) for each in listed if each.title != tables.FAILED)),
         ("failures", "Failures", _failures(summaries)),
         ("specification", "Specification", _text(results.specification)),
-        ("provenance", "Provenance", _text(json.dumps(results.provenance, indent=2, ensure_ascii=False)) if results.provenance else ""),
+        (
+            "provenance",
+            "Provenance",
+            _text(json.dumps(results.provenance, indent=2, ensure_ascii=False)) if results.provenance else "",
+        ),
     ]
 
 

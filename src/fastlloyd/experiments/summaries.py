@@ -214,9 +214,13 @@ class Summaries:
             default=None,
         )
 
+    def method_label(self, method: str) -> str:
+        """What figures call a method, by its name in results."""
+        return self.results.labels.get(method) or LABELS.get(method, method)
+
     def label(self, variant: Variant) -> str:
         """What a line is called: the method, and what of its options and clients differs between its variants."""
-        name = self.results.labels.get(variant.method) or LABELS.get(variant.method, variant.method)
+        name = self.method_label(variant.method)
         same = [each for each in self.variants if each.method == variant.method]
         varying = [
             f"{option.replace('_', ' ')} {text}"

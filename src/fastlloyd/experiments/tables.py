@@ -113,7 +113,7 @@ def area_table(summaries: Summaries, measure: str, baseline: str = BASELINE) -> 
             )
     if all(row[2] == NOTHING for row in rows):
         rows = []
-    reference = summaries.results.labels.get(baseline) or baseline
+    reference = summaries.method_label(baseline)
     return Table(
         title=f"Area under {quantity(measure).title} against epsilon, by the trapezoid rule",
         headings=("data set", "method", "area", f"relative to {reference}", "runs", "private methods"),

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from fastlloyd.experiments.figures import notes, styles
 from fastlloyd.experiments.figures.sheet import SMALL, TEXT, Drawing, band, name_axis, scale_values, sheet, spaced
-from fastlloyd.experiments.quantities import quantity
+from fastlloyd.experiments.quantities import Quantity, quantity
 from fastlloyd.experiments.summaries import DataSet, Sample, Summaries, Summary, Variant
 from fastlloyd.figures import plain
 
@@ -47,12 +47,12 @@ def _draw(summaries: Summaries, measure: str, sets: list[DataSet], suffix: str) 
     figure, panels = sheet(title, height, shape, styles.legend(summaries, variants), foot)
     looks = styles.styles(summaries)
     for panel, each in zip(panels, sets, strict=False):
-        _panel(panel, each, lines[each.name], looks)
+        _panel(panel, each, lines[each.name], looks, quantity(measure))
     for panel in panels[len(sets) :]:
         panel.remove()
     for panel in panels[max(0, len(sets) - n_columns) : len(sets)]:  # with no other below
         panel.set_xlabel("epsilon", fontsize=TEXT)
-    name_axis(figure, panels[: len(sets)], quantity(measure).axis)
+    name_axis(figure, quantity(measure).axis)
     caption = f"{title}, one panel for each of {len(sets)} data sets. " + " ".join(foot)
     return Drawing(name=f"curves-{measure}{suffix}", title=title, caption=caption.strip(), figure=figure)
 
@@ -68,12 +68,13 @@ def _lines(summaries: Summaries, dataset: str, measure: str) -> _Lines:
     return found
 
 
-def _panel(panel: "Axes", dataset: DataSet, lines: _Lines, looks: dict[Variant, styles.Style]) -> None:
+def _panel(panel: "Axes", dataset: DataSet, lines: _Lines, looks: dict[Variant, styles.Style], measure: Quantity) -> None:
     means: dict[Variant, list[tuple[float, Summary]]] = {
         variant: [(epsilon, sample.summary()) for epsilon, sample in points if sample.by_run]
         for variant, points in lines.items()
     }
-    scale_values(panel, [summary.mean for points in means.values() for _, summary in points])
+    shown = [summary.mean for points in means.values() for _, summary in points]
+    scale_values(panel, shown, bounded=measure.better > 0)
     for variant, points in means.items():
         x, y = [epsilon for epsilon, _ in points], [summary.mean for _, summary in points]
         panel.plot(x, y, **looks[variant].of_line(zorder=3))

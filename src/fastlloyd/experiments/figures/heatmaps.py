@@ -24,7 +24,9 @@ def draw(summaries: Summaries) -> list[Drawing]:
     """A drawing for each family whose sets vary in both, and each private method beside the baseline; DataError if none."""
     found = [family for family in families(summaries) if len(family.sizes("n_features")) > 1 < len(family.sizes("n_clusters"))]
     if not found:
-        raise DataError("figure 'heatmaps' needs a family of sets, such as synth-K-D-R, in which n_clusters and n_features vary")
+        raise DataError(
+            "figure 'heatmaps' needs a family of sets, such as synth-K-D-R, in which n_clusters and n_features vary"
+        )
     others = [v for v in summaries.variants if v.method != BASELINE and summaries.is_private(v) and summaries.reference(v)]
     if not others:
         raise DataError(f"figure 'heatmaps' compares private methods with {BASELINE}; the results need it and another one")
@@ -63,7 +65,9 @@ def _draw(summaries: Summaries, family: Family, variant: Variant, number: int) -
     for panel in panels:
         panel.set_xlabel("number of clusters k", fontsize=TEXT)
     name = f"heatmaps-{family.name}" + (f"-{number}" if number > 1 else "")
-    return Drawing(name=name, title=title, caption=f"{title}, and by how many percent it is smaller. " + " ".join(foot), figure=figure)
+    return Drawing(
+        name=name, title=title, caption=f"{title}, and by how many percent it is smaller. " + " ".join(foot), figure=figure
+    )
 
 
 def _samples(summaries: Summaries, family: Family, variant: Variant, measure: str) -> dict[tuple[int, int], Sample]:

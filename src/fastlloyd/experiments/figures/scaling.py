@@ -22,7 +22,9 @@ def draw(summaries: Summaries) -> list[Drawing]:
     """A drawing for each family in which either dimensions or clusters vary. Raises DataError if there is none."""
     found = [(family, axis) for family in families(summaries) if (axis := family.single_axis())]
     if not found:
-        raise DataError("figure 'scaling' needs a family of sets, such as g2-D-S, in which only n_features or n_clusters varies")
+        raise DataError(
+            "figure 'scaling' needs a family of sets, such as g2-D-S, in which only n_features or n_clusters varies"
+        )
     return [_draw(summaries, family, axis) for family, axis in found]
 
 
@@ -33,7 +35,7 @@ def _draw(summaries: Summaries, family: Family, axis: str) -> Drawing:
     curves = {variant: curve for variant, curve in curves.items() if curve}
     if not curves:
         raise DataError(f"figure 'scaling' needs {BASELINE} at two epsilons or more on the sets {family.name}-...")
-    baseline = next(summaries.label(v) for v in summaries.variants if v.method == BASELINE)
+    baseline = summaries.method_label(BASELINE)
     title = f"Area under {quantity(measure).title} against epsilon, relative to {baseline}: {family.name}"
     foot = [notes.runs(samples), *notes.left_out(samples), _averaged(family, axis)]
     figure, panels = sheet(title, PANEL_HEIGHT, (1, 1), styles.legend(summaries, list(curves)), [note for note in foot if note])
@@ -44,9 +46,7 @@ def _draw(summaries: Summaries, family: Family, axis: str) -> Drawing:
     return Drawing(name=f"scaling-{family.name}-{axis}", title=title, caption=caption.strip(), figure=figure)
 
 
-def _curve(
-    summaries: Summaries, family: Family, axis: str, variant: Variant, measure: str, samples: list[Sample]
-) -> _Curve:
+def _curve(summaries: Summaries, family: Family, axis: str, variant: Variant, measure: str, samples: list[Sample]) -> _Curve:
     """Ratios of areas averaged over the sets of one size; what was averaged is appended to `samples`."""
     reference = summaries.reference(variant)
     curve: _Curve = []

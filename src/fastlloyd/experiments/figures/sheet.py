@@ -96,20 +96,22 @@ def legend_shape(labels: Sequence[str]) -> tuple[int, int]:
     return 1, len(labels)
 
 
-def name_axis(figure: "Figure", panels: Sequence["Axes"], label: str) -> None:
-    """One label for the vertical axes of all panels, in the middle of them."""
-    figure.draw_without_rendering()
-    low = min(panel.get_position().y0 for panel in panels)
-    high = max(panel.get_position().y1 for panel in panels)
-    figure.supylabel(label, fontsize=TEXT, y=(low + high) / 2)
+def name_axis(figure: "Figure", label: str) -> None:
+    """One label for the vertical axes of all panels, in the middle of what is left for them."""
+    layout = figure.get_layout_engine()
+    _, low, _, height = layout.get()["rect"] if layout else (0, 0, 1, 1)
+    figure.supylabel(label, fontsize=TEXT, y=low + height / 2)
 
 
-def scale_values(panel: "Axes", values: Sequence[float]) -> None:
-    """A logarithmic axis if the values span more than a decade. The numbers beside it are plain."""
+def scale_values(panel: "Axes", values: Sequence[float], *, bounded: bool = False) -> None:
+    """A logarithmic axis if the values span more than a decade, unless they are scores with a largest value.
+
+    The numbers beside it are plain.
+    """
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
     low, high = min(values, default=0.0), max(values, default=0.0)
-    if low <= 0 or high <= 10 * low:
+    if bounded or low <= 0 or high <= 10 * low:
         panel.locator_params(axis="y", nbins=5)
         return
     panel.set_yscale("log")
@@ -152,6 +154,9 @@ def band(panel: "Axes", x: Sequence[float], low: Sequence[float], high: Sequence
 
 def save(drawing: Drawing, kind: str) -> bytes:
     """A figure as png, svg or pdf: the same bytes for the same results."""
+    if layout := drawing.figure.get_layout_engine():  # panels find their places once, for all kinds of file
+        layout.execute(drawing.figure)
+        drawing.figure.set_layout_engine("none")
     if kind == "png":
         return to_png(drawing.figure, drawing.title)
     from matplotlib import rc_context
