@@ -81,10 +81,10 @@ def _overview(summaries: Summaries) -> str:
     listed = "".join(f"<dt>{name}</dt><dd>{escape(fact)}</dd>" for name, fact in facts if fact and rows)
     notes = "".join(f"<p class=mark>{escape(note)}</p>" for note in summaries.results.notes)
     return (
-        f"<dl>{listed}</dl>{notes}<p>Intervals are {CONFIDENCE:.0%} intervals of means over runs, by Student's t. Areas are those under "
-        "a measure against epsilon, by the trapezoid rule, run by run. Ratios are of means over runs with the same number, "
-        "which start from the same centroids; their intervals are by the delta method. Failed trials and infinite values are left "
-        "out of means and counted.</p>"
+        f"<dl>{listed}</dl>{notes}<p>Intervals are {CONFIDENCE:.0%} intervals of means over runs, by Student's t. Areas are "
+        "those under a measure against epsilon, by the trapezoid rule, run by run. Ratios are of means over runs with the same "
+        "number, which start from the same centroids; their intervals are by the delta method. Failed trials and infinite "
+        "values are left out of means and counted.</p>"
     )
 
 

@@ -1,8 +1,10 @@
 """How a report looks: by day and by night, on wide and narrow screens, on paper."""
 
 STYLE = """
-:root{color-scheme:light dark;--ink:#1b1b1b;--paper:#fff;--faint:#5c5c5c;--line:#d9d9d9;--band:#f4f5f7;--link:#005a9c;--mark:#9b001c}
-@media (prefers-color-scheme:dark){:root{--ink:#e8e8e8;--paper:#16181b;--faint:#a9adb3;--line:#3a3e44;--band:#202429;--link:#7cc0f5;
+:root{color-scheme:light dark;
+--ink:#1b1b1b;--paper:#fff;--faint:#5c5c5c;--line:#d9d9d9;--band:#f4f5f7;--link:#005a9c;--mark:#9b001c}
+@media (prefers-color-scheme:dark){:root{
+--ink:#e8e8e8;--paper:#16181b;--faint:#a9adb3;--line:#3a3e44;--band:#202429;--link:#7cc0f5;
 --mark:#ff8f9c}}
 *{box-sizing:border-box}
 body{margin:0 auto;max-width:68rem;padding:1rem;font:1rem/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);

@@ -34,7 +34,9 @@ class Table:
 
 
 def chosen_measures(summaries: Summaries, names: Sequence[str]) -> list[str]:
-    """The named measures, or all there are. Raises DataError if one is unknown."""
+    """The named measures, or all there are. Raises DataError if one is unknown, or there are no trials at all."""
+    if not summaries.results.rows:
+        raise DataError(f"there are no trials in {summaries.results.title}, so there is nothing to tabulate")
     for name in names:
         if name not in summaries.measures:
             raise DataError(f"measure {unknown_name(name, summaries.measures)}")
@@ -68,7 +70,8 @@ def means(summaries: Summaries, measure: str) -> Table:
             out = _left_out(counted)
             counts = counts or bool(out)
             rows.append((name, summaries.label(variant), *shown, out))
-    headings = ("data set", "method", *(f"epsilon {e:g}" for e in epsilons or ()), *(() if epsilons else ("mean",)), "left out")
+    columns_of_means = [f"epsilon {e:g}" for e in epsilons] or ["mean"]
+    headings = ("data set", "method", *columns_of_means, "left out")
     table = Table(
         title=f"{quantity(measure).axis}: mean ± half width of the 95% interval over runs",
         headings=headings,
@@ -90,7 +93,7 @@ def _left_out(cells: Sequence[Summary]) -> str:
 
 
 def area_table(summaries: Summaries, measure: str, baseline: str = BASELINE) -> Table:
-    """Areas under the measure against epsilon, what they are relative to the baseline, and which is best of the private ones."""
+    """Areas under the measure against epsilon, what they are relative to the baseline, and the best private method."""
     rows = []
     for name in summaries.datasets:
         found = [

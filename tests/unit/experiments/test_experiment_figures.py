@@ -111,7 +111,7 @@ def test_scaling_is_relative_to_sulloyd_along_the_axis_that_varies(tmp_path: Pat
     assert by_k.figure.axes[0].get_xlabel() == "number of clusters k"
     assert [tick.get_text() for tick in by_k.figure.axes[0].get_xticklabels()] == ["2", "8"]
     line = next(line for line in by_d.figure.axes[0].get_lines() if line.get_marker() == "s")
-    assert list(line.get_ydata()) == [1.0, 1.0]  # SuLloyd itself
+    assert np.asarray(line.get_ydata()).tolist() == [1.0, 1.0]  # SuLloyd itself
     assert "Each point averages up to 2 sets." in by_d.caption
 
 
@@ -143,7 +143,7 @@ def test_the_ablation_has_a_panel_for_each_radius_and_a_line_for_each_postproces
     )
     for panel in drawing.figure.axes:
         assert len(panel.get_lines()) == 7  # and the baseline
-        assert all(list(line.get_xdata()) == [0.2, 0.4, 0.6, 0.8, 1.0] for line in panel.get_lines()[1:])
+        assert all(np.asarray(line.get_xdata()).tolist() == [0.2, 0.4, 0.6, 0.8, 1.0] for line in panel.get_lines()[1:])
     assert drawing.figure.axes[0].get_ylim() == drawing.figure.axes[1].get_ylim()
 
 
@@ -159,6 +159,40 @@ def test_the_ablation_has_a_panel_for_each_radius_and_a_line_for_each_postproces
 def test_a_figure_that_cannot_be_drawn_of_the_results_is_refused(name: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=said):
         _draw(tmp_path, rows({"iris": REAL["iris"]}, runs=1), name)
+
+
+OVERHEAD = """transport,clients,dataset,n,k,d,latency_ms,runtime_ms,low,high,bytes,ring_bits
+mpi,2,S1,5000,15,2,0.25,6.5,6.1,6.9,1500,64
+mpi,2,S1,5000,15,2,0.25,6.4,6.0,6.8,800,32
+mpi,8,S1,5000,15,2,0.25,9.4,9.0,9.8,6400,64
+grpc,2,LSun,400,3,2,0.25,9.0,8.0,10.0,700,64
+published-fastlloyd,2,S1,5000,15,2,0.25,5.81,5.73,5.89,1440,
+published-mohassel,2,S1,5000,15,2,0.25,49087,,,,
+mpi,2,S1,5000,15,2,25,56,55,57,1500,64
+"""
+
+
+def test_overheads_are_drawn_by_latency_and_published_figures_are_hollow(tmp_path: Path) -> None:
+    (tmp_path / "overhead.csv").write_text(OVERHEAD)
+    near, far = figures.draw(Summaries.of(read(tmp_path)))
+    assert (near.title, far.name) == ("Runtime and bytes of one iteration, latency 0.25 ms", "overhead-2")
+    assert _legend(near) == [
+        "MPI, 2 clients, 32 bits", "MPI, 2 clients, 64 bits", "MPI, 8 clients, 64 bits", "gRPC, 2 clients",
+        "FastLloyd, published", "Mohassel et al., published",
+    ]  # fmt: skip
+    runtime, traffic = near.figure.axes
+    assert [label.get_text() for label in runtime.get_yticklabels()] == ["LSun  N=400  k=3  d=2", "S1  N=5,000  k=15  d=2"]
+    marks = [line for line in runtime.get_lines() if line.get_marker() not in ("None", "", None)]
+    assert [float(np.asarray(line.get_xdata())[0]) for line in marks] == [6.5, 6.4, 9.4, 9.0, 5.81, 49087.0]
+    assert [line.get_markerfacecolor() == "white" for line in marks] == [False] * 4 + [True] * 2
+    assert len([line for line in traffic.get_lines() if line.get_marker() not in ("None", "", None)]) == 5
+
+
+@pytest.mark.parametrize(("old", "new", "said"), [("runtime_ms", "ms", "no column 'runtime_ms'"), ("9.4", "x", "no number")])
+def test_a_damaged_table_of_overheads_is_refused(old: str, new: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "overhead.csv").write_text(OVERHEAD.replace(old, new))
+    with pytest.raises(DataError, match=said):
+        figures.draw(Summaries.of(read(tmp_path)))
 
 
 def test_nothing_is_drawn_of_trials_that_all_failed(tmp_path: Path) -> None:

@@ -3,12 +3,18 @@
 from collections.abc import Sequence
 
 from fastlloyd.errors import DataError
-from fastlloyd.experiments.figures import ablation, curves, heatmaps, scaling
+from fastlloyd.experiments.figures import ablation, curves, heatmaps, overhead, scaling
 from fastlloyd.experiments.figures.sheet import FORMATS, Drawing, save
 from fastlloyd.experiments.summaries import Summaries
 from fastlloyd.names import unknown_name
 
-FIGURES = {"curves": curves.draw, "scaling": scaling.draw, "heatmaps": heatmaps.draw, "ablation": ablation.draw}
+FIGURES = {
+    "curves": curves.draw,
+    "scaling": scaling.draw,
+    "heatmaps": heatmaps.draw,
+    "ablation": ablation.draw,
+    "overhead": overhead.draw,
+}
 __all__ = ["FIGURES", "FORMATS", "Drawing", "check_names", "draw", "save"]
 
 
@@ -20,7 +26,10 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def draw(summaries: Summaries, names: Sequence[str] = ()) -> list[Drawing]:
-    """The named kinds of figure, or those that the specification asks for. Raises DataError, or OutputError without matplotlib."""
+    """The named kinds of figure, or those that the specification asks for.
+
+    Raises DataError if one cannot be drawn of these results, OutputError without matplotlib.
+    """
     chosen = list(dict.fromkeys(names or summaries.results.figures))
     check_names(chosen)
     drawings = [drawing for name in chosen for drawing in FIGURES[name](summaries)]

@@ -28,7 +28,7 @@ _LINE = {TITLE: 0.22, TEXT: 0.17, SMALL: 0.125}  # inches from line to line
 _CHARACTER = 0.066  # inches of an average letter of the legend
 _HANDLE = 0.62  # inches of a legend's sample of a line
 _MARGIN = 0.08
-_NOTE = 128  # letters of a line at the foot
+_NOTE = 150  # letters of a line at the foot
 _SALT = "fastlloyd"  # names inside an SVG follow from it instead of from chance
 
 
