@@ -84,8 +84,8 @@ def draw(picture: Picture) -> bytes:
     return to_png(figure, picture.title + ("" if picture.private and picture.records is None else ", NOT PRIVATE"))
 
 
-def new_figure(height: float, name: str) -> "Figure":
-    """An empty figure as wide as all others, `height` inches high; without matplotlib OutputError that names the file."""
+def new_figure(height: float, name: str, width: float = WIDTH) -> "Figure":
+    """An empty figure, `width` by `height` inches; without matplotlib OutputError that names the file."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -93,7 +93,7 @@ def new_figure(height: float, name: str) -> "Figure":
     except ImportError:
         raise OutputError(f"{name} was left out because matplotlib is not installed: pip install 'fastlloyd[plot]'") from None
     margins = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
-    figure = Figure(figsize=(WIDTH, height), dpi=DOTS_PER_INCH, layout=margins)
+    figure = Figure(figsize=(width, height), dpi=DOTS_PER_INCH, layout=margins)
     FigureCanvasAgg(figure)
     return figure
 
@@ -196,7 +196,7 @@ def _loadings(direction: FloatArray, picture: Picture, rank: str) -> str:
 
 def _draw_domain(ax: "Axes", picture: Picture, view: View) -> None:
     (left, right), (low, high) = view.limits
-    ax.set(xlim=(left, right), ylim=(low, high), xlabel=_plain(view.labels[0]), ylabel=_plain(view.labels[1]))
+    ax.set(xlim=(left, right), ylim=(low, high), xlabel=plain(view.labels[0]), ylabel=plain(view.labels[1]))
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:,.7g}")  # whole numbers, instead of a factor such as 1e6 in a corner
     ax.grid(color="#E2E2E2", linewidth=0.6)
@@ -279,7 +279,7 @@ def _write_numbers(ax: "Axes", points: FloatArray, areas: FloatArray) -> None:
 
 def _write_titles(ax: "Axes", picture: Picture) -> None:
     marks: dict[str, Any] = {"loc": "left", "fontsize": 13, "fontweight": "bold", "pad": 26}
-    ax.set_title(_plain(picture.title), **marks)
+    ax.set_title(plain(picture.title), **marks)
     noisy = bool(np.nan_to_num(picture.errors).any())
     caption = "Mark area: noisy count" if picture.private else "Mark area: count"
     if len(picture.features) <= 2:
@@ -303,6 +303,6 @@ def _short(name: str) -> str:
     return name if len(name) <= 28 else name[:27] + "…"
 
 
-def _plain(text: str) -> str:
-    """Feature names are text, never mathematics: a dollar sign starts none."""
+def plain(text: str) -> str:
+    """Names are text, never mathematics: a dollar sign starts none."""
     return text.replace("$", r"\$")
