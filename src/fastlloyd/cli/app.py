@@ -25,6 +25,7 @@ COMMANDS = {
     "join": "Take part in a run with your records, which stay here.",
     "status": "Show every run of a client's or server's store, and how far it has come.",
     "ledger": "See and limit what runs spend on your data sets.",
+    "experiment": "Run the paper's experiments again, and others, on public records: NOT PRIVATE.",
     "demo": "Three hospitals and a server, four processes, cluster public tumour measurements.",
 }
 

@@ -1,0 +1,1 @@
+"""The paper's evaluation, run again: public records, exact measures, NOT PRIVATE."""
