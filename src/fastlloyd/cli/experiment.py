@@ -99,8 +99,7 @@ def _counts(now: "Progress") -> dict[str, Any]:
 
 def _for_machines(summary: "Summary") -> dict[str, Any]:
     return _counts(summary.progress) | {
-        "seconds": summary.seconds,
-        "busy": summary.busy,
+        "session": summary.session,
         "files": [str(path) for path in summary.paths],
     }
 

@@ -31,15 +31,14 @@ class Folder:
 
     def __init__(self, path: Path, provenance: dict[str, Any], options: Sequence[str], measures: Sequence[str]) -> None:
         self.path, self.provenance = path, provenance
-        self.rows: dict[str, Row] = {}
         self._options, self._measures = list(options), list(measures)
-        self._lock = _locked(path)
-        self._descriptor = -1
+        self._lock, self._descriptor = _locked(path), -1
         try:
-            self._take_over(_read_provenance(path))
+            if (earlier := earlier_provenance(path, provenance)) is not None:
+                self.provenance |= {name: earlier[name] for name in ("datasets", "sessions")}
             self._write_provenance()
             _drop_torn_line(path / TRIALS)
-            self.rows = {self.key(row): row for row in read_rows(path / TRIALS, self._numbers)}
+            self.rows = read_rows(path, options, measures)
             self._descriptor = os.open(path / TRIALS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         except BaseException:
             self.close()
@@ -58,11 +57,6 @@ class Folder:
             self._descriptor = -1
         self._lock.release()
 
-    def key(self, row: Row) -> str:
-        """The key of the trial that a row came of."""
-        options = {name: row[name] for name in self._options if name in row}
-        return key(row["dataset"], row["method"], row["epsilon"], options, row["clients"], row["run"])
-
     def append(self, row: Row) -> None:
         """Add the row of a trial that has none yet. Raises OutputError; then the line is not whole."""
         line = (json.dumps(_plain(row), allow_nan=False) + "\n").encode()
@@ -72,7 +66,7 @@ class Folder:
             raise OutputError(f"{self.path / TRIALS} cannot be written ({error.strerror})") from None
         if written != len(line):
             raise OutputError(f"{self.path / TRIALS} cannot be written (the disk is full)")
-        self.rows[self.key(row)] = row
+        self.rows[row_key(row, self._options)] = row
 
     def note_set(self, row: Row, digest: str) -> None:
         """Remember which records rows came of. Raises DataError if the folder's earlier rows came of others."""
@@ -86,11 +80,11 @@ class Folder:
                 f"the records of {name!r} are not those of which {self.path} has rows; choose another folder for these"
             )
 
-    def finish(self, trials: Iterable[Trial], session: dict[str, Any]) -> list[Path]:
-        """Write the tables, in the order of the trials, and what the session that ends was. Returns the paths."""
+    def finish(self, trials: Iterable[Trial], session: dict[str, Any] | None) -> list[Path]:
+        """Write the tables, in the order of the trials, and what the session that ends was if it ran any. Returns the paths."""
         rows = [self.rows[trial.key] for trial in trials if trial.key in self.rows]
         os.fsync(self._descriptor)
-        self.provenance["sessions"].append(session)
+        self.provenance["sessions"] += [session] if session else []
         self._write_provenance()
         names = columns(self._options, self._measures)
         write_chunks(self.path / CSV, csv_lines(rows, names))
@@ -99,22 +93,6 @@ class Folder:
             self._write_parquet(rows, names)
             paths.append(self.path / PARQUET)
         return paths
-
-    @property
-    def _numbers(self) -> frozenset[str]:
-        return frozenset(("epsilon", "delta", "seconds", *self._measures))
-
-    def _take_over(self, earlier: dict[str, Any] | None) -> None:
-        """Go on with what an earlier session of the same specification left. Raises OutputError for that of another."""
-        if earlier is None:
-            foreign = sorted({entry.name for entry in self.path.iterdir()} - {TRIALS + "-lock"})
-            if foreign:
-                raise OutputError(f"{self.path} holds {foreign[0]!r} and no results of an experiment; choose an empty folder")
-            return
-        for name, what in zip(_SAME, ("version of fastlloyd", "specification", "code of methods or sets"), strict=True):
-            if earlier.get(name) != self.provenance[name]:
-                raise OutputError(f"{self.path} holds results of another {what}; choose another folder for these")
-        self.provenance |= {name: earlier[name] for name in ("datasets", "sessions")}
 
     def _write_provenance(self) -> None:
         write_file(self.path / PROVENANCE, to_json(self.provenance))
@@ -141,20 +119,42 @@ class Folder:
             raise OutputError(f"{target} cannot be written ({error.strerror})") from None
 
 
-def read_rows(path: Path, numbers: frozenset[str]) -> list[Row]:
-    """All rows of a file of whole lines; in `numbers`, columns that may be infinite, "inf" is a number again."""
-    if not path.exists():
-        return []
-    rows = []
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+def earlier_provenance(path: Path, provenance: dict[str, Any]) -> dict[str, Any] | None:
+    """What an earlier session left in the folder; None if there was none. Raises OutputError if of another experiment."""
+    earlier = _read_provenance(path)
+    if earlier is None:
+        foreign = sorted({entry.name for entry in path.iterdir()} - {TRIALS + "-lock"}) if path.is_dir() else []
+        if foreign:
+            raise OutputError(f"{path} holds {foreign[0]!r} and no results of an experiment; choose an empty folder")
+        return None
+    for name, what in zip(_SAME, ("version of fastlloyd", "specification", "code of methods or sets"), strict=True):
+        if earlier[name] != provenance[name]:
+            raise OutputError(f"{path} holds results of another {what}; choose another folder for these")
+    return earlier
+
+
+def read_rows(path: Path, options: Sequence[str], measures: Sequence[str]) -> dict[str, Row]:
+    """All rows in a folder by the keys of their trials; a last line that is not whole is left out. Raises OutputError."""
+    if not (path / TRIALS).exists():
+        return {}
+    numbers = frozenset(("epsilon", *measures))  # which may be infinite
+    rows = {}
+    for number, line in enumerate((path / TRIALS).read_bytes().split(b"\n")[:-1], 1):
         try:
             row = json.loads(line)
-            rows.append({name: float(value) if name in numbers and value is not None else value for name, value in row.items()})
-        except (ValueError, AttributeError):
+            row |= {name: float(row[name]) for name in numbers & row.keys()}
+            rows[row_key(row, options)] = row
+        except (ValueError, TypeError, KeyError):
             raise OutputError(
-                f"{path}, line {number}, is no row of an experiment; the file was changed: remove the line"
+                f"{path / TRIALS}, line {number}, is no row of an experiment; the file was changed: remove the line"
             ) from None
     return rows
+
+
+def row_key(row: Row, options: Sequence[str]) -> str:
+    """The key of the trial that a row came of."""
+    taken = {name: row[name] for name in options if name in row}
+    return key(row["dataset"], row["method"], row["epsilon"], taken, row["clients"], row["run"])
 
 
 def csv_lines(rows: Iterable[Row], names: Sequence[str]) -> Iterable[str]:

@@ -7,8 +7,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -20,10 +20,10 @@ from fastlloyd._version import __version__
 from fastlloyd.experiments import spec as specifications
 from fastlloyd.experiments.methods import load_method
 from fastlloyd.experiments.references import code_digest
-from fastlloyd.experiments.results import TRIALS, Folder, n_failed
+from fastlloyd.experiments.results import Folder, earlier_provenance, n_failed, read_rows
 from fastlloyd.experiments.schedule import Schedule
 from fastlloyd.experiments.spec import Spec
-from fastlloyd.experiments.trial import Trial
+from fastlloyd.experiments.trial import Report, Row, Trial
 from fastlloyd.experiments.workers import perform_all
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
@@ -45,12 +45,11 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What is in the folder at the end, and how long this session took. busy : share of the processes' time in trials."""
+    """What is in the folder at the end, and what this session was, as the provenance says it."""
 
     progress: Progress
     paths: list[Path]
-    seconds: float
-    busy: float
+    session: dict[str, Any]
 
 
 def cores() -> int:
@@ -62,10 +61,8 @@ def progress(path: Path, out: Path, *, quick: bool) -> Progress:
     """How far the folder is with a specification; nothing is run, and nothing is made. Raises as `run`."""
     spec = specifications.read(path, quick=quick)
     every = specifications.trials(spec, path.resolve().parent)
-    if not (out / TRIALS).exists():
-        return Progress(total=len(every), done=0, failed=0)
-    with _folder(spec, path, out, every, quick=quick) as folder:
-        return _progress(folder, every)
+    earlier_provenance(out, _provenance(spec, path, every, quick=quick))
+    return _progress(read_rows(out, specifications.swept(spec), specifications.measured(spec)), every)
 
 
 def run(
@@ -84,49 +81,62 @@ def run(
     spec = specifications.read(path, quick=quick)
     source = path.resolve().parent
     every = specifications.trials(spec, source)
-    started, clock = datetime.now(UTC), time.perf_counter()
-    busy = preparing = 0.0
-    n_workers = cores() if workers is None else workers
     with _folder(spec, path, out, every, quick=quick) as folder:
-        before = now = _progress(folder, every)
+        now = _progress(folder.rows, every)
         watch(now)
         missing = [trial for trial in every if trial.key not in folder.rows]
-        n_workers = min(n_workers, len(missing))
-
-        def session() -> dict[str, Any]:
-            seconds = time.perf_counter() - clock
-            return {
-                "started": started.isoformat(timespec="seconds"),
-                "ended": datetime.now(UTC).isoformat(timespec="seconds"),
-                "workers": n_workers,
-                "trials": now.done - before.done,
-                "seconds": seconds,
-                "trial_seconds": busy,
-                "preparing_seconds": preparing,
-                "busy": busy / (seconds * n_workers) if n_workers else 0.0,
-            }
-
+        session = _Session(workers=min(cores() if workers is None else workers, len(missing)))
         try:
-            with _terminable():
-                for trial, report in perform_all(Schedule(missing), source, n_workers):
+            with _terminable(), closing(perform_all(Schedule(missing), source, session.workers)) as reports:
+                for _, report in reports:
                     if report.digest:
                         folder.note_set(report.row, report.digest)
                     folder.append(report.row)
-                    busy, preparing = busy + report.busy, preparing + report.preparing
-                    now = Progress(total=now.total, done=now.done + 1, failed=now.failed + n_failed([folder.rows[trial.key]]))
+                    session.add(report)
+                    now = replace(now, done=now.done + 1, failed=now.failed + n_failed([report.row]))
                     watch(now)
         finally:
-            about = session()
-            paths = folder.finish(every, about) if missing or before.done else []
-        return Summary(progress=now, paths=paths, seconds=about["seconds"], busy=about["busy"])
+            paths = folder.finish(every, session.about() if missing else None)
+        return Summary(progress=now, paths=paths, session=session.about())
+
+
+@dataclass(slots=True, kw_only=True)
+class _Session:
+    """What one call of `run` has done so far."""
+
+    workers: int
+    trials: int = 0
+    trial_seconds: float = 0.0
+    preparing_seconds: float = 0.0
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    clock: float = field(default_factory=time.perf_counter)
+
+    def add(self, report: Report) -> None:
+        self.trials += 1
+        self.trial_seconds += report.busy
+        self.preparing_seconds += report.preparing
+
+    def about(self) -> dict[str, Any]:
+        """For the provenance. busy : the share of the processes' time that went into clustering and measures."""
+        seconds = time.perf_counter() - self.clock
+        return {
+            "started": self.started.isoformat(timespec="seconds"),
+            "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+            "workers": self.workers,
+            "trials": self.trials,
+            "seconds": seconds,
+            "trial_seconds": self.trial_seconds,
+            "preparing_seconds": self.preparing_seconds,
+            "busy": self.trial_seconds / (seconds * self.workers) if self.workers else 0.0,
+        }
 
 
 def _folder(spec: Spec, path: Path, out: Path, every: list[Trial], *, quick: bool) -> Folder:
     return Folder(out, _provenance(spec, path, every, quick=quick), specifications.swept(spec), specifications.measured(spec))
 
 
-def _progress(folder: Folder, every: list[Trial]) -> Progress:
-    rows = [folder.rows[trial.key] for trial in every if trial.key in folder.rows]
+def _progress(found: dict[str, Row], every: list[Trial]) -> Progress:
+    rows = [found[trial.key] for trial in every if trial.key in found]
     return Progress(total=len(every), done=len(rows), failed=n_failed(rows))
 
 

@@ -19,6 +19,11 @@ class Schedule:
             self._waiting[trial.dataset].append(trial)
         self._users: dict[str, int] = dict.fromkeys(self._waiting, 0)
 
+    @property
+    def any_left(self) -> bool:
+        """Whether a trial is waiting."""
+        return any(self._waiting.values())
+
     def take(self, current: str | None) -> Trial | None:
         """The next trial for a process that has the set `current` at hand; None when nothing is left."""
         name = current if current is not None and self._waiting[current] else self._another()

@@ -6,7 +6,7 @@ import sys
 import threading
 import warnings
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -23,6 +23,7 @@ from fastlloyd.experiments.trial import Report, Trial, failed, perform
 AHEAD = 2  # trials a process has: the one it runs, and the next
 ATTEMPTS = 2  # a trial whose process died is tried once more
 STARTS = 3  # so many processes in a row that die before they are ready mean that none will ever be
+PATIENCE = 10.0  # seconds that a process without trials has to end by itself
 READY = b"ready"
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -36,7 +37,7 @@ class _Worker:
     assigned: deque[Trial] = field(default_factory=deque)
 
 
-def perform_all(schedule: Schedule, folder: Path, n_workers: int) -> Iterator[tuple[Trial, Report]]:
+def perform_all(schedule: Schedule, folder: Path, n_workers: int) -> Generator[tuple[Trial, Report], None, None]:
     """Run all trials of the schedule in processes; every trial with what came of it, as it comes.
 
     All processes have ended when this iterator has, also where it is closed early.
@@ -78,10 +79,8 @@ class _Pool:
     def stop(self) -> None:
         for worker in self._workers.values():
             worker.process.kill()
-        for worker in self._workers.values():
-            worker.process.join()
-            worker.connection.close()
-        self._workers.clear()
+        for worker in list(self._workers.values()):
+            self._dismiss(worker)
 
     def _start(self) -> None:
         context = get_context("spawn")
@@ -106,6 +105,8 @@ class _Pool:
         self._schedule.leave(worker.dataset)
         del self._workers[worker.connection]
         worker.connection.close()
+        worker.process.join(PATIENCE)
+        worker.process.kill()  # it has ended already, unless code of others holds it up
         worker.process.join()
 
     def _bury(self, worker: _Worker) -> Iterator[tuple[Trial, Report]]:
@@ -122,7 +123,8 @@ class _Pool:
             self._deaths[suspect.key] += 1
             if self._deaths[suspect.key] == ATTEMPTS:
                 yield from self._give_up(suspect, f"its process ended {ATTEMPTS} times ({_ending(worker.process)})")
-        self._start()
+        if self._schedule.any_left:
+            self._start()
 
     def _give_up(self, suspect: Trial, why: str) -> Iterator[tuple[Trial, Report]]:
         """Fail a trial; and all of its set, if no trial of that has ever come to an end."""
