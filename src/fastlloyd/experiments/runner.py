@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from fastlloyd._version import __version__
+from fastlloyd.documents import load_text
 from fastlloyd.experiments import spec as specifications
 from fastlloyd.experiments.methods import load_method
 from fastlloyd.experiments.references import code_digest
@@ -25,7 +26,9 @@ from fastlloyd.experiments.schedule import Schedule
 from fastlloyd.experiments.spec import Spec
 from fastlloyd.experiments.trial import Report, Row, Trial
 from fastlloyd.experiments.workers import perform_all
+from fastlloyd.outputs import write_file
 
+COPY = "spec.toml"  # the specification as it was given last
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 
 
@@ -82,6 +85,7 @@ def run(
     source = path.resolve().parent
     every = specifications.trials(spec, source)
     with _folder(spec, path, out, every, quick=quick) as folder:
+        write_file(out / COPY, load_text(path))
         now = _progress(folder.rows, every)
         watch(now)
         missing = [trial for trial in every if trial.key not in folder.rows]
