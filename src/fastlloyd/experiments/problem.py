@@ -22,7 +22,7 @@ SAMPLE = 4000  # records of a silhouette: its distances are 128 MB
 class Problem:
     """Records in [-1, 1]^d by the data's own range, which a private run must not use.
 
-    X : float64 (n_records, n_features). grid : the same records as grid points of `domain`, whose bounds are in raw units.
+    X : float64 (n_records, n_features). domain : the box itself. grid : the same records as grid points of it.
     digest : SHA-256 of the raw values, hex.
     """
 
@@ -86,21 +86,19 @@ def make_problem(name: str, values: FloatArray, n_clusters: int) -> Problem:
         )
     if not 1 <= n_clusters <= len(values):
         raise DataError(f"{name!r}: n_clusters is {n_clusters}; expected 1 to the number of records, {len(values)}")
-    lower, upper = values.min(axis=0), values.max(axis=0)
-    constant = lower == upper
-    around = np.maximum(0.5, np.spacing(np.abs(lower)))  # half a unit, or what a float that large can be told apart by
-    domain = Domain(
-        features=tuple(f"x{i + 1}" for i in range(values.shape[1])),
-        lower=tuple(np.where(constant, lower - around, lower).tolist()),
-        upper=tuple(np.where(constant, upper + around, upper).tolist()),
-    )
-    half_widths = domain.units * 2**domain.fraction_bits
+    lower, upper = values.min(axis=0) / 2, values.max(axis=0) / 2  # halves: a width may be larger than any float
+    half_widths = upper - lower
+    above, below = values / 2 - lower, upper - values / 2  # differences of near numbers are exact: so are the ends of a range
+    X = (above - below) / np.where(half_widths > 0, half_widths, 1)
+    X[:, half_widths == 0] = 0
+    d = values.shape[1]
+    domain = Domain(features=tuple(f"x{i + 1}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d)
     return Problem(
         name=name,
-        X=np.clip((values - domain.centre) / half_widths, -1, 1),
+        X=X,
         n_clusters=n_clusters,
         domain=domain,
-        grid=domain.to_grid(values),
+        grid=domain.to_grid(X),
         digest=hashlib.sha256(f"{values.shape}".encode() + np.ascontiguousarray(values).astype("<f8").tobytes()).hexdigest(),
     )
 
