@@ -13,6 +13,7 @@ from fastlloyd import datasets
 from fastlloyd.clustering.domain import Domain, FloatArray, GridArray
 from fastlloyd.errors import DataError
 from fastlloyd.experiments.references import is_reference, resolve
+from fastlloyd.metrics import SilhouetteSample
 
 REFERENCE_STARTS = 10
 SAMPLE = 4000  # records of a silhouette: its distances are 128 MB
@@ -52,12 +53,9 @@ class Problem:
         return np.asarray(fitted.cluster_centers_, dtype=np.float64)
 
     @cached_property
-    def sample(self) -> FloatArray:
+    def sample(self) -> SilhouetteSample:
         """All records, or 4,000 of them: the same for all trials of a set."""
-        if self.n_records <= SAMPLE:
-            return self.X
-        chosen = np.random.default_rng(0).choice(self.n_records, SAMPLE, replace=False)
-        return self.X[np.sort(chosen)]
+        return SilhouetteSample.of(self.X, n_records=SAMPLE)
 
 
 def check_name(name: str, folder: Path) -> None:

@@ -89,8 +89,8 @@ def perform(trial: Trial, folder: Path) -> Report:
     started = time.perf_counter()
     try:
         problem = load_problem(trial.dataset, folder)
-        if "centroid_mse" in trial.measures:
-            problem.reference  # noqa: B018 - once per set: not to be counted for its first trial
+        for name in trial.measures:
+            MEASURES[name].prepare(problem)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with a set, the others are run
         return Report(row=failed(trial, said(error)), preparing=time.perf_counter() - started, busy=0.0)
     prepared = time.perf_counter()
