@@ -95,7 +95,8 @@ def test_a_grid_may_set_anew_what_the_specification_says(folder: Path) -> None:
     text = (
         HEAD
         + GRID
-        + '\n[[grid]]\nruns = 3\nclients = 1\npreset = "default"\nepsilons = [2.0]\ndatasets = ["sets.py:one"]\nmethods = ["glloyd"]\n'
+        + '\n[[grid]]\nruns = 3\nclients = 1\npreset = "default"\nepsilons = [2.0]\n'
+        + 'datasets = ["sets.py:one"]\nmethods = ["glloyd"]\n'
     )
     own = [trial for trial in asked(folder, text) if trial.method == "glloyd"]
     assert [(t.run, t.clients, t.preset, t.epsilon) for t in own] == [(run, 1, "default", 2.0) for run in range(3)]

@@ -173,7 +173,7 @@ def method(cluster: Callable[[Problem, Setting], Any]) -> Method:
     [(np.zeros((3, 3)), "shape"), (np.full((2, 3), np.nan), "finite"), (np.full((2, 3), 1e200), "float64")],
 )
 def test_centroids_that_cannot_be_measured_make_a_failed_row(centroids: FloatArray, reason: str) -> None:
-    row = run_trial(TRIAL, method(lambda p, s: Outcome(centroids=centroids, n_iterations=1)), PROBLEM)
+    row = run_trial(TRIAL, method(lambda *_: Outcome(centroids=centroids, n_iterations=1)), PROBLEM)
     assert row["status"] == "failed"
     assert reason in row["error"]
     assert "nicv" not in row
