@@ -32,6 +32,7 @@ class Folder:
     def __init__(self, path: Path, provenance: dict[str, Any], options: Sequence[str], measures: Sequence[str]) -> None:
         self.path, self.provenance = path, provenance
         self._options, self._measures = list(options), list(measures)
+        earlier_provenance(path, provenance)  # before a lock is left in a folder of something else
         self._lock, self._descriptor = _locked(path), -1
         try:
             if (earlier := earlier_provenance(path, provenance)) is not None:
@@ -222,7 +223,7 @@ def _locked(path: Path) -> Lock:
 def _read_provenance(path: Path) -> dict[str, Any] | None:
     try:
         content = json.loads((path / PROVENANCE).read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError):
         raise OutputError(f"{path / PROVENANCE} cannot be read; choose another folder") from None
