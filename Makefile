@@ -9,7 +9,7 @@ KILLS ?= 500
 EXECUTIONS ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint audit campaign bench bench-stream bench-network notebook reproduce-anchors lock clean supply-chain
+.PHONY: help demo test lint audit campaign bench bench-stream bench-network paper paper-quick notebook reproduce-anchors lock clean supply-chain
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -53,6 +53,20 @@ bench-stream: $(READY)  ## a Parquet file of 3.2 GB, written to the temporary fo
 
 bench-network: $(READY)  ## rounds over gRPC, with and without durable state, and a run of a hundred clients
 	$(BIN)/python -m benchmarks.network
+
+PAPER := utility scaling-features scaling-clusters heatmaps ablation
+# what is there is not run again; then its pictures and its page are made anew
+rerun = set -e; for name in $(PAPER); do \
+		$(BIN)/fastlloyd experiment run paper/$$name.toml --out $(1)/$$name $(2); \
+		$(BIN)/fastlloyd experiment plot $(1)/$$name --force; \
+		$(BIN)/fastlloyd experiment report $(1)/$$name --force; \
+	done
+
+paper: $(READY)  ## the paper's experiments, in full, to results/ (needs FASTLLOYD_DATA); it goes on where it was stopped
+	@$(call rerun,results,)
+
+paper-quick: $(READY)  ## the same with few runs, to results-quick/: does all of it work?
+	@$(call rerun,results-quick,--quick)
 
 notebook: $(READY)  ## runs examples/central.ipynb anew and stores what it shows
 	$(BIN)/python examples/execute.py

@@ -26,7 +26,7 @@ COMMANDS = {
     "status": "Show every run of a client's or server's store, and how far it has come.",
     "ledger": "See and limit what runs spend on your data sets.",
     "datasets": "List public data sets for experiments, show what each is, and fetch them.",
-    "experiment": "Run experiments on public records and draw them: NOT PRIVATE.",
+    "experiment": "Run the paper's experiments again, and others, on public records, and draw them: NOT PRIVATE.",
     "demo": "Three hospitals and a server, four processes, cluster public tumour measurements.",
 }
 

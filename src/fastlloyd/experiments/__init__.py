@@ -1,1 +1,1 @@
-"""Experiments on public records: what is run, what came out, and its pictures and tables. NOT PRIVATE."""
+"""The paper's evaluation, run again: public records, exact measures, NOT PRIVATE."""

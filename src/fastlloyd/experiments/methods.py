@@ -1,0 +1,162 @@
+"""Methods of clustering under comparison: the product's four, and those of users, each one record."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, Clustering, Noise
+from fastlloyd.central import cluster
+from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.clustering.initialization import RadiusSearch
+from fastlloyd.design import design_mechanism, design_plan
+from fastlloyd.errors import PlanError
+from fastlloyd.expander import PublicSeed
+from fastlloyd.experiments.problem import Problem
+from fastlloyd.experiments.references import is_reference, resolve
+from fastlloyd.mechanism import Mechanism
+from fastlloyd.names import unknown_name
+from fastlloyd.plan import TrustMode
+from fastlloyd.presets import choose, preset, specialise
+from fastlloyd.simulation import roster, simulate, split_evenly
+from fastlloyd.testing import SeededNoise
+
+Option = bool | int | float | str
+ALGORITHM_OPTIONS = frozenset({"alpha", "radius", "postprocessing", "clipping"})
+START_OPTIONS = frozenset({"preset", "initialization"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What one trial asks of a method.
+
+    epsilon, delta : the guarantee; inf and 0 for a method that is not private. clients : 1 is the central model. options : of
+    those that are swept, the ones the method takes. public_seed : of data set and run alone. noise_seed : of the whole trial,
+    0 to 2**256 - 1.
+    """
+
+    epsilon: float
+    delta: float
+    clients: int
+    preset: str
+    public_seed: PublicSeed
+    noise_seed: int
+    options: Mapping[str, Option] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Centroids, float64 (k, d), in the scaled units of the problem: its box is [-1, 1]^d. n_iterations : how many it took."""
+
+    centroids: FloatArray
+    n_iterations: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """A method by its name in results and its label in figures.
+
+    options : the swept options it takes. private False: epsilon says nothing to it; it is run once per (set, options, run).
+    """
+
+    name: str
+    label: str
+    cluster: Callable[[Problem, Setting], Outcome]
+    options: frozenset[str] = frozenset()
+    private: bool = True
+
+
+def load_method(name: str, folder: Path) -> Method:
+    """The method of that name, or what FILE.py:NAME holds, relative to the folder. Raises PlanError."""
+    if is_reference(name):
+        method = resolve(name, folder)
+        if not isinstance(method, Method):
+            raise PlanError(f"{name!r:.200} is no method; expected a fastlloyd.experiments.methods.Method")
+        return method
+    if name not in METHODS:
+        raise PlanError(f"method {unknown_name(name, list(METHODS))}; one of your own is written FILE.py:NAME")
+    return METHODS[name]
+
+
+def check_option(name: str, value: Option) -> None:
+    """Refuse what no algorithm can take for one of the product's options. Raises PlanError."""
+    if name in ALGORITHM_OPTIONS:
+        if (name == "clipping") is not isinstance(value, bool):
+            raise PlanError(
+                f"option {name} is {value!r}; expected " + ("true or false" if name == "clipping" else "no truth value")
+            )
+        changed = specialise(FASTLLOYD, **{name: value})  # type: ignore[arg-type]  # it checks the type itself
+        if not 0 < changed.alpha <= 4:
+            raise PlanError(f"option alpha is {value!r}; expected a number above 0 and at most 4")
+    elif name == "preset":
+        preset(str(value))
+    elif name == "initialization":
+        choose(RadiusSearch, str(value), name)
+
+
+def _run(algorithm: Algorithm, problem: Problem, setting: Setting) -> Outcome:
+    """Drive the product: the central model for one client, messages and masks for more.
+
+    A federated run needs noise; an algorithm without any runs centrally, which is what clients would get without masks, too.
+    """
+    fields = {name: value for name, value in setting.options.items() if name in ALGORITHM_OPTIONS}
+    variant = specialise(algorithm, **fields)  # type: ignore[arg-type]  # checked when the specification was read
+    ran = _centrally if setting.clients == 1 or algorithm.noise is Noise.NONE else _federated
+    mechanism, clustering = ran(variant, problem, setting)
+    centroids = clustering.centroids / 2**problem.domain.fraction_bits
+    return Outcome(centroids=centroids, n_iterations=len(mechanism.rounds))
+
+
+def _centrally(algorithm: Algorithm, problem: Problem, setting: Setting) -> tuple[Mechanism, Clustering]:
+    mechanism = design_mechanism(algorithm, problem.domain, n_records=problem.n_records, **_design(algorithm, problem, setting))
+    return mechanism, cluster(mechanism, problem.grid, SeededNoise(setting.noise_seed))
+
+
+def _federated(algorithm: Algorithm, problem: Problem, setting: Setting) -> tuple[Mechanism, Clustering]:
+    """The server adds all noise, as in the paper; then the result is that of the central model, bit for bit."""
+    clients, identities = roster((f"client-{i + 1}" for i in range(setting.clients)), problem.n_records)
+    plan = design_plan(
+        algorithm,
+        problem.domain,
+        clients=clients,
+        run_id=setting.noise_seed.to_bytes(32)[:16],
+        trust=TrustMode.SERVER_NOISE,
+        **_design(algorithm, problem, setting),
+    )
+    parts = split_evenly(problem.grid, setting.clients, setting.public_seed)
+    result = simulate(plan, identities, parts, noise=SeededNoise(setting.noise_seed))
+    return plan.mechanism, result.clustering
+
+
+def _design(algorithm: Algorithm, problem: Problem, setting: Setting) -> dict[str, Any]:
+    chosen = preset(str(setting.options.get("preset", setting.preset)))
+    initialization = str(setting.options.get("initialization", chosen.initialization.value))
+    return {
+        "n_clusters": problem.n_clusters,
+        "epsilon": setting.epsilon,
+        "delta": setting.delta if algorithm.noise is Noise.GAUSSIAN else None,
+        "public_seed": setting.public_seed,
+        "initialization": choose(RadiusSearch, initialization, "initialization"),
+        "min_count": chosen.min_count,
+    }
+
+
+def _method(algorithm: Algorithm, label: str, options: frozenset[str]) -> Method:
+    return Method(
+        name=algorithm.name,
+        label=label,
+        cluster=lambda problem, setting: _run(algorithm, problem, setting),
+        options=options,
+        private=algorithm.noise is not Noise.NONE,
+    )
+
+
+METHODS = {
+    method.name: method
+    for method in (
+        _method(LLOYD, "Lloyd", START_OPTIONS),
+        _method(SULLOYD, "SuLloyd", START_OPTIONS),
+        _method(GLLOYD, "GLloyd", START_OPTIONS),
+        _method(FASTLLOYD, "FastLloyd", START_OPTIONS | ALGORITHM_OPTIONS),
+    )
+}

@@ -1,0 +1,71 @@
+"""Objects of code that a specification names: FILE.py:NAME, relative to its folder, or package.module:NAME."""
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from fastlloyd.errors import FastLloydError, PlanError
+
+
+def is_reference(text: str) -> bool:
+    """Whether a name in a specification stands for an object of code."""
+    return ":" in text
+
+
+def resolve(text: str, folder: Path) -> Any:
+    """The object; its file is run once per process. Raises PlanError, one sentence, if it is not there or fails.
+
+    A file may import its neighbours: the specification's folder is searched last.
+    """
+    where, _, name = text.partition(":")
+    if not where or not name:
+        raise PlanError(f"{text!r:.200} is not of the form FILE.py:NAME or package.module:NAME")
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    try:
+        module = _file(folder / where) if where.endswith(".py") else importlib.import_module(where)
+    except FastLloydError:
+        raise
+    except Exception as error:  # code of others may raise anything
+        raise PlanError(f"{text!r:.200} cannot be loaded: {said(error)}") from error
+    try:
+        return getattr(module, name)
+    except AttributeError:
+        raise PlanError(f"{text!r:.200}: there is no {name!r} in {where}") from None
+
+
+def code_digest(text: str, folder: Path) -> str:
+    """SHA-256 of the file, hex; of a module, which an installed package holds, nothing."""
+    path = folder / text.partition(":")[0]
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.suffix == ".py" else ""
+
+
+def said(error: BaseException) -> str:
+    """An exception in one line; its name is left out where the message was written for people."""
+    text = " ".join(str(error).split())
+    if isinstance(error, FastLloydError):
+        return text
+    return f"{type(error).__name__}: {text:.500}" if text else type(error).__name__
+
+
+def _file(path: Path) -> ModuleType:
+    path = path.resolve()
+    name = f"fastlloyd_experiment_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:16]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    if not path.is_file():
+        raise PlanError(f"{path} does not exist; a specification names files of code relative to its own folder")
+    found = importlib.util.spec_from_file_location(name, path)
+    if found is None or found.loader is None:
+        raise PlanError(f"{path} is not a file of Python code")
+    module = sys.modules[name] = importlib.util.module_from_spec(found)
+    try:
+        found.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

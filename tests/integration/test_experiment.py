@@ -1,0 +1,202 @@
+"""Experiments from outside: rows are the same however many processes run them and whoever is killed meanwhile."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastlloyd.cli.failures import run as command
+from fastlloyd.errors import FastLloydError
+from fastlloyd.experiments import runner
+
+ROOT = Path(__file__).parents[2]
+HANG = 300  # seconds after which a process counts as hung; one that works needs a few
+SPEC = """
+title = "t"
+runs = 4
+epsilons = [0.5, 2.0]
+measures = ["nicv", "n_empty"]
+clients = 2
+[[grid]]
+datasets = ["code.py:{one,two}"]
+methods = ["lloyd", "fastlloyd", "code.py:METHOD"]
+"""
+N_TRIALS = 2 * (4 + 8 + 8)
+CODE = """
+import os, signal
+from pathlib import Path
+import numpy as np
+from fastlloyd.experiments.methods import METHODS, Method
+
+one = (np.arange(60.0).reshape(30, 2) % 7, 2)
+two = (np.arange(90.0).reshape(30, 3) % 11, 3)
+
+def first(name):
+    "Whether nobody has asked this before."
+    try:
+        (Path(__file__).parent / name).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+def cluster(problem, setting):
+    if problem.name == "code.py:two" and setting.epsilon == 2.0:
+        disaster()
+    print("what a method prints is no result")
+    return METHODS["glloyd"].cluster(problem, setting)
+
+METHOD = Method(name="mine", label="Mine", cluster=cluster)
+"""
+DISASTERS = {
+    "none": "pass",
+    "the process is killed": "first('a') and os.kill(os.getpid(), signal.SIGKILL)",
+    "two processes are killed": "(first('a') or first('b')) and os.kill(os.getpid(), signal.SIGKILL)",
+    "the runner is killed": "first('a') and os.kill(os.getppid(), signal.SIGKILL)",
+    "the runner is stopped": "first('a') and os.kill(os.getppid(), signal.SIGTERM)",
+    "always": "os.kill(os.getpid(), signal.SIGKILL)",
+    "an error": "raise ValueError('not today')",
+}
+
+
+def prepared(folder: Path, disaster: str) -> Path:
+    folder.mkdir()
+    (folder / "code.py").write_text(f"{CODE}\ndef disaster():\n    {DISASTERS[disaster]}\n")
+    (folder / "spec.toml").write_text(SPEC)
+    return folder / "spec.toml"
+
+
+def table(out: Path) -> list[dict[str, str]]:
+    with (out / "results.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        row.pop("seconds")
+    return rows
+
+
+def lines(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / "trials.jsonl").read_text().splitlines()]
+
+
+def cli(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-m", "fastlloyd", "experiment", "run", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=HANG,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    summary = runner.run(prepared(folder / "spec", "none"), folder / "out", workers=1)
+    assert (summary.progress.done, summary.progress.failed) == (N_TRIALS, 0)
+    return folder / "out"
+
+
+def test_rows_do_not_depend_on_how_many_processes_there_are_and_on_one_that_dies(tmp_path: Path, undisturbed: Path) -> None:
+    runner.run(prepared(tmp_path / "spec", "the process is killed"), tmp_path / "out", workers=2)
+    assert table(tmp_path / "out") == table(undisturbed)
+    assert len(lines(tmp_path / "out")) == N_TRIALS
+
+
+def test_a_trial_whose_process_dies_twice_has_failed_and_the_others_are_run(tmp_path: Path, undisturbed: Path) -> None:
+    runner.run(prepared(tmp_path / "spec", "two processes are killed"), tmp_path / "out", workers=1)
+    rows, expected = table(tmp_path / "out"), table(undisturbed)
+    (failed,) = [i for i, row in enumerate(rows) if row["status"] == "failed"]
+    assert (rows[failed]["method"], rows[failed]["dataset"], rows[failed]["nicv"]) == ("mine", "code.py:two", "")
+    assert "its process ended 2 times (signal 9: perhaps there was not enough memory)" in rows[failed]["error"]
+    assert [row for i, row in enumerate(rows) if i != failed] == [row for i, row in enumerate(expected) if i != failed]
+
+
+def test_a_trial_that_raises_is_a_row_with_one_sentence(tmp_path: Path, undisturbed: Path) -> None:
+    summary = runner.run(prepared(tmp_path / "spec", "an error"), tmp_path / "out", workers=1)
+    assert (summary.progress.done, summary.progress.failed) == (N_TRIALS, 4)
+    for row, expected in zip(table(tmp_path / "out"), table(undisturbed), strict=True):
+        if row["status"] == "failed":
+            assert row["error"] == "ValueError: not today"
+        else:
+            assert row == expected
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+@pytest.mark.parametrize(("disaster", "code"), [("the runner is killed", -9), ("the runner is stopped", 130)])
+def test_no_finished_trial_is_lost_and_none_runs_twice_when_the_runner_ends(
+    tmp_path: Path, undisturbed: Path, disaster: str, code: int
+) -> None:
+    spec, out = prepared(tmp_path / "spec", disaster), tmp_path / "out"
+    stopped = cli(spec, "--out", out, "--workers", "2")
+    assert stopped.returncode == code, stopped.stderr
+    kept = (out / "trials.jsonl").read_bytes()
+    kept = kept[: kept.rfind(b"\n") + 1]
+    done = kept.count(b"\n")
+    assert 0 < done < N_TRIALS
+    if code == 130:
+        assert f"{done} of {N_TRIALS} trials are done and kept in {out}; the same command goes on." in stopped.stderr
+        assert len(table(out)) == done
+    assert runner.progress(spec, out, quick=False) == runner.Progress(total=N_TRIALS, done=done, failed=0)
+    resumed = runner.run(spec, out, workers=1)
+    assert resumed.session["trials"] == N_TRIALS - done
+    assert (out / "trials.jsonl").read_bytes().startswith(kept)
+    assert set(Counter((r["dataset"], r["method"], r["epsilon"], r["run"]) for r in lines(out)).values()) == {1}
+    assert table(out) == table(undisturbed)
+
+
+def test_what_is_there_is_not_run_again_and_more_runs_are_added(tmp_path: Path, undisturbed: Path) -> None:
+    spec, out = prepared(tmp_path / "spec", "none"), tmp_path / "out"
+    spec.write_text(SPEC.replace("runs = 4", "runs = 2"))
+    runner.run(spec, out, workers=1)
+    before = (out / "trials.jsonl").read_bytes()
+    runner.run(spec, out, workers=1)
+    assert (out / "trials.jsonl").read_bytes() == before
+    spec.write_text(SPEC)
+    runner.run(spec, out, workers=1)
+    assert (out / "trials.jsonl").read_bytes().startswith(before)
+    assert table(out) == table(undisturbed)
+    provenance = json.loads((out / "provenance.json").read_text())
+    assert [session["trials"] for session in provenance["sessions"]] == [N_TRIALS // 2, N_TRIALS // 2]
+    assert set(provenance["datasets"]) == {"code.py:one", "code.py:two"}
+    assert provenance["methods"] == {"lloyd": "Lloyd", "fastlloyd": "FastLloyd", "mine": "Mine"}
+
+
+def test_a_folder_of_another_purpose_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec, out = prepared(tmp_path / "spec", "none"), tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.tex").touch()
+    assert command(["experiment", "run", str(spec), "--out", str(out)]) == 2
+    assert "holds 'thesis.tex' and no results of an experiment" in capsys.readouterr().err
+    assert list(out.iterdir()) == [out / "thesis.tex"]
+
+
+def test_records_that_changed_are_not_mixed_with_the_rows_of_others(tmp_path: Path) -> None:
+    spec, out = prepared(tmp_path / "spec", "none"), tmp_path / "out"
+    spec.write_text(SPEC.replace("code.py:{one,two}", "code.py:read").replace("runs = 4", "runs = 1"))
+    values = spec.parent / "values.csv"
+    with (spec.parent / "code.py").open("a") as code:
+        code.write("\n\ndef read():\n    return np.loadtxt(Path(__file__).parent / 'values.csv', delimiter=','), 2\n")
+    values.write_text("1,2\n3,4\n5,7\n")
+    runner.run(spec, out, workers=1)
+    values.write_text("1,2\n3,4\n5,8\n")
+    spec.write_text(spec.read_text().replace("runs = 1", "runs = 2"))
+    with pytest.raises(FastLloydError, match=r"the records of 'code.py:read' are not those"):
+        runner.run(spec, out, workers=1)
+
+
+def test_the_example_of_the_guide_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec, out = str(ROOT / "examples/experiment/toy.toml"), str(tmp_path / "out")
+    assert command(["experiment", "run", spec, "--out", out, "--dry-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"trials": 200, "done": 0, "left": 200, "failed": 0}
+    assert not Path(out).exists()
+    assert command(["experiment", "run", spec, "--out", out, "--quick", "--workers", "1"]) == 0
+    rows = table(tmp_path / "out")
+    assert {row["method"] for row in rows} == {"lloyd", "fastlloyd", "local-noise"}
+    assert {row["status"] for row in rows} == {"ok"}
+    assert f"{len(rows)} trials, all done; 0 failed." in capsys.readouterr().out

@@ -1,0 +1,201 @@
+"""Specifications: what they ask for, what they refuse, and what their digest covers."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from fastlloyd.errors import FastLloydError, PlanError
+from fastlloyd.experiments.spec import read, swept, trials
+from fastlloyd.experiments.trial import Trial
+
+HEAD = """
+title = "t"
+runs = 2
+epsilons = [0.1, 1]
+measures = ["nicv"]
+"""
+GRID = """
+[[grid]]
+datasets = ["sets.py:{one,two}"]
+methods = ["lloyd", "fastlloyd"]
+[grid.options]
+alpha = [0.4, 0.8]
+"""
+QUICK = """
+[quick]
+runs = 1
+"""
+SETS = "import numpy as np\none = two = (np.arange(20.0).reshape(10, 2) ** 2, 2)\n"
+
+PUBLIC = "ebfa252ebcae0cfb44d7d7470f408d7ca41602a6979be44fef0cd7507961d1ca"
+NOISE = "8b9907577a601cfcb51379ac41c945811f34eb577920fb1383f0c005fc86b091"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "sets.py").write_text(SETS)
+    return tmp_path
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "spec.toml"
+    path.write_text(text)
+    return path
+
+
+def asked(folder: Path, text: str, *, quick: bool = False) -> list[Trial]:
+    return trials(read(write(folder, text), quick=quick), folder)
+
+
+def test_every_trial_is_asked_for_once_and_in_order(folder: Path) -> None:
+    found = asked(folder, HEAD + GRID)
+    told = [(t.dataset, t.method, t.epsilon, t.options.get("alpha"), t.run) for t in found]
+    expected = [
+        (name, method, epsilon, alpha, run)
+        for name in ("sets.py:one", "sets.py:two")
+        for method, alphas, epsilons in (("lloyd", [None], [math.inf]), ("fastlloyd", [0.4, 0.8], [0.1, 1.0]))
+        for alpha in alphas
+        for epsilon in epsilons
+        for run in (0, 1)
+    ]
+    assert told == expected
+    assert len({trial.key for trial in found}) == len(found)
+
+
+def test_a_method_that_is_not_private_runs_once_for_all_epsilons_and_takes_none_of_the_others_options(folder: Path) -> None:
+    lloyd = [trial for trial in asked(folder, HEAD + GRID) if trial.method == "lloyd" and trial.dataset == "sets.py:one"]
+    assert [(t.epsilon, t.delta, t.options, t.run) for t in lloyd] == [(math.inf, 0.0, {}, 0), (math.inf, 0.0, {}, 1)]
+
+
+def test_all_methods_share_the_public_seed_of_set_and_run_and_none_shares_its_noise(folder: Path) -> None:
+    found = asked(folder, HEAD + GRID)
+    public = {(t.dataset, t.run): t.public_seed for t in found}
+    assert len(set(public.values())) == len(public) == 4
+    assert all(t.public_seed == public[t.dataset, t.run] for t in found)
+    assert len({t.noise_seed for t in found}) == len(found)
+
+
+def test_the_seed_of_the_specification_changes_everything_that_is_drawn(folder: Path) -> None:
+    first, second = (asked(folder, f"seed = {seed}\n{HEAD}{GRID}") for seed in (1, 2))
+    assert [t.key for t in first] == [t.key for t in second]
+    assert not {t.noise_seed for t in first} & {t.noise_seed for t in second}
+    assert not {t.public_seed for t in first} & {t.public_seed for t in second}
+
+
+def test_seeds_stay_what_they_were(folder: Path) -> None:
+    """Results on disk are gone on with: a trial must not change its seeds from one version to the next unnoticed."""
+    trial = asked(folder, HEAD + GRID)[2]
+    assert trial.key == '["sets.py:one", "fastlloyd", 0.1, {"alpha": 0.4}, 2, 0]'
+    assert trial.public_seed.hex() == PUBLIC
+    assert f"{trial.noise_seed:064x}" == NOISE
+
+
+def test_a_grid_may_set_anew_what_the_specification_says(folder: Path) -> None:
+    text = (
+        HEAD
+        + GRID
+        + '\n[[grid]]\nruns = 3\nclients = 1\npreset = "default"\nepsilons = [2.0]\n'
+        + 'datasets = ["sets.py:one"]\nmethods = ["glloyd"]\n'
+    )
+    own = [trial for trial in asked(folder, text) if trial.method == "glloyd"]
+    assert [(t.run, t.clients, t.preset, t.epsilon) for t in own] == [(run, 1, "default", 2.0) for run in range(3)]
+
+
+def test_quick_sets_its_values_in_every_grid_and_its_own_grids_win(folder: Path) -> None:
+    grid = '\n[[grid]]\nruns = 9\ndatasets = ["sets.py:one"]\nmethods = ["glloyd"]\n'
+    assert {t.run for t in asked(folder, HEAD + GRID + grid + QUICK, quick=True)} == {0}
+    other = '\n[[quick.grid]]\nruns = 4\ndatasets = ["sets.py:two"]\nmethods = ["sulloyd"]\n'
+    found = asked(folder, HEAD + GRID + QUICK + other, quick=True)
+    assert {(t.dataset, t.method, t.run) for t in found} == {("sets.py:two", "sulloyd", run) for run in range(4)}
+
+
+def test_quick_needs_a_table_of_that_name(folder: Path) -> None:
+    with pytest.raises(PlanError, match=r"no \[quick\] table"):
+        read(write(folder, HEAD + GRID), quick=True)
+
+
+def test_the_digest_covers_what_rows_depend_on_and_nothing_else(folder: Path) -> None:
+    def digest(text: str, *, quick: bool = False) -> str:
+        return read(write(folder, text), quick=quick).digest
+
+    same = digest(HEAD + GRID)
+    assert digest("# a comment\n" + HEAD + GRID) == same
+    assert digest(HEAD.replace('"t"', '"another"') + GRID) == same
+    assert digest(HEAD.replace("runs = 2", "runs = 200") + GRID) == same
+    assert digest(HEAD + GRID + QUICK) == same == digest(HEAD + GRID + QUICK, quick=True)
+    assert digest(HEAD + GRID.replace("datasets", "runs = 5\ndatasets")) == same
+    for changed in ("seed = 2\n" + HEAD, HEAD.replace("0.1", "0.2"), HEAD + 'preset = "default"\n', HEAD + "delta = 1e-5\n"):
+        assert digest(changed + GRID) != same
+    assert digest(HEAD + GRID.replace("0.8", "0.9")) != same
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("runs = 2", "rums = 2", "key 'rums' is unknown .did you mean 'runs'"),
+        ("methods", "method", r"in \[\[grid\]\], key 'method' is unknown .did you mean 'methods'"),
+        ('"fastlloyd"', '"fastloyd"', "method 'fastloyd' is unknown .did you mean 'fastlloyd'"),
+        ("alpha", "alhpa", "option 'alhpa' is unknown .did you mean 'alpha'"),
+        ("0.8]", "9]", "option alpha is 9"),
+        ("alpha = [0.4, 0.8]", 'radius = ["steps"]', "radius 'steps' is unknown"),
+        ("alpha = [0.4, 0.8]", 'clipping = ["yes"]', "clipping is 'yes'; expected true or false"),
+        ("alpha = [0.4, 0.8]", "alpha = [true]", "alpha is True"),
+        ("alpha = [0.4, 0.8]", 'preset = ["papers"]', "preset 'papers' is unknown"),
+        ("alpha = [0.4, 0.8]", 'initialization = ["half"]', "initialization 'half' is unknown"),
+        ("alpha", "nicv", "option 'nicv' has the name of a column"),
+        ("alpha", "seconds", "option 'seconds' has the name of a column"),
+        ('"nicv"', '"nicw"', "measure 'nicw' is unknown .did you mean 'nicv'"),
+        ("0.1, 1", "0.0", "epsilon 0.0"),
+        ("0.1, 1", "inf", "epsilon inf"),
+        ("0.1, 1", "", "epsilons"),
+        ("runs = 2", "runs = 0", "runs"),
+        ("runs = 2", "runs = 2\nclients = 0", "clients"),
+        ("runs = 2", "runs = 2\ndelta = 1.5", "delta is 1.5"),
+        ("runs = 2", 'runs = 2\ndelta = "papers"', "delta"),
+        ("runs = 2", 'runs = 2\npreset = "papers"', "preset 'papers' is unknown"),
+        ("{one,two}", "{one,two", "brace"),
+        ("sets.py:{one,two}", "sets.py:three", "there is no 'three'"),
+        ("sets.py:{one,two}", "absent.py:x", "does not exist"),
+        ('"lloyd"', '"sets.py:one"', "is no method"),
+        ('title = "t"', "", "title"),
+        ('title = "t"', "title = [", "not valid TOML"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_in_one_sentence(folder: Path, before: str, after: str, reason: str) -> None:
+    text = HEAD + GRID
+    assert before in text
+    with pytest.raises(FastLloydError, match=reason) as raised:
+        asked(folder, text.replace(before, after, 1))
+    assert "\n" not in str(raised.value)
+
+
+def test_two_grids_may_ask_for_the_same_trial_but_not_in_two_ways(folder: Path) -> None:
+    again = '\n[[grid]]\ndatasets = ["sets.py:one"]\nmethods = ["fastlloyd"]\n[grid.options]\nalpha = [0.8]\n'
+    assert asked(folder, HEAD + GRID + again) == asked(folder, HEAD + GRID)
+    with pytest.raises(PlanError, match="two grids ask for fastlloyd"):
+        asked(folder, HEAD + GRID + again.replace("datasets", "delta = 0.001\ndatasets"))
+
+
+def test_two_methods_of_one_name_are_refused(folder: Path) -> None:
+    (folder / "mine.py").write_text(
+        "from fastlloyd.experiments.methods import Method\nM = Method(name='fastlloyd', label='x', cluster=lambda p, s: None)\n"
+    )
+    with pytest.raises(PlanError, match="both have the name 'fastlloyd'"):
+        asked(folder, HEAD + GRID.replace('"lloyd"', '"mine.py:M"'))
+
+
+def test_options_are_listed_in_the_order_of_the_specification(folder: Path) -> None:
+    text = (
+        HEAD
+        + GRID
+        + 'radius = ["step"]\n'
+        + '[[grid]]\ndatasets = ["sets.py:one"]\nmethods = ["fastlloyd"]\n[grid.options]\nclipping = [true]\nalpha = [1]\n'
+    )
+    assert swept(read(write(folder, text))) == ["alpha", "radius", "clipping"]
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parents[3] / "paper").glob("*.toml")), ids=lambda path: path.name)
+@pytest.mark.parametrize("quick", [False, True])
+def test_the_papers_specifications_can_be_read(path: Path, quick: bool) -> None:
+    assert read(path, quick=quick).title
