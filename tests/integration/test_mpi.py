@@ -18,7 +18,7 @@ from fastlloyd.transport.in_process import run_in_process
 from mpi_process import CASES, shown
 
 MPIRUN = shutil.which("mpirun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
-HANG = 120.0
+HANG = 60.0
 needs_mpi = pytest.mark.skipif(
     MPIRUN is None or importlib.util.find_spec("mpi4py") is None, reason="mpirun or mpi4py is not installed"
 )

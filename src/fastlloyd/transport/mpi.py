@@ -125,7 +125,8 @@ class _Wire:
     """Buffers of bytes to and from ranks, in order per pair. Only `receive` blocks: two that send never wait for each other."""
 
     def __init__(self, comm: Any, limits: Limits) -> None:
-        self._comm, self._mpi, self.limits = comm, load_mpi(), limits
+        # of its own: nothing else in the program, and no run after this one, can be heard in this one
+        self._comm, self._mpi, self.limits = comm.Dup(), load_mpi(), limits
         self._sending: deque[tuple[Any, bytes]] = deque()  # MPI reads a buffer until its request is done
 
     def send(self, rank: int, tag: int, data: bytes = b"") -> None:
@@ -148,6 +149,7 @@ class _Wire:
     def finish(self) -> None:
         """Wait until all that was sent has left its buffers."""
         self._mpi.Request.Waitall([request for request, _ in self._sending])
+        self._comm.Free()
 
 
 def _check(comm: Any, n_clients: int, rank: int) -> None:
