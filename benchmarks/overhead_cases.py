@@ -93,7 +93,10 @@ class Part:
 
     def client(self, name: str) -> MeasuredClient:
         """A client for one more run; the keys of a run are drawn anew."""
-        X, identity = np.load(self.folder / f"{name}.npy"), Identity.from_private_bytes((self.folder / f"{name}.key").read_bytes())
+        X, identity = (
+            np.load(self.folder / f"{name}.npy"),
+            Identity.from_private_bytes((self.folder / f"{name}.key").read_bytes()),
+        )
         session = MeasuredClient(self.plan, name, X, identity=identity, noise=SystemNoise(), random_bytes=os.urandom)
         session.stopwatch, session.latency = self.stopwatch, self.latency
         return session
@@ -125,7 +128,9 @@ class Measured:
         def part(name: str, runs: list[Times]) -> float:
             return 1e3 * statistics.fmean(times.parts.get(name, 0.0) for times in runs)
 
-        everyone = {name: statistics.fmean(part(name, runs) for runs in clients) for name in ("kernel", "masks", "noise", "latency")}
+        everyone = {
+            name: statistics.fmean(part(name, runs) for runs in clients) for name in ("kernel", "masks", "noise", "latency")
+        }
         noise = part("noise", server)
         parts = {
             "kernel": everyone["kernel"],

@@ -34,7 +34,17 @@ def missing() -> str:
 def measure(folders: list[Path], n_clients: int) -> list[Measured]:
     """All cases in one job, one after the other."""
     assert MPIRUN is not None
-    command = [MPIRUN, "--oversubscribe", "-n", str(n_clients + 1), sys.executable, "-m", "mpi4py", "-m", "benchmarks.overhead_mpi"]
+    command = [
+        MPIRUN,
+        "--oversubscribe",
+        "-n",
+        str(n_clients + 1),
+        sys.executable,
+        "-m",
+        "mpi4py",
+        "-m",
+        "benchmarks.overhead_mpi",
+    ]
     subprocess.run([*command, *map(str, folders)], env={**os.environ, **ENVIRONMENT}, check=True)
     return [
         Measured.of([msgspec.json.decode((folder / f"mpi-{i}").read_bytes(), type=list[Times]) for i in range(n_clients + 1)])

@@ -1,4 +1,4 @@
-"""Sessions whose messages take a while to leave, as over a longer line, and that note where the time goes. For measurements only."""
+"""For measurements only: sessions whose messages take a while to leave, as over a longer line, and that note where time goes."""
 
 import time
 from collections import Counter
@@ -53,7 +53,7 @@ class Stopwatch:
         return timed
 
     def wait(self, seconds: float, actions: Iterable[Action]) -> None:
-        """What a step sends leaves `seconds` later: all of it at the same time, as a line delays messages and not who sends them."""
+        """What a step sends leaves `seconds` later, all at the same time: a line delays messages, not one after the other."""
         if not seconds or not any(isinstance(action, Send) for action in actions):
             return
         begun = time.perf_counter()

@@ -13,7 +13,7 @@ Records = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A row of Table 3, per iteration, two clients: milliseconds (ours: +- the 95 % half width) and bytes of both clients together.
+    """A row of Table 3, per iteration, two clients: milliseconds (with a 95 % half width) and bytes of both clients together.
 
     fastlloyd was measured on a MacBook Pro M2 Max; mohassel is quoted there from Mohassel, Rosulek and Trieu (2020).
     """

@@ -1,7 +1,7 @@
 """Lloyd's algorithm that reveals nothing but its result: three parties compute on shares, with MPyC. Exact, no noise.
 
-Each party holds a third of the records and hands them in as Shamir shares; from then on assignments, counts, sums, comparisons and
-divisions are on shares (honest majority, parties that follow the protocol). `measure` starts the three processes; as a
+Each party holds a third of the records and hands them in as Shamir shares; from then on assignments, counts, sums, comparisons
+and divisions are on shares (honest majority, parties that follow the protocol). `measure` starts the three processes; as a
 program, `secure_baseline.py FOLDER -M3`, this is one of them. The only imports are numpy and mpyc, so that it starts alone.
 """
 
@@ -25,7 +25,7 @@ LENGTH, FRACTION = 64, 32  # bits of a number and of its fraction: MPyC's divisi
 
 
 class Baseline(NamedTuple):
-    """Seconds of each iteration at the slowest party, bytes that all parties sent per iteration, the largest error of a coordinate."""
+    """Seconds of each iteration at the slowest party; bytes that all sent per iteration; the largest error of a coordinate."""
 
     seconds: list[float]
     n_bytes: float
