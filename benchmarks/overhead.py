@@ -17,7 +17,8 @@ from benchmarks.overhead_cases import Case
 from benchmarks.overhead_rows import Row, measured, merge, published
 from benchmarks.overhead_sets import SETS, Records, Set, available, timesynth
 
-MPI_RUNS, GRPC_RUNS, SLOW_RUNS = 100, 20, 10
+RUNS = {"mpi": {2: 100, 4: 40, 8: 20}, "grpc": {2: 20, 3: 20, 4: 10, 8: 10}}  # by transport and number of clients
+SLOW_RUNS = NARROW_RUNS = 20
 SLOW = 25e-3
 SLOW_SETS = (SETS[0], SETS[7])
 SECURE_ITERATIONS = 3
@@ -50,11 +51,10 @@ def main() -> int:
 
 def over(transport: str, n_clients: int, found: list[tuple[Set, Records]]) -> None:
     """All cases of so many clients, by processes that stay for all of them."""
-    runs = MPI_RUNS if transport == "mpi" else GRPC_RUNS
-    cases = [(Case(set=each, n_clients=n_clients, n_runs=runs), X) for each, X in found]
+    cases = [(Case(set=each, n_clients=n_clients, n_runs=RUNS[transport][n_clients]), X) for each, X in found]
     if n_clients == 2:
         cases += [(Case(set=each, latency=SLOW, n_runs=SLOW_RUNS), X) for each, X in found if each in SLOW_SETS]
-        cases += [(Case(set=each, ring_bits=32, n_runs=runs), X) for each, X in found if transport == "mpi"]
+        cases += [(Case(set=each, ring_bits=32, n_runs=NARROW_RUNS), X) for each, X in found if transport == "mpi"]
     _measure(transport, cases)
 
 
@@ -77,7 +77,7 @@ def secure(found: list[tuple[Set, Records]]) -> None:
     shapes = [(Set(name="TimeSynth", n=n, k=k, d=2, published=SETS[0].published), timesynth(n, k, 2))
               for n, k in ((100, 2), (100, 3), (1000, 2))]  # fmt: skip
     shapes += [(each, X) for each, X in found if each.name == "LSun"]
-    _measure("grpc", [(Case(set=each, n_clients=3, latency=0.0, n_runs=GRPC_RUNS), X) for each, X in shapes])
+    _measure("grpc", [(Case(set=each, n_clients=3, latency=0.0, n_runs=RUNS["grpc"][3]), X) for each, X in shapes])
     for each, X in shapes:
         low, high = X.min(axis=0), X.max(axis=0)
         scaled = 2 * (X - low) / (high - low) - 1

@@ -87,7 +87,7 @@ def _slow_line(rows: Rows) -> str:
 
 def _bytes(rows: Rows) -> str:
     head = (
-        "published FastLloyd | ours, 64 bits: each client sends, receives | all | ours, 32 bits: each client sends, receives | all "
+        "published FastLloyd | ours, 64 bits: a client sends, receives | all | ours, 32 bits: a client sends, receives | all "
         "| half of published | + checksum words | + framing | bits of the grid | published Mohassel et al."
     )
     lines = []

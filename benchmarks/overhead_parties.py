@@ -1,4 +1,4 @@
-"""For measurements only: sessions whose messages take a while to leave, as over a longer line, and that note where time goes."""
+"""For measurements only: sessions whose messages take a while to leave, as over a longer line, and that note where it goes."""
 
 import time
 from collections import Counter

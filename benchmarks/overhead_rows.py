@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -57,11 +58,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 def measured(transport: str, case: Case, plan: Plan, found: Measured) -> Row:
     """The row of a case."""
-    return Row(
+    return _row(
+        case.set,
         transport=transport,
         clients=case.n_clients,
         latency_ms=1e3 * case.latency,
-        **_shape(case.set),
         runtime_ms=round(found.mean, 4),
         low=round(found.low, 4),
         high=round(found.high, 4),
@@ -77,13 +78,13 @@ def measured(transport: str, case: Case, plan: Plan, found: Measured) -> Row:
 
 def published(each: Set) -> list[Row]:
     """What the paper's Table 3 says about a set."""
-    p, shape = each.published, _shape(each)
+    p = each.published
     low, high = p.fastlloyd - p.half_width, p.fastlloyd + p.half_width
-    rows = [Row(transport="published-fastlloyd", clients=2, latency_ms=0.25, **shape,
-                runtime_ms=p.fastlloyd, low=round(low, 4), high=round(high, 4), bytes=p.n_bytes)]  # fmt: skip
+    rows = [_row(each, transport="published-fastlloyd", clients=2, latency_ms=0.25,
+                 runtime_ms=p.fastlloyd, low=round(low, 4), high=round(high, 4), bytes=p.n_bytes)]  # fmt: skip
     if p.mohassel:
-        rows.append(Row(transport="published-mohassel", clients=2, latency_ms=0.25, **shape,
-                        runtime_ms=p.mohassel, bytes=p.mohassel_bytes))  # fmt: skip
+        rows.append(_row(each, transport="published-mohassel", clients=2, latency_ms=0.25,
+                         runtime_ms=p.mohassel, bytes=p.mohassel_bytes))  # fmt: skip
     return rows
 
 
@@ -106,5 +107,5 @@ def merge(rows: Iterable[Row]) -> list[Row]:
     return list(everything.values())
 
 
-def _shape(each: Set) -> dict[str, "str | int"]:
-    return {"dataset": each.name, "n": each.n, "k": each.k, "d": each.d}
+def _row(each: Set, **fields: Any) -> Row:
+    return Row(dataset=each.name, n=each.n, k=each.k, d=each.d, **fields)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,8 +76,7 @@ def _iteration(mpc: Any, X: Any, C: Any) -> Any:
 
 
 async def _party(folder: Path) -> None:
-    from mpyc.runtime import mpc  # reads the command line
-
+    mpc: Any = import_module("mpyc.runtime").mpc  # reads the command line
     records, n_iterations = np.load(folder / "records.npy"), int((folder / "iterations").read_text())
     number = mpc.SecFxp(LENGTH, FRACTION)
     await mpc.start()
