@@ -17,8 +17,8 @@ from benchmarks.overhead_cases import Case
 from benchmarks.overhead_rows import Row, measured, merge, published
 from benchmarks.overhead_sets import SETS, Records, Set, available, timesynth
 
-RUNS = {"mpi": {2: 100, 4: 40, 8: 20}, "grpc": {2: 20, 3: 20, 4: 10, 8: 10}}  # by transport and number of clients
-SLOW_RUNS = NARROW_RUNS = 20
+RUNS = {"mpi": {2: 100, 4: 40, 8: 10}, "grpc": {2: 20, 3: 20, 4: 10, 8: 6}}  # by transport and number of clients
+SLOW_RUNS = NARROW_RUNS = 10
 SLOW = 25e-3
 SLOW_SETS = (SETS[0], SETS[7])
 SECURE_ITERATIONS = 3

@@ -1,4 +1,7 @@
-"""Whole runs over MPI, each rank a process. Skipped where mpirun or mpi4py is absent: `make bench-overhead` installs both."""
+"""Whole runs over MPI: by ranks that are threads, with a stand-in for MPI, and by processes that mpirun starts.
+
+The latter are skipped where mpirun or mpi4py is absent; `make bench-overhead` installs both.
+"""
 
 import importlib.util
 import json
@@ -6,28 +9,48 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from fake_mpi import HANG, MPI, Rank
 from fastlloyd.errors import NetworkError
 from fastlloyd.protocol import ClientResult
 from fastlloyd.transport import mpi
 from fastlloyd.transport.in_process import run_in_process
-from mpi_process import CASES, shown
+from mpi_process import CASES, lengthened, shown, take_turn
+
+Ended = dict[str, list[dict[str, Any]]]
 
 MPIRUN = shutil.which("mpirun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
-HANG = 60.0
 needs_mpi = pytest.mark.skipif(
     MPIRUN is None or importlib.util.find_spec("mpi4py") is None, reason="mpirun or mpi4py is not installed"
 )
 
 
-@pytest.fixture(scope="module")
-def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
-    """What each rank ended with, by case; all runs are in one job, one after the other."""
-    folder, program = tmp_path_factory.mktemp("mpi"), Path(__file__).parents[1] / "mpi_process.py"
+@pytest.fixture(scope="module", params=["threads", pytest.param("mpirun", marks=needs_mpi)])
+def ended(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    """What each rank ended with, by case."""
+    return in_threads() if request.param == "threads" else by_mpirun(tmp_path_factory.mktemp("mpi"))
+
+
+def in_threads() -> Ended:
+    """Ranks that are threads of this process: the transport without MPI."""
+    said = {}
+    with mock.patch.object(mpi, "load_mpi", return_value=MPI):
+        for case in CASES:
+            with lengthened(case), ThreadPoolExecutor(4) as pool:
+                said[case] = list(pool.map(partial(take_turn, case), Rank.of(4)))
+    return said
+
+
+def by_mpirun(folder: Path) -> Ended:
+    """Processes; all runs are in one job, one after the other."""
+    program = Path(__file__).parents[1] / "mpi_process.py"
     environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     environment["OMPI_MCA_mpi_yield_when_idle"] = "1"
     assert MPIRUN is not None
@@ -38,9 +61,8 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, 
     return {case: [rank[case] for rank in ranks] for case in CASES}
 
 
-@needs_mpi
 @pytest.mark.parametrize("case", ["client-noise", "server-noise-loss", "large"])
-def test_a_run_over_mpi_equals_the_run_in_one_process_bit_for_bit(case: str, ended: dict[str, list[dict[str, Any]]]) -> None:
+def test_a_run_over_mpi_equals_the_run_in_one_process_bit_for_bit(case: str, ended: Ended) -> None:
     federation = CASES[case]()
     server, *clients = ended[case]
     reference = run_in_process(federation.server(), federation.clients())
@@ -51,11 +73,8 @@ def test_a_run_over_mpi_equals_the_run_in_one_process_bit_for_bit(case: str, end
         assert client == shown(expected)
 
 
-@needs_mpi
 @pytest.mark.parametrize(("case", "why"), [("garbled", "in round 2 of this run each has"), ("oversized", "none has more than")])
-def test_a_client_that_breaks_the_protocol_is_told_so_and_the_others_go_on(
-    case: str, why: str, ended: dict[str, list[dict[str, Any]]]
-) -> None:
+def test_a_client_that_breaks_the_protocol_is_told_so_and_the_others_go_on(case: str, why: str, ended: Ended) -> None:
     server, *others, refused = ended[case]
     included = [["c0", "c1", "c2"], ["c0", "c1"], ["c0", "c1"]]
     assert server == {"reason": None, "included": included}
@@ -67,31 +86,17 @@ def test_a_client_that_breaks_the_protocol_is_told_so_and_the_others_go_on(
         assert client["clustering"]["centroids"] == expected.centroids.tolist()
 
 
-@needs_mpi
-def test_a_run_that_too_few_are_left_of_ends_without_a_result_for_everyone(ended: dict[str, list[dict[str, Any]]]) -> None:
+def test_a_run_that_too_few_are_left_of_ends_without_a_result_for_everyone(ended: Ended) -> None:
     server, *clients = ended["too-few"]
     assert "at least 3 are needed" in server["reason"]
     assert all("clustering" not in client for client in clients)
     assert [server["reason"] in client["reason"] for client in clients] == [True, True, False]
 
 
-class Ranks:
-    """A communicator of so many ranks, seen from one of them."""
-
-    def __init__(self, size: int, rank: int) -> None:
-        self.size, self.rank = size, rank
-
-    def Get_size(self) -> int:  # noqa: N802 - MPI's name
-        return self.size
-
-    def Get_rank(self) -> int:  # noqa: N802 - the same
-        return self.rank
-
-
 @pytest.mark.parametrize(("size", "rank", "said"), [(3, 0, "needs 4: start it by mpirun -n 4"), (4, 2, r"that is rank 0")])
 def test_a_job_of_other_ranks_than_the_plan_has_parties_is_refused_in_a_sentence(size: int, rank: int, said: str) -> None:
     with pytest.raises(NetworkError, match=said):
-        mpi.serve(CASES["client-noise"]().server(), Ranks(size, rank))
+        mpi.serve(CASES["client-noise"]().server(), Rank.of(size)[rank])
 
 
 @pytest.mark.parametrize("error", [ImportError("No module named 'mpi4py'"), RuntimeError("cannot load MPI library\nlibmpi.so")])
