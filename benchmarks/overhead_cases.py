@@ -3,7 +3,6 @@
 import os
 import statistics
 from dataclasses import dataclass
-from math import sqrt
 from pathlib import Path
 
 import msgspec
@@ -104,13 +103,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Milliseconds per iteration: mean over runs of the slowest client's, its 95 % interval, and where the time went.
+    """Milliseconds per iteration: median over runs of the slowest client's, its 95 % interval, and where the time went.
 
-    parts : kernel, masks (means over clients), noise (of everyone one after the other), latency (one send up, one down), server
-    (without noise), rest. sent, received : bytes of one client's messages in a round.
+    Medians, because a pause of the machine in a single run would rule a mean. parts : kernel, masks (of one client), noise (of
+    everyone one after the other), latency (one send up, one down), server (without noise), rest. sent, received : bytes of one
+    client's messages in a round.
     """
 
-    mean: float
+    median: float
     low: float
     high: float
     parts: dict[str, float]
@@ -121,25 +121,40 @@ class Measured:
     def of(cls, parties: list[list[Times]]) -> "Measured":
         """parties : per party, the server first, the times of every run."""
         server, *clients = parties
-        totals = [1e3 * max(times.total for times in run) for run in zip(*clients, strict=True)]
-        mean, n = statistics.fmean(totals), len(totals)
-        half = float(stats.t.ppf(0.975, n - 1)) * statistics.stdev(totals) / sqrt(n)
+        totals = sorted(1e3 * max(times.total for times in run) for run in zip(*clients, strict=True))
+        median = statistics.median(totals)
 
         def part(name: str, runs: list[Times]) -> float:
-            return 1e3 * statistics.fmean(times.parts.get(name, 0.0) for times in runs)
+            return 1e3 * statistics.median(times.parts.get(name, 0.0) for times in runs)
 
-        everyone = {
-            name: statistics.fmean(part(name, runs) for runs in clients) for name in ("kernel", "masks", "noise", "latency")
-        }
+        names = ("kernel", "masks", "noise", "latency")
+        one = {name: statistics.fmean(part(name, runs) for runs in clients) for name in names}
         noise = part("noise", server)
         parts = {
-            "kernel": everyone["kernel"],
-            "masks": everyone["masks"],
-            "noise": everyone["noise"] + noise,
-            "latency": everyone["latency"] + part("latency", server),
+            "kernel": one["kernel"],
+            "masks": one["masks"],
+            "noise": one["noise"] + noise,
+            "latency": one["latency"] + part("latency", server),
             "server": part("server", server) - noise,
         }
         (sent, received), *others = {times.n_bytes for runs in clients for times in runs}
         assert not others, "every round of every client has messages of the same lengths"
-        return cls(mean=mean, low=mean - half, high=mean + half, parts={**parts, "rest": mean - sum(parts.values())},
-                   sent=sent, received=received)  # fmt: skip
+        low, high = interval_of_median(totals)
+        return cls(
+            median=median,
+            low=low,
+            high=high,
+            parts={**parts, "rest": median - sum(parts.values())},
+            sent=sent,
+            received=received,
+        )
+
+
+def interval_of_median(totals: list[float]) -> tuple[float, float]:
+    """The narrowest pair of values, as far from either end, that holds the law's median with at least 95 %; sorted values.
+
+    The number of values below the median is binomial whatever their law. Of fewer than six values the range is taken.
+    """
+    n = len(totals)
+    below = max(0, int(stats.binom.ppf(0.025, n, 0.5)) - 1)
+    return totals[below], totals[n - 1 - below]

@@ -1,7 +1,7 @@
 """For measurements only: sessions whose messages take a while to leave, as over a longer line, and that note where it goes."""
 
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -35,7 +35,7 @@ class Stopwatch:
     """Seconds of this process by part; there is one for all sessions of a process, one run after the other."""
 
     def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
 
     def watch(self) -> None:
         """From now on, note the time that is spent in each part."""

@@ -15,11 +15,11 @@ FILE = Path(__file__).parents[1] / "docs" / "overhead.csv"
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """Per iteration: milliseconds with the 95 % interval, and bytes of all clients' messages in both directions.
+    """Per iteration: milliseconds (ours: medians) with a 95 % interval, and bytes of all clients' messages in both directions.
 
     transport : mpi, grpc; mpyc (three parties, all that they send); published-fastlloyd, published-mohassel. The rest is there
     for our own transports only: bits of the ring, of the grid's fraction; milliseconds by part; bytes that one client sends and
-    receives, and of the masked words alone.
+    receives, and of the masked words alone; how many runs.
     """
 
     transport: str
@@ -44,6 +44,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     sent: int | None = None
     received: int | None = None
     payload: int | None = None
+    runs: int | None = None
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -63,7 +64,7 @@ def measured(transport: str, case: Case, plan: Plan, found: Measured) -> Row:
         transport=transport,
         clients=case.n_clients,
         latency_ms=1e3 * case.latency,
-        runtime_ms=round(found.mean, 4),
+        runtime_ms=round(found.median, 4),
         low=round(found.low, 4),
         high=round(found.high, 4),
         bytes=case.n_clients * (found.sent + found.received),
@@ -72,6 +73,7 @@ def measured(transport: str, case: Case, plan: Plan, found: Measured) -> Row:
         sent=found.sent,
         received=found.received,
         payload=plan.n_words * plan.ring.itemsize,
+        runs=case.n_runs,
         **{part: round(value, 4) for part, value in found.parts.items()},
     )
 

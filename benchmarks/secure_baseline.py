@@ -64,11 +64,11 @@ def lloyd(X: Matrix, C: Matrix, n_iterations: int) -> Matrix:
 def _iteration(mpc: Any, X: Any, C: Any) -> Any:
     """One iteration on shares, (k, d) from (n, d) and (k, d); no value is opened."""
     scores = X @ (-2 * C.T) + mpc.np_sum(C * C, axis=1)  # squared distances without |x|^2, which is the same for all centroids
-    best, chosen = scores[:, 0], []
+    best, chosen = scores[:, 0], list[Any]([1])
     for j in range(1, C.shape[0]):
         nearer = scores[:, j] < best
         best = mpc.np_where(nearer, scores[:, j], best)
-        chosen = [*(each * (1 - nearer) for each in chosen or [1]), nearer] if j > 1 else [1 - nearer, nearer]
+        chosen = [*(each * (1 - nearer) for each in chosen), nearer]
     H = mpc.np_vstack(chosen)  # (k, n), one 1 per record
     counts = mpc.np_sum(H, axis=1).reshape(C.shape[0], 1)
     empty = counts < 1
