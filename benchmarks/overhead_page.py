@@ -50,9 +50,7 @@ def _two_clients(rows: Rows) -> str:
         theirs, moh = rows.get("published-fastlloyd", shape), rows.get("published-mohassel", shape)
         ratio = f"{moh.runtime_ms / mpi.runtime_ms:,.0f}" if moh and mpi else "-"
         lines.append(_line(shape, [_time(mpi), _time(grpc), _time(theirs), f"{moh.runtime_ms:,.0f}" if moh else "-", ratio]))
-    return _table(head, lines) + _runs(
-        row for row in rows.rows.values() if row.clients == 2 and row.latency_ms == 0.25 and row.ring_bits == 64
-    )
+    return _table(head, lines) + _runs(rows, 0.25, clients=2)
 
 
 def _parts(rows: Rows) -> str:
@@ -78,13 +76,13 @@ def _more_clients(rows: Rows) -> str:
         _line(shape, [_time(rows.get(transport, shape, n)) for n in (2, 4, 8) for transport in ("mpi", "grpc")])
         for shape in rows.shapes
     ]
-    return _table(head, lines) + _runs(row for row in rows.rows.values() if row.latency_ms == 0.25 and row.ring_bits == 64)
+    return _table(head, lines) + _runs(rows, 0.25)
 
 
 def _slow_line(rows: Rows) -> str:
     slow = [shape for shape in rows.shapes if rows.get("mpi", shape, latency=25.0) or rows.get("grpc", shape, latency=25.0)]
     lines = [_line(shape, [_time(rows.get(name, shape, latency=25.0)) for name in ("mpi", "grpc")]) for shape in slow]
-    return _table("ours, MPI, ms | ours, gRPC, ms", lines) + _runs(row for row in rows.rows.values() if row.latency_ms == 25.0)
+    return _table("ours, MPI, ms | ours, gRPC, ms", lines) + _runs(rows, 25.0)
 
 
 def _bytes(rows: Rows) -> str:
@@ -129,12 +127,15 @@ def _secure(rows: Rows) -> str:
     return f"{machine('mpyc', 'gmpy2', 'grpcio')}.\n\n{_table(head, lines)}"
 
 
-def _runs(rows: Iterable[Row]) -> str:
-    counted = sorted({(row.clients, row.transport, row.runs) for row in rows if row.runs})
-    said = [
-        f"{runs} of {clients} clients over {'MPI' if transport == 'mpi' else 'gRPC'}" for clients, transport, runs in counted
-    ]
-    return f"\n\nRuns: {', '.join(said)}."
+def _runs(rows: Rows, latency: float, clients: int | None = None) -> str:
+    """How many runs stand behind a table."""
+    names = {"mpi": "MPI", "grpc": "gRPC"}
+    counted = {
+        (row.clients, names[row.transport], row.runs)
+        for row in rows.rows.values()
+        if row.runs and row.latency_ms == latency and row.ring_bits == 64 and clients in (None, row.clients)
+    }
+    return "\n\nRuns: " + "; ".join(f"{n} clients over {name}, {runs}" for n, name, runs in sorted(counted)) + "."
 
 
 def _time(row: Row | None) -> str:
