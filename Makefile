@@ -9,7 +9,7 @@ KILLS ?= 500
 EXECUTIONS ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint audit campaign bench bench-stream bench-network paper paper-quick notebook reproduce-anchors lock clean supply-chain
+.PHONY: help demo test lint audit campaign bench bench-stream bench-network bench-overhead paper paper-quick notebook reproduce-anchors lock clean supply-chain
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -68,6 +68,11 @@ paper: $(READY)  ## the paper's experiments, in full, to results/ (needs FASTLLO
 paper-quick: $(READY)  ## the same with few runs, to results-quick/: does all of it work?
 	@$(call rerun,results-quick,--quick)
 
+bench-overhead: $(READY)  ## an iteration over MPI and gRPC beside the paper's Table 3, and exact Lloyd on shares; rewrites docs/overhead.md
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements-overhead.lock \
+		|| echo "MPI and MPyC were not installed (pip says why; Open MPI has wheels for few platforms): what they need is left out"
+	$(BIN)/python -m benchmarks.overhead
+
 notebook: $(READY)  ## runs examples/central.ipynb anew and stores what it shows
 	$(BIN)/python examples/execute.py
 
@@ -80,6 +85,7 @@ supply-chain: $(READY)  ## known vulnerabilities in the locked dependencies
 lock:  ## resolve the dependencies anew (needs uv)
 	uv pip compile --quiet pyproject.toml --extra dev --universal --generate-hashes --no-annotate --no-header --python-version 3.11 --upgrade -o requirements.lock
 	uv pip compile --quiet requirements-fuzz.in --universal --generate-hashes --no-annotate --no-header --python-version 3.11 --upgrade -o requirements-fuzz.lock
+	uv pip compile --quiet requirements-overhead.in --universal --generate-hashes --no-annotate --no-header --python-version 3.11 --upgrade -o requirements-overhead.lock
 
 clean:  ## remove everything that was made
 	rm -rf .venv build demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -57,7 +57,7 @@ class Setup:
             ring_bits=64,
         )
         keys = {name: identity.private_bytes() for name, identity in signing.items()}
-        return cls(plan, keys, {name: _self_signed(name) for name in (*plan.names, "server")})
+        return cls(plan, keys, {name: self_signed(name) for name in (*plan.names, "server")})
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def _resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _self_signed(name: str) -> TlsIdentity:
+def self_signed(name: str) -> TlsIdentity:
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     begin = dt.datetime.now(dt.UTC) - dt.timedelta(days=1)

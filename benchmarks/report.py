@@ -4,7 +4,7 @@ import os
 import platform
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,27 +41,36 @@ def as_markdown(rows: Iterable[Row]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(_cells(row)) + " |" for row in rows)])
 
 
-def machine() -> str:
-    """Where and with what the figures were taken."""
-    packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+def machine(*more: str) -> str:
+    """Where and with what the figures were taken; more : packages to name that may be absent."""
+    names = [*PACKAGES, *(name for name in more if _is_installed(name))]
+    packages = ", ".join(f"{name} {version(name)}" for name in names)
     return (
         f"{os.cpu_count()} cores ({platform.machine()}, {_processor()}), {platform.system()}, "
         f"Python {platform.python_version()}, {packages}; {datetime.now(UTC):%Y-%m-%d}"
     )
 
 
-def write_section(name: str, content: str) -> None:
-    """Replace what stands between the marks of a section of docs/performance.md."""
-    text = PAGE.read_text(encoding="utf-8")
+def write_section(name: str, content: str, page: Path = PAGE) -> None:
+    """Replace what stands between the marks of a section of a page."""
+    text = page.read_text(encoding="utf-8")
     begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->\n"
     head, _, rest = text.partition(begin)
     _, _, tail = rest.partition(end)
-    PAGE.write_text(f"{head}{begin}\n{content.strip()}\n\n{end}{tail}", encoding="utf-8")
+    page.write_text(f"{head}{begin}\n{content.strip()}\n\n{end}{tail}", encoding="utf-8")
 
 
 def _cells(row: Row) -> tuple[str, str, str, str, str]:
     ours, peer, ratio = row.pair
     return row.what, f"{1e3 * ours:.3f}", f"{1e3 * peer:.3f}", f"{ratio:.2f}", row.peer
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        version(name)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def _processor() -> str:

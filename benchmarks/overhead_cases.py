@@ -1,0 +1,160 @@
+"""What is measured: a set, a number of clients, a latency, a ring; and the folder from which every process takes its part."""
+
+import os
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from scipy import stats
+
+from benchmarks.overhead_parties import MeasuredClient, MeasuredServer, Stopwatch, Times
+from benchmarks.overhead_sets import Records, Set
+from fastlloyd.algorithms import FASTLLOYD
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.design import design_plan
+from fastlloyd.dp.noise import SystemNoise
+from fastlloyd.errors import OverflowRisk
+from fastlloyd.expander import PublicSeed
+from fastlloyd.plan import Plan, TrustMode
+from fastlloyd.secagg.keys import Identity
+from fastlloyd.simulation import roster, split_evenly
+
+N_ROUNDS = 8  # of a run: seven iterations are timed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One row; latency in seconds per send."""
+
+    set: Set
+    n_clients: int = 2
+    latency: float = 0.25e-3
+    ring_bits: int = 64
+    n_runs: int = 100
+
+    def plan(self, X: Records) -> tuple[Plan, dict[str, Identity]]:
+        """The paper's settings (noise of the server, epsilon 1, delta 1 / (N ln N)), on the finest grid the ring takes."""
+        clients, identities = roster([f"client-{i}" for i in range(1, self.n_clients + 1)], len(X))
+        for fraction_bits in range(16, 3, -1):
+            domain = Domain(
+                features=tuple(f"x{i}" for i in range(1, X.shape[1] + 1)),
+                lower=tuple(X.min(axis=0).tolist()),
+                upper=tuple(X.max(axis=0).tolist()),
+                fraction_bits=fraction_bits,
+            )
+            try:
+                plan = design_plan(
+                    FASTLLOYD,
+                    domain,
+                    clients=clients,
+                    run_id=os.urandom(16),
+                    n_clusters=self.set.k,
+                    epsilon=1.0,
+                    delta=1 / (len(X) * float(np.log(len(X)))),
+                    public_seed=PublicSeed.from_int(1),
+                    n_iterations=N_ROUNDS,
+                    trust=TrustMode.SERVER_NOISE,
+                    ring_bits=self.ring_bits,
+                )
+            except OverflowRisk:
+                continue
+            return plan, identities
+        raise AssertionError(f"no grid of {self.set} fits {self.ring_bits} bits")
+
+    def write(self, folder: Path, X: Records) -> Plan:
+        """Plan, keys and records of everyone, into a folder only we can read: these are public sets and keys for minutes."""
+        plan, identities = self.plan(X)
+        folder.mkdir(mode=0o700)
+        (folder / "plan.toml").write_text(plan.to_toml())
+        (folder / "case.json").write_bytes(msgspec.json.encode((self.latency, self.n_runs)))
+        grid = plan.mechanism.domain.to_grid(X)
+        for name, part in zip(plan.names, split_evenly(grid, self.n_clients, PublicSeed.from_int(1)), strict=True):
+            np.save(folder / f"{name}.npy", np.ascontiguousarray(part))
+            (folder / f"{name}.key").write_bytes(identities[name].private_bytes())
+        return plan
+
+
+class Part:
+    """What one process needs for its part in all runs of one case."""
+
+    def __init__(self, folder: Path, stopwatch: Stopwatch) -> None:
+        self.folder, self.stopwatch = folder, stopwatch
+        self.latency, self.n_runs = msgspec.json.decode((folder / "case.json").read_bytes(), type=tuple[float, int])
+        self.plan = Plan.from_toml((folder / "plan.toml").read_text())
+
+    def server(self) -> MeasuredServer:
+        """A server for one more run."""
+        session = MeasuredServer(self.plan, SystemNoise())
+        session.stopwatch, session.latency = self.stopwatch, self.latency
+        return session
+
+    def client(self, name: str) -> MeasuredClient:
+        """A client for one more run; the keys of a run are drawn anew."""
+        X, identity = (
+            np.load(self.folder / f"{name}.npy"),
+            Identity.from_private_bytes((self.folder / f"{name}.key").read_bytes()),
+        )
+        session = MeasuredClient(self.plan, name, X, identity=identity, noise=SystemNoise(), random_bytes=os.urandom)
+        session.stopwatch, session.latency = self.stopwatch, self.latency
+        return session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Milliseconds per iteration: median over runs of the slowest client's, its 95 % interval, and where the time went.
+
+    Medians, because a pause of the machine in a single run would rule a mean. parts : kernel, masks (of one client), noise (of
+    everyone one after the other), latency (one send up, one down), server (without noise), rest. sent, received : bytes of one
+    client's messages in a round.
+    """
+
+    median: float
+    low: float
+    high: float
+    parts: dict[str, float]
+    sent: int
+    received: int
+
+    @classmethod
+    def of(cls, parties: list[list[Times]]) -> "Measured":
+        """parties : per party, the server first, the times of every run."""
+        server, *clients = parties
+        totals = sorted(1e3 * max(times.total for times in run) for run in zip(*clients, strict=True))
+        median = statistics.median(totals)
+
+        def part(name: str, runs: list[Times]) -> float:
+            return 1e3 * statistics.median(times.parts.get(name, 0.0) for times in runs)
+
+        names = ("kernel", "masks", "noise", "latency")
+        one = {name: statistics.fmean(part(name, runs) for runs in clients) for name in names}
+        noise = part("noise", server)
+        parts = {
+            "kernel": one["kernel"],
+            "masks": one["masks"],
+            "noise": one["noise"] + noise,
+            "latency": one["latency"] + part("latency", server),
+            "server": part("server", server) - noise,
+        }
+        (sent, received), *others = {times.n_bytes for runs in clients for times in runs}
+        assert not others, "every round of every client has messages of the same lengths"
+        low, high = interval_of_median(totals)
+        return cls(
+            median=median,
+            low=low,
+            high=high,
+            parts={**parts, "rest": median - sum(parts.values())},
+            sent=sent,
+            received=received,
+        )
+
+
+def interval_of_median(totals: list[float]) -> tuple[float, float]:
+    """The narrowest pair of values, as far from either end, that holds the law's median with at least 95 %; sorted values.
+
+    The number of values below the median is binomial whatever their law. Of fewer than six values the range is taken.
+    """
+    n = len(totals)
+    below = max(0, int(stats.binom.ppf(0.025, n, 0.5)) - 1)
+    return totals[below], totals[n - 1 - below]

@@ -1,0 +1,77 @@
+"""Runs over MPI: `measure` starts a job for some cases of as many clients; as a program this is one rank of it."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.overhead_cases import Measured, Part
+from benchmarks.overhead_parties import Stopwatch, Times
+from fastlloyd.clustering.acceleration import compiled_code
+from fastlloyd.transport.mpi import load_mpi, serve, take_part
+
+MPIRUN = shutil.which("mpirun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+WARM_UP = 3  # runs that are not counted
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",  # a client has a core at best
+    "OMPI_MCA_mpi_yield_when_idle": "1",  # more ranks than cores: who waits lets the others go first
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+}
+
+
+def missing() -> str:
+    """What is not there, in a sentence; nothing if all is."""
+    if MPIRUN is None or importlib.util.find_spec("mpi4py") is None:
+        return "MPI left out: mpirun or mpi4py is not installed"
+    return ""
+
+
+def measure(folders: list[Path], n_clients: int) -> list[Measured]:
+    """All cases in one job, one after the other."""
+    assert MPIRUN is not None
+    command = [
+        MPIRUN,
+        "--oversubscribe",
+        "-n",
+        str(n_clients + 1),
+        sys.executable,
+        "-m",
+        "mpi4py",
+        "-m",
+        "benchmarks.overhead_mpi",
+    ]
+    subprocess.run([*command, *map(str, folders)], env={**os.environ, **ENVIRONMENT}, check=True)
+    return [
+        Measured.of([msgspec.json.decode((folder / f"mpi-{i}").read_bytes(), type=list[Times]) for i in range(n_clients + 1)])
+        for folder in folders
+    ]
+
+
+def main(folders: list[Path]) -> None:
+    """One rank."""
+    stopwatch, comm = Stopwatch(), load_mpi().COMM_WORLD
+    compiled_code()
+    stopwatch.watch()
+    rank = comm.Get_rank()
+    for folder in folders:
+        part = Part(folder, stopwatch)
+        found = []
+        for _ in range(WARM_UP + part.n_runs):
+            if rank == 0:
+                server = part.server()
+                serve(server, comm)
+                found.append(server.times)
+            else:
+                client = part.client(part.plan.names[rank - 1])
+                take_part(client, comm)
+                found.append(client.times)
+        (folder / f"mpi-{rank}").write_bytes(msgspec.json.encode(found[WARM_UP:]))
+
+
+if __name__ == "__main__":
+    main([Path(argument) for argument in sys.argv[1:]])

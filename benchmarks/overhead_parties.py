@@ -1,0 +1,120 @@
+"""For measurements only: sessions whose messages take a while to leave, as over a longer line, and that note where it goes."""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from fastlloyd.clustering import kernels
+from fastlloyd.plan import Plan
+from fastlloyd.protocol import ClientSession, Message, Send, ServerSession
+from fastlloyd.protocol.actions import Action
+from fastlloyd.protocol.masked_round import MaskedRound
+from fastlloyd.protocol.messages import Broadcast, Upload, encode
+
+_SPUN = 0.15e-3  # seconds before the end of a wait from which the clock is watched: a sleep ends up to 0.1 ms late
+_PARTS = ((kernels, "cluster_statistics", "kernel"), (MaskedRound, "hide", "masks"), (MaskedRound, "open", "masks"),
+          (Plan, "draw_client_noise", "noise"), (Plan, "draw_server_noise", "noise"))  # fmt: skip
+
+
+class Times(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds per iteration of one party in one run.
+
+    total : between one sum and the next, 0 for the server; parts : in the kernel, the masks, the noise, and waited as latency;
+    n_bytes : of messages sent and received in one round.
+    """
+
+    total: float
+    parts: dict[str, float]
+    n_bytes: tuple[int, int] = (0, 0)
+
+
+class Stopwatch:
+    """Seconds of this process by part; there is one for all sessions of a process, one run after the other."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+
+    def watch(self) -> None:
+        """From now on, note the time that is spent in each part."""
+        for owner, name, part in _PARTS:
+            setattr(owner, name, self._timed(getattr(owner, name), part))
+
+    def _timed(self, work: Any, part: str) -> Any:
+        def timed(*arguments: Any, **named: Any) -> Any:
+            begun = time.perf_counter()
+            try:
+                return work(*arguments, **named)
+            finally:
+                self.seconds[part] += time.perf_counter() - begun
+
+        return timed
+
+    def wait(self, seconds: float, actions: Iterable[Action]) -> None:
+        """What a step sends leaves `seconds` later, all at the same time: a line delays messages, not one after the other."""
+        if not seconds or not any(isinstance(action, Send) for action in actions):
+            return
+        begun = time.perf_counter()
+        time.sleep(max(0.0, seconds - _SPUN))
+        while time.perf_counter() < begun + seconds:
+            pass
+        self.seconds["latency"] += time.perf_counter() - begun
+
+
+class MeasuredClient(ClientSession):
+    """A client; measured from the first sum it is sent to the last, which are as many iterations as there are sums between."""
+
+    stopwatch: Stopwatch
+    latency = 0.0
+
+    def start(self) -> list[Action]:
+        actions = super().start()
+        self.stopwatch.wait(self.latency, actions)
+        return actions
+
+    def receive(self, message: Message) -> list[Action]:
+        n_rounds = len(self.plan.mechanism.rounds)
+        if isinstance(message, Broadcast) and message.round == 1:
+            self.stopwatch.seconds.clear()
+            self.begun = time.perf_counter()
+        if isinstance(message, Broadcast) and message.round == n_rounds:
+            self.seconds = (time.perf_counter() - self.begun) / (n_rounds - 1)
+            self.parts = {part: total / (n_rounds - 1) for part, total in self.stopwatch.seconds.items()}
+            self.received = len(encode(message))
+        actions = super().receive(message)
+        for action in actions:
+            if isinstance(action, Send) and isinstance(action.message, Upload):
+                self.sent = len(encode(action.message))
+        self.stopwatch.wait(self.latency, actions)
+        return actions
+
+    @property
+    def times(self) -> Times:
+        """Of the run that ended."""
+        return Times(total=self.seconds, parts=self.parts, n_bytes=(self.sent, self.received))
+
+
+class MeasuredServer(ServerSession):
+    """A server, measured between the same sums."""
+
+    stopwatch: Stopwatch
+    latency = 0.0
+
+    def receive(self, sender: str, message: Message) -> list[Action]:
+        begun = time.perf_counter()
+        actions = super().receive(sender, message)
+        self.stopwatch.seconds["server"] += time.perf_counter() - begun
+        self.stopwatch.wait(self.latency, actions)
+        round = next((a.message.round for a in actions if isinstance(a, Send) and isinstance(a.message, Broadcast)), 0)
+        if round == 1:
+            self.stopwatch.seconds.clear()
+        elif round == (n_rounds := len(self.plan.mechanism.rounds)):
+            self.parts = {part: total / (n_rounds - 1) for part, total in self.stopwatch.seconds.items()}
+        return actions
+
+    @property
+    def times(self) -> Times:
+        """Of the run that ended."""
+        return Times(total=0.0, parts=self.parts)

@@ -1,0 +1,110 @@
+"""Whole runs over MPI: by ranks that are threads, with a stand-in for MPI, and by processes that mpirun starts.
+
+The latter are skipped where mpirun or mpi4py is absent; `make bench-overhead` installs both.
+"""
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from fake_mpi import HANG, MPI, Rank
+from fastlloyd.errors import NetworkError
+from fastlloyd.protocol import ClientResult
+from fastlloyd.transport import mpi
+from fastlloyd.transport.in_process import run_in_process
+from mpi_process import CASES, lengthened, shown, take_turn
+
+Ended = dict[str, list[dict[str, Any]]]
+
+MPIRUN = shutil.which("mpirun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+needs_mpi = pytest.mark.skipif(
+    MPIRUN is None or importlib.util.find_spec("mpi4py") is None, reason="mpirun or mpi4py is not installed"
+)
+
+
+@pytest.fixture(scope="module", params=["threads", pytest.param("mpirun", marks=needs_mpi)])
+def ended(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    """What each rank ended with, by case."""
+    return in_threads() if request.param == "threads" else by_mpirun(tmp_path_factory.mktemp("mpi"))
+
+
+def in_threads() -> Ended:
+    """Ranks that are threads of this process: the transport without MPI."""
+    said = {}
+    with mock.patch.object(mpi, "load_mpi", return_value=MPI):
+        for case in CASES:
+            with lengthened(case), ThreadPoolExecutor(4) as pool:
+                said[case] = list(pool.map(partial(take_turn, case), Rank.of(4)))
+    return said
+
+
+def by_mpirun(folder: Path) -> Ended:
+    """Processes; all runs are in one job, one after the other."""
+    program = Path(__file__).parents[1] / "mpi_process.py"
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    environment["OMPI_MCA_mpi_yield_when_idle"] = "1"
+    assert MPIRUN is not None
+    command = [MPIRUN, "--oversubscribe", "-n", "4", sys.executable, "-m", "mpi4py", str(program), str(folder)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANG, check=False)  # noqa: S603 - ours
+    assert done.returncode == 0, done.stderr
+    ranks = [json.loads((folder / str(rank)).read_text()) for rank in range(4)]
+    return {case: [rank[case] for rank in ranks] for case in CASES}
+
+
+@pytest.mark.parametrize("case", ["client-noise", "server-noise-loss", "large"])
+def test_a_run_over_mpi_equals_the_run_in_one_process_bit_for_bit(case: str, ended: Ended) -> None:
+    federation = CASES[case]()
+    server, *clients = ended[case]
+    reference = run_in_process(federation.server(), federation.clients())
+    assert server["reason"] is None
+    for name, client in zip(federation.plan.names, clients, strict=True):
+        expected = reference.clients[name]
+        assert isinstance(expected, ClientResult)
+        assert client == shown(expected)
+
+
+@pytest.mark.parametrize(("case", "why"), [("garbled", "in round 2 of this run each has"), ("oversized", "none has more than")])
+def test_a_client_that_breaks_the_protocol_is_told_so_and_the_others_go_on(case: str, why: str, ended: Ended) -> None:
+    server, *others, refused = ended[case]
+    included = [["c0", "c1", "c2"], ["c0", "c1"], ["c0", "c1"]]
+    assert server == {"reason": None, "included": included}
+    assert refused["reason"].startswith("the server refuses this client: ")
+    assert why in refused["reason"]
+    expected = CASES[case]().plain_result(included)
+    for client in others:
+        assert client["included"] == included
+        assert client["clustering"]["centroids"] == expected.centroids.tolist()
+
+
+def test_a_run_that_too_few_are_left_of_ends_without_a_result_for_everyone(ended: Ended) -> None:
+    server, *clients = ended["too-few"]
+    assert "at least 3 are needed" in server["reason"]
+    assert all("clustering" not in client for client in clients)
+    assert [server["reason"] in client["reason"] for client in clients] == [True, True, False]
+
+
+@pytest.mark.parametrize(("size", "rank", "said"), [(3, 0, "needs 4: start it by mpirun -n 4"), (4, 2, r"that is rank 0")])
+def test_a_job_of_other_ranks_than_the_plan_has_parties_is_refused_in_a_sentence(size: int, rank: int, said: str) -> None:
+    with pytest.raises(NetworkError, match=said):
+        mpi.serve(CASES["client-noise"]().server(), Rank.of(size)[rank])
+
+
+@pytest.mark.parametrize("error", [ImportError("No module named 'mpi4py'"), RuntimeError("cannot load MPI library\nlibmpi.so")])
+def test_a_machine_without_mpi_is_told_what_to_install(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_name: str) -> None:
+        raise error
+
+    monkeypatch.setattr(mpi, "import_module", fail)
+    with pytest.raises(NetworkError, match=r"install fastlloyd\[mpi\]") as raised:
+        mpi.load_mpi()
+    assert "\n" not in str(raised.value)
