@@ -16,6 +16,7 @@ from fastlloyd.names import unknown_name
 NOT_PRIVATE = "computed on raw data: NOT PRIVATE"
 NOTHING = "-"
 FAILED = "Failed trials"
+ROUNDING = 1e-9  # a half width that is only rounding, beside its mean
 CSV_COLUMNS = (
     "measure", "statistic", "dataset", "method", "options", "clients", "epsilon",
     "n_runs", "n_failed", "n_infinite", "value", "half_width", "median", "privacy",
@@ -162,10 +163,10 @@ def failures(rows: Sequence[Row]) -> Table:
 
 
 def interval(summary: Summary) -> str:
-    """Mean ± half width to two digits of the latter: "0.2341 ± 0.0012"; the mean alone where there is no interval."""
+    """Mean ± half width to two digits of the latter: "0.2341 ± 0.0012"; the mean alone where all runs gave one value."""
     if not summary.n or math.isnan(summary.mean):
         return NOTHING
-    if math.isnan(summary.half_width) or summary.half_width == 0:
+    if math.isnan(summary.half_width) or summary.half_width <= ROUNDING * abs(summary.mean):
         return f"{summary.mean:.4g}"
     size = max(abs(summary.mean), summary.half_width)
     power = 0 if 1e-3 <= size < 1e6 else math.floor(math.log10(size))
