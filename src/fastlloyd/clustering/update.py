@@ -55,15 +55,14 @@ def clip_to_radius(moves: NDArray[Any], squared_radius: int) -> IntArray:
     """
     # |m_i| isqrt(H2) / (isqrt(n2) + 1) has a norm below isqrt(H2) whatever the rounding, and needs Python integers
     radius = math.isqrt(squared_radius)
-    clipped = np.empty(moves.shape, dtype=np.int64)
-    for row, out in zip(moves.tolist(), clipped, strict=True):
-        squared_norm = sum(m * m for m in row)
-        if squared_norm > squared_radius:
-            longer = math.isqrt(squared_norm) + 1
-            out[:] = [m * radius // longer if m >= 0 else -(-m * radius // longer) for m in row]
-        else:
-            out[:] = row
-    return clipped
+    fits = moves.dtype == np.int64 and _magnitude(moves) ** 2 * moves.shape[1] < 1 << 63
+    exact = moves if fits else moves.astype(object)
+    squared_norms = (exact * exact).sum(axis=1)
+    clipped = exact.copy()
+    for i in np.flatnonzero(squared_norms > squared_radius):
+        longer = math.isqrt(int(squared_norms[i])) + 1
+        clipped[i] = [m * radius // longer if m >= 0 else -(-m * radius // longer) for m in exact[i].tolist()]
+    return clipped.astype(np.int64)
 
 
 def saturate(points: NDArray[Any], limit: int) -> IntArray:

@@ -9,6 +9,7 @@ that adds up this word as it should and the others not, as it is none against of
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -36,6 +37,10 @@ class MaskedRound:
     centroids_digest: bytes
     ring: Ring
 
+    @property
+    def _word(self) -> int:
+        return _checksum(self.plan_digest, self.round, self.ring)
+
     def mask(self, client: str, nonce: bytes, n_words: int) -> RingVector:
         """The mask of one client's upload."""
         context = MaskContext(
@@ -51,7 +56,7 @@ class MaskedRound:
 
     def hide(self, values: IntArray, client: str, nonce: bytes) -> bytes:
         """The payload of an upload: `values`, int64 of any shape, and the checksum word, masked."""
-        plain = np.append(self.ring.wrap(values.ravel()), self._checksum)
+        plain = np.append(self.ring.wrap(values.ravel()), self.ring.dtype.type(self._word))
         return self.ring.to_bytes(self.ring.add(plain, self.mask(client, nonce, plain.size)))
 
     def open(self, payload: bytes, included: Mapping[str, bytes], n_words: int) -> IntArray:
@@ -62,19 +67,19 @@ class MaskedRound:
         total = self.ring.from_bytes(payload, n_words)
         for client, nonce in included.items():
             total = self.ring.subtract(total, self.mask(client, nonce, n_words))
-        if int(total[-1]) != len(included) * int(self._checksum) % (1 << self.ring.bits):
+        if int(total[-1]) != len(included) * self._word % (1 << self.ring.bits):
             raise RemoteProtocolError(
                 f"the sum of round {self.round} does not open: it is not the sum of the uploads it names, "
                 "or clients were shown different messages"
             )
         return self.ring.centre(total[:-1])
 
-    @property
-    def _checksum(self) -> np.unsignedinteger:
-        """An odd ring element: sums over different numbers of clients have different checksums."""
-        seed = hashlib.sha256(length_prefixed(_CHECKSUM_LABEL, self.plan_digest, self.round.to_bytes(8, "big"))).digest()
-        word: np.unsignedinteger = np.frombuffer(seed[: self.ring.itemsize], dtype=self.ring.dtype)[0] | self.ring.dtype.type(1)
-        return word
+
+@lru_cache(maxsize=64)  # of public numbers; every client asks twice a round
+def _checksum(plan_digest: bytes, round: int, ring: Ring) -> int:
+    """An odd ring element: sums over different numbers of clients have different checksums."""
+    seed = hashlib.sha256(length_prefixed(_CHECKSUM_LABEL, plan_digest, round.to_bytes(8, "big"))).digest()
+    return int(np.frombuffer(seed[: ring.itemsize], dtype=ring.dtype)[0]) | 1
 
 
 @dataclass(frozen=True, slots=True)
