@@ -44,6 +44,7 @@ Measures = Annotated[
     ),
 ]
 TableFormat = Annotated[str, typer.Option("--format", help="How the tables are written.", metavar="text|markdown|csv")]
+Pooled = Annotated[bool, typer.Option("--pooled", help="All data sets as one: run by run, the mean over them.")]
 ReportFile = Annotated[
     Path | None,
     typer.Option(
@@ -81,7 +82,12 @@ def plot(
     )
 
 
-def table(results: ResultsFolder, measure: Measures = None, format: TableFormat = "text") -> None:  # noqa: A002 - the option's name
+def table(
+    results: ResultsFolder,
+    measure: Measures = None,
+    format: TableFormat = "text",  # noqa: A002 - the option's name
+    pooled: Pooled = False,
+) -> None:
     """Print means with 95% intervals, and areas under them against epsilon; computed on raw data: NOT PRIVATE."""
     from fastlloyd.errors import DataError
     from fastlloyd.experiments import tables
@@ -94,7 +100,7 @@ def table(results: ResultsFolder, measure: Measures = None, format: TableFormat 
     }
     if format not in printers:
         raise DataError(f"--format {unknown_name(format, list(printers))}")
-    summaries = _summaries(results)
+    summaries = _summaries(results, pooled=pooled)
     printers[format](summaries)
     _note(summaries)
 
@@ -117,11 +123,13 @@ def report(results: ResultsFolder, figure: Figures = None, out: ReportFile = Non
     typer.echo(f"Written to {target}. NOT PRIVATE.")
 
 
-def _summaries(folder: Path) -> "Summaries":
+def _summaries(folder: Path, *, pooled: bool = False) -> "Summaries":
+    from fastlloyd.experiments.pooling import over_sets
     from fastlloyd.experiments.reading import read
     from fastlloyd.experiments.summaries import Summaries
 
-    return Summaries.of(read(folder))
+    results = read(folder)
+    return Summaries.of(over_sets(results) if pooled else results)
 
 
 def _note(summaries: "Summaries") -> None:
