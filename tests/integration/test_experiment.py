@@ -200,3 +200,33 @@ def test_the_example_of_the_guide_runs(tmp_path: Path, capsys: pytest.CaptureFix
     assert {row["method"] for row in rows} == {"lloyd", "fastlloyd", "local-noise"}
     assert {row["status"] for row in rows} == {"ok"}
     assert f"{len(rows)} trials, all done; 0 failed." in capsys.readouterr().out
+
+
+def test_sets_that_are_not_at_hand_are_named_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("FASTLLOYD_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    spec, out = tmp_path / "spec.toml", tmp_path / "out"
+    spec.write_text(SPEC.replace("code.py:{one,two}", "{yeast,adult}").replace('"code.py:METHOD"', '"lloyd"'))
+    assert command(["experiment", "run", str(spec), "--out", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert "not on this machine: 'yeast', 'adult'; get them with `fastlloyd datasets fetch yeast ...`" in said
+    assert not out.exists()
+
+
+def test_an_experiment_with_a_trial_that_failed_ends_with_an_exit_code_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "code.py").write_text(
+        "from fastlloyd.experiments.methods import Method\n\n"
+        "def cluster(problem, setting):\n    raise ValueError('it broke')\n\n"
+        "METHOD = Method(name='mine', label='Mine', cluster=cluster)\n"
+    )
+    spec = tmp_path / "spec.toml"
+    spec.write_text(
+        'title = "t"\nruns = 1\nepsilons = [1.0]\nmeasures = ["nicv"]\n'
+        '[[grid]]\ndatasets = ["synthk-2-1"]\nmethods = ["code.py:METHOD"]\n'
+    )
+    assert command(["experiment", "run", str(spec), "--out", str(tmp_path / "out"), "--workers", "1"]) == 6
+    assert "1 trial, all done; 1 failed (see the column error)." in capsys.readouterr().out

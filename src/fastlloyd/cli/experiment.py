@@ -24,6 +24,8 @@ experiment_app.command(cls=Command)(experiment_pictures.plot)
 experiment_app.command(cls=Command)(experiment_pictures.table)
 experiment_app.command(cls=Command)(experiment_pictures.report)
 
+SOME_FAILED = 6  # exit code: all is written, and some trials are rows that failed
+
 Specification = Annotated[
     Path, typer.Argument(help="What to run. It may name files of code, which are run.", metavar="SPEC", show_default=False)
 ]
@@ -80,6 +82,8 @@ def run(
         typer.echo(outputs.to_json(_for_machines(summary)), nl=False)
     else:
         _say(summary, out)
+    if summary.progress.failed:
+        raise typer.Exit(SOME_FAILED)
 
 
 def _say_how_to_go_on(seen: "list[Progress]", out: Path) -> None:

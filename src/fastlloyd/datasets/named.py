@@ -6,11 +6,13 @@ of the catalogue is never generated instead, nor fetched without being asked for
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fastlloyd.datasets import homes
 from fastlloyd.datasets.catalogue import CATALOGUE
-from fastlloyd.datasets.folder import own_sets
+from fastlloyd.datasets.folder import FOLDER_VARIABLE, own_sets
 from fastlloyd.errors import DataError
-from fastlloyd.names import unknown_name
+from fastlloyd.names import listing, unknown_name
 from fastlloyd.records import Table
 
 
@@ -43,6 +45,17 @@ def n_clusters(name: str) -> int:
     if synthetic.is_generated(name):
         return synthetic.n_clusters(name)
     raise DataError(f"data set {unknown_name(name, names())}")
+
+
+def check_at_hand(wanted: Iterable[str]) -> None:
+    """Raise one DataError that names all sets of the catalogue that `load` would not find on this machine. Reads no records."""
+    own = own_sets()
+    absent = [name for name in dict.fromkeys(wanted) if name not in own and name in CATALOGUE]
+    if absent := [name for name in absent if homes.home_here(CATALOGUE[name]) is None]:
+        raise DataError(
+            f"not on this machine: {listing(absent)}; get them with `fastlloyd datasets fetch {absent[0]} ...`, or set the "
+            f"environment variable {FOLDER_VARIABLE} to a folder that holds them"
+        )
 
 
 def names() -> tuple[str, ...]:

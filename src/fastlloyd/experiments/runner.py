@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from fastlloyd._version import __version__
+from fastlloyd.datasets.named import check_at_hand
 from fastlloyd.documents import load_text
 from fastlloyd.experiments import spec as specifications
 from fastlloyd.experiments.methods import load_method
@@ -84,6 +85,9 @@ def run(
     spec = specifications.read(path, quick=quick)
     source = path.resolve().parent
     every = specifications.trials(spec, source)
+    done = read_rows(out, specifications.swept(spec), specifications.measured(spec))
+    # before anything is made: a set that is not there would be a row that fails for each of its trials
+    check_at_hand(trial.dataset for trial in every if trial.key not in done)
     with _folder(spec, path, out, every, quick=quick) as folder:
         write_file(out / COPY, load_text(path))
         now = _progress(folder.rows, every)

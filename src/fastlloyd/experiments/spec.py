@@ -88,8 +88,9 @@ _SET_ANEW = ("runs", "epsilons", "measures", "clients", "delta", "preset")
 
 def read(path: Path, *, quick: bool = False) -> Spec:
     """The specification in a file, with what `[quick]` sets if that is wanted. Raises PlanError naming file and field."""
+    text = load_text(path)
     try:
-        content = tomllib.loads(load_text(path))
+        content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise PlanError(f"{path} is not valid TOML: {error}") from None
     except (RecursionError, ValueError):  # endless brackets, endless digits

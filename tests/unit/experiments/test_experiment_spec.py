@@ -199,3 +199,8 @@ def test_options_are_listed_in_the_order_of_the_specification(folder: Path) -> N
 @pytest.mark.parametrize("quick", [False, True])
 def test_the_papers_specifications_can_be_read(path: Path, quick: bool) -> None:
     assert read(path, quick=quick).title
+
+
+def test_a_specification_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=r"absent\.toml cannot be read \(No such file or directory\)"):
+        read(tmp_path / "absent.toml")
