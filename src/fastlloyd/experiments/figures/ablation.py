@@ -118,7 +118,7 @@ def _label(kind: _Kind) -> str:
 
 
 def _panel(panel: "Axes", curves: dict[_Kind, _Curve], looks: dict[_Kind, Style], values: list[float]) -> None:
-    scale_values(panel, values)
+    scale_values(panel, values, factor=2)  # ratios, of which the smallest ones matter
     panel.axhline(1, color="#999999", linewidth=0.7, zorder=1)
     for kind, curve in curves.items():
         panel.plot([alpha for alpha, _ in curve], [ratio.mean for _, ratio in curve], **looks[kind].of_line(zorder=3))

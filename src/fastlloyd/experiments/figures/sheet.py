@@ -103,15 +103,15 @@ def name_axis(figure: "Figure", label: str) -> None:
     figure.supylabel(label, fontsize=TEXT, y=low + height / 2)
 
 
-def scale_values(panel: "Axes", values: Sequence[float], *, bounded: bool = False) -> None:
-    """A logarithmic axis if the values span more than a decade, unless they are scores with a largest value.
+def scale_values(panel: "Axes", values: Sequence[float], *, bounded: bool = False, factor: float = 10) -> None:
+    """A logarithmic axis if the values span more than a factor, unless they are scores with a largest value.
 
     The numbers beside it are plain.
     """
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
     low, high = min(values, default=0.0), max(values, default=0.0)
-    if bounded or low <= 0 or high <= 10 * low:
+    if bounded or low <= 0 or high <= factor * low:
         panel.locator_params(axis="y", nbins=5)
         return
     panel.set_yscale("log")
@@ -126,7 +126,8 @@ def _logarithmic_marks(low: float, high: float) -> list[float]:
     """Powers of ten, thinned if there are many; 1, 2 and 5 times them if there are few."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     decades = math.log10(high / low)
-    steps = (1, 2, 5) if decades < 1.6 else (1, 3) if decades < 2.5 else (1,)
+    of_decades: dict[float, tuple[float, ...]] = {1.0: (1, 1.5, 2, 3, 4, 6, 8), 1.6: (1, 2, 5), 2.5: (1, 3)}
+    steps = next((few for most, few in of_decades.items() if decades < most), (1,))
     every = max(1, math.ceil(decades / 6))
     marks = [step * 10.0**power for power in range(first, last + 1, every) for step in steps]
     room = 10 ** (0.06 * decades)
