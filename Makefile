@@ -9,7 +9,7 @@ KILLS ?= 500
 EXECUTIONS ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint audit campaign bench bench-stream bench-network bench-overhead paper paper-quick notebook reproduce-anchors lock clean supply-chain
+.PHONY: help demo test lint audit campaign bench bench-stream bench-network bench-overhead paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -64,6 +64,13 @@ rerun = set -e; for name in $(PAPER); do \
 
 paper: $(READY)  ## the paper's experiments, in full, to results/ (needs FASTLLOYD_DATA); it goes on where it was stopped
 	@$(call rerun,results,)
+
+reproduction: $(READY)  ## tables and figures of results/ to docs/reproduction/
+	@set -e; for name in $(PAPER); do \
+		pooled=; test $$name != ablation || pooled=--pooled; \
+		$(BIN)/fastlloyd experiment table results/$$name $$pooled --format csv > docs/reproduction/$$name.csv; \
+		$(BIN)/fastlloyd experiment plot results/$$name --formats png --out docs/reproduction/$$name --force; \
+	done
 
 paper-quick: $(READY)  ## the same with few runs, to results-quick/: does all of it work?
 	@$(call rerun,results-quick,--quick)
