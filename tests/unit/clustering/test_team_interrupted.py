@@ -77,7 +77,7 @@ def is_right(found: tuple[IntArray, IntArray]) -> bool:
 def test_an_interrupt_anywhere_leaves_no_helper_with_a_ticket_none_astray_and_the_next_sum_right(asleep: bool) -> None:
     """The arrays of a ticket are gone after an interrupt: a helper that still had it would add to the numbers of others."""
     shared()
-    helpers = team._helpers(N_HELPERS)
+    helpers = team._team(N_HELPERS).helpers
     for point in range(1000):
         if asleep:
             assert all_sleep(helpers)
@@ -103,7 +103,7 @@ def test_an_interrupted_call_leaves_no_helper_asleep_for_ever() -> None:
         return team.work_together(lambda start, _: start, [(0, 1), (1, 2)], N_HELPERS + 1)
 
     called()
-    helpers = team._helpers(N_HELPERS)
+    helpers = team._team(N_HELPERS).helpers
     for point in range(1000):
         assert all_sleep(helpers)
         try:
@@ -126,7 +126,7 @@ def test_a_helper_that_somebody_claimed_is_not_called_so_that_nobody_else_can_cl
 def test_nobody_waits_for_what_a_helper_does_for_another() -> None:
     helper_busy = threading.Event()
     shared()
-    helpers = team._helpers(N_HELPERS)
+    helpers = team._team(N_HELPERS).helpers
     assert all_sleep(helpers)
     for helper in helpers:  # as one that works for another caller, and works on
         helper.state[:2] = compiled.WORKING, 1
