@@ -48,7 +48,7 @@ class _Copies:
 
 @cache
 def _stamp() -> bytes:
-    """Of the instructions. A program that was packed into one file may have none of this file: numba takes the program's own."""
+    """Of the instructions. A program packed into one file may have none of this file: numba takes the program's own."""
     try:
         return sha256(Path(__file__).read_bytes()).digest()
     except OSError:

@@ -117,7 +117,7 @@ def test_an_interrupted_call_leaves_no_helper_asleep_for_ever() -> None:
 
 
 def test_a_helper_that_somebody_claimed_is_not_called_so_that_nobody_else_can_claim_it_meanwhile() -> None:
-    """Two who have claimed the same helper would write on one ticket: records of one, counted again in the sums of the other."""
+    """Two who have claimed one helper would write on one ticket: records of one, counted again in the sums of the other."""
     state = np.array([compiled.CLAIMED, 0], dtype=np.int64)
     assert not compiled.call(state)
     assert state[0] == compiled.CLAIMED
