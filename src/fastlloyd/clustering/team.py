@@ -9,6 +9,7 @@ nobody needs the lock.
 import os
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from queue import SimpleQueue
 from threading import Thread
@@ -62,7 +63,8 @@ class _Helper:
         self.ticket, self.squared_radius = np.zeros(12, dtype=np.int64), np.zeros(1)
         self.bell: SimpleQueue[None] = SimpleQueue()  # whose `put` is whole or not at all: a Semaphore may stay locked
         self.job: _Job | None = None
-        Thread(target=self._serve, name="fastlloyd", daemon=True).start()
+        with suppress(RuntimeError):  # no more threads are allowed: a helper that never comes is one that is always busy
+            Thread(target=self._serve, name="fastlloyd", daemon=True).start()
 
     def call(self, job: _Job) -> None:
         """Offer a job. A helper that comes late finds nothing left."""

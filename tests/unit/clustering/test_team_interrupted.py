@@ -1,5 +1,6 @@
 """Computations that are shared and then interrupted, as Ctrl-C does in a notebook that goes on afterwards."""
 
+import subprocess
 import sys
 import threading
 import time
@@ -41,6 +42,7 @@ def interrupted(point: int) -> Iterator[list[str]]:
         return trace
 
     kept = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 looks whether any frame has it before it traces
     sys.settrace(trace)
     try:
         yield places
@@ -141,3 +143,21 @@ def test_nobody_waits_for_what_a_helper_does_for_another() -> None:
     finally:
         for helper in helpers:
             helper.state[:2] = compiled.ASLEEP, 0
+
+
+def test_where_no_thread_can_be_started_the_caller_works_alone() -> None:
+    program = """
+import threading
+import numpy as np
+from fastlloyd.clustering import team
+
+def refused(*_):
+    raise RuntimeError("can't start new thread")
+
+threading.Thread.start = refused
+XT, centroids = np.ones((1, 100), dtype=np.int32), np.zeros((1, 1), dtype=np.int64)
+sums, counts = team.share_statistics(XT, (0, 100), 10, centroids, np.inf, 16, 3)
+assert sums.tolist() == [[100]] and counts.tolist() == [100]
+assert sorted(team.work_together(lambda start, _: start, [(0, 1), (1, 2)], 3)) == [0, 1]
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)  # noqa: S603 - our own program
