@@ -31,7 +31,7 @@ def interrupted(point: int) -> Iterator[list[str]]:
     before: dict[FrameType, str] = {}
 
     def trace(frame: FrameType, event: str, _: Any) -> Callable[..., Any] | None:
-        frame.f_trace_lines, frame.f_trace_opcodes = False, True
+        frame.f_trace_opcodes = True
         if event == "opcode":
             last = before.get(frame, "")
             before[frame] = opname[frame.f_code.co_code[frame.f_lasti]]
