@@ -150,8 +150,9 @@ def _add_integers(totals: FloatArray, sums: IntArray, counts: IntArray) -> None:
                 sums[c, j] += np.int64(totals[j // 4, copy, c, j % 4])
 
 
-# What a helper is doing, as all threads see it in state[0]; state[1] is 1 while it shares a computation (`team.py`).
-LOOKING, ASLEEP, CALLED, WORKING, CLAIMED, OFFERED = range(6)
+# What a helper is doing, as all threads see it in state[0]; a number beyond these is the address of the counters of what it is
+# offered. state[1] is that address from before it takes the offer until it has finished, otherwise 0 (`team.py`).
+LOOKING, ASLEEP, CALLED, WORKING, CLAIMED = range(5)
 LOOKS = 1 << 18  # about 0.1 ms
 HANDOVER = 1 << 14  # looks until whoever called has left the interpreter's lock
 
@@ -159,18 +160,19 @@ HANDOVER = 1 << 14  # looks until whoever called has left the interpreter's lock
 @machine_code
 def help_until_called(state: IntArray, ticket: IntArray, squared_radius: FloatArray) -> bool:
     """Look for something to do, and share what is offered; True when called, False, and ASLEEP, if nothing comes."""
-    exchange_if(state, WORKING, LOOKING)
+    if not exchange_if(state, WORKING, LOOKING):
+        exchange_if(state, ASLEEP, LOOKING)  # woken for what is no longer there
     looks = 0
     while looks < LOOKS:
         looks += 1
         now = read(state)
-        if now == OFFERED:
-            take(state, 1, 1)  # before the offer is taken: who made it waits for 0 after it has withdrawn it
-            if exchange_if(state, OFFERED, WORKING):
+        if now > CLAIMED:
+            exchange(state[1:], now)  # before the offer is taken: who made it, and cannot withdraw it, waits for another number
+            if exchange_if(state, now, WORKING):
                 _share_ticket(ticket, squared_radius[0])
                 exchange_if(state, WORKING, LOOKING)
                 looks = 0
-            take(state, 1, -1)
+            exchange(state[1:], 0)
         elif now == CALLED:
             for _ in range(HANDOVER):
                 read(state)
@@ -194,35 +196,38 @@ def _share_ticket(ticket: IntArray, squared_radius: float) -> None:
 
 
 @machine_code
-def claim(state: IntArray) -> int:
-    """What the helper was doing, LOOKING or ASLEEP, and then nobody else offers it anything; otherwise WORKING."""
-    if exchange_if(state, LOOKING, CLAIMED):
-        return LOOKING
-    if exchange_if(state, ASLEEP, CLAIMED):
-        return ASLEEP
-    return WORKING
+def offer(state: IntArray, ticket: IntArray, squared_radius: FloatArray, numbers: IntArray, number: float) -> bool:
+    """Let the helper share a computation, if it is free; whether it has to be woken.
+
+    One call: whatever interrupts Python, no helper stays claimed, and no two write its ticket.
+    """
+    asleep = False
+    if not exchange_if(state, LOOKING, CLAIMED):
+        asleep = exchange_if(state, ASLEEP, CLAIMED)
+        if not asleep:
+            return False
+    ticket[:] = numbers
+    squared_radius[0] = number
+    exchange(state, numbers[4])
+    return asleep
 
 
 @machine_code
-def offer(state: IntArray) -> None:
-    """Let the helper that was claimed take its ticket, unless it has been called in between."""
-    exchange_if(state, CLAIMED, OFFERED)
-
-
-@machine_code
-def withdraw(state: IntArray) -> bool:
-    """Whether nothing of an offer is left with the helper; looks for a while until that is so."""
-    exchange_if(state, OFFERED, LOOKING)
-    for _ in range(LOOKS):  # noqa: SIM110 - numba cannot compile a generator here
-        if take(state, 1, 0) == 0:
-            return True
-    return False
+def withdraw(states: IntArray, counters: int) -> None:
+    """Return when no helper has anything left of the offer of these counters. One call: it cannot be interrupted in between."""
+    for i in range(len(states)):
+        if not exchange_if(states[i], counters, LOOKING):
+            while read(states[i, 1:]) == counters:
+                pass
 
 
 @machine_code
 def call(state: IntArray) -> bool:
-    """Call the helper, whatever it is doing; whether it has to be woken."""
-    return bool(exchange(state, CALLED) == ASLEEP)
+    """Call the helper, whatever it is doing, unless it is just being offered something; whether it has to be woken."""
+    now = read(state)
+    while now != CLAIMED and not exchange_if(state, now, CALLED):
+        now = read(state)
+    return bool(now == ASLEEP)
 
 
 @machine_code

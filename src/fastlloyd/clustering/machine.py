@@ -1,11 +1,14 @@
 """How code is compiled by numba, and the instructions that numba cannot write.
 
-What is kept on disk is renewed when the file of a function changes, not when a function that it calls does: compiled functions
-that call each other stand in one file, `compiled.py`. Here are only instructions.
+What is kept on disk is renewed when the file of a function changes, or this one, not when a function that it calls does:
+compiled functions that call each other stand in one file, `compiled.py`. Here are only instructions.
 """
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -24,6 +27,8 @@ class _Copies:
 
     def __init__(self, copies: Any) -> None:
         self._copies = copies
+        index = copies._cache_file  # noqa: SLF001 - numba has no option for it
+        index._source_stamp = index._source_stamp, _stamp()  # noqa: SLF001 - see above
 
     def load_overload(self, *which: Any) -> Any:
         try:
@@ -39,6 +44,15 @@ class _Copies:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._copies, name)
+
+
+@cache
+def _stamp() -> bytes:
+    """Of the instructions. A program packed into one file may have none of this file: numba takes the program's own."""
+    try:
+        return sha256(Path(__file__).read_bytes()).digest()
+    except OSError:
+        return b""
 
 
 def machine_code(function: _Function, **options: Any) -> _Function:

@@ -9,20 +9,19 @@ nobody needs the lock.
 import os
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from queue import SimpleQueue
-from threading import Semaphore, Thread
+from threading import Thread
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastlloyd.clustering.compiled import (
-    ASLEEP,
     WORKING,
     await_looking,
     call,
-    claim,
     feature_statistics,
     help_until_called,
     offer,
@@ -59,32 +58,29 @@ class _Job:
 
 
 class _Helper:
-    def __init__(self) -> None:
-        self.state = np.array([WORKING, 0], dtype=np.int64)
+    def __init__(self, state: IntArray) -> None:
+        self.state = state
         self.ticket, self.squared_radius = np.zeros(12, dtype=np.int64), np.zeros(1)
-        self.bell = Semaphore(0)
+        self.bell: SimpleQueue[None] = SimpleQueue()  # whose `put` is whole or not at all: a Semaphore may stay locked
         self.job: _Job | None = None
-        Thread(target=self._serve, name="fastlloyd", daemon=True).start()
+        with suppress(RuntimeError):  # no more threads are allowed: a helper that never comes is one that is always busy
+            Thread(target=self._serve, name="fastlloyd", daemon=True).start()
 
     def call(self, job: _Job) -> None:
         """Offer a job. A helper that comes late finds nothing left."""
         self.job = job
         if call(self.state):
-            self.bell.release()
+            self.bell.put(None)
 
-    def offer(self, ticket: list[int], squared_radius: float) -> None:
+    def offer(self, ticket: IntArray, squared_radius: float) -> None:
         """Offer a part of a computation, if the helper is free; `withdraw` must follow before any of its arrays is freed."""
-        before = claim(self.state)
-        if before != WORKING:
-            self.ticket[:], self.squared_radius[0] = ticket, squared_radius
-            offer(self.state)
-            if before == ASLEEP:
-                self.bell.release()
+        if offer(self.state, self.ticket, self.squared_radius, ticket, squared_radius):
+            self.bell.put(None)
 
     def _serve(self) -> None:
         while True:
             if not help_until_called(self.state, self.ticket, self.squared_radius):
-                self.bell.acquire()
+                self.bell.get()
                 continue
             job, self.job = self.job, None
             if job is not None:
@@ -92,12 +88,25 @@ class _Helper:
             del job  # and with it the records
 
 
+class _Team:
+    def __init__(self, n: int) -> None:
+        self.states = np.zeros((n, 8), dtype=np.int64)  # a line of the cache each
+        self.states[:, 0] = WORKING
+        withdraw(self.states, -1)  # nothing; compiled now, and not when it must not be interrupted
+        self.helpers = [_Helper(state) for state in self.states]
+
+    def wake(self) -> None:
+        """Ring all bells: who was interrupted may have called or offered something and not rung."""
+        for helper in self.helpers:
+            helper.bell.put(None)
+
+
 @cache
-def _helpers(n: int) -> list[_Helper]:
+def _team(n: int) -> _Team:
     """A forked child has none of these threads and starts anew."""
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_helpers.cache_clear)
-    return [_Helper() for _ in range(n)]
+        os.register_at_fork(after_in_child=_team.cache_clear)
+    return _Team(n)
 
 
 def work_together(task: Task, spans: list[Span], n_threads: int) -> list[Any]:
@@ -106,16 +115,19 @@ def work_together(task: Task, spans: list[Span], n_threads: int) -> list[Any]:
     Raises what the task raises.
     """
     job = _Job(task, spans)
-    helpers = _helpers(n_threads - 1)
+    team = _team(n_threads - 1)
     try:
-        for helper in helpers:
+        for helper in team.helpers:
             helper.call(job)
         if job.work() < len(spans):
-            for helper in helpers:
+            for helper in team.helpers:
                 await_looking(helper.state)
         results = [job.found.get() for _ in spans]
+    except BaseException:
+        team.wake()
+        raise
     finally:
-        for helper in helpers:
+        for helper in team.helpers:
             helper.job = None  # one that did not come would keep the records
     for result in results:
         if isinstance(result, BaseException):
@@ -141,19 +153,20 @@ def share_statistics(
     numbers = np.zeros(2 + n_threads * each, dtype=np.int64)  # one array, whose address is asked for once
     counters, parts = numbers[:2], numbers[2:].reshape(n_threads, each)
     sums, counts = parts[0, : k * d].reshape(k, d), parts[0, k * d :]
-    helpers = _helpers(n_threads - 1)
+    team, ours = _team(n_threads - 1), _address(numbers)
+    ticket = np.array([_address(XT), d, XT.shape[1], k, ours, _address(centroids), 0, 0, *span, chunk, rows], dtype=np.int64)
     try:
-        ours = _address(numbers)
-        ticket = [_address(XT), d, XT.shape[1], k, ours, _address(centroids), 0, 0, *span, chunk, rows]
-        for i, helper in enumerate(helpers, start=1):
-            ticket[6] = ours + 8 * (2 + i * each)
-            ticket[7] = ticket[6] + 8 * k * d
-            helper.offer(ticket, squared_radius)
-        feature_statistics(XT, *span, chunk, counters, centroids, squared_radius, rows, sums, counts)
-    finally:
-        for helper in helpers:
-            while not withdraw(helper.state):
-                pass  # interrupted by the system in its last chunk
+        try:
+            for i, helper in enumerate(team.helpers, start=1):
+                ticket[6] = ours + 8 * (2 + i * each)
+                ticket[7] = ticket[6] + 8 * k * d
+                helper.offer(ticket, squared_radius)
+            feature_statistics(XT, *span, chunk, counters, centroids, squared_radius, rows, sums, counts)
+        finally:
+            withdraw(team.states, ours)  # at once: between two calls of compiled code the interpreter looks for no signals
+    except BaseException:
+        team.wake()
+        raise
     if counters[1]:
         return None
     total = parts.sum(axis=0)

@@ -292,3 +292,23 @@ for by_feature in (False, True):
 """
     settings = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "2"}
     subprocess.run([sys.executable, "-c", program], check=True, env=os.environ | settings)  # noqa: S603 - our own program
+
+
+def test_machine_code_on_disk_is_renewed_when_the_instructions_change(tmp_path: Path) -> None:
+    """Instructions stand in another file than the functions that use them, of which numba knows nothing."""
+    pytest.importorskip("numba")
+    from fastlloyd.clustering import machine
+
+    instructions, functions = tmp_path / "machine.py", tmp_path / "functions.py"
+    written = Path(machine.__file__).read_text(encoding="utf-8")
+    functions.write_text(
+        "from machine import machine_code, take\n\n@machine_code\ndef taken(counters):\n    take(counters, 0, 1)\n",
+        encoding="utf-8",
+    )
+    program = "import numpy as np, functions; n = np.zeros(1, np.int64); functions.taken(n); print(n[0])"
+    settings = {"NUMBA_CACHE_DIR": str(tmp_path / "copies"), "PYTHONPATH": str(tmp_path)}
+    for change, expected in (('"add"', "1"), ('"sub"', "-1")):
+        instructions.write_text(written.replace('atomic_rmw("add"', f"atomic_rmw({change}"), encoding="utf-8")
+        command = [sys.executable, "-B", "-c", program]
+        done = subprocess.run(command, check=True, env=os.environ | settings, capture_output=True, text=True)  # noqa: S603 - ours
+        assert done.stdout.split() == [expected]

@@ -187,7 +187,7 @@ def test_a_helper_takes_a_part_when_it_is_looking_and_when_it_sleeps() -> None:
     from fastlloyd.clustering import compiled, team
 
     asked = problem(0, n=400_000)
-    (helper,) = team._helpers(1)
+    (helper,) = team._team(1).helpers
     XT, centroids, squared_radius = asked
     for pause in (0.0, 0.05):
         for _ in range(2000):  # one that is just falling asleep may come too late
@@ -195,10 +195,10 @@ def test_a_helper_takes_a_part_when_it_is_looking_and_when_it_sleeps() -> None:
             numbers = np.zeros(2 + 20, dtype=np.int64)
             at = numbers.__array_interface__["data"][0]
             arrays = [XT.__array_interface__["data"][0], 3, XT.shape[1], 5, at, centroids.__array_interface__["data"][0]]
-            helper.offer([*arrays, at + 16, at + 16 + 8 * 15, 0, XT.shape[1], 4096, 256], float(squared_radius))
+            ticket = np.array([*arrays, at + 16, at + 16 + 8 * 15, 0, XT.shape[1], 4096, 256])
+            helper.offer(ticket, float(squared_radius))
             time.sleep(0.02)
-            while not compiled.withdraw(helper.state):
-                pass
+            compiled.withdraw(team._team(1).states, at)
             if numbers[2:].any():
                 break
         expected = np.concatenate([part.ravel() for part in absolute(asked, 0, 400_000)])
