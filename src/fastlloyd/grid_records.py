@@ -14,6 +14,7 @@ from fastlloyd.clustering.acceleration import reading_ahead
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.outside import Outside, records_outside
 from fastlloyd.records.column_block import ColumnBlock
+from fastlloyd.records.table import Table
 
 KEPT_CELLS = 1 << 26  # 256 MiB of int32
 
@@ -75,6 +76,9 @@ class GridRecords:
     def _ahead(self) -> Iterator[ArrayLike | ColumnBlock]:
         """The blocks, the next one being read by another thread while one is worked on."""
         blocks = self._records.column_blocks()
+        if isinstance(self._records, Table):  # all of it is here, and no thread needs a core to read it
+            yield from blocks
+            return
         with ThreadPoolExecutor(1) as reader, reading_ahead():
             coming = reader.submit(next, blocks, None)
             while (block := coming.result()) is not None:

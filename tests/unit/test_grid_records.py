@@ -1,5 +1,6 @@
 """Records on the grid, pass after pass: the same points whether they are kept or read anew."""
 
+import gc
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -11,12 +12,14 @@ from hypothesis import strategies as st
 
 from fastlloyd import central
 from fastlloyd.algorithms import FASTLLOYD
+from fastlloyd.clustering.acceleration import n_threads
 from fastlloyd.clustering.domain import Domain, FloatArray
 from fastlloyd.clustering.outside import Outside
 from fastlloyd.design import design_mechanism
 from fastlloyd.errors import DataError
 from fastlloyd.expander import PublicSeed
 from fastlloyd.grid_records import GridRecords
+from fastlloyd.records import Table
 from fastlloyd.testing import SeededNoise
 
 DOMAIN = Domain(features=("age", "dose"), lower=(0.0, 0.0), upper=(100.0, 5.0))
@@ -112,3 +115,19 @@ def test_neither_records_nor_their_number_are_shown() -> None:
     X = on_grid(records(37), 10**6)
     list(X)
     assert repr(X) == "GridRecords(source='memory')"
+
+
+def test_a_thread_that_reads_ahead_is_left_a_core_until_the_pass_ends_or_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    assert [n_threads() for _ in on_grid(records(5, 5, 5), 0)] == [3, 3, 3]
+    assert n_threads() == 4
+    given_up = iter(on_grid(records(5, 5, 5), 0))
+    next(given_up)
+    assert n_threads() == 3
+    del given_up  # its generators are closed
+    gc.collect()
+    assert n_threads() == 4
+    table = Table(values=np.ones((5, 2)), columns=("age", "dose"), source="memory")
+    assert [n_threads() for _ in on_grid(table, 0)] == [4]  # nothing is read ahead
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert [n_threads() for _ in on_grid(records(5, 5), 0)] == [1, 1]
