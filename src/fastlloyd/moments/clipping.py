@@ -2,9 +2,9 @@
 
     clip(z) = z units / max(radius, |z|), rounded towards zero coordinate by coordinate, with |z| rounded up to an integer.
 
-Each coordinate is at most units |z_i| / |z| in magnitude, so the integer vector is never longer than `units`: nothing is left to
-rounding. Float64 holds integers only, but for the quotient and the root, of which this needs no more than IEEE 754's
-correct rounding:
+Each coordinate is at most units |z_i| / |z| in magnitude, so the integer vector is never longer than `units`: nothing is left
+to rounding. Float64 holds integers only, but for the quotient and the root, of which this needs no more than IEEE 754's correct
+rounding:
 
 - For integers 0 <= a, 0 < b, a + b < 2**53, floor(fl(a / b)) = floor(a / b).
 - For integers 0 <= n < 2**53, floor(fl(sqrt(n))) is the integer root of n or one more, and comparing its square decides.
@@ -32,6 +32,11 @@ def centred(X: GridArray, centre: IntArray) -> Iterator[FloatArray]:
         yield Z
 
 
+def clipped(X: GridArray, centre: IntArray, radius: int, units: int) -> Iterator[FloatArray]:
+    """The same blocks, clipped and normalised."""
+    return (clip(Z, radius, units) for Z in centred(X, centre))
+
+
 def clip(Z: FloatArray, radius: int, units: int) -> FloatArray:
     """Clipped and normalised rows of Z, which is overwritten: integers whose squared norms are at most units**2.
 
@@ -41,8 +46,7 @@ def clip(Z: FloatArray, radius: int, units: int) -> FloatArray:
     Z *= units
     Z /= lengths[:, None]
     _round_towards_zero(Z)
-    if squared_norms(Z).max(initial=0.0) > units**2:
-        raise AssertionError("the division of this machine is not that of IEEE 754: a clipped vector is too long")
+    _check_lengths(Z, units)
     return Z
 
 
@@ -61,18 +65,21 @@ def squared_norms(Z: FloatArray) -> FloatArray:
 
 def floor_norms(Z: FloatArray) -> FloatArray:
     """The largest integers not above the rows' norms."""
-    squares = squared_norms(Z)
-    roots = np.floor(np.sqrt(squares))
-    roots -= roots * roots > squares
-    return roots
+    return integer_roots(squared_norms(Z))
 
 
 def ceil_norms(Z: FloatArray) -> FloatArray:
     """The least integers not below the rows' norms."""
     squares = squared_norms(Z)
+    roots = integer_roots(squares)
+    roots += roots * roots < squares
+    return roots
+
+
+def integer_roots(squares: FloatArray) -> FloatArray:
+    """floor(sqrt(n)) of integers 0 <= n < 2**53."""
     roots = np.floor(np.sqrt(squares))
     roots -= roots * roots > squares
-    roots += roots * roots < squares
     return roots
 
 
@@ -84,3 +91,9 @@ def check_units(units: int) -> None:
 
 def _round_towards_zero(values: FloatArray) -> None:
     np.trunc(values, out=values)
+
+
+def _check_lengths(Z: FloatArray, units: int) -> None:
+    """A theorem, looked at all the same: privacy rests on it, and it rests on how a machine divides."""
+    if squared_norms(Z).max(initial=0.0) > units**2:
+        raise AssertionError("the division of this machine is not that of IEEE 754: a clipped vector is too long")

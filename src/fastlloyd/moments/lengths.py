@@ -6,9 +6,9 @@ import numpy as np
 
 from fastlloyd.clustering.domain import Domain, GridArray, IntArray
 from fastlloyd.moments.clipping import centred, check_units, clipped_lengths
-from fastlloyd.moments.parameters import Parameter, symmetric
+from fastlloyd.moments.parameters import Parameter
 from fastlloyd.moments.sensitivity import Sensitivity
-from fastlloyd.moments.spaces import radius
+from fastlloyd.moments.spaces import centre_and_radius
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +27,7 @@ class ClippedLengths:
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """`centre` g within the box, and `radius`."""
-        B = self.domain.half_widths
-        return symmetric("centre", B.shape, B), radius(B)
+        return centre_and_radius(self.domain.half_widths)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -19,11 +19,11 @@ MAX_COUNT_BITS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClippedOffsets:
-    """Per centroid, the sum of z = clip(x - centroid) over the records nearest to it (ties: the lowest index), and their number.
+    """Per centroid, the sum of z = clip(x - centroid) over the records nearest to it (ties: lowest index), and their number.
 
-    (k, r + 1): sums in radius / units grid units, counts on a grid of 2**-count_bits records. One record added or removed moves one
-    row, its sums by |z|_2 <= units and its count by 2**count_bits. One replaced moves one row's sums by twice that and
-    no count, or two rows once. With one centroid it is the clipped sum and the number of records.
+    (k, r + 1): sums in radius / units grid units, counts on a grid of 2**-count_bits records. One record added or removed moves
+    one row, its sums by |z|_2 <= units and its count by 2**count_bits. One replaced moves one row's sums by twice that and no
+    count, or two rows once. With one centroid it is the clipped sum and the number of records.
     """
 
     space: Space
@@ -37,7 +37,7 @@ class ClippedOffsets:
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """`centroids` among the points of the space, int64 (n_clusters, n_coordinates), `radius`, and what places the records."""
+        """`centroids` among the space's points, int64 (n_clusters, n_coordinates), `radius`, and what places the records."""
         limits = self.space.limits
         centroids = symmetric("centroids", (self.n_clusters, len(limits)), limits)
         return centroids, radius(limits), *self.space.parameters

@@ -1,4 +1,4 @@
-"""What a query takes from earlier answers: integers of a known number, each in a known range, checked before anything is computed.
+"""What a query takes from earlier answers: integers of a known number, each in a known range, checked before any is used.
 
 Whoever works the parameters out may err or cheat. A record's share of an answer stays within the sensitivity for *every* value
 in range, and no product of integers in range wraps; what is out of range is refused. So a wrong parameter costs

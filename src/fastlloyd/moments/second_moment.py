@@ -5,19 +5,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastlloyd.clustering.domain import Domain, GridArray, IntArray
-from fastlloyd.moments.clipping import centred, check_units, clip
-from fastlloyd.moments.parameters import Parameter, symmetric
+from fastlloyd.moments.clipping import check_units, clipped
+from fastlloyd.moments.parameters import Parameter
 from fastlloyd.moments.sensitivity import Sensitivity
-from fastlloyd.moments.spaces import radius
+from fastlloyd.moments.spaces import centre_and_radius
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecondMoment:
     """Sum over the records of z_i z_j, i <= j, z = clip(x - centre): (1, d (d + 1) / 2), (radius / units)**2 each.
 
-    Two parts: the diagonal in order, then the entries above it row by row (`numpy.triu_indices(d, 1)`). With a and b the squared
-    norms of their changes, a + 2 b is that of the whole symmetric matrix, |z|**4 <= units**4. So noise of deviation s on the
-    diagonal and s / sqrt(2) above it costs units**4 / s**2. Replacing a record moves the matrix by at most sqrt(2) times as much.
+    Two parts: the diagonal in order, then the entries above it row by row (`numpy.triu_indices(d, 1)`). With a and b the
+    squared norms of their changes, a + 2 b is that of the whole symmetric matrix, |z|**4 <= units**4. So noise of deviation s
+    on the diagonal and s / sqrt(2) above it costs units**4 / s**2. Replacing a record costs at most twice that.
     """
 
     domain: Domain
@@ -29,8 +29,7 @@ class SecondMoment:
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """`centre` g within the box, and `radius`."""
-        B = self.domain.half_widths
-        return symmetric("centre", B.shape, B), radius(B)
+        return centre_and_radius(self.domain.half_widths)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -47,15 +46,12 @@ class SecondMoment:
     def sensitivity(self) -> Sensitivity:
         """See the class; |z_i z_j| <= (z_i**2 + z_j**2) / 2 bounds an entry above the diagonal."""
         Q = self.units
-        return Sensitivity(
-            entries=(Q**2, Q**2 // 2), added=((Q**4, 0), (0, Q**4 // 2)), replaced=((2 * Q**4, 0), (0, Q**4))
-        )
+        return Sensitivity(entries=(Q**2, Q**2 // 2), added=((Q**4, 0), (0, Q**4 // 2)), replaced=((2 * Q**4, 0), (0, Q**4)))
 
     def answer(self, X: GridArray, *, centre: IntArray, radius: int) -> IntArray:
         """See `Question.answer`."""
         d = self.domain.n_features
         total = np.zeros((d, d), dtype=np.int64)
-        for Z in centred(X, centre):
-            Z = clip(Z, radius, self.units)
+        for Z in clipped(X, centre, radius, self.units):
             total += (Z.T @ Z).astype(np.int64)
         return np.concatenate([total.diagonal(), total[np.triu_indices(d, 1)]])[np.newaxis]

@@ -71,7 +71,9 @@ class Subspace:
         if type(self.n_directions) is not int or not 1 <= self.n_directions <= self.domain.n_features:
             raise PlanError(f"n_directions is {self.n_directions!r:.40}; expected 1 to {self.domain.n_features}")
         if squared_diameter(self.limits) >= 1 << EXACT_BITS:
-            raise PlanError(f"fraction_bits {self.domain.fraction_bits} is too fine for {self.n_directions} directions; use fewer")
+            raise PlanError(
+                f"fraction_bits {self.domain.fraction_bits} is too fine for {self.n_directions} directions; use fewer"
+            )
 
     @property
     def limits(self) -> IntArray:
@@ -83,9 +85,7 @@ class Subspace:
     def parameters(self) -> tuple[Parameter, ...]:
         """g and V."""
         d, B, one = self.domain.n_features, self.domain.half_widths, 1 << DIRECTION_BITS
-        directions = Parameter(
-            name="directions", shape=(d, self.n_directions), least=-one, most=one, column_square=one * one
-        )
+        directions = Parameter(name="directions", shape=(d, self.n_directions), least=-one, most=one, column_square=one * one)
         return symmetric("origin", (d,), B), directions
 
     def place(self, X: GridArray, *, origin: IntArray, directions: IntArray) -> GridArray:
@@ -103,9 +103,14 @@ class Subspace:
 
 def squared_diameter(limits: IntArray) -> int:
     """The largest squared distance between two points with such coordinates."""
-    return 4 * sum(limit * limit for limit in limits.tolist())
+    return 4 * sum(int(limit) ** 2 for limit in limits)
 
 
 def radius(limits: IntArray) -> Parameter:
     """A radius among such points: 1 to the least integer that no distance exceeds."""
     return Parameter(name="radius", shape=(), least=1, most=math.isqrt(squared_diameter(limits) - 1) + 1)
+
+
+def centre_and_radius(limits: IntArray) -> tuple[Parameter, Parameter]:
+    """`centre` within the limits, and `radius`."""
+    return symmetric("centre", limits.shape, limits), radius(limits)

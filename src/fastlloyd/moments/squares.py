@@ -5,18 +5,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastlloyd.clustering.domain import Domain, GridArray, IntArray
-from fastlloyd.moments.clipping import centred, check_units, clip
-from fastlloyd.moments.parameters import Parameter, symmetric
+from fastlloyd.moments.clipping import check_units, clipped
+from fastlloyd.moments.parameters import Parameter
 from fastlloyd.moments.sensitivity import Sensitivity
-from fastlloyd.moments.spaces import radius
+from fastlloyd.moments.spaces import centre_and_radius
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClippedSquares:
     """Sum over the records of z * z, coordinate by coordinate, z = clip(x - centre): (1, d), (radius / units)**2 each.
 
-    |z * z|_2 <= |z * z|_1 = |z|_2**2 <= units**2. No entry is negative, so two records differ by at most sqrt(2) times that, and in
-    one dimension by no more than that.
+    |z * z|_2 <= |z * z|_1 = |z|_2**2 <= units**2. No entry is negative, so two records differ by at most sqrt(2) times that,
+    and in one dimension by no more than that.
     """
 
     domain: Domain
@@ -28,8 +28,7 @@ class ClippedSquares:
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """`centre` g within the box, and `radius`."""
-        B = self.domain.half_widths
-        return symmetric("centre", B.shape, B), radius(B)
+        return centre_and_radius(self.domain.half_widths)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -50,7 +49,6 @@ class ClippedSquares:
     def answer(self, X: GridArray, *, centre: IntArray, radius: int) -> IntArray:
         """See `Question.answer`."""
         total = np.zeros(self.shape, dtype=np.int64)
-        for Z in centred(X, centre):
-            Z = clip(Z, radius, self.units)
+        for Z in clipped(X, centre, radius, self.units):
             total += np.einsum("ij,ij->j", Z, Z).astype(np.int64)
         return total

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastlloyd.clustering.domain import Domain, GridArray, IntArray
-from fastlloyd.moments.clipping import centred, check_units, clip
-from fastlloyd.moments.parameters import Parameter, symmetric
+from fastlloyd.moments.clipping import check_units, clipped
+from fastlloyd.moments.parameters import Parameter
 from fastlloyd.moments.sensitivity import Sensitivity
-from fastlloyd.moments.spaces import radius
+from fastlloyd.moments.spaces import centre_and_radius
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +27,7 @@ class ClippedSum:
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """`centre` g within the box, and `radius`."""
-        B = self.domain.half_widths
-        return symmetric("centre", B.shape, B), radius(B)
+        return centre_and_radius(self.domain.half_widths)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -49,6 +48,6 @@ class ClippedSum:
     def answer(self, X: GridArray, *, centre: IntArray, radius: int) -> IntArray:
         """See `Question.answer`."""
         total = np.zeros(self.shape, dtype=np.int64)
-        for Z in centred(X, centre):
-            total += clip(Z, radius, self.units).sum(axis=0).astype(np.int64)
+        for Z in clipped(X, centre, radius, self.units):
+            total += Z.sum(axis=0).astype(np.int64)
         return total

@@ -6,9 +6,9 @@ import numpy as np
 
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import GridArray, IntArray
+from fastlloyd.moments.offsets import check_count
 from fastlloyd.moments.parameters import Parameter, symmetric
 from fastlloyd.moments.sensitivity import Sensitivity
-from fastlloyd.moments.offsets import check_count
 from fastlloyd.moments.spaces import Space
 
 
