@@ -47,9 +47,15 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
         own = np.array(value, dtype=np.int64, order="C")
         if not ((own >= self.least) & (own <= self.most)).all():
             raise OverflowRisk(f"an entry of the parameter {self.name} is out of its range; whoever sent it is at fault")
-        if self.column_square is not None and (own * own).sum(axis=0).max(initial=0) > self.column_square:
+        if self.column_square is not None and _longest_column(own) > self.column_square:
             raise OverflowRisk(f"a column of the parameter {self.name} is longer than 1; whoever sent it is at fault")
         return own
+
+
+def _longest_column(V: IntArray) -> int:
+    """The largest squared norm of a column, in Python's integers."""
+    columns: list[list[int]] = V.T.tolist()
+    return max(sum(v * v for v in column) for column in columns)
 
 
 def symmetric(name: str, shape: tuple[int, ...], limits: IntArray) -> Parameter:

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 import moment_situations as situations
+from fastlloyd.algorithms import Noise
+from fastlloyd.dp.accountant import Accountant
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import DataError, OverflowRisk, PlanError
+from fastlloyd.exchanges import draw
 from fastlloyd.moments.asking import MAX_BLOCK_RECORDS, Asked, Question, ask
 from fastlloyd.moments.lengths import ClippedLengths
 from fastlloyd.moments.offsets import ClippedOffsets
@@ -17,6 +20,7 @@ from fastlloyd.moments.spaces import Features, Subspace
 from fastlloyd.moments.squares import ClippedSquares
 from fastlloyd.moments.sums import ClippedSum
 from fastlloyd.moments.votes import Votes
+from fastlloyd.testing import SeededNoise
 
 Q = 2**12
 PLANE = situations.cube(2, 16)
@@ -211,3 +215,18 @@ def test_counts_out_of_range_are_refused(n: int, count_bits: int) -> None:
 def test_the_length_of_the_parameters_follows_from_the_question() -> None:
     assert [p.size for p in OFFSETS.parameters] == [4, 1]
     assert Parameter(name="directions", shape=(784, 12), least=0, most=0).size == 9408
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_noise_is_drawn_part_by_part_and_the_accountant_takes_the_releases(d: int) -> None:
+    for question in situations.questions(situations.cube(d, 8), units=64, count_bits=2, k=3):
+        scales = [Fraction(1000 + part) for part in range(len(question.parts))]
+        noise = draw(Noise.GAUSSIAN, question.shape[0], zip(question.parts, scales, strict=True), SeededNoise(1))
+        assert noise.shape == question.shape
+        stated, variances = question.sensitivity, [scale**2 for scale in scales]
+        assert len(stated.entries) == len(question.parts)
+        for relation in NeighboringRelation:
+            cost = Accountant(relation).compose(stated.releases(variances, relation)).mu_squared
+            assert cost == max(
+                sum(Fraction(a) / v for a, v in zip(corner, variances, strict=True)) for corner in stated.corners(relation)
+            )
