@@ -4,7 +4,7 @@ The server knows the question of every exchange and never its parameters: shape,
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from fastlloyd.clustering.domain import GridArray, IntArray
@@ -41,10 +41,21 @@ class Question(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A question with its parameters: a linear query over records, like those of `queries.py`. Made by `ask`."""
+    """A question with its parameters: a linear query over records, like those of `queries.py`.
+
+    values : by name. Raises OverflowRisk if one is missing, unknown or out of its range; keeps copies of arrays.
+    """
 
     question: Question
-    values: dict[str, Value]
+    values: dict[str, Value] = field(repr=False)  # the server must not see them, nor should a log
+
+    def __post_init__(self) -> None:
+        expected = [parameter.name for parameter in self.question.parameters]
+        if set(self.values) != set(expected):
+            given = ", ".join(sorted(self.values)) or "none"
+            raise OverflowRisk(f"the parameters {given} were given; expected {', '.join(expected)}")
+        checked = {parameter.name: parameter.check(self.values[parameter.name]) for parameter in self.question.parameters}
+        object.__setattr__(self, "values", checked)
 
     def evaluate(self, X: GridArray) -> IntArray:
         """The exact answer for grid points X of the question's domain (`Domain.check_grid`), int64 of the question's shape."""
@@ -54,8 +65,5 @@ class Asked:
 
 
 def ask(question: Question, **values: Value) -> Asked:
-    """The query with these parameters; raises OverflowRisk if one is missing, unknown or out of its range."""
-    names = [parameter.name for parameter in question.parameters]
-    if set(values) != set(names):
-        raise OverflowRisk(f"the parameters {', '.join(sorted(values)) or 'none'} were given; expected {', '.join(names)}")
-    return Asked(question=question, values={p.name: p.check(values[p.name]) for p in question.parameters})
+    """The query with these parameters; see `Asked`."""
+    return Asked(question=question, values=values)
