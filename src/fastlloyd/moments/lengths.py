@@ -42,8 +42,8 @@ class ClippedLengths:
     @property
     def sensitivity(self) -> Sensitivity:
         """See the class."""
-        Q = self.units
-        return Sensitivity(entries=(Q,), added=((Q**2,),), replaced=((Q**2,),))
+        U = self.units
+        return Sensitivity(entries=(U,), added=((U**2,),), replaced=((U**2,),))
 
     def answer(self, X: GridArray, *, centre: IntArray, radius: int) -> IntArray:
         """See `Question.answer`."""

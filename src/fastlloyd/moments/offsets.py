@@ -55,10 +55,10 @@ class ClippedOffsets:
     @property
     def sensitivity(self) -> Sensitivity:
         """See the class."""
-        Q, c = self.units, 1 << self.count_bits
-        within, across = (4 * Q**2, 0), (2 * Q**2, 2 * c**2)
+        U, one = self.units, 1 << self.count_bits
+        within, across = (4 * U**2, 0), (2 * U**2, 2 * one**2)
         return Sensitivity(
-            entries=(Q, c), added=((Q**2, c**2),), replaced=(within,) if self.n_clusters == 1 else (within, across)
+            entries=(U, one), added=((U**2, one**2),), replaced=(within,) if self.n_clusters == 1 else (within, across)
         )
 
     def answer(self, X: GridArray, *, centroids: IntArray, radius: int, **frame: IntArray) -> IntArray:

@@ -1,7 +1,7 @@
 """The queries once more, record by record in Python's integers: the oracle of the rest, and the file to read first.
 
 X : records on the grid, int (n, d); centre, centroids, candidates, origin : integers, in grid units; radius : an integer, 1 or
-more; units : Q, the integer length that the radius becomes. Sums are lists of Python integers.
+more; units : U, the integer length that the radius becomes. Sums are lists of Python integers.
 """
 
 from itertools import combinations

@@ -45,8 +45,8 @@ class SecondMoment:
     @property
     def sensitivity(self) -> Sensitivity:
         """See the class; |z_i z_j| <= (z_i**2 + z_j**2) / 2 bounds an entry above the diagonal."""
-        Q = self.units
-        return Sensitivity(entries=(Q**2, Q**2 // 2), added=((Q**4, 0), (0, Q**4 // 2)), replaced=((2 * Q**4, 0), (0, Q**4)))
+        U = self.units
+        return Sensitivity(entries=(U**2, U**2 // 2), added=((U**4, 0), (0, U**4 // 2)), replaced=((2 * U**4, 0), (0, U**4)))
 
     def answer(self, X: GridArray, *, centre: IntArray, radius: int) -> IntArray:
         """See `Question.answer`."""

@@ -43,8 +43,8 @@ class ClippedSquares:
     @property
     def sensitivity(self) -> Sensitivity:
         """See the class."""
-        Q, ways = self.units, min(2, self.domain.n_features)
-        return Sensitivity(entries=(Q**2,), added=((Q**4,),), replaced=((ways * Q**4,),))
+        U, ways = self.units, min(2, self.domain.n_features)
+        return Sensitivity(entries=(U**2,), added=((U**4,),), replaced=((ways * U**4,),))
 
     def answer(self, X: GridArray, *, centre: IntArray, radius: int) -> IntArray:
         """See `Question.answer`."""

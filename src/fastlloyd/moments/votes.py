@@ -45,8 +45,8 @@ class Votes:
     @property
     def sensitivity(self) -> Sensitivity:
         """See the class."""
-        c = 1 << self.count_bits
-        return Sensitivity(entries=(c,), added=((c**2,),), replaced=((2 * c**2,),))
+        one = 1 << self.count_bits
+        return Sensitivity(entries=(one,), added=((one**2,),), replaced=((2 * one**2,),))
 
     def answer(self, X: GridArray, *, candidates: IntArray, **frame: IntArray) -> IntArray:
         """See `Question.answer`."""

@@ -22,13 +22,13 @@ from fastlloyd.moments.sums import ClippedSum
 from fastlloyd.moments.votes import Votes
 from fastlloyd.testing import SeededNoise
 
-Q = 2**12
+U = 2**12
 PLANE = situations.cube(2, 16)
 ADDED, REPLACED = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 EAST, WEST, NORTH = [[1000, 0]], [[-1000, 0]], [[0, 1000]]
 ORIGIN: dict[str, Value] = {"centre": np.zeros(2, dtype=np.int64), "radius": 1000}
 AXES = np.array([[situations.ONE, 0], [0, situations.ONE]])
-OFFSETS = ClippedOffsets(space=Features(domain=PLANE), n_clusters=2, units=Q, count_bits=3)
+OFFSETS = ClippedOffsets(space=Features(domain=PLANE), n_clusters=2, units=U, count_bits=3)
 AT: dict[str, Value] = {"centroids": np.array([[0, 0], [9000, 9000]]), "radius": 1000}
 
 
@@ -42,9 +42,9 @@ def moved(query: Asked, before: list[list[int]], after: list[list[int]]) -> list
 @pytest.mark.parametrize(
     ("question", "values", "first", "second"),
     [
-        (ClippedSum(domain=PLANE, units=Q), ORIGIN, EAST, WEST),
-        (ClippedSquares(domain=PLANE, units=Q), ORIGIN, EAST, NORTH),
-        (ClippedLengths(domain=PLANE, units=Q), ORIGIN, EAST, [[0, 0]]),
+        (ClippedSum(domain=PLANE, units=U), ORIGIN, EAST, WEST),
+        (ClippedSquares(domain=PLANE, units=U), ORIGIN, EAST, NORTH),
+        (ClippedLengths(domain=PLANE, units=U), ORIGIN, EAST, [[0, 0]]),
         (Votes(space=Features(domain=PLANE), n_candidates=2), {"candidates": AT["centroids"]}, EAST, [[9000, 8000]]),
     ],
     ids=lambda value: type(value).__name__ if hasattr(value, "parts") else "",
@@ -60,16 +60,16 @@ def test_the_stated_sensitivity_is_attained(
 
 def test_both_corners_of_a_replacement_among_clusters_are_attained() -> None:
     query = ask(OFFSETS, **AT)
-    assert tuple(moved(query, EAST, WEST)) == OFFSETS.sensitivity.replaced[0] == (4 * Q**2, 0)
-    assert tuple(moved(query, EAST, [[9000, 8000]])) == OFFSETS.sensitivity.replaced[1] == (2 * Q**2, 2 * 8**2)
-    assert tuple(moved(query, EAST, EAST + WEST)) == OFFSETS.sensitivity.added[0] == (Q**2, 8**2)
+    assert tuple(moved(query, EAST, WEST)) == OFFSETS.sensitivity.replaced[0] == (4 * U**2, 0)
+    assert tuple(moved(query, EAST, [[9000, 8000]])) == OFFSETS.sensitivity.replaced[1] == (2 * U**2, 2 * 8**2)
+    assert tuple(moved(query, EAST, EAST + WEST)) == OFFSETS.sensitivity.added[0] == (U**2, 8**2)
 
 
 def test_with_one_centroid_offsets_are_the_clipped_sum_and_the_number_of_records() -> None:
-    alone = ClippedOffsets(space=Features(domain=PLANE), n_clusters=1, units=Q)
-    assert alone.sensitivity.replaced == ((4 * Q**2, 0),)
+    alone = ClippedOffsets(space=Features(domain=PLANE), n_clusters=1, units=U)
+    assert alone.sensitivity.replaced == ((4 * U**2, 0),)
     X = situations.records(PLANE, 50, np.random.default_rng(1))
-    total = ask(ClippedSum(domain=PLANE, units=Q), **ORIGIN).evaluate(X)
+    total = ask(ClippedSum(domain=PLANE, units=U), **ORIGIN).evaluate(X)
     both = ask(alone, centroids=np.zeros((1, 2), dtype=np.int64), radius=1000).evaluate(X)
     assert both.tolist() == [[*total[0].tolist(), 50]]
 
@@ -142,7 +142,7 @@ def test_a_record_at_its_centroid_counts_and_adds_nothing() -> None:
 
 
 def test_no_records_give_zeros_of_the_right_shape() -> None:
-    for question in situations.questions(PLANE, units=Q, count_bits=3, k=3):
+    for question in situations.questions(PLANE, units=U, count_bits=3, k=3):
         query = situations.query(question, np.random.default_rng(0))
         assert query.evaluate(np.zeros((0, 2), dtype=np.int32)).tolist() == np.zeros(question.shape).tolist()
 
@@ -190,15 +190,15 @@ def test_a_direction_longer_than_one_is_refused() -> None:
 
 def test_whoever_made_the_parameters_cannot_change_them_afterwards() -> None:
     centre = np.zeros(2, dtype=np.int64)
-    query = ask(ClippedSum(domain=PLANE, units=Q), centre=centre, radius=1000)
+    query = ask(ClippedSum(domain=PLANE, units=U), centre=centre, radius=1000)
     centre[:] = 2**62
-    assert query.evaluate(np.array(EAST)).tolist() == [[Q, 0]]
+    assert query.evaluate(np.array(EAST)).tolist() == [[U, 0]]
 
 
 def test_more_records_at_once_than_an_answer_surely_holds_are_refused() -> None:
     X = np.broadcast_to(np.zeros((1, 2), dtype=np.int32), (MAX_BLOCK_RECORDS + 1, 2))
     with pytest.raises(DataError, match="pass smaller blocks"):
-        ask(ClippedSum(domain=PLANE, units=Q), **ORIGIN).evaluate(X)
+        ask(ClippedSum(domain=PLANE, units=U), **ORIGIN).evaluate(X)
     for question in situations.questions(PLANE, units=2**16, count_bits=32, k=2):
         assert max(question.sensitivity.entries) * MAX_BLOCK_RECORDS <= 2**62
 
@@ -209,7 +209,7 @@ def test_counts_out_of_range_are_refused(n: int, count_bits: int) -> None:
     with pytest.raises(PlanError, match="expected"):
         Votes(space=space, n_candidates=n, count_bits=count_bits)
     with pytest.raises(PlanError, match="expected"):
-        ClippedOffsets(space=space, n_clusters=n, count_bits=count_bits, units=Q)
+        ClippedOffsets(space=space, n_clusters=n, count_bits=count_bits, units=U)
 
 
 def test_the_length_of_the_parameters_follows_from_the_question() -> None:
