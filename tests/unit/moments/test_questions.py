@@ -7,6 +7,9 @@ import pytest
 
 import moment_situations as situations
 from fastlloyd.algorithms import Noise
+from fastlloyd.clustering import kernels
+from fastlloyd.clustering.acceleration import WORTH_LOADING, is_compiled
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.accountant import Accountant
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import DataError, OverflowRisk, PlanError
@@ -230,3 +233,19 @@ def test_noise_is_drawn_part_by_part_and_the_accountant_takes_the_releases(d: in
             assert cost == max(
                 sum(Fraction(a) / v for a, v in zip(corner, variances, strict=True)) for corner in stated.corners(relation)
             )
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("domain", situations.DOMAINS[1:], ids=lambda domain: f"{domain.n_features}-{domain.fraction_bits}")
+def test_compiled_code_finds_the_same_nearest_points_also_where_its_keys_would_not_be_exact(
+    compiled: bool, domain: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if compiled and not is_compiled(WORTH_LOADING):
+        pytest.skip("there is no compiled code")
+    monkeypatch.setattr(kernels, "is_compiled", lambda _: compiled)
+    generator = np.random.default_rng(6)
+    X = situations.records(domain, 30, generator)
+    for _ in range(8):
+        for question in situations.questions(domain, units=2**16, count_bits=0, k=9)[4:]:
+            query = situations.query(question, generator)
+            assert query.evaluate(X.astype(np.int32)).tolist() == situations.expected(query, X)
