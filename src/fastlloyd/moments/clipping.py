@@ -1,0 +1,99 @@
+"""Vectors clipped to a radius and normalised to integers: the one place where a record's length is bounded.
+
+    clip(z) = z units / max(radius, |z|), rounded towards zero coordinate by coordinate, with |z| rounded up to an integer.
+
+Each coordinate is at most units |z_i| / |z| in magnitude, so the integer vector is never longer than `units`: nothing is left
+to rounding. Float64 holds integers only, but for the quotient and the root, of which this needs no more than IEEE 754's correct
+rounding:
+
+- For integers 0 <= a, 0 < b, a + b < 2**53, floor(fl(a / b)) = floor(a / b).
+- For integers 0 <= n < 2**53, floor(fl(sqrt(n))) is the integer root of n or one more, and comparing its square decides.
+
+Proofs: docs/proofs/moments.md.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fastlloyd.clustering.domain import FloatArray, GridArray, IntArray
+from fastlloyd.clustering.kernels import blocks
+from fastlloyd.errors import PlanError
+
+MAX_UNITS = 1 << 16  # its square times 2**18 records of a block is exact in float64, times 2**30 records in int64
+
+
+def centred(X: GridArray, centre: IntArray) -> Iterator[FloatArray]:
+    """x - centre of all records of X (n, d), block by block, float64 (n_i, d) in the memory order of X."""
+    g = centre.astype(np.float64)
+    for start, stop in blocks(len(X), X.shape[1], None):
+        Z = X[start:stop].astype(np.float64)
+        Z -= g
+        yield Z
+
+
+def clipped(X: GridArray, centre: IntArray, radius: int, units: int) -> Iterator[FloatArray]:
+    """The same blocks, clipped and normalised."""
+    return (clip(Z, radius, units) for Z in centred(X, centre))
+
+
+def clip(Z: FloatArray, radius: int, units: int) -> FloatArray:
+    """Clipped and normalised rows of Z, which is overwritten: integers whose squared norms are at most units**2.
+
+    Z : float64 (n, r), integers with squared norms below 2**53; radius : 1 to 2**27, in the units of Z.
+    """
+    lengths = np.maximum(ceil_norms(Z), radius)
+    Z *= units
+    Z /= lengths[:, None]
+    _round_towards_zero(Z)
+    _check_lengths(Z, units)
+    return Z
+
+
+def clipped_lengths(Z: FloatArray, radius: int, units: int) -> FloatArray:
+    """min(|z|, radius) units / radius of each row, |z| and then the result rounded down: integers from 0 to `units`."""
+    lengths = np.minimum(floor_norms(Z), radius)
+    scaled: FloatArray = np.floor(lengths * units / radius)
+    return scaled
+
+
+def squared_norms(Z: FloatArray) -> FloatArray:
+    """Of the rows; exact for integers as long as they stay below 2**53, in whatever order they are added up."""
+    squares: FloatArray = np.einsum("ij,ij->i", Z, Z)
+    return squares
+
+
+def floor_norms(Z: FloatArray) -> FloatArray:
+    """The largest integers not above the rows' norms."""
+    return integer_roots(squared_norms(Z))
+
+
+def ceil_norms(Z: FloatArray) -> FloatArray:
+    """The least integers not below the rows' norms."""
+    squares = squared_norms(Z)
+    roots = integer_roots(squares)
+    roots += roots * roots < squares
+    return roots
+
+
+def integer_roots(squares: FloatArray) -> FloatArray:
+    """floor(sqrt(n)) of integers 0 <= n < 2**53."""
+    roots = np.floor(np.sqrt(squares))
+    roots -= roots * roots > squares
+    return roots
+
+
+def check_units(units: int) -> None:
+    """Refuse an integer radius for which a product would not be exact. Even, so that half its square is an integer."""
+    if type(units) is not int or not 2 <= units <= MAX_UNITS or units % 2:
+        raise PlanError(f"units is {units!r:.40}; expected an even number from 2 to {MAX_UNITS}")
+
+
+def _round_towards_zero(values: FloatArray) -> None:
+    np.trunc(values, out=values)
+
+
+def _check_lengths(Z: FloatArray, units: int) -> None:
+    """A theorem, looked at all the same: privacy rests on it, and it rests on how a machine divides."""
+    if squared_norms(Z).max(initial=0.0) > units**2:
+        raise AssertionError("the division of this machine is not that of IEEE 754: a clipped vector is too long")
