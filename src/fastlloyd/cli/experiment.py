@@ -38,7 +38,7 @@ Out = Annotated[
         show_default=False,
     ),
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="What the specification's [quick] says instead.")]
+Quick = Annotated[bool, typer.Option("--quick", help="What the table quick of the specification says instead.")]
 Workers = Annotated[
     int | None,
     typer.Option(

@@ -12,13 +12,14 @@ from fastlloyd.experiments.problem import Problem
 class Measure:
     """A column of the results, and how it is computed from a problem and centroids (k, d) in its scaled units.
 
-    prepare : makes what the problem keeps for all trials, so that it counts for none of them.
+    prepare : makes what the problem keeps for all trials, so that it counts for none of them. needs : modules of extras.
     """
 
     name: str
     label: str
     compute: Callable[[Problem, FloatArray], float]
     prepare: Callable[[Problem], object] = lambda _: None
+    needs: str = ""
 
 
 MEASURES = {
@@ -32,10 +33,19 @@ MEASURES = {
             label="Silhouette",
             compute=lambda p, C: metrics.silhouette(p.X, C, p.sample),
             prepare=lambda p: p.sample,
+            needs="sklearn",
         ),
-        Measure(name="davies_bouldin", label="Davies-Bouldin index", compute=lambda p, C: metrics.davies_bouldin(p.X, C)),
         Measure(
-            name="calinski_harabasz", label="Calinski-Harabasz index", compute=lambda p, C: metrics.calinski_harabasz(p.X, C)
+            name="davies_bouldin",
+            label="Davies-Bouldin index",
+            compute=lambda p, C: metrics.davies_bouldin(p.X, C),
+            needs="sklearn",
+        ),
+        Measure(
+            name="calinski_harabasz",
+            label="Calinski-Harabasz index",
+            compute=lambda p, C: metrics.calinski_harabasz(p.X, C),
+            needs="sklearn",
         ),
         Measure(name="dunn", label="Dunn index", compute=lambda p, C: metrics.dunn(p.X, C)),
         Measure(
@@ -43,6 +53,7 @@ MEASURES = {
             label="Centroid MSE",
             compute=lambda p, C: metrics.matched_centroid_mse(C, p.reference),
             prepare=lambda p: p.reference,
+            needs="sklearn",
         ),
         Measure(name="n_empty", label="Empty clusters", compute=lambda p, C: float(metrics.n_empty_clusters(p.X, C))),
     )

@@ -72,6 +72,8 @@ def load_method(name: str, folder: Path) -> Method:
         method = resolve(name, folder)
         if not isinstance(method, Method):
             raise PlanError(f"{name!r:.200} is no method; expected a fastlloyd.experiments.methods.Method")
+        if method.name in METHODS:
+            raise PlanError(f"{name!r:.200} has the name of the product's {method.name!r}; give it another")
         return method
     if name not in METHODS:
         raise PlanError(f"method {unknown_name(name, list(METHODS))}; one of your own is written FILE.py:NAME")

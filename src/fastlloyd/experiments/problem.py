@@ -23,6 +23,8 @@ SAMPLE = 4000  # records of a silhouette: its distances are 128 MB
 class Problem:
     """Records in [-1, 1]^d by the data's own range, which a private run must not use.
 
+    Arrays are read-only.
+
     X : float64 (n_records, n_features). domain : the box itself. grid : the same records as grid points of it.
     digest : SHA-256 of the raw values, hex.
     """
@@ -50,7 +52,9 @@ class Problem:
         from sklearn.cluster import KMeans
 
         fitted = KMeans(self.n_clusters, n_init=REFERENCE_STARTS, random_state=0).fit(self.X)
-        return np.asarray(fitted.cluster_centers_, dtype=np.float64)
+        centroids = np.asarray(fitted.cluster_centers_, dtype=np.float64)
+        centroids.setflags(write=False)
+        return centroids
 
     @cached_property
     def sample(self) -> SilhouetteSample:
@@ -91,12 +95,15 @@ def make_problem(name: str, values: FloatArray, n_clusters: int) -> Problem:
     X[:, half_widths == 0] = 0
     d = values.shape[1]
     domain = Domain(features=tuple(f"x{i + 1}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d)
+    grid = domain.to_grid(X)
+    for shared in (X, grid):
+        shared.setflags(write=False)  # a method that centres in place would change the others' trials
     return Problem(
         name=name,
         X=X,
         n_clusters=n_clusters,
         domain=domain,
-        grid=domain.to_grid(X),
+        grid=grid,
         digest=hashlib.sha256(f"{values.shape}".encode() + np.ascontiguousarray(values).astype("<f8").tobytes()).hexdigest(),
     )
 

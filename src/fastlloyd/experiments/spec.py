@@ -5,14 +5,16 @@ import itertools
 import math
 import tomllib
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from fastlloyd.documents import canonical, load_text
-from fastlloyd.errors import PlanError
+from fastlloyd.errors import DataError, PlanError
 from fastlloyd.experiments.braces import expand
+from fastlloyd.experiments.figures import check_names
 from fastlloyd.experiments.measures import MEASURES
 from fastlloyd.experiments.methods import Method, Option, check_option, load_method
 from fastlloyd.experiments.problem import check_name
@@ -106,7 +108,7 @@ def read(path: Path, *, quick: bool = False) -> Spec:
         raise PlanError(f"{path}: {error}") from None
     try:
         return _checked(_quickened(spec) if quick else spec)
-    except PlanError as error:
+    except (PlanError, DataError) as error:
         raise PlanError(f"{path}: {error}") from None
 
 
@@ -120,14 +122,14 @@ def trials(spec: Spec, folder: Path) -> list[Trial]:
     names: dict[str, str] = {}
     for grid in spec.grid:
         for trial in _trials(spec, grid, folder):
+            if names.setdefault(trial.method, trial.method_source) != trial.method_source:
+                raise PlanError(
+                    f"{names[trial.method]} and {trial.method_source} both have the name {trial.method!r}; rename one"
+                )
             if found.setdefault(trial.key, trial) != trial:
                 raise PlanError(
                     f"two grids ask for {trial.method} on {trial.dataset} with different delta, preset or measures; "
                     "make it two specifications"
-                )
-            if names.setdefault(trial.method, trial.method_source) != trial.method_source:
-                raise PlanError(
-                    f"{names[trial.method]} and {trial.method_source} both have the name {trial.method!r}; rename one"
                 )
             if len(found) > MAX_TRIALS:
                 raise PlanError(f"the specification asks for more than {MAX_TRIALS} trials; make it several")
@@ -201,6 +203,7 @@ def _quickened(spec: Spec) -> Spec:
 
 def _checked(spec: Spec) -> Spec:
     _check_values(spec.epsilons, spec.delta, spec.preset, spec.measures)
+    check_names(spec.figures)
     for grid in spec.grid:
         _check_values(grid.epsilons, grid.delta, grid.preset, grid.measures)
         for name, values in grid.options.items():
@@ -224,6 +227,8 @@ def _check_values(
     for name in measures or ():
         if name not in MEASURES:
             raise PlanError(f"measure {unknown_name(name, list(MEASURES))}")
+        if (needed := MEASURES[name].needs) and find_spec(needed) is None:
+            raise PlanError(f"measure {name!r} needs scikit-learn, which is not installed: pip install 'fastlloyd[{needed}]'")
 
 
 def _check_options(grid: Grid, methods: Sequence[Method]) -> None:

@@ -3,9 +3,12 @@
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fastlloyd.errors import FastLloydError, PlanError
+from fastlloyd.experiments.methods import load_method
+from fastlloyd.experiments.problem import make_problem
 from fastlloyd.experiments.spec import read, swept, trials
 from fastlloyd.experiments.trial import Trial
 
@@ -179,10 +182,11 @@ def test_two_grids_may_ask_for_the_same_trial_but_not_in_two_ways(folder: Path) 
 
 def test_two_methods_of_one_name_are_refused(folder: Path) -> None:
     (folder / "mine.py").write_text(
-        "from fastlloyd.experiments.methods import Method\nM = Method(name='fastlloyd', label='x', cluster=lambda p, s: None)\n"
+        "from fastlloyd.experiments.methods import Method\n"
+        "M, N = (Method(name='x', label=label, cluster=lambda p, s: None) for label in 'mn')\n"
     )
-    with pytest.raises(PlanError, match="both have the name 'fastlloyd'"):
-        asked(folder, HEAD + GRID.replace('"lloyd"', '"mine.py:M"'))
+    with pytest.raises(PlanError, match="both have the name 'x'"):
+        asked(folder, HEAD + GRID.replace('"lloyd"', '"mine.py:{M,N}"'))
 
 
 def test_options_are_listed_in_the_order_of_the_specification(folder: Path) -> None:
@@ -204,3 +208,42 @@ def test_the_papers_specifications_can_be_read(path: Path, quick: bool) -> None:
 def test_a_specification_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match=r"absent\.toml cannot be read \(No such file or directory\)"):
         read(tmp_path / "absent.toml")
+
+
+def test_a_figure_that_there_is_not_is_refused_before_anything_is_run(tmp_path: Path) -> None:
+    path = tmp_path / "spec.toml"
+    path.write_text(
+        'title = "t"\nfigures = ["curve"]\nruns = 1\nepsilons = [1.0]\nmeasures = ["nicv"]\n'
+        '[[grid]]\ndatasets = ["synthk-2-1"]\nmethods = ["lloyd"]\n'
+    )
+    with pytest.raises(PlanError, match="figure 'curve' is unknown"):
+        read(path)
+
+
+def test_a_measure_without_the_library_it_needs_is_refused_before_anything_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "spec.toml"
+    path.write_text(
+        'title = "t"\nruns = 1\nepsilons = [1.0]\nmeasures = ["nicv", "centroid_mse"]\n'
+        '[[grid]]\ndatasets = ["synthk-2-1"]\nmethods = ["lloyd"]\n'
+    )
+    monkeypatch.setattr("fastlloyd.experiments.spec.find_spec", lambda _: None)
+    with pytest.raises(PlanError, match="measure 'centroid_mse' needs scikit-learn, which is not installed"):
+        read(path)
+
+
+def test_a_method_of_ones_own_may_not_have_the_name_of_the_products(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from fastlloyd.experiments.methods import Method\n"
+        "METHOD = Method(name='fastlloyd', label='Mine', cluster=lambda problem, setting: None)\n"
+    )
+    with pytest.raises(PlanError, match="has the name of the product's 'fastlloyd'; give it another"):
+        load_method("mine.py:METHOD", tmp_path)
+
+
+def test_what_all_trials_share_cannot_be_changed_by_a_method() -> None:
+    problem = make_problem("mine", np.arange(20.0).reshape(10, 2), 2)
+    for shared in (problem.X, problem.grid, problem.reference):
+        with pytest.raises(ValueError, match="read-only"):
+            shared[0, 0] = 1

@@ -47,6 +47,9 @@ def test_an_interval_is_written_to_two_digits_of_its_width(mean: float, half_wid
 @given(st.floats(-1e12, 1e12), st.floats(1e-12, 1e12))
 def test_every_interval_is_short_and_reads_back_as_what_it_was(mean: float, half_width: float) -> None:
     text = interval(_summary(mean, half_width))
+    if half_width <= tables.ROUNDING * abs(mean):
+        assert text == f"{mean:.4g}"  # all runs gave one value, but for rounding
+        return
     inner, _, power = text.removeprefix("(").partition(")e")
     shown_mean, shown_half = (float(part) * 10.0 ** int(power or 0) for part in inner.split(" ± "))
     size = max(abs(mean), half_width)

@@ -6,6 +6,7 @@ from fastlloyd.errors import DataError
 from fastlloyd.experiments.figures import ablation, curves, heatmaps, overhead, scaling
 from fastlloyd.experiments.figures.sheet import FORMATS, Drawing, save
 from fastlloyd.experiments.summaries import Summaries
+from fastlloyd.figures import new_figure
 from fastlloyd.names import unknown_name
 
 FIGURES = {
@@ -32,6 +33,7 @@ def draw(summaries: Summaries, names: Sequence[str] = ()) -> list[Drawing]:
     """
     chosen = list(dict.fromkeys(names or summaries.results.figures))
     check_names(chosen)
+    new_figure(1.0, "a figure")  # without matplotlib this says so, before anything else needs it
     drawings = [drawing for name in chosen for drawing in FIGURES[name](summaries)]
     if not drawings:
         raise DataError(f"there is nothing to draw for {', '.join(chosen)}: no private method has a value at any epsilon")
