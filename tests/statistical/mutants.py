@@ -60,7 +60,7 @@ class Mutant:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """The code with this mistake, and without the guarantee check of `Mechanism` that would refuse it early."""
+        """The code with this mistake, and without the guarantee check of `LloydMechanism` that would refuse it early."""
         with self.apply(), patch.object(mechanism, "_check_guarantee", lambda _: None):
             yield
 

@@ -14,7 +14,7 @@ from fastlloyd.errors import PlanError
 from fastlloyd.expander import PublicSeed
 from fastlloyd.experiments.problem import Problem
 from fastlloyd.experiments.references import is_reference, resolve
-from fastlloyd.mechanism import Mechanism
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.names import unknown_name
 from fastlloyd.plan import TrustMode
 from fastlloyd.presets import choose, preset, specialise
@@ -106,15 +106,15 @@ def _run(algorithm: Algorithm, problem: Problem, setting: Setting) -> Outcome:
     ran = _centrally if setting.clients == 1 or algorithm.noise is Noise.NONE else _federated
     mechanism, clustering = ran(variant, problem, setting)
     centroids = clustering.centroids / 2**problem.domain.fraction_bits
-    return Outcome(centroids=centroids, n_iterations=len(mechanism.rounds))
+    return Outcome(centroids=centroids, n_iterations=mechanism.n_iterations)
 
 
-def _centrally(algorithm: Algorithm, problem: Problem, setting: Setting) -> tuple[Mechanism, Clustering]:
+def _centrally(algorithm: Algorithm, problem: Problem, setting: Setting) -> tuple[LloydMechanism, Clustering]:
     mechanism = design_mechanism(algorithm, problem.domain, n_records=problem.n_records, **_design(algorithm, problem, setting))
     return mechanism, cluster(mechanism, problem.grid, SeededNoise(setting.noise_seed))
 
 
-def _federated(algorithm: Algorithm, problem: Problem, setting: Setting) -> tuple[Mechanism, Clustering]:
+def _federated(algorithm: Algorithm, problem: Problem, setting: Setting) -> tuple[LloydMechanism, Clustering]:
     """The server adds all noise, as in the paper; then the result is that of the central model, bit for bit."""
     clients, identities = roster((f"client-{i + 1}" for i in range(setting.clients)), problem.n_records)
     plan = design_plan(
