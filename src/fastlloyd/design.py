@@ -14,14 +14,13 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.initialization import RadiusSearch, sphere_packing
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
-from fastlloyd.errors import BudgetError, PlanError
-from fastlloyd.exchanges import SCALE_UNITS, LossRound, Round
+from fastlloyd.errors import PlanError
+from fastlloyd.exchanges import SCALE_UNITS, Round
 from fastlloyd.expander import PublicSeed
 from fastlloyd.lloyd_mechanism import LloydMechanism, check_alpha
 from fastlloyd.loss_design import check_loss_share, chosen_loss_share, loss_round, scale_up
 from fastlloyd.mechanism import (
     MAX_COUNT_BITS,
-    MAX_LOSS_CAP,
     MAX_ROUNDS,
     check_grid,
     check_numbers,

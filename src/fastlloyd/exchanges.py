@@ -15,9 +15,8 @@ from fastlloyd.algorithms import Noise
 from fastlloyd.clustering.domain import IntArray
 from fastlloyd.dp.noise import NoiseSource
 
-
-# Departs from the paper, where noise scales are reals: multiples of 1/65536 grid unit, rounded up, so that the cost of a mechanism
-# is an exact rational.
+# Departs from the paper, where noise scales are reals: they are multiples of 1/65536 grid unit, rounded up, so that the cost of
+# a mechanism is an exact rational.
 SCALE_UNITS = 1 << 16
 
 

@@ -50,5 +50,3 @@ def scale_up(scale: budget.Real) -> Fraction:
     """A scale rounded up to a multiple of 1 / SCALE_UNITS."""
     # 50 digits and a margin of 1e-40: the result is never below the exact scale
     return Fraction(max(1, budget.round_up(scale * SCALE_UNITS * (1 + budget.real(Fraction(1, 10**40))))), SCALE_UNITS)
-
-

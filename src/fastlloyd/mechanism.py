@@ -27,8 +27,8 @@ from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
 from fastlloyd.exchanges import Exchange, LossRound, Part, draw
 from fastlloyd.queries import Query
 
-# Departs from the paper, where delta is 1 / (N ln N) and neighbours differ by an added record only: delta defaults to 1 / (100 N);
-# replacing a record is available.
+# Departs from the paper, where delta is 1 / (N ln N) and neighbours differ by an added record only: delta defaults to
+# 1 / (100 N); replacing a record is available.
 MAX_RECORDS = 1 << 40
 MAX_CLUSTERS = 10_000  # packing them takes time quadratic in their number, also for whoever only reads the file
 MAX_COUNT_BITS = 32

@@ -108,7 +108,7 @@ def test_rounds_and_loss_together_spend_the_budget_and_never_more(
     spent = accountant.pure_epsilon if laplace else accountant.mu_squared
     whole = Fraction(m.epsilon) if laplace else Fraction(gdp_mu(m.epsilon, m.delta)) ** 2
     assert 0.9999 * whole < spent <= whole
-    wanted = budget.loss_share(algorithm, 1000, epsilon=1.0, mu=gdp_mu(1.0, 1e-5)) if share is None else Fraction(share)
+    wanted = budget.loss_share(algorithm.noise, 1000, epsilon=1.0, mu=gdp_mu(1.0, 1e-5)) if share is None else Fraction(share)
     assert loss <= wanted * whole
     assert float(loss / whole) == pytest.approx(float(wanted), rel=1e-4)
     assert m.loss_share == loss / spent
@@ -187,7 +187,7 @@ def test_the_share_is_the_least_that_keeps_the_noise_below_two_percent_of_a_typi
     n_expected: int, epsilon: float, algorithm: Algorithm
 ) -> None:
     mu = gdp_mu(epsilon, 1e-6)
-    share = float(budget.loss_share(algorithm, n_expected, epsilon=epsilon, mu=mu))
+    share = float(budget.loss_share(algorithm.noise, n_expected, epsilon=epsilon, mu=mu))
     assert 0.01 <= share <= 0.2
     assert round(1000 * share) == pytest.approx(1000 * share)
 

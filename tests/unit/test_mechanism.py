@@ -26,10 +26,9 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import MAX_SCALE
 from fastlloyd.errors import BudgetError, DataError, OverflowRisk, PlanError
-from fastlloyd.exchanges import Round
+from fastlloyd.exchanges import SCALE_UNITS, Round
 from fastlloyd.expander import PublicSeed
 from fastlloyd.lloyd_mechanism import LloydMechanism
-from fastlloyd.exchanges import SCALE_UNITS
 from fastlloyd.mechanism import MAX_CLUSTERS, MAX_RECORDS, usable_delta
 from fastlloyd.testing import InjectedNoise, SeededNoise
 

@@ -15,12 +15,12 @@ from fastlloyd.cli.options import MechanismOptions
 from fastlloyd.clustering.domain import Domain, FloatArray, Scaling
 from fastlloyd.clustering.initialization import RadiusSearch
 from fastlloyd.clustering.outside import Outside
-from fastlloyd.loss_design import check_loss_share
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError, DataError, PlanError
 from fastlloyd.expander import PublicSeed
 from fastlloyd.grid_records import GridRecords
 from fastlloyd.lloyd_mechanism import check_alpha
+from fastlloyd.loss_design import check_loss_share
 from fastlloyd.mechanism import MAX_RECORDS, check_numbers
 from fastlloyd.names import parse_columns
 from fastlloyd.presets import algorithm, check_expected, choose, fraction, preset, specialise

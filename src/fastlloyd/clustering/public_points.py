@@ -4,7 +4,6 @@ Ordinary float64 arithmetic, the same on one machine for the same draws; the las
 steps and of draws are fixed beforehand, so that how long it takes says little of the points.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np

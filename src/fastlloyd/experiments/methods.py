@@ -10,6 +10,7 @@ from fastlloyd.central import cluster
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.clustering.initialization import RadiusSearch
 from fastlloyd.design import design_mechanism, design_plan
+from fastlloyd.design_moments import design_moments
 from fastlloyd.errors import PlanError
 from fastlloyd.expander import PublicSeed
 from fastlloyd.experiments.problem import Problem
@@ -153,6 +154,19 @@ def _method(algorithm: Algorithm, label: str, options: frozenset[str]) -> Method
     )
 
 
+def _moment_lloyd(problem: Problem, setting: Setting) -> Outcome:
+    mechanism = design_moments(
+        problem.domain,
+        n_clusters=problem.n_clusters,
+        n_records=problem.n_records,
+        epsilon=setting.epsilon,
+        delta=setting.delta,
+        public_seed=setting.public_seed,
+    )
+    clustering = cluster(mechanism, problem.grid, SeededNoise(setting.noise_seed))
+    return Outcome(centroids=clustering.centroids / 2**problem.domain.fraction_bits, n_iterations=mechanism.n_iterations)
+
+
 METHODS = {
     method.name: method
     for method in (
@@ -160,5 +174,6 @@ METHODS = {
         _method(SULLOYD, "SuLloyd", START_OPTIONS),
         _method(GLLOYD, "GLloyd", START_OPTIONS),
         _method(FASTLLOYD, "FastLloyd", START_OPTIONS | ALGORITHM_OPTIONS),
+        Method(name="momentlloyd", label="MomentLloyd", cluster=_moment_lloyd),
     )
 }

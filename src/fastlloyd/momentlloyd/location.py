@@ -1,5 +1,6 @@
 """Where the records are: how many, their mean, how far they reach (steps 0 and 1 of docs/momentlloyd.md)."""
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +35,7 @@ def number(m: "MomentMechanism", count: Noisy) -> float:
     """
     noisy, expected = 1 / max(count.deviation, 1e-9) ** 2, 4 / m.n_expected**2
     n = (float(count.values[0, 0]) * noisy + m.n_expected * expected) / (noisy + expected)
-    return float(np.clip(n, max(1.0, m.n_expected / 4), m.n_records))
+    return min(max(n, 1.0, m.n_expected / 4), float(m.n_records))
 
 
 def length(m: "MomentMechanism", state: State, lengths: Noisy) -> State:
@@ -58,12 +59,12 @@ def box(m: "MomentMechanism", state: State, squares: Noisy, mean_deviation: floa
 
 def records(state: State) -> float:
     """How many records there are."""
-    return state.number / 2**NUMBER_BITS
+    return state.number / 2.0**NUMBER_BITS
 
 
 def half_diagonal(m: "MomentMechanism") -> float:
     """Of the box, grid units."""
-    return float(m.domain.squared_half_diagonal) ** 0.5
+    return math.sqrt(m.domain.squared_half_diagonal)
 
 
 def squared_length(state: State) -> float:

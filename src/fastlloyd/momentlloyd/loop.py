@@ -97,14 +97,12 @@ def advance(m: "MomentMechanism", number: int, state: State, answer: Answer, *, 
         case LengthsRound():
             return location.length(m, state, *parts)
         case SquaresRound():
-            (mean, _), votes = noisy_deviations(m, m.rounds[0], state), m.rounds[number + 1]
-            box = location.box(m, state, *parts, mean_deviation=mean / location.records(state))
-            return start.box_candidates(m, state, *box, n_candidates=_votes(votes).n_candidates)
+            mean, _ = noisy_deviations(m, m.rounds[0], state)
+            (squares,) = parts
+            return start.box_candidates(m, state, *location.box(m, state, squares, mean / location.records(state)))
         case SecondMomentRound():
-            state, after = directions(m, state, round, *parts), m.rounds[number + 1]
-            if isinstance(after, VotesRound):
-                return start.gaussian_candidates(m, state, after.n_candidates)
-            return start.from_gaussian(m, state)
+            state = directions(m, state, round, *parts)
+            return start.gaussian_candidates(m, state) if m.n_candidates else start.from_gaussian(m, state)
         case VotesRound():
             return start.from_votes(m, state, *parts)
         case StepRound():
@@ -157,11 +155,3 @@ def _units(m: "MomentMechanism", round: Rounds, state: State) -> tuple[float, ..
 def _times(factor: Fraction, square: int) -> int:
     """floor(factor sqrt(square))."""
     return math.isqrt(math.floor(factor**2 * square))
-
-
-def _votes(round: Rounds) -> VotesRound:
-    if not isinstance(round, VotesRound):
-        raise AssertionError("a box is for the candidates of a histogram")
-    return round
-
-

@@ -77,6 +77,11 @@ class MomentMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_field
         return self.rounds
 
     @property
+    def n_candidates(self) -> int:
+        """How many candidates are voted on; 0 where nobody votes."""
+        return next((round.n_candidates for round in self.rounds if isinstance(round, VotesRound)), 0)
+
+    @property
     def n_iterations(self) -> int:
         """How many steps there are."""
         return sum(isinstance(round, StepRound) for round in self.rounds)

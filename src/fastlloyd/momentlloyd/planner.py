@@ -3,9 +3,9 @@
     signal = n_expected mu / (k b), b the half diagonal of the box in half widths (sqrt d): the expected records of a cluster
     times mu, over the largest length of a record.
 
-Shares are relative: each is divided by the sum of its row. They were found by trying them on data sets, some of which are those
-of the paper's evaluation; every optimum is flat: doubling or halving one share alone moved a group's result by about one percent.
-So nothing is left for users to tune.
+Shares are relative: each is divided by the sum of its row. They were found by trying them on data sets, some of which are
+those of the paper's evaluation; every optimum is flat: doubling or halving one share alone moved a group's result by about one
+percent. So nothing is left for users to tune.
 """
 
 import math
@@ -34,10 +34,10 @@ from fastlloyd.moments.spaces import squared_diameter
 
 UNITS = 1 << 16  # of sums, lengths and offsets
 SQUARE_UNITS = 1 << 13  # of squares and second moments, whose noise is drawn faster at this size
+COUNT = Fraction(2, 100)  # the weight of the number of records
 COUNT_SHARE = Fraction(5, 100)  # of a step, for its counts
 MAX_CANDIDATES = 4096
 MAX_FEATURES = 1024  # above, a second moment would be too large
-SQUARES_RADIUS = Fraction(85, 100)  # half diagonals
 F = Fraction
 
 
@@ -48,22 +48,21 @@ class Row:
     max_features: int
     below_signal: float
     mean: Fraction | None
-    lengths: Fraction = F(0)
+    lengths: Fraction
     second: Fraction
     votes: Fraction
     steps: tuple[Fraction, ...]
     first_radius: Fraction
     last_radius: Fraction
-    n_inner: int = 0
-    mean_radius: Fraction = F(1)
-    second_radius: Fraction = F(8, 10)
-    edge: Fraction = F(9, 10)
-    n_directions: int = 0
-    count: Fraction = F(2, 100)
+    mean_radius: Fraction
+    second_radius: Fraction
+    edge: Fraction
+    n_directions: int
+    n_inner: int
 
     def share(self, weight: Fraction, mean: Fraction) -> Fraction:
         """A weight as a share of mu^2, where the mean has that weight."""
-        return weight / (self.count + mean + self.lengths + self.second + self.votes + sum(self.steps))
+        return weight / (COUNT + mean + self.lengths + self.second + self.votes + sum(self.steps))
 
 
 def _percent(*weights: int) -> tuple[Fraction, ...]:
@@ -72,8 +71,9 @@ def _percent(*weights: int) -> tuple[Fraction, ...]:
 
 def _few_features(below_signal: float, steps: tuple[Fraction, ...], first_radius: Fraction, last_radius: Fraction) -> Row:
     return Row(
-        max_features=3, below_signal=below_signal, mean=F(3, 100), second=F(5, 100), votes=F(50, 100),
-        steps=steps, first_radius=first_radius, last_radius=last_radius,
+        max_features=3, below_signal=below_signal, mean=F(3, 100), lengths=F(0), second=F(5, 100), votes=F(50, 100),
+        steps=steps, first_radius=first_radius, last_radius=last_radius, mean_radius=F(1), second_radius=F(85, 100),
+        edge=F(1), n_directions=0, n_inner=0,
     )  # fmt: skip
 
 
@@ -84,15 +84,15 @@ def _some_features(
     return Row(
         max_features=32, below_signal=below_signal, mean=mean, lengths=F(3, 100), second=F(15, 100), votes=votes,
         steps=steps, first_radius=first_radius, last_radius=last_radius, mean_radius=mean_radius,
-        second_radius=second_radius, n_directions=8,
+        second_radius=second_radius, edge=F(9, 10), n_directions=8, n_inner=0,
     )  # fmt: skip
 
 
 def _many_features(below_signal: float, votes: Fraction) -> Row:
     return Row(
         max_features=MAX_FEATURES, below_signal=below_signal, mean=None, lengths=F(2, 100), second=F(40, 100), votes=votes,
-        steps=_percent(6, 6, 6, 20), first_radius=F(9, 10), last_radius=F(9, 10), n_inner=3, mean_radius=F(8, 10),
-        edge=F(7, 10), n_directions=12,
+        steps=_percent(6, 6, 6, 20), first_radius=F(9, 10), last_radius=F(9, 10), mean_radius=F(8, 10),
+        second_radius=F(8, 10), edge=F(7, 10), n_directions=12, n_inner=3,
     )  # fmt: skip
 
 
@@ -147,7 +147,8 @@ class Budget:
             variances = [F(max(corner[p] for corner in added)) / (share * self.mu_squared) for p in range(len(question.parts))]
         spent = sum(shares) * self.mu_squared
         costs = [
-            sum(F(a) / v for a, v in zip(corner, variances, strict=True)) for corner in question.sensitivity.corners(self.relation)
+            sum(F(a) / v for a, v in zip(corner, variances, strict=True))
+            for corner in question.sensitivity.corners(self.relation)
         ]
         dearest = max(costs) / spent  # above 1 where a record may be replaced
         return tuple(sqrt_up(v * dearest) for v in variances)
@@ -170,12 +171,13 @@ def plan_rounds(
     b = (domain.squared_half_diagonal / 4**domain.fraction_bits) ** 0.5
     if d > MAX_FEATURES:
         raise PlanError(
-            f"there are {d} features, and momentlloyd takes at most {MAX_FEATURES}; use the algorithm fastlloyd, or fewer features"
+            f"there are {d} features, and momentlloyd takes at most {MAX_FEATURES}; use the algorithm fastlloyd, or "
+            "fewer features"
         )
     row = _row(d, n_expected * mu / (n_clusters * b))
     r = _n_directions(row, domain)
     mean = _mean_weight(row, d, n_expected * mu) if row.mean is None else row.mean
-    share = {name: row.share(getattr(row, name), mean) for name in ("count", "lengths", "second", "votes")}
+    share = {name: row.share(getattr(row, name), mean) for name in ("lengths", "second", "votes")}
     budget = Budget(
         mu_squared=mu_squared, relation=relation, domain=domain, n_clusters=n_clusters, n_directions=r, count_bits=count_bits
     )
@@ -183,12 +185,14 @@ def plan_rounds(
     def priced(round: Rounds, *shares: Fraction) -> Rounds:
         return msgspec.structs.replace(round, scales=budget.scales(round.question(budget), shares))
 
-    rounds: list[Rounds] = [priced(MeanRound(scales=(), radius=row.mean_radius, units=UNITS), row.share(mean, mean), share["count"])]
+    rounds: list[Rounds] = [
+        priced(MeanRound(scales=(), radius=row.mean_radius, units=UNITS), row.share(mean, mean), row.share(COUNT, mean))
+    ]
     if r:
         rounds.append(priced(LengthsRound(scales=(), units=UNITS), share["lengths"]))
         rounds.append(priced(SecondMomentRound(scales=(), radius=row.second_radius, units=SQUARE_UNITS), share["second"]))
     else:
-        rounds.append(priced(SquaresRound(scales=(), radius=SQUARES_RADIUS, units=SQUARE_UNITS), share["second"]))
+        rounds.append(priced(SquaresRound(scales=(), radius=row.second_radius, units=SQUARE_UNITS), share["second"]))
     if row.votes:
         m = _n_candidates(n_expected * mu * float(share["votes"]) ** 0.5 / 4, n_clusters, d)
         rounds.append(priced(VotesRound(scales=(), n_candidates=m), share["votes"]))
@@ -223,4 +227,4 @@ def _n_candidates(wanted: float, n_clusters: int, d: int) -> int:
     if d > 3 or m <= FEW_CANDIDATES:
         return m
     per_axis = int(m ** (1 / d) + 1e-9)
-    return per_axis**d
+    return int(per_axis**d)

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastlloyd.clustering.domain import FloatArray
-from fastlloyd.clustering.public_points import k_means, nearest
+from fastlloyd.clustering.kernels import nearest
+from fastlloyd.clustering.public_points import k_means
 from fastlloyd.draws import Draws
 from fastlloyd.expander import PublicSeed
 from fastlloyd.momentlloyd.directions import basis, deviations, used
@@ -27,29 +28,29 @@ GAUSSIAN_STEPS, HISTOGRAM_STEPS = 20, 40
 FEW_FEATURES_RESTARTS, RESTARTS = 20, 5
 
 
-def box_candidates(m: "MomentMechanism", state: State, low: FloatArray, high: FloatArray, n_candidates: int) -> State:
+def box_candidates(m: "MomentMechanism", state: State, low: FloatArray, high: FloatArray) -> State:
     """Candidates in a box: spread by k-means where they are few, else a regular grid."""
-    if n_candidates <= FEW_CANDIDATES:
+    if m.n_candidates <= FEW_CANDIDATES:
         draws = _draws(m, b"candidates")
-        n = max(DRAWS, DRAWS_PER_CANDIDATE * n_candidates)
+        n = max(DRAWS, DRAWS_PER_CANDIDATE * m.n_candidates)
         points = draws.uniform(low, high, (n, m.n_features))
-        points = k_means(points, np.ones(n), n_candidates, draws, n_restarts=1, n_steps=GAUSSIAN_STEPS).centroids
+        points = k_means(points, np.ones(n), m.n_candidates, draws, n_restarts=1, n_steps=GAUSSIAN_STEPS).centroids
     else:
-        per_axis = round(n_candidates ** (1 / m.n_features))
+        per_axis = round(m.n_candidates ** (1 / m.n_features))
         cells = (np.arange(per_axis) + 0.5) / per_axis
         axes = [a + (b - a) * cells for a, b in zip(low, high, strict=True)]
         points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, m.n_features)
     return known(m, state, candidates=rounded(points, m.domain.half_widths))
 
 
-def gaussian_candidates(m: "MomentMechanism", state: State, n_candidates: int) -> State:
+def gaussian_candidates(m: "MomentMechanism", state: State) -> State:
     """Candidates from the fitted Gaussian, a little wider, in the directions found."""
     draws = _draws(m, b"candidates")
-    few = n_candidates <= FEW_CANDIDATES
-    n = max(DRAWS, DRAWS_PER_CANDIDATE * n_candidates) if few else n_candidates
+    few = m.n_candidates <= FEW_CANDIDATES
+    n = max(DRAWS, DRAWS_PER_CANDIDATE * m.n_candidates) if few else m.n_candidates
     points = WIDER * draws.normal((n, used(state))) * deviations(state)
     if few:
-        points = k_means(points, np.ones(n), n_candidates, draws, n_restarts=1, n_steps=GAUSSIAN_STEPS).centroids
+        points = k_means(points, np.ones(n), m.n_candidates, draws, n_restarts=1, n_steps=GAUSSIAN_STEPS).centroids
     return known(m, state, candidates=rounded(_padded(points, m.n_directions), _limit(m, "candidates")))
 
 
@@ -67,9 +68,9 @@ def from_votes(m: "MomentMechanism", state: State, votes: Noisy) -> State:
     if m.n_directions:
         points = points[:, : used(state)]
         sample = _draws(m, b"expected").normal((DRAWS, used(state))) * deviations(state)
-        expected = np.bincount(nearest(sample, points), minlength=len(points)) * (n / DRAWS)
+        expected: FloatArray = np.bincount(nearest(sample, points)[0], minlength=len(points)) * (n / DRAWS)
     else:
-        expected = np.full(len(points), n / len(points))
+        expected = np.full(len(points), n / len(points), dtype=np.float64)
     w = weights(votes, expected, n)
     if (w > 0).sum() < k:  # the k with the most votes
         kept = np.argsort(-votes.values.ravel(), kind="stable")[:k]

@@ -5,7 +5,7 @@ same on every machine; the state is rounded to integers, and whoever has the sta
 """
 
 import math
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 import numpy as np
@@ -13,7 +13,6 @@ import numpy as np
 from fastlloyd.clustering.domain import IntArray
 from fastlloyd.moments.parameters import Parameter, Value, symmetric
 from fastlloyd.moments.spaces import DIRECTION_BITS, Subspace, squared_diameter
-from fastlloyd.momentlloyd.rounds import VotesRound
 
 if TYPE_CHECKING:
     from fastlloyd.momentlloyd.mechanism import MomentMechanism
@@ -46,7 +45,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def start(cls, m: "MomentMechanism") -> Self:
         """Nothing is known."""
-        return cls(**{field.name: np.zeros(field.shape, dtype=np.int64) if field.shape else 0 for field in fields(m)})
+        zeros: dict[str, Any] = {field.name: np.zeros(field.shape, dtype=np.int64) if field.shape else 0 for field in fields(m)}
+        return cls(**zeros)
 
 
 def fields(m: "MomentMechanism") -> tuple[Parameter, ...]:
@@ -56,7 +56,6 @@ def fields(m: "MomentMechanism") -> tuple[Parameter, ...]:
     diameter2 = squared_diameter(B)
     diameter = math.isqrt(diameter2 - 1) + 1
     most = m.n_records << NUMBER_BITS
-    m_votes = next((round.n_candidates for round in m.rounds if isinstance(round, VotesRound)), 0)
     inner = Subspace(domain=m.domain, n_directions=r).limits if r else np.zeros(0, dtype=np.int64)
     one = 1 << DIRECTION_BITS
     return (
@@ -65,7 +64,7 @@ def fields(m: "MomentMechanism") -> tuple[Parameter, ...]:
         Parameter(name="length", shape=(), least=0, most=diameter),
         Parameter(name="directions", shape=(d, r), least=-one, most=one, column_square=one * one),
         Parameter(name="variances", shape=(r,), least=0, most=diameter2),
-        symmetric("candidates", (m_votes, r or d), inner if r else B),
+        symmetric("candidates", (m.n_candidates, r or d), inner if r else B),
         symmetric("points", (k, r), inner),
         symmetric("centroids", (k, d), B),
         Parameter(name="sizes", shape=(k,), least=0, most=most),
