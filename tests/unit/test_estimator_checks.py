@@ -16,11 +16,11 @@ from sklearn.utils.estimator_checks import (
     estimator_checks_generator,
 )
 
-from fastlloyd import FastLloyd, GLloyd, Lloyd, SuLloyd
+from fastlloyd import FastLloyd, GLloyd, Lloyd, MomentLloyd, SuLloyd
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.testing import UNREPEATABLE_CHECKS, SeededNoise, expected_failed_checks
 
-ESTIMATORS = [FastLloyd, GLloyd, SuLloyd, Lloyd]
+ESTIMATORS = [MomentLloyd, FastLloyd, GLloyd, SuLloyd, Lloyd]
 # Most checks need bounds and numbers of records that are theirs; that these leak is tested elsewhere.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*taken from the data:fastlloyd.errors.PrivacyLeakWarning"),

@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fastlloyd import FastLloyd, FastLloydError, GLloyd, Lloyd, PrivacyLeakWarning, SuLloyd
+from fastlloyd import FastLloyd, FastLloydError, GLloyd, Lloyd, MomentLloyd, PrivacyLeakWarning, SuLloyd
 from fastlloyd.algorithms import Clustering
 from fastlloyd.central import cluster
 from fastlloyd.errors import BudgetError, ClippedRecordsWarning, DataError, PlanError, WeakGuaranteeWarning
@@ -25,7 +25,7 @@ from fastlloyd.metrics import wcss
 X = load_iris().data
 BOUNDS = ([4, 2, 1, 0], [8, 5, 7, 3])
 PUBLIC: dict[str, Any] = {"bounds": BOUNDS, "n_records": 200, "random_state": 0}
-ESTIMATORS = [FastLloyd, GLloyd, SuLloyd, Lloyd]
+ESTIMATORS = [MomentLloyd, FastLloyd, GLloyd, SuLloyd, Lloyd]
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
