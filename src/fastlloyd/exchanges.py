@@ -16,7 +16,9 @@ from fastlloyd.clustering.domain import IntArray
 from fastlloyd.dp.noise import NoiseSource
 
 
-class Round(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Round(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, cache_hash=True
+):
     """One iteration: its squared radius H2 (None: no radius) and the total noise its answer must carry.
 
     sum_scale in grid units, count_scale in units of 2**-count_bits records: standard deviations of Gaussian noise, or scales of
@@ -28,7 +30,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     squared_radius: int | None = None
 
 
-class LossRound(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LossRound(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True):
     """The exchange after the last iteration that estimates the loss: what one record counts at most, and the noise of the sum.
 
     # Departs from the paper, which has no private estimate of the loss.

@@ -54,7 +54,7 @@ class TrustMode(enum.Enum):
     CLIENT_NOISE = "client-noise"  # every client adds a share; the server may see results
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True):
     """A mechanism plus who takes part and how. Made by `design_plan`; good for one run.
 
     max_dropouts : D, how many clients may be missing from a round; max_colluding : t, how many clients may pool what they see
@@ -124,7 +124,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     @property
     def digest(self) -> bytes:
         """SHA-256 of the canonical content, 32 bytes."""
-        return digest(self)
+        return _digest(self)
 
     def client(self, name: str) -> Client:
         """The client of that name, or PlanError listing the names there are."""
@@ -221,6 +221,11 @@ def ring_load(plan: Plan) -> RingLoad:
         n_released=m.n_released,
         noise=NoiseTail.GEOMETRIC if m.algorithm.noise is Noise.LAPLACE else NoiseTail.GAUSSIAN,
     )
+
+
+@lru_cache(maxsize=16)  # all parties of a simulation ask
+def _digest(plan: Plan) -> bytes:
+    return digest(plan)
 
 
 @lru_cache(maxsize=4096)  # asked for in every round, by every client

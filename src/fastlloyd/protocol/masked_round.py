@@ -93,22 +93,23 @@ class Plausible:
     """How large an honest noisy answer can be, for the records that are in it.
 
     bounds, reaches : per round, and per column of its answer, what one record adds at most, and what the noise adds at most,
-    but for a probability below 2**-40 in the whole run (`RingLoad`).
+    but for a probability below 2**-40 in the whole run (`RingLoad`): int64 (n_columns,) each.
     """
 
-    bounds: tuple[tuple[int, ...], ...]
-    reaches: tuple[tuple[int, ...], ...]
+    bounds: tuple[IntArray, ...]
+    reaches: tuple[IntArray, ...]
 
     @classmethod
+    @lru_cache(maxsize=16)  # all clients of a simulation ask
     def of(cls, plan: Plan) -> Self:
         """Bounds for the rounds of `plan`."""
         load, exchanges = ring_load(plan), plan.mechanism.exchanges
 
-        def columns(exchange: Exchange) -> tuple[tuple[int, ...], tuple[int, ...]]:
-            parts = plan.mechanism.parts(exchange)
-            each = list(zip(parts, map(load.noise_reach, plan.total_scales(exchange)), strict=True))
-            bounds = tuple(part.bound for part in parts for _ in range(part.n_columns))
-            return bounds, tuple(reach for part, reach in each for _ in range(part.n_columns))
+        def columns(exchange: Exchange) -> tuple[IntArray, IntArray]:
+            parts, reaches = plan.mechanism.parts(exchange), map(load.noise_reach, plan.total_scales(exchange))
+            of_parts = np.array([[part.bound for part in parts], [*reaches]], dtype=np.int64)
+            bounds, of_noise = np.repeat(of_parts, [part.n_columns for part in parts], axis=1)
+            return bounds, of_noise
 
         of_each = {exchange: columns(exchange) for exchange in set(exchanges)}  # most rounds are alike
         bounds, reaches = zip(*(of_each[exchange] for exchange in exchanges), strict=True)
@@ -116,8 +117,7 @@ class Plausible:
 
     def check(self, answer: IntArray, n_records: int, round: int) -> None:
         """Raise RemoteProtocolError unless this can be the answer of that round over at most `n_records` records."""
-        columns = zip(self.bounds[round - 1], self.reaches[round - 1], strict=True)
-        limits = np.array([n_records * bound + reach for bound, reach in columns], dtype=np.int64)
+        limits = n_records * self.bounds[round - 1] + self.reaches[round - 1]  # fits: the ring holds it
         if ((answer > limits) | (answer < -limits)).any():
             raise RemoteProtocolError(
                 f"the opened sum of round {round} is larger than its clients' caps and the noise allow; it was tampered with"
