@@ -28,7 +28,7 @@ _LARGEST_WORD = np.uint64(2**64 - 1)
 
 def length_prefixed(*fields: bytes) -> bytes:
     """Join byte strings so that no two lists of them give the same bytes: 4 bytes of big-endian length before each."""
-    return b"".join(len(field).to_bytes(4, "big") + field for field in fields)
+    return b"".join([len(field).to_bytes(4, "big") + field for field in fields])
 
 
 def derive(key: bytes, info: bytes) -> bytes:

@@ -161,7 +161,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """
         if self.trust is TrustMode.SERVER_NOISE:
             raise PlanError("in server-noise nobody has a share of the noise: the server draws all of it")
-        return tuple(_share(part.scale, self.n_shares) for part in self.mechanism.parts(exchange))
+        return _shares(self, exchange)
 
     def total_scales(self, exchange: Exchange) -> tuple[Fraction, ...]:
         """Scales of the noise of an answer that no client misses, per part of it, rounded up."""
@@ -228,9 +228,10 @@ def _digest(plan: Plan) -> bytes:
     return digest(plan)
 
 
-@lru_cache(maxsize=4096)  # asked for in every round, by every client
-def _share(scale: Fraction, n_shares: int) -> Fraction:
-    return max(Fraction(MIN_SHARE_DEVIATION), _sqrt_up(scale**2 / n_shares))
+@lru_cache(maxsize=64)  # asked for in every round, by every client
+def _shares(plan: Plan, exchange: Exchange) -> tuple[Fraction, ...]:
+    scales = [part.scale for part in plan.mechanism.parts(exchange)]
+    return tuple(max(Fraction(MIN_SHARE_DEVIATION), _sqrt_up(scale**2 / plan.n_shares)) for scale in scales)
 
 
 def _sqrt_up(square: Fraction) -> Fraction:
