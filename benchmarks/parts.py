@@ -86,7 +86,7 @@ def a_round(repetitions: int) -> Row:
             for part in parts:
                 kernels.cluster_statistics(part, start, plan.mechanism.rounds[-1].squared_radius)
                 plan.draw_client_noise(plan.mechanism.rounds[-1], source)
-                for _ in range(3):  # its own for the upload, both for the broadcast
+                for _ in range(2):  # its own for the upload, which serves for the broadcast as well, and the other's
                     expand_mask(key, _context("a"), plan.n_words, plan.ring)
 
     whole, alone, ratio = paired(lambda: simulate(plan, identities, parts), parts_alone, repetitions)

@@ -122,11 +122,10 @@ def next_centroids(mechanism: "LloydMechanism", round: "Round", centroids: IntAr
     algorithm, domain, bits = mechanism.algorithm, mechanism.domain, mechanism.count_bits
     sums, counts = answer[:, :-1], answer[:, -1]
     updated = update.is_large_enough(counts, bits, mechanism.min_count)
-    moved = centroids.copy()
-    if updated.any():
-        origin = np.zeros_like(centroids[updated]) if round.squared_radius is None else centroids[updated]
-        moves = update.divide(sums[updated], counts[updated], bits)
-        if algorithm.clipping and round.squared_radius is not None:
-            moves = update.clip_to_radius(moves, round.squared_radius)
-        moved[updated] = update.saturate(origin + moves, domain.saturation)
+    stays = ~updated[:, None]
+    moves = update.divide(np.where(stays, 0, sums), np.where(updated, counts, 1), bits)
+    if algorithm.clipping and round.squared_radius is not None:
+        moves = update.clip_to_radius(moves, round.squared_radius)
+    moved = update.saturate(moves if round.squared_radius is None else centroids + moves, domain.saturation)
+    moved = np.where(stays, centroids, moved)
     return Clustering(update.postprocess(moved, domain.half_widths, algorithm.postprocessing), centroids, answer, updated)

@@ -54,7 +54,7 @@ class TrustMode(enum.Enum):
     CLIENT_NOISE = "client-noise"  # every client adds a share; the server may see results
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True):
     """A mechanism plus who takes part and how. Made by `design_plan`; good for one run.
 
     max_dropouts : D, how many clients may be missing from a round; max_colluding : t, how many clients may pool what they see
@@ -124,7 +124,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     @property
     def digest(self) -> bytes:
         """SHA-256 of the canonical content, 32 bytes."""
-        return digest(self)
+        return _digest(self)
 
     def client(self, name: str) -> Client:
         """The client of that name, or PlanError listing the names there are."""
@@ -161,7 +161,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """
         if self.trust is TrustMode.SERVER_NOISE:
             raise PlanError("in server-noise nobody has a share of the noise: the server draws all of it")
-        return tuple(_share(part.scale, self.n_shares) for part in self.mechanism.parts(exchange))
+        return _shares(self, exchange)
 
     def total_scales(self, exchange: Exchange) -> tuple[Fraction, ...]:
         """Scales of the noise of an answer that no client misses, per part of it, rounded up."""
@@ -223,9 +223,15 @@ def ring_load(plan: Plan) -> RingLoad:
     )
 
 
-@lru_cache(maxsize=4096)  # asked for in every round, by every client
-def _share(scale: Fraction, n_shares: int) -> Fraction:
-    return max(Fraction(MIN_SHARE_DEVIATION), sqrt_up(scale**2 / n_shares))
+@lru_cache(maxsize=16)  # all parties of a simulation ask
+def _digest(plan: Plan) -> bytes:
+    return digest(plan)
+
+
+@lru_cache(maxsize=64)  # asked for in every round, by every client
+def _shares(plan: Plan, exchange: Exchange) -> tuple[Fraction, ...]:
+    scales = [part.scale for part in plan.mechanism.parts(exchange)]
+    return tuple(max(Fraction(MIN_SHARE_DEVIATION), sqrt_up(scale**2 / plan.n_shares)) for scale in scales)
 
 
 def _check_run(plan: Plan) -> None:

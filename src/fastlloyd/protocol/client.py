@@ -155,10 +155,11 @@ class ClientSession:
         """
         if isinstance(self.outcome, Ended):
             raise RemoteProtocolError(f"{type(message).__name__} came after the run had ended: {self.outcome.reason}")
-        if message_digest(message) in self._handled:
+        digest = message_digest(message)
+        if digest in self._handled:
             return []
         try:
-            return self._answer(message)
+            return self._answer(message, digest)
         except BaseException as error:
             if self.state is not ClientState.FINISHED:
                 # what others raise may quote what they were given
@@ -191,7 +192,7 @@ class ClientSession:
         """What to send when a connection is made anew, after a break or a restart of either side: Hello, and `resend`."""
         return list(dict.fromkeys([*self._first_sent, *self._last_sent]))
 
-    def _answer(self, message: Message) -> list[Action]:
+    def _answer(self, message: Message, digest: bytes) -> list[Action]:
         if (self.state, type(message)) not in CLIENT_TRANSITIONS:
             raise RemoteProtocolError(f"{type(message).__name__} is not expected by a client that is {self.state.value}")
         if self._is_early(message):
@@ -199,12 +200,12 @@ class ClientSession:
         if isinstance(message, Abort):
             self._move(Abort, ClientState.ABORTED)
             return self._end(f"the server ended it: {message.reason}")
-        self._take(message)
+        self._take(message, digest)
         if self.outcome is not None:
             return [Record(message), Finish(self.outcome)]
         return [Record(message), *self._decide(self._reply())]
 
-    def _take(self, message: Message) -> None:
+    def _take(self, message: Message, digest: bytes) -> None:
         """What a message of the server means for this client, now or when it is read again after a restart."""
         match self._phase, message:
             case Joining() as joining, Deal():
@@ -222,7 +223,7 @@ class ClientSession:
                 self._forget()
             case _:
                 raise AssertionError(f"{type(message).__name__} stands in the table for {self.state.value}; nothing handles it")
-        self._handled.add(message_digest(message))
+        self._handled.add(digest)
 
     def _reply(self) -> ClientMessage:
         """What this client says in the state it just entered, made for the first and only time."""
@@ -279,7 +280,7 @@ class ClientSession:
         is_known = (self.state, type(message)) in CLIENT_TRANSITIONS and not isinstance(message, Abort)
         if not is_known or self._is_early(message):
             raise LocalProtocolError(f"a client that is {self.state.value} did not take this")
-        self._take(message)
+        self._take(message, message_digest(message))
 
     def _is_early(self, message: Message) -> bool:
         """Whether this belongs to a later step of the run, so that something before it was lost."""

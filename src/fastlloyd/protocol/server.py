@@ -24,6 +24,7 @@ from fastlloyd.protocol.messages import (
 from fastlloyd.protocol.restoring import fits, read_again
 from fastlloyd.protocol.roster import Roster
 from fastlloyd.protocol.transitions import SERVER_TRANSITIONS, Deadline, ServerState
+from fastlloyd.secagg.ring import RingVector
 
 
 class ServerSession:
@@ -50,6 +51,7 @@ class ServerSession:
         "_relayed",
         "_roster",
         "_sealed",
+        "_total",
         "_uploads",
         "outcome",
         "plan",
@@ -65,6 +67,7 @@ class ServerSession:
         self._sealed: SealedKeys | None = None
         self._key_boxes: dict[str, KeyBox] = {}
         self._uploads: dict[str, Upload] = {}
+        self._total: RingVector | None = None  # of these uploads and the noise
         self._broadcasts: list[Broadcast] = []
         self._confirmations: dict[str, Confirmation] = {}
         self._relayed: Confirmations | None = None
@@ -212,24 +215,27 @@ class ServerSession:
             if upload != stored:
                 raise RemoteProtocolError(f"client {sender!r} sent two different uploads for round {upload.round}")
             return []
+        self._total = self._with(upload)
         self._uploads[sender] = upload
         if len(self._uploads) < len(self._present):
             return []
         return self._close_round(Upload)
 
+    def _with(self, upload: Upload) -> RingVector:
+        """The round's total with one upload more. It begins with the noise, so nobody waits for that when the last has come."""
+        exchange, ring = self.plan.mechanism.exchanges[upload.round - 1], self.plan.ring
+        total = self._total
+        if total is None:  # the checksum word gets no noise
+            total = ring.wrap(np.append(self.plan.draw_server_noise(exchange, self._noise).ravel(), np.int64(0)))
+        return ring.add(total, ring.from_bytes(upload.payload, self.plan.n_words_of(exchange)))
+
     def _close_round(self, event: type) -> list[Action]:
-        """Fix the included set, add up, noise once, and let go of the uploads."""
-        if len(self._uploads) < self.plan.min_included:
+        """Fix the included set and the sum, and let go of the uploads."""
+        if self._total is None or len(self._uploads) < self.plan.min_included:
             return self._abort(event, f"{len(self._uploads)} clients answered in round {len(self._broadcasts) + 1}")
-        exchanges = self.plan.mechanism.exchanges
-        exchange = exchanges[len(self._broadcasts)]
-        ring, n_words = self.plan.ring, self.plan.n_words_of(exchange)
-        # the checksum word gets no noise
-        total = ring.wrap(np.append(self.plan.draw_server_noise(exchange, self._noise).ravel(), np.int64(0)))
-        for upload in self._uploads.values():
-            total = ring.add(total, ring.from_bytes(upload.payload, n_words))
         nonces = {name: upload.nonce for name, upload in self._uploads.items()}
-        broadcast = Broadcast.of(self.plan.names, len(self._broadcasts) + 1, nonces, ring.to_bytes(total))
+        payload = self.plan.ring.to_bytes(self._total)
+        broadcast = Broadcast.of(self.plan.names, len(self._broadcasts) + 1, nonces, payload)
         return [self._decide(event, broadcast), *(Send(name, broadcast) for name in self._present)]
 
     def _confirmed(self, sender: str, confirmation: Confirmation) -> list[Action]:
@@ -297,13 +303,13 @@ class ServerSession:
                 self._key_boxes = {name: KeyBox(dealer, self._present, box) for name, box in message.boxes}
             case Broadcast():
                 self._broadcasts.append(message)
-                self._uploads = {}
+                self._uploads, self._total = {}, None
             case Confirmations():
                 self._relayed = message
                 self._confirmations |= {name: Confirmation(mac) for name, mac in message.macs}
                 self.outcome = ServerResult(included=self._included)
             case Abort():
-                self._uploads = {}
+                self._uploads, self._total = {}, None
                 self.outcome = ServerResult(included=self._included, reason=message.reason)
 
     @property

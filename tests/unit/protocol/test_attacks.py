@@ -107,6 +107,7 @@ def test_w04_server_holds_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
         "_relayed",
         "_roster",
         "_sealed",
+        "_total",
         "_uploads",
         "outcome",
         "plan",
