@@ -40,7 +40,7 @@ __all__ = [
     "aliasing_slack", "ring_load",
 ]  # fmt: skip
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 MIN_SHARE_DEVIATION = 4  # grid units: below it, sums of separately rounded shares are too far from a rounded sum
 
 
