@@ -38,8 +38,8 @@ def k_means(
 ) -> PublicClusters:
     """Cluster weighted points: the best of several starts by greedy k-means++ after `n_steps` of Lloyd's steps.
 
-    points : float64 (n, r), n and r at least 1. weights : float64 (n,), none negative; what is below 2^-400 of the largest counts as 0; if all are
-        0, all count the same.
+    points : float64 (n, r), n and r at least 1.
+    weights : float64 (n,), none negative. Those below 2^-400 of the largest count as 0; if all are 0, all count the same.
     n_restarts : all of them go the first eighth of the steps; after it only the five with the least loss go on.
 
     Ties go to the lowest index: of centroids, of points, of restarts. Points without weight have labels and nothing else. A
@@ -110,7 +110,7 @@ class _Lloyd:
 
 
 def _labels(with_ones: FloatArray, centroids: FloatArray) -> IntArray:
-    """Index of the nearest centroid, by |c|^2 - 2 x.c, the squared distance less |x|^2; points have a column of 1 behind them."""
+    """Index of the nearest centroid, by |c|^2 - 2 x.c, the squared distance less |x|^2; points have a last column of 1."""
     keys = np.vstack([-2.0 * centroids.T, np.einsum("ij,ij->i", centroids, centroids)])
     labels = np.empty(len(with_ones), dtype=np.int64)
     rows = max(64, BLOCK_ELEMENTS // len(centroids))

@@ -29,20 +29,16 @@ def test_the_first_centroid_is_drawn_by_weight() -> None:
     assert ((counts - expected) ** 2 / expected).sum() < 45  # chi-square of 3 degrees: larger with probability 1e-9
 
 
-def test_the_second_of_two_trials_by_weight_and_squared_distance_is_the_better() -> None:
-    # From 0, whose weight is nearly all: masses of 1, 2 and 3 are 4, 4 and 9, of 17. Loss left: 0 kept, 1 gives 1 + 4 = 5,
-    # 2 gives 4 + 1 - and so on; the points are worked through below.
-    points, weights = np.arange(4.0)[:, None], np.array([1e9, 4.0, 1.0, 1.0])
-    distances = (points - points.T) ** 2
-    masses = weights * distances[0]
-    left = np.minimum(distances[0], distances) @ weights
-    better = np.argsort(left[1:]) + 1
-    p = masses[better] / masses.sum()
-    expected = 5000 * np.array([1 - (1 - p[0]) ** 2, (p[1] + p[2]) ** 2 - p[2] ** 2, p[2] ** 2])
-    seconds = first_centroids(points, weights, 2, _draws(2), 5000)[:, 1, 0].astype(int)
-    counts = np.array([(seconds == j).sum() for j in better])
+def test_the_second_centroid_is_the_better_of_two_drawn_by_weight_times_squared_distance() -> None:
+    # The first is 0, which has nearly all weight. Masses of the others are then 4, 9 and 49; with 1 a loss of 4 + 36 is left,
+    # with 3 one of 4 + 16, with 7 one of 4 + 9. So 7 is kept if one of two is 7, and 1 only if both are 1.
+    points, weights = np.array([0.0, 1.0, 3.0, 7.0])[:, None], np.array([1e9, 4.0, 1.0, 1.0])
+    p1, p3 = 4 / 62, 9 / 62
+    expected = 5000 * np.array([p1**2, (p1 + p3) ** 2 - p1**2, 1 - (p1 + p3) ** 2])
+    seconds = first_centroids(points, weights, 2, _draws(2), 5000)[:, 1, 0]
+    counts = (seconds[:, None] == [1.0, 3.0, 7.0]).sum(axis=0)
     assert counts.sum() == 5000
-    assert ((counts - expected) ** 2 / expected).sum() < 42  # chi-square of 2 degrees: larger with probability 1e-9
+    assert ((counts - expected) ** 2 / expected).sum() < 45  # chi-square of 2 degrees: larger with probability 1e-9
 
 
 @pytest.mark.parametrize("n_starts", [1, 40])
