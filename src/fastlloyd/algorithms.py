@@ -58,6 +58,7 @@ class MomentAlgorithm(msgspec.Struct, frozen=True, kw_only=True):
     noise: Noise = Noise.GAUSSIAN
 
 
+AnyAlgorithm = Algorithm | MomentAlgorithm
 MOMENTLLOYD = MomentAlgorithm()
 LLOYD = Algorithm(name="lloyd", noise=Noise.NONE, radius=RadiusSchedule.NONE)
 SULLOYD = Algorithm(name="sulloyd", noise=Noise.LAPLACE, radius=RadiusSchedule.NONE)
@@ -69,7 +70,9 @@ FASTLLOYD = Algorithm(
     clipping=True,
     postprocessing=Postprocessing.FOLD,
 )
-ALGORITHMS = {algorithm.name: algorithm for algorithm in (FASTLLOYD, GLLOYD, SULLOYD, LLOYD)}
+ALGORITHMS: dict[str, AnyAlgorithm] = {
+    algorithm.name: algorithm for algorithm in (MOMENTLLOYD, FASTLLOYD, GLLOYD, SULLOYD, LLOYD)
+}
 
 
 class Clustering(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 import enum
 import math
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
@@ -20,6 +21,7 @@ from fastlloyd.dp.precision import working_precision
 from fastlloyd.errors import PlanError
 from fastlloyd.exchanges import Exchange, draw, sqrt_up
 from fastlloyd.lloyd_mechanism import LloydMechanism
+from fastlloyd.momentlloyd.mechanism import MomentMechanism
 from fastlloyd.parties import (
     MAX_CLIENTS,
     Client,
@@ -70,7 +72,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_colluding: int
     ring_bits: int
     clients: tuple[Client, ...]
-    mechanism: LloydMechanism
+    mechanism: LloydMechanism | MomentMechanism
     server: Server = Server()
     timeouts: Timeouts = Timeouts()
     authority: str | None = None  # None is left out of the digest
@@ -169,6 +171,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             return tuple(part.scale for part in self.mechanism.parts(exchange))
         return tuple(sqrt_up(scale**2 * self.n_clients) for scale in self.share_scales(exchange))
 
+    def deviations(self, exchange: Exchange, n_included: int) -> tuple[float, ...]:
+        """Of the Gaussian noise in a sum over so many clients, per part of the answer: each of them may have added a share."""
+        if self.trust is TrustMode.SERVER_NOISE:
+            return tuple(float(part.scale) for part in self.mechanism.parts(exchange))
+        return tuple(math.sqrt(n_included) * float(scale) for scale in self.share_scales(exchange))
+
     def draw_client_noise(self, exchange: Exchange, source: NoiseSource) -> IntArray:
         """What a client adds before masking, int64 of the answer's shape: its share, or zeros in server-noise."""
         m = self.mechanism
@@ -208,19 +216,41 @@ def aliasing_slack(epsilon: float, n_released: int, n_shares: int) -> float:
 def ring_load(plan: Plan) -> RingLoad:
     """What the plan's ring must hold: worst-case sums of the capped records, and the noise of all clients."""
     m = plan.mechanism
-    sums, counts = zip(*(plan.total_scales(r) for r in set(m.rounds)), strict=True)
+    (sum_bound, sum_scale), (count_bound, count_scale), others = _rounds_load(plan)
     return RingLoad(
         n_records=m.n_records,
-        sum_bound=max(m.sensitivity(r).coordinate for r in m.rounds),
-        count_bound=1 << m.count_bits,
+        sum_bound=sum_bound,
+        count_bound=count_bound,
         loss_bound=m.loss.cap if m.loss else 0,
-        sum_scale=max(sums),
-        count_scale=max(counts),
+        sum_scale=sum_scale,
+        count_scale=count_scale,
         loss_scale=plan.total_scales(m.loss)[0] if m.loss else Fraction(0),
+        others=others,
         n_rounding_terms=plan.n_clients if plan.trust is TrustMode.CLIENT_NOISE else 1,
         n_released=m.n_released,
         noise=NoiseTail.GEOMETRIC if m.noise is Noise.LAPLACE else NoiseTail.GAUSSIAN,
     )
+
+
+Load = tuple[int, Fraction]  # what one record adds to an entry at most, and the largest scale of its noise
+
+
+def _rounds_load(plan: Plan) -> tuple[Load, Load, tuple[Load, ...]]:
+    """Of the rounds' sums and counts; and of parts in other units, one by one."""
+    m, nothing = plan.mechanism, (0, Fraction(0))
+    loads = [
+        [(part.bound, scale) for part, scale in zip(m.parts(round), plan.total_scales(round), strict=True)]
+        for round in set(m.clustering_rounds)
+    ]
+    if isinstance(m, MomentMechanism):
+        return nothing, nothing, tuple(sorted({load for parts in loads for load in parts}))
+    sums, counts = zip(*loads, strict=True)
+    return _largest(sums), _largest(counts), ()
+
+
+def _largest(loads: Iterable[Load]) -> Load:
+    bounds, scales = zip(*loads, strict=True)
+    return max(bounds), max(scales)
 
 
 @lru_cache(maxsize=16)  # all parties of a simulation ask
@@ -274,7 +304,7 @@ def _check_trust(plan: Plan) -> None:
             f"{M} clients less {plan.max_dropouts} dropouts less {plan.max_colluding} colluding leave no share of noise; "
             "invite more clients, tolerate fewer, or use server-noise"
         )
-    if any(r.count_scale**2 < MIN_SHARE_DEVIATION**2 * plan.n_shares for r in m.rounds):
+    if any(scale**2 < MIN_SHARE_DEVIATION**2 * plan.n_shares for scale in m.count_scales):
         raise PlanError(
             f"count_bits is {m.count_bits}, too few for shares of noise of at least {MIN_SHARE_DEVIATION} units; "
             "design the plan anew"

@@ -6,11 +6,11 @@ import math
 import re
 from contextlib import suppress
 from fractions import Fraction
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 import msgspec
 
-from fastlloyd.algorithms import ALGORITHMS, Algorithm, Noise, RadiusSchedule
+from fastlloyd.algorithms import ALGORITHMS, Algorithm, AnyAlgorithm, MomentAlgorithm, Noise, RadiusSchedule
 from fastlloyd.clustering.initialization import RadiusSearch
 from fastlloyd.clustering.update import Postprocessing
 from fastlloyd.errors import PlanError
@@ -49,7 +49,7 @@ def preset(name: str) -> Preset:
     return PRESETS[name]
 
 
-def algorithm(name: str) -> Algorithm:
+def algorithm(name: str) -> AnyAlgorithm:
     """The algorithm of that name (any case), or PlanError suggesting the nearest."""
     if name.lower() not in ALGORITHMS:
         raise PlanError(_unknown("algorithm", name, list(ALGORITHMS)))
@@ -66,16 +66,36 @@ def choose(kind: type[E], value: str | E, field: str) -> E:
     return kind(value)
 
 
+@overload
+def specialise(base: Algorithm, **fields: Any) -> Algorithm: ...
+@overload
+def specialise(base: MomentAlgorithm, **fields: Any) -> MomentAlgorithm: ...
 def specialise(
-    base: Algorithm,
+    base: AnyAlgorithm,
     *,
     noise: str | Noise | None = None,
     radius: str | RadiusSchedule | None = None,
     postprocessing: str | Postprocessing | None = None,
     clipping: bool | None = None,
     alpha: float | Fraction | None = None,
-) -> Algorithm:
-    """An algorithm with some of its fields replaced, as the ablation does; None keeps the algorithm's own."""
+) -> AnyAlgorithm:
+    """An algorithm with some of its fields replaced, as the ablation does; None keeps the algorithm's own.
+
+    Raises PlanError for a field of another algorithm: MomentLloyd has none.
+    """
+    if isinstance(base, MomentAlgorithm):
+        for name, value in {
+            "noise": noise,
+            "radius": radius,
+            "postprocessing": postprocessing,
+            "clipping": clipping,
+            "alpha": alpha,
+        }.items():
+            if value is not None:
+                raise PlanError(
+                    f"{name} has no effect on {base.name}, which plans by itself; leave it out, or name the algorithm fastlloyd"
+                )
+        return base
     fields = {
         "noise": None if noise is None else choose(Noise, noise, "noise"),
         "radius": None if radius is None else choose(RadiusSchedule, radius, "radius"),

@@ -5,17 +5,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, Clustering, Noise
+from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, MOMENTLLOYD, SULLOYD, AnyAlgorithm, Clustering, Noise
 from fastlloyd.central import cluster
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.clustering.initialization import RadiusSearch
-from fastlloyd.design import design_mechanism, design_plan
-from fastlloyd.design_moments import design_moments
+from fastlloyd.design import design_any, design_plan
 from fastlloyd.errors import PlanError
 from fastlloyd.expander import PublicSeed
 from fastlloyd.experiments.problem import Problem
 from fastlloyd.experiments.references import is_reference, resolve
-from fastlloyd.lloyd_mechanism import LloydMechanism
+from fastlloyd.mechanism import Mechanism
 from fastlloyd.names import unknown_name
 from fastlloyd.plan import TrustMode
 from fastlloyd.presets import choose, preset, specialise
@@ -97,7 +96,7 @@ def check_option(name: str, value: Option) -> None:
         choose(RadiusSearch, str(value), name)
 
 
-def _run(algorithm: Algorithm, problem: Problem, setting: Setting) -> Outcome:
+def _run(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> Outcome:
     """Drive the product: the central model for one client, messages and masks for more.
 
     A federated run needs noise; an algorithm without any runs centrally, which is what clients would get without masks, too.
@@ -110,12 +109,12 @@ def _run(algorithm: Algorithm, problem: Problem, setting: Setting) -> Outcome:
     return Outcome(centroids=centroids, n_iterations=mechanism.n_iterations)
 
 
-def _centrally(algorithm: Algorithm, problem: Problem, setting: Setting) -> tuple[LloydMechanism, Clustering]:
-    mechanism = design_mechanism(algorithm, problem.domain, n_records=problem.n_records, **_design(algorithm, problem, setting))
+def _centrally(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> tuple[Mechanism, Clustering]:
+    mechanism = design_any(algorithm, problem.domain, n_records=problem.n_records, **_design(algorithm, problem, setting))
     return mechanism, cluster(mechanism, problem.grid, SeededNoise(setting.noise_seed))
 
 
-def _federated(algorithm: Algorithm, problem: Problem, setting: Setting) -> tuple[LloydMechanism, Clustering]:
+def _federated(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> tuple[Mechanism, Clustering]:
     """The server adds all noise, as in the paper; then the result is that of the central model, bit for bit."""
     clients, identities = roster((f"client-{i + 1}" for i in range(setting.clients)), problem.n_records)
     plan = design_plan(
@@ -131,20 +130,24 @@ def _federated(algorithm: Algorithm, problem: Problem, setting: Setting) -> tupl
     return plan.mechanism, result.clustering
 
 
-def _design(algorithm: Algorithm, problem: Problem, setting: Setting) -> dict[str, Any]:
-    chosen = preset(str(setting.options.get("preset", setting.preset)))
-    initialization = str(setting.options.get("initialization", chosen.initialization.value))
-    return {
+def _design(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> dict[str, Any]:
+    common = {
         "n_clusters": problem.n_clusters,
         "epsilon": setting.epsilon,
         "delta": setting.delta if algorithm.noise is Noise.GAUSSIAN else None,
         "public_seed": setting.public_seed,
+    }
+    if algorithm is MOMENTLLOYD:
+        return common
+    chosen = preset(str(setting.options.get("preset", setting.preset)))
+    initialization = str(setting.options.get("initialization", chosen.initialization.value))
+    return common | {
         "initialization": choose(RadiusSearch, initialization, "initialization"),
         "min_count": chosen.min_count,
     }
 
 
-def _method(algorithm: Algorithm, label: str, options: frozenset[str]) -> Method:
+def _method(algorithm: AnyAlgorithm, label: str, options: frozenset[str]) -> Method:
     return Method(
         name=algorithm.name,
         label=label,
@@ -154,19 +157,6 @@ def _method(algorithm: Algorithm, label: str, options: frozenset[str]) -> Method
     )
 
 
-def _moment_lloyd(problem: Problem, setting: Setting) -> Outcome:
-    mechanism = design_moments(
-        problem.domain,
-        n_clusters=problem.n_clusters,
-        n_records=problem.n_records,
-        epsilon=setting.epsilon,
-        delta=setting.delta,
-        public_seed=setting.public_seed,
-    )
-    clustering = cluster(mechanism, problem.grid, SeededNoise(setting.noise_seed))
-    return Outcome(centroids=clustering.centroids / 2**problem.domain.fraction_bits, n_iterations=mechanism.n_iterations)
-
-
 METHODS = {
     method.name: method
     for method in (
@@ -174,6 +164,6 @@ METHODS = {
         _method(SULLOYD, "SuLloyd", START_OPTIONS),
         _method(GLLOYD, "GLloyd", START_OPTIONS),
         _method(FASTLLOYD, "FastLloyd", START_OPTIONS | ALGORITHM_OPTIONS),
-        Method(name="momentlloyd", label="MomentLloyd", cluster=_moment_lloyd),
+        _method(MOMENTLLOYD, "MomentLloyd", frozenset()),
     )
 }

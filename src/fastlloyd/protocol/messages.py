@@ -206,7 +206,6 @@ class Limits:
                 f"{expected}"
             )
 
-
     def check_box(self, message: "Proposal | Parameters") -> None:
         """Raise RemoteProtocolError unless parameters are as long as those of their round are."""
         expected = self.box_bytes.get(message.round)

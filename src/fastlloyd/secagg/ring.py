@@ -137,6 +137,8 @@ class RingLoad:
         Number of values opened in the whole run: rounds times clusters times (features + 1), and the loss.
     noise : NoiseTail
         Law of the noise.
+    others : tuple of (int, Fraction)
+        Bound and scale of parts of answers that are none of these, each in units of its own.
     """
 
     n_records: int
@@ -149,6 +151,7 @@ class RingLoad:
     noise: NoiseTail = NoiseTail.GAUSSIAN
     loss_bound: int = 0
     loss_scale: Fraction = Fraction(0)
+    others: tuple[tuple[int, Fraction], ...] = ()
 
     def __post_init__(self) -> None:
         least = {"n_records": 1, "sum_bound": 0, "count_bound": 0, "sum_scale": 0, "count_scale": 0}
@@ -198,7 +201,7 @@ class RingLoad:
 
     def _coordinates(self) -> tuple[tuple[int, Fraction], ...]:
         sums, counts = (self.sum_bound, self.sum_scale), (self.count_bound, self.count_scale)
-        return sums, counts, (self.loss_bound, self.loss_scale)
+        return sums, counts, (self.loss_bound, self.loss_scale), *self.others
 
 
 def headroom(
