@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 
 from fastlloyd import budget
-from fastlloyd.algorithms import FASTLLOYD, Algorithm, Noise
+from fastlloyd.algorithms import FASTLLOYD, Algorithm, AnyAlgorithm, Noise
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.initialization import RadiusSearch
 from fastlloyd.design import design_mechanism, design_plan
@@ -133,6 +133,16 @@ def advise(question: Question, epsilons: Sequence[float] = EPSILONS) -> Advice:
         least_epsilon=least_epsilon(question),
         needed_records=needed_records(question, epsilon=1.0),
     )
+
+
+def papers(algorithm: AnyAlgorithm) -> Algorithm:
+    """An algorithm of the paper, whose error analysis is used here; PlanError for MomentLloyd, which has none."""
+    if not isinstance(algorithm, Algorithm):
+        raise PlanError(
+            f"nobody can say beforehand how far the noise moves centroids of {algorithm.name}; ask for fastlloyd: it "
+            "usually does worse at the same epsilon"
+        )
+    return algorithm
 
 
 def check_question(question: Question) -> None:
@@ -251,7 +261,7 @@ def _is_at_most(target: float, question: Question, epsilon: float, n_iterations:
         return False
 
 
-def _outlook(m: LloydMechanism, noise: Any, factor: float) -> Outlook:
+def _outlook(m: Mechanism, noise: Any, factor: float) -> Outlook:
     half_width = 2**m.domain.fraction_bits
     return Outlook(
         epsilon=m.epsilon,

@@ -1,7 +1,8 @@
 """A clustering as whoever takes part in a federated run follows it: from query to answer, and on.
 
-Where the next query follows from the answers alone, by integers, everyone goes on at once. Where it takes arithmetic that machines
-do differently, one client works it out and all go on from what it found: the *parameters*, bytes of a length known beforehand.
+Where the next query follows from the answers alone, by integers, everyone goes on at once. Where it takes arithmetic that
+machines do differently, one client works it out and all go on from what it found: the *parameters*, bytes of a length known
+beforehand.
 """
 
 from collections.abc import Generator
@@ -85,6 +86,6 @@ class LoopCourse:
         """Nothing."""
         raise LocalProtocolError("this algorithm has no parameters to work out")
 
-    def settle(self, parameters: bytes) -> None:
+    def settle(self, parameters: bytes) -> None:  # noqa: ARG002 - there are none
         """Nothing."""
         raise LocalProtocolError("this algorithm has no parameters to go on from")

@@ -4,9 +4,10 @@ import difflib
 import enum
 import math
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from fractions import Fraction
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,12 +22,14 @@ E = TypeVar("E", bound=enum.Enum)
 class Preset(msgspec.Struct, frozen=True, kw_only=True):
     """What a preset decides where the user does not.
 
-    min_count None: the planner's floor under noisy counts. paper_delta: delta = 1 / (N ln N) instead of 1 / (100 N).
+    algorithm : where none is named. min_count None: the planner's floor under noisy counts. paper_delta: delta = 1 / (N ln N)
+    instead of 1 / (100 N).
     """
 
     initialization: RadiusSearch
     min_count: Fraction | None
     paper_delta: bool
+    algorithm: str
 
     def delta(self, n_records: int) -> float | None:
         """The preset's delta for a public cap on the number of records; None leaves it to the planner.
@@ -37,8 +40,8 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 PRESETS = {
-    "default": Preset(initialization=RadiusSearch.BISECTION, min_count=None, paper_delta=False),
-    "paper": Preset(initialization=RadiusSearch.HALVING, min_count=Fraction(0), paper_delta=True),
+    "default": Preset(initialization=RadiusSearch.BISECTION, min_count=None, paper_delta=False, algorithm="momentlloyd"),
+    "paper": Preset(initialization=RadiusSearch.HALVING, min_count=Fraction(0), paper_delta=True, algorithm="fastlloyd"),
 }
 
 
@@ -66,36 +69,16 @@ def choose(kind: type[E], value: str | E, field: str) -> E:
     return kind(value)
 
 
-@overload
-def specialise(base: Algorithm, **fields: Any) -> Algorithm: ...
-@overload
-def specialise(base: MomentAlgorithm, **fields: Any) -> MomentAlgorithm: ...
 def specialise(
-    base: AnyAlgorithm,
+    base: Algorithm,
     *,
     noise: str | Noise | None = None,
     radius: str | RadiusSchedule | None = None,
     postprocessing: str | Postprocessing | None = None,
     clipping: bool | None = None,
     alpha: float | Fraction | None = None,
-) -> AnyAlgorithm:
-    """An algorithm with some of its fields replaced, as the ablation does; None keeps the algorithm's own.
-
-    Raises PlanError for a field of another algorithm: MomentLloyd has none.
-    """
-    if isinstance(base, MomentAlgorithm):
-        for name, value in {
-            "noise": noise,
-            "radius": radius,
-            "postprocessing": postprocessing,
-            "clipping": clipping,
-            "alpha": alpha,
-        }.items():
-            if value is not None:
-                raise PlanError(
-                    f"{name} has no effect on {base.name}, which plans by itself; leave it out, or name the algorithm fastlloyd"
-                )
-        return base
+) -> Algorithm:
+    """An algorithm with some of its fields replaced, as the ablation does; None keeps the algorithm's own."""
     fields = {
         "noise": None if noise is None else choose(Noise, noise, "noise"),
         "radius": None if radius is None else choose(RadiusSchedule, radius, "radius"),
@@ -107,6 +90,24 @@ def specialise(
     if base.noise is not Noise.NONE and changed.get("noise") is Noise.NONE:
         raise PlanError("noise is 'none'; expected gaussian or laplace: use the algorithm lloyd for a run that protects nobody")
     return msgspec.structs.replace(base, **changed)
+
+
+def variant(base: AnyAlgorithm, **fields: Any) -> AnyAlgorithm:
+    """`specialise`, or MomentLloyd itself. Raises PlanError for a field that says something of it: it has none."""
+    if isinstance(base, Algorithm):
+        return specialise(base, **fields)
+    check_no_effect(base, fields)
+    return base
+
+
+def check_no_effect(algorithm: MomentAlgorithm, settings: Mapping[str, object]) -> None:
+    """Refuse what MomentLloyd has no use for: whoever says it means another algorithm."""
+    for name, value in settings.items():
+        if value is not None:
+            raise PlanError(
+                f"{name} has no effect: {algorithm.name} plans by itself; leave it out, or name an algorithm of the paper, "
+                "such as fastlloyd"
+            )
 
 
 def fraction(value: float | Fraction | str, field: str) -> Fraction:

@@ -17,7 +17,7 @@ from fastlloyd.experiments.references import is_reference, resolve
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.names import unknown_name
 from fastlloyd.plan import TrustMode
-from fastlloyd.presets import choose, preset, specialise
+from fastlloyd.presets import choose, preset, specialise, variant
 from fastlloyd.simulation import roster, simulate, split_evenly
 from fastlloyd.testing import SeededNoise
 
@@ -102,9 +102,9 @@ def _run(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> Outcome
     A federated run needs noise; an algorithm without any runs centrally, which is what clients would get without masks, too.
     """
     fields = {name: value for name, value in setting.options.items() if name in ALGORITHM_OPTIONS}
-    variant = specialise(algorithm, **fields)  # type: ignore[arg-type]  # checked when the specification was read
+    chosen = variant(algorithm, **fields)
     ran = _centrally if setting.clients == 1 or algorithm.noise is Noise.NONE else _federated
-    mechanism, clustering = ran(variant, problem, setting)
+    mechanism, clustering = ran(chosen, problem, setting)
     centroids = clustering.centroids / 2**problem.domain.fraction_bits
     return Outcome(centroids=centroids, n_iterations=mechanism.n_iterations)
 

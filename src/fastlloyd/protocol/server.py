@@ -381,13 +381,16 @@ class ServerSession:
             case ServerState.SETTLING, Parameters() if message.round == len(self._broadcasts) + 1:
                 self._roster.check_members("it", [message.client], self._present, 0)
             case ServerState.CONFIRMING, Confirmations():
-                confirmed = [name for name, _ in message.macs]
-                self._roster.check_members("it", confirmed, self._present, enough)
-                if self._n_confirmed(confirmed) < enough:
-                    raise LocalProtocolError("it names too few clients of the last round")
+                self._check_confirmed(message)
             case ServerState.FINISHED | ServerState.ABORTED, _:
                 raise LocalProtocolError(f"the run was {self.state.value} before")
             case _, Abort():
                 pass
             case _:
                 raise LocalProtocolError(f"a server that is {self.state.value} does not decide it")
+
+    def _check_confirmed(self, message: Confirmations) -> None:
+        confirmed = [name for name, _ in message.macs]
+        self._roster.check_members("it", confirmed, self._present, self.plan.min_included)
+        if self._n_confirmed(confirmed) < self.plan.min_included:
+            raise LocalProtocolError("it names too few clients of the last round")

@@ -1,7 +1,7 @@
 """The parameters of the next query, sealed from one client to all: the server relays them and cannot read them.
 
-Every sealing has a key of its own, derived from the group key, everything the parameters are for, and fresh random bytes. So one
-nonce for all is never used twice under one key, whatever is restarted or restored.
+Every sealing has a key of its own, derived from the group key, everything the parameters are for, and fresh random bytes. So
+one nonce for all is never used twice under one key, whatever is restarted or restored.
 """
 
 from dataclasses import dataclass
@@ -65,8 +65,8 @@ def open_parameters(group_key: GroupKey, context: ParametersContext, box: bytes)
         return ChaCha20Poly1305(_key(group_key, context)).decrypt(_NONCE, box, context.to_bytes())
     except InvalidTag:
         raise RemoteProtocolError(
-            f"the parameters that client {context.client!r:.80} sealed for round {context.round} do not open: they were changed, "
-            "or clients were shown different messages"
+            f"the parameters that client {context.client!r:.80} sealed for round {context.round} do not open: they were "
+            "changed, or clients were shown different messages"
         ) from None
 
 
