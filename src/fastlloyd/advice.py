@@ -32,7 +32,7 @@ from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
 from fastlloyd.expander import PublicSeed
 from fastlloyd.explain import expected_errors, noise_factor
 from fastlloyd.lloyd_mechanism import LloydMechanism, check_alpha
-from fastlloyd.mechanism import MAX_RECORDS, check_numbers
+from fastlloyd.mechanism import MAX_RECORDS, Mechanism, check_numbers
 from fastlloyd.plan import MAX_CLIENTS, Client, Plan, TrustMode, ring_load
 from fastlloyd.traffic import Traffic, traffic
 from fastlloyd.uncertainty import FINE, Verdict, noise_deviation, noise_deviation_of_run, relative_errors

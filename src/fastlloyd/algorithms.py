@@ -93,6 +93,10 @@ class Clustering(msgspec.Struct, frozen=True):
     unit: float = 1.0
     sizes: FloatArray | None = None
 
+    def noisy_counts(self, count_bits: int) -> FloatArray:
+        """Records per cluster, float64 (n_clusters,): `sizes`, or the last answer's counts as they are."""
+        return self.answer[:, -1] / 2.0**count_bits if self.sizes is None else self.sizes
+
 
 def lloyd(mechanism: "LloydMechanism") -> Generator[Query, Answer, Clustering]:
     """The iterations of Lloyd, SuLloyd, GLloyd and FastLloyd (Algorithm 1); what differs is data in `mechanism.algorithm`.
