@@ -165,6 +165,10 @@ def test_what_is_there_is_not_run_again_and_more_runs_are_added(tmp_path: Path, 
     assert [session["trials"] for session in provenance["sessions"]] == [N_TRIALS // 2, N_TRIALS // 2]
     assert set(provenance["datasets"]) == {"code.py:one", "code.py:two"}
     assert provenance["methods"] == {"lloyd": "Lloyd", "fastlloyd": "FastLloyd", "mine": "Mine"}
+    spec.write_text(SPEC.replace("runs = 4", "runs = 1"))
+    fewer = runner.run(spec, out, workers=1)
+    assert (fewer.progress.total, fewer.others) == (N_TRIALS // 4, N_TRIALS * 3 // 4)
+    assert sorted(map(str, table(out))) == sorted(map(str, table(undisturbed)))  # the tables keep what is not asked for
 
 
 def test_a_folder_of_another_purpose_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

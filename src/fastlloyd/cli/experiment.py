@@ -95,6 +95,8 @@ def _say(summary: "Summary", out: Path) -> None:
     now = summary.progress
     typer.echo(f"{_trials(now.total)}, all done; {now.failed:,} failed{' (see the column error)' if now.failed else ''}.")
     typer.echo(f"Written to {out}: {', '.join(path.name for path in summary.paths)}.")
+    if summary.others:
+        typer.echo(f"Note: {out} holds {_trials(summary.others)} more, of runs not asked for; the tables keep them.", err=True)
     if not any(path.suffix == ".parquet" for path in summary.paths):
         typer.echo("Note: no Parquet file, which needs pyarrow: pip install 'fastlloyd[data]'.", err=True)
 
@@ -109,6 +111,7 @@ def _counts(now: "Progress") -> dict[str, Any]:
 
 def _for_machines(summary: "Summary") -> dict[str, Any]:
     return _counts(summary.progress) | {
+        "others": summary.others,
         "session": summary.session,
         "files": [str(path) for path in summary.paths],
     }

@@ -49,9 +49,13 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What is in the folder at the end, and what this session was, as the provenance says it."""
+    """What is in the folder at the end, and what this session was, as the provenance says it.
+
+    others : rows of the folder that were not asked for, of runs that an earlier session did.
+    """
 
     progress: Progress
+    others: int
     paths: list[Path]
     session: dict[str, Any]
 
@@ -105,7 +109,7 @@ def run(
                     watch(now)
         finally:
             paths = folder.finish(every, session.about() if missing else None)
-        return Summary(progress=now, paths=paths, session=session.about())
+        return Summary(progress=now, others=len(folder.rows) - now.done, paths=paths, session=session.about())
 
 
 @dataclass(slots=True, kw_only=True)

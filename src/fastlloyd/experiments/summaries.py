@@ -15,7 +15,8 @@ import numpy as np
 from scipy.special import stdtrit
 
 from fastlloyd.experiments.quantities import LABELS
-from fastlloyd.experiments.reading import Results, Row
+from fastlloyd.experiments.reading import Results
+from fastlloyd.experiments.rows import Row
 
 CONFIDENCE = 0.95
 BASELINE = "sulloyd"
