@@ -24,8 +24,6 @@ experiment_app.command(cls=Command)(experiment_pictures.plot)
 experiment_app.command(cls=Command)(experiment_pictures.table)
 experiment_app.command(cls=Command)(experiment_pictures.report)
 
-SOME_FAILED = 6  # exit code: all is written, and some trials are rows that failed
-
 Specification = Annotated[
     Path, typer.Argument(help="What to run. It may name files of code, which are run.", metavar="SPEC", show_default=False)
 ]
@@ -83,7 +81,7 @@ def run(
     else:
         _say(summary, out)
     if summary.progress.failed:
-        raise typer.Exit(SOME_FAILED)
+        raise typer.Exit(experiment_pictures.INCOMPLETE)  # all is written, and some trials are rows that failed
 
 
 def _say_how_to_go_on(seen: "list[Progress]", out: Path) -> None:

@@ -7,6 +7,7 @@ a cell was not written by an experiment, and a mean over it would say nothing.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from fastlloyd.errors import DataError
@@ -19,6 +20,7 @@ _RANGES = {"silhouette": (-1.0, 1.0)} | dict.fromkeys(
     ("nicv", "wcss", "bcss", "davies_bouldin", "calinski_harabasz", "dunn", "centroid_mse", "n_empty"), _NOT_NEGATIVE
 )
 _ANY = (-math.inf, math.inf)  # a measure of somebody's own
+_TRUTH = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
 _SPREADSHEET = 1e-9  # relative: programs that keep 15 digits of a number change it by less
 _Key = tuple[str, str, float, tuple[tuple[str, str], ...], int, int]
 
@@ -61,7 +63,7 @@ def parse(cells: Mapping[str, Any], where: str) -> Row:
     for name in () if failed else SHAPE:
         if name not in cells:
             raise DataError(f"{where} has no column {name!r}; a row has {', '.join(ASKED + SHAPE)} and measures")
-    options, measures = _split(cells)
+    options, measures = _split(tuple(cells))
     least = 0 if failed else 1
     return Row(
         dataset=_name(cells, "dataset", where),
@@ -72,7 +74,7 @@ def parse(cells: Mapping[str, Any], where: str) -> Row:
         n_clusters=_integer(cells, "n_clusters", where, least),
         clients=_integer(cells, "clients", where, 1),
         run=_integer(cells, "run", where, 0),
-        options=tuple((name, said) for name in sorted(options) if (said := text(cells[name]))),
+        options=tuple((name, said) for name in options if (said := text(cells[name]))),
         error=(text(cells.get("error")) or "it failed, and says no more") if failed else "",
         measures={} if failed else {name: _measure(cells, name, where) for name in measures if text(cells[name])},
         seconds=_number(cells, "seconds", where) if text(cells.get("seconds")) else math.nan,
@@ -81,6 +83,8 @@ def parse(cells: Mapping[str, Any], where: str) -> Row:
 
 def difference(one: Row, other: Row) -> str:
     """The first column in which two rows of one trial differ by more than a spreadsheet's rounding; "" if there is none."""
+    if one == other:
+        return ""
     if bool(one.error) != bool(other.error):
         return "status"
     for name in SHAPE:
@@ -99,16 +103,16 @@ def text(cell: object) -> str:
     if cell is None:
         return ""
     said = str(cell).strip()
-    return said.lower() if said.lower() in ("true", "false") else said
+    return _TRUTH.get(said, said)
 
 
-def _split(cells: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Names of swept options, which stand before the status, and of measures, which stand after it."""
-    names = list(cells)
-    others = [name for name in names if name not in (*ASKED, *SHAPE, *_OTHERS)]
+@lru_cache(maxsize=64)  # rows have few kinds of headings, and there are very many rows
+def _split(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of a heading, the names of swept options, which stand before the status, and of measures, which stand after it."""
     status = names.index("status")
-    options = [name for name in others if names.index(name) < status]
-    return options, [name for name in others if name not in options]
+    others = [(place, name) for place, name in enumerate(names) if name not in (*ASKED, *SHAPE, *_OTHERS)]
+    options = tuple(sorted(name for place, name in others if place < status))
+    return options, tuple(name for place, name in others if place > status)
 
 
 def _name(cells: Mapping[str, Any], name: str, where: str) -> str:
@@ -135,7 +139,10 @@ def _measure(cells: Mapping[str, Any], name: str, where: str) -> float:
 
 
 def _number(cells: Mapping[str, Any], name: str, where: str, expected: str = "a number, or inf for an infinite one") -> float:
-    said = text(cells.get(name))
+    cell = cells.get(name)
+    if isinstance(cell, float) and not math.isnan(cell):  # as in a JSON object
+        return cell
+    said = text(cell)
     try:
         value = float(said) if "_" not in said else math.nan
     except ValueError:

@@ -32,7 +32,14 @@ def _summaries(folder: Path, made: Iterable[Cells], **settings: Sequence[str]) -
 
 
 def _draw(folder: Path, made: Iterable[Cells], name: str) -> list[Drawing]:
-    return figures.draw(_summaries(folder, made, figures=[name]))
+    return _drawn(_summaries(folder, made, figures=[name]))
+
+
+def _drawn(summaries: Summaries) -> list[Drawing]:
+    drawings, refused = figures.draw(summaries)
+    for why in refused:
+        raise DataError(why)
+    return drawings
 
 
 def _texts(drawing: Drawing) -> list[str]:
@@ -174,7 +181,7 @@ mpi,2,S1,5000,15,2,25,56,55,57,1500,64
 
 def test_overheads_are_drawn_by_latency_and_published_figures_are_hollow(tmp_path: Path) -> None:
     (tmp_path / "overhead.csv").write_text(OVERHEAD)
-    near, far = figures.draw(Summaries.of(read(tmp_path)))
+    near, far = _drawn(Summaries.of(read(tmp_path)))
     assert (near.title, far.name) == ("Runtime and bytes of one iteration, latency 0.25 ms", "overhead-2")
     assert _legend(near) == [
         "MPI, 2 clients, 32 bits", "MPI, 2 clients, 64 bits", "MPI, 8 clients, 64 bits", "gRPC, 2 clients",
@@ -192,7 +199,17 @@ def test_overheads_are_drawn_by_latency_and_published_figures_are_hollow(tmp_pat
 def test_a_damaged_table_of_overheads_is_refused(old: str, new: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "overhead.csv").write_text(OVERHEAD.replace(old, new))
     with pytest.raises(DataError, match=said):
-        figures.draw(Summaries.of(read(tmp_path)))
+        _drawn(Summaries.of(read(tmp_path)))
+
+
+def test_one_figure_that_cannot_be_drawn_costs_no_other(tmp_path: Path) -> None:
+    sets = {name: SYNTH_K[name] for name in ("synthk-2-1", "synthk-8-1")} | {"g2-2-30": G2["g2-2-30"], "g2-4-30": G2["g2-4-30"]}
+    made = [_only_nicv(row) for row in rows(sets, ["sulloyd", "fastlloyd"], runs=1)]
+    made = [row for row in made if "g2" not in str(row["dataset"]) or row["method"] != "sulloyd"]
+    drawings, refused = figures.draw(_summaries(tmp_path, made, figures=["ablation", "scaling", "curve", "curves"]))
+    assert [each.name for each in drawings] == ["scaling-synthk-n_clusters", "curves-nicv"]
+    assert [" ".join(why.split()[:2]) for why in refused] == ["figure 'ablation'", "figure 'scaling'", "figure 'curve'"]
+    assert "needs sulloyd at two epsilons or more on the sets g2-..." in refused[1]
 
 
 def test_nothing_is_drawn_of_trials_that_all_failed(tmp_path: Path) -> None:

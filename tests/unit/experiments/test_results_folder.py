@@ -49,8 +49,20 @@ def test_a_folder_that_is_none_or_holds_nothing_is_refused(tmp_path: Path) -> No
         (lambda text: text + '"iris', "not a whole CSV file"),
     ],
     ids=[
-        "column", "half a line", "number", "half a number", "nan", "negative epsilon", "negative", "text", "no number",
-        "status", "one run twice", "semicolons", "twice", "quotation mark",
+        "column",
+        "half a line",
+        "number",
+        "half a number",
+        "nan",
+        "negative epsilon",
+        "negative",
+        "text",
+        "no number",
+        "status",
+        "one run twice",
+        "semicolons",
+        "twice",
+        "quotation mark",
     ],
 )
 def test_a_damaged_table_is_refused_with_the_place(change: object, said: str, tmp_path: Path) -> None:

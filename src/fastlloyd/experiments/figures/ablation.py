@@ -27,13 +27,14 @@ _Curve = list[tuple[float, Summary]]
 
 def draw(summaries: Summaries) -> list[Drawing]:
     """One drawing for each epsilon. Raises DataError if no method has the option alpha, or there is no naive baseline."""
+    measure = main_measure(summaries)
     swept = [variant for variant in summaries.variants if variant.option("alpha") and not _is_naive(variant)]
     if not swept:
         raise DataError("figure 'ablation' needs results in which the option alpha was swept")
     naive = _naive(summaries)
     epsilons = sorted({epsilon for name in summaries.datasets for epsilon in summaries.epsilons(name)})
     suffixed = len(epsilons) > 1
-    return [_draw(summaries, swept, naive, e, f"-epsilon-{e:g}" if suffixed else "") for e in epsilons]
+    return [_draw(summaries, measure, swept, naive, e, f"-epsilon-{e:g}" if suffixed else "") for e in epsilons]
 
 
 def _is_naive(variant: Variant) -> bool:
@@ -49,8 +50,7 @@ def _naive(summaries: Summaries) -> Variant:
     return found[0]
 
 
-def _draw(summaries: Summaries, swept: list[Variant], naive: Variant, epsilon: float, suffix: str) -> Drawing:
-    measure = main_measure(summaries)
+def _draw(summaries: Summaries, measure: str, swept: list[Variant], naive: Variant, epsilon: float, suffix: str) -> Drawing:
     names = list(summaries.datasets)
     reference = pooled([summaries.sample(name, naive, epsilon, measure) for name in names])
     own = {each: pooled([summaries.sample(name, each, epsilon, measure) for name in names]) for each in swept}

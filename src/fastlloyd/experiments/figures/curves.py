@@ -3,7 +3,9 @@
 import math
 from typing import TYPE_CHECKING
 
+from fastlloyd.errors import DataError
 from fastlloyd.experiments.figures import notes, styles
+from fastlloyd.experiments.figures.families import main_measure
 from fastlloyd.experiments.figures.sheet import SMALL, TEXT, Drawing, band, name_axis, scale_values, sheet, spaced
 from fastlloyd.experiments.quantities import Quantity, quantity
 from fastlloyd.experiments.summaries import DataSet, Sample, Summaries, Summary, Variant
@@ -20,8 +22,14 @@ _Lines = dict[Variant, list[tuple[float, Sample]]]
 
 
 def draw(summaries: Summaries) -> list[Drawing]:
-    """One drawing for each measure, more if there are many sets. Sets without private methods have no such curve."""
+    """One drawing for each measure, more if there are many sets. Sets without private methods have no such curve.
+
+    Raises DataError if there is no curve at all.
+    """
     sets = [each for each in summaries.datasets.values() if summaries.epsilons(each.name)]
+    main_measure(summaries)
+    if not sets:
+        raise DataError("figure 'curves' needs a private method, which is run at an epsilon; there is nothing to draw")
     sheets = [sets[start : start + PER_SHEET] for start in range(0, len(sets), PER_SHEET)]
     drawings = []
     for measure in summaries.measures:

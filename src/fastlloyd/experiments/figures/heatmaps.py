@@ -22,6 +22,7 @@ _Cells = dict[tuple[int, int], Summary]  # by number of clusters and dimensions
 
 def draw(summaries: Summaries) -> list[Drawing]:
     """A drawing for each family whose sets vary in both, and each private method beside the baseline; DataError if none."""
+    measure = main_measure(summaries)
     found = [family for family in families(summaries) if len(family.sizes("n_features")) > 1 < len(family.sizes("n_clusters"))]
     if not found:
         raise DataError(
@@ -30,17 +31,16 @@ def draw(summaries: Summaries) -> list[Drawing]:
     others = [v for v in summaries.variants if v.method != BASELINE and summaries.is_private(v) and summaries.reference(v)]
     if not others:
         raise DataError(f"figure 'heatmaps' compares private methods with {BASELINE}; the results need it and another one")
-    return [_draw(summaries, family, variant, n) for family in found for n, variant in enumerate(others, 1)]
+    return [_draw(summaries, measure, family, variant, n) for family in found for n, variant in enumerate(others, 1)]
 
 
-def _draw(summaries: Summaries, family: Family, variant: Variant, number: int) -> Drawing:
+def _draw(summaries: Summaries, measure: str, family: Family, variant: Variant, number: int) -> Drawing:
     from matplotlib import colormaps
     from matplotlib.colors import LogNorm, Normalize
 
     reference = summaries.reference(variant)
     if reference is None:
         raise AssertionError("draw() asks for pairs only")
-    measure = main_measure(summaries)
     theirs, own = _samples(summaries, family, reference, measure), _samples(summaries, family, variant, measure)
     names = [summaries.label(reference), summaries.label(variant)]
     areas = [{shape: sample.summary() for shape, sample in each.items() if sample.by_run} for each in (theirs, own)]

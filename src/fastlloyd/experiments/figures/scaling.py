@@ -1,5 +1,6 @@
 """The area under a measure against epsilon, relative to one method, against dimension or number of clusters."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from fastlloyd.errors import DataError
@@ -18,23 +19,32 @@ _AXES = {"n_features": "number of dimensions d", "n_clusters": "number of cluste
 _Curve = list[tuple[int, Summary]]
 
 
-def draw(summaries: Summaries) -> list[Drawing]:
-    """A drawing for each family in which either dimensions or clusters vary. Raises DataError if there is none."""
+def draw(summaries: Summaries) -> Iterator[Drawing]:
+    """A drawing for each family in which either dimensions or clusters vary.
+
+    Raises DataError if there is none, and after the others for families without the baseline.
+    """
+    measure = main_measure(summaries)
     found = [(family, axis) for family in families(summaries) if (axis := family.single_axis())]
     if not found:
         raise DataError(
             "figure 'scaling' needs a family of sets, such as g2-D-S, in which only n_features or n_clusters varies"
         )
-    return [_draw(summaries, family, axis) for family, axis in found]
+    lonely = []
+    for family, axis in found:
+        samples: list[Sample] = []
+        curves = {variant: _curve(summaries, family, axis, variant, measure, samples) for variant in summaries.variants}
+        if curves := {variant: curve for variant, curve in curves.items() if curve}:
+            yield _draw(summaries, family, axis, measure, curves, samples)
+        else:
+            lonely.append(f"{family.name}-...")
+    if lonely:
+        raise DataError(f"figure 'scaling' needs {BASELINE} at two epsilons or more on the sets {', '.join(lonely)}")
 
 
-def _draw(summaries: Summaries, family: Family, axis: str) -> Drawing:
-    measure = main_measure(summaries)
-    samples: list[Sample] = []
-    curves = {variant: _curve(summaries, family, axis, variant, measure, samples) for variant in summaries.variants}
-    curves = {variant: curve for variant, curve in curves.items() if curve}
-    if not curves:
-        raise DataError(f"figure 'scaling' needs {BASELINE} at two epsilons or more on the sets {family.name}-...")
+def _draw(
+    summaries: Summaries, family: Family, axis: str, measure: str, curves: dict[Variant, _Curve], samples: list[Sample]
+) -> Drawing:
     baseline = summaries.method_label(BASELINE)
     title = f"Area under {quantity(measure).title} against epsilon, relative to {baseline}: {family.name}"
     foot = [notes.runs(samples), *notes.left_out(samples), _averaged(family, axis)]
