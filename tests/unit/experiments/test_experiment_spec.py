@@ -1,6 +1,8 @@
 """Specifications: what they ask for, what they refuse, and what their digest covers."""
 
 import math
+import signal
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -240,6 +242,24 @@ def test_a_method_of_ones_own_may_not_have_the_name_of_the_products(tmp_path: Pa
     )
     with pytest.raises(PlanError, match="has the name of the product's 'fastlloyd'; give it another"):
         load_method("mine.py:METHOD", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"), [("sys.exit(3)", r"sys\.exit\(3\)"), ("raise KeyboardInterrupt", "KeyboardInterrupt"), ("1 / 0", "Zero")]
+)
+def test_code_that_ends_the_process_when_it_is_loaded_is_refused_in_a_sentence(code: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(f"import sys\n{code}\n")
+    with pytest.raises(PlanError, match=f"'mine.py:METHOD' cannot be loaded: .*{said}"):
+        load_method("mine.py:METHOD", tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_ctrl_c_while_code_is_loaded_ends_the_command(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        load_method("mine.py:METHOD", tmp_path)
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_what_all_trials_share_cannot_be_changed_by_a_method() -> None:
