@@ -44,7 +44,10 @@ Workers = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how many trials there are, and how many are left.")]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Say how many trials there are and are left, and which sets are lacking."),
+]
 
 
 @experiment_app.callback()
@@ -58,11 +61,15 @@ def run(
 ) -> None:
     """Run the trials of SPEC that DIR lacks. It may be stopped at any time: the same command goes on."""
     from fastlloyd import outputs
+    from fastlloyd.datasets.named import check_at_hand
     from fastlloyd.experiments import runner
 
     if dry_run:
-        far = runner.progress(spec, out, quick=quick)
-        typer.echo(outputs.to_json(_counts(far)) if json else f"{_trials(far.total)}, {far.left:,} left to run.", nl=not json)
+        far = runner.outlook(spec, out, quick=quick)
+        now = far.progress
+        counts = outputs.to_json(_counts(now) | {"absent": far.absent})
+        typer.echo(counts if json else f"{_trials(now.total)}, {now.left:,} left to run.", nl=not json)
+        check_at_hand(far.absent)
         return
     seen: list[Progress] = []
     with _bar() as show:

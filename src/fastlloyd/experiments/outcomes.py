@@ -1,6 +1,5 @@
 """What a method gave, checked: code of others may return anything, and a row holds numbers only."""
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -45,9 +44,10 @@ def _centroids(given: Any, method: str, shape: tuple[int, int]) -> FloatArray:
 
 
 def _iterations(given: Any, method: str) -> int:
-    if isinstance(given, Integral) and not isinstance(given, bool) and 0 <= given <= MOST_ITERATIONS:
+    whole = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
+    if whole and 0 <= given <= MOST_ITERATIONS:
         return int(given)
-    said = f"{given!r:.80}" if isinstance(given, Integral) else f"{_kind(given)}, {given!r:.80}"
+    said = f"{given!r:.80}" if whole else f"{_kind(given)}, {given!r:.80}"
     raise DataError(f"method {method!r} returned n_iterations {said}; expected a whole number, 0 or more")
 
 

@@ -33,19 +33,26 @@ def resolve(text: str, folder: Path) -> Any:
         raise PlanError(f"{text!r:.200} is not of the form FILE.py:NAME or package.module:NAME")
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
-    with _interrupts() as interrupted:
-        try:
-            module = _file(folder / where) if where.endswith(".py") else importlib.import_module(where)
-        except FastLloydError:
-            raise
-        except RAISED as error:
-            if interrupted:
-                raise
-            raise PlanError(f"{text!r:.200} cannot be loaded: {said(error)}") from error
+    with guarded(f"{text!r:.200} cannot be loaded"):
+        module = _file(folder / where) if where.endswith(".py") else importlib.import_module(where)
     try:
         return getattr(module, name)
     except AttributeError:
         raise PlanError(f"{text!r:.200}: there is no {name!r} in {where}") from None
+
+
+@contextmanager
+def guarded(wrong: str) -> Iterator[None]:
+    """Make one PlanError of whatever code of others raises; sentences of fastlloyd stay, and so does Ctrl-C."""
+    with _interrupts() as pressed:
+        try:
+            yield
+        except FastLloydError:
+            raise
+        except RAISED as error:
+            if pressed:
+                raise
+            raise PlanError(f"{wrong}: {said(error)}") from error
 
 
 def code_digest(text: str, folder: Path) -> str:

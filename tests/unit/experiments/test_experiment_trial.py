@@ -110,7 +110,7 @@ def test_any_range_of_floats_fills_the_box(low: float, high: float) -> None:
 
 @pytest.mark.parametrize("values", [np.zeros((0, 2)), np.zeros(3), np.array([[np.nan]])])
 def test_records_that_are_no_table_of_finite_numbers_are_refused(values: FloatArray) -> None:
-    with pytest.raises(DataError, match="table of finite numbers"):
+    with pytest.raises(DataError, match=r"expected a table|expected finite numbers"):
         make_problem("x", values, 1)
 
 
@@ -118,6 +118,17 @@ def test_records_that_are_no_table_of_finite_numbers_are_refused(values: FloatAr
 def test_more_clusters_than_records_or_none_are_refused(k: int) -> None:
     with pytest.raises(DataError, match="n_clusters"):
         make_problem("x", np.eye(3), k)
+
+
+@given(st.integers(1, 6), st.integers(1, 60), st.integers(0, 2**32 - 1))
+def test_a_set_is_refused_exactly_where_its_distinct_records_are_fewer_than_its_clusters(k: int, n: int, seed: int) -> None:
+    values = np.random.default_rng(seed).integers(0, 3, (n, 1)).astype(np.float64)
+    distinct = len({float(value) for value in values[:, 0]})
+    if distinct >= k:
+        assert make_problem("x", values, k).n_clusters == k
+    else:
+        with pytest.raises(DataError, match="n_clusters"):
+            make_problem("x", values, k)
 
 
 def test_a_set_of_code_is_a_pair_or_a_function_that_gives_one(tmp_path: Path) -> None:
