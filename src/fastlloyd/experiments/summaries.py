@@ -53,6 +53,11 @@ class Sample:
     n_failed: int = 0
     n_infinite: int = 0
 
+    @property
+    def n(self) -> int:
+        """How many values there are."""
+        return len(self.by_run)
+
     def summary(self) -> Summary:
         """Mean with Student's interval over runs, and median."""
         values = np.array(list(self.by_run.values()), dtype=np.float64)

@@ -4,7 +4,7 @@ import math
 from typing import TYPE_CHECKING
 
 from fastlloyd.errors import DataError
-from fastlloyd.experiments.figures import notes
+from fastlloyd.experiments.figures import letters, notes
 from fastlloyd.experiments.figures.families import Family, families, main_measure
 from fastlloyd.experiments.figures.sheet import TEXT, Drawing, sheet
 from fastlloyd.experiments.quantities import quantity
@@ -107,7 +107,7 @@ def _panel(
     panel.tick_params(length=0)
     for side in panel.spines.values():
         side.set_visible(False)
-    panel.set_title(plain(name), fontsize=TEXT, fontweight="bold")
+    panel.set_title(plain(letters.fitted(name, TEXT, 2.0, bold=True)), fontsize=TEXT, fontweight="bold")
 
 
 def _number(summary: Summary, *, signed: bool) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from fastlloyd.errors import DataError
-from fastlloyd.experiments.figures import notes, styles
+from fastlloyd.experiments.figures import letters, notes, styles
 from fastlloyd.experiments.figures.families import Family, families, main_measure
 from fastlloyd.experiments.figures.sheet import TEXT, Drawing, band, scale_values, sheet, spaced
 from fastlloyd.experiments.quantities import quantity
@@ -51,7 +51,7 @@ def _draw(
     figure, panels = sheet(title, PANEL_HEIGHT, (1, 1), styles.legend(summaries, list(curves)), [note for note in foot if note])
     _panel(panels[0], curves, styles.styles(summaries))
     panels[0].set_xlabel(_AXES[axis], fontsize=TEXT)
-    panels[0].set_ylabel(plain(f"area relative to {baseline}"), fontsize=TEXT)
+    panels[0].set_ylabel(plain(letters.fitted(f"area relative to {baseline}", TEXT, PANEL_HEIGHT)), fontsize=TEXT)
     caption = f"{title}, against the {_AXES[axis]}. " + " ".join(foot)
     return Drawing(name=f"scaling-{family.name}-{axis}", title=title, caption=caption.strip(), figure=figure)
 
@@ -82,7 +82,7 @@ def _panel(panel: "Axes", curves: dict[Variant, _Curve], looks: dict[Variant, st
     scale_values(panel, [ratio.mean for curve in curves.values() for _, ratio in curve])
     panel.axhline(1, color="#999999", linewidth=0.7, zorder=1)
     for variant, curve in curves.items():
-        panel.plot([size for size, _ in curve], [ratio.mean for _, ratio in curve], **looks[variant].of_line(zorder=3))
+        panel.plot([size for size, _ in curve], [ratio.mean for _, ratio in curve], **looks[variant].of_line())
     for variant, curve in curves.items():
         x = [size for size, _ in curve]
         band(panel, x, [r.low for _, r in curve], [r.high for _, r in curve], looks[variant].colour)
