@@ -318,7 +318,7 @@ def test_an_interval_far_wider_than_the_curves_does_not_press_them_together() ->
 
 
 def test_a_curve_off_the_axis_and_a_lone_run_are_marked_and_said(tmp_path: Path) -> None:
-    made = rows({"iris": REAL["iris"]}, ["lloyd", "sulloyd", "glloyd"], runs=3)
+    made = rows({"iris": REAL["iris"]}, ["lloyd", "sulloyd", "glloyd"], runs=5)
     for row in made:
         row["centroid_mse"] = 1e-12 if row["method"] == "lloyd" else 0.1 + float(str(row["nicv"]))
         row["davies_bouldin"] = np.inf if row["method"] == "sulloyd" else 1.0
@@ -334,13 +334,16 @@ def test_a_curve_off_the_axis_and_a_lone_run_are_marked_and_said(tmp_path: Path)
 
 
 def test_a_panel_without_any_value_says_so(tmp_path: Path) -> None:
-    made = rows({"iris": REAL["iris"], "s1": REAL["s1"]}, ["glloyd"], runs=1)
-    for row in made:
-        row["davies_bouldin"] = np.inf if row["dataset"] == "iris" else 1.0
+    made = rows({name: REAL[name] for name in ("iris", "s1", "wine", "lsun")}, ["glloyd"], runs=1)
+    change = {"iris": {"davies_bouldin": np.inf}, "wine": {"davies_bouldin": None}}
+    made = [fail(row, "no") if row["dataset"] == "lsun" else row | change.get(str(row["dataset"]), {}) for row in made]
     drawing = next(each for each in _draw(tmp_path, made, "curves") if each.name == "curves-davies_bouldin")
-    iris, _ = drawing.figure.axes
+    assert [panel.get_title() for panel in drawing.figure.axes] == ["iris", "s1", "lsun"]
+    iris, _, lsun = drawing.figure.axes
     assert "no finite value" in [text.get_text() for text in iris.texts]
+    assert "all trials failed" in [text.get_text() for text in lsun.texts]
     assert len(iris.get_yticks()) == 0
+    assert "Not measured: wine." in drawing.caption
 
 
 def test_every_epsilon_has_a_tick_and_as_many_have_a_number_as_fit(tmp_path: Path) -> None:

@@ -31,7 +31,8 @@ PANEL_HEIGHT = 1.65  # inches
 LOGARITHMIC = f"Axes are logarithmic where means span more than a factor of {SPREAD:g}."
 CUT = "Intervals that reach beyond an axis are cut off there."
 _NUMBERS = 0.4  # inches of the numbers beside a panel
-_NAMED = 6  # pairs of data set and method in a sentence at the foot
+_NAMED = 6  # names in a sentence at the foot
+_SEVERAL = 5  # runs, beside which a mean of one run is said to be one
 _Points = list[tuple[float, Summary]]
 
 
@@ -62,32 +63,38 @@ def draw(summaries: Summaries) -> list[Drawing]:
     main_measure(summaries)
     if not sets:
         raise DataError("figure 'curves' needs a private method, which is run at an epsilon; there is nothing to draw")
-    sheets = [sets[start : start + PER_SHEET] for start in range(0, len(sets), PER_SHEET)]
-    drawings = []
-    for measure in summaries.measures:
-        for number, shown in enumerate(sheets, 1):
-            drawings.append(_draw(summaries, quantity(measure), shown, f"-{number}" if len(sheets) > 1 else ""))
-    return drawings
+    return [drawing for measure in summaries.measures for drawing in _sheets(summaries, quantity(measure), sets)]
 
 
-def _draw(summaries: Summaries, measure: Quantity, sets: list[DataSet], suffix: str) -> Drawing:
+def _sheets(summaries: Summaries, measure: Quantity, sets: list[DataSet]) -> list[Drawing]:
+    """What was not measured on a set has no panel for it, and the foot says so."""
     curves = [_curves(summaries, each, measure) for each in sets]
+    without = [each.dataset.name for each in curves if not any(each.points.values())]
+    curves = [each for each in curves if any(each.points.values())]
+    sheets = [curves[start : start + PER_SHEET] for start in range(0, len(curves), PER_SHEET)]
+    return [
+        _draw(summaries, measure, shown, f"-{number}" if len(sheets) > 1 else "", without)
+        for number, shown in enumerate(sheets, 1)
+    ]
+
+
+def _draw(summaries: Summaries, measure: Quantity, curves: Sequence[Curves], suffix: str, without: Sequence[str]) -> Drawing:
     variants = [variant for variant in summaries.variants if any(variant in each.points for each in curves)]
-    n_columns = min(ACROSS, len(sets))
-    shape = (math.ceil(len(sets) / n_columns), n_columns)
+    n_columns = min(ACROSS, len(curves))
+    shape = (math.ceil(len(curves) / n_columns), n_columns)
     title = f"{measure.title} against epsilon"
-    foot = _foot(summaries, curves)
+    foot = _foot(summaries, curves, without)
     height = PANEL_HEIGHT if n_columns > 2 else 1.6 * PANEL_HEIGHT
     figure, panels = sheet(title, height, shape, styles.legend(summaries, variants), foot)
     looks = styles.styles(summaries)
     for panel, each in zip(panels, curves, strict=False):
         _panel(panel, each, looks, WIDTH / n_columns - _NUMBERS)
-    for panel in panels[len(sets) :]:
+    for panel in panels[len(curves) :]:
         panel.remove()
-    for panel in panels[max(0, len(sets) - n_columns) : len(sets)]:  # with no other below
+    for panel in panels[max(0, len(curves) - n_columns) : len(curves)]:  # with no other below
         panel.set_xlabel("epsilon", fontsize=TEXT)
     name_axis(figure, measure.axis)
-    caption = f"{title}, one panel for each of {len(sets)} data sets. " + " ".join(foot)
+    caption = f"{title}, one panel for each of {len(curves)} data sets. " + " ".join(foot)
     return Drawing(name=f"curves-{measure.column}{suffix}", title=title, caption=caption.strip(), figure=figure)
 
 
@@ -101,7 +108,7 @@ def _curves(summaries: Summaries, dataset: DataSet, measure: Quantity) -> Curves
     return Curves(dataset=dataset, epsilons=epsilons, points=points, scale=scale(shown, bounded=measure.better > 0))
 
 
-def _foot(summaries: Summaries, curves: Sequence[Curves]) -> list[str]:
+def _foot(summaries: Summaries, curves: Sequence[Curves], without: Sequence[str]) -> list[str]:
     """What the sheet was computed from, and what of it cannot be seen."""
     listed = [
         (each, variant, points if summaries.is_private(variant) else points[:1])  # which are the same at every epsilon
@@ -125,6 +132,7 @@ def _foot(summaries: Summaries, curves: Sequence[Curves]) -> list[str]:
         LOGARITHMIC if any(each.logarithmic for each in scales) else "",
         CUT if any(each.cut for each in scales) else "",
         *notes.left_out(every),
+        f"Not measured: {_some(without)}." if without else "",
         f"Means of fewer than half of the runs: {_some(few)}." if few else "",
         f"Off the axis, marked at its edge: {_some(off)}." if off else "",
     ]
@@ -151,7 +159,8 @@ def _panel(panel: "Axes", curves: Curves, looks: dict[Variant, styles.Style], in
     panel.set_axisbelow(True)
     label_ticks(panel, curves.epsilons, inches)
     if curves.scale is None:
-        why = "no finite value" if any(s.n_infinite for points in curves.points.values() for _, s in points) else "no value"
+        infinite = any(each.n_infinite for points in curves.points.values() for _, each in points)
+        why = "no finite value" if infinite else "all trials failed"
         panel.text(0.5, 0.5, why, transform=panel.transAxes, ha="center", va="center", fontsize=TEXT, color="#555555")
         panel.set_yticks([])
         return
@@ -175,7 +184,7 @@ def _mark(panel: "Axes", curves: Curves, variant: Variant, colour: str) -> None:
             marker=mark, color=colour, markersize=5, zorder=5,
         )  # fmt: skip
     most = max(each.n for points in curves.points.values() for _, each in points)
-    lone = [(epsilon, each) for epsilon, each in curves.means(variant) if each.n == 1 < most]
+    lone = [(epsilon, each) for epsilon, each in curves.means(variant) if each.n == 1 and most >= _SEVERAL]
     if len(lone) == 1:  # of more there is a sentence at the foot
         ((epsilon, each),) = lone
         panel.annotate(

@@ -38,7 +38,7 @@ class Scale:
     def apply(self, panel: "Axes") -> None:
         """Set kind, limits and marks of the vertical axis."""
         if self.logarithmic:
-            mark_decades(panel, self.low, self.high)
+            mark_decades(panel, *self.ends)
         else:
             panel.locator_params(axis="y", nbins=5)
         panel.set_ylim(*self.ends)
