@@ -112,7 +112,7 @@ def rounded_gaussian(scale: Fraction, size: int, random_bytes: RandomBytes) -> N
     """
     scale = _checked(scale)
     words = _draw_words(size, random_bytes)
-    negative_half, is_positive = words >> np.uint64(1), (words & np.uint64(1)).astype(bool)
+    negative_half, is_positive = words >> np.uint64(1), words & np.uint64(1)
 
     def cdf(m: int, bits: int) -> tuple[int, int]:
         return _normal_cdf(Fraction(2 * m + 1, 2) / scale, bits)
