@@ -16,9 +16,7 @@ from fastlloyd.clustering.domain import IntArray
 from fastlloyd.dp.noise import NoiseSource
 
 
-class Round(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, cache_hash=True
-):
+class Round(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, cache_hash=True):
     """One iteration: its squared radius H2 (None: no radius) and the total noise its answer must carry.
 
     sum_scale in grid units, count_scale in units of 2**-count_bits records: standard deviations of Gaussian noise, or scales of

@@ -64,7 +64,8 @@ def clip_to_radius(moves: NDArray[Any], squared_radius: int) -> IntArray:
 
 def saturate(points: NDArray[Any], limit: int) -> IntArray:
     """Coordinates limited to [-limit, limit], int64."""
-    return np.maximum(np.minimum(points, limit), -limit).astype(np.int64, copy=False)
+    limited: IntArray = np.maximum(np.minimum(points, limit), -limit).astype(np.int64, copy=False)
+    return limited
 
 
 def fold(points: IntArray, half_widths: IntArray) -> IntArray:
@@ -73,7 +74,8 @@ def fold(points: IntArray, half_widths: IntArray) -> IntArray:
     # Departs from the paper: its formula has period 2B and would map 0.5 to -0.5.
     """
     B = half_widths
-    return B - np.abs((points + B) % (4 * B) - 2 * B)
+    folded: IntArray = B - np.abs((points + B) % (4 * B) - 2 * B)
+    return folded
 
 
 def postprocess(points: IntArray, half_widths: IntArray, rule: Postprocessing) -> IntArray:
