@@ -1,7 +1,8 @@
-"""Methods of clustering under comparison: the product's four, and those of users, each one record."""
+"""Methods of clustering under comparison: the product's four, PE-means, and those of users, each one record."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from fastlloyd.clustering.initialization import RadiusSearch
 from fastlloyd.design import design_mechanism, design_plan
 from fastlloyd.errors import PlanError
 from fastlloyd.expander import PublicSeed
+from fastlloyd.experiments import pe_means
 from fastlloyd.experiments.problem import Problem
 from fastlloyd.experiments.references import is_reference, resolve
 from fastlloyd.mechanism import Mechanism
@@ -57,6 +59,7 @@ class Method:
     """A method by its name in results and its label in figures.
 
     options : the swept options it takes. private False: epsilon says nothing to it; it is run once per (set, options, run).
+    needs : module of an extra without which it cannot run.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Method:
     cluster: Callable[[Problem, Setting], Outcome]
     options: frozenset[str] = frozenset()
     private: bool = True
+    needs: str = ""
 
 
 def load_method(name: str, folder: Path) -> Method:
@@ -73,10 +77,12 @@ def load_method(name: str, folder: Path) -> Method:
         if not isinstance(method, Method):
             raise PlanError(f"{name!r:.200} is no method; expected a fastlloyd.experiments.methods.Method")
         if method.name in METHODS:
-            raise PlanError(f"{name!r:.200} has the name of the product's {method.name!r}; give it another")
+            raise PlanError(f"{name!r:.200} has the name of the built-in {method.name!r}; give it another")
         return method
     if name not in METHODS:
         raise PlanError(f"method {unknown_name(name, list(METHODS))}; one of your own is written FILE.py:NAME")
+    if (needed := METHODS[name].needs) and find_spec(needed) is None:
+        raise PlanError(f"method {name!r} needs scikit-learn, which is not installed: pip install 'fastlloyd[{needed}]'")
     return METHODS[name]
 
 
@@ -143,6 +149,19 @@ def _design(algorithm: Algorithm, problem: Problem, setting: Setting) -> dict[st
     }
 
 
+def _pe_means(problem: Problem, setting: Setting) -> Outcome:
+    """Centrally for any number of clients: votes add up, so clients whose server adds the noise would get the same."""
+    plan = pe_means.PEMeans(
+        domain=problem.domain,
+        n_clusters=problem.n_clusters,
+        n_records=problem.n_records,
+        epsilon=setting.epsilon,
+        delta=setting.delta,
+    )
+    centroids = pe_means.cluster(plan, problem.grid, setting.public_seed, SeededNoise(setting.noise_seed))
+    return Outcome(centroids=centroids / 2**problem.domain.fraction_bits, n_iterations=plan.n_generations)
+
+
 def _method(algorithm: Algorithm, label: str, options: frozenset[str]) -> Method:
     return Method(
         name=algorithm.name,
@@ -160,5 +179,6 @@ METHODS = {
         _method(SULLOYD, "SuLloyd", START_OPTIONS),
         _method(GLLOYD, "GLloyd", START_OPTIONS),
         _method(FASTLLOYD, "FastLloyd", START_OPTIONS | ALGORITHM_OPTIONS),
+        Method(name="pe-means", label="PE-means", cluster=_pe_means, needs="sklearn"),
     )
 }

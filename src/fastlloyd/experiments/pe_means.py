@@ -1,0 +1,182 @@
+"""PE-means (arXiv 2606.00342) in a box, in the central model: candidates evolve by noisy votes of the records. No product.
+
+For comparisons on public records; `methods.py` gives it the repeatable noise of experiments, NOT PRIVATE. Written from a
+description of the rule, not from the paper and not from its code, over the same queries as the product's own:
+
+1. L = max(N / (5 k), 4), T = 4 sqrt(d) generations (epsilon > 1: 4 sqrt(d) epsilon), sigma = sqrt(T) / mu. Start with
+   (L + 1) k candidates from sphere packing, without the data.
+2. Every record votes for its nearest candidate: h = votes + N(0, sigma^2).
+3. Keep the largest h that together reach the public N; the others become 0.
+4. If the sum of h^2 is below (number of candidates) sigma^2, halve L, down to 4.
+5. C = weighted k-means of the candidates, the best of 10 starts.
+6. The next candidates are C and L mutants of each centroid, c + gamma R u / |v|^(1/beta) with u ~ N(0, s_u^2), v ~ N(0, 1), moved
+   back into the domain. After T generations C is the result.
+
+Guarantee for the noise it asks for: (epsilon, delta), neighbours differ by one record added or removed. One record moves one
+vote by 1, so a generation costs 1 / sigma^2 and all of them mu^2, of which gdp_mu(epsilon, delta) is the largest; sigma is
+rounded up to an exact rational. Everything between votes is post-processing. N counts as public.
+
+Ours, as the description tells of a ball and leaves these open: the domain is the box; R is half its diagonal, the radius of the
+ball around it; "back into the domain" clips each coordinate. L and T are rounded down. The packing halves its radius,
+as in FastLloyd's published code. Step 4 takes h after step 3. u and v are drawn for each coordinate. If fewer than k candidates keep a
+weight, the k with the largest h are C. Candidates are grid points. What is random and public follows from the public seed.
+"""
+
+import math
+import warnings
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from fastlloyd.clustering.domain import Domain, FloatArray, GridArray, IntArray
+from fastlloyd.clustering.initialization import RadiusSearch, sphere_packing
+from fastlloyd.datasets.draws import Draws
+from fastlloyd.dp.accountant import GaussianRelease
+from fastlloyd.dp.gdp import gdp_mu
+from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.noise import NoiseSource
+from fastlloyd.expander import PublicSeed
+from fastlloyd.mechanism import SCALE_UNITS
+from fastlloyd.moments.asking import ask
+from fastlloyd.moments.spaces import Features
+from fastlloyd.moments.votes import Votes
+
+LEVY_INDEX = 1.75  # beta
+STEP = 0.01  # gamma
+FEWEST_MUTANTS = 4
+STARTS = 10  # of each weighted k-means
+COUNT_BITS = 16  # votes travel in units of 2**-16 records, so that the grid of the noise is too fine to matter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PEMeans:
+    """What is fixed before the records are asked. n_records : N, exactly, taken as public. Raises BudgetError or PlanError."""
+
+    domain: Domain
+    n_clusters: int
+    n_records: int
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        gdp_mu(self.epsilon, self.delta)
+        self.question(self.n_mutants)  # refuses so many candidates before they are packed
+
+    @property
+    def n_generations(self) -> int:
+        """T, the floor of 4 sqrt(d) max(1, epsilon)."""
+        return math.isqrt(math.floor(16 * self.domain.n_features * max(Fraction(1), Fraction(self.epsilon)) ** 2))
+
+    @property
+    def n_mutants(self) -> int:
+        """L of the start."""
+        return max(self.n_records // (5 * self.n_clusters), FEWEST_MUTANTS)
+
+    @property
+    def scale(self) -> Fraction:
+        """Deviation of the noise on each vote, in units of 2**-16 records: sigma, rounded up to a multiple of 1/65536 unit."""
+        square = self.n_generations * Fraction(4**COUNT_BITS) / Fraction(gdp_mu(self.epsilon, self.delta)) ** 2
+        return Fraction(math.isqrt(math.ceil(square * SCALE_UNITS**2) - 1) + 1, SCALE_UNITS)
+
+    @property
+    def sigma(self) -> float:
+        """The same in records."""
+        return float(self.scale / 2**COUNT_BITS)
+
+    @property
+    def reach(self) -> float:
+        """R, half the diagonal of the box in grid units."""
+        return math.sqrt(self.domain.squared_half_diagonal)
+
+    def question(self, n_mutants: int) -> Votes:
+        """What a generation of (L + 1) k candidates asks."""
+        n_candidates = (n_mutants + 1) * self.n_clusters
+        return Votes(space=Features(domain=self.domain), n_candidates=n_candidates, count_bits=COUNT_BITS)
+
+    def releases(self) -> list[GaussianRelease]:
+        """All votes of a run, for the accountant. Their cost does not depend on L, which noisy votes decide."""
+        sensitivity = self.question(self.n_mutants).sensitivity
+        return sensitivity.releases([self.scale**2], NeighboringRelation.ADD_OR_REMOVE_ONE) * self.n_generations
+
+
+def cluster(plan: PEMeans, X: GridArray, public_seed: PublicSeed, noise: NoiseSource) -> FloatArray:
+    """Centroids of grid points X (n_records, n_features) of the domain, in grid units: float64 (k, d), within the box."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):  # several threads would add up in any order
+        return _evolve(plan, X, public_seed, noise)
+
+
+def _evolve(plan: PEMeans, X: GridArray, public_seed: PublicSeed, noise: NoiseSource) -> FloatArray:
+    draws = Draws(f"pe-means {public_seed.hex()}")
+    L, T = plan.n_mutants, plan.n_generations
+    C, candidates = np.empty((0, plan.domain.n_features)), first_candidates(plan, public_seed)
+    for generation in range(1, T + 1):
+        h = noisy_votes(plan, candidates, X, noise)
+        weights = largest(h, plan.n_records)
+        if is_weak(weights, plan.sigma):
+            L = max(L // 2, FEWEST_MUTANTS)
+        C = weighted_means(plan, candidates, weights, h, draws)
+        if generation < T:
+            candidates = next_candidates(plan, C, L, draws)
+    return C
+
+
+def first_candidates(plan: PEMeans, public_seed: PublicSeed) -> IntArray:
+    """(L + 1) k points from sphere packing, in grid units."""
+    n_candidates = (plan.n_mutants + 1) * plan.n_clusters
+    return sphere_packing(plan.domain.half_widths, n_candidates, public_seed, RadiusSearch.HALVING)
+
+
+def noisy_votes(plan: PEMeans, candidates: IntArray, X: GridArray, noise: NoiseSource) -> FloatArray:
+    """h, in records: how many have each candidate as their nearest, with noise."""
+    question = plan.question(len(candidates) // plan.n_clusters - 1)
+    votes = ask(question, candidates=candidates).evaluate(X)[:, 0]
+    return np.asarray((votes + noise.gaussian(plan.scale, len(candidates))) / 2**COUNT_BITS, dtype=np.float64)
+
+
+def largest(h: FloatArray, total: int) -> FloatArray:
+    """The largest entries that together reach the total, or all above 0 if they do not; the others become 0."""
+    descending = np.sort(h)[::-1]
+    reached = np.flatnonzero(np.cumsum(descending) >= total)
+    least = descending[reached[0]] if len(reached) else 0.0
+    return np.where(h >= max(least, 0.0), h, 0.0)
+
+
+def is_weak(weights: FloatArray, sigma: float) -> bool:
+    """Whether the weights have less energy than the noise on all votes."""
+    return float(weights @ weights) < len(weights) * sigma**2
+
+
+def weighted_means(plan: PEMeans, candidates: IntArray, weights: FloatArray, h: FloatArray, draws: Draws) -> FloatArray:
+    """Weighted k-means of the candidates, float64 (k, d) in grid units."""
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+
+    k, B = plan.n_clusters, plan.domain.half_widths
+    seed = int(draws.integers(0, 2**31 - 1, 1)[0])
+    kept = weights > 0
+    if kept.sum() < k:
+        return candidates[np.argsort(-h, kind="stable")[:k]].astype(np.float64)
+    kmeans = KMeans(k, n_init=STARTS, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # of fewer distinct candidates than k
+        kmeans.fit(candidates[kept].astype(np.float64), sample_weight=weights[kept])
+    return np.clip(kmeans.cluster_centers_, -B, B)  # it rounds
+
+
+def next_candidates(plan: PEMeans, C: FloatArray, n_mutants: int, draws: Draws) -> IntArray:
+    """The centroids, then L mutants of each by Levy flights (Mantegna 1994), as grid points of the box: int64 ((L + 1) k, d)."""
+    shape, B = (len(C), n_mutants, C.shape[1]), plan.domain.half_widths
+    u, v = mantegna_deviation(LEVY_INDEX) * draws.normal(shape), draws.normal(shape)
+    mutants = C[:, np.newaxis] + STEP * plan.reach * u / np.abs(v) ** (1 / LEVY_INDEX)
+    points = np.concatenate([C, mutants.reshape(-1, C.shape[1])])
+    return np.clip(np.rint(points), -B, B).astype(np.int64)
+
+
+def mantegna_deviation(index: float) -> float:
+    """s_u, with which u / |v|^(1 / index) has about the tails of the symmetric stable law of that index (Mantegna 1994)."""
+    above = math.gamma(1 + index) * math.sin(math.pi * index / 2)
+    below = math.gamma((1 + index) / 2) * index * 2 ** ((index - 1) / 2)
+    return float((above / below) ** (1 / index))
