@@ -31,7 +31,8 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
 from fastlloyd.expander import PublicSeed
 from fastlloyd.explain import expected_errors, noise_factor
-from fastlloyd.mechanism import MAX_RECORDS, Mechanism, check_numbers
+from fastlloyd.lloyd_mechanism import LloydMechanism, check_alpha
+from fastlloyd.mechanism import MAX_RECORDS, check_numbers
 from fastlloyd.plan import MAX_CLIENTS, Client, Plan, TrustMode, ring_load
 from fastlloyd.traffic import Traffic, traffic
 from fastlloyd.uncertainty import FINE, Verdict, noise_deviation, noise_deviation_of_run, relative_errors
@@ -138,7 +139,8 @@ def check_question(question: Question) -> None:
     """Refuse numbers that no run could have, naming them."""
     if not 1 <= question.n_features <= MAX_FEATURES:
         raise PlanError(f"n_features is {question.n_features}; expected 1 to {MAX_FEATURES}")
-    check_numbers(question.n_clusters, question.n_records, 1.0, question.algorithm)
+    check_numbers(question.n_clusters, question.n_records, 1.0, question.algorithm.noise)
+    check_alpha(question.algorithm)
     if question.algorithm.noise is Noise.NONE:
         raise PlanError(
             f"{question.algorithm.name} adds no noise, so there is nothing to expect of it; name a private algorithm"
@@ -249,13 +251,13 @@ def _is_at_most(target: float, question: Question, epsilon: float, n_iterations:
         return False
 
 
-def _outlook(m: Mechanism, noise: Any, factor: float) -> Outlook:
+def _outlook(m: LloydMechanism, noise: Any, factor: float) -> Outlook:
     half_width = 2**m.domain.fraction_bits
     return Outlook(
         epsilon=m.epsilon,
         delta=m.delta,
         n_iterations=len(m.rounds),
-        radius=math.sqrt(budget.squared_radius(m.domain, m.n_clusters, m.algorithm.alpha)) / half_width,
+        radius=m.planned_radius / half_width,
         sum_noise=noise.sums / half_width,
         count_noise=noise.counts,
         relative_error=_relative_error(m, factor),
@@ -263,11 +265,11 @@ def _outlook(m: Mechanism, noise: Any, factor: float) -> Outlook:
     )
 
 
-def _relative_error(m: Mechanism, factor: float) -> float:
+def _relative_error(m: LloydMechanism, factor: float) -> float:
     return float(relative_errors(m, np.array([expected_errors(m, factor)]))[0])
 
 
-def _mechanism(question: Question, epsilon: float, n_iterations: int | None = None) -> Mechanism:
+def _mechanism(question: Question, epsilon: float, n_iterations: int | None = None) -> LloydMechanism:
     return design_mechanism(
         question.algorithm,
         _domain(question.n_features),

@@ -29,6 +29,7 @@ from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.errors import ClippedRecordsWarning, DataError, PrivacyLeakWarning, WeakGuaranteeWarning
 from fastlloyd.expander import PublicSeed
 from fastlloyd.guarantees import PrivacyStatement, cautions, mechanism_statement
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.presets import check_expected, choose, fraction, preset, specialise
 
@@ -63,7 +64,7 @@ class _Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         leaks: list[str] = []
         domain = self._domain(values, leaks)
         mechanism = self._mechanism(domain, len(values), leaks)
-        if leaks and mechanism.algorithm.noise is not Noise.NONE:
+        if leaks and mechanism.noise is not Noise.NONE:
             warnings.warn(
                 f"{'; '.join(leaks)}. The guarantee does not cover what this reveals about the records: pass public values.",
                 PrivacyLeakWarning,
@@ -90,7 +91,7 @@ class _Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             self.noisy_loss_ = clustering.loss * mechanism.loss.unit(domain.fraction_bits)
             self.noisy_loss_std_ = mechanism.loss_deviation
             self.privacy_spent_["loss_estimate"]["standard_error"] = self.noisy_loss_std_
-        self.n_iter_ = len(mechanism.rounds)
+        self.n_iter_ = mechanism.n_iterations
         self._centroids = clustering.centroids
         self.labels_ = kernels.assign(grid, clustering.centroids).astype(np.int32)
         self._n_features_out = mechanism.n_clusters
@@ -250,6 +251,7 @@ class FastLloyd(_Estimator):
     """
 
     _algorithm = FASTLLOYD
+    mechanism_: LloydMechanism
 
     def __init__(
         self,

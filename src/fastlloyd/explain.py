@@ -8,7 +8,7 @@ from fastlloyd.algorithms import Noise, RadiusSchedule
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.documents import in_groups
 from fastlloyd.guarantees import NOT_PROTECTED, NOT_PROTECTED_FEDERATED, cautions, coalitions
-from fastlloyd.mechanism import Mechanism
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.plan import Client, Plan, Server, TrustMode, ring_load
 from fastlloyd.secagg.ring import Ring
 
@@ -35,7 +35,7 @@ def noise_factor(plan: Plan) -> float:
     return math.sqrt(plan.n_clients / plan.n_shares)
 
 
-def expected_errors(m: Mechanism, noise_factor: float = 1.0) -> FloatArray:
+def expected_errors(m: LloydMechanism, noise_factor: float = 1.0) -> FloatArray:
     """Expected standard error of one centroid per feature, original units, float64 (n_features,).
 
     For a cluster of n_expected / n_clusters records whose centroid moves by half the radius in the last round (the paper's
@@ -48,7 +48,7 @@ def expected_errors(m: Mechanism, noise_factor: float = 1.0) -> FloatArray:
         offset = 0.225 * widths
     else:
         offset = np.full(m.n_features, math.sqrt(last.squared_radius) / 2 / math.sqrt(m.n_features))
-    spread = math.sqrt(2) if m.algorithm.noise is Noise.LAPLACE else 1.0
+    spread = math.sqrt(2) if m.noise is Noise.LAPLACE else 1.0
     sums, counts = float(last.sum_scale), float(last.count_scale / 2**m.count_bits)
     errors: FloatArray = spread * noise_factor * np.sqrt(sums**2 + (counts * offset) ** 2) / size * m.domain.units
     return errors
@@ -58,7 +58,7 @@ def _title(plan: Plan) -> str:
     m = plan.mechanism
     return (
         f"Plan {plan.digest.hex()}\n"
-        f"{plan.n_clients} clients ({', '.join(plan.names)}) run {m.algorithm.name} together: "
+        f"{plan.n_clients} clients ({', '.join(plan.names)}) run {m.name} together: "
         f"{m.n_clusters} clusters of records with {m.n_features} features ({', '.join(map(repr, m.domain.features))})."
     )
 
@@ -146,7 +146,7 @@ def coalition_table(plan: Plan) -> str:
     return "\n".join(rows)
 
 
-def _choices(m: Mechanism, factor: float) -> str:
+def _choices(m: LloydMechanism, factor: float) -> str:
     last = m.rounds[-1]
     lines = ["How it was chosen, from public numbers only:"]
     lines.append(
@@ -179,7 +179,7 @@ def _choices(m: Mechanism, factor: float) -> str:
     return "\n".join(lines)
 
 
-def _loss(m: Mechanism, factor: float) -> list[str]:
+def _loss(m: LloydMechanism, factor: float) -> list[str]:
     if m.loss is None:
         return []
     unit = m.loss.unit(m.domain.fraction_bits)

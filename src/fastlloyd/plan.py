@@ -18,8 +18,8 @@ from fastlloyd.documents import digest, from_toml, to_toml
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.dp.precision import working_precision
 from fastlloyd.errors import PlanError
-from fastlloyd.exchanges import Exchange, draw
-from fastlloyd.mechanism import SCALE_UNITS, Mechanism
+from fastlloyd.exchanges import Exchange, draw, sqrt_up
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.parties import (
     MAX_CLIENTS,
     Client,
@@ -70,7 +70,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_colluding: int
     ring_bits: int
     clients: tuple[Client, ...]
-    mechanism: Mechanism
+    mechanism: LloydMechanism
     server: Server = Server()
     timeouts: Timeouts = Timeouts()
     authority: str | None = None  # None is left out of the digest
@@ -167,7 +167,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Scales of the noise of an answer that no client misses, per part of it, rounded up."""
         if self.trust is TrustMode.SERVER_NOISE:
             return tuple(part.scale for part in self.mechanism.parts(exchange))
-        return tuple(_sqrt_up(scale**2 * self.n_clients) for scale in self.share_scales(exchange))
+        return tuple(sqrt_up(scale**2 * self.n_clients) for scale in self.share_scales(exchange))
 
     def draw_client_noise(self, exchange: Exchange, source: NoiseSource) -> IntArray:
         """What a client adds before masking, int64 of the answer's shape: its share, or zeros in server-noise."""
@@ -219,20 +219,13 @@ def ring_load(plan: Plan) -> RingLoad:
         loss_scale=plan.total_scales(m.loss)[0] if m.loss else Fraction(0),
         n_rounding_terms=plan.n_clients if plan.trust is TrustMode.CLIENT_NOISE else 1,
         n_released=m.n_released,
-        noise=NoiseTail.GEOMETRIC if m.algorithm.noise is Noise.LAPLACE else NoiseTail.GAUSSIAN,
+        noise=NoiseTail.GEOMETRIC if m.noise is Noise.LAPLACE else NoiseTail.GAUSSIAN,
     )
 
 
 @lru_cache(maxsize=4096)  # asked for in every round, by every client
 def _share(scale: Fraction, n_shares: int) -> Fraction:
-    return max(Fraction(MIN_SHARE_DEVIATION), _sqrt_up(scale**2 / n_shares))
-
-
-def _sqrt_up(square: Fraction) -> Fraction:
-    """The square root rounded up to a multiple of 1 / SCALE_UNITS, exactly: no float is involved."""
-    units = square * SCALE_UNITS**2
-    root = math.isqrt(math.ceil(units))
-    return Fraction(root if root * root >= units else root + 1, SCALE_UNITS)
+    return max(Fraction(MIN_SHARE_DEVIATION), sqrt_up(scale**2 / n_shares))
 
 
 def _check_run(plan: Plan) -> None:
@@ -256,18 +249,16 @@ def _check_caps(plan: Plan) -> None:
 
 def _check_trust(plan: Plan) -> None:
     m, M = plan.mechanism, plan.n_clients
-    if m.algorithm.noise is Noise.NONE:
-        raise PlanError(f"{m.algorithm.name} adds no noise and protects nobody; a federated run needs a private algorithm")
+    if m.noise is Noise.NONE:
+        raise PlanError(f"{m.name} adds no noise and protects nobody; a federated run needs a private algorithm")
     if not 0 <= plan.max_dropouts < M:
         raise PlanError(f"max_dropouts is {plan.max_dropouts}; expected 0 to {M - 1} with {M} clients")
     if plan.trust is TrustMode.SERVER_NOISE:
         if plan.max_colluding != 0:
             raise PlanError("max_colluding is for client-noise; server-noise holds against any number of clients: set it to 0")
         return
-    if m.algorithm.noise is Noise.LAPLACE:
-        raise PlanError(
-            f"{m.algorithm.name} uses Laplace noise, which cannot be added in shares; use server-noise or another algorithm"
-        )
+    if m.noise is Noise.LAPLACE:
+        raise PlanError(f"{m.name} uses Laplace noise, which cannot be added in shares; use server-noise or another algorithm")
     if plan.max_colluding < 1:
         raise PlanError(
             f"max_colluding is {plan.max_colluding}; expected at least 1: every client knows its own share of the noise"

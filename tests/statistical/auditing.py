@@ -29,7 +29,7 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.exchanges import Round
 from fastlloyd.expander import PublicSeed
-from fastlloyd.mechanism import Mechanism
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.plan import Client, Plan, TrustMode
 from fastlloyd.presets import specialise
 from fastlloyd.protocol import client_rounds
@@ -184,7 +184,7 @@ class Experiment:
         return np.array([query.evaluate(self.canaries) for query, _ in run.rounds])
 
 
-def watched_loop(mechanism: Mechanism, views: list[list[tuple[Query, Answer]]]) -> Generator[Query, Answer, Clustering]:
+def watched_loop(mechanism: LloydMechanism, views: list[list[tuple[Query, Answer]]]) -> Generator[Query, Answer, Clustering]:
     """The loop of `lloyd`, with every query and the answer sent to it written down."""
     view: list[tuple[Query, Answer]] = []
     views.append(view)

@@ -20,7 +20,8 @@ from checks import EPSILON, Check
 from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
-from fastlloyd import design, mechanism, queries
+from fastlloyd import design, loss_design, mechanism, queries
+from fastlloyd.algorithms import Noise
 from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
 from fastlloyd.clustering.loss import clipped_loss
 from fastlloyd.dp import noise
@@ -60,7 +61,7 @@ class Mutant:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """The code with this mistake, and without the guarantee check of `Mechanism` that would refuse it early."""
+        """The code with this mistake, and without the guarantee check of `LloydMechanism` that would refuse it early."""
         with self.apply(), patch.object(mechanism, "_check_guarantee", lambda _: None):
             yield
 
@@ -210,13 +211,13 @@ def unclipped_loss() -> AbstractContextManager[object]:
 
 def loss_with_the_whole_budget() -> AbstractContextManager[object]:
     """Plan the noise of the loss as if the rounds cost nothing."""
-    genuine = design._loss_round
+    genuine = loss_design.loss_round
 
-    def mutated(algorithm: Any, squared_cap: int, largest: int, epsilon: Fraction, mu_squared: Fraction) -> LossRound:
+    def mutated(law: Noise, squared_cap: int, largest: int, epsilon: Fraction, mu_squared: Fraction) -> LossRound:
         share = Fraction(checks.LOSS_SHARE)
-        return genuine(algorithm, squared_cap, largest, epsilon / share, mu_squared / share)
+        return genuine(law, squared_cap, largest, epsilon / share, mu_squared / share)
 
-    return patch.object(design, "_loss_round", mutated)
+    return patch.object(design, "loss_round", mutated)
 
 
 class NoNoise:

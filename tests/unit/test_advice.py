@@ -35,7 +35,7 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError, FastLloydError, PlanError
 from fastlloyd.expander import PublicSeed
-from fastlloyd.mechanism import Mechanism
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.plan import Client, TrustMode
 from fastlloyd.testing import SeededNoise
 from fastlloyd.uncertainty import FINE, MOSTLY_NOISE, Verdict
@@ -53,7 +53,7 @@ def _domain(d: int) -> Domain:
     return Domain(features=tuple(f"x{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d)
 
 
-def _mechanism(q: Question, epsilon: float, seed: int = 1) -> Mechanism:
+def _mechanism(q: Question, epsilon: float, seed: int = 1) -> LloydMechanism:
     return design_mechanism(
         q.algorithm,
         _domain(q.n_features),
@@ -130,7 +130,7 @@ def test_an_estimate_of_the_loss_costs_its_share_and_its_noise_is_that_of_a_run(
         outlook(msgspec.structs.replace(q, loss_share=0.25), 1.0)
 
 
-def _records_at(m: Mechanism, start: IntArray) -> IntArray:
+def _records_at(m: LloydMechanism, start: IntArray) -> IntArray:
     """N / k equal records per centroid, as far from it as the analysis assumes: half the radius, or 0.225 from the middle."""
     [*_, last] = m.rounds
     d = m.n_features

@@ -19,7 +19,7 @@ from fastlloyd import FastLloyd, FastLloydError, GLloyd, Lloyd, PrivacyLeakWarni
 from fastlloyd.algorithms import Clustering
 from fastlloyd.central import cluster
 from fastlloyd.errors import BudgetError, ClippedRecordsWarning, DataError, PlanError, WeakGuaranteeWarning
-from fastlloyd.mechanism import Mechanism
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.metrics import wcss
 
 X = load_iris().data
@@ -231,7 +231,7 @@ def test_a_clone_has_the_settings_and_nothing_of_the_fit() -> None:
 def test_a_grid_search_fits_once_per_candidate_and_fold_and_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     spent: list[float] = []
 
-    def counted(mechanism: Mechanism, *rest: Any) -> Clustering:
+    def counted(mechanism: LloydMechanism, *rest: Any) -> Clustering:
         spent.append(mechanism.epsilon)
         return cluster(mechanism, *rest)
 

@@ -26,7 +26,7 @@ from fastlloyd.guarantees import (
     mechanism_statement,
     plan_statement,
 )
-from fastlloyd.mechanism import Mechanism
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.plan import Client, Plan, TrustMode, aliasing_slack, ring_load
 
 BOX = Domain(features=("age", "size"), lower=(0.0, 0.0), upper=(100.0, 3.0))
@@ -45,7 +45,7 @@ def plan(M: int = 3, algorithm: Algorithm = FASTLLOYD, **changes: Any) -> Plan:
     return design_plan(algorithm, BOX, **(arguments | changes))
 
 
-def mechanism(algorithm: Algorithm = FASTLLOYD, **changes: Any) -> Mechanism:
+def mechanism(algorithm: Algorithm = FASTLLOYD, **changes: Any) -> LloydMechanism:
     arguments: dict[str, Any] = {"n_clusters": 3, "n_records": 1000, "epsilon": 1.0, "public_seed": PublicSeed.from_int(1)}
     return design_mechanism(algorithm, BOX, **(arguments | changes))
 

@@ -116,7 +116,7 @@ def worst_value(plan: Plan, column: str) -> float:
                 bound = math.isqrt(r.squared_radius)
         if shared:
             scale = max(4.0, scale / math.sqrt(h)) * math.sqrt(M)
-        reach = L * scale if m.algorithm.noise is Noise.LAPLACE else math.sqrt(2 * L) * scale
+        reach = L * scale if m.noise is Noise.LAPLACE else math.sqrt(2 * L) * scale
         worst = max(worst, m.n_records * bound + reach + (M if shared else 1) / 2)
     return worst
 

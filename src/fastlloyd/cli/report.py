@@ -16,6 +16,7 @@ from fastlloyd.cli.options import OutputOptions
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.clustering.update import Postprocessing
 from fastlloyd.errors import OutputError
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.outputs import NOT_PRIVATE, Result
 from fastlloyd.plan import TrustMode
 from fastlloyd.records import RecordFile, Table
@@ -141,7 +142,7 @@ def picture(result: Result, records: FloatArray | None = None) -> figures.Pictur
         centre=m.domain.centre,
         half_widths=m.domain.units * m.domain.half_widths,
         unit=m.domain.units * 2**m.domain.fraction_bits,
-        title=f"{m.algorithm.name}, {clusters}, {guarantee}",
+        title=f"{m.name}, {clusters}, {guarantee}",
         private=result.private,
         covered=not result.leaks,
         records=records,
@@ -154,7 +155,7 @@ def show(screen: Console, result: Result) -> None:
     if result.loss is not None:
         screen.print(loss(result, result.loss))
     if not result.private:
-        screen.print(f"{NOT_PRIVATE}: {result.mechanism.algorithm.name} adds no noise and protects nobody.", style="bold red")
+        screen.print(f"{NOT_PRIVATE}: {result.mechanism.name} adds no noise and protects nobody.", style="bold red")
         return
     screen.print(guarantee(result))
     if result.plan is not None:
@@ -171,7 +172,7 @@ def rounds(result: Result) -> list[str]:
     for number, included in enumerate(result.included, 1):
         missing = [name for name in names if name not in included]
         who = ", ".join(included) if len(included) <= SHOWN_CLIENTS else f"{len(included)} of {len(names)} clients"
-        name = f"Round {number}" if number <= len(result.mechanism.rounds) else "Loss"
+        name = f"Round {number}" if number <= len(result.mechanism.clustering_rounds) else "Loss"
         lines.append(f"{name}: {who}" + (f"; without {', '.join(missing)}" if missing else ""))
     return lines
 
@@ -191,7 +192,7 @@ def show_centroids(screen: Console, result: Result) -> None:
     cells = [f"{count:.0f}{'' if updated else ' (stayed)'}" for count, updated in counts]
     columns.append(tables.Column(heading="noisy count" if result.private else "count", cells=cells))
     of_noise = " ± standard error of the noise" if result.private else ""
-    tables.show(screen, f"{m.algorithm.name}: centroids in original units{of_noise}", columns)
+    tables.show(screen, f"{m.name}: centroids in original units{of_noise}", columns)
 
 
 def loss(result: Result, estimate: LossEstimate) -> str:
@@ -215,7 +216,7 @@ def guarantee(result: Result) -> str:
     m = result.mechanism
     parameters = f"epsilon = {m.epsilon:.6g}" + (f", delta = {m.delta:.3g}" if m.delta else "")
     hidden = RELATIONS[m.neighboring_relation.value]
-    what = f"all {len(m.rounds)} iterations{' and the loss' if m.loss else ''} together"
+    what = f"all {len(m.clustering_rounds)} iterations{' and the loss' if m.loss else ''} together"
     exception = " What was taken from the data (see the warnings) is not covered." if result.leaks else ""
     return (
         f"Guarantee: differential privacy with {parameters}, over {what}. It hides {hidden} "
@@ -252,7 +253,7 @@ def reliability(result: Result) -> list[str]:
     deviation = (
         noise_deviation(m)
         if result.plan is None
-        else noise_deviation_of_run(result.plan, len(result.included[len(m.rounds) - 1]))
+        else noise_deviation_of_run(result.plan, len(result.included[len(m.clustering_rounds) - 1]))
     )
     if faint := int((result.updated & (result.noisy_counts < FAINT * deviation.counts)).sum()):
         sentences.append(
@@ -266,7 +267,7 @@ def reliability(result: Result) -> list[str]:
         size = f"about {typical:.0%}" if typical >= 0.01 else "less than 1%"
         sentences.append(
             f"Size of the noise: it moved a typical centroid by {size} of the radius of a cluster "
-            f"({m.algorithm.alpha} of that of {m.n_clusters} equal cubes filling the bounds)."
+            f"({m.radius_share} of that of {m.n_clusters} equal cubes filling the bounds)."
         )
     if Verdict.on(typical) is Verdict.MOSTLY_NOISE:
         sentences.append(
@@ -280,10 +281,10 @@ def beyond_bounds(result: Result) -> list[str]:
     """That noise has put centroids outside the bounds, where the algorithm leaves them. They are noisy, and so is this."""
     m = result.mechanism
     n = int(((result.centroids < m.domain.lower) | (result.centroids > m.domain.upper)).any(axis=1).sum())
-    if n == 0 or m.algorithm.postprocessing is not Postprocessing.NONE:
+    if n == 0 or not isinstance(m, LloydMechanism) or m.algorithm.postprocessing is not Postprocessing.NONE:
         return []
     how = "--postprocessing truncate or fold would have moved them inside, at no cost"
-    return [f"{n} of {m.n_clusters} centroids lie outside the bounds, where {m.algorithm.name} leaves them; {how}."]
+    return [f"{n} of {m.n_clusters} centroids lie outside the bounds, where {m.name} leaves them; {how}."]
 
 
 def measured(value: float, error: float) -> str:

@@ -15,11 +15,12 @@ from fastlloyd.cli.options import MechanismOptions
 from fastlloyd.clustering.domain import Domain, FloatArray, Scaling
 from fastlloyd.clustering.initialization import RadiusSearch
 from fastlloyd.clustering.outside import Outside
-from fastlloyd.design import check_loss_share
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError, DataError, PlanError
 from fastlloyd.expander import PublicSeed
 from fastlloyd.grid_records import GridRecords
+from fastlloyd.lloyd_mechanism import check_alpha
+from fastlloyd.loss_design import check_loss_share
 from fastlloyd.mechanism import MAX_RECORDS, check_numbers
 from fastlloyd.names import parse_columns
 from fastlloyd.presets import algorithm, check_expected, choose, fraction, preset, specialise
@@ -55,7 +56,9 @@ def check_options(options: MechanismOptions, missing: str, outside: str) -> None
         raise PlanError(f"n_records is {cap}; expected 1 or more, a round number above the number of records")
     cap = MAX_RECORDS if cap is None else cap
     epsilon = design_arguments(options, cap)["epsilon"]
-    check_numbers(options.n_clusters, cap, epsilon, chosen_algorithm(options))
+    chosen = chosen_algorithm(options)
+    check_numbers(options.n_clusters, cap, epsilon, chosen.noise)
+    check_alpha(chosen)
     check_loss_share(options.loss_share, estimate_loss=options.loss)
 
 

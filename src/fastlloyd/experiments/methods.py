@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,13 @@ from fastlloyd.central import cluster
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.clustering.initialization import RadiusSearch
 from fastlloyd.design import design_mechanism, design_plan
+from fastlloyd.design_moments import design_moments
 from fastlloyd.errors import PlanError
 from fastlloyd.expander import PublicSeed
 from fastlloyd.experiments import pe_means
 from fastlloyd.experiments.problem import Problem
 from fastlloyd.experiments.references import is_reference, resolve
-from fastlloyd.mechanism import Mechanism
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.names import unknown_name
 from fastlloyd.plan import TrustMode
 from fastlloyd.presets import choose, preset, specialise
@@ -59,7 +59,6 @@ class Method:
     """A method by its name in results and its label in figures.
 
     options : the swept options it takes. private False: epsilon says nothing to it; it is run once per (set, options, run).
-    needs : module of an extra without which it cannot run.
     """
 
     name: str
@@ -67,7 +66,6 @@ class Method:
     cluster: Callable[[Problem, Setting], Outcome]
     options: frozenset[str] = frozenset()
     private: bool = True
-    needs: str = ""
 
 
 def load_method(name: str, folder: Path) -> Method:
@@ -77,12 +75,10 @@ def load_method(name: str, folder: Path) -> Method:
         if not isinstance(method, Method):
             raise PlanError(f"{name!r:.200} is no method; expected a fastlloyd.experiments.methods.Method")
         if method.name in METHODS:
-            raise PlanError(f"{name!r:.200} has the name of the built-in {method.name!r}; give it another")
+            raise PlanError(f"{name!r:.200} has the name of the product's {method.name!r}; give it another")
         return method
     if name not in METHODS:
         raise PlanError(f"method {unknown_name(name, list(METHODS))}; one of your own is written FILE.py:NAME")
-    if (needed := METHODS[name].needs) and find_spec(needed) is None:
-        raise PlanError(f"method {name!r} needs scikit-learn, which is not installed: pip install 'fastlloyd[{needed}]'")
     return METHODS[name]
 
 
@@ -112,15 +108,15 @@ def _run(algorithm: Algorithm, problem: Problem, setting: Setting) -> Outcome:
     ran = _centrally if setting.clients == 1 or algorithm.noise is Noise.NONE else _federated
     mechanism, clustering = ran(variant, problem, setting)
     centroids = clustering.centroids / 2**problem.domain.fraction_bits
-    return Outcome(centroids=centroids, n_iterations=len(mechanism.rounds))
+    return Outcome(centroids=centroids, n_iterations=mechanism.n_iterations)
 
 
-def _centrally(algorithm: Algorithm, problem: Problem, setting: Setting) -> tuple[Mechanism, Clustering]:
+def _centrally(algorithm: Algorithm, problem: Problem, setting: Setting) -> tuple[LloydMechanism, Clustering]:
     mechanism = design_mechanism(algorithm, problem.domain, n_records=problem.n_records, **_design(algorithm, problem, setting))
     return mechanism, cluster(mechanism, problem.grid, SeededNoise(setting.noise_seed))
 
 
-def _federated(algorithm: Algorithm, problem: Problem, setting: Setting) -> tuple[Mechanism, Clustering]:
+def _federated(algorithm: Algorithm, problem: Problem, setting: Setting) -> tuple[LloydMechanism, Clustering]:
     """The server adds all noise, as in the paper; then the result is that of the central model, bit for bit."""
     clients, identities = roster((f"client-{i + 1}" for i in range(setting.clients)), problem.n_records)
     plan = design_plan(
@@ -172,6 +168,19 @@ def _method(algorithm: Algorithm, label: str, options: frozenset[str]) -> Method
     )
 
 
+def _moment_lloyd(problem: Problem, setting: Setting) -> Outcome:
+    mechanism = design_moments(
+        problem.domain,
+        n_clusters=problem.n_clusters,
+        n_records=problem.n_records,
+        epsilon=setting.epsilon,
+        delta=setting.delta,
+        public_seed=setting.public_seed,
+    )
+    clustering = cluster(mechanism, problem.grid, SeededNoise(setting.noise_seed))
+    return Outcome(centroids=clustering.centroids / 2**problem.domain.fraction_bits, n_iterations=mechanism.n_iterations)
+
+
 METHODS = {
     method.name: method
     for method in (
@@ -179,6 +188,7 @@ METHODS = {
         _method(SULLOYD, "SuLloyd", START_OPTIONS),
         _method(GLLOYD, "GLloyd", START_OPTIONS),
         _method(FASTLLOYD, "FastLloyd", START_OPTIONS | ALGORITHM_OPTIONS),
-        Method(name="pe-means", label="PE-means", cluster=_pe_means, needs="sklearn"),
+        Method(name="momentlloyd", label="MomentLloyd", cluster=_moment_lloyd),
+        Method(name="pe-means", label="PE-means", cluster=_pe_means),
     )
 }

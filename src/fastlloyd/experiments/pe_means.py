@@ -1,29 +1,29 @@
 """PE-means (arXiv 2606.00342) in a box, in the central model: candidates evolve by noisy votes of the records. No product.
 
 For comparisons on public records; `methods.py` gives it the repeatable noise of experiments, NOT PRIVATE. Written from a
-description of the rule, not from the paper and not from its code, over the same queries as the product's own:
+description of the rule, not from the paper and not from its code, over the queries of `fastlloyd.moments`:
 
-1. L = max(N / (5 k), 4), T = 4 sqrt(d) generations (epsilon > 1: 4 sqrt(d) epsilon), sigma = sqrt(T) / mu. Start with
-   (L + 1) k candidates from sphere packing, without the data.
+1. L = max(N / (5 k), 4), T = 4 sqrt(d) generations (for epsilon > 1: 4 epsilon sqrt(d)), sigma = sqrt(T) / mu. The first
+   (L + 1) k candidates come from sphere packing, without the data.
 2. Every record votes for its nearest candidate: h = votes + N(0, sigma^2).
 3. Keep the largest h that together reach the public N; the others become 0.
 4. If the sum of h^2 is below (number of candidates) sigma^2, halve L, down to 4.
 5. C = weighted k-means of the candidates, the best of 10 starts.
 6. The next candidates are C and L mutants of each centroid, c + gamma R u / |v|^(1/beta) with u ~ N(0, s_u^2), v ~ N(0, 1), moved
-   back into the domain. After T generations C is the result.
+   back into the domain. The C of generation T is the result.
 
-Guarantee for the noise it asks for: (epsilon, delta), neighbours differ by one record added or removed. One record moves one
-vote by 1, so a generation costs 1 / sigma^2 and all of them mu^2, of which gdp_mu(epsilon, delta) is the largest; sigma is
-rounded up to an exact rational. Everything between votes is post-processing. N counts as public.
+Guarantee, given fresh noise: (epsilon, delta); neighbours differ by one record added or removed. One record moves one vote by 1,
+so a generation costs 1 / sigma^2 and all T of them mu^2, where mu = gdp_mu(epsilon, delta); sigma is rounded up to an exact
+rational. Everything between votes is post-processing. N counts as public.
 
-Ours, as the description tells of a ball and leaves these open: the domain is the box; R is half its diagonal, the radius of the
-ball around it; "back into the domain" clips each coordinate. L and T are rounded down. The packing halves its radius,
-as in FastLloyd's published code. Step 4 takes h after step 3. u and v are drawn for each coordinate. If fewer than k candidates keep a
-weight, the k with the largest h are C. Candidates are grid points. What is random and public follows from the public seed.
+Ours, since the description is of a ball or says nothing: the domain is the box, R half its diagonal (the radius of the ball
+around it), and "back into the domain" clips each coordinate. L and T are rounded down. The packing halves its radius, as in
+FastLloyd's published code. Step 4 takes h after step 3. u and v are drawn for each coordinate. k-means goes a fixed number of
+steps, and only the most promising starts go all of them. If fewer than k candidates keep a weight, the k with the largest h are C.
+Candidates are grid points. What is random and public follows from the public seed.
 """
 
 import math
-import warnings
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -31,14 +31,17 @@ import numpy as np
 
 from fastlloyd.clustering.domain import Domain, FloatArray, GridArray, IntArray
 from fastlloyd.clustering.initialization import RadiusSearch, sphere_packing
-from fastlloyd.datasets.draws import Draws
+from fastlloyd.clustering.public_points import k_means
 from fastlloyd.dp.accountant import GaussianRelease
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import NoiseSource
+from fastlloyd.draws import Draws
+from fastlloyd.errors import PlanError
+from fastlloyd.exchanges import sqrt_up
 from fastlloyd.expander import PublicSeed
-from fastlloyd.mechanism import SCALE_UNITS
 from fastlloyd.moments.asking import ask
+from fastlloyd.moments.offsets import MAX_POINTS
 from fastlloyd.moments.spaces import Features
 from fastlloyd.moments.votes import Votes
 
@@ -46,6 +49,7 @@ LEVY_INDEX = 1.75  # beta
 STEP = 0.01  # gamma
 FEWEST_MUTANTS = 4
 STARTS = 10  # of each weighted k-means
+LLOYD_STEPS = 64
 COUNT_BITS = 16  # votes travel in units of 2**-16 records, so that the grid of the noise is too fine to matter
 
 
@@ -61,7 +65,12 @@ class PEMeans:
 
     def __post_init__(self) -> None:
         gdp_mu(self.epsilon, self.delta)
-        self.question(self.n_mutants)  # refuses so many candidates before they are packed
+        n_candidates = (self.n_mutants + 1) * self.n_clusters
+        if n_candidates > MAX_POINTS:
+            raise PlanError(
+                f"PE-means wants {n_candidates} candidates for n_records {self.n_records}, and no more than {MAX_POINTS} can be "
+                f"voted for; expected at most about {5 * MAX_POINTS} records"
+            )
 
     @property
     def n_generations(self) -> int:
@@ -76,8 +85,7 @@ class PEMeans:
     @property
     def scale(self) -> Fraction:
         """Deviation of the noise on each vote, in units of 2**-16 records: sigma, rounded up to a multiple of 1/65536 unit."""
-        square = self.n_generations * Fraction(4**COUNT_BITS) / Fraction(gdp_mu(self.epsilon, self.delta)) ** 2
-        return Fraction(math.isqrt(math.ceil(square * SCALE_UNITS**2) - 1) + 1, SCALE_UNITS)
+        return sqrt_up(self.n_generations * Fraction(4**COUNT_BITS) / Fraction(gdp_mu(self.epsilon, self.delta)) ** 2)
 
     @property
     def sigma(self) -> float:
@@ -89,37 +97,27 @@ class PEMeans:
         """R, half the diagonal of the box in grid units."""
         return math.sqrt(self.domain.squared_half_diagonal)
 
-    def question(self, n_mutants: int) -> Votes:
-        """What a generation of (L + 1) k candidates asks."""
-        n_candidates = (n_mutants + 1) * self.n_clusters
+    def question(self, n_candidates: int) -> Votes:
+        """What a generation of so many candidates asks."""
         return Votes(space=Features(domain=self.domain), n_candidates=n_candidates, count_bits=COUNT_BITS)
 
     def releases(self) -> list[GaussianRelease]:
-        """All votes of a run, for the accountant. Their cost does not depend on L, which noisy votes decide."""
-        sensitivity = self.question(self.n_mutants).sensitivity
+        """All votes of a run, for the accountant. How many candidates a generation has changes nothing of their cost."""
+        sensitivity = self.question(self.n_clusters).sensitivity
         return sensitivity.releases([self.scale**2], NeighboringRelation.ADD_OR_REMOVE_ONE) * self.n_generations
 
 
 def cluster(plan: PEMeans, X: GridArray, public_seed: PublicSeed, noise: NoiseSource) -> FloatArray:
     """Centroids of grid points X (n_records, n_features) of the domain, in grid units: float64 (k, d), within the box."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):  # several threads would add up in any order
-        return _evolve(plan, X, public_seed, noise)
-
-
-def _evolve(plan: PEMeans, X: GridArray, public_seed: PublicSeed, noise: NoiseSource) -> FloatArray:
-    draws = Draws(f"pe-means {public_seed.hex()}")
-    L, T = plan.n_mutants, plan.n_generations
-    C, candidates = np.empty((0, plan.domain.n_features)), first_candidates(plan, public_seed)
-    for generation in range(1, T + 1):
+    draws = Draws(public_seed, b"fastlloyd/v1/pe-means")
+    L = plan.n_mutants
+    for generation in range(plan.n_generations):
+        candidates = next_candidates(plan, C, L, draws) if generation else first_candidates(plan, public_seed)
         h = noisy_votes(plan, candidates, X, noise)
         weights = largest(h, plan.n_records)
         if is_weak(weights, plan.sigma):
             L = max(L // 2, FEWEST_MUTANTS)
-        C = weighted_means(plan, candidates, weights, h, draws)
-        if generation < T:
-            candidates = next_candidates(plan, C, L, draws)
+        C = selected(plan, candidates, h, weights, draws)
     return C
 
 
@@ -131,8 +129,7 @@ def first_candidates(plan: PEMeans, public_seed: PublicSeed) -> IntArray:
 
 def noisy_votes(plan: PEMeans, candidates: IntArray, X: GridArray, noise: NoiseSource) -> FloatArray:
     """h, in records: how many have each candidate as their nearest, with noise."""
-    question = plan.question(len(candidates) // plan.n_clusters - 1)
-    votes = ask(question, candidates=candidates).evaluate(X)[:, 0]
+    votes = ask(plan.question(len(candidates)), candidates=candidates).evaluate(X)[:, 0]
     return np.asarray((votes + noise.gaussian(plan.scale, len(candidates))) / 2**COUNT_BITS, dtype=np.float64)
 
 
@@ -141,7 +138,7 @@ def largest(h: FloatArray, total: int) -> FloatArray:
     descending = np.sort(h)[::-1]
     reached = np.flatnonzero(np.cumsum(descending) >= total)
     least = descending[reached[0]] if len(reached) else 0.0
-    return np.where(h >= max(least, 0.0), h, 0.0)
+    return np.where(h >= least, h, 0.0)
 
 
 def is_weak(weights: FloatArray, sigma: float) -> bool:
@@ -149,21 +146,14 @@ def is_weak(weights: FloatArray, sigma: float) -> bool:
     return float(weights @ weights) < len(weights) * sigma**2
 
 
-def weighted_means(plan: PEMeans, candidates: IntArray, weights: FloatArray, h: FloatArray, draws: Draws) -> FloatArray:
-    """Weighted k-means of the candidates, float64 (k, d) in grid units."""
-    from sklearn.cluster import KMeans
-    from sklearn.exceptions import ConvergenceWarning
-
+def selected(plan: PEMeans, candidates: IntArray, h: FloatArray, weights: FloatArray, draws: Draws) -> FloatArray:
+    """C: weighted k-means of the candidates, float64 (k, d) in grid units."""
     k, B = plan.n_clusters, plan.domain.half_widths
-    seed = int(draws.integers(0, 2**31 - 1, 1)[0])
-    kept = weights > 0
+    points, kept = candidates.astype(np.float64), weights > 0
     if kept.sum() < k:
-        return candidates[np.argsort(-h, kind="stable")[:k]].astype(np.float64)
-    kmeans = KMeans(k, n_init=STARTS, random_state=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # of fewer distinct candidates than k
-        kmeans.fit(candidates[kept].astype(np.float64), sample_weight=weights[kept])
-    return np.clip(kmeans.cluster_centers_, -B, B)  # it rounds
+        return points[np.argsort(-h, kind="stable")[:k]]
+    found = k_means(points[kept], weights[kept], k, draws, n_restarts=STARTS, n_steps=LLOYD_STEPS)
+    return np.clip(found.centroids, -B, B)  # means may leave the box by rounding
 
 
 def next_candidates(plan: PEMeans, C: FloatArray, n_mutants: int, draws: Draws) -> IntArray:
@@ -176,7 +166,7 @@ def next_candidates(plan: PEMeans, C: FloatArray, n_mutants: int, draws: Draws) 
 
 
 def mantegna_deviation(index: float) -> float:
-    """s_u, with which u / |v|^(1 / index) has about the tails of the symmetric stable law of that index (Mantegna 1994)."""
+    """s_u: with it the tails of u / |v|^(1 / index) are those of the symmetric stable law of that index, for large values."""
     above = math.gamma(1 + index) * math.sin(math.pi * index / 2)
     below = math.gamma((1 + index) / 2) * index * 2 ** ((index - 1) / 2)
     return float((above / below) ** (1 / index))

@@ -3,18 +3,17 @@
 from collections.abc import Callable
 from typing import TypedDict
 
-from fastlloyd.algorithms import Clustering, lloyd
+from fastlloyd.algorithms import Clustering
 from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
-from fastlloyd.mechanism import centroids_digest
 from fastlloyd.plan import Plan
 from fastlloyd.protocol.actions import ClientResult
 from fastlloyd.protocol.masked_round import MaskedRound, Plausible
 from fastlloyd.protocol.messages import Broadcast, Confirmation, Confirmations, KeyBox, Upload
 from fastlloyd.protocol.roster import Roster
 from fastlloyd.protocol.transcript import extend_transcript, start_transcript
-from fastlloyd.queries import Query
+from fastlloyd.queries import Query, centroids_digest
 from fastlloyd.secagg.keys import check_confirmation, confirmation
 from fastlloyd.secagg.masks import UPLOAD_NONCE_BYTES, GroupKey
 
@@ -69,7 +68,7 @@ class ClientRounds:
         self._included: list[tuple[str, ...]] = []
         self._clustering: Clustering | None = None
         self._nonce = b""
-        self._loop = lloyd(plan.mechanism)
+        self._loop = plan.mechanism.loop()
         self._enter_round(next(self._loop))
 
     @property
@@ -172,6 +171,6 @@ class ClientRounds:
             run_id=self._roster.run_id,
             round=self.number,
             transcript_hash=self._transcript_hash,
-            centroids_digest=centroids_digest(query.centroids),
+            centroids_digest=query.digest,
             ring=self._plan.ring,
         )
