@@ -9,18 +9,18 @@ description of the rule, not from the paper and not from its code, over the quer
 3. Keep the largest h that together reach the public N; the others become 0.
 4. If the sum of h^2 is below (number of candidates) sigma^2, halve L, down to 4.
 5. C = weighted k-means of the candidates, the best of 10 starts.
-6. The next candidates are C and L mutants of each centroid, c + gamma R u / |v|^(1/beta) with u ~ N(0, s_u^2), v ~ N(0, 1), moved
-   back into the domain. The C of generation T is the result.
+6. The next candidates are C and L mutants of each centroid, c + gamma R u / |v|^(1/beta) with u ~ N(0, s_u^2), v ~ N(0, 1),
+   moved back into the domain. The C of generation T is the result.
 
-Guarantee, given fresh noise: (epsilon, delta); neighbours differ by one record added or removed. One record moves one vote by 1,
-so a generation costs 1 / sigma^2 and all T of them mu^2, where mu = gdp_mu(epsilon, delta); sigma is rounded up to an exact
+Guarantee, given fresh noise: (epsilon, delta); neighbours differ by one record added or removed. One record moves one vote by
+1, so a generation costs 1 / sigma^2 and all T of them mu^2, where mu = gdp_mu(epsilon, delta); sigma is rounded up to an exact
 rational. Everything between votes is post-processing. N counts as public.
 
 Ours, since the description is of a ball or says nothing: the domain is the box, R half its diagonal (the radius of the ball
 around it), and "back into the domain" clips each coordinate. L and T are rounded down. The packing halves its radius, as in
 FastLloyd's published code. Step 4 takes h after step 3. u and v are drawn for each coordinate. k-means goes a fixed number of
-steps, and only the most promising starts go all of them. If fewer than k candidates keep a weight, the k with the largest h are C.
-Candidates are grid points. What is random and public follows from the public seed.
+steps, and only the most promising starts go all of them. If fewer than k candidates keep a weight, the k with the largest h are
+C. Candidates are grid points. What is random and public follows from the public seed.
 """
 
 import math
@@ -68,8 +68,8 @@ class PEMeans:
         n_candidates = (self.n_mutants + 1) * self.n_clusters
         if n_candidates > MAX_POINTS:
             raise PlanError(
-                f"PE-means wants {n_candidates} candidates for n_records {self.n_records}, and no more than {MAX_POINTS} can be "
-                f"voted for; expected at most about {5 * MAX_POINTS} records"
+                f"PE-means wants {n_candidates} candidates for n_records {self.n_records}, and no more than {MAX_POINTS} can "
+                f"be voted for; expected at most about {5 * MAX_POINTS} records"
             )
 
     @property
@@ -110,15 +110,22 @@ class PEMeans:
 def cluster(plan: PEMeans, X: GridArray, public_seed: PublicSeed, noise: NoiseSource) -> FloatArray:
     """Centroids of grid points X (n_records, n_features) of the domain, in grid units: float64 (k, d), within the box."""
     draws = Draws(public_seed, b"fastlloyd/v1/pe-means")
-    L = plan.n_mutants
-    for generation in range(plan.n_generations):
-        candidates = next_candidates(plan, C, L, draws) if generation else first_candidates(plan, public_seed)
-        h = noisy_votes(plan, candidates, X, noise)
-        weights = largest(h, plan.n_records)
-        if is_weak(weights, plan.sigma):
-            L = max(L // 2, FEWEST_MUTANTS)
-        C = selected(plan, candidates, h, weights, draws)
-    return C
+    candidates, L = first_candidates(plan, public_seed), plan.n_mutants
+    for _ in range(plan.n_generations - 1):
+        C, L = voted(plan, candidates, L, X, noise, draws)
+        candidates = next_candidates(plan, C, L, draws)
+    return voted(plan, candidates, L, X, noise, draws)[0]
+
+
+def voted(
+    plan: PEMeans, candidates: IntArray, n_mutants: int, X: GridArray, noise: NoiseSource, draws: Draws
+) -> tuple[FloatArray, int]:
+    """C and L after the votes of one generation: the only place where records are asked, for 1 / sigma^2 of mu^2."""
+    h = noisy_votes(plan, candidates, X, noise)
+    weights = largest(h, plan.n_records)
+    if is_weak(weights, plan.sigma):
+        n_mutants = max(n_mutants // 2, FEWEST_MUTANTS)
+    return selected(plan, candidates, h, weights, draws), n_mutants
 
 
 def first_candidates(plan: PEMeans, public_seed: PublicSeed) -> IntArray:
@@ -157,12 +164,12 @@ def selected(plan: PEMeans, candidates: IntArray, h: FloatArray, weights: FloatA
 
 
 def next_candidates(plan: PEMeans, C: FloatArray, n_mutants: int, draws: Draws) -> IntArray:
-    """The centroids, then L mutants of each by Levy flights (Mantegna 1994), as grid points of the box: int64 ((L + 1) k, d)."""
+    """The centroids, then L mutants of each by Levy flights (Mantegna 1994), as grid points: int64 ((L + 1) k, d)."""
     shape, B = (len(C), n_mutants, C.shape[1]), plan.domain.half_widths
     u, v = mantegna_deviation(LEVY_INDEX) * draws.normal(shape), draws.normal(shape)
     mutants = C[:, np.newaxis] + STEP * plan.reach * u / np.abs(v) ** (1 / LEVY_INDEX)
     points = np.concatenate([C, mutants.reshape(-1, C.shape[1])])
-    return np.clip(np.rint(points), -B, B).astype(np.int64)
+    return np.asarray(np.clip(np.rint(points), -B, B), dtype=np.int64)
 
 
 def mantegna_deviation(index: float) -> float:

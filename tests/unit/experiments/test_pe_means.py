@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from fastlloyd.experiments import pe_means
 from fastlloyd.experiments.methods import METHODS, Setting
 from fastlloyd.experiments.pe_means import PEMeans
 from fastlloyd.experiments.problem import make_problem
+from fastlloyd.experiments.spec import read
 from fastlloyd.testing import InjectedNoise, SeededNoise
 
 RECORD = 2**16  # units of a vote
@@ -76,13 +78,23 @@ def records(d: int = 2, n: int = 100, seed: int = 1) -> IntArray:
 
 @pytest.mark.parametrize(
     ("d", "epsilon", "T"),
-    [(1, 0.1, 4), (2, 1.0, 5), (4, 1.0, 8), (4, 2.0, 16), (4, 1.25, 10), (13, 0.5, 14), (84, 1.0, 36), (16, 4.0, 64), (2, 1.5, 8)],
+    [
+        (1, 0.1, 4),
+        (2, 1.0, 5),
+        (4, 1.0, 8),
+        (4, 2.0, 16),
+        (4, 1.25, 10),
+        (13, 0.5, 14),
+        (84, 1.0, 36),
+        (16, 4.0, 64),
+        (2, 1.5, 8),
+    ],
 )
 def test_there_are_4_root_d_generations_and_epsilon_times_as_many_above_1(d: int, epsilon: float, T: int) -> None:
     assert plan(d=d, epsilon=epsilon).n_generations == T == math.floor(4 * math.sqrt(d) * max(1.0, epsilon))
 
 
-@pytest.mark.parametrize(("n", "k", "L"), [(5000, 15, 66), (150, 3, 10), (178, 3, 11), (20, 1, 4), (1, 1, 4), (24, 1, 4), (25, 1, 5)])
+@pytest.mark.parametrize(("n", "k", "L"), [(5000, 15, 66), (150, 3, 10), (178, 3, 11), (1, 1, 4), (24, 1, 4), (25, 1, 5)])
 def test_a_centroid_has_a_fifth_of_its_records_as_mutants_and_four_at_least(n: int, k: int, L: int) -> None:
     assert plan(n=n, k=k).n_mutants == L
 
@@ -222,12 +234,14 @@ def test_a_mutant_is_a_hundredth_of_half_the_diagonal_times_a_levy_step_away() -
             for i in range(2):
                 step = 0.5075 * u[j, m, i] / abs(v[j, m, i]) ** (4 / 7)
                 expected = C[j, i] + 0.01 * math.sqrt(2) * RECORD * step
-                assert points[j, m, i] == pytest.approx(min(max(expected, -RECORD), RECORD), abs=0.51 + abs(step))  # s_u has four digits
+                assert points[j, m, i] == pytest.approx(
+                    min(max(expected, -RECORD), RECORD), abs=0.51 + abs(step)
+                )  # s_u has four digits
 
 
 @pytest.mark.parametrize("index", [1.0, 1.5, 1.75, 1.9])
 def test_levy_steps_have_the_tails_of_the_stable_law(index: float) -> None:
-    """Density far out, times |x|^(1 + index): of s u / |v|^(1 / index) by integrating over u; of the stable law by its series."""
+    """Density far out, times |x|^(1 + index): of s u / |v|^(1 / index) by its mean over u; of the stable law by its series."""
     s = pe_means.mantegna_deviation(index)
     moment = 2 ** (index / 2) * math.gamma((index + 1) / 2) / math.sqrt(math.pi)  # E |u|^index
     ratio = index * s**index * moment / math.sqrt(2 * math.pi)
@@ -292,3 +306,8 @@ def test_it_is_a_method_of_experiments_that_runs_centrally_for_any_number_of_cli
     assert outcomes[0].n_iterations == 5
     alone = pe_means.cluster(plan(), problem.grid, SEED, SeededNoise(2**256 - 1)) / RECORD
     assert np.array_equal(outcomes[0].centroids, alone)
+
+
+def test_the_example_compares_it_with_fastlloyd() -> None:
+    spec = read(Path(__file__).parents[3] / "examples/experiment/pe_means.toml")
+    assert spec.grid[0].methods == ("fastlloyd", "pe-means")
