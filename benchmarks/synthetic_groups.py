@@ -119,7 +119,7 @@ def one_value(draws: Draws, n: int, d: int, k: int) -> FloatArray:
 
 def few_values(draws: Draws, n: int, d: int, k: int) -> FloatArray:
     """2 k different records, each many times."""
-    return _unit(draws, 2 * k, d)[draws.integers(0, 2 * k - 1, n)]
+    return draws.uniform(-1.0, 1.0, (2 * k, d))[draws.integers(0, 2 * k - 1, n)]
 
 
 def binary(draws: Draws, n: int, d: int, k: int) -> FloatArray:
