@@ -35,7 +35,7 @@ from fastlloyd.presets import preset
 from fastlloyd.testing import SeededNoise
 
 EPSILONS = (0.05, 0.2, 1.0, 3.0, 8.0)
-RUNS = 3
+RUNS = 8
 ALLOWED = 1.05
 PAGE = Path(__file__).parents[1] / "docs" / "momentlloyd-evidence.md"
 CELLS = PAGE.with_suffix(".csv")
