@@ -155,7 +155,9 @@ def cells(rows: list[Row]) -> list[Row]:
 
 def summary(table: list[Row]) -> list[Row]:
     """By group: geometric means of ratios, the worst set, how many cells are above what is allowed."""
-    return [_group(name, [cell for cell in table if cell["group"] == name]) for name in dict.fromkeys(c["group"] for c in table)]
+    return [
+        _group(name, [cell for cell in table if cell["group"] == name]) for name in dict.fromkeys(c["group"] for c in table)
+    ]
 
 
 def _group(name: str, table: list[Row]) -> Row:

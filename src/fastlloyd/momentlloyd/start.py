@@ -65,8 +65,8 @@ def from_gaussian(m: "MomentMechanism", state: State) -> State:
 def from_votes(m: "MomentMechanism", state: State, votes: Noisy) -> State:
     """k means of the density that denoised votes give: each candidate's weight spread over its cell, if cells are coarse."""
     n, k = records(state), m.n_clusters
-    points = state.candidates[:, : used(state)] if m.n_directions else state.candidates
-    points, sample = points.astype(np.float64), _sample(m, state)
+    coordinates = used(state) if m.n_directions else m.n_features
+    points, sample = state.candidates[:, :coordinates].astype(np.float64), _sample(m, state)
     owners = nearest(sample, points)[0]
     drawn = np.bincount(owners, minlength=len(points)).astype(np.float64)
     expected = drawn if m.n_directions else np.ones(len(points))

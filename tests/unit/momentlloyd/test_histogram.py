@@ -11,7 +11,9 @@ from fastlloyd.momentlloyd.noisy import Noisy
 
 H = arrays.arrays(np.float64, st.integers(1, 12), elements=st.floats(-1e4, 1e4))
 N = st.floats(1.0, 1e4)
-HOSTILE = arrays.arrays(np.float64, st.integers(1, 12), elements=st.sampled_from([0.0, 1.0, -1.0, 2.0**40, -(2.0**40), 2.0**62, -(2.0**62)]))
+HOSTILE = arrays.arrays(
+    np.float64, st.integers(1, 12), elements=st.sampled_from([0.0, 1.0, -1.0, 2.0**40, -(2.0**40), 2.0**62, -(2.0**62)])
+)
 
 
 def by_bisection(h: FloatArray, n: float) -> FloatArray:
@@ -20,7 +22,7 @@ def by_bisection(h: FloatArray, n: float) -> FloatArray:
     for _ in range(60):
         t = (low + high) / 2
         low, high = (t, high) if np.maximum(h - t, 0).sum() > n else (low, t)
-    return np.maximum(h - high, 0)
+    return np.asarray(np.maximum(h - high, 0))
 
 
 @given(H, N)

@@ -1,6 +1,7 @@
 """The fold: equal states ask equal queries, and no noisy answer, however wild, leads out of the ranges of the state."""
 
 from fractions import Fraction
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastlloyd.clustering.domain import Domain, Scaling
+from fastlloyd.course import Circumstances
 from fastlloyd.design_moments import design_moments
 from fastlloyd.expander import PublicSeed
 from fastlloyd.momentlloyd.loop import advance, query, radius
@@ -45,7 +47,9 @@ MECHANISMS = [
 IDS = [f"{m.n_features}-features-{len(m.rounds)}-rounds" for m in MECHANISMS]
 
 
-def answers(m: MomentMechanism, generator: np.random.Generator, bits: int) -> list[np.ndarray[tuple[int, int], np.dtype[np.int64]]]:
+def answers(
+    m: MomentMechanism, generator: np.random.Generator, bits: int
+) -> list[np.ndarray[tuple[int, int], np.dtype[np.int64]]]:
     """Noise of up to 2^bits in every entry, half of the rounds at one of the two ends."""
     found = []
     for round in m.rounds:
@@ -85,7 +89,7 @@ def test_equal_states_and_answers_give_equal_queries_and_states(m: MomentMechani
 
 def anywhere(m: MomentMechanism, generator: np.random.Generator) -> State:
     """A state of entries anywhere in their ranges, ends included."""
-    values = {}
+    values: dict[str, Any] = {}
     for field in fields(m):
         least, most = (np.broadcast_to(end, field.shape) for end in (field.least, field.most))
         entries = generator.choice(np.stack([least, most, (least + most) // 2]), axis=0)
@@ -113,7 +117,7 @@ def test_the_radius_of_a_step_is_the_integer_root_of_integers() -> None:
         R = radius(m, round, msgspec.structs.replace(State.start(m), spread=spread))
         target = round.radius**2 * spread
         least, most = -(-(1 << 16) // 1000), 1 << 16
-        assert R == least if target < least**2 else R == most if target >= most**2 else R**2 <= target < (R + 1) ** 2
+        assert least == R if target < least**2 else most == R if target >= most**2 else R**2 <= target < (R + 1) ** 2
         assert isinstance(R, int)
 
 
@@ -129,6 +133,10 @@ def test_excess_noise_is_taken_into_account() -> None:
     """A count that is believed less counts less beside the expected number."""
     m = MECHANISMS[0]
     answer = np.array([[0, 250]], dtype=np.int64)
-    numbers = [advance(m, 0, State.start(m), answer, excess=excess).number for excess in (1.0, 3.0, 100.0)]
+    scales = [float(scale) for scale in m.rounds[0].scales]
+    numbers = []
+    for excess in (1.0, 3.0, 100.0):
+        noisier = Circumstances(deviations=tuple(excess * scale for scale in scales), share=1.0)
+        numbers.append(advance(m, 0, State.start(m), answer, noisier).number)
     assert numbers == sorted(numbers)
     assert Fraction(numbers[0], 1 << 16) < 400 < Fraction(numbers[-1], 1 << 16) <= 500
