@@ -9,6 +9,8 @@ from fastlloyd.errors import PlanError
 from fastlloyd.exchanges import Exchange, Part
 from fastlloyd.expander import PublicSeed
 from fastlloyd.mechanism import Mechanism, Release, check_guarantee, check_sizes
+from fastlloyd.momentlloyd import box
+from fastlloyd.momentlloyd.course import MomentCourse
 from fastlloyd.momentlloyd.loop import moment_lloyd
 from fastlloyd.momentlloyd.rounds import (
     LengthsRound,
@@ -82,9 +84,23 @@ class MomentMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_field
         return next((round.n_candidates for round in self.rounds if isinstance(round, VotesRound)), 0)
 
     @property
+    def count_scales(self) -> tuple[Fraction, ...]:
+        """Of the number of records, of votes and of the sizes of clusters."""
+        return tuple(round.scales[-1] for round in self.rounds if isinstance(round, (MeanRound, VotesRound, StepRound)))
+
+    @property
     def n_iterations(self) -> int:
         """How many steps there are."""
         return sum(isinstance(round, StepRound) for round in self.rounds)
+
+    def course(self) -> MomentCourse:
+        """The same, state by state."""
+        return MomentCourse(self)
+
+    @property
+    def parameter_bytes(self) -> dict[int, int]:
+        """After every round."""
+        return {index + 1: box.n_bytes(self, index) for index in range(1, len(self.rounds) + 1)}
 
     def loop(self) -> Generator[Query, Answer, Clustering]:
         """MomentLloyd's."""

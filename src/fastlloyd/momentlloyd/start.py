@@ -68,10 +68,10 @@ def from_votes(m: "MomentMechanism", state: State, votes: Noisy) -> State:
     if m.n_directions:
         points = points[:, : used(state)]
         sample = _draws(m, b"expected").normal((DRAWS, used(state))) * deviations(state)
-        expected: FloatArray = np.bincount(nearest(sample, points)[0], minlength=len(points)) * (n / DRAWS)
+        drawn = np.bincount(nearest(sample, points)[0], minlength=len(points)).astype(np.float64)
     else:
-        expected = np.full(len(points), n / len(points), dtype=np.float64)
-    w = weights(votes, expected, n)
+        drawn = np.ones(len(points))
+    w = weights(votes, drawn * (n / drawn.sum()), n)
     if (w > 0).sum() < k:  # the k with the most votes
         kept = np.argsort(-votes.values.ravel(), kind="stable")[:k]
         w[kept] = np.maximum(w[kept], 1e-9)
