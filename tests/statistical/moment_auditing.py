@@ -100,8 +100,9 @@ class MomentTrials:
         plan = setting.plan(identities)
         known, canary = _records(setting, plan.mechanism.domain)
         trials = [_trial(plan, identities, known, canary, is_present=bool(i % 2)) for i in range(2 * n_per_side)]
-        scores, costs = np.array(trials).T
-        return cls(scores, np.arange(2 * n_per_side) % 2.0, costs)
+        scores, costs = np.array(trials, dtype=np.float64).T
+        present: FloatArray = np.arange(2 * n_per_side, dtype=np.float64) % 2
+        return cls(scores, present, costs)
 
 
 def _records(setting: MomentSetting, domain: Domain) -> tuple[IntArray, IntArray]:
