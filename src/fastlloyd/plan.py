@@ -78,6 +78,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     authority: str | None = None  # None is left out of the digest
 
     def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "clients", tuple(self.clients))  # plans are hashed
         _check_run(self)
         check_clients(self.clients)
         check_network(self.clients, self.server, self.timeouts)
