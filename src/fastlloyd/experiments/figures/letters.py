@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from typing import Any
 
 LEAST = 3  # letters of a name that is cut
 
@@ -22,9 +23,10 @@ def width(text: str, size: float, *, bold: bool = False) -> float:
     from matplotlib.backends.backend_agg import RendererAgg
     from matplotlib.font_manager import FontProperties
 
-    font = FontProperties(size=size, weight="bold" if bold else "normal")  # type: ignore[arg-type]  # any size in points
+    font = FontProperties(size=size, weight="bold" if bold else "normal")
+    renderer: Any = RendererAgg(1, 1, 72)  # type: ignore[no-untyped-call]  # matplotlib's
     with boxes_for_letters_the_font_lacks():
-        points, _, _ = RendererAgg(1, 1, 72).get_text_width_height_descent(text, font, ismath=False)
+        points, _, _ = renderer.get_text_width_height_descent(text, font, ismath=False)
     return float(points) / 72
 
 
