@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from fastlloyd.algorithms import FASTLLOYD, Algorithm, Clustering, lloyd
+from fastlloyd.algorithms import FASTLLOYD, Algorithm, Clustering
 from fastlloyd.clustering.domain import Domain, IntArray
 from fastlloyd.design import design_plan
 from fastlloyd.errors import FastLloydError
@@ -117,7 +117,7 @@ class Federation:
 
     def plain_result(self, included: Sequence[Sequence[str]]) -> Clustering:
         """The clustering by plain integers: no ring, no masks, no messages."""
-        loop = lloyd(self.plan.mechanism)
+        loop = self.plan.mechanism.loop()
         query = next(loop)
         for S, noise in zip(included, self.total_noise(included), strict=True):
             answer = noise + np.sum([query.evaluate(self.X[name]) for name in S], axis=0)

@@ -11,7 +11,7 @@ from fastlloyd._version import __version__
 if TYPE_CHECKING:
     from fastlloyd.clustering.domain import Domain
     from fastlloyd.errors import ClippedRecordsWarning, FastLloydError, PrivacyLeakWarning
-    from fastlloyd.estimators import FastLloyd, GLloyd, Lloyd, SuLloyd
+    from fastlloyd.estimators import FastLloyd, GLloyd, Lloyd, MomentLloyd, SuLloyd
     from fastlloyd.mechanism import Mechanism
     from fastlloyd.plan import Plan
     from fastlloyd.protocol.client import ClientSession
@@ -26,6 +26,7 @@ __all__ = [
     "GLloyd",
     "Lloyd",
     "Mechanism",
+    "MomentLloyd",
     "Plan",
     "PrivacyLeakWarning",
     "ServerSession",
@@ -41,6 +42,7 @@ _HOME = {
     "GLloyd": "fastlloyd.estimators",
     "Lloyd": "fastlloyd.estimators",
     "Mechanism": "fastlloyd.mechanism",
+    "MomentLloyd": "fastlloyd.estimators",
     "Plan": "fastlloyd.plan",
     "ClippedRecordsWarning": "fastlloyd.errors",
     "PrivacyLeakWarning": "fastlloyd.errors",

@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 
 from fastlloyd import budget
-from fastlloyd.algorithms import FASTLLOYD, Algorithm, Noise
+from fastlloyd.algorithms import FASTLLOYD, Algorithm, AnyAlgorithm, Noise
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.initialization import RadiusSearch
 from fastlloyd.design import design_mechanism, design_plan
@@ -31,7 +31,8 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
 from fastlloyd.expander import PublicSeed
 from fastlloyd.explain import expected_errors, noise_factor
-from fastlloyd.mechanism import MAX_RECORDS, Mechanism, check_numbers
+from fastlloyd.lloyd_mechanism import LloydMechanism, check_alpha
+from fastlloyd.mechanism import MAX_RECORDS, check_numbers
 from fastlloyd.plan import MAX_CLIENTS, Client, Plan, TrustMode, ring_load
 from fastlloyd.traffic import Traffic, traffic
 from fastlloyd.uncertainty import FINE, Verdict, noise_deviation, noise_deviation_of_run, relative_errors
@@ -134,11 +135,22 @@ def advise(question: Question, epsilons: Sequence[float] = EPSILONS) -> Advice:
     )
 
 
+def papers(algorithm: AnyAlgorithm) -> Algorithm:
+    """An algorithm of the paper, whose error analysis is used here; PlanError for MomentLloyd, which has none."""
+    if not isinstance(algorithm, Algorithm):
+        raise PlanError(
+            f"nobody can say beforehand how far the noise moves centroids of {algorithm.name}; ask for fastlloyd: it "
+            "usually does worse at the same epsilon"
+        )
+    return algorithm
+
+
 def check_question(question: Question) -> None:
     """Refuse numbers that no run could have, naming them."""
     if not 1 <= question.n_features <= MAX_FEATURES:
         raise PlanError(f"n_features is {question.n_features}; expected 1 to {MAX_FEATURES}")
-    check_numbers(question.n_clusters, question.n_records, 1.0, question.algorithm)
+    check_numbers(question.n_clusters, question.n_records, 1.0, question.algorithm.noise)
+    check_alpha(question.algorithm)
     if question.algorithm.noise is Noise.NONE:
         raise PlanError(
             f"{question.algorithm.name} adds no noise, so there is nothing to expect of it; name a private algorithm"
@@ -169,6 +181,8 @@ def outlook(question: Question, epsilon: float) -> Outlook:
         m = _mechanism(question, epsilon)
         return _outlook(m, noise_deviation(m), 1.0)
     plan = _plan(question, question.federation, epsilon)
+    if not isinstance(plan.mechanism, LloydMechanism):
+        raise TypeError("a question names an algorithm of the paper")
     return msgspec.structs.replace(
         _outlook(plan.mechanism, noise_deviation_of_run(plan, plan.n_clients), noise_factor(plan)),
         ring_bits=plan.ring_bits,
@@ -249,13 +263,13 @@ def _is_at_most(target: float, question: Question, epsilon: float, n_iterations:
         return False
 
 
-def _outlook(m: Mechanism, noise: Any, factor: float) -> Outlook:
+def _outlook(m: LloydMechanism, noise: Any, factor: float) -> Outlook:
     half_width = 2**m.domain.fraction_bits
     return Outlook(
         epsilon=m.epsilon,
         delta=m.delta,
-        n_iterations=len(m.rounds),
-        radius=math.sqrt(budget.squared_radius(m.domain, m.n_clusters, m.algorithm.alpha)) / half_width,
+        n_iterations=m.n_iterations,
+        radius=m.planned_radius / half_width,
         sum_noise=noise.sums / half_width,
         count_noise=noise.counts,
         relative_error=_relative_error(m, factor),
@@ -263,11 +277,11 @@ def _outlook(m: Mechanism, noise: Any, factor: float) -> Outlook:
     )
 
 
-def _relative_error(m: Mechanism, factor: float) -> float:
+def _relative_error(m: LloydMechanism, factor: float) -> float:
     return float(relative_errors(m, np.array([expected_errors(m, factor)]))[0])
 
 
-def _mechanism(question: Question, epsilon: float, n_iterations: int | None = None) -> Mechanism:
+def _mechanism(question: Question, epsilon: float, n_iterations: int | None = None) -> LloydMechanism:
     return design_mechanism(
         question.algorithm,
         _domain(question.n_features),

@@ -36,7 +36,7 @@ def _agreed(plan: Plan) -> list[str]:
     m = plan.mechanism
     ranges = zip(m.domain.features, m.domain.lower, m.domain.upper, strict=True)
     return [
-        f"Algorithm {m.algorithm.name} finds {m.n_clusters} clusters in {len(m.rounds)} rounds.",
+        f"Algorithm {m.name} finds {m.n_clusters} clusters in {len(m.clustering_rounds)} rounds.",
         "Features and their public bounds: "
         + "; ".join(f"{name!r} from {low:g} to {high:g}" for name, low, high in ranges)
         + ".",

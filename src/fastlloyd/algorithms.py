@@ -13,13 +13,13 @@ import msgspec
 import numpy as np
 
 from fastlloyd.clustering import update
-from fastlloyd.clustering.domain import IntArray
+from fastlloyd.clustering.domain import FloatArray, IntArray
 from fastlloyd.clustering.update import Postprocessing
 from fastlloyd.queries import ClippedLoss, Moments, Query, RelativeMoments
 
 if TYPE_CHECKING:
     from fastlloyd.exchanges import Round
-    from fastlloyd.mechanism import Mechanism
+    from fastlloyd.lloyd_mechanism import LloydMechanism
 
 Answer = IntArray  # int64 (n_clusters, n_features + 1): noisy sums, noisy counts; (1, 1): the noisy loss
 
@@ -51,6 +51,15 @@ class Algorithm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     postprocessing: Postprocessing = Postprocessing.NONE
 
 
+class MomentAlgorithm(msgspec.Struct, frozen=True, kw_only=True):
+    """MomentLloyd, of which nothing can be varied: its planner chooses (`momentlloyd/planner.py`)."""
+
+    name: str = "momentlloyd"
+    noise: Noise = Noise.GAUSSIAN
+
+
+AnyAlgorithm = Algorithm | MomentAlgorithm
+MOMENTLLOYD = MomentAlgorithm()
 LLOYD = Algorithm(name="lloyd", noise=Noise.NONE, radius=RadiusSchedule.NONE)
 SULLOYD = Algorithm(name="sulloyd", noise=Noise.LAPLACE, radius=RadiusSchedule.NONE)
 GLLOYD = Algorithm(name="glloyd", noise=Noise.GAUSSIAN, radius=RadiusSchedule.NONE)
@@ -61,7 +70,9 @@ FASTLLOYD = Algorithm(
     clipping=True,
     postprocessing=Postprocessing.FOLD,
 )
-ALGORITHMS = {algorithm.name: algorithm for algorithm in (FASTLLOYD, GLLOYD, SULLOYD, LLOYD)}
+ALGORITHMS: dict[str, AnyAlgorithm] = {
+    algorithm.name: algorithm for algorithm in (MOMENTLLOYD, FASTLLOYD, GLLOYD, SULLOYD, LLOYD)
+}
 
 
 class Clustering(msgspec.Struct, frozen=True):
@@ -70,6 +81,8 @@ class Clustering(msgspec.Struct, frozen=True):
     centroids and previous : int64 (n_clusters, n_features), grid units, after and before the last update; answer : the last
     noisy answer of a round; updated : bool (n_clusters,), False where the last noisy count was too small and the centroid
     stayed; loss : the noisy loss of `centroids` in the units of `LossRound`, None where it was not asked for.
+    unit : grid units in one unit of the answer's sums. sizes : float64 (n_clusters,), the numbers of records by which sums were
+    divided; None: the noisy counts as they are.
     """
 
     centroids: IntArray
@@ -77,9 +90,15 @@ class Clustering(msgspec.Struct, frozen=True):
     answer: Answer
     updated: np.ndarray[tuple[int], np.dtype[np.bool_]]
     loss: int | None = None
+    unit: float = 1.0
+    sizes: FloatArray | None = None
+
+    def noisy_counts(self, count_bits: int) -> FloatArray:
+        """Records per cluster, float64 (n_clusters,): `sizes`, or the last answer's counts as they are."""
+        return self.answer[:, -1] / 2.0**count_bits if self.sizes is None else self.sizes
 
 
-def lloyd(mechanism: "Mechanism") -> Generator[Query, Answer, Clustering]:
+def lloyd(mechanism: "LloydMechanism") -> Generator[Query, Answer, Clustering]:
     """The iterations of Lloyd, SuLloyd, GLloyd and FastLloyd (Algorithm 1); what differs is data in `mechanism.algorithm`.
 
     After them, if the mechanism wants it, the loss of where they ended.
@@ -105,16 +124,15 @@ def query(round: "Round", centroids: IntArray, count_bits: int) -> Query:
     return RelativeMoments(centroids, round.squared_radius, count_bits)
 
 
-def next_centroids(mechanism: "Mechanism", round: "Round", centroids: IntArray, answer: Answer) -> Clustering:
+def next_centroids(mechanism: "LloydMechanism", round: "Round", centroids: IntArray, answer: Answer) -> Clustering:
     """Divide, shift, clip to the radius, bring back into the domain: integers throughout (Eqn 10 and Section 5.3.5)."""
     algorithm, domain, bits = mechanism.algorithm, mechanism.domain, mechanism.count_bits
     sums, counts = answer[:, :-1], answer[:, -1]
     updated = update.is_large_enough(counts, bits, mechanism.min_count)
-    moved = centroids.copy()
-    if updated.any():
-        origin = np.zeros_like(centroids[updated]) if round.squared_radius is None else centroids[updated]
-        moves = update.divide(sums[updated], counts[updated], bits)
-        if algorithm.clipping and round.squared_radius is not None:
-            moves = update.clip_to_radius(moves, round.squared_radius)
-        moved[updated] = update.saturate(origin + moves, domain.saturation)
+    stays = ~updated[:, None]
+    moves = update.divide(np.where(stays, 0, sums), np.where(updated, counts, 1), bits)
+    if algorithm.clipping and round.squared_radius is not None:
+        moves = update.clip_to_radius(moves, round.squared_radius)
+    moved = update.saturate(moves if round.squared_radius is None else centroids + moves, domain.saturation)
+    moved = np.where(stays, centroids, moved)
     return Clustering(update.postprocess(moved, domain.half_widths, algorithm.postprocessing), centroids, answer, updated)

@@ -142,7 +142,7 @@ def squared_loss_cap(algorithm: Algorithm, domain: Domain, n_clusters: int) -> i
     return min(_usable_radius(algorithm, domain, n_clusters), 4 * domain.squared_half_diagonal)
 
 
-def loss_share(algorithm: Algorithm, n_expected: int, *, epsilon: float, mu: float | None) -> Fraction:
+def loss_share(noise: Noise, n_expected: int, *, epsilon: float, mu: float | None) -> Fraction:
     """The share of the budget that goes to the estimate of the loss: of mu^2 with Gaussian noise, of epsilon with Laplace.
 
     The least in [1/100, 1/5], a multiple of 1/1000, with which the noise deviates by at most LOSS_TOLERANCE of a typical loss:
@@ -150,9 +150,9 @@ def loss_share(algorithm: Algorithm, n_expected: int, *, epsilon: float, mu: flo
     cap each. The cap cancels out: noise of a multiplier s deviates by s caps, and Laplace noise by sqrt 2 / epsilon caps.
     """
     tolerated = LOSS_TOLERANCE * n_expected / 4  # in caps
-    if algorithm.noise is Noise.NONE:
+    if noise is Noise.NONE:
         return Fraction(0)
-    if algorithm.noise is Noise.LAPLACE:
+    if noise is Noise.LAPLACE:
         share = _mp.sqrt(2) / (real(tolerated) * real(epsilon))
     else:
         share = 1 / (real(tolerated) * real(mu or 0)) ** 2

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from fastlloyd.algorithms import Clustering, lloyd
+from fastlloyd.algorithms import Clustering
 from fastlloyd.clustering.domain import GridArray, IntArray
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import DataError
@@ -20,7 +20,7 @@ def cluster(mechanism: Mechanism, X: GridArray | Iterable[GridArray], noise: Noi
     between two rounds.
     """
     blocks = [X] if isinstance(X, np.ndarray) else X
-    loop = lloyd(mechanism)
+    loop = mechanism.loop()
     query = next(loop)
     n: int | None = None
     for exchange in mechanism.exchanges:

@@ -15,9 +15,11 @@ from fastlloyd import metrics
 from fastlloyd.algorithms import LLOYD
 from fastlloyd.central import cluster
 from fastlloyd.clustering.domain import FloatArray, GridArray
+from fastlloyd.clustering.initialization import RadiusSearch
 from fastlloyd.design import design_mechanism
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.expander import PublicSeed
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.outputs import Result
 from fastlloyd.uncertainty import noise_deviation, standard_errors
@@ -56,7 +58,7 @@ def lloyd(m: Mechanism, X: Iterable[GridArray]) -> Result:
         n_records=m.n_records,
         epsilon=m.epsilon,
         public_seed=PublicSeed.from_hex(m.public_seed),
-        initialization=m.initialization,
+        initialization=m.initialization if isinstance(m, LloydMechanism) else RadiusSearch.BISECTION,
     )
     clustering = cluster(plain, X, SystemNoise())
     return Result.of(plain, clustering, standard_errors(plain, clustering, noise_deviation(plain)))
@@ -86,9 +88,7 @@ def figures(result: Result, X: Iterable[GridArray]) -> Figures:
         n += len(records)
         loss += metrics.wcss(records, centroids)
         occupied[metrics.assign(records, centroids)] = True
-    return Figures(
-        algorithm=result.mechanism.algorithm.name, nicv=loss / n, n_empty_clusters=len(centroids) - int(occupied.sum())
-    )
+    return Figures(algorithm=result.mechanism.name, nicv=loss / n, n_empty_clusters=len(centroids) - int(occupied.sum()))
 
 
 def to_builtins(comparison: Comparison) -> dict[str, Any]:

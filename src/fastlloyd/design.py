@@ -7,29 +7,30 @@ refused.
 import math
 import operator
 from fractions import Fraction
+from typing import Any
 
 from fastlloyd import budget
-from fastlloyd.algorithms import Algorithm, Noise
+from fastlloyd.algorithms import Algorithm, AnyAlgorithm, MomentAlgorithm, Noise
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.initialization import RadiusSearch, sphere_packing
+from fastlloyd.design_moments import design_moments
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
-from fastlloyd.errors import BudgetError, PlanError
-from fastlloyd.exchanges import LossRound, Round
+from fastlloyd.errors import PlanError
+from fastlloyd.exchanges import SCALE_UNITS, Round
 from fastlloyd.expander import PublicSeed
+from fastlloyd.lloyd_mechanism import LloydMechanism, check_alpha
+from fastlloyd.loss_design import check_loss_share, chosen_loss_share, loss_round, scale_up
 from fastlloyd.mechanism import (
     MAX_COUNT_BITS,
-    MAX_LOSS_CAP,
     MAX_ROUNDS,
-    SCALE_UNITS,
-    Mechanism,
-    centroids_digest,
     check_grid,
     check_numbers,
     usable_delta,
 )
+from fastlloyd.momentlloyd.mechanism import MomentMechanism
 from fastlloyd.plan import MIN_SHARE_DEVIATION, PROTOCOL_VERSION, Client, Plan, Server, Timeouts, TrustMode, aliasing_slack
-from fastlloyd.queries import Sensitivity, sensitivity
+from fastlloyd.queries import Sensitivity, centroids_digest, sensitivity
 
 
 def design_mechanism(
@@ -50,7 +51,7 @@ def design_mechanism(
     loss_share: float | Fraction | None = None,
     count_bits: int = 0,
     delta_slack: float = 0.0,
-) -> Mechanism:
+) -> LloydMechanism:
     """Choose radii, number of iterations and noise for the guarantee (epsilon, delta).
 
     delta None: 1 / (100 n_records) (with Laplace noise or none: 0). n_expected None: n_records. n_iterations None: the
@@ -61,14 +62,15 @@ def design_mechanism(
     # NumPy's integers would wrap around in the planner's exact arithmetic, which then never ends
     n_clusters, n_records, count_bits = map(operator.index, (n_clusters, n_records, count_bits))
     n_expected = n_records if n_expected is None else operator.index(n_expected)
-    check_numbers(n_clusters, n_records, epsilon, algorithm)
+    check_numbers(n_clusters, n_records, epsilon, algorithm.noise)
+    check_alpha(algorithm)
     check_grid(n_expected, count_bits)
     if algorithm.noise is not Noise.GAUSSIAN:
         delta = 0.0
     elif delta is None:
         delta = 1 / (100 * n_records)
     mu = gdp_mu(epsilon, usable_delta(delta, delta_slack)) if algorithm.noise is Noise.GAUSSIAN else None
-    for_loss = _loss_share(algorithm, n_expected, epsilon, mu, loss_share) if estimate_loss else Fraction(0)
+    for_loss = chosen_loss_share(algorithm.noise, n_expected, epsilon, mu, loss_share) if estimate_loss else Fraction(0)
     check_loss_share(loss_share, estimate_loss=estimate_loss)
     if n_iterations is None:
         T = budget.n_iterations(algorithm, domain, n_clusters, n_expected, epsilon=epsilon, mu=mu, share=1 - for_loss)
@@ -85,12 +87,12 @@ def design_mechanism(
     largest = max(s.coordinate for _, s in sensitivities)
     squared_cap = budget.squared_loss_cap(algorithm, domain, n_clusters) if estimate_loss else None
     eps_loss, mu2_loss = (for_loss * total for total in whole)
-    loss = None if squared_cap is None else _loss_round(algorithm, squared_cap, largest, eps_loss, mu2_loss)
+    loss = None if squared_cap is None else loss_round(algorithm.noise, squared_cap, largest, eps_loss, mu2_loss)
     if min_count is None:
         min_count = default_min_count(algorithm.noise, rounds[-1], count_bits)
     seed = public_seed
     start = sphere_packing(domain.half_widths, n_clusters, seed, initialization)
-    return Mechanism(
+    return LloydMechanism(
         algorithm=algorithm,
         domain=domain,
         n_clusters=n_clusters,
@@ -110,14 +112,27 @@ def design_mechanism(
     )
 
 
-def check_loss_share(loss_share: float | Fraction | None, *, estimate_loss: bool) -> None:
-    """Refuse a share of the budget for nothing."""
-    if loss_share is not None and not estimate_loss:
-        raise PlanError("loss_share is for a private estimate of the loss; ask for the estimate too, or leave loss_share out")
+def design_any(
+    algorithm: AnyAlgorithm,
+    domain: Domain,
+    *,
+    n_iterations: int | None = None,
+    initialization: RadiusSearch = RadiusSearch.BISECTION,
+    min_count: Fraction | None = None,
+    **settings: Any,
+) -> LloydMechanism | MomentMechanism:
+    """`design_mechanism`, or for MomentLloyd `design_moments`, which has no use for the settings named here."""
+    if isinstance(algorithm, MomentAlgorithm):
+        for name, value in {"n_iterations": n_iterations, "min_count": min_count}.items():
+            if value is not None:
+                raise PlanError(f"{name} has no effect on {algorithm.name}, which plans by itself; leave it out")
+        return design_moments(domain, **settings)
+    own: dict[str, Any] = {"n_iterations": n_iterations, "initialization": initialization, "min_count": min_count}
+    return design_mechanism(algorithm, domain, **own, **settings)
 
 
 def design_plan(
-    algorithm: Algorithm,
+    algorithm: AnyAlgorithm,
     domain: Domain,
     *,
     clients: tuple[Client, ...],
@@ -150,8 +165,8 @@ def design_plan(
     n_records = sum(client.max_records for client in clients) if n_records is None else n_records
     max_colluding = 0 if trust is TrustMode.SERVER_NOISE else max_colluding
 
-    def mechanism(count_bits: int, delta_slack: float) -> Mechanism:
-        return design_mechanism(
+    def mechanism(count_bits: int, delta_slack: float) -> LloydMechanism | MomentMechanism:
+        return design_any(
             algorithm,
             domain,
             n_clusters=n_clusters,
@@ -174,7 +189,7 @@ def design_plan(
     if trust is TrustMode.CLIENT_NOISE and algorithm.noise is Noise.GAUSSIAN:
         h = max(1, len(clients) - max_dropouts - max_colluding)
         slack = aliasing_slack(epsilon, planned.n_released, h)
-        count_bits = _count_bits(mechanism(0, slack).rounds, h)
+        count_bits = _count_bits(mechanism(0, slack).count_scales, h)
         planned = mechanism(count_bits, slack)
     return Plan(
         protocol_version=PROTOCOL_VERSION,
@@ -229,48 +244,13 @@ def _round(
         worst = max(4 * sums, 2) if replace else 1
         mu2 = budget.real(mu_squared) / (T * worst)
         sum_scale, count_scale = (s.squared_l2 / (sums * mu2)) ** 0.5, (s.count**2 / (counts * mu2)) ** 0.5
-    return Round(sum_scale=_up(sum_scale), count_scale=_up(count_scale), squared_radius=squared_radius)
+    return Round(sum_scale=scale_up(sum_scale), count_scale=scale_up(count_scale), squared_radius=squared_radius)
 
 
-def _loss_share(
-    algorithm: Algorithm, n_expected: int, epsilon: float, mu: float | None, wanted: float | Fraction | None
-) -> Fraction:
-    if wanted is None:
-        return budget.loss_share(algorithm, n_expected, epsilon=epsilon, mu=mu)
-    if not 0 < wanted < 1:  # NaN included
-        raise BudgetError(f"loss_share is {wanted}; expected a share of the budget, above 0 and below 1, such as 0.05")
-    return Fraction(wanted)
-
-
-def _loss_round(algorithm: Algorithm, squared_cap: int, largest: int, epsilon: Fraction, mu_squared: Fraction) -> LossRound:
-    """The loss with what it has of the budget; its noise scale is rounded up.
-
-    It travels in the finest units in which one record counts no more than `largest`, the most by which one moves a coordinate
-    of a sum: so a ring that holds the sums holds the loss.
-    """
-    shift = 0
-    while squared_cap >> shift > min(largest, MAX_LOSS_CAP):
-        shift += 1
-    cap = squared_cap >> shift
-    match algorithm.noise:
-        case Noise.NONE:
-            scale = Fraction(0)
-        case Noise.LAPLACE:
-            scale = _up(cap / budget.real(epsilon))
-        case Noise.GAUSSIAN:
-            scale = _up((cap**2 / budget.real(mu_squared)) ** 0.5)
-    return LossRound(scale=scale, cap=cap, shift=shift)
-
-
-def _up(scale: budget.Real) -> Fraction:
-    # 50 digits and a margin of 1e-40: the result is never below the exact scale
-    return Fraction(max(1, budget.round_up(scale * SCALE_UNITS * (1 + budget.real(Fraction(1, 10**40))))), SCALE_UNITS)
-
-
-def _count_bits(rounds: tuple[Round, ...], n_shares: int) -> int:
+def _count_bits(count_scales: tuple[Fraction, ...], n_shares: int) -> int:
     """c, the least number of bits that gives every share of the counts' noise a deviation of at least 4 units."""
     # Less than one unit is due to rounding up, which on a finer grid adds less.
-    smallest = min(round.count_scale for round in rounds) - Fraction(1, SCALE_UNITS)
+    smallest = min(count_scales) - Fraction(1, SCALE_UNITS)
     c = 0
     while c <= MAX_COUNT_BITS and (smallest * 2**c) ** 2 < MIN_SHARE_DEVIATION**2 * n_shares:
         c += 1

@@ -3,209 +3,27 @@
     FastLloyd(n_clusters=3, epsilon=1.0, bounds=(lower, upper), n_records=1000).fit(X).cluster_centers_
 
 What is private: `cluster_centers_`, `noisy_counts_` and everything computed from them. What is not: `labels_`, `score` and
-whatever else touches the records again without noise. `labels_` is the only exact thing a fitted estimator holds; it is there
-for who asks by name, and stays out of pickles, copies and the tables of attributes that notebooks draw.
+whatever else touches the records again without noise; see `estimator.py`.
 """
 
-import numbers
-import os
-import warnings
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fastlloyd import central
 from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, Noise
-from fastlloyd.bounds import data_bounds, given_bounds
-from fastlloyd.clustering import kernels
-from fastlloyd.clustering.domain import Domain, FloatArray, GridArray, IntArray, Scaling
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.initialization import RadiusSearch
-from fastlloyd.clustering.outside import Outside, records_outside
 from fastlloyd.design import design_mechanism
-from fastlloyd.dp.neighboring import NeighboringRelation
-from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.errors import ClippedRecordsWarning, DataError, PrivacyLeakWarning, WeakGuaranteeWarning
-from fastlloyd.expander import PublicSeed
-from fastlloyd.guarantees import PrivacyStatement, cautions, mechanism_statement
-from fastlloyd.mechanism import Mechanism
-from fastlloyd.presets import check_expected, choose, fraction, preset, specialise
-
-try:
-    from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-    from sklearn.utils import Tags, check_random_state
-    from sklearn.utils.validation import check_is_fitted
-
-    from fastlloyd.validation import check_numbers, validate_records
-except ImportError:
-    raise ImportError("the estimators need scikit-learn 1.6 or later: pip install 'fastlloyd[sklearn]'") from None
+from fastlloyd.design_moments import design_moments
+from fastlloyd.estimator import Estimator
+from fastlloyd.lloyd_mechanism import LloydMechanism
+from fastlloyd.momentlloyd.mechanism import MomentMechanism
+from fastlloyd.presets import choose, fraction, preset, specialise
 
 
-class _Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
-    """What the four estimators share; they differ in `_algorithm`, a record."""
-
-    _algorithm: ClassVar[Algorithm]
-
-    def fit(self, X: ArrayLike, y: object = None, **unknown: object) -> Self:  # noqa: ARG002 - scikit-learn passes y
-        """Cluster the records privately.
-
-        X : array or data frame (n_samples, n_features), finite real numbers; values outside the bounds are clipped. y is
-        ignored. There is no sample_weight: a weight would multiply what one record can change.
-        Warns PrivacyLeakWarning naming each public parameter that had to be taken from X, and WeakGuaranteeWarning where delta
-        is above 1 / (100 n_records); ClippedRecordsWarning, which is for the owner of X only, where more than a tenth of the
-        records lie outside the bounds. Raises DataError, PlanError or BudgetError (all ValueErrors); TypeError on sparse X and
-        on any other keyword.
-        """
-        self._refuse("fit", unknown)
-        check_numbers(self.get_params(deep=False))
-        values = validate_records(self, X, reset=True)
-        leaks: list[str] = []
-        domain = self._domain(values, leaks)
-        mechanism = self._mechanism(domain, len(values), leaks)
-        if leaks and mechanism.algorithm.noise is not Noise.NONE:
-            warnings.warn(
-                f"{'; '.join(leaks)}. The guarantee does not cover what this reveals about the records: pass public values.",
-                PrivacyLeakWarning,
-                stacklevel=2,
-            )
-        for caution in cautions(mechanism):
-            warnings.warn(caution, WeakGuaranteeWarning, stacklevel=2)
-        if records_outside(domain, values, Outside.CLIP, source="X") > len(values) / 10:
-            warnings.warn(
-                "more than a tenth of the records have values outside the bounds, which are clipped: are the bounds in the "
-                "units of X? This is an exact fact about the records: keep it to yourself.",
-                ClippedRecordsWarning,
-                stacklevel=2,
-            )
-        grid = domain.to_grid(values)
-        clustering = central.cluster(mechanism, grid, SystemNoise())
-        self.mechanism_ = mechanism
-        self.cluster_centers_ = domain.from_grid(clustering.centroids)
-        self.noisy_counts_ = clustering.answer[:, -1] / 2**mechanism.count_bits
-        for name in ("noisy_loss_", "noisy_loss_std_"):  # of an earlier fit, whose centroids are gone
-            self.__dict__.pop(name, None)
-        self.privacy_spent_ = PrivacyStatement(mechanism_statement(mechanism) | {"taken_from_the_data": leaks})
-        if mechanism.loss is not None and clustering.loss is not None:
-            self.noisy_loss_ = clustering.loss * mechanism.loss.unit(domain.fraction_bits)
-            self.noisy_loss_std_ = mechanism.loss_deviation
-            self.privacy_spent_["loss_estimate"]["standard_error"] = self.noisy_loss_std_
-        self.n_iter_ = len(mechanism.rounds)
-        self._centroids = clustering.centroids
-        self.labels_ = kernels.assign(grid, clustering.centroids).astype(np.int32)
-        self._n_features_out = mechanism.n_clusters
-        return self
-
-    def predict(self, X: ArrayLike) -> IntArray:
-        """Index of the nearest centroid of each record in the scaled domain, int32 (n_samples,). NOT PRIVATE."""
-        grid = self._grid(X)
-        return kernels.assign(grid, self._centroids).astype(np.int32)
-
-    def transform(self, X: ArrayLike) -> FloatArray:
-        """Distances to the centroids in the scaled domain, float64 (n_samples, n_clusters). NOT PRIVATE.
-
-        Unit: half the width of a feature's bounds (of the widest one with scaling="common"); the nearest by `transform`
-        is the one of `predict`.
-        """
-        grid = self._grid(X)
-        distances = np.empty((len(grid), len(self._centroids)))
-        for start, stop, squared in self._squared_distances(grid):
-            distances[start:stop] = np.sqrt(squared) / 2**self.mechanism_.domain.fraction_bits
-        return distances
-
-    def score(self, X: ArrayLike, y: object = None, **unknown: object) -> float:  # noqa: ARG002 - scikit-learn passes y
-        """Minus the sum of squared distances to the nearest centroid in the scaled domain. Exact on X: NOT PRIVATE."""
-        self._refuse("score", unknown)
-        loss = sum(float(squared.min(axis=1).sum()) for _, _, squared in self._squared_distances(self._grid(X)))
-        return -loss / float(4**self.mechanism_.domain.fraction_bits)
-
-    def _refuse(self, method: str, unknown: Mapping[str, object]) -> None:
-        """As Python refuses keywords, but by the name of the estimator that people use instead of this class's."""
-        for name in unknown:
-            why = ": a weight would multiply what one record can change" if name == "sample_weight" else ""
-            raise TypeError(f"{type(self).__name__}.{method}() got an unexpected keyword argument {name!r}{why}")
-
-    def _squared_distances(self, grid: IntArray) -> Iterator[tuple[int, int, FloatArray]]:
-        for start, stop in kernels.blocks(len(grid), max(self._centroids.shape), None):
-            yield start, stop, kernels.squared_distances(grid[start:stop], self._centroids)
-
-    def _grid(self, X: ArrayLike) -> GridArray:
-        check_is_fitted(self)
-        return self.mechanism_.domain.to_grid(validate_records(self, X, reset=False))
-
-    def _domain(self, values: NDArray[Any], leaks: list[str]) -> Domain:
-        d = values.shape[1]
-        names = [str(name) for name in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None
-        if self.bounds is None:
-            leaks.append("bounds were taken from the data, so the smallest and largest value of each feature leak")
-            lower, upper = data_bounds([values])
-        else:
-            lower, upper = given_bounds(self.bounds, names, d)
-        return Domain(
-            features=tuple(names or (f"x{i}" for i in range(d))),
-            lower=tuple(lower.tolist()),
-            upper=tuple(upper.tolist()),
-            scaling=choose(Scaling, self.scaling, "scaling"),
-            fraction_bits=int(self.fraction_bits),
-        )
-
-    def _mechanism(self, domain: Domain, n_samples: int, leaks: list[str]) -> Mechanism:
-        n_records = self.n_records
-        relation = choose(NeighboringRelation, self.neighboring_relation, "neighboring_relation")
-        if n_records is None:
-            if self.n_clusters > n_samples:  # said without their number
-                raise DataError(f"n_clusters is {self.n_clusters}, and there are fewer records; ask for fewer clusters")
-            n_records = n_samples
-            taken = "n_records and delta, which depends on it, were" if self.delta is None else "n_records was"
-            if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:  # replace_one takes the number of records as known
-                leaks.append(f"{taken} taken from the data, so the number of records leaks")
-        elif n_samples > n_records:
-            central.check_cap(n_samples, n_records)
-        check_expected(self.n_expected, n_records)
-        chosen = preset(self.preset)
-        return design_mechanism(
-            specialise(
-                self._algorithm,
-                noise=self.noise,
-                radius=self.radius,
-                postprocessing=self.postprocessing,
-                clipping=self.clipping,
-                alpha=self.alpha,
-            ),
-            domain,
-            n_clusters=self.n_clusters,
-            n_records=n_records,
-            epsilon=float(self.epsilon),
-            delta=chosen.delta(n_records) if self.delta is None else float(self.delta),
-            public_seed=_public_seed(self.random_state),
-            n_expected=self.n_expected,
-            n_iterations=self.n_iter,
-            initialization=chosen.initialization
-            if self.initialization is None
-            else choose(RadiusSearch, self.initialization, "initialization"),
-            neighboring_relation=relation,
-            min_count=chosen.min_count if self.min_count is None else fraction(self.min_count, "min_count"),
-            estimate_loss=bool(self.estimate_loss),
-            loss_share=None if self.loss_share is None else float(self.loss_share),
-        )
-
-    def __sklearn_tags__(self) -> Tags:
-        """The noise is new in every fit, whatever the random_state."""
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = self._algorithm.noise is not Noise.NONE
-        return tags
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Pickle and copy everything but `labels_`: they are exact outputs of the records."""
-        state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "labels_"}
-
-    def __dir__(self) -> list[str]:
-        """All names but `labels_`: scikit-learn draws every attribute listed here into notebooks, which are passed on."""
-        return [name for name in super().__dir__() if name != "labels_"]
-
-
-class FastLloyd(_Estimator):
+class FastLloyd(Estimator):
     """k-means with (epsilon, delta)-differential privacy: bounded radius, relative updates, Gaussian noise (the paper's).
 
     Neighbouring relation: one record added or removed (or replaced, by `neighboring_relation`). Unit of protection: one row.
@@ -249,7 +67,9 @@ class FastLloyd(_Estimator):
         left out when the model is pickled, copied or drawn. There is no `inertia_` for the same reason.
     """
 
-    _algorithm = FASTLLOYD
+    _algorithm: ClassVar[Algorithm] = FASTLLOYD
+    _noise = Noise.GAUSSIAN
+    mechanism_: LloydMechanism
 
     def __init__(
         self,
@@ -298,6 +118,27 @@ class FastLloyd(_Estimator):
         self.noise = noise
         self.fraction_bits = fraction_bits
 
+    def _design(self, domain: Domain, n_records: int, common: dict[str, Any]) -> LloydMechanism:
+        chosen = preset(self.preset)
+        return design_mechanism(
+            specialise(
+                self._algorithm,
+                noise=self.noise,
+                radius=self.radius,
+                postprocessing=self.postprocessing,
+                clipping=self.clipping,
+                alpha=self.alpha,
+            ),
+            domain,
+            **common,
+            delta=chosen.delta(n_records) if self.delta is None else float(self.delta),
+            n_iterations=self.n_iter,
+            initialization=chosen.initialization
+            if self.initialization is None
+            else choose(RadiusSearch, self.initialization, "initialization"),
+            min_count=chosen.min_count if self.min_count is None else fraction(self.min_count, "min_count"),
+        )
+
 
 class GLloyd(FastLloyd):
     """k-means with Gaussian noise on absolute sums and counts: (epsilon, delta)-DP, the paper's second baseline.
@@ -315,6 +156,7 @@ class SuLloyd(FastLloyd):
     """
 
     _algorithm = SULLOYD
+    _noise = Noise.LAPLACE
 
 
 class Lloyd(FastLloyd):
@@ -324,12 +166,61 @@ class Lloyd(FastLloyd):
     """
 
     _algorithm = LLOYD
+    _noise = Noise.NONE
 
 
-def _public_seed(random_state: int | np.random.RandomState | None) -> PublicSeed:
-    """The seed of the initial centroids; the noise has none."""
-    if random_state is None:
-        return PublicSeed(os.urandom(32))
-    if isinstance(random_state, numbers.Integral):
-        return PublicSeed.from_int(int(random_state))
-    return PublicSeed(check_random_state(random_state).bytes(32))
+class MomentLloyd(Estimator):
+    """k-means with (epsilon, delta)-differential privacy by moments first and tight offsets last (docs/momentlloyd.md).
+
+    Usually closer to k-means without noise than `FastLloyd` at the same privacy.
+    Its planner chooses all that can be chosen; there is nothing to tune. At most 1024 features.
+
+    Neighbouring relation: one record added or removed (or replaced, by `neighboring_relation`). Unit of protection: one row.
+
+    Parameters
+    ----------
+    n_clusters, epsilon, delta, bounds, n_records, scaling, neighboring_relation, estimate_loss, loss_share, fraction_bits :
+        as for `FastLloyd`.
+    random_state : seeds public randomness (where the clustering starts, given noisy answers), never the noise.
+    n_expected : public guess of the number of records, at most n_records, used to plan the rounds and to steady the noisy
+        count; None: n_records. The true number is counted with noise.
+
+    Attributes
+    ----------
+    As of `FastLloyd`; n_iter_ : int, how many times the centroids moved.
+    """
+
+    _noise = Noise.GAUSSIAN
+    mechanism_: MomentMechanism
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        bounds: tuple[ArrayLike, ArrayLike] | Mapping[str, tuple[float, float]] | None = None,
+        n_records: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        n_expected: int | None = None,
+        scaling: str = "per-feature",
+        neighboring_relation: str = "add_or_remove_one",
+        estimate_loss: bool = False,
+        loss_share: float | None = None,
+        fraction_bits: int = 16,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.n_records = n_records
+        self.random_state = random_state
+        self.n_expected = n_expected
+        self.scaling = scaling
+        self.neighboring_relation = neighboring_relation
+        self.estimate_loss = estimate_loss
+        self.loss_share = loss_share
+        self.fraction_bits = fraction_bits
+
+    def _design(self, domain: Domain, n_records: int, common: dict[str, Any]) -> MomentMechanism:  # noqa: ARG002 - in common too
+        return design_moments(domain, **common, delta=None if self.delta is None else float(self.delta))

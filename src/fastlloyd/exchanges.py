@@ -15,8 +15,16 @@ from fastlloyd.algorithms import Noise
 from fastlloyd.clustering.domain import IntArray
 from fastlloyd.dp.noise import NoiseSource
 
+# Departs from the paper, where noise scales are reals: they are multiples of 1/65536 grid unit, rounded up, so that the cost of
+# a mechanism is an exact rational.
+SCALE_UNITS = 1 << 16
 
-class Round(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+
+class Exchange(msgspec.Struct, frozen=True, kw_only=True):
+    """One query and its noisy answer; kinds of it are below, and in `momentlloyd/rounds.py`."""
+
+
+class Round(Exchange, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, cache_hash=True):
     """One iteration: its squared radius H2 (None: no radius) and the total noise its answer must carry.
 
     sum_scale in grid units, count_scale in units of 2**-count_bits records: standard deviations of Gaussian noise, or scales of
@@ -28,7 +36,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     squared_radius: int | None = None
 
 
-class LossRound(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LossRound(Exchange, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True):
     """The exchange after the last iteration that estimates the loss: what one record counts at most, and the noise of the sum.
 
     # Departs from the paper, which has no private estimate of the loss.
@@ -51,7 +59,11 @@ class LossRound(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return math.ldexp(1.0, self.shift - 2 * fraction_bits)
 
 
-Exchange = Round | LossRound
+def sqrt_up(square: Fraction) -> Fraction:
+    """The square root rounded up to a multiple of 1 / SCALE_UNITS, exactly: no float is involved."""
+    units = square * SCALE_UNITS**2
+    root = math.isqrt(math.ceil(units))
+    return Fraction(root if root * root >= units else root + 1, SCALE_UNITS)
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,4 +86,4 @@ def draw(noise: Noise, n_rows: int, columns: Iterable[tuple[int, Fraction]], sou
             case Noise.LAPLACE:
                 values = source.two_sided_geometric(scale, n_rows * n_columns)
         parts.append(values.reshape(n_rows, n_columns))
-    return np.hstack(parts)
+    return np.concatenate(parts, axis=1)

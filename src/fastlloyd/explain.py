@@ -8,9 +8,29 @@ from fastlloyd.algorithms import Noise, RadiusSchedule
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.documents import in_groups
 from fastlloyd.guarantees import NOT_PROTECTED, NOT_PROTECTED_FEDERATED, cautions, coalitions
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.mechanism import Mechanism
+from fastlloyd.momentlloyd.mechanism import MomentMechanism
+from fastlloyd.momentlloyd.rounds import (
+    LengthsRound,
+    MeanRound,
+    MomentRound,
+    SecondMomentRound,
+    SquaresRound,
+    StepRound,
+    VotesRound,
+)
 from fastlloyd.plan import Client, Plan, Server, TrustMode, ring_load
 from fastlloyd.secagg.ring import Ring
+
+ASKS: dict[type[MomentRound], str] = {
+    MeanRound: "the number of records and their mean",
+    SquaresRound: "how far they spread in each feature",
+    LengthsRound: "how far they are from the mean",
+    SecondMomentRound: "in which directions they spread",
+    VotesRound: "which of some public candidates they are nearest to",
+    StepRound: "offsets from the nearest centroids, clipped, and how many records each has",
+}
 
 
 def explain(plan: Plan) -> str:
@@ -35,7 +55,7 @@ def noise_factor(plan: Plan) -> float:
     return math.sqrt(plan.n_clients / plan.n_shares)
 
 
-def expected_errors(m: Mechanism, noise_factor: float = 1.0) -> FloatArray:
+def expected_errors(m: LloydMechanism, noise_factor: float = 1.0) -> FloatArray:
     """Expected standard error of one centroid per feature, original units, float64 (n_features,).
 
     For a cluster of n_expected / n_clusters records whose centroid moves by half the radius in the last round (the paper's
@@ -48,7 +68,7 @@ def expected_errors(m: Mechanism, noise_factor: float = 1.0) -> FloatArray:
         offset = 0.225 * widths
     else:
         offset = np.full(m.n_features, math.sqrt(last.squared_radius) / 2 / math.sqrt(m.n_features))
-    spread = math.sqrt(2) if m.algorithm.noise is Noise.LAPLACE else 1.0
+    spread = math.sqrt(2) if m.noise is Noise.LAPLACE else 1.0
     sums, counts = float(last.sum_scale), float(last.count_scale / 2**m.count_bits)
     errors: FloatArray = spread * noise_factor * np.sqrt(sums**2 + (counts * offset) ** 2) / size * m.domain.units
     return errors
@@ -58,7 +78,7 @@ def _title(plan: Plan) -> str:
     m = plan.mechanism
     return (
         f"Plan {plan.digest.hex()}\n"
-        f"{plan.n_clients} clients ({', '.join(plan.names)}) run {m.algorithm.name} together: "
+        f"{plan.n_clients} clients ({', '.join(plan.names)}) run {m.name} together: "
         f"{m.n_clusters} clusters of records with {m.n_features} features ({', '.join(map(repr, m.domain.features))})."
     )
 
@@ -146,7 +166,27 @@ def coalition_table(plan: Plan) -> str:
     return "\n".join(rows)
 
 
-def _choices(m: Mechanism, factor: float) -> str:
+def _choices(m: LloydMechanism | MomentMechanism, factor: float) -> str:
+    return _lloyd_choices(m, factor) if isinstance(m, LloydMechanism) else _moment_choices(m, factor)
+
+
+def _moment_choices(m: MomentMechanism, factor: float) -> str:
+    lines = ["How it was chosen, from public numbers only, by the table of momentlloyd's planner:"]
+    whole = m.accountant().mu_squared
+    for number, round in enumerate(m.rounds, 1):
+        share = float(m.accountant_of(round).mu_squared / whole)
+        rows, columns = m.shape(round)
+        size = f"{rows * columns} noisy numbers" if rows * columns > 1 else "one noisy number"
+        lines.append(f"- Round {number} asks for {ASKS[type(round)]}: {size}, {share:.3g} of the budget.")
+    lines += _loss(m, factor)
+    lines.append(
+        "- Where each round looks follows from the noisy answers before it: one client works it out and seals it to all. Its "
+        "lengths and the noise are fixed here, so a client that works out nonsense spoils the result and reveals nothing."
+    )
+    return "\n".join(lines)
+
+
+def _lloyd_choices(m: LloydMechanism, factor: float) -> str:
     last = m.rounds[-1]
     lines = ["How it was chosen, from public numbers only:"]
     lines.append(

@@ -7,9 +7,7 @@ from typing import Any
 from fastlloyd._version import __version__
 from fastlloyd.algorithms import Noise
 from fastlloyd.dp.gdp import gdp_epsilon, mu_from_squared
-from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError
-from fastlloyd.exchanges import Round
 from fastlloyd.mechanism import Mechanism, usable_delta
 from fastlloyd.plan import Plan, TrustMode, aliasing_slack
 
@@ -110,16 +108,16 @@ class PrivacyStatement(dict[str, Any]):
 
 def mechanism_statement(m: Mechanism) -> dict[str, Any]:
     """The machine-readable privacy statement of the central model (`privacy.json`, `privacy_spent_`)."""
-    private = m.algorithm.noise is not Noise.NONE
+    private = m.noise is not Noise.NONE
     accountant = m.accountant()
-    gaussian = m.algorithm.noise is Noise.GAUSSIAN
+    gaussian = m.noise is Noise.GAUSSIAN
     return {
         "statement_version": STATEMENT_VERSION,
         "fastlloyd_version": __version__,
         "private": private,
-        "mechanism": m.algorithm.name,
+        "mechanism": m.name,
         "noise": {"none": "none", "gaussian": "exactly rounded Gaussian", "laplace": "two-sided geometric (discrete Laplace)"}[
-            m.algorithm.noise.value
+            m.noise.value
         ],
         "epsilon": m.epsilon if private else None,
         "delta": m.delta if private else None,
@@ -130,11 +128,11 @@ def mechanism_statement(m: Mechanism) -> dict[str, Any]:
         "delta_accounted": accountant.get_delta(m.epsilon) + m.delta_slack if private else None,
         "neighboring_relation": m.neighboring_relation.value,
         "unit_of_protection": "one record (row)",
-        "n_iterations": len(m.rounds),
+        "n_iterations": m.n_iterations,
         "n_clusters": m.n_clusters,
         "n_records_cap": m.n_records,
         "features": list(m.domain.features),
-        "rounds": [_round_statement(m, number, round) for number, round in enumerate(m.rounds, 1)],
+        "rounds": [m.statement_of(number, round) for number, round in enumerate(m.clustering_rounds, 1)],
         "loss_estimate": loss_statement(m),
         "units": {
             "sum": f"grid units of 2**-{m.domain.fraction_bits} of the half width of the domain",
@@ -165,23 +163,6 @@ def loss_statement(m: Mechanism) -> dict[str, Any] | None:
         "noise_scale": float(m.loss.scale),
         "noise_scale_exact": str(m.loss.scale),
         "sensitivity_and_noise_unit": unit,
-    }
-
-
-def _round_statement(m: Mechanism, number: int, round: Round) -> dict[str, Any]:
-    s = m.sensitivity(round)
-    replace = m.neighboring_relation is NeighboringRelation.REPLACE_ONE
-    return {
-        "round": number,
-        "squared_radius": round.squared_radius,
-        "sum_sensitivity_l2": math.sqrt(s.squared_l2),
-        "sum_sensitivity_l1": s.l1,
-        "count_sensitivity": s.count,
-        "sensitivities_are_for": "one record added or removed" + (" (the cost counts a replacement)" if replace else ""),
-        "sum_noise_scale": float(round.sum_scale),
-        "count_noise_scale": float(round.count_scale),
-        "sum_noise_scale_exact": str(round.sum_scale),
-        "count_noise_scale_exact": str(round.count_scale),
     }
 
 

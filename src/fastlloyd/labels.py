@@ -14,6 +14,7 @@ from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
 from fastlloyd.clustering.outside import Outside, records_outside
 from fastlloyd.documents import load_text
 from fastlloyd.errors import DataError
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.outputs import CENTROIDS, MECHANISM, PLAN
 from fastlloyd.plan import Plan
@@ -82,7 +83,7 @@ def record_blocks(path: Path, columns: tuple[str, ...], missing: Missing = Missi
 def _settings(folder: Path) -> Mechanism:
     mechanism, plan = folder / MECHANISM, folder / PLAN
     if mechanism.exists():
-        return Mechanism.from_toml(load_text(mechanism), str(mechanism))
+        return LloydMechanism.from_toml(load_text(mechanism), str(mechanism))
     if plan.exists():
         return Plan.from_toml(load_text(plan), str(plan)).mechanism
     raise DataError(f"{folder} holds neither {MECHANISM} nor {PLAN}, which say what the centroids mean; keep a result together")

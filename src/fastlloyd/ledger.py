@@ -141,8 +141,8 @@ def run_cost(mechanism: Mechanism) -> RunCost:
 
     Raises BudgetError for one without noise.
     """
-    if mechanism.algorithm.noise is Noise.NONE:
-        raise BudgetError(f"{mechanism.algorithm.name} adds no noise; no limit and no ledger holds what it costs")
+    if mechanism.noise is Noise.NONE:
+        raise BudgetError(f"{mechanism.name} adds no noise; no limit and no ledger holds what it costs")
     accountants = [mechanism.accountant_of(exchange) for exchange in mechanism.exchanges]
     return RunCost(
         neighboring_relation=mechanism.neighboring_relation,

@@ -2,33 +2,34 @@
 
 Sensitivities, noise scales and what the accountant is told come from the same object, so they cannot disagree. A mechanism
 read from a file is checked the same way as one just designed: the rational cost of its rounds must fit its epsilon and delta.
+
+There are two kinds: `LloydMechanism` (`lloyd_mechanism.py`) for the loops of the paper, `MomentMechanism`
+(`momentlloyd/mechanism.py`) for MomentLloyd. What is the same for both, and all that a driver needs, is here.
 """
 
-import hashlib
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Generator, Sequence
 from fractions import Fraction
+from typing import Any, Self
 
 import msgspec
 
-from fastlloyd.algorithms import Algorithm, Noise
+from fastlloyd.algorithms import Answer, Clustering, Noise
+from fastlloyd.budget import squared_radius
 from fastlloyd.clustering.domain import Domain, IntArray
-from fastlloyd.clustering.initialization import RadiusSearch, sphere_packing
+from fastlloyd.course import Course, LoopCourse
 from fastlloyd.documents import digest, from_toml, to_toml
 from fastlloyd.dp.accountant import Accountant, GaussianRelease, GeometricRelease
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import MAX_SCALE, NoiseSource
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
-from fastlloyd.exchanges import Exchange, LossRound, Part, Round, draw
-from fastlloyd.expander import PublicSeed
-from fastlloyd.queries import Sensitivity, sensitivity
+from fastlloyd.exchanges import Exchange, LossRound, Part, draw
+from fastlloyd.queries import Query
 
-# Departs from the paper, where noise scales are reals, delta is 1 / (N ln N) and neighbours differ by an added record only:
-# scales are multiples of 1/65536 grid unit, rounded up, so that the cost of a mechanism is an exact rational; delta defaults to
+# Departs from the paper, where delta is 1 / (N ln N) and neighbours differ by an added record only: delta defaults to
 # 1 / (100 N); replacing a record is available.
-SCALE_UNITS = 1 << 16
 MAX_RECORDS = 1 << 40
 MAX_CLUSTERS = 10_000  # packing them takes time quadratic in their number, also for whoever only reads the file
 MAX_COUNT_BITS = 32
@@ -46,12 +47,11 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     epsilon, delta : the guarantee; every (D, D') of neighbours satisfies P[M(D) in S] <= e^epsilon P[M(D') in S] + delta.
     delta_slack : the part of delta set aside for adding up rounded shares of noise; 0 in the central model.
     n_records : public cap on the number of records; n_expected : public guess used to plan the iterations.
-    min_count : centroids whose noisy count is below it stay where they are; 0 is the paper's rule (divide by anything but 0).
+    public_seed : of all public randomness, 64 hex digits.
     count_bits : counts travel in units of 2**-count_bits records.
     loss : the exchange that estimates the loss in the end; None without it.
     """
 
-    algorithm: Algorithm
     domain: Domain
     n_clusters: int
     n_records: int
@@ -60,22 +60,81 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     delta: float
     delta_slack: float
     neighboring_relation: NeighboringRelation
-    initialization: RadiusSearch
     public_seed: str
-    min_count: Fraction
     count_bits: int
-    initial_centroids_digest: str
-    rounds: tuple[Round, ...]
     loss: LossRound | None = None
 
-    def __post_init__(self) -> None:
-        _check_sizes(self)
-        if self.initial_centroids_digest != centroids_digest(self.initial_centroids()).hex():
-            raise PlanError(
-                "initial_centroids_digest does not match the centroids this version derives from public_seed; "
-                "everyone must run the same version of fastlloyd"
-            )
-        _check_guarantee(self)
+    @property
+    def name(self) -> str:
+        """The algorithm's."""
+        raise NotImplementedError
+
+    @property
+    def noise(self) -> Noise:
+        """What protects the answers."""
+        raise NotImplementedError
+
+    @property
+    def radius_share(self) -> Fraction:
+        """The radius a cluster is planned to have, as a share of that of n_clusters equal cubes filling the domain."""
+        raise NotImplementedError
+
+    @property
+    def sums_are_relative(self) -> bool:
+        """Whether the last round sums up offsets from the previous centroids; otherwise the records themselves."""
+        raise NotImplementedError
+
+    @property
+    def clustering_rounds(self) -> Sequence[Exchange]:
+        """What is asked for the clustering, in order."""
+        raise NotImplementedError
+
+    @property
+    def count_scales(self) -> tuple[Fraction, ...]:
+        """Scales of the noise of all numbers of records, in units of 2**-count_bits records."""
+        raise NotImplementedError
+
+    @property
+    def n_iterations(self) -> int:
+        """How many times centroids move."""
+        raise NotImplementedError
+
+    def round_parts(self, round: Exchange) -> tuple[Part, ...]:
+        """The columns of a round's answer, with the noise it must carry."""
+        raise NotImplementedError
+
+    def round_shape(self, round: Exchange) -> tuple[int, int]:
+        """Rows and columns of a round's answer."""
+        raise NotImplementedError
+
+    def round_releases(self, round: Exchange) -> list[Release]:
+        """What one round reveals, as an accountant takes it."""
+        raise NotImplementedError
+
+    def course(self) -> Course:
+        """The same as a client of a federated run follows it."""
+        return LoopCourse(self.loop())
+
+    @property
+    def parameter_bytes(self) -> dict[int, int]:
+        """In a federated run: of which exchanges, from 1, parameters are worked out by a client, and in how many bytes.
+
+        One more than there are exchanges stands for what the clustering ends with.
+        """
+        return {}
+
+    def loop(self) -> Generator[Query, Answer, Clustering]:
+        """Asks one query per exchange, is sent the noisy answers, and returns the clustering."""
+        raise NotImplementedError
+
+    def statement_of(self, number: int, round: Exchange) -> dict[str, Any]:
+        """One round in the privacy statement: its sensitivity and its noise."""
+        raise NotImplementedError
+
+    @property
+    def planned_radius(self) -> float:
+        """The radius a cluster is planned to have, grid units: what errors of centroids are compared with."""
+        return math.sqrt(squared_radius(self.domain, self.n_clusters, self.radius_share))
 
     @property
     def n_features(self) -> int:
@@ -85,17 +144,17 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def exchanges(self) -> tuple[Exchange, ...]:
         """All that is asked of the records, in order: the rounds and, if it is estimated, the loss."""
-        return self.rounds if self.loss is None else (*self.rounds, self.loss)
+        return (*self.clustering_rounds, *([] if self.loss is None else [self.loss]))
 
     @property
     def n_released(self) -> int:
-        """K, how many noisy numbers are released: T k (d + 1), and one more with the loss."""
+        """K, how many noisy numbers are released: T k (d + 1) for Lloyd's loops, and one more with the loss."""
         return sum(math.prod(self.shape(exchange)) for exchange in self.exchanges)
 
     @property
     def loss_share(self) -> Fraction:
         """What the loss costs, as a share of what the run costs: of mu^2, or of epsilon with Laplace noise. 0 without it."""
-        if self.loss is None or self.algorithm.noise is Noise.NONE:
+        if self.loss is None or self.noise is Noise.NONE:
             return Fraction(0)
         whole, alone = self.accountant(), self.accountant_of(self.loss)
         return (alone.mu_squared + alone.pure_epsilon) / (whole.mu_squared + whole.pure_epsilon)  # one of each pair is 0
@@ -108,35 +167,26 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """
         if self.loss is None:
             return 0.0
-        spread = math.sqrt(2) if self.algorithm.noise is Noise.LAPLACE else 1.0
+        spread = math.sqrt(2) if self.noise is Noise.LAPLACE else 1.0
         return spread * float(self.loss.scale) * self.loss.unit(self.domain.fraction_bits)
-
-    def initial_centroids(self) -> IntArray:
-        """Where every run of this mechanism starts, int64 (n_clusters, n_features), grid units; no data involved."""
-        seed = PublicSeed.from_hex(self.public_seed)
-        return sphere_packing(self.domain.half_widths, self.n_clusters, seed, self.initialization)
-
-    def sensitivity(self, round: Round) -> Sensitivity:
-        """Of the round's query, one record added or removed."""
-        return sensitivity(self.domain, round.squared_radius, self.count_bits)
 
     def parts(self, exchange: Exchange) -> tuple[Part, ...]:
         """The columns of the exchange's answer, with the noise it must carry."""
-        match exchange:
-            case Round():
-                s = self.sensitivity(exchange)
-                sums = Part(n_columns=self.n_features, scale=exchange.sum_scale, bound=s.coordinate)
-                return sums, Part(n_columns=1, scale=exchange.count_scale, bound=s.count)
-            case LossRound():
-                return (Part(n_columns=1, scale=exchange.scale, bound=exchange.cap),)
+        if isinstance(exchange, LossRound):
+            return (Part(n_columns=1, scale=exchange.scale, bound=exchange.cap),)
+        return self.round_parts(exchange)
 
     def shape(self, exchange: Exchange) -> tuple[int, int]:
         """Rows and columns of the exchange's answer."""
-        return (self.n_clusters, self.n_features + 1) if isinstance(exchange, Round) else (1, 1)
+        return (1, 1) if isinstance(exchange, LossRound) else self.round_shape(exchange)
+
+    def releases_of(self, exchange: Exchange) -> list[Release]:
+        """What one exchange reveals, as an accountant takes it."""
+        return self._loss_releases(exchange) if isinstance(exchange, LossRound) else self.round_releases(exchange)
 
     def releases(self) -> list[Release]:
         """Everything the run reveals, for an accountant that knows nothing of clusters."""
-        return [release for exchange in self.exchanges for release in self._releases(exchange)]
+        return [release for exchange in self.exchanges for release in self.releases_of(exchange)]
 
     def accountant(self) -> Accountant:
         """An accountant that has seen the whole run."""
@@ -144,19 +194,19 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def accountant_of(self, exchange: Exchange) -> Accountant:
         """An accountant that has seen one exchange; what those of all exchanges have seen adds up to the whole run, exactly."""
-        return Accountant(self.neighboring_relation).compose(self._releases(exchange))
+        return Accountant(self.neighboring_relation).compose(self.releases_of(exchange))
 
     def draw_noise(self, exchange: Exchange, source: NoiseSource) -> IntArray:
-        """The total noise of one answer, int64 of its `shape`: in a round all sums first, then all counts."""
+        """The total noise of one answer, int64 of its `shape`, part by part: in a round all sums first, then all counts."""
         columns = [(part.n_columns, part.scale) for part in self.parts(exchange)]
-        return draw(self.algorithm.noise, self.shape(exchange)[0], columns, source)
+        return draw(self.noise, self.shape(exchange)[0], columns, source)
 
     def to_toml(self) -> str:
         """The file `mechanism.toml`."""
         return to_toml(self, "A fastlloyd mechanism: settings, no records. The last line seals the content.")
 
     @classmethod
-    def from_toml(cls, text: str, source: str = "mechanism.toml") -> "Mechanism":
+    def from_toml(cls, text: str, source: str = "mechanism.toml") -> Self:
         """Read `mechanism.toml`; raises PlanError if it was changed or cannot give the guarantee it states."""
         return from_toml(text, cls, source)
 
@@ -165,57 +215,15 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """SHA-256 of the canonical content, 32 bytes."""
         return digest(self)
 
-    def _releases(self, exchange: Exchange) -> list[Release]:
-        return self._round_releases(exchange) if isinstance(exchange, Round) else self._loss_releases(exchange)
-
     def _loss_releases(self, loss: LossRound) -> list[Release]:
         # Replacing a record exchanges one number from 0 to cap for another: no dearer than adding or removing it.
-        match self.algorithm.noise:
+        match self.noise:
             case Noise.NONE:
                 return []
             case Noise.LAPLACE:
                 return [GeometricRelease(Fraction(loss.cap), loss.scale)]
             case Noise.GAUSSIAN:
                 return [GaussianRelease(Fraction(loss.cap**2), loss.scale**2)]
-
-    def _round_releases(self, round: Round) -> list[Release]:
-        s = self.sensitivity(round)
-        match self.algorithm.noise:
-            case Noise.NONE:
-                return []
-            case Noise.LAPLACE:
-                # Replacing a record moves at most twice the l1 sensitivity of sums and of counts.
-                r = 2 if self.neighboring_relation is NeighboringRelation.REPLACE_ONE else 1
-                return [
-                    GeometricRelease(Fraction(r * s.l1), round.sum_scale),
-                    GeometricRelease(Fraction(r * s.count), round.count_scale),
-                ]
-            case Noise.GAUSSIAN:
-                return [*self._gaussian_releases(round)]
-
-    def _gaussian_releases(self, round: Round) -> list[GaussianRelease]:
-        s = self.sensitivity(round)
-        sums = GaussianRelease(Fraction(s.squared_l2), round.sum_scale**2)
-        counts = GaussianRelease(Fraction(s.count**2), round.count_scale**2)
-        if self.neighboring_relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
-            return [sums, counts]
-        # Within one cluster the sum moves by twice the radius and the count not at all; across two, both move once.
-        within = [GaussianRelease(4 * sums.squared_sensitivity, sums.variance)]
-        across = [
-            GaussianRelease(2 * sums.squared_sensitivity, sums.variance),
-            GaussianRelease(2 * counts.squared_sensitivity, counts.variance),
-        ]
-        return max(within, across, key=_mu_squared)
-
-
-def _mu_squared(releases: Iterable[GaussianRelease]) -> Fraction:
-    return sum((r.squared_sensitivity / r.variance for r in releases), Fraction(0))
-
-
-def centroids_digest(centroids: IntArray) -> bytes:
-    """SHA-256 of centroids as little-endian int64 with their shape, 32 bytes."""
-    shape = b"".join(n.to_bytes(8, "little") for n in centroids.shape)
-    return hashlib.sha256(b"fastlloyd/v1/centroids" + shape + centroids.astype("<i8").tobytes()).digest()
 
 
 def usable_delta(delta: float, delta_slack: float) -> float:
@@ -235,16 +243,14 @@ def usable_delta(delta: float, delta_slack: float) -> float:
     return left
 
 
-def check_numbers(n_clusters: int, n_records: int, epsilon: float, algorithm: Algorithm) -> None:
+def check_numbers(n_clusters: int, n_records: int, epsilon: float, noise: Noise) -> None:
     """Refuse numbers out of range, naming the setting."""
     if not 1 <= n_records <= MAX_RECORDS:
         raise PlanError(f"n_records is {n_records}; expected 1 to {MAX_RECORDS}")
     if not 1 <= n_clusters <= min(n_records, MAX_CLUSTERS):
         raise PlanError(f"n_clusters is {n_clusters}; expected 1 to {min(n_records, MAX_CLUSTERS)} (n_records is {n_records})")
-    if algorithm.noise is not Noise.NONE and not 0 < epsilon < math.inf:
+    if noise is not Noise.NONE and not 0 < epsilon < math.inf:
         raise BudgetError(f"epsilon is {epsilon}; expected a finite number above 0, such as 1.0")
-    if not 0 < algorithm.alpha <= 4:
-        raise PlanError(f"alpha is {algorithm.alpha}; expected a number above 0 and at most 4 (the paper uses 0.8)")
 
 
 def check_grid(n_expected: int, count_bits: int) -> None:
@@ -255,41 +261,38 @@ def check_grid(n_expected: int, count_bits: int) -> None:
         raise PlanError(f"count_bits is {count_bits}; expected 0 to {MAX_COUNT_BITS}")
 
 
-def _check_sizes(m: Mechanism) -> None:
-    check_numbers(m.n_clusters, m.n_records, m.epsilon, m.algorithm)
-    if not 1 <= len(m.rounds) <= MAX_ROUNDS:
-        raise PlanError(f"there are {len(m.rounds)} rounds; expected 1 to {MAX_ROUNDS}")
+def check_sizes(m: Mechanism) -> None:
+    """Refuse a mechanism whose numbers are out of range, naming the field."""
+    check_numbers(m.n_clusters, m.n_records, m.epsilon, m.noise)
+    if not 1 <= len(m.clustering_rounds) <= MAX_ROUNDS:
+        raise PlanError(f"there are {len(m.clustering_rounds)} rounds; expected 1 to {MAX_ROUNDS}")
     check_grid(m.n_expected, m.count_bits)
-    if not NAME.fullmatch(m.algorithm.name):
-        raise PlanError(f"the algorithm's name {m.algorithm.name!r:.80} is not usable; expected letters, digits, dash or dot")
-    if m.min_count < 0:
-        raise PlanError(f"min_count is {m.min_count}; expected 0 (the paper's rule) or more")
-    for number, round in enumerate(m.rounds, 1):
-        if round.squared_radius is not None and not 0 <= round.squared_radius < 1 << 53:
-            raise PlanError(f"squared_radius of round {number} is {round.squared_radius}; expected 0 to 2**53")
     if m.loss is not None:
         _check_loss(m, m.loss)
 
 
 def _check_loss(m: Mechanism, loss: LossRound) -> None:
     if len(m.exchanges) > MAX_ROUNDS:
-        raise PlanError(f"there are {len(m.rounds)} rounds and one for the loss; expected at most {MAX_ROUNDS} together")
+        raise PlanError(
+            f"there are {len(m.clustering_rounds)} rounds and one for the loss; expected at most {MAX_ROUNDS} together"
+        )
     if not 1 <= loss.cap <= MAX_LOSS_CAP:
         raise PlanError(f"cap of the loss is {loss.cap}; expected 1 to {MAX_LOSS_CAP}")
     if not 0 <= loss.shift < 53 or loss.squared_cap >= 1 << 53:
         raise PlanError(f"shift of the loss is {loss.shift}; expected a cap of at most 2**53 squared grid units")
 
 
-def _check_guarantee(m: Mechanism) -> None:
-    if m.algorithm.noise is not Noise.GAUSSIAN and not m.delta == m.delta_slack == 0:
+def check_guarantee(m: Mechanism) -> None:
+    """Refuse a mechanism whose noise does not give the epsilon and delta it states."""
+    if m.noise is not Noise.GAUSSIAN and not m.delta == m.delta_slack == 0:
         raise PlanError(f"delta is {m.delta} and delta_slack {m.delta_slack}; expected 0 and 0 without Gaussian noise")
-    if m.algorithm.noise is Noise.NONE:
+    if m.noise is Noise.NONE:
         if m.epsilon != math.inf:
-            raise PlanError(f"epsilon is {m.epsilon}; expected inf: {m.algorithm.name} adds no noise and promises nothing")
+            raise PlanError(f"epsilon is {m.epsilon}; expected inf: {m.name} adds no noise and promises nothing")
         return
     scales = [part.scale for exchange in m.exchanges for part in m.parts(exchange)]
     if min(scales) <= 0:
-        raise PlanError(f"a round of {m.algorithm.name} has no noise; expected positive scales in every round")
+        raise PlanError(f"a round of {m.name} has no noise; expected positive scales in every round")
     largest = max(scales)
     if largest > MAX_SCALE:
         raise OverflowRisk(
@@ -297,7 +300,7 @@ def _check_guarantee(m: Mechanism) -> None:
             "use fewer fraction_bits or a larger epsilon" + (", or another loss_share" if m.loss else "")
         )
     accountant = m.accountant()
-    if m.algorithm.noise is Noise.LAPLACE:
+    if m.noise is Noise.LAPLACE:
         fits = accountant.pure_epsilon <= Fraction(m.epsilon)
     else:
         fits = accountant.mu_squared <= Fraction(gdp_mu(m.epsilon, usable_delta(m.delta, m.delta_slack))) ** 2

@@ -72,7 +72,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             mechanism=mechanism,
             centroids=mechanism.domain.from_grid(clustering.centroids),
-            noisy_counts=clustering.answer[:, -1] / 2**mechanism.count_bits,
+            noisy_counts=clustering.noisy_counts(mechanism.count_bits),
             updated=clustering.updated,
             errors=errors,
             **others,
@@ -81,7 +81,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of_run(cls, plan: Plan, run: ClientResult, *, leaks: tuple[str, ...] = (), cautions: tuple[str, ...] = ()) -> "Result":
         """What a client of a federated run ended with."""
-        n_included = len(run.included[len(plan.mechanism.rounds) - 1])
+        n_included = len(run.included[len(plan.mechanism.clustering_rounds) - 1])
         noise = uncertainty.noise_deviation_of_run(plan, n_included)
         return cls.of(
             plan.mechanism,
@@ -98,7 +98,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def private(self) -> bool:
         """Whether noise protects the records."""
-        return self.mechanism.algorithm.noise is not Noise.NONE
+        return self.mechanism.noise is not Noise.NONE
 
 
 def statement(result: Result) -> dict[str, Any]:
@@ -328,7 +328,7 @@ def _temporary_name(target: Path) -> str:
 
 
 def _rounds(result: Result) -> list[dict[str, Any]]:
-    T = len(result.mechanism.rounds)  # what comes after them is the loss
+    T = len(result.mechanism.clustering_rounds)  # what comes after them is the loss
     return [
         {"round": number, "included": list(names)} | ({"of": "loss"} if number > T else {})
         for number, names in enumerate(result.included, 1)

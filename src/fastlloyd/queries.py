@@ -7,6 +7,7 @@ disjoint sets of records add up to the answer of their union. (Departs from the 
 Neighbouring relation of every sensitivity below: one record added or removed. Such a record touches one row only.
 """
 
+import hashlib
 import math
 from typing import Protocol
 
@@ -22,8 +23,8 @@ class Query(Protocol):
     """A linear query over records."""
 
     @property
-    def centroids(self) -> IntArray:
-        """The centroids the records are assigned to, int64 (n_clusters, n_features), grid units."""
+    def digest(self) -> bytes:
+        """SHA-256 of all it depends on beside the plan, 32 bytes: it is bound into the masks of its answer."""
 
     def evaluate(self, X: GridArray) -> IntArray:
         """The exact answer for grid points X, int32 or int64 (n, n_features): an int64 matrix."""
@@ -36,6 +37,11 @@ class RelativeMoments(msgspec.Struct, frozen=True):
     squared_radius: int
     count_bits: int = 0
 
+    @property
+    def digest(self) -> bytes:
+        """Of the centroids."""
+        return centroids_digest(self.centroids)
+
     def evaluate(self, X: GridArray) -> IntArray:
         """Relative sums and counts of the records within the radius."""
         sums, counts = kernels.cluster_statistics(X, self.centroids, self.squared_radius)
@@ -47,6 +53,11 @@ class Moments(msgspec.Struct, frozen=True):
 
     centroids: IntArray
     count_bits: int = 0
+
+    @property
+    def digest(self) -> bytes:
+        """Of the centroids."""
+        return centroids_digest(self.centroids)
 
     def evaluate(self, X: GridArray) -> IntArray:
         """Sums and counts of all records."""
@@ -64,9 +75,20 @@ class ClippedLoss(msgspec.Struct, frozen=True):
     cap: int
     shift: int
 
+    @property
+    def digest(self) -> bytes:
+        """Of the centroids."""
+        return centroids_digest(self.centroids)
+
     def evaluate(self, X: GridArray) -> IntArray:
         """The sum over all records, (1, 1)."""
         return np.array([[clipped_loss(X, self.centroids, self.cap << self.shift, self.shift)]], dtype=np.int64)
+
+
+def centroids_digest(centroids: IntArray) -> bytes:
+    """SHA-256 of centroids as little-endian int64 with their shape, 32 bytes."""
+    shape = b"".join(n.to_bytes(8, "little") for n in centroids.shape)
+    return hashlib.sha256(b"fastlloyd/v1/centroids" + shape + centroids.astype("<i8").tobytes()).digest()
 
 
 class Sensitivity(msgspec.Struct, frozen=True):

@@ -37,7 +37,7 @@ def traffic(plan: Plan, name: str) -> Traffic:
     The first client of the plan also deals the keys. Every field of a message has a fixed length but names, round numbers and
     the lists of clients, which are those of the plan; so messages of zeros are as long as real ones.
     """
-    T, exchanges = len(plan.mechanism.rounds), list(enumerate(plan.mechanism.exchanges, 1))
+    T, exchanges = len(plan.mechanism.clustering_rounds), list(enumerate(plan.mechanism.exchanges, 1))
     uploads = [_upload(plan, t, exchange) for t, exchange in exchanges]
     broadcasts = [_broadcast(plan, t, exchange) for t, exchange in exchanges]
     deals = name == plan.names[0]

@@ -7,7 +7,6 @@ import msgspec
 import numpy as np
 
 from fastlloyd.algorithms import Clustering, Noise
-from fastlloyd.budget import squared_radius
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.plan import Plan, TrustMode
@@ -29,7 +28,7 @@ class Verdict(enum.Enum):
 
 
 class NoiseDeviation(msgspec.Struct, frozen=True, kw_only=True):
-    """Standard deviation of the noise in the last answer: of one coordinate of a sum (grid units), of a count (records)."""
+    """Standard deviation of the noise in the last answer: of one coordinate of a sum (in its units), of a count (records)."""
 
     sums: float
     counts: float
@@ -37,11 +36,9 @@ class NoiseDeviation(msgspec.Struct, frozen=True, kw_only=True):
 
 def noise_deviation(mechanism: Mechanism) -> NoiseDeviation:
     """Of the central model, and of `server-noise`: Laplace noise of scale b deviates by sqrt(2) b."""
-    last = mechanism.rounds[-1]
-    spread = math.sqrt(2) if mechanism.algorithm.noise is Noise.LAPLACE else 1.0
-    return NoiseDeviation(
-        sums=spread * float(last.sum_scale), counts=spread * float(last.count_scale / 2**mechanism.count_bits)
-    )
+    sums, counts = mechanism.parts(mechanism.clustering_rounds[-1])
+    spread = math.sqrt(2) if mechanism.noise is Noise.LAPLACE else 1.0
+    return NoiseDeviation(sums=spread * float(sums.scale), counts=spread * float(counts.scale / 2**mechanism.count_bits))
 
 
 def noise_deviation_of_run(plan: Plan, n_included: int) -> NoiseDeviation:
@@ -51,7 +48,7 @@ def noise_deviation_of_run(plan: Plan, n_included: int) -> NoiseDeviation:
     """
     if plan.trust is TrustMode.SERVER_NOISE:
         return noise_deviation(plan.mechanism)
-    sums, counts = plan.share_scales(plan.mechanism.rounds[-1])
+    sums, counts = plan.share_scales(plan.mechanism.clustering_rounds[-1])
     together = math.sqrt(n_included)
     return NoiseDeviation(sums=together * float(sums), counts=together * float(counts / 2**plan.mechanism.count_bits))
 
@@ -65,11 +62,13 @@ def standard_errors(mechanism: Mechanism, clustering: Clustering, noise: NoiseDe
     It speaks of the noise only, given the previous centroids: not of how the records are spread. NaN where the centroid
     stayed in the last round, because its noisy count was too small to divide by.
     """
-    relative = mechanism.rounds[-1].squared_radius is not None
-    moves = (clustering.centroids - clustering.previous if relative else clustering.centroids).astype(np.float64)
-    counts = np.abs(clustering.answer[:, -1].astype(np.float64)) / 2**mechanism.count_bits
-    counts = np.where(clustering.updated, counts, np.nan)[:, None]
-    errors: FloatArray = mechanism.domain.units * np.sqrt(noise.sums**2 + (noise.counts * moves) ** 2) / counts
+    moves = (clustering.centroids - clustering.previous if mechanism.sums_are_relative else clustering.centroids).astype(
+        np.float64
+    )
+    counts = np.where(clustering.updated, np.abs(clustering.noisy_counts(mechanism.count_bits)), np.nan)[:, None]
+    errors: FloatArray = (
+        mechanism.domain.units * np.sqrt((clustering.unit * noise.sums) ** 2 + (noise.counts * moves) ** 2) / counts
+    )
     return errors
 
 
@@ -79,8 +78,8 @@ def relative_errors(mechanism: Mechanism, errors: FloatArray) -> FloatArray:
     The radius is eta_d, alpha times that of n_clusters equal cubes filling the domain (Section 5.6 of the paper), also for
     the algorithms that use none. Near 1 and above, the centroid says more about the noise than about the records.
     """
-    radius = math.sqrt(squared_radius(mechanism.domain, mechanism.n_clusters, mechanism.algorithm.alpha))
-    ratios: FloatArray = np.sqrt(((errors / mechanism.domain.units) ** 2).sum(axis=1)) / max(radius, 1.0)
+    lengths = np.sqrt(((errors / mechanism.domain.units) ** 2).sum(axis=1))
+    ratios: FloatArray = lengths / max(mechanism.planned_radius, 1.0)
     return ratios
 
 

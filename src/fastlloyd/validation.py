@@ -66,12 +66,15 @@ def _first_without_numbers(X: Any) -> str | None:
 
 
 def check_numbers(settings: dict[str, Any]) -> None:
-    """Refuse settings that are no numbers, or no truth value, where such are needed; raises PlanError naming the parameter."""
-    for name in ("n_clusters", "fraction_bits", "n_records", "n_expected", "n_iter"):
+    """Refuse settings that are no numbers, or no truth value, where such are needed; raises PlanError naming the parameter.
+
+    settings : the parameters of an estimator, which has some of those named here.
+    """
+    for name in settings.keys() & {"n_clusters", "fraction_bits", "n_records", "n_expected", "n_iter"}:
         _check(name, settings[name], numbers.Integral, "an integer")
     if not isinstance(settings["estimate_loss"], bool | np.bool_):  # any text would count as yes, "no" too
         raise PlanError(f"estimate_loss is {settings['estimate_loss']!r:.40}; expected True or False")
-    for name in ("epsilon", "delta", "alpha", "min_count", "loss_share"):
+    for name in settings.keys() & {"epsilon", "delta", "alpha", "min_count", "loss_share"}:
         _check(name, settings[name], numbers.Real, "a number")
 
 

@@ -24,11 +24,12 @@ from fastlloyd.cli.failures import run
 from fastlloyd.cli.plan import HEADING
 from fastlloyd.datasets import TUMOUR_BOUNDS, load_tumours
 from fastlloyd.errors import OutputError
-from fastlloyd.mechanism import Mechanism
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.metrics import nicv
 from fastlloyd.outputs import COMPARISON
 from fastlloyd.plan import Plan
 from fastlloyd.records import RecordFile, reading
+from kinds import lloyd_of
 
 SECRET_NUMBER, SECRET_TEXT = "271828.18", "Zebra"
 SECRETS = ("271828", "2.7182", SECRET_TEXT)
@@ -122,7 +123,7 @@ def test_fit_shows_centroids_guarantee_and_files_and_writes_them(fastlloyd: Comm
     centroids, errors = np.split(table[np.argsort(table[:, 0])][:, [0, 1, 3, 4]], 2, axis=1)
     assert (errors < [1, 0.05]).all()
     assert (np.abs(centroids - exact) < 7 * errors).all()  # six normal deviates beyond 7 errors: 2e-11
-    m = Mechanism.from_toml(Path("result/mechanism.toml").read_text())
+    m = LloydMechanism.from_toml(Path("result/mechanism.toml").read_text())
     statement = _strict(Path("result/privacy.json").read_text())
     assert (statement["epsilon"], statement["mechanism_digest"]) == (10, m.digest.hex())
     assert statement["taken_from_the_data"] == []
@@ -171,7 +172,7 @@ def test_the_public_seed_decides_the_start_and_never_the_noise(fastlloyd: Comman
     mechanisms = []
     for seed in ("7", "7", "seven", "00" * 31 + "07"):
         fastlloyd("fit", "data.csv", *PUBLIC, "--public-seed", seed, "--out", "result", "--force")
-        mechanisms.append(Mechanism.from_toml(Path("result/mechanism.toml").read_text()))
+        mechanisms.append(LloydMechanism.from_toml(Path("result/mechanism.toml").read_text()))
     assert mechanisms[0] == mechanisms[1] == mechanisms[3] != mechanisms[2]
 
 
@@ -212,7 +213,7 @@ def test_the_number_of_records_leaks_under_every_relation_where_some_may_be_drop
 def test_a_constant_column_gets_bounds_half_a_unit_away(fastlloyd: Command, here: Path) -> None:
     (here / "flat.csv").write_text("a,b,c\n1,7,1e9\n2,7,1e9\n3,7,1e9\n")
     code, _, _ = fastlloyd("fit", "flat.csv", "-k", "1", "--out", "result")
-    m = Mechanism.from_toml(Path("result/mechanism.toml").read_text())
+    m = LloydMechanism.from_toml(Path("result/mechanism.toml").read_text())
     assert code == 0
     assert (m.domain.lower[:2], m.domain.upper[:2]) == ((1.0, 6.5), (3.0, 7.5))
     assert m.domain.lower[2] < 1e9 - 0.5 < 1e9 + 0.5 < m.domain.upper[2]
@@ -220,12 +221,12 @@ def test_a_constant_column_gets_bounds_half_a_unit_away(fastlloyd: Command, here
 
 def test_the_paper_preset_sets_what_the_paper_ran(fastlloyd: Command) -> None:
     fastlloyd("fit", "data.csv", *PUBLIC, "--preset", "paper", "--out", "central")
-    m = Mechanism.from_toml(Path("central/mechanism.toml").read_text())
+    m = LloydMechanism.from_toml(Path("central/mechanism.toml").read_text())
     assert (m.initialization.value, float(m.min_count)) == ("halving", 0)
     assert math.isclose(m.delta, 1 / (500 * math.log(500)), rel_tol=1e-15)
     fastlloyd("simulate", "data.csv", *PUBLIC, "--preset", "paper", "--clients", "2", "--out", "federated")
     plan = Plan.from_toml(Path("federated/plan.toml").read_text())
-    assert (plan.trust.value, float(plan.mechanism.min_count)) == ("server-noise", 0)
+    assert (plan.trust.value, float(lloyd_of(plan).min_count)) == ("server-noise", 0)
 
 
 def test_every_option_of_the_ablation_reaches_the_mechanism(fastlloyd: Command) -> None:
@@ -233,7 +234,7 @@ def test_every_option_of_the_ablation_reaches_the_mechanism(fastlloyd: Command) 
     more = "--initialization halving --iterations 4 --n-expected 250 --scaling common"
     code, _, err = fastlloyd("fit", "data.csv", *PUBLIC, *options.split(), *more.split(), "--out", "result")
     assert (code, err) == (0, "")
-    m = Mechanism.from_toml(Path("result/mechanism.toml").read_text())
+    m = LloydMechanism.from_toml(Path("result/mechanism.toml").read_text())
     a = m.algorithm
     words = (a.radius.value, a.postprocessing.value, a.noise.value, m.initialization.value, m.domain.scaling.value)
     assert words == ("constant", "truncate", "laplace", "halving", "common")
@@ -248,7 +249,7 @@ def test_the_loss_is_estimated_on_request_and_said_with_its_error_and_meaning(fa
     assert "the sum of squared distances to the nearest centroid in squared half widths of the domain" in text
     assert "for each of 500 expected records" in text
     assert "iterations and the loss together" in text
-    m = Mechanism.from_toml(Path("result/mechanism.toml").read_text())
+    m = LloydMechanism.from_toml(Path("result/mechanism.toml").read_text())
     assert float(m.loss_share) == pytest.approx(0.25, rel=1e-6)
     stated = _strict(Path("result/privacy.json").read_text())["loss_estimate"]
     assert stated["value"] is not None
@@ -345,7 +346,7 @@ def test_centroids_outside_the_bounds_are_said_where_the_algorithm_leaves_them(
 ) -> None:
     genuine = central.cluster
 
-    def thrown_out(mechanism: Mechanism, *arguments: Any) -> Any:
+    def thrown_out(mechanism: LloydMechanism, *arguments: Any) -> Any:
         inside = np.zeros((3, 2), dtype=np.int64)
         outside = inside + np.array([[0], [1], [2]]) * mechanism.domain.half_widths
         centroids = outside if postprocessing == "none" else inside

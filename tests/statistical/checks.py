@@ -23,10 +23,11 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.exchanges import Round
 from fastlloyd.expander import PublicSeed
-from fastlloyd.mechanism import Mechanism
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.plan import TrustMode
 from fastlloyd.protocol.messages import Message, Upload
 from fastlloyd.queries import ClippedLoss
+from kinds import lloyd_of
 
 ALPHA = 1e-12
 LOSS_SHARE = 0.25  # of the budget, where the loss is checked
@@ -69,7 +70,7 @@ def noise_follows_its_law(n: int) -> Verdict:
     p_values = []
     for trust in TrustMode:
         plan = Experiment.of(Setting(trust=trust, epsilon=EPSILON)).plan
-        round = plan.mechanism.rounds[0]
+        round = lloyd_of(plan).rounds[0]
         draw = plan.draw_server_noise if trust is TrustMode.SERVER_NOISE else plan.draw_client_noise
         noise = np.concatenate([draw(round, SystemNoise()) for _ in range(-(-n // N_CLUSTERS))])
         p_values += [law_p_value(noise[:, j], float(scale)) for j, scale in enumerate(scales_of_one_draw(plan, round))]
@@ -158,14 +159,14 @@ def uploads_are_uniform(n: int) -> Verdict:
 
 
 def one_record_moves_the_answer_within_the_sensitivity(n: int) -> Verdict:
-    """`n` pairs of neighbours in original units, through the grid and the query, against `Mechanism.sensitivity`."""
+    """`n` pairs of neighbours in original units, through the grid and the query, against `LloydMechanism.sensitivity`."""
     rng = np.random.default_rng(20)
     mechanisms = [_small_mechanism(FASTLLOYD), _small_mechanism(GLLOYD)]
     n_violations = sum(not _pair_is_within(mechanisms[i % 2], rng) for i in range(n))
     return Verdict(n_violations == 0, f"{n_violations} of {n} pairs exceed it")
 
 
-def _small_mechanism(algorithm: Algorithm, *, estimate_loss: bool = False) -> Mechanism:
+def _small_mechanism(algorithm: Algorithm, *, estimate_loss: bool = False) -> LloydMechanism:
     return design_mechanism(
         algorithm,
         Domain(features=("x", "y"), lower=(-1.0, -1.0), upper=(1.0, 1.0), fraction_bits=8),
@@ -178,7 +179,7 @@ def _small_mechanism(algorithm: Algorithm, *, estimate_loss: bool = False) -> Me
     )
 
 
-def _pair_is_within(mechanism: Mechanism, rng: np.random.Generator) -> bool:
+def _pair_is_within(mechanism: LloydMechanism, rng: np.random.Generator) -> bool:
     round, domain = mechanism.rounds[-1], mechanism.domain
     B = domain.half_widths
     centroids = rng.integers(-B, B + 1, (mechanism.n_clusters, len(B)))

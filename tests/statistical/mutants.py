@@ -20,7 +20,8 @@ from checks import EPSILON, Check
 from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
-from fastlloyd import design, mechanism, queries
+from fastlloyd import design, loss_design, mechanism, queries
+from fastlloyd.algorithms import Noise
 from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
 from fastlloyd.clustering.loss import clipped_loss
 from fastlloyd.dp import noise
@@ -34,6 +35,7 @@ from fastlloyd.queries import Moments, RelativeMoments, Sensitivity, sensitivity
 from fastlloyd.secagg.masks import expand_mask
 from fastlloyd.secagg.ring import RingVector
 from fastlloyd.testing import SeededNoise
+from kinds import lloyd_of
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Mutant:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """The code with this mistake, and without the guarantee check of `Mechanism` that would refuse it early."""
+        """The code with this mistake, and without the guarantee check of `LloydMechanism` that would refuse it early."""
         with self.apply(), patch.object(mechanism, "_check_guarantee", lambda _: None):
             yield
 
@@ -210,13 +212,13 @@ def unclipped_loss() -> AbstractContextManager[object]:
 
 def loss_with_the_whole_budget() -> AbstractContextManager[object]:
     """Plan the noise of the loss as if the rounds cost nothing."""
-    genuine = design._loss_round
+    genuine = loss_design.loss_round
 
-    def mutated(algorithm: Any, squared_cap: int, largest: int, epsilon: Fraction, mu_squared: Fraction) -> LossRound:
+    def mutated(law: Noise, squared_cap: int, largest: int, epsilon: Fraction, mu_squared: Fraction) -> LossRound:
         share = Fraction(checks.LOSS_SHARE)
-        return genuine(algorithm, squared_cap, largest, epsilon / share, mu_squared / share)
+        return genuine(law, squared_cap, largest, epsilon / share, mu_squared / share)
 
-    return patch.object(design, "_loss_round", mutated)
+    return patch.object(design, "loss_round", mutated)
 
 
 class NoNoise:
@@ -255,7 +257,7 @@ def audit_power(factor: float, n: int) -> float:
 def law_power(wrong_cdf: Callable[[float], checks.Cdf], n: int) -> float:
     """Power of the test of the least noise that is checked: the server's on the counts."""
     plan = Experiment.of(Setting(trust=TrustMode.SERVER_NOISE, epsilon=EPSILON)).plan
-    scale = float(plan.mechanism.rounds[0].count_scale)
+    scale = float(lloyd_of(plan).rounds[0].count_scale)
     return checks.law_power(wrong_cdf(scale), scale, n)
 
 

@@ -35,14 +35,15 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError, FastLloydError, PlanError
 from fastlloyd.expander import PublicSeed
-from fastlloyd.mechanism import Mechanism
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.plan import Client, TrustMode
 from fastlloyd.testing import SeededNoise
 from fastlloyd.uncertainty import FINE, MOSTLY_NOISE, Verdict
+from kinds import lloyd_of
 
 B = 2**16
 THREE = Federation(n_clients=3)
-PRIVATE = [a for a in ALGORITHMS.values() if a is not LLOYD]
+PRIVATE = [a for a in ALGORITHMS.values() if isinstance(a, Algorithm) and a is not LLOYD]
 
 
 def _question(**changes: Any) -> Question:
@@ -53,7 +54,7 @@ def _domain(d: int) -> Domain:
     return Domain(features=tuple(f"x{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d)
 
 
-def _mechanism(q: Question, epsilon: float, seed: int = 1) -> Mechanism:
+def _mechanism(q: Question, epsilon: float, seed: int = 1) -> LloydMechanism:
     return design_mechanism(
         q.algorithm,
         _domain(q.n_features),
@@ -97,7 +98,7 @@ def test_a_federated_error_is_the_one_that_the_plan_explains(trust: TrustMode) -
         max_dropouts=2,
     )
     o = outlook(q, 0.7)
-    errors = explain.expected_errors(plan.mechanism, explain.noise_factor(plan))  # original units: half widths, here
+    errors = explain.expected_errors(lloyd_of(plan), explain.noise_factor(plan))  # original units: half widths, here
     assert o.relative_error == pytest.approx(float(np.linalg.norm(errors)) / o.radius, rel=1e-4)
     assert o.relative_error == pytest.approx(relative_error(q, 0.7), rel=1e-3)
     assert federation.noise_factor == explain.noise_factor(plan)
@@ -130,7 +131,7 @@ def test_an_estimate_of_the_loss_costs_its_share_and_its_noise_is_that_of_a_run(
         outlook(msgspec.structs.replace(q, loss_share=0.25), 1.0)
 
 
-def _records_at(m: Mechanism, start: IntArray) -> IntArray:
+def _records_at(m: LloydMechanism, start: IntArray) -> IntArray:
     """N / k equal records per centroid, as far from it as the analysis assumes: half the radius, or 0.225 from the middle."""
     [*_, last] = m.rounds
     d = m.n_features

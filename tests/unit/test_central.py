@@ -12,13 +12,13 @@ from fastlloyd.design import design_mechanism
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.errors import DataError
 from fastlloyd.expander import PublicSeed
-from fastlloyd.mechanism import Mechanism
+from fastlloyd.lloyd_mechanism import LloydMechanism
 
 DOMAIN = Domain(features=("x", "y"), lower=(0.0, 0.0), upper=(1.0, 1.0))
 B = 1 << 16
 
 
-def mechanism(algorithm: Algorithm) -> Mechanism:
+def mechanism(algorithm: Algorithm) -> LloydMechanism:
     return design_mechanism(algorithm, DOMAIN, n_clusters=2, n_records=50, epsilon=1.0, public_seed=PublicSeed.from_int(0))
 
 

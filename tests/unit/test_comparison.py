@@ -14,6 +14,7 @@ from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.clustering.initialization import RadiusSearch
 from fastlloyd.design import design_mechanism
 from fastlloyd.expander import PublicSeed
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.outputs import Result
 from fastlloyd.testing import SeededNoise
 from fastlloyd.uncertainty import noise_deviation, standard_errors
@@ -38,14 +39,16 @@ def test_lloyd_starts_where_the_private_run_started_and_is_measured_alike(
 ) -> None:
     private = _private(algorithm, scaling, search)
     m = private.mechanism
+    assert isinstance(m, LloydMechanism)
     grid = m.domain.to_grid(X)
     lloyd = comparison.lloyd(m, [grid[:7], grid[7:]])
+    assert isinstance(lloyd.mechanism, LloydMechanism)
     assert np.array_equal(lloyd.mechanism.initial_centroids(), m.initial_centroids())
     assert not lloyd.private
     compared = comparison.compare(private, lloyd, [grid[:7], grid[7:]])
     for figures, result in ((compared.with_noise, private), (compared.without_noise, lloyd)):
         distances = pairwise_distances(grid, (result.centroids - m.domain.centre) / m.domain.units) / 2**16
-        assert figures.algorithm == result.mechanism.algorithm.name
+        assert figures.algorithm == result.mechanism.name
         assert figures.nicv == pytest.approx(float((distances.min(axis=1) ** 2).mean()), rel=1e-9)
         assert figures.n_empty_clusters == 5 - len(set(distances.argmin(axis=1)))
     assert 0 < compared.centroid_distance <= 2 * math.sqrt(2)

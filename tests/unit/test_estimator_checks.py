@@ -16,15 +16,15 @@ from sklearn.utils.estimator_checks import (
     estimator_checks_generator,
 )
 
-from fastlloyd import FastLloyd, GLloyd, Lloyd, SuLloyd
+from fastlloyd import FastLloyd, GLloyd, Lloyd, MomentLloyd, SuLloyd
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.testing import UNREPEATABLE_CHECKS, SeededNoise, expected_failed_checks
 
-ESTIMATORS = [FastLloyd, GLloyd, SuLloyd, Lloyd]
+ESTIMATORS = [MomentLloyd, FastLloyd, GLloyd, SuLloyd, Lloyd]
 # Most checks need bounds and numbers of records that are theirs; that these leak is tested elsewhere.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*taken from the data:fastlloyd.errors.PrivacyLeakWarning"),
-    pytest.mark.filterwarnings("ignore:epsilon is 1e.15:fastlloyd.errors.WeakGuaranteeWarning"),
+    pytest.mark.filterwarnings("ignore:epsilon is 1e.(15|22):fastlloyd.errors.WeakGuaranteeWarning"),
 ]
 
 
@@ -37,6 +37,9 @@ class Repeatable:
         return tags
 
 
+class RepeatableMomentLloyd(Repeatable, MomentLloyd): ...
+
+
 class RepeatableFastLloyd(Repeatable, FastLloyd): ...
 
 
@@ -46,7 +49,7 @@ class RepeatableGLloyd(Repeatable, GLloyd): ...
 class RepeatableSuLloyd(Repeatable, SuLloyd): ...
 
 
-REPEATABLE = [RepeatableFastLloyd, RepeatableGLloyd, RepeatableSuLloyd, Lloyd]
+REPEATABLE = [RepeatableMomentLloyd, RepeatableFastLloyd, RepeatableGLloyd, RepeatableSuLloyd, Lloyd]
 
 
 class SmallNoise(SystemNoise):
@@ -67,8 +70,10 @@ class SmallNoise(SystemNoise):
 @pytest.mark.parametrize("kind", REPEATABLE)
 def test_every_check_passes_where_the_noise_rounds_to_zero(kind: type[FastLloyd], monkeypatch: pytest.MonkeyPatch) -> None:
     # At 1e12 it would not: the noise on a sum then deviates by 0.4 grid units, and a centroid moves now and then.
-    monkeypatch.setattr("fastlloyd.estimators.SystemNoise", SmallNoise)
-    results = check_estimator(kind(epsilon=1e15, delta=1e-6), expected_failed_checks={}, on_skip=None)
+    monkeypatch.setattr("fastlloyd.estimator.SystemNoise", SmallNoise)
+    # MomentLloyd counts in units of which 2^26 are a radius squared.
+    epsilon = 1e22 if issubclass(kind, MomentLloyd) else 1e15
+    results = check_estimator(kind(epsilon=epsilon, delta=1e-6), expected_failed_checks={}, on_skip=None)
     outcome = {result["check_name"]: result["status"] for result in results}
     assert outcome.pop("check_array_api_input", "skipped") in ("passed", "skipped")  # runs only where SCIPY_ARRAY_API is set
     assert set(outcome.values()) == {"passed"}
@@ -94,7 +99,7 @@ def test_one_fit_answers_alike_in_any_order_and_in_parts(kind: type[FastLloyd]) 
 def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other noise in every fit, and the same in every run of this test."""
     seeds = itertools.count()
-    monkeypatch.setattr("fastlloyd.estimators.SystemNoise", lambda: SeededNoise(next(seeds)))
+    monkeypatch.setattr("fastlloyd.estimator.SystemNoise", lambda: SeededNoise(next(seeds)))
 
 
 @pytest.mark.usefixtures("seeded")

@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import load_iris
 
-from fastlloyd import FastLloyd, FastLloydError, GLloyd, Lloyd, SuLloyd
+from fastlloyd import FastLloyd, FastLloydError, GLloyd, Lloyd, MomentLloyd, SuLloyd
 from fastlloyd.errors import DataError, PlanError
 from fastlloyd.validation import validate_records
 
@@ -24,7 +24,7 @@ BY_NAME = {name: (low, high) for name, low, high in zip(NAMES, LOWER, UPPER, str
 PUBLIC: dict[str, Any] = {"bounds": (LOWER, UPPER), "n_records": 200, "random_state": 0}
 FRAMES = {"pandas": pd.DataFrame(X, columns=NAMES), "polars": pl.DataFrame(X, schema=NAMES)}
 LIBRARIES = sorted(FRAMES)
-ESTIMATORS = [FastLloyd, GLloyd, SuLloyd, Lloyd]
+ESTIMATORS = [MomentLloyd, FastLloyd, GLloyd, SuLloyd, Lloyd]
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

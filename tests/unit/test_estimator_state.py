@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_html_repr
 
-from fastlloyd import FastLloyd, GLloyd, Lloyd, SuLloyd
+from fastlloyd import FastLloyd, GLloyd, Lloyd, MomentLloyd, SuLloyd
 
 joblib: Any = pytest.importorskip("joblib")  # comes with scikit-learn, without types
 
@@ -25,7 +25,7 @@ PUBLIC: dict[str, Any] = {
     "random_state": 0,
     "estimate_loss": True,
 }
-ESTIMATORS = [FastLloyd, GLloyd, SuLloyd, Lloyd]
+ESTIMATORS = [MomentLloyd, FastLloyd, GLloyd, SuLloyd, Lloyd]
 
 
 def through_joblib(model: Any) -> Any:

@@ -15,17 +15,17 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fastlloyd import FastLloyd, FastLloydError, GLloyd, Lloyd, PrivacyLeakWarning, SuLloyd
+from fastlloyd import FastLloyd, FastLloydError, GLloyd, Lloyd, MomentLloyd, PrivacyLeakWarning, SuLloyd
 from fastlloyd.algorithms import Clustering
 from fastlloyd.central import cluster
 from fastlloyd.errors import BudgetError, ClippedRecordsWarning, DataError, PlanError, WeakGuaranteeWarning
-from fastlloyd.mechanism import Mechanism
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.metrics import wcss
 
 X = load_iris().data
 BOUNDS = ([4, 2, 1, 0], [8, 5, 7, 3])
 PUBLIC: dict[str, Any] = {"bounds": BOUNDS, "n_records": 200, "random_state": 0}
-ESTIMATORS = [FastLloyd, GLloyd, SuLloyd, Lloyd]
+ESTIMATORS = [MomentLloyd, FastLloyd, GLloyd, SuLloyd, Lloyd]
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
@@ -231,11 +231,11 @@ def test_a_clone_has_the_settings_and_nothing_of_the_fit() -> None:
 def test_a_grid_search_fits_once_per_candidate_and_fold_and_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     spent: list[float] = []
 
-    def counted(mechanism: Mechanism, *rest: Any) -> Clustering:
+    def counted(mechanism: LloydMechanism, *rest: Any) -> Clustering:
         spent.append(mechanism.epsilon)
         return cluster(mechanism, *rest)
 
-    monkeypatch.setattr("fastlloyd.estimators.central.cluster", counted)
+    monkeypatch.setattr("fastlloyd.estimator.central.cluster", counted)
     search = GridSearchCV(FastLloyd(epsilon=0.5, **PUBLIC), {"n_clusters": [2, 3]}, cv=3).fit(X)
     assert spent == [0.5] * (2 * 3 + 1)
     assert search.best_estimator_.n_clusters in (2, 3)
@@ -266,14 +266,19 @@ def test_weights_of_records_are_refused(method: str) -> None:
 def test_what_is_computed_in_blocks_is_what_is_computed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     model = FastLloyd(3, **PUBLIC).fit(X)
     distances, loss = model.transform(X), model.score(X)
-    monkeypatch.setattr("fastlloyd.estimators.kernels.blocks", lambda n, *_: [(i, min(i + 7, n)) for i in range(0, n, 7)])
+    monkeypatch.setattr("fastlloyd.estimator.kernels.blocks", lambda n, *_: [(i, min(i + 7, n)) for i in range(0, n, 7)])
     assert np.array_equal(model.transform(X), distances)
     assert model.score(X) == pytest.approx(loss, rel=1e-12)
 
 
-def test_parameters_are_the_same_for_all_four() -> None:
-    signatures = {str(inspect.signature(kind)) for kind in ESTIMATORS}
+def test_parameters_are_the_same_for_all_four_of_the_paper_and_some_of_them_for_our_own() -> None:
+    signatures = {str(inspect.signature(kind)) for kind in ESTIMATORS if kind is not MomentLloyd}
     assert len(signatures) == 1
+    ours, papers = inspect.signature(MomentLloyd).parameters, inspect.signature(FastLloyd).parameters
+    assert [str(papers[name]) for name in ours] == [str(parameter) for parameter in ours.values()]
+    assert papers.keys() - ours.keys() == {
+        "preset", "n_iter", "initialization", "min_count", "radius", "alpha", "postprocessing", "clipping", "noise"
+    }  # fmt: skip
 
 
 def test_replace_one_adds_more_noise_at_the_same_epsilon() -> None:

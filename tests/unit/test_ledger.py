@@ -30,7 +30,7 @@ from fastlloyd.ledger import (
     reserve,
     run_cost,
 )
-from fastlloyd.mechanism import Mechanism
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.store import History, Role
 from fastlloyd.store.events import Event, ExchangeCharged, LimitSet, Outcome, RunCost
 from federation import make_plan
@@ -43,7 +43,7 @@ PRIVATE = pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD, SULLOYD], ids
 
 
 @functools.cache
-def mechanism(algorithm: Algorithm = FASTLLOYD, relation: NeighboringRelation = ADD, **changes: Any) -> Mechanism:
+def mechanism(algorithm: Algorithm = FASTLLOYD, relation: NeighboringRelation = ADD, **changes: Any) -> LloydMechanism:
     domain = Domain(features=("a", "b"), lower=(0.0, 0.0), upper=(1.0, 1.0), fraction_bits=16)
     arguments: dict[str, Any] = {"n_clusters": 3, "n_records": 1000, "epsilon": 1.0} | changes
     if algorithm is not SULLOYD and algorithm is not LLOYD:
@@ -98,7 +98,7 @@ def test_a_mechanism_for_replacing_costs_no_more_where_a_record_is_added_or_remo
         assert theirs.pure_epsilon <= ours.pure_epsilon
 
 
-def _under(m: Mechanism, relation: NeighboringRelation) -> Mechanism:
+def _under(m: LloydMechanism, relation: NeighboringRelation) -> LloydMechanism:
     """The same noise under another relation; epsilon is large enough for the check of the stated guarantee."""
     return msgspec.structs.replace(m, neighboring_relation=relation, epsilon=100.0)
 

@@ -26,9 +26,10 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import MAX_SCALE
 from fastlloyd.errors import BudgetError, DataError, OverflowRisk, PlanError
-from fastlloyd.exchanges import Round
+from fastlloyd.exchanges import SCALE_UNITS, Round
 from fastlloyd.expander import PublicSeed
-from fastlloyd.mechanism import MAX_CLUSTERS, MAX_RECORDS, SCALE_UNITS, Mechanism, usable_delta
+from fastlloyd.lloyd_mechanism import LloydMechanism
+from fastlloyd.mechanism import MAX_CLUSTERS, MAX_RECORDS, usable_delta
 from fastlloyd.testing import InjectedNoise, SeededNoise
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
@@ -42,7 +43,7 @@ def cube(d: int, q: int = 16) -> Domain:
     return Domain(features=tuple(f"f{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d, fraction_bits=q)
 
 
-def design(algorithm: Algorithm = FASTLLOYD, d: int = 2, q: int = 16, **changes: Any) -> Mechanism:
+def design(algorithm: Algorithm = FASTLLOYD, d: int = 2, q: int = 16, **changes: Any) -> LloydMechanism:
     arguments: dict[str, Any] = {"n_clusters": 3, "n_records": 1000, "epsilon": 1.0, "public_seed": PublicSeed.from_int(1)}
     return design_mechanism(algorithm, cube(d, q), **(arguments | changes))
 
@@ -59,14 +60,14 @@ def reseal(text: str, change: Callable[[dict[str, Any]], None]) -> str:
 # The guarantee
 
 
-def exact_cost(m: Mechanism) -> Fraction:
+def exact_cost(m: LloydMechanism) -> Fraction:
     """What the run costs by the formulas of the proofs: mu^2 with Gaussian noise, epsilon with geometric noise."""
     total, replace = Fraction(0), m.neighboring_relation is REPLACE
     d, B = m.n_features, 2**m.domain.fraction_bits
     for r in m.rounds:
         H2 = d * B * B if r.squared_radius is None else r.squared_radius
         l1 = d * B if r.squared_radius is None else math.isqrt(d * H2)
-        if m.algorithm.noise is Noise.LAPLACE:
+        if m.noise is Noise.LAPLACE:
             total += (2 if replace else 1) * (l1 / r.sum_scale + 2**m.count_bits / r.count_scale)
         else:
             a, b = H2 / r.sum_scale**2, 4**m.count_bits / r.count_scale**2
@@ -185,7 +186,7 @@ def test_golden_noise_scales() -> None:
         "9750359327/32768",
         "191531/16384",
     ]
-    assert m.digest.hex() == "2538eb87583e4aca1f309228c1bd49849e4eec8b5047b474eb9238827c6f6c76"
+    assert m.digest.hex() == "a65fc8b6b3e67682e61aebe545ffe85cd5597e6c0bced512cafb3a6d89f8feca"
 
     g = design(GLLOYD, epsilon=1.0, delta=1e-6, n_iterations=2).rounds[0]
     total = math.sqrt(0.45 + math.sqrt(2))
@@ -238,7 +239,7 @@ def test_pure_epsilon_adds_up_exactly() -> None:
 def test_a_file_is_read_back_as_the_same_mechanism(algorithm: Algorithm) -> None:
     m = design(algorithm, neighboring_relation=REPLACE, initialization=RadiusSearch.HALVING, min_count=Fraction(7, 3))
     text = m.to_toml()
-    again = Mechanism.from_toml(text)
+    again = LloydMechanism.from_toml(text)
     assert again == m
     assert again.to_toml() == text
     assert again.digest == m.digest
@@ -257,7 +258,7 @@ def test_settings_given_as_other_kinds_of_numbers_survive_the_file() -> None:
         "min_count": 5,
     }
     m = design_mechanism(FASTLLOYD, domain, public_seed=PublicSeed.from_int(1), **spelled)
-    assert Mechanism.from_toml(m.to_toml()) == m
+    assert LloydMechanism.from_toml(m.to_toml()) == m
     assert m.min_count == Fraction(5)
 
 
@@ -269,7 +270,7 @@ def test_any_changed_digit_of_the_file_is_refused() -> None:
         other = str((int(text[position]) + 1 + position % 9) % 10)
         assert other != text[position]
         with pytest.raises(PlanError):
-            Mechanism.from_toml(text[:position] + other + text[position + 1 :])
+            LloydMechanism.from_toml(text[:position] + other + text[position + 1 :])
 
 
 def halve(field: str) -> Callable[[dict[str, Any]], None]:
@@ -339,7 +340,7 @@ WEAKER = {
 def test_a_tampered_file_with_a_valid_seal_is_refused(change: Callable[[dict[str, Any]], None]) -> None:
     text = design(n_iterations=3, delta=1e-5).to_toml()
     with pytest.raises(PlanError, match=r"^mechanism\.toml"):
-        Mechanism.from_toml(reseal(text, change))
+        LloydMechanism.from_toml(reseal(text, change))
 
 
 @pytest.mark.parametrize(
@@ -358,7 +359,7 @@ def test_a_tampered_file_with_a_valid_seal_is_refused(change: Callable[[dict[str
 def test_a_tampered_file_with_geometric_noise_is_refused(change: Callable[[dict[str, Any]], None]) -> None:
     text = design(SULLOYD, n_iterations=3, n_records=10**6).to_toml()
     with pytest.raises(PlanError, match="the noise scales do not give epsilon"):
-        Mechanism.from_toml(reseal(text, change))
+        LloydMechanism.from_toml(reseal(text, change))
 
 
 @pytest.mark.parametrize(
@@ -380,7 +381,7 @@ def test_without_gaussian_noise_a_delta_means_nothing_and_is_refused(
     algorithm: Algorithm, change: Callable[[dict[str, Any]], None]
 ) -> None:
     with pytest.raises(PlanError, match="delta is"):
-        Mechanism.from_toml(reseal(design(algorithm).to_toml(), change))
+        LloydMechanism.from_toml(reseal(design(algorithm).to_toml(), change))
 
 
 @pytest.mark.parametrize("epsilon", [0.1, math.nan, -math.inf])
@@ -389,7 +390,7 @@ def test_without_noise_no_epsilon_may_be_claimed(epsilon: float) -> None:
     assert m.epsilon == math.inf
     assert m.releases() == []
     with pytest.raises(PlanError, match="expected inf: lloyd adds no noise"):
-        Mechanism.from_toml(reseal(m.to_toml(), setting("epsilon", value=epsilon)))
+        LloydMechanism.from_toml(reseal(m.to_toml(), setting("epsilon", value=epsilon)))
 
 
 @pytest.mark.parametrize(
@@ -405,7 +406,7 @@ def test_without_noise_no_epsilon_may_be_claimed(epsilon: float) -> None:
     ids=["larger epsilon", "larger delta", "smaller radius", "more noise", "fewer rounds", "no floor"],
 )
 def test_a_file_changed_to_a_weaker_claim_or_more_noise_still_tells_the_truth(change: Callable[[dict[str, Any]], None]) -> None:
-    m = Mechanism.from_toml(reseal(design(n_iterations=3, delta=1e-5).to_toml(), change))
+    m = LloydMechanism.from_toml(reseal(design(n_iterations=3, delta=1e-5).to_toml(), change))
     assert exact_cost(m) <= Fraction(gdp_mu(m.epsilon, m.delta)) ** 2
 
 

@@ -19,7 +19,7 @@ from fastlloyd.design import design_mechanism, design_plan
 from fastlloyd.errors import OutputError
 from fastlloyd.expander import PublicSeed
 from fastlloyd.guarantees import PROTECTED_LOSS
-from fastlloyd.mechanism import Mechanism
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.outputs import Result
 from fastlloyd.plan import Client, Plan
 from fastlloyd.testing import SeededNoise
@@ -94,7 +94,7 @@ def test_the_settings_in_the_folder_are_those_of_the_run() -> None:
     result = _result()
     written = outputs.files(result)
     assert set(written) == {"centroids.csv", "privacy.json", "mechanism.toml"}
-    assert Mechanism.from_toml(written["mechanism.toml"].decode()) == result.mechanism
+    assert LloydMechanism.from_toml(written["mechanism.toml"].decode()) == result.mechanism
     federated = _federated(result)
     written = outputs.files(federated)
     assert set(written) == {"centroids.csv", "privacy.json", "plan.toml", "rounds.json"}
@@ -132,7 +132,7 @@ def test_every_file_of_a_run_without_noise_says_not_private() -> None:
 
 def test_a_marked_mechanism_still_reads_back() -> None:
     result = _result(LLOYD)
-    assert Mechanism.from_toml(outputs.files(result)["mechanism.toml"].decode()) == result.mechanism
+    assert LloydMechanism.from_toml(outputs.files(result)["mechanism.toml"].decode()) == result.mechanism
 
 
 def test_a_folder_is_made_with_its_parents_and_the_usual_modes(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_every_file_of_a_run_with_bounds_from_the_data_says_that_they_are_not_co
     for name in ("centroids.csv", "mechanism.toml"):
         assert outputs.NOT_COVERED in texts[name]
         assert outputs.NOT_COVERED not in outputs.files(_result())[name].decode()
-    assert Mechanism.from_toml(texts["mechanism.toml"]) == leaking.mechanism
+    assert LloydMechanism.from_toml(texts["mechanism.toml"]) == leaking.mechanism
     header, *rows = csv.reader(io.StringIO(texts["centroids.csv"]))
     assert header[-1] == "privacy"
     assert {row[-1] for row in rows} == {outputs.NOT_COVERED}

@@ -12,23 +12,24 @@ from fastlloyd.clustering.domain import Domain, IntArray
 from fastlloyd.design import design_mechanism, design_plan
 from fastlloyd.expander import PublicSeed
 from fastlloyd.explain import noise_factor
-from fastlloyd.mechanism import Mechanism
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.plan import Client, TrustMode
 from fastlloyd.testing import SeededNoise
 from fastlloyd.uncertainty import NoiseDeviation, noise_deviation, noise_deviation_of_run, relative_errors, standard_errors
+from kinds import lloyd_of
 
 DOMAIN = Domain(features=("age", "dose"), lower=(0.0, -1.0), upper=(100.0, 3.0))
 N = 3000
 N_RUNS = 3000
 
 
-def _mechanism(algorithm: Algorithm) -> Mechanism:
+def _mechanism(algorithm: Algorithm) -> LloydMechanism:
     return design_mechanism(
         algorithm, DOMAIN, n_clusters=1, n_records=N, epsilon=0.5, public_seed=PublicSeed.from_int(1), n_iterations=1
     )
 
 
-def _spread_over_errors(m: Mechanism, deviation: NoiseDeviation, draw: Callable[[], IntArray]) -> np.ndarray:
+def _spread_over_errors(m: LloydMechanism, deviation: NoiseDeviation, draw: Callable[[], IntArray]) -> np.ndarray:
     """Ratio of the centroids' distance from the noiseless ones to the standard error they come with, root mean square."""
     [round] = m.rounds
     start = m.initial_centroids()
@@ -68,7 +69,7 @@ def test_in_client_noise_every_included_client_widens_the_spread() -> None:
         n_iterations=1,
         max_dropouts=1,
     )
-    m, noise = plan.mechanism, SeededNoise(8)
+    m, noise = lloyd_of(plan), SeededNoise(8)
 
     def draw() -> IntArray:
         return sum((plan.draw_client_noise(m.rounds[0], noise) for _ in range(4)), np.zeros((1, 3), dtype=np.int64))

@@ -136,7 +136,7 @@ def show(file: PlanFile, json: Json = False) -> None:
     rows = {
         "digest": plan.digest.hex(),
         "run": plan.run_id,
-        "algorithm": m.algorithm.name,
+        "algorithm": m.name,
         "clusters": str(m.n_clusters),
         "features": "\n".join(
             f"{name}: {low:g} to {high:g}"
@@ -145,7 +145,7 @@ def show(file: PlanFile, json: Json = False) -> None:
         "scaling": m.domain.scaling.value,
         "epsilon, delta": f"{m.epsilon:.6g}, {m.delta:.3g}",
         "neighbouring relation": m.neighboring_relation.value,
-        "iterations": str(len(m.rounds)),
+        "iterations": str(len(m.clustering_rounds)),
         "loss": f"estimated, with {float(m.loss_share):.3g} of the budget" if m.loss else "not estimated",
         "records": f"at most {m.n_records}, planned for {m.n_expected}",
         "clients": "\n".join(f"{c.name}: at most {c.max_records} records" for c in plan.clients),
@@ -248,13 +248,13 @@ def _for_machines(plan: "Plan") -> dict[str, Any]:
     return {
         "digest": plan.digest.hex(),
         "run_id": plan.run_id,
-        "algorithm": m.algorithm.name,
+        "algorithm": m.name,
         "n_clusters": m.n_clusters,
         "features": list(m.domain.features),
         "epsilon": m.epsilon,
         "delta": m.delta,
         "neighboring_relation": m.neighboring_relation.value,
-        "n_iterations": len(m.rounds),
+        "n_iterations": len(m.clustering_rounds),
         "n_records": m.n_records,
         "trust": plan.trust.value,
         "max_dropouts": plan.max_dropouts,

@@ -78,5 +78,5 @@ class _Watched:
 
 
 def _is_shown(mechanism: Mechanism) -> bool:
-    size = mechanism.n_records * mechanism.n_clusters * mechanism.n_features * len(mechanism.rounds)
+    size = mechanism.n_records * mechanism.n_clusters * mechanism.n_features * len(mechanism.clustering_rounds)
     return size >= LARGE_WORK and sys.stderr.isatty()

@@ -16,6 +16,8 @@ from fastlloyd.cli.options import OutputOptions
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.clustering.update import Postprocessing
 from fastlloyd.errors import OutputError
+from fastlloyd.lloyd_mechanism import LloydMechanism
+from fastlloyd.momentlloyd.mechanism import MomentMechanism
 from fastlloyd.outputs import NOT_PRIVATE, Result
 from fastlloyd.plan import TrustMode
 from fastlloyd.records import RecordFile, Table
@@ -120,6 +122,12 @@ def conclude(result: Result, options: OutputOptions, paths: list[Path], more: di
         typer.echo(outputs.to_json(content), nl=False)
 
 
+OUR_OWN = (
+    "momentlloyd is our own mechanism and the default; the paper's is --algorithm fastlloyd (its published settings: "
+    "--preset paper)."
+)
+
+
 def say_where(options: OutputOptions, paths: list[Path]) -> None:
     """Say where the result went."""
     if paths:
@@ -141,7 +149,7 @@ def picture(result: Result, records: FloatArray | None = None) -> figures.Pictur
         centre=m.domain.centre,
         half_widths=m.domain.units * m.domain.half_widths,
         unit=m.domain.units * 2**m.domain.fraction_bits,
-        title=f"{m.algorithm.name}, {clusters}, {guarantee}",
+        title=f"{m.name}, {clusters}, {guarantee}",
         private=result.private,
         covered=not result.leaks,
         records=records,
@@ -154,9 +162,11 @@ def show(screen: Console, result: Result) -> None:
     if result.loss is not None:
         screen.print(loss(result, result.loss))
     if not result.private:
-        screen.print(f"{NOT_PRIVATE}: {result.mechanism.algorithm.name} adds no noise and protects nobody.", style="bold red")
+        screen.print(f"{NOT_PRIVATE}: {result.mechanism.name} adds no noise and protects nobody.", style="bold red")
         return
     screen.print(guarantee(result))
+    if isinstance(result.mechanism, MomentMechanism):
+        screen.print(OUR_OWN)
     if result.plan is not None:
         screen.print(_trust(result))
     for sentence in reliability(result):
@@ -171,7 +181,7 @@ def rounds(result: Result) -> list[str]:
     for number, included in enumerate(result.included, 1):
         missing = [name for name in names if name not in included]
         who = ", ".join(included) if len(included) <= SHOWN_CLIENTS else f"{len(included)} of {len(names)} clients"
-        name = f"Round {number}" if number <= len(result.mechanism.rounds) else "Loss"
+        name = f"Round {number}" if number <= len(result.mechanism.clustering_rounds) else "Loss"
         lines.append(f"{name}: {who}" + (f"; without {', '.join(missing)}" if missing else ""))
     return lines
 
@@ -191,7 +201,7 @@ def show_centroids(screen: Console, result: Result) -> None:
     cells = [f"{count:.0f}{'' if updated else ' (stayed)'}" for count, updated in counts]
     columns.append(tables.Column(heading="noisy count" if result.private else "count", cells=cells))
     of_noise = " ± standard error of the noise" if result.private else ""
-    tables.show(screen, f"{m.algorithm.name}: centroids in original units{of_noise}", columns)
+    tables.show(screen, f"{m.name}: centroids in original units{of_noise}", columns)
 
 
 def loss(result: Result, estimate: LossEstimate) -> str:
@@ -215,7 +225,7 @@ def guarantee(result: Result) -> str:
     m = result.mechanism
     parameters = f"epsilon = {m.epsilon:.6g}" + (f", delta = {m.delta:.3g}" if m.delta else "")
     hidden = RELATIONS[m.neighboring_relation.value]
-    what = f"all {len(m.rounds)} iterations{' and the loss' if m.loss else ''} together"
+    what = f"all {len(m.clustering_rounds)} iterations{' and the loss' if m.loss else ''} together"
     exception = " What was taken from the data (see the warnings) is not covered." if result.leaks else ""
     return (
         f"Guarantee: differential privacy with {parameters}, over {what}. It hides {hidden} "
@@ -252,21 +262,23 @@ def reliability(result: Result) -> list[str]:
     deviation = (
         noise_deviation(m)
         if result.plan is None
-        else noise_deviation_of_run(result.plan, len(result.included[len(m.rounds) - 1]))
+        else noise_deviation_of_run(result.plan, len(result.included[len(m.clustering_rounds) - 1]))
     )
-    if faint := int((result.updated & (result.noisy_counts < FAINT * deviation.counts)).sum()):
+    # momentlloyd's counts are not as they came: their noise was taken into account before anything was divided by them
+    floor = FAINT * deviation.counts if isinstance(m, LloydMechanism) else 0.0
+    if faint := int((result.updated & (result.noisy_counts < floor)).sum()):
         sentences.append(
             f"{faint} of {K} rest on noisy counts below {FAINT} standard deviations of their noise: they may hold no records."
         )
     # one that stayed, or is faint, counts as moved by any distance
-    solid = result.updated & (result.noisy_counts >= FAINT * deviation.counts)
+    solid = result.updated & (result.noisy_counts >= floor)
     ratios = np.where(solid, np.nan_to_num(relative_errors(m, result.errors)), np.inf)
     typical = float(np.median(ratios))
     if math.isfinite(typical):
         size = f"about {typical:.0%}" if typical >= 0.01 else "less than 1%"
         sentences.append(
             f"Size of the noise: it moved a typical centroid by {size} of the radius of a cluster "
-            f"({m.algorithm.alpha} of that of {m.n_clusters} equal cubes filling the bounds)."
+            f"({m.radius_share} of that of {m.n_clusters} equal cubes filling the bounds)."
         )
     if Verdict.on(typical) is Verdict.MOSTLY_NOISE:
         sentences.append(
@@ -280,10 +292,10 @@ def beyond_bounds(result: Result) -> list[str]:
     """That noise has put centroids outside the bounds, where the algorithm leaves them. They are noisy, and so is this."""
     m = result.mechanism
     n = int(((result.centroids < m.domain.lower) | (result.centroids > m.domain.upper)).any(axis=1).sum())
-    if n == 0 or m.algorithm.postprocessing is not Postprocessing.NONE:
+    if n == 0 or not isinstance(m, LloydMechanism) or m.algorithm.postprocessing is not Postprocessing.NONE:
         return []
     how = "--postprocessing truncate or fold would have moved them inside, at no cost"
-    return [f"{n} of {m.n_clusters} centroids lie outside the bounds, where {m.algorithm.name} leaves them; {how}."]
+    return [f"{n} of {m.n_clusters} centroids lie outside the bounds, where {m.name} leaves them; {how}."]
 
 
 def measured(value: float, error: float) -> str:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fastlloyd.datasets.draws import Draws
 from fastlloyd.datasets.placement import place, simplex_grid
 from fastlloyd.datasets.separation import touching_radius
+from fastlloyd.draws import Draws
+from fastlloyd.expander import PublicSeed
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -51,6 +52,11 @@ class Mixture:
             for size, mean, axes, deviations in zip(sizes, self.means, self.axes, self.deviations, strict=True)
         ]
         return np.concatenate(parts), np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
+
+
+def draws_for(name: str) -> Draws:
+    """Independent draws for every name: whatever is random about records of that name."""
+    return Draws(PublicSeed.from_text(name), b"fastlloyd/v1/synthetic-records")
 
 
 def random_mixture(k: int, d: int, separation: float, draws: Draws) -> Mixture:

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fastlloyd.datasets.draws import Draws
-from fastlloyd.datasets.mixture import random_mixture, with_outliers
+from fastlloyd.datasets.mixture import draws_for, random_mixture, with_outliers
 from fastlloyd.errors import DataError
 from fastlloyd.names import listing
 from fastlloyd.records import Table
@@ -106,7 +105,7 @@ def generate_labelled(name: str) -> tuple[Table, IntArray]:
     """As `generate`, with labels (n_records,): the cluster 0, ..., k - 1 each record was drawn from, -1 for outliers."""
     family, values = _parse(name)
     records, labels = family.draw(name, *(int(v) if p.whole else v for p, v in zip(family.parameters, values, strict=True)))
-    order = Draws(f"{name}/order").permutation(len(records))
+    order = draws_for(f"{name}/order").permutation(len(records))
     columns = tuple(f"x{feature + 1}" for feature in range(records.shape[1]))
     return Table(values=records[order], columns=columns, source=f"generated set {name}"), labels[order]
 
@@ -129,10 +128,10 @@ def _parse(name: str) -> tuple[Family, list[float]]:
 
 
 def _synth(name: str, k: int, d: int, replicate: int) -> Labelled:
-    common = Draws(name.removesuffix(f"-{replicate}"))  # the authors' script draws these once for all replicates
+    common = draws_for(name.removesuffix(f"-{replicate}"))  # the authors' script draws these once for all replicates
     separation = float(common.uniform(*_SYNTH_SEPARATIONS, (1,))[0])
     n_outliers = int(common.integers(0, _SYNTH_MOST_OUTLIERS, 1)[0])
-    draws = Draws(name)
+    draws = draws_for(name)
     sizes = shares(_SYNTH_RECORDS - n_outliers, np.arange(1, k + 1))
     records, labels = random_mixture(k, d, separation, draws).records(sizes, draws)
     records, labels = with_outliers(records, labels, n_outliers, draws)
@@ -144,7 +143,7 @@ def _synthk(name: str, k: int, replicate: int) -> Labelled:
 
 
 def _ablation(name: str, k: int, d: int, separation: float) -> Labelled:
-    draws = Draws(name)
+    draws = draws_for(name)
     average = _ABLATION_RECORDS / k
     low, high = np.ceil((1 - _ABLATION_SPREAD) * average), np.floor((1 + _ABLATION_SPREAD) * average)
     sizes = draws.integers(int(low), int(high), k)
@@ -153,7 +152,7 @@ def _ablation(name: str, k: int, d: int, separation: float) -> Labelled:
 
 
 def _timesynth(name: str, n: int, k: int, d: int) -> Labelled:
-    draws = Draws(name)
+    draws = draws_for(name)
     records, labels = random_mixture(k, d, _TIMESYNTH_SEPARATION, draws).records(shares(n, np.ones(k, dtype=np.int64)), draws)
     return _rounded(records), labels
 
@@ -161,7 +160,7 @@ def _timesynth(name: str, n: int, k: int, d: int) -> Labelled:
 def _g2(name: str, d: int, deviation: int) -> Labelled:
     labels = np.repeat(np.arange(2), _G2_RECORDS)
     centres = np.repeat(_G2_MEANS, _G2_RECORDS)[:, None]
-    return np.floor(centres + deviation * Draws(name).normal((len(labels), d))), labels
+    return np.floor(centres + deviation * draws_for(name).normal((len(labels), d))), labels
 
 
 def _rounded(records: FloatArray) -> FloatArray:

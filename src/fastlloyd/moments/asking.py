@@ -3,9 +3,12 @@
 The server knows the question of every exchange and never its parameters: shape, parts and sensitivity are the question's.
 """
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
+
+import numpy as np
 
 from fastlloyd.clustering.domain import GridArray, IntArray
 from fastlloyd.errors import DataError, OverflowRisk
@@ -56,6 +59,12 @@ class Asked:
             raise OverflowRisk(f"the parameters {given} were given; expected {', '.join(expected)}")
         checked = {parameter.name: parameter.check(self.values[parameter.name]) for parameter in self.question.parameters}
         object.__setattr__(self, "values", checked)
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of the parameters in their order as little-endian int64, 32 bytes; the question says their shapes."""
+        values = (np.asarray(self.values[parameter.name], dtype="<i8").tobytes() for parameter in self.question.parameters)
+        return hashlib.sha256(b"fastlloyd/v1/parameters" + b"".join(values)).digest()
 
     def evaluate(self, X: GridArray) -> IntArray:
         """The exact answer for grid points X of the question's domain (`Domain.check_grid`), int64 of the question's shape."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fastlloyd.clustering.domain import IntArray
 from fastlloyd.clustering.initialization import ATTEMPTS, RadiusSearch, pack, sphere_packing
 from fastlloyd.expander import PublicSeed
-from fastlloyd.mechanism import centroids_digest
+from fastlloyd.queries import centroids_digest
 
 SEARCHES = pytest.mark.parametrize("search", list(RadiusSearch))
 

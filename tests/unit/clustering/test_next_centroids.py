@@ -18,7 +18,7 @@ from fastlloyd.clustering.update import Postprocessing
 from fastlloyd.design import design_mechanism
 from fastlloyd.exchanges import Round
 from fastlloyd.expander import PublicSeed
-from fastlloyd.mechanism import Mechanism
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.testing import InjectedNoise, SeededNoise
 
 BOXES = {
@@ -31,8 +31,9 @@ BOXES = {
 
 
 @cache
-def mechanism(name: str, box: str, count_bits: int, rule: Postprocessing, min_count: Fraction) -> Mechanism:
+def mechanism(name: str, box: str, count_bits: int, rule: Postprocessing, min_count: Fraction) -> LloydMechanism:
     algorithm = ALGORITHMS[name]
+    assert isinstance(algorithm, Algorithm)
     return design_mechanism(
         msgspec.structs.replace(algorithm, postprocessing=rule),
         BOXES[box],
@@ -46,7 +47,7 @@ def mechanism(name: str, box: str, count_bits: int, rule: Postprocessing, min_co
 
 
 def slow_next_centroids(
-    m: Mechanism, round: Round, centroids: IntArray, answer: IntArray
+    m: LloydMechanism, round: Round, centroids: IntArray, answer: IntArray
 ) -> tuple[list[list[int]], list[bool]]:
     """The update as it is written down: one coordinate after another, in Python integers and fractions."""
     widths, limit = m.domain.half_widths.tolist(), m.domain.saturation
@@ -116,7 +117,7 @@ def test_the_update_is_the_written_one_for_every_algorithm_rule_and_count_grid(
     assert (np.abs(found.centroids) <= m.domain.saturation).all()
 
 
-def plain_lloyd(m: Mechanism, X: IntArray) -> IntArray:
+def plain_lloyd(m: LloydMechanism, X: IntArray) -> IntArray:
     centroids = m.initial_centroids()
     for _ in m.rounds:
         sums, counts = reference.cluster_statistics(X, centroids, None)

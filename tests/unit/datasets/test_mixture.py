@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from fastlloyd.datasets.draws import Draws
-from fastlloyd.datasets.mixture import OUTLIER, random_mixture, with_outliers
+from fastlloyd.datasets.mixture import OUTLIER, draws_for, random_mixture, with_outliers
 from fastlloyd.datasets.separation import Z, nearest_separations, sample_separations, touching_radius
 
 
@@ -13,7 +12,7 @@ from fastlloyd.datasets.separation import Z, nearest_separations, sample_separat
     [(2, 2, 0.16), (32, 2, 0.26), (128, 2, 0.2), (16, 16, 0.75), (5, 64, 0.25), (2, 200, 0.5), (3, 2, -0.1)],
 )
 def test_each_cluster_has_the_asked_separation_from_its_nearest_neighbour(k: int, d: int, asked: float) -> None:
-    mixture = random_mixture(k, d, asked, Draws(f"{k} {d} {asked}"))
+    mixture = random_mixture(k, d, asked, draws_for(f"{k} {d} {asked}"))
     if k < 100:
         nearest = nearest_separations(mixture.means, mixture.covariances)
     else:  # the plane's grid is a strip, along which clusters far apart are no neighbours: eight at a time, for time
@@ -25,7 +24,7 @@ def test_each_cluster_has_the_asked_separation_from_its_nearest_neighbour(k: int
 
 
 def test_shapes_are_those_of_the_eigenvalues_drawn_grown_but_never_shrunk() -> None:
-    mixture = random_mixture(20, 3, 0.2, Draws("shapes"))
+    mixture = random_mixture(20, 3, 0.2, draws_for("shapes"))
     variances = mixture.deviations**2
     assert variances.min() >= 1
     assert np.all(variances.max(axis=1) / variances.min(axis=1) <= 10)
@@ -39,7 +38,7 @@ def test_the_separation_measured_on_records_is_the_one_asked_for() -> None:
     dJ/dr = 2 z / (r + z)^2. Best directions found on records add less than d / n.
     """
     asked, n, d = 0.21, 50_000, 5
-    draws = Draws("measured")
+    draws = draws_for("measured")
     measured = sample_separations(*random_mixture(4, d, asked, draws).records(np.full(4, n), draws))
     r = touching_radius(asked)
     error = 2 * Z / (r + Z) ** 2 * np.sqrt((0.5 + r**2 / 4) / n)
@@ -48,7 +47,7 @@ def test_the_separation_measured_on_records_is_the_one_asked_for() -> None:
 
 
 def test_records_are_normal_with_the_means_and_covariances_of_their_clusters() -> None:
-    draws = Draws("records")
+    draws = draws_for("records")
     mixture = random_mixture(3, 4, 0.3, draws)
     sizes = np.array([20_000, 10_000, 5])
     records, labels = mixture.records(sizes, draws)
@@ -63,7 +62,7 @@ def test_records_are_normal_with_the_means_and_covariances_of_their_clusters() -
 
 
 def test_outliers_are_uniform_in_the_box_of_four_deviations_around_the_mean_and_belong_to_none() -> None:
-    draws = Draws("outliers")
+    draws = draws_for("outliers")
     records = draws.normal((5000, 2)) * [1.0, 10.0] + [100.0, -50.0]
     labels = np.zeros(5000, dtype=np.int64)
     everything, all_labels = with_outliers(records, labels, 2000, draws)

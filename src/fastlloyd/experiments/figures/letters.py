@@ -24,9 +24,9 @@ def width(text: str, size: float, *, bold: bool = False) -> float:
     from matplotlib.font_manager import FontProperties
 
     font = FontProperties(size=size, weight="bold" if bold else "normal")
-    renderer: Any = RendererAgg(1, 1, 72)  # type: ignore[no-untyped-call]  # matplotlib's
     with boxes_for_letters_the_font_lacks():
-        points, _, _ = renderer.get_text_width_height_descent(text, font, ismath=False)
+        renderer: Any = RendererAgg
+        points, _, _ = renderer(1, 1, 72).get_text_width_height_descent(text, font, ismath=False)
     return float(points) / 72
 
 

@@ -1,7 +1,7 @@
-"""Public random numbers for synthetic records: the same for every version of NumPy.
+"""Public random numbers, normal ones among them: for synthetic records, and for work on answers that are noisy already.
 
 NumPy keeps no stream of its generators from one version to the next, so words come from the public stream that also places
-initial centroids. What is made of them in floating point may differ in the last place between machines.
+initial centroids. What is made of them in floating point may differ in the last place between machines. Never for noise.
 """
 
 from __future__ import annotations
@@ -18,20 +18,26 @@ IntArray = npt.NDArray[np.int64]
 
 
 class Draws:
-    """Independent random numbers that follow from a text alone; each call takes the next ones."""
+    """Independent random numbers that follow from a public seed and a label alone; each call takes the next ones.
 
-    def __init__(self, text: str) -> None:
-        self._stream = PublicStream(PublicSeed.from_text(text), b"fastlloyd/v1/synthetic-records")
+    No two purposes share a label: what is drawn for one must say nothing about the other.
+    """
+
+    def __init__(self, seed: PublicSeed, label: bytes) -> None:
+        self._stream = PublicStream(seed, label)
 
     def integers(self, low: int, high: int, size: int) -> IntArray:
         """Exactly uniform integers (size,) in [low, high], both ends included."""
         return self._stream.integers(np.full(size, low), high)
 
-    def uniform(self, low: float, high: float, shape: tuple[int, ...]) -> FloatArray:
-        """Uniform numbers in [low, high], of the given shape: midpoints of 2^52 cells, so that neither 0 nor 1 is scaled."""
+    def uniform(self, low: float | FloatArray, high: float | FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        """Uniform numbers in [low, high], of the given shape: midpoints of 2^52 cells, so that neither 0 nor 1 is scaled.
+
+        low, high : numbers, or arrays that broadcast to the shape (the corners of a box, for points as rows).
+        """
         cells = self._stream.words(math.prod(shape)) >> np.uint64(12)
         unit = (cells.astype(np.float64) + 0.5) * 2.0**-52
-        return (low + (high - low) * unit).reshape(shape)
+        return np.asarray(low + (high - low) * unit.reshape(shape), dtype=np.float64)
 
     def normal(self, shape: tuple[int, ...]) -> FloatArray:
         """Standard normal numbers of the given shape, by inversion; none beyond 8.3."""

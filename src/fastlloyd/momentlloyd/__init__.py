@@ -1,0 +1,1 @@
+"""MomentLloyd: moments first, tight offsets last; a mechanism of our own (docs/momentlloyd.md)."""

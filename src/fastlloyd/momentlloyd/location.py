@@ -1,0 +1,72 @@
+"""Where the records are: how many, their mean, how far they reach (steps 0 and 1 of docs/momentlloyd.md)."""
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.momentlloyd.noisy import Noisy, rounded
+from fastlloyd.momentlloyd.state import NUMBER_BITS, State, known
+
+if TYPE_CHECKING:
+    from fastlloyd.momentlloyd.mechanism import MomentMechanism
+
+PRIOR_LENGTH, PRIOR_VARIANCE = 0.6, 0.04  # of a record's distance from the mean, in half diagonals and their squares
+LEAST_LENGTH, MOST_LENGTH = 0.05, 0.9  # half diagonals
+SLACK = 1.05  # of the squared typical length
+ZOOM = 2.7  # deviations to either side
+LEAST_VARIANCE = 1e-6  # squared half widths
+
+
+def mean(m: "MomentMechanism", state: State, sums: Noisy, count: Noisy) -> State:
+    """Number and mean. With many features the mean is shrunk towards the middle of the box (James and Stein)."""
+    n = number(m, count)
+    g, deviation = sums.values[0] / n, sums.deviation / n
+    if m.n_directions:
+        g *= max(0.0, 1 - (m.n_features - 2) * deviation**2 / max(float(g @ g), 1e-300))
+    return known(m, state, number=round(n * 2**NUMBER_BITS), centre=rounded(g, m.domain.half_widths))
+
+
+def number(m: "MomentMechanism", count: Noisy) -> float:
+    """How many records: the noisy count and the expected number, each weighted by its precision.
+
+    Half the expected number is taken for its deviation. At least a quarter of it, at most the cap.
+    """
+    noisy, expected = 1 / max(count.deviation, 1e-9) ** 2, 4 / m.n_expected**2
+    n = (float(count.values[0, 0]) * noisy + m.n_expected * expected) / (noisy + expected)
+    return min(max(n, 1.0, m.n_expected / 4), float(m.n_records))
+
+
+def length(m: "MomentMechanism", state: State, lengths: Noisy) -> State:
+    """The typical distance from the mean: the noisy mean distance and a guess, each weighted by its precision."""
+    n, B = records(state), half_diagonal(m)
+    noisy, guessed = (n / lengths.deviation) ** 2, 1 / (PRIOR_VARIANCE * B**2)
+    a = (float(lengths.values[0, 0]) / n * noisy + PRIOR_LENGTH * B * guessed) / (noisy + guessed)
+    return known(m, state, length=round(float(np.clip(a, LEAST_LENGTH * B, MOST_LENGTH * B))))
+
+
+def box(m: "MomentMechanism", state: State, squares: Noisy, mean_deviation: float) -> tuple[FloatArray, FloatArray]:
+    """A box around most records: the mean and so many deviations to either side, within the bounds; float64 (d,) each.
+
+    mean_deviation : of the noise in a coordinate of the mean. Variances get one deviation of their noise as slack.
+    """
+    n, B = records(state), m.domain.half_widths
+    v = (squares.values[0] + squares.deviation) / n
+    half = ZOOM * np.sqrt(np.clip(v, LEAST_VARIANCE * B.astype(np.float64) ** 2, B.astype(np.float64) ** 2)) + mean_deviation
+    return np.maximum(state.centre - half, -B), np.minimum(state.centre + half, B)
+
+
+def records(state: State) -> float:
+    """How many records there are."""
+    return state.number / 2.0**NUMBER_BITS
+
+
+def half_diagonal(m: "MomentMechanism") -> float:
+    """Of the box, grid units."""
+    return math.sqrt(m.domain.squared_half_diagonal)
+
+
+def squared_length(state: State) -> float:
+    """The typical squared distance from the mean, with some slack."""
+    return SLACK * float(state.length) ** 2

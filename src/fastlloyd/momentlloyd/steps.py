@@ -1,0 +1,36 @@
+"""One step of the clustering: centroids follow the clipped offsets of their records (step 4 of docs/momentlloyd.md)."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fastlloyd.momentlloyd.directions import basis, used
+from fastlloyd.momentlloyd.location import records
+from fastlloyd.momentlloyd.noisy import Noisy, rounded
+from fastlloyd.momentlloyd.rounds import StepRound
+from fastlloyd.momentlloyd.shrinkage import shrunk, sizes
+from fastlloyd.momentlloyd.state import NUMBER_BITS, State, fields, known
+
+if TYPE_CHECKING:
+    from fastlloyd.momentlloyd.mechanism import MomentMechanism
+
+
+def step(m: "MomentMechanism", state: State, round: StepRound, sums: Noisy, counts: Noisy) -> State:
+    """Divide sums of offsets by sizes, shrink the moves, move.
+
+    Among the features a move is split into its part along the directions and the rest, which are shrunk each on its own.
+    """
+    n = sizes(counts, records(state))
+    moves, variances = sums.values / n[:, None], (sums.deviation / n) ** 2
+    V, found, B = basis(state), used(state), m.domain.half_widths
+    state = known(m, state, sizes=np.clip(np.rint(n * 2**NUMBER_BITS), 0, m.n_records << NUMBER_BITS).astype(np.int64))
+    if round.in_directions:
+        points = state.points.astype(np.float64)
+        points[:, :found] += shrunk(moves[:, :found], variances, n, found)
+        limit = next(field.most for field in fields(m) if field.name == "points")
+        centroids = state.centre + points[:, :found] @ V.T
+        return known(m, state, points=rounded(points, limit), centroids=rounded(centroids, B))
+    along = moves @ V
+    rest = moves - along @ V.T
+    moves = shrunk(along, variances, n, found) @ V.T + shrunk(rest, variances, n, m.n_features - found)
+    return known(m, state, centroids=rounded(state.centroids + moves, B))
