@@ -32,7 +32,7 @@ from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
 from fastlloyd.expander import PublicSeed
 from fastlloyd.explain import expected_errors, noise_factor
 from fastlloyd.lloyd_mechanism import LloydMechanism, check_alpha
-from fastlloyd.mechanism import MAX_RECORDS, Mechanism, check_numbers
+from fastlloyd.mechanism import MAX_RECORDS, check_numbers
 from fastlloyd.plan import MAX_CLIENTS, Client, Plan, TrustMode, ring_load
 from fastlloyd.traffic import Traffic, traffic
 from fastlloyd.uncertainty import FINE, Verdict, noise_deviation, noise_deviation_of_run, relative_errors
@@ -181,6 +181,8 @@ def outlook(question: Question, epsilon: float) -> Outlook:
         m = _mechanism(question, epsilon)
         return _outlook(m, noise_deviation(m), 1.0)
     plan = _plan(question, question.federation, epsilon)
+    if not isinstance(plan.mechanism, LloydMechanism):
+        raise TypeError("a question names an algorithm of the paper")
     return msgspec.structs.replace(
         _outlook(plan.mechanism, noise_deviation_of_run(plan, plan.n_clients), noise_factor(plan)),
         ring_bits=plan.ring_bits,
@@ -261,12 +263,12 @@ def _is_at_most(target: float, question: Question, epsilon: float, n_iterations:
         return False
 
 
-def _outlook(m: Mechanism, noise: Any, factor: float) -> Outlook:
+def _outlook(m: LloydMechanism, noise: Any, factor: float) -> Outlook:
     half_width = 2**m.domain.fraction_bits
     return Outlook(
         epsilon=m.epsilon,
         delta=m.delta,
-        n_iterations=len(m.rounds),
+        n_iterations=m.n_iterations,
         radius=m.planned_radius / half_width,
         sum_noise=noise.sums / half_width,
         count_noise=noise.counts,

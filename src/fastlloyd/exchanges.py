@@ -86,4 +86,4 @@ def draw(noise: Noise, n_rows: int, columns: Iterable[tuple[int, Fraction]], sou
             case Noise.LAPLACE:
                 values = source.two_sided_geometric(scale, n_rows * n_columns)
         parts.append(values.reshape(n_rows, n_columns))
-    return np.hstack(parts)
+    return np.concatenate(parts, axis=1)

@@ -29,6 +29,7 @@ from fastlloyd.metrics import nicv
 from fastlloyd.outputs import COMPARISON
 from fastlloyd.plan import Plan
 from fastlloyd.records import RecordFile, reading
+from kinds import lloyd_of
 
 SECRET_NUMBER, SECRET_TEXT = "271828.18", "Zebra"
 SECRETS = ("271828", "2.7182", SECRET_TEXT)
@@ -225,7 +226,7 @@ def test_the_paper_preset_sets_what_the_paper_ran(fastlloyd: Command) -> None:
     assert math.isclose(m.delta, 1 / (500 * math.log(500)), rel_tol=1e-15)
     fastlloyd("simulate", "data.csv", *PUBLIC, "--preset", "paper", "--clients", "2", "--out", "federated")
     plan = Plan.from_toml(Path("federated/plan.toml").read_text())
-    assert (plan.trust.value, float(plan.mechanism.min_count)) == ("server-noise", 0)
+    assert (plan.trust.value, float(lloyd_of(plan).min_count)) == ("server-noise", 0)
 
 
 def test_every_option_of_the_ablation_reaches_the_mechanism(fastlloyd: Command) -> None:

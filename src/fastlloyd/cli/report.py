@@ -122,7 +122,10 @@ def conclude(result: Result, options: OutputOptions, paths: list[Path], more: di
         typer.echo(outputs.to_json(content), nl=False)
 
 
-OUR_OWN = "momentlloyd is our own mechanism and the default; the paper's is --algorithm fastlloyd (its published settings: --preset paper)."
+OUR_OWN = (
+    "momentlloyd is our own mechanism and the default; the paper's is --algorithm fastlloyd (its published settings: "
+    "--preset paper)."
+)
 
 
 def say_where(options: OutputOptions, paths: list[Path]) -> None:

@@ -50,21 +50,23 @@ def clip_to_radius(moves: NDArray[Any], squared_radius: int) -> IntArray:
 
     moves : integers (k, d); squared_radius : H2. Returns int64 (k, d) with every squared norm at most H2.
     """
-    # |m_i| isqrt(H2) / (isqrt(n2) + 1) has a norm below isqrt(H2) whatever the rounding, and needs Python integers
-    radius = math.isqrt(squared_radius)
     fits = moves.dtype == np.int64 and _magnitude(moves) ** 2 * moves.shape[1] < 1 << 63
     exact = moves if fits else moves.astype(object)
     squared_norms = (exact * exact).sum(axis=1)
     clipped = exact.copy()
-    for i in (squared_norms > squared_radius).nonzero()[0].tolist():
-        longer = math.isqrt(int(squared_norms[i])) + 1
-        clipped[i] = [m * radius // longer if m >= 0 else -(-m * radius // longer) for m in exact[i].tolist()]
+    far = (squared_norms > squared_radius).nonzero()[0]
+    if far.size:
+        # |m_i| isqrt(H2) / (isqrt(n2) + 1) has a norm below isqrt(H2) whatever the rounding; H2 < n2, so it fits where n2 does
+        radius, lengths = math.isqrt(squared_radius), [math.isqrt(n2) for n2 in squared_norms[far].tolist()]
+        longer = np.array(lengths, dtype=exact.dtype)[:, None] + 1
+        clipped[far] = np.sign(exact[far]) * (np.abs(exact[far]) * radius // longer)
     return clipped.astype(np.int64, copy=False)
 
 
 def saturate(points: NDArray[Any], limit: int) -> IntArray:
     """Coordinates limited to [-limit, limit], int64."""
-    return np.maximum(np.minimum(points, limit), -limit).astype(np.int64, copy=False)
+    limited: IntArray = np.maximum(np.minimum(points, limit), -limit).astype(np.int64, copy=False)
+    return limited
 
 
 def fold(points: IntArray, half_widths: IntArray) -> IntArray:
@@ -73,7 +75,8 @@ def fold(points: IntArray, half_widths: IntArray) -> IntArray:
     # Departs from the paper: its formula has period 2B and would map 0.5 to -0.5.
     """
     B = half_widths
-    return B - np.abs((points + B) % (4 * B) - 2 * B)
+    folded: IntArray = B - np.abs((points + B) % (4 * B) - 2 * B)
+    return folded
 
 
 def postprocess(points: IntArray, half_widths: IntArray, rule: Postprocessing) -> IntArray:

@@ -112,12 +112,12 @@ def rounded_gaussian(scale: Fraction, size: int, random_bytes: RandomBytes) -> N
     """
     scale = _checked(scale)
     words = _draw_words(size, random_bytes)
-    negative_half, is_positive = words >> np.uint64(1), (words & np.uint64(1)).astype(bool)
+    negative_half, is_positive = words >> np.uint64(1), words & np.uint64(1)
 
     def cdf(m: int, bits: int) -> tuple[int, int]:
         return _normal_cdf(Fraction(2 * m + 1, 2) / scale, bits)
 
-    values = _settle(*_gaussian_brackets(negative_half, scale), negative_half, cdf, random_bytes)
+    values = _settle(_gaussian_brackets(negative_half, scale), negative_half, cdf, random_bytes)
     return np.where(is_positive, -values, values)
 
 
@@ -144,7 +144,7 @@ def two_sided_geometric(scale: Fraction, size: int, random_bytes: RandomBytes) -
     def cdf(m: int, bits: int) -> tuple[int, int]:
         return _exponential_cdf(m / scale, bits)
 
-    values = _settle(*_geometric_brackets(words, scale), words, cdf, random_bytes)
+    values = _settle(_geometric_brackets(words, scale), words, cdf, random_bytes)
     return values[:size] - values[size:]
 
 
@@ -170,31 +170,37 @@ def _draw_words(size: int, random_bytes: RandomBytes) -> NDArray[np.uint64]:
 
 
 def _gaussian_brackets(words: NDArray[np.uint64], scale: Fraction) -> NDArray[np.float64]:
-    """Enclose floor(scale * Phi^-1(p) + 1/2) for all p from words / 2^64 to (words + 1) / 2^64, p <= 1/2: (2, n), low and high."""
+    """Enclose floor(scale * Phi^-1(p) + 1/2) for all p from words / 2^64 to (words + 1) / 2^64; all p <= 1/2.
+
+    Returns (2, n), the low ends and the high ends.
+    """
     from scipy.special import ndtri
 
     ends = ndtri((words.astype(np.float64) + _ENDS) * 2.0**-64)
-    return np.floor(max(float(scale), _SMALLEST_FLOAT_SCALE) * (ends + _OUTWARD * (1.0 - ends)) + 0.5)
+    sigma = max(float(scale), _SMALLEST_FLOAT_SCALE)
+    brackets: NDArray[np.float64] = np.floor(sigma * (ends + _OUTWARD * (1.0 - ends)) + 0.5)
+    return brackets
 
 
 def _geometric_brackets(words: NDArray[np.uint64], scale: Fraction) -> NDArray[np.float64]:
-    """Enclose ceil(scale * ln u) for all u from words / 2^64 to (words + 1) / 2^64: (2, n), low and high."""
+    """Enclose ceil(scale * ln u) for all u from words / 2^64 to (words + 1) / 2^64; (2, n), as above."""
     start = words.astype(np.float64)
     ends = np.log(np.maximum(start + _ENDS, 0.5) * 2.0**-64)
-    brackets = np.ceil(max(float(scale), _SMALLEST_FLOAT_SCALE) * (ends + _OUTWARD * (1.0 - ends)))
+    b = max(float(scale), _SMALLEST_FLOAT_SCALE)
+    brackets: NDArray[np.float64] = np.ceil(b * (ends + _OUTWARD * (1.0 - ends)))
     brackets[0, start == 0] = -np.inf
     return brackets
 
 
 def _settle(
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
+    brackets: NDArray[np.float64],
     words: NDArray[np.uint64],
     cdf: Callable[[int, int], tuple[int, int]],
     random_bytes: RandomBytes,
 ) -> NDArray[np.int64]:
     """Take the bracketed integers where there is one, and decide the others; the first cell has no lower end."""
-    values = high.astype(np.int64)
+    low, high = brackets
+    values: NDArray[np.int64] = high.astype(np.int64)
     for i in (low != high).nonzero()[0].tolist():
         u = _LazyUniform(int(words[i]), random_bytes)
         values[i] = _least_integer(partial(u.is_below, cdf), low[i], int(high[i]))

@@ -1,4 +1,4 @@
-"""Methods of clustering under comparison: the product's four, and those of users, each one record."""
+"""Methods of clustering under comparison: the product's four, PE-means, and those of users, each one record."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +12,7 @@ from fastlloyd.clustering.initialization import RadiusSearch
 from fastlloyd.design import design_any, design_plan
 from fastlloyd.errors import PlanError
 from fastlloyd.expander import PublicSeed
+from fastlloyd.experiments import pe_means
 from fastlloyd.experiments.problem import Problem
 from fastlloyd.experiments.references import is_reference, resolve
 from fastlloyd.mechanism import Mechanism
@@ -147,6 +148,19 @@ def _design(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> dict
     }
 
 
+def _pe_means(problem: Problem, setting: Setting) -> Outcome:
+    """Centrally for any number of clients: votes add up, so clients whose server adds the noise would get the same."""
+    plan = pe_means.PEMeans(
+        domain=problem.domain,
+        n_clusters=problem.n_clusters,
+        n_records=problem.n_records,
+        epsilon=setting.epsilon,
+        delta=setting.delta,
+    )
+    centroids = pe_means.cluster(plan, problem.grid, setting.public_seed, SeededNoise(setting.noise_seed))
+    return Outcome(centroids=centroids / 2**problem.domain.fraction_bits, n_iterations=plan.n_generations)
+
+
 def _method(algorithm: AnyAlgorithm, label: str, options: frozenset[str]) -> Method:
     return Method(
         name=algorithm.name,
@@ -165,5 +179,6 @@ METHODS = {
         _method(GLLOYD, "GLloyd", START_OPTIONS),
         _method(FASTLLOYD, "FastLloyd", START_OPTIONS | ALGORITHM_OPTIONS),
         _method(MOMENTLLOYD, "MomentLloyd", frozenset()),
+        Method(name="pe-means", label="PE-means", cluster=_pe_means),
     )
 }

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastlloyd.clustering.domain import FloatArray
-from fastlloyd.momentlloyd.location import half_diagonal, records, squared_length
+from fastlloyd.momentlloyd.location import records, squared_length
 from fastlloyd.momentlloyd.noisy import Noisy, rounded
 from fastlloyd.momentlloyd.rounds import SecondMomentRound
 from fastlloyd.momentlloyd.state import State, known
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fastlloyd.momentlloyd.mechanism import MomentMechanism
 
 MANY_FEATURES = 32  # above, variances along directions that noise has found are reckoned differently
-SURE = 0.05  # of the squared typical length: below such noise of the mean square the trace is believed
+SURE = 0.05  # of the squared typical length: below such noise in the trace it is believed
 
 
 def directions(m: "MomentMechanism", state: State, round: SecondMomentRound, diagonal: Noisy, above: Noisy) -> State:
@@ -31,7 +31,7 @@ def directions(m: "MomentMechanism", state: State, round: SecondMomentRound, dia
     values, vectors = np.linalg.eigh(M)
     found = int(np.clip((values > cut).sum(), 1, m.n_directions))
     values, vectors = values[::-1][:found], vectors[:, ::-1][:, :found]
-    believed = half_diagonal(m) * deviation < SURE * float(state.length) ** 2
+    believed = d**0.5 * deviation < SURE * float(state.length) ** 2
     trace = float(np.trace(M)) if believed else R2 * min(1.0, 0.55 + 0.5 * (float(round.radius) - 0.7))
     variances = _variances(values, d, R2, full, cut) * max(1.0, R2 / max(trace, 1.0))  # undoes the clipping
     one = float(m.domain.squared_half_diagonal) / d  # a squared half width

@@ -38,4 +38,4 @@ def projection(h: FloatArray, n: float) -> FloatArray:
     """The nearest point of {w >= 0, sum w = n}."""
     descending = np.sort(h)[::-1]
     excess = (np.cumsum(descending) - n) / np.arange(1, len(h) + 1)
-    return np.asarray(np.maximum(h - excess[np.flatnonzero(descending > excess)[-1]], 0.0))
+    return np.asarray(np.maximum(h - excess[np.flatnonzero(descending >= excess)[-1]], 0.0))

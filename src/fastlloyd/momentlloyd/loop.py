@@ -74,7 +74,7 @@ def radius(m: "MomentMechanism", round: Rounds, state: State) -> int:
         case LengthsRound():
             R = math.isqrt(m.domain.squared_half_diagonal)
         case SecondMomentRound():
-            R = math.floor(round.radius * state.length)
+            R = min(math.floor(round.radius * state.length), 2 * math.isqrt(m.domain.squared_half_diagonal))
         case StepRound():
             R = _times(round.radius, state.inner_spread if round.in_directions else state.spread)
             least = math.ceil(LEAST_RADIUS * 2**m.domain.fraction_bits)

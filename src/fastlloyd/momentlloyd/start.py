@@ -63,24 +63,40 @@ def from_gaussian(m: "MomentMechanism", state: State) -> State:
 
 
 def from_votes(m: "MomentMechanism", state: State, votes: Noisy) -> State:
-    """k means of the candidates, weighted by their denoised votes."""
-    n, k, points = records(state), m.n_clusters, state.candidates.astype(np.float64)
-    if m.n_directions:
-        points = points[:, : used(state)]
-        sample = _draws(m, b"expected").normal((DRAWS, used(state))) * deviations(state)
-        drawn = np.bincount(nearest(sample, points)[0], minlength=len(points)).astype(np.float64)
+    """k means of the density that denoised votes give: each candidate's weight spread over its cell, if cells are coarse."""
+    n, k = records(state), m.n_clusters
+    coordinates = used(state) if m.n_directions else m.n_features
+    points, sample = state.candidates[:, :coordinates].astype(np.float64), _sample(m, state)
+    owners = nearest(sample, points)[0]
+    drawn = np.bincount(owners, minlength=len(points)).astype(np.float64)
+    expected = drawn if m.n_directions else np.ones(len(points))
+    w = weights(votes, expected * (n / expected.sum()), n)
+    if not w.any():
+        w[votes.values.argmax()] = 1.0
+    error = 0.0
+    if m.n_candidates <= FEW_CANDIDATES:
+        cloud = np.concatenate([points, sample])
+        w = np.concatenate([np.where(drawn > 0, 0.0, w), (w / np.maximum(drawn, 1.0))[owners]])
     else:
-        drawn = np.ones(len(points))
-    w = weights(votes, drawn * (n / drawn.sum()), n)
-    if (w > 0).sum() < k:  # the k with the most votes
-        kept = np.argsort(-votes.values.ravel(), kind="stable")[:k]
-        w[kept] = np.maximum(w[kept], 1e-9)
+        cloud, error = points, float(((sample - points[owners]) ** 2).sum(axis=1).mean())
     restarts = RESTARTS if m.n_directions else FEW_FEATURES_RESTARTS
-    found = k_means(points, w, k, _draws(m, b"start"), n_restarts=restarts, n_steps=HISTOGRAM_STEPS)
+    found = k_means(cloud, w, k, _draws(m, b"start"), n_restarts=restarts, n_steps=HISTOGRAM_STEPS)
     sizes = np.bincount(found.labels, weights=w, minlength=k).astype(np.float64)
+    loss = found.loss + error
     if m.n_directions:
-        return _in_directions(m, state, found.centroids, sizes, found.loss)
-    return known(m, state, centroids=rounded(found.centroids, m.domain.half_widths), spread=_squared(m, found.loss))
+        return _in_directions(m, state, found.centroids, sizes, loss)
+    return known(m, state, centroids=rounded(found.centroids, m.domain.half_widths), spread=_squared(m, loss))
+
+
+def _sample(m: "MomentMechanism", state: State) -> FloatArray:
+    """What votes would be of if nothing more were known: the fitted Gaussian, or all of the box that has candidates."""
+    draws = _draws(m, b"expected")
+    if m.n_directions:
+        return draws.normal((DRAWS, used(state))) * deviations(state)
+    low, high = state.candidates.min(axis=0), state.candidates.max(axis=0)
+    gap = (high - low) / max(m.n_candidates ** (1 / m.n_features) - 1, 1.0) / 2
+    B = m.domain.half_widths
+    return draws.uniform(np.maximum(low - gap, -B), np.minimum(high + gap, B), (DRAWS, m.n_features))
 
 
 def _in_directions(m: "MomentMechanism", state: State, points: FloatArray, sizes: FloatArray, loss: float) -> State:

@@ -55,7 +55,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
 def _longest_column(V: IntArray) -> int:
     """The largest squared norm of a column, in Python's integers."""
     columns: list[list[int]] = V.T.tolist()
-    return max(sum(v * v for v in column) for column in columns)
+    return max((sum(v * v for v in column) for column in columns), default=0)
 
 
 def symmetric(name: str, shape: tuple[int, ...], limits: IntArray) -> Parameter:

@@ -247,12 +247,14 @@ def decode(data: bytes, limits: Limits) -> Message:
         message: Message = _DECODER.decode(memoryview(data)[1:])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RemoteProtocolError(f"a message of {len(data)} bytes cannot be read: {error}") from None
-    if isinstance(message, Upload | Broadcast):
-        limits.check_payload(message)
-    if isinstance(message, Proposal | Parameters):
-        limits.check_box(message)
-    if isinstance(message, Broadcast):
-        message.check_members(limits.n_clients)
+    match message:
+        case Upload():
+            limits.check_payload(message)
+        case Broadcast():
+            limits.check_payload(message)
+            message.check_members(limits.n_clients)
+        case Proposal() | Parameters():
+            limits.check_box(message)
     if encode(message) != data:
         raise RemoteProtocolError(f"a {type(message).__name__} is not in its shortest encoding; nobody honest sends such")
     return message

@@ -143,7 +143,7 @@ def test_w10_what_one_client_and_the_server_pool_opens_every_upload() -> None:
     opened = masked.open(seen.payload, {"c2": seen.nonce}, federation.plan.n_words)
     m = federation.plan.mechanism
     query_answer = opened.reshape(m.n_clusters, m.n_features + 1) - federation.client_noise["c2"][0]
-    assert np.array_equal(query_answer, next(lloyd(m)).evaluate(federation.X["c2"]))
+    assert np.array_equal(query_answer, next(m.loop()).evaluate(federation.X["c2"]))
     # but a client alone sees no upload but its own
     for sender, recipient, message in letters(federation):
         assert not (isinstance(message, Upload) and recipient != "(server)"), sender

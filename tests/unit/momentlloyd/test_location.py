@@ -1,0 +1,106 @@
+"""Number, mean and reach: what is known beforehand and what is measured, each weighted by how much it can be trusted."""
+
+import math
+
+import msgspec
+import numpy as np
+import pytest
+
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.design_moments import design_moments
+from fastlloyd.expander import PublicSeed
+from fastlloyd.momentlloyd import location
+from fastlloyd.momentlloyd.mechanism import MomentMechanism
+from fastlloyd.momentlloyd.noisy import Noisy
+from fastlloyd.momentlloyd.state import NUMBER_BITS, State
+
+ONE = 1 << 16  # a half width
+SURE, LOST = 1e-9, 1e15  # deviations
+
+
+def mechanism(d: int, *, cap: int = 1000, n_expected: int = 800) -> MomentMechanism:
+    domain = Domain(features=tuple(f"x{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d)
+    return design_moments(
+        domain, n_clusters=3, n_records=cap, n_expected=n_expected, epsilon=1.0, public_seed=PublicSeed.from_int(1)
+    )
+
+
+def counted(value: float, deviation: float) -> float:
+    return location.number(mechanism(2), Noisy(np.array([[value]]), deviation))
+
+
+def test_the_number_is_the_count_where_it_is_exact_and_the_expected_one_where_it_is_noise() -> None:
+    assert counted(650.0, SURE) == pytest.approx(650)
+    assert counted(650.0, LOST) == pytest.approx(800)
+
+
+def test_between_the_two_the_number_weighs_by_precision() -> None:
+    """At deviation 400, half of what is expected, both count the same."""
+    assert counted(600.0, 400.0) == pytest.approx(700)
+
+
+def test_the_number_stays_between_a_quarter_of_the_expected_one_and_the_cap() -> None:
+    assert counted(-(2.0**40), SURE) == 200
+    assert counted(2.0**40, SURE) == 1000
+
+
+def mean(d: int, sums: list[float], deviation: float) -> State:
+    m = mechanism(d)
+    return location.mean(m, State.start(m), Noisy(np.array([sums]), deviation), Noisy(np.array([[500.0]]), SURE))
+
+
+def test_the_mean_of_few_features_is_the_sum_over_the_number() -> None:
+    state = mean(2, [5000.0, -10_000.0], 900.0)
+    assert state.centre.tolist() == [10, -20]
+    assert state.number == 500 << NUMBER_BITS
+
+
+def test_a_mean_outside_the_box_is_brought_to_its_edge() -> None:
+    assert mean(2, [2.0**60, -(2.0**60)], 1.0).centre.tolist() == [ONE, -ONE]
+
+
+def test_the_mean_of_more_features_is_shrunk_as_james_and_stein_do() -> None:
+    d, g = 6, np.array([1000.0, 2000.0, -3000.0, 0.0, 500.0, 4000.0])
+    deviation = 500 * 1500.0
+    factor = 1 - (d - 2) * 1500.0**2 / float(g @ g)
+    np.testing.assert_allclose(mean(d, (500 * g).tolist(), deviation).centre, factor * g, atol=0.5)
+    assert not mean(d, (500 * g).tolist(), 500 * 4000.0).centre.any()  # nothing but noise
+
+
+def length(value: float, deviation: float) -> float:
+    """In half diagonals."""
+    m = mechanism(4)
+    state = msgspec.structs.replace(State.start(m), number=500 << NUMBER_BITS)
+    B = location.half_diagonal(m)
+    return location.length(m, state, Noisy(np.array([[value * 500 * B]]), deviation * 500 * B)).length / B
+
+
+def test_the_typical_distance_is_the_noisy_one_a_guess_or_between_them() -> None:
+    assert length(0.3, SURE) == pytest.approx(0.3, abs=1e-4)
+    assert length(0.3, LOST) == pytest.approx(0.6, abs=1e-4)
+    assert length(0.3, 0.2) == pytest.approx(0.45, abs=1e-4)  # the guess's own deviation is 0.2
+
+
+def test_the_typical_distance_stays_in_its_range() -> None:
+    assert length(-1e9, SURE) == pytest.approx(0.05, abs=1e-4)
+    assert length(1e9, SURE) == pytest.approx(0.9, abs=1e-4)
+
+
+def test_the_box_is_so_many_deviations_around_the_mean_and_within_the_bounds() -> None:
+    m = mechanism(2)
+    state = msgspec.structs.replace(State.start(m), number=500 << NUMBER_BITS, centre=np.array([0, ONE - 100]))
+    squares = Noisy(np.array([[500 * 4000.0**2, 500 * 4000.0**2]]), SURE)
+    low, high = location.box(m, state, squares, 50.0)
+    reach = location.ZOOM * 4000 + 50
+    np.testing.assert_allclose(low, [-reach, ONE - 100 - reach])
+    np.testing.assert_allclose(high, [reach, ONE])
+
+
+def test_a_box_of_noisy_squares_is_never_empty_nor_larger_than_the_bounds() -> None:
+    m = mechanism(2)
+    state = msgspec.structs.replace(State.start(m), number=500 << NUMBER_BITS)
+    for value in (-(2.0**80), 2.0**80):
+        low, high = location.box(m, state, Noisy(np.full((1, 2), value), 1.0), 0.0)
+        assert (low < high).all()
+        assert (np.abs([low, high]) <= ONE).all()
+        assert math.isfinite(float(low.sum() + high.sum()))

@@ -1,0 +1,128 @@
+"""The table: every row is reached, and what its rounds cost together is the whole budget and never more."""
+
+import math
+from fractions import Fraction
+
+import msgspec
+import pytest
+
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.design_moments import design_moments
+from fastlloyd.dp.gdp import gdp_mu
+from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.errors import PlanError
+from fastlloyd.exchanges import SCALE_UNITS
+from fastlloyd.expander import PublicSeed
+from fastlloyd.momentlloyd.mechanism import MomentMechanism
+from fastlloyd.momentlloyd.planner import TABLE, Row, plan_rounds
+from fastlloyd.momentlloyd.rounds import StepRound, VotesRound
+
+SEED = PublicSeed.from_int(1)
+MU = Fraction(1, 2)
+BOTH = list(NeighboringRelation)
+
+
+def cube(d: int) -> Domain:
+    return Domain(features=tuple(f"x{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d)
+
+
+def signals() -> list[tuple[int, float, Row]]:
+    """A number of features and a signal for every row of the table."""
+    found, least, features = [], 0.0, 0
+    for row in TABLE:
+        least = 0.0 if row.max_features != features else least
+        features = row.max_features
+        found.append((min(features, 40), 1.01 * least + 0.5, row))
+        least = row.below_signal
+    return found
+
+
+def planned(d: int, signal: float, relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE) -> MomentMechanism:
+    """A mechanism whose planner sees this signal: n mu / (k sqrt d) with k = 2."""
+    mu = 0.01 if signal < 5 else 1.0
+    n = math.ceil(signal * 2 * d**0.5 / mu)
+    rounds = plan_rounds(
+        cube(d), n_clusters=2, n_records=n, n_expected=n, mu_squared=Fraction(mu) ** 2, relation=relation, count_bits=0
+    )
+    epsilon = 40.0  # far more than the rounds spend: the mechanism checks that it is not exceeded
+    return MomentMechanism(
+        domain=cube(d),
+        n_clusters=2,
+        n_records=n,
+        n_expected=n,
+        epsilon=epsilon,
+        delta=0.01,
+        delta_slack=0.0,
+        neighboring_relation=relation,
+        public_seed=SEED.hex(),
+        count_bits=0,
+        n_directions=rounds.n_directions,
+        edge=rounds.edge,
+        rounds=rounds.rounds,
+        loss=None,
+    )
+
+
+def cost_of_one_unit_less(m: MomentMechanism) -> Fraction:
+    """What the rounds would cost if every scale were the next smaller one."""
+    smaller = [
+        msgspec.structs.replace(round, scales=tuple(scale - Fraction(1, SCALE_UNITS) for scale in round.scales))
+        for round in m.rounds
+    ]
+    return sum((m.accountant_of(round).mu_squared for round in smaller), Fraction(0))
+
+
+@pytest.mark.parametrize("relation", BOTH, ids=lambda relation: relation.value)
+@pytest.mark.parametrize(("d", "signal", "row"), signals(), ids=lambda value: None if isinstance(value, Row) else str(value))
+def test_every_row_is_reached_and_its_rounds_cost_all_of_the_budget_and_no_more(
+    d: int, signal: float, row: Row, relation: NeighboringRelation
+) -> None:
+    m = planned(d, signal, relation)
+    steps = [round for round in m.rounds if isinstance(round, StepRound)]
+    assert len(steps) == len(row.steps)
+    assert (steps[0].radius, steps[-1].radius) == (row.first_radius, row.last_radius)
+    assert any(isinstance(round, VotesRound) for round in m.rounds) == (row.votes > 0)
+    assert sum(step.in_directions for step in steps) == row.n_inner
+    whole = (Fraction(0.01) if signal < 5 else Fraction(1)) ** 2
+    assert m.accountant().mu_squared <= whole < cost_of_one_unit_less(m)
+
+
+@pytest.mark.parametrize("relation", BOTH, ids=lambda relation: relation.value)
+@pytest.mark.parametrize(("d", "k", "n"), [(1, 1, 20), (2, 5, 1000), (3, 300, 10**6), (4, 2, 50), (32, 9, 10**5), (33, 2, 100)])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
+def test_designed_mechanisms_spend_what_they_were_given(
+    d: int, k: int, n: int, epsilon: float, relation: NeighboringRelation
+) -> None:
+    m = design_moments(
+        cube(d), n_clusters=k, n_records=n, epsilon=epsilon, public_seed=SEED, neighboring_relation=relation, count_bits=4
+    )
+    assert m.accountant().mu_squared <= Fraction(gdp_mu(epsilon, m.delta)) ** 2 < cost_of_one_unit_less(m)
+    for round in m.rounds:
+        assert len(round.scales) == len(m.round_parts(round))
+
+
+def test_with_many_features_the_mean_takes_more_where_there_is_less_signal() -> None:
+    shares = [
+        m.accountant_of(m.rounds[0]).mu_squared / m.accountant().mu_squared for m in (planned(40, s) for s in (0.1, 1, 9))
+    ]
+    assert shares == sorted(shares, reverse=True)
+    assert 0.05 < shares[-1] < shares[0] < 0.5
+
+
+def test_on_few_features_many_candidates_are_a_power() -> None:
+    for d in (1, 2, 3):
+        (m,) = (r.n_candidates for r in planned(d, 5000.0).rounds if isinstance(r, VotesRound))
+        assert round(m ** (1 / d)) ** d == m
+
+
+def test_too_many_features_are_refused_with_a_way_out() -> None:
+    with pytest.raises(PlanError, match="1025 features.*at most 1024; use the algorithm fastlloyd"):
+        plan_rounds(
+            Domain(features=tuple(map(str, range(1025))), lower=(0.0,) * 1025, upper=(1.0,) * 1025, fraction_bits=12),
+            n_clusters=2,
+            n_records=100,
+            n_expected=100,
+            mu_squared=MU,
+            relation=BOTH[0],
+            count_bits=0,
+        )

@@ -1,0 +1,64 @@
+"""Noisy counts and moves: what is shrunk goes towards what it is shrunk to, by the factor that the noise demands."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.momentlloyd.noisy import Noisy
+from fastlloyd.momentlloyd.shrinkage import shrunk, sizes
+
+COUNTS = arrays.arrays(np.float64, st.integers(1, 9), elements=st.floats(-(2.0**40), 2.0**40))
+MOVES = arrays.arrays(np.float64, st.tuples(st.integers(1, 5), st.integers(1, 4)), elements=st.floats(-1e6, 1e6))
+
+
+def test_counts_without_noise_that_sum_up_to_n_stay() -> None:
+    counts = np.array([[70.0], [25.0], [5.0]])
+    np.testing.assert_allclose(sizes(Noisy(counts, 1e-9), 100.0), counts.ravel())
+
+
+def test_counts_that_are_noise_become_equal_shares() -> None:
+    np.testing.assert_allclose(sizes(Noisy(np.array([[70.0], [25.0], [5.0]]), 1e4), 99.0), [33.0] * 3)
+
+
+def test_one_cluster_has_all_records_whatever_its_count() -> None:
+    np.testing.assert_allclose(sizes(Noisy(np.array([[-12.0]]), 3.0), 50.0), [50.0])
+
+
+@given(COUNTS, st.floats(1e-3, 1e6), st.floats(1.0, 1e6))
+def test_sizes_have_a_floor_and_without_it_sum_up_to_n(counts: FloatArray, deviation: float, n: float) -> None:
+    k = len(counts)
+    found = sizes(Noisy(counts[:, None], deviation), n)
+    floor = max(1.0, 0.5 * min(deviation, n / k))
+    assert (found >= floor).all()
+    assert found.sum() >= n * (1 - 1e-9) - 1e-3  # cancellation among counts of 2**40
+    factor = max(0.0, 1 - (k - 1) * deviation**2 / max(((counts - counts.mean()) ** 2).sum(), 1e-300))
+    by_hand = np.maximum(n / k + factor * (counts - counts.mean()), floor)
+    np.testing.assert_allclose(found, by_hand, rtol=1e-9, atol=1e-3)
+
+
+@given(MOVES, st.floats(1e-3, 1e3))
+def test_moves_keep_their_direction_and_none_grows(moves: FloatArray, variance: float) -> None:
+    k, d = moves.shape
+    found = shrunk(moves, np.full(k, variance), np.ones(k), d)
+    tau = np.maximum((moves**2).mean(axis=1) - variance, 0).mean()  # clusters of equal sizes
+    np.testing.assert_allclose(found, tau / (tau + variance) * moves, rtol=1e-9, atol=1e-300)
+
+
+def test_moves_no_longer_than_their_noise_vanish_and_long_ones_stay() -> None:
+    moves = np.array([[3.0, 4.0], [-4.0, 3.0]])
+    np.testing.assert_array_equal(shrunk(moves, np.full(2, 12.5), np.ones(2), 2), np.zeros((2, 2)))
+    np.testing.assert_allclose(shrunk(moves, np.full(2, 1e-12), np.ones(2), 2), moves)
+
+
+def test_the_noisier_of_two_moves_is_shrunk_more() -> None:
+    moves = np.array([[3.0], [3.0]])
+    found = shrunk(moves, np.array([0.5, 5.0]), np.ones(2), 1).ravel()
+    assert 0 < found[1] < found[0] < 3
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_no_dimensions_no_moves(k: int) -> None:
+    np.testing.assert_array_equal(shrunk(np.ones((k, 2)), np.ones(k), np.ones(k), 0), np.zeros((k, 2)))

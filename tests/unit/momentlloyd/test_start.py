@@ -1,0 +1,99 @@
+"""Where the clustering starts: candidates cover what they should, and k means of what is known are near what is there."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from fastlloyd.clustering.domain import Domain, FloatArray
+from fastlloyd.design_moments import design_moments
+from fastlloyd.expander import PublicSeed
+from fastlloyd.momentlloyd import start
+from fastlloyd.momentlloyd.mechanism import MomentMechanism
+from fastlloyd.momentlloyd.noisy import Noisy
+from fastlloyd.momentlloyd.state import NUMBER_BITS, State
+from fastlloyd.moments.spaces import DIRECTION_BITS
+
+ONE, N = 1 << 16, 5000
+
+
+def mechanism(d: int, k: int, epsilon: float) -> MomentMechanism:
+    domain = Domain(features=tuple(f"x{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d)
+    return design_moments(domain, n_clusters=k, n_records=N, epsilon=epsilon, public_seed=PublicSeed.from_int(1))
+
+
+def in_a_line(m: MomentMechanism, deviation: float) -> State:
+    """One direction, along the first feature."""
+    V = np.zeros((m.n_features, m.n_directions), dtype=np.int64)
+    V[0, 0] = 1 << DIRECTION_BITS
+    variances = np.zeros(m.n_directions, dtype=np.int64)
+    variances[0] = round(deviation**2)
+    return msgspec.structs.replace(
+        State.start(m), number=N << NUMBER_BITS, length=round(deviation), directions=V, variances=variances
+    )
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 5.0])
+def test_candidates_of_a_box_lie_in_it_and_cover_it(epsilon: float) -> None:
+    m = mechanism(2, 4, epsilon)
+    low, high = np.array([-1000.0, 200.0]), np.array([5000.0, 800.0])
+    points = start.box_candidates(m, State.start(m), low, high).candidates
+    assert len(points) == m.n_candidates
+    assert ((points >= low) & (points <= high)).all()
+    for corner in (low, high):
+        assert (np.abs(points - corner) / (high - low)).sum(axis=1).min() < 0.5
+    assert len(np.unique(points, axis=0)) == len(points)
+
+
+def test_candidates_of_a_gaussian_lie_along_the_directions_found() -> None:
+    m = mechanism(5, 3, 5.0)
+    state = start.gaussian_candidates(m, in_a_line(m, 10_000.0))
+    assert not state.candidates[:, 1:].any()
+    assert state.candidates[:, 0].std() == pytest.approx(start.WIDER * 10_000, rel=0.1)
+
+
+def test_two_means_of_a_gaussian_are_those_of_the_normal_law() -> None:
+    """They lie at sqrt(2 / pi) deviations to either side, and leave 1 - 2 / pi of the variance."""
+    m = mechanism(5, 2, 0.05)
+    state = start.from_gaussian(m, in_a_line(m, 10_000.0))
+    expected = 10_000 * (2 / np.pi) ** 0.5
+    np.testing.assert_allclose(np.sort(state.centroids[:, 0]), [-expected, expected], rtol=0.05)
+    assert not state.centroids[:, 1:].any()
+    np.testing.assert_array_equal(state.sizes, [(N << NUMBER_BITS) // 2] * 2)
+    assert state.inner_spread == pytest.approx(1e8 * (1 - 2 / np.pi), rel=0.05)
+
+
+def voted(m: MomentMechanism, state: State, votes: FloatArray) -> State:
+    return start.from_votes(m, state, Noisy(votes[:, None], 1e-6))
+
+
+def test_two_groups_of_votes_become_two_centroids() -> None:
+    m = mechanism(2, 2, 5.0)
+    state = msgspec.structs.replace(State.start(m), number=N << NUMBER_BITS)
+    state = start.box_candidates(m, state, np.array([-ONE, -ONE]), np.array([ONE, ONE]))
+    corners = np.array([[-ONE, -ONE], [ONE, ONE]]) * 0.8
+    near = ((state.candidates[:, None] - corners) ** 2).sum(axis=2).argmin(axis=0)
+    votes = np.zeros(m.n_candidates)
+    votes[near] = N / 2
+    found = voted(m, state, votes).centroids
+    np.testing.assert_array_equal(found[np.argsort(found[:, 0])], state.candidates[near])
+
+
+@pytest.mark.parametrize("d", [2, 5])
+def test_votes_for_fewer_candidates_than_clusters_still_give_k_centroids(d: int) -> None:
+    m = mechanism(d, 4, 5.0)
+    if d == 2:
+        state = msgspec.structs.replace(State.start(m), number=N << NUMBER_BITS)
+        state = start.box_candidates(m, state, np.array([-ONE, -ONE]), np.array([ONE, ONE]))
+    else:
+        state = start.gaussian_candidates(m, in_a_line(m, 10_000.0))
+    for votes in (np.zeros(m.n_candidates), np.full(m.n_candidates, -1e9), np.eye(m.n_candidates)[3] * N):
+        assert voted(m, state, votes).centroids.shape == (4, d)
+
+
+def test_the_same_state_and_votes_give_the_same_start() -> None:
+    m = mechanism(3, 4, 5.0)
+    state = msgspec.structs.replace(State.start(m), number=N << NUMBER_BITS)
+    one, other = (start.box_candidates(m, state, np.full(3, -9.0 * 10**3), np.full(3, 9.0 * 10**3)) for _ in range(2))
+    np.testing.assert_array_equal(one.candidates, other.candidates)
+    votes = np.arange(m.n_candidates, dtype=np.float64)
+    np.testing.assert_array_equal(voted(m, one, votes).centroids, voted(m, other, votes).centroids)

@@ -1,0 +1,78 @@
+"""A step moves every centroid by its records' mean offset, shrunk by what noise there is, and never out of the box."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from fastlloyd.clustering.domain import Domain, FloatArray
+from fastlloyd.design_moments import design_moments
+from fastlloyd.expander import PublicSeed
+from fastlloyd.momentlloyd import steps
+from fastlloyd.momentlloyd.mechanism import MomentMechanism
+from fastlloyd.momentlloyd.noisy import Noisy
+from fastlloyd.momentlloyd.rounds import StepRound
+from fastlloyd.momentlloyd.state import NUMBER_BITS, State
+from fastlloyd.moments.spaces import DIRECTION_BITS
+
+ONE, N = 1 << 16, 600
+MOVES = np.array([[100.0, -50.0], [0.0, 300.0]])
+COUNTS = np.array([400.0, 200.0])
+
+
+def mechanism(d: int) -> MomentMechanism:
+    domain = Domain(features=tuple(f"x{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d)
+    return design_moments(domain, n_clusters=2, n_records=N, epsilon=1.0, public_seed=PublicSeed.from_int(1))
+
+
+def known(m: MomentMechanism) -> State:
+    V = np.zeros((m.n_features, m.n_directions), dtype=np.int64)
+    if m.n_directions:
+        V[:2, :2] = np.eye(2) * (1 << DIRECTION_BITS)
+    return msgspec.structs.replace(State.start(m), number=N << NUMBER_BITS, directions=V)
+
+
+def stepped(m: MomentMechanism, state: State, moves: FloatArray, deviation: float, *, inner: bool = False) -> State:
+    """deviation : of the noise in each coordinate of the sums."""
+    (round, *_) = (round for round in m.rounds if isinstance(round, StepRound) and round.in_directions == inner)
+    return steps.step(m, state, round, Noisy(moves * COUNTS[:, None], deviation), Noisy(COUNTS[:, None], 1e-9))
+
+
+def test_without_noise_centroids_follow_their_records() -> None:
+    m = mechanism(2)
+    state = stepped(m, known(m), MOVES, 1e-6)
+    np.testing.assert_array_equal(state.centroids, MOVES)
+    np.testing.assert_array_equal(state.sizes, COUNTS * 2**NUMBER_BITS)
+
+
+def test_moves_that_are_noise_are_not_made() -> None:
+    m = mechanism(2)
+    assert not stepped(m, known(m), MOVES, 1e12).centroids.any()
+
+
+def test_what_moves_along_the_directions_is_shrunk_apart_from_the_rest() -> None:
+    """Noise of 100 per coordinate: the moves along the directions stand out of it, those elsewhere do not."""
+    m = mechanism(6)
+    moves = np.zeros((2, 6))
+    moves[:, :2] = 4000.0
+    moves[:, 2:] = 50.0
+    state = stepped(m, known(m), moves, 100.0 * 300)
+    assert not state.centroids[:, 2:].any()
+    assert (state.centroids[:, :2] > 3900).all()
+
+
+def test_a_step_in_the_directions_moves_points_and_centroids_alike() -> None:
+    m = mechanism(40)
+    moves = np.zeros((2, m.n_directions))
+    moves[:, :2] = MOVES
+    state = stepped(m, known(m), moves, 1e-6, inner=True)
+    np.testing.assert_array_equal(state.points[:, :2], MOVES)
+    np.testing.assert_array_equal(state.centroids[:, :2], MOVES)
+    assert not state.points[:, 2:].any()
+    assert not state.centroids[:, 2:].any()
+
+
+@pytest.mark.parametrize("size", [2.0**40, 2.0**60])
+def test_centroids_stay_in_the_box(size: float) -> None:
+    m = mechanism(2)
+    state = stepped(m, known(m), np.array([[size, -size], [-size, size]]), 1.0)
+    np.testing.assert_array_equal(state.centroids, [[ONE, -ONE], [-ONE, ONE]])
