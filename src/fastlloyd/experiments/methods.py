@@ -1,4 +1,4 @@
-"""Methods of clustering under comparison: the product's four, PE-means, and those of users, each one record."""
+"""Methods of clustering under comparison: the product's own, PE-means, and those of users, each one record."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

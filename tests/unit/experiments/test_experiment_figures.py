@@ -335,7 +335,7 @@ def test_a_curve_off_the_axis_and_a_lone_run_are_marked_and_said(tmp_path: Path)
 
 def test_a_panel_without_any_value_says_so(tmp_path: Path) -> None:
     made = rows({name: REAL[name] for name in ("iris", "s1", "wine", "lsun")}, ["glloyd"], runs=1)
-    change = {"iris": {"davies_bouldin": np.inf}, "wine": {"davies_bouldin": None}}
+    change: dict[str, dict[str, object]] = {"iris": {"davies_bouldin": np.inf}, "wine": {"davies_bouldin": None}}
     made = [fail(row, "no") if row["dataset"] == "lsun" else row | change.get(str(row["dataset"]), {}) for row in made]
     drawing = next(each for each in _draw(tmp_path, made, "curves") if each.name == "curves-davies_bouldin")
     assert [panel.get_title() for panel in drawing.figure.axes] == ["iris", "s1", "lsun"]
