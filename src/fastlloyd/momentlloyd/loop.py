@@ -67,21 +67,21 @@ def query(m: "MomentMechanism", round: Rounds, state: State) -> Asked:
 
 
 def radius(m: "MomentMechanism", round: Rounds, state: State) -> int:
-    """At which length a round clips, grid units: 1 to the diameter; exact."""
+    """At which length a round clips, grid units: 1 to the diameter, whatever plan and state say; exact."""
     match round:
         case MeanRound() | SquaresRound():
             R = _times(round.radius, m.domain.squared_half_diagonal)
         case LengthsRound():
             R = math.isqrt(m.domain.squared_half_diagonal)
         case SecondMomentRound():
-            R = min(math.floor(round.radius * state.length), 2 * math.isqrt(m.domain.squared_half_diagonal))
+            R = math.floor(round.radius * state.length)
         case StepRound():
             R = _times(round.radius, state.inner_spread if round.in_directions else state.spread)
             least = math.ceil(LEAST_RADIUS * 2**m.domain.fraction_bits)
             R = min(max(R, least), math.isqrt(m.domain.squared_half_diagonal))
         case VotesRound():
             R = 1  # nothing is clipped
-    return max(1, R)
+    return min(max(1, R), 2 * math.isqrt(m.domain.squared_half_diagonal))
 
 
 def advance(

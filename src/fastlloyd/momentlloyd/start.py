@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastlloyd.clustering.domain import FloatArray
-from fastlloyd.clustering.kernels import nearest
+from fastlloyd.clustering.domain import FloatArray, IntArray
+from fastlloyd.clustering.kernels import blocks, nearest
 from fastlloyd.clustering.public_points import k_means
 from fastlloyd.draws import Draws
 from fastlloyd.expander import PublicSeed
@@ -70,7 +70,7 @@ def from_votes(m: "MomentMechanism", state: State, votes: Noisy) -> State:
     n, k = records(state), m.n_clusters
     coordinates = used(state) if m.n_directions else m.n_features
     points, sample = state.candidates[:, :coordinates].astype(np.float64), _sample(m, state)
-    owners = nearest(sample, points)[0]
+    owners = _owners(sample, points)
     drawn = np.bincount(owners, minlength=len(points)).astype(np.float64)
     expected = drawn if m.n_directions else np.ones(len(points))
     w = weights(votes, expected * (n / expected.sum()), n)
@@ -89,6 +89,11 @@ def from_votes(m: "MomentMechanism", state: State, votes: Noisy) -> State:
     if m.n_directions:
         return _in_directions(m, state, found.centroids, sizes, loss)
     return known(m, state, centroids=rounded(found.centroids, m.domain.half_widths), spread=_squared(m, loss))
+
+
+def _owners(sample: FloatArray, points: FloatArray) -> IntArray:
+    """The nearest point of each, block by block: no array of all distances exists."""
+    return np.concatenate([nearest(sample[a:b], points)[0] for a, b in blocks(len(sample), len(points), None)])
 
 
 def _sample(m: "MomentMechanism", state: State) -> FloatArray:

@@ -224,8 +224,7 @@ class ClientSession:
             case ClientRounds() as rounds, Parameters():
                 rounds.settle(message)
                 self._move(Parameters, _state_of(rounds))
-            case ClientRounds() as rounds, Turn():
-                rounds.check_turn(message)
+            case ClientRounds(), Turn():
                 self._move(Turn, ClientState.SETTLING)
             case ClientRounds() as rounds, Confirmations():
                 self.outcome = rounds.conclude(message)
@@ -316,7 +315,9 @@ class ClientSession:
             case ClientRounds() as rounds, Parameters():
                 return rounds.number < message.round
             case ClientRounds() as rounds, Turn():  # or late, or answered: what was said last is the answer to all three
-                return not rounds.is_settling or rounds.has_proposed
+                return not rounds.is_to_propose(message.round)
+            case None, Turn():  # late
+                return True
             case ClientRounds() as rounds, Confirmations():
                 return not rounds.is_done
         return False

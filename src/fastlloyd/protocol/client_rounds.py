@@ -12,7 +12,7 @@ from fastlloyd.exchanges import Exchange
 from fastlloyd.plan import Plan
 from fastlloyd.protocol.actions import ClientResult
 from fastlloyd.protocol.masked_round import MaskedRound, Plausible
-from fastlloyd.protocol.messages import Broadcast, Confirmation, Confirmations, KeyBox, Parameters, Proposal, Turn, Upload
+from fastlloyd.protocol.messages import Broadcast, Confirmation, Confirmations, KeyBox, Parameters, Proposal, Upload
 from fastlloyd.protocol.roster import Roster
 from fastlloyd.protocol.transcript import extend_transcript, start_transcript
 from fastlloyd.queries import centroids_digest
@@ -89,10 +89,9 @@ class ClientRounds:
         """Whether parameters must come before this client can go on."""
         return self._course.awaits_parameters
 
-    @property
-    def has_proposed(self) -> bool:
-        """Whether this client has worked out the parameters that are awaited."""
-        return self._proposed
+    def is_to_propose(self, round: int) -> bool:
+        """Whether parameters of that round are awaited that this client has not worked out yet."""
+        return self.is_settling and round == self.number and not self._proposed
 
     @property
     def leads(self) -> bool:
@@ -128,13 +127,6 @@ class ClientRounds:
         self._transcript_hash = extend_transcript(self._transcript_hash, broadcast)
         self._course.take(answer, self._circumstances(exchange))
         self._go_on()
-
-    def check_turn(self, turn: Turn) -> None:
-        """RemoteProtocolError unless it is for the parameters that are awaited."""
-        if turn.round != self.number:
-            raise RemoteProtocolError(
-                f"the parameters of round {turn.round} were asked for; those of {self.number} are awaited"
-            )
 
     def propose(self) -> Proposal:
         """Work out the parameters of the next query and seal them. Draws bytes: to be called once per round."""
@@ -196,7 +188,7 @@ class ClientRounds:
 
     def _included_in(self, broadcast: Broadcast) -> dict[str, bytes]:
         what = f"the broadcast of round {broadcast.round}"
-        if broadcast.round != self.number:
+        if broadcast.round != self.number or self.is_settling:
             raise RemoteProtocolError(f"{what} is neither that of the open round, {self.number}, nor one that came before")
         included = broadcast.included(self._plan.names)
         self._roster.check_members(what, list(included), self._caps, self._plan.min_included)
@@ -221,7 +213,7 @@ class ClientRounds:
         """Of the sum that was opened last."""
         first, last = (sum(self._caps[name] for name in names) for names in (self._included[0], self._included[-1]))
         deviations = self._plan.deviations(exchange, len(self._included[-1]))
-        return Circumstances(deviations=deviations, share=last / first)
+        return Circumstances(deviations=deviations, share=last / first if first else 1.0)  # caps may be 0
 
     def _context(self, client: str, salt: bytes) -> ParametersContext:
         return ParametersContext(

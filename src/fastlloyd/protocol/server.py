@@ -181,9 +181,7 @@ class ServerSession:
     def _say_again(self, sender: str) -> list[Action]:
         """What a client that repeats itself waits for, if it was already sent."""
         if sender in self._key_boxes:
-            asked_again = self._turn and sender in self.awaited
-            turn = [Send(sender, Turn(len(self._broadcasts) + 1))] if asked_again else []
-            return [Send(sender, self._key_boxes[sender]), *turn]
+            return [Send(sender, self._key_boxes[sender])]
         if self._present and sender == self._present[0]:
             return [Send(sender, self._task())]
         return []
@@ -223,7 +221,8 @@ class ServerSession:
         """Take one client's upload; the last one closes the round. One for a closed round is answered with its broadcast."""
         n_closed = len(self._broadcasts)
         if upload.round <= n_closed:
-            return [Send(sender, self._broadcasts[upload.round - 1]), *self._settled(sender, upload.round + 1)]
+            closed, follows = Send(sender, self._broadcasts[upload.round - 1]), self._settled(sender, upload.round + 1)
+            return [closed, *(follows or self._asked_again(sender, upload.round + 1))]
         if upload.round != n_closed + 1 or self.state is not ServerState.AGGREGATING:
             raise RemoteProtocolError(f"client {sender!r} sent an upload for round {upload.round}, which is not open yet")
         if (stored := self._uploads.get(sender)) is not None:
@@ -265,6 +264,11 @@ class ServerSession:
     def _settled(self, to: str, round: int) -> list[Action]:
         """The parameters of a round, if they are stored."""
         return [Send(to, self._parameters[round])] if round in self._parameters else []
+
+    def _asked_again(self, client: str, round: int) -> list[Action]:
+        """Whose turn it is may have lost that message, and must know the sum first; the first of the sum knows its turn."""
+        is_asked = self.state is ServerState.SETTLING and self._turn > 0 and client in self.awaited
+        return [Send(client, Turn(round))] if is_asked and round == len(self._broadcasts) + 1 else []
 
     def _next_turn(self) -> list[Action]:
         """Ask the next client of the last sum, if another may be missing."""

@@ -94,6 +94,7 @@ CLIENT_TRANSITIONS: Mapping[tuple[ClientState, type], set[ClientState]] = {
     (_C.CONFIRMING, Confirmations): {_C.FINISHED},
     (_C.CONFIRMING, Abort): {_C.ABORTED},
     (_C.CONFIRMING, Deadline): {_C.ABORTED},
+    (_C.FINISHED, Turn): {_C.FINISHED},  # late
 }
 
 # What a client sends again is answered from what is stored, in any later state.
