@@ -15,7 +15,18 @@ from fastlloyd.momentlloyd.state import State
 from fastlloyd.plan import TrustMode
 from fastlloyd.protocol import SERVER, Action, ClientResult, ClientSession, Ended, Keep, Message, Record, Send, ServerSession
 from fastlloyd.protocol.client_rounds import ClientRounds
-from fastlloyd.protocol.messages import Broadcast, Confirmations, KeyBox, Limits, Parameters, Proposal, Turn, Upload, decode, encode
+from fastlloyd.protocol.messages import (
+    Broadcast,
+    Confirmations,
+    KeyBox,
+    Limits,
+    Parameters,
+    Proposal,
+    Turn,
+    Upload,
+    decode,
+    encode,
+)
 from fastlloyd.protocol.transitions import ClientState, ServerState
 from fastlloyd.secagg.parameters import SALT_BYTES, seal_parameters
 from fastlloyd.transport.in_process import run_in_process
@@ -429,7 +440,9 @@ def test_a_server_takes_parameters_for_the_open_round_only() -> None:
     proposal = table.until(Proposal, 3)
     for number in (4, N_ROUNDS + 1):
         lie = Proposal(number, bytes(16), bytes(LIMITS.box_bytes[number]))
-        with pytest.raises(RemoteProtocolError, match=f"client 'c1' sent parameters for round {number}, which nobody waits for"):
+        with pytest.raises(
+            RemoteProtocolError, match=f"client 'c1' sent parameters for round {number}, which nobody waits for"
+        ):
             table.server.receive("c1", lie)
     assert table.server.state is ServerState.SETTLING
     with pytest.raises(RemoteProtocolError, match="an upload for round 3, which is not open yet"):
@@ -452,7 +465,9 @@ def test_the_server_sees_boxes_of_lengths_that_the_plan_fixes() -> None:
 def test_a_run_of_clients_whose_caps_are_0_goes_on() -> None:
     """Caps weigh the sums of clients that are missing; where there is nothing to weigh all sums are alike."""
     for algorithm in (None, MOMENTLLOYD):
-        plan = make_plan(3, max_dropouts=1, n_clusters=1, n_features=1, **({} if algorithm is None else {"algorithm": algorithm}))
+        plan = make_plan(
+            3, max_dropouts=1, n_clusters=1, n_features=1, **({} if algorithm is None else {"algorithm": algorithm})
+        )
         clients = tuple(msgspec.structs.replace(client, max_records=0) for client in plan.clients[:2])
         plan = msgspec.structs.replace(plan, clients=(*clients, plan.clients[2]))
         federation = make_federation(plan)
