@@ -28,7 +28,7 @@ from fastlloyd.mechanism import (
     check_numbers,
     usable_delta,
 )
-from fastlloyd.momentlloyd.mechanism import MomentMechanism
+from fastlloyd.mechanisms import AnyMechanism
 from fastlloyd.plan import MIN_SHARE_DEVIATION, PROTOCOL_VERSION, Client, Plan, Server, Timeouts, TrustMode, aliasing_slack
 from fastlloyd.queries import Sensitivity, centroids_digest, sensitivity
 
@@ -120,7 +120,7 @@ def design_any(
     initialization: RadiusSearch = RadiusSearch.BISECTION,
     min_count: Fraction | None = None,
     **settings: Any,
-) -> LloydMechanism | MomentMechanism:
+) -> AnyMechanism:
     """`design_mechanism`, or for MomentLloyd `design_moments`, which has no use for the settings named here."""
     if isinstance(algorithm, MomentAlgorithm):
         for name, value in {"n_iterations": n_iterations, "min_count": min_count}.items():
@@ -165,7 +165,7 @@ def design_plan(
     n_records = sum(client.max_records for client in clients) if n_records is None else n_records
     max_colluding = 0 if trust is TrustMode.SERVER_NOISE else max_colluding
 
-    def mechanism(count_bits: int, delta_slack: float) -> LloydMechanism | MomentMechanism:
+    def mechanism(count_bits: int, delta_slack: float) -> AnyMechanism:
         return design_any(
             algorithm,
             domain,

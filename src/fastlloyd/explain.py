@@ -10,6 +10,7 @@ from fastlloyd.documents import in_groups
 from fastlloyd.guarantees import NOT_PROTECTED, NOT_PROTECTED_FEDERATED, cautions, coalitions
 from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.mechanism import Mechanism
+from fastlloyd.mechanisms import AnyMechanism
 from fastlloyd.momentlloyd.mechanism import MomentMechanism
 from fastlloyd.momentlloyd.rounds import (
     LengthsRound,
@@ -166,7 +167,7 @@ def coalition_table(plan: Plan) -> str:
     return "\n".join(rows)
 
 
-def _choices(m: LloydMechanism | MomentMechanism, factor: float) -> str:
+def _choices(m: AnyMechanism, factor: float) -> str:
     return _lloyd_choices(m, factor) if isinstance(m, LloydMechanism) else _moment_choices(m, factor)
 
 

@@ -20,7 +20,7 @@ from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.dp.precision import working_precision
 from fastlloyd.errors import PlanError
 from fastlloyd.exchanges import Exchange, draw, sqrt_up
-from fastlloyd.lloyd_mechanism import LloydMechanism
+from fastlloyd.mechanisms import AnyMechanism
 from fastlloyd.momentlloyd.mechanism import MomentMechanism
 from fastlloyd.parties import (
     MAX_CLIENTS,
@@ -72,12 +72,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_colluding: int
     ring_bits: int
     clients: tuple[Client, ...]
-    mechanism: LloydMechanism | MomentMechanism
+    mechanism: AnyMechanism
     server: Server = Server()
     timeouts: Timeouts = Timeouts()
     authority: str | None = None  # None is left out of the digest
 
     def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "clients", tuple(self.clients))  # plans are hashed
         _check_run(self)
         check_clients(self.clients)
         check_network(self.clients, self.server, self.timeouts)

@@ -1,4 +1,4 @@
-"""The privacy audit of `auditing.py` for MomentLloyd: its rounds ask different questions, so a run has one canary and is one trial.
+"""The privacy audit of `auditing.py` for MomentLloyd, whose rounds ask different questions: a run has one canary, is one trial.
 
 Shipped sessions, masks, parameters and noise. The attacker is a curious client that knows every record but one, sees
 the parameters of every round and opens every sum; it subtracts the exact answer over all records it knows, and its own share of
@@ -168,5 +168,5 @@ def _watched() -> Iterator[list[View]]:
             self.view.append((self.query, answer))
             super().take(answer, circumstances)
 
-    with patch.object(MomentMechanism, "course", lambda mechanism: Watched(mechanism)):
+    with patch.object(MomentMechanism, "course", lambda mechanism: Watched(mechanism)):  # noqa: PLW0108 - a method is bound, a class is not
         yield views

@@ -519,6 +519,18 @@ def test_every_client_draws_its_share_and_the_server_nothing_or_the_other_way_ro
     assert served.draw_client_noise(r, InjectedNoise([])).tolist() == [[0, 0], [0, 0]]
 
 
+def test_a_plan_of_lists_is_the_plan_of_tuples() -> None:
+    plan = design(M=3)
+    domain = plan.mechanism.domain
+    again = msgspec.structs.replace(domain, features=list(domain.features))
+    listed = msgspec.structs.replace(
+        plan, clients=list(plan.clients), mechanism=msgspec.structs.replace(plan.mechanism, domain=again)
+    )
+    assert listed == plan
+    assert hash(listed) == hash(plan)
+    assert listed.digest == plan.digest
+
+
 def test_a_share_is_drawn_with_the_scale_of_a_share() -> None:
     asked: list[Fraction] = []
 

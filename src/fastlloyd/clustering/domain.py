@@ -75,6 +75,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 f"bounds are given for {len(self.lower)} lower and {len(self.upper)} upper ends, but there are {d} features; "
                 "give one lower and one upper bound per feature"
             )
+        msgspec.structs.force_setattr(self, "features", tuple(self.features))  # hashed, with the plan they stand in
         # an int or a NumPy float would be written to a file in another spelling than the one that is read back
         msgspec.structs.force_setattr(self, "lower", tuple(float(low) for low in self.lower))
         msgspec.structs.force_setattr(self, "upper", tuple(float(high) for high in self.upper))

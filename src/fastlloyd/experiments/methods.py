@@ -73,12 +73,34 @@ def load_method(name: str, folder: Path) -> Method:
         method = resolve(name, folder)
         if not isinstance(method, Method):
             raise PlanError(f"{name!r:.200} is no method; expected a fastlloyd.experiments.methods.Method")
+        _check_fields(method, name)
         if method.name in METHODS:
             raise PlanError(f"{name!r:.200} has the name of the product's {method.name!r}; give it another")
         return method
     if name not in METHODS:
         raise PlanError(f"method {unknown_name(name, list(METHODS))}; one of your own is written FILE.py:NAME")
     return METHODS[name]
+
+
+def _check_fields(method: Method, where: str) -> None:
+    """Code of others may put anything into a record."""
+    for field_name, holds, expected in (
+        ("name", _is_name(method.name), "a text"),
+        ("label", _is_name(method.label), "a text"),
+        ("cluster", callable(method.cluster), "a function of a problem and a setting"),
+        ("private", isinstance(method.private, bool), "True or False"),
+        ("options", _are_names(method.options), 'names of options, as in frozenset({"rounds"})'),
+    ):
+        if not holds:
+            raise PlanError(f"{where!r:.200}: {field_name} is {getattr(method, field_name)!r:.80}; expected {expected}")
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and value.strip() == value != ""
+
+
+def _are_names(options: object) -> bool:
+    return isinstance(options, (frozenset, set, tuple, list)) and all(isinstance(each, str) for each in options)
 
 
 def check_option(name: str, value: Option) -> None:

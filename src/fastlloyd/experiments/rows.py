@@ -21,6 +21,7 @@ _RANGES = {"silhouette": (-1.0, 1.0)} | dict.fromkeys(
 )
 _ANY = (-math.inf, math.inf)  # a measure of somebody's own
 _TRUTH = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
+_WHOLE = ("a whole number, 0 or more", "a whole number of at least 1")
 _SPREADSHEET = 1e-9  # relative: programs that keep 15 digits of a number change it by less
 _Key = tuple[str, str, float, tuple[tuple[str, str], ...], int, int]
 
@@ -76,9 +77,13 @@ def parse(cells: Mapping[str, Any], where: str) -> Row:
         run=_integer(cells, "run", where, 0),
         options=tuple((name, said) for name in options if (said := text(cells[name]))),
         error=(text(cells.get("error")) or "it failed, and says no more") if failed else "",
-        measures={} if failed else {name: _measure(cells, name, where) for name in measures if text(cells[name])},
+        measures={} if failed else {name: _measure(cells, name, where) for name in measures if _is_filled(cells[name])},
         seconds=_number(cells, "seconds", where) if text(cells.get("seconds")) else math.nan,
     )
+
+
+def _is_filled(cell: object) -> bool:
+    return cell is not None and (not isinstance(cell, str) or bool(cell.strip()))
 
 
 def difference(one: Row, other: Row) -> str:
@@ -139,28 +144,25 @@ def _measure(cells: Mapping[str, Any], name: str, where: str) -> float:
 
 
 def _number(cells: Mapping[str, Any], name: str, where: str, expected: str = "a number, or inf for an infinite one") -> float:
-    cell = cells.get(name)
-    if isinstance(cell, float) and not math.isnan(cell):  # as in a JSON object
-        return cell
-    said = text(cell)
+    cell: Any = cells.get(name)
     try:
-        value = float(said) if "_" not in said else math.nan
-    except ValueError:
+        odd = cell is None or isinstance(cell, bool) or (isinstance(cell, str) and "_" in cell)  # float() takes 1_000
+        value = math.nan if odd else float(cell)
+    except (ValueError, TypeError, OverflowError):  # text, a list, a whole number that no float holds
         value = math.nan
     if math.isnan(value):
-        raise _wrong(where, name, said, expected)
+        raise _wrong(where, name, text(cell), expected)
     return value
 
 
 def _integer(cells: Mapping[str, Any], name: str, where: str, least: int) -> int:
     """A whole number; 0 where a trial failed before the set was known."""
-    said = text(cells.get(name))
-    if not said and not least:
+    if not least and not text(cells.get(name)):
         return 0
-    expected = f"a whole number of at least {least}"
+    expected = _WHOLE[least]
     value = _number(cells, name, where, expected)
     if not value.is_integer() or value < least:
-        raise _wrong(where, name, said, expected)
+        raise _wrong(where, name, text(cells[name]), expected)
     return int(value)
 
 

@@ -25,7 +25,7 @@ from fastlloyd.names import unknown_name
 from fastlloyd.presets import fraction
 from fastlloyd.presets import preset as check_preset
 
-MAX_TRIALS = 5_000_000
+MAX_TRIALS = 1_000_000  # of which half a gigabyte is held
 Runs = Annotated[int, msgspec.Meta(ge=1, le=fields.MOST_RUNS)]
 Clients = Annotated[int, msgspec.Meta(ge=1, le=fields.MOST_CLIENTS)]
 Names = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
@@ -129,7 +129,7 @@ def trials(spec: Spec, folder: Path) -> list[Trial]:
                     "make it two specifications"
                 )
             if len(found) > MAX_TRIALS:
-                raise PlanError(f"the specification asks for more than {MAX_TRIALS} trials; make it several")
+                raise PlanError(f"the specification asks for more than {MAX_TRIALS:,} trials; make it several")
     return list(found.values())
 
 
@@ -155,6 +155,7 @@ def _trials(spec: Spec, grid: Grid, folder: Path) -> Iterable[Trial]:
         check_name(name, folder)
     methods = [(source, load_method(source, folder)) for source in _expanded(grid.methods)]
     _check_options(grid, [method for _, method in methods])
+    _check_number(spec, grid, len(sets), [method for _, method in methods])
     for name, (source, method) in itertools.product(sets, methods):
         private = method.private
         for options, epsilon, run in itertools.product(
@@ -173,6 +174,18 @@ def _trials(spec: Spec, grid: Grid, folder: Path) -> Iterable[Trial]:
                 measures=_of(spec, grid, "measures"),
                 seed=spec.seed,
             )
+
+
+def _check_number(spec: Spec, grid: Grid, n_sets: int, methods: Sequence[Method]) -> None:
+    """Refuse too many trials before any is made: lists of options multiply."""
+    runs, epsilons = _of(spec, grid, "runs"), len(_of(spec, grid, "epsilons"))
+    swept_by = [[values for name, values in grid.options.items() if name in method.options] for method in methods]
+    kinds = [
+        math.prod(map(len, lists)) * (epsilons if method.private else 1)
+        for method, lists in zip(methods, swept_by, strict=True)
+    ]
+    if (n := n_sets * runs * sum(kinds)) > MAX_TRIALS:
+        raise PlanError(f"a grid of the specification asks for {n:,} trials; expected at most {MAX_TRIALS:,}: make it several")
 
 
 def _combinations(grid: Grid, method: Method) -> list[dict[str, Option]]:

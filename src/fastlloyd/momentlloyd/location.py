@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 PRIOR_LENGTH, PRIOR_VARIANCE = 0.6, 0.04  # of a record's distance from the mean, in half diagonals and their squares
 LEAST_LENGTH, MOST_LENGTH = 0.05, 0.9  # half diagonals
 SLACK = 1.05  # of the squared typical length
-ZOOM = 2.7  # deviations to either side
+ZOOM = 2.7  # deviations to either side, at least
+FINE = 2.0  # so many candidates per cluster and axis are enough for each of these deviations
 LEAST_VARIANCE = 1e-6  # squared half widths
 
 
@@ -49,11 +50,13 @@ def length(m: "MomentMechanism", state: State, lengths: Noisy) -> State:
 def box(m: "MomentMechanism", state: State, squares: Noisy, mean_deviation: float) -> tuple[FloatArray, FloatArray]:
     """A box around most records: the mean and so many deviations to either side, within the bounds; float64 (d,) each.
 
-    mean_deviation : of the noise in a coordinate of the mean. Variances get one deviation of their noise as slack.
+    The more candidates there are for each cluster, the wider it is: small clusters far away are looked for where that costs
+    little. mean_deviation : of the noise in a coordinate of the mean. Variances get one deviation of their noise as slack.
     """
     n, B = records(state), m.domain.half_widths
     v = (squares.values[0] + squares.deviation) / n
-    half = ZOOM * np.sqrt(np.clip(v, LEAST_VARIANCE * B.astype(np.float64) ** 2, B.astype(np.float64) ** 2)) + mean_deviation
+    zoom = max(ZOOM, (m.n_candidates / m.n_clusters) ** (1 / m.n_features) / FINE)
+    half = zoom * np.sqrt(np.clip(v, LEAST_VARIANCE * B.astype(np.float64) ** 2, B.astype(np.float64) ** 2)) + mean_deviation
     return np.maximum(state.centre - half, -B), np.minimum(state.centre + half, B)
 
 

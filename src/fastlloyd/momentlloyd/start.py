@@ -23,6 +23,7 @@ DRAWS = 4000  # of the fitted Gaussian
 DRAWS_PER_CANDIDATE = 8
 FEW_CANDIDATES = 400  # up to here candidates are spread by k-means
 WIDER = 1.3  # candidates' deviations over the records'
+FAR_PART, FARTHER = 5, 2.3  # one of so many is so much farther out: small clusters far away are looked for, too
 LEAST_SPREAD = 0.15  # of the squared length
 GAUSSIAN_STEPS, HISTOGRAM_STEPS = 20, 40
 FEW_FEATURES_RESTARTS, RESTARTS = 20, 5
@@ -44,11 +45,13 @@ def box_candidates(m: "MomentMechanism", state: State, low: FloatArray, high: Fl
 
 
 def gaussian_candidates(m: "MomentMechanism", state: State) -> State:
-    """Candidates from the fitted Gaussian, a little wider, in the directions found."""
+    """Candidates from the fitted Gaussian, a little wider, in the directions found; where they are many, some far out."""
     draws = _draws(m, b"candidates")
     few = m.n_candidates <= FEW_CANDIDATES
     n = max(DRAWS, DRAWS_PER_CANDIDATE * m.n_candidates) if few else m.n_candidates
     points = WIDER * draws.normal((n, used(state))) * deviations(state)
+    if not few:
+        points[: n // FAR_PART] *= FARTHER
     if few:
         points = k_means(points, np.ones(n), m.n_candidates, draws, n_restarts=1, n_steps=GAUSSIAN_STEPS).centroids
     return known(m, state, candidates=rounded(_padded(points, m.n_directions), _limit(m, "candidates")))

@@ -301,6 +301,32 @@ def test_ctrl_c_while_code_is_loaded_ends_the_command(tmp_path: Path) -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ("name=3", "name is 3; expected a text"),
+        ("name=''", "name is ''; expected a text"),
+        ("label=None", "label is None; expected a text"),
+        ("cluster=None", "cluster is None; expected a function"),
+        ("private='no'", "private is 'no'; expected True or False"),
+        ("options='rounds'", "options is 'rounds'; expected names of options"),
+    ],
+)
+def test_a_method_whose_record_holds_something_else_is_refused_by_its_field(changed: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from fastlloyd.experiments.methods import Method\n"
+        f"METHOD = Method(**(dict(name='mine', label='Mine', cluster=print) | dict({changed})))\n"
+    )
+    with pytest.raises(PlanError, match=f"'mine.py:METHOD': {said}"):
+        load_method("mine.py:METHOD", tmp_path)
+
+
+def test_too_many_trials_are_counted_before_any_is_made(folder: Path) -> None:
+    many = (HEAD + GRID).replace("runs = 2", "runs = 100_000").replace("[0.4, 0.8]", str([i / 100 for i in range(1, 301)]))
+    with pytest.raises(PlanError, match=r"a grid of the specification asks for 120,200,000 trials; expected at most 1,000,000"):
+        asked(folder, many)
+
+
 def test_what_all_trials_share_cannot_be_changed_by_a_method() -> None:
     problem = make_problem("mine", np.arange(20.0).reshape(10, 2), 2)
     for shared in (problem.X, problem.grid, problem.reference):

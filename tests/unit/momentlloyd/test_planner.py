@@ -116,7 +116,7 @@ def test_on_few_features_many_candidates_are_a_power() -> None:
 
 
 def test_too_many_features_are_refused_with_a_way_out() -> None:
-    with pytest.raises(PlanError, match="1025 features.*at most 1024; use the algorithm fastlloyd"):
+    with pytest.raises(PlanError, match=r"1025 features.*at most 1024; use the algorithm fastlloyd"):
         plan_rounds(
             Domain(features=tuple(map(str, range(1025))), lower=(0.0,) * 1025, upper=(1.0,) * 1025, fraction_bits=12),
             n_clusters=2,

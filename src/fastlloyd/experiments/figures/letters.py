@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
+from fastlloyd.figures import DOTS_PER_INCH
+
 LEAST = 3  # letters of a name that is cut
 
 
@@ -26,8 +28,8 @@ def width(text: str, size: float, *, bold: bool = False) -> float:
     font = FontProperties(size=size, weight="bold" if bold else "normal")
     with boxes_for_letters_the_font_lacks():
         renderer: Any = RendererAgg
-        points, _, _ = renderer(1, 1, 72).get_text_width_height_descent(text, font, ismath=False)
-    return float(points) / 72
+        dots, _, _ = renderer(1, 1, DOTS_PER_INCH).get_text_width_height_descent(text, font, ismath=False)
+    return float(dots) / DOTS_PER_INCH
 
 
 def fitted(text: str, size: float, inches: float, *, bold: bool = False) -> str:
