@@ -1,5 +1,6 @@
 """MomentLloyd in a federation: the central algorithm to the bit, and safe whatever a client makes up within the ranges."""
 
+from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction as F
 from itertools import product
@@ -29,6 +30,7 @@ from fastlloyd.plan import Plan, TrustMode
 from fastlloyd.protocol import Message
 from fastlloyd.protocol.masked_round import Plausible
 from fastlloyd.protocol.messages import Parameters, Proposal, Upload
+from fastlloyd.traffic import traffic
 from fastlloyd.transport.in_process import Drops, Gone, run_in_process
 from federation import injected_by_part, make_federation, make_plan, results, same_clustering, starts_cheaply
 
@@ -128,6 +130,21 @@ def test_what_an_upload_was_asked_for_is_bound_to_what_the_server_relayed() -> N
     for name in federation.plan.names:
         said = [type(m) for party, m in ledger if party == name and isinstance(m, Parameters | Upload)]
         assert said == [Upload, *[Parameters, Upload] * len(mechanism(federation.plan).rounds)]
+
+
+@pytest.mark.parametrize("plan", PLANS[:4:3])
+def test_the_bytes_of_a_run_are_foretold_with_its_boxes(plan: Plan) -> None:
+    federation, sent, received = make_federation(plan), Counter[str](), Counter[str]()
+
+    def link(sender: str, recipient: str, _message: Message, data: bytes) -> tuple[bytes, ...]:
+        sent[sender] += len(data)
+        received[recipient] += len(data)
+        return (data,)
+
+    run_in_process(federation.server(), federation.clients(), link=link)
+    for name in plan.names:
+        foretold = traffic(plan, name)
+        assert (foretold.sent, foretold.received) == (sent[name], received[name]), name
 
 
 # Whatever a client makes up
