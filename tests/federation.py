@@ -41,7 +41,13 @@ def among(names: Sequence[str], broadcast: Broadcast, changes: Mapping[str, byte
 
 def starts_cheaply(monkeypatch: pytest.MonkeyPatch) -> None:
     """MomentLloyd with few public draws and restarts: the same steps, and a start that is worse."""
-    for name, value in {"DRAWS": 40, "FEW_FEATURES_RESTARTS": 2, "RESTARTS": 2, "GAUSSIAN_STEPS": 3, "HISTOGRAM_STEPS": 3}.items():
+    for name, value in {
+        "DRAWS": 40,
+        "FEW_FEATURES_RESTARTS": 2,
+        "RESTARTS": 2,
+        "GAUSSIAN_STEPS": 3,
+        "HISTOGRAM_STEPS": 3,
+    }.items():
         monkeypatch.setattr(start, name, value)
 
 

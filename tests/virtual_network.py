@@ -509,7 +509,7 @@ class Network:
         assert {encode(broadcast) for broadcast in self._sent(Broadcast)} <= set(map(encode, self._recorded(SERVER, Broadcast)))
 
     def check_one_box_per_round(self) -> None:
-        """Each session goes on from one box of each round, in order, and so does each log; the server relays the stored ones."""
+        """Each session goes on from one box of each round, in order, and so does each log; only stored ones are relayed."""
         expected = list(self.limits.box_bytes)
         sessions: dict[int, list[int]] = {}
         for rounds, parameters in self.watch.settled:

@@ -38,8 +38,9 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
 def traffic(plan: Plan, name: str) -> Traffic:
     """What the client of that name sends and receives in a run that nobody misses.
 
-    The first client of the plan also deals the keys, and works out the parameters where there are any. Every field of a message has a fixed length but names, round numbers and
-    the lists of clients, which are those of the plan; so messages of zeros are as long as real ones.
+    The first client of the plan also deals the keys, and works out the parameters where there are any. Every field of a message
+    has a fixed length but names, round numbers and the lists of clients, which are those of the plan; so messages of zeros are
+    as long as real ones.
     """
     T, exchanges = len(plan.mechanism.clustering_rounds), list(enumerate(plan.mechanism.exchanges, 1))
     uploads = [_upload(plan, t, exchange) for t, exchange in exchanges]

@@ -69,7 +69,7 @@ which the kills are about."""
 
 @dataclass
 class Cell:
-    """What happened in the schedules of one kind of one algorithm under one trust mode; failures : short schedules, and what they broke."""
+    """What happened in the schedules of one kind in one federation; failures : short schedules, and what they broke."""
 
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)

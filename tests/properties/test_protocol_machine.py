@@ -78,7 +78,9 @@ def test_under_attack_what_finishes_is_right_and_the_same_for_all(trust: TrustMo
     assert min(outcomes[what] for what in ("finished", "some finished", "left out", *DEATHS)) > 5, outcomes
 
 
-@pytest.mark.parametrize(("names", "check_after"), [(BAD_LUCK, check_after_bad_luck), (BAD_LUCK + ATTACKS, check_after_attacks)])
+@pytest.mark.parametrize(
+    ("names", "check_after"), [(BAD_LUCK, check_after_bad_luck), (BAD_LUCK + ATTACKS, check_after_attacks)]
+)
 @TRUST
 def test_the_same_where_parameters_travel(
     trust: TrustMode, names: tuple[str, ...], check_after: Callable[[Network], None], monkeypatch: pytest.MonkeyPatch

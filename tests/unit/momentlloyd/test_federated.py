@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable
-from fractions import Fraction as F
+from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -40,8 +41,8 @@ def _cheap_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     starts_cheaply(monkeypatch)
 
 
-def plan_of(d: int, k: int, trust: TrustMode = TrustMode.SERVER_NOISE, **settings: object) -> Plan:
-    return make_plan(3, algorithm=MOMENTLLOYD, n_clusters=k, n_features=d, trust=trust, max_dropouts=1, **settings)  # type: ignore[arg-type]  # by name
+def plan_of(d: int, k: int, trust: TrustMode = TrustMode.SERVER_NOISE, **settings: Any) -> Plan:
+    return make_plan(3, algorithm=MOMENTLLOYD, n_clusters=k, n_features=d, trust=trust, max_dropouts=1, **settings)
 
 
 def mechanism(plan: Plan) -> MomentMechanism:
@@ -49,7 +50,7 @@ def mechanism(plan: Plan) -> MomentMechanism:
     return plan.mechanism
 
 
-SIGNAL = {"epsilon": 500.0}  # so much that many features have votes too
+SIGNAL: dict[str, Any] = {"epsilon": 500.0}  # so much that many features have votes too
 PLANS = [
     plan_of(1, 1, TrustMode.CLIENT_NOISE, estimate_loss=True),
     plan_of(2, 3, estimate_loss=True),
@@ -218,7 +219,7 @@ def squares_by_part(asked: Asked, change: IntArray) -> list[int]:
 
 def is_below(change: list[int], corners: tuple[tuple[int, ...], ...]) -> bool:
     """Whether no noise makes this dearer than the dearest corner: for prices of the parts over a wide range."""
-    prices = product([F(0), F(1, 10**6), F(1), F(10**6)], repeat=len(change))
+    prices = product([Fraction(0), Fraction(1, 10**6), Fraction(1), Fraction(10**6)], repeat=len(change))
     return all(
         sum(p * c for p, c in zip(price, change, strict=True))
         <= max(sum(p * c for p, c in zip(price, corner, strict=True)) for corner in corners)
@@ -300,7 +301,7 @@ def changed(plan: Plan, kind: type, **changes: object) -> Callable[[], MomentMec
 
 
 def with_fields(m: MomentMechanism, **changes: object) -> MomentMechanism:
-    return MomentMechanism(**{name: getattr(m, name) for name in m.__struct_fields__} | changes)  # type: ignore[arg-type]  # by name
+    return MomentMechanism(**{name: getattr(m, name) for name in m.__struct_fields__} | changes)
 
 
 def test_a_plan_that_no_run_could_bear_is_refused_when_it_is_read() -> None:
@@ -321,7 +322,7 @@ def test_a_plan_that_no_run_could_bear_is_refused_when_it_is_read() -> None:
 
 @pytest.mark.parametrize("kind", [MeanRound, SquaresRound])
 def test_a_radius_beyond_the_box_is_the_diameter_of_the_box(kind: type) -> None:
-    m = changed(PLANS[1], kind, radius=F(16))()
+    m = changed(PLANS[1], kind, radius=Fraction(16))()
     round = next(round for round in m.rounds if isinstance(round, kind))
     asked = query(m, round, State.start(m))
     most = next(p.most for p in asked.question.parameters if p.name == "radius")

@@ -230,7 +230,10 @@ def test_the_records_of_the_dealer_are_all_it_says_and_goes_by() -> None:
         ("record 12 of this run, Confirmations, .* at least 3 are needed", changed(Confirmations, macs=())),
         ("end with Broadcast, in the middle of a step", CLIENT_RECORDS[: position(Broadcast, 2) + 1]),
         ("end with KeyBox, in the middle of a step", CLIENT_RECORDS[: position(KeyBox) + 1]),
-        ("record 13 of this run, Confirmations, .* a client that is finished did not take this", [*CLIENT_RECORDS, CLIENT_RECORDS[-1]]),
+        (
+            "record 13 of this run, Confirmations, .* a client that is finished did not take this",
+            [*CLIENT_RECORDS, CLIENT_RECORDS[-1]],
+        ),
         ("go on after an Abort", [*CLIENT_RECORDS[:1], Abort("enough"), *CLIENT_RECORDS[1:]]),
         ("go on after an Abort", [*CLIENT_RECORDS[:1], Abort("enough"), Abort("enough")]),
         ("record 2 of this run, Deal, .* not the first", [CLIENT_RECORDS[0], Deal(CLIENT_RECORDS[1].hellos[1:])]),  # type: ignore[union-attr]  # a Deal
