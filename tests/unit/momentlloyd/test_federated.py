@@ -148,6 +148,14 @@ def test_the_bytes_of_a_run_are_foretold_with_its_boxes(plan: Plan) -> None:
         assert (foretold.sent, foretold.received) == (sent[name], received[name]), name
 
 
+def test_where_nobody_is_missing_the_number_of_records_stays_as_it_is_however_large() -> None:
+    """A product of floats would round numbers above 2**53, and differ from the central model."""
+    m = with_fields(mechanism(PLANS[1]), n_records=1 << 40)
+    state = msgspec.structs.replace(State.start(m), number=(1 << 55) + 1)
+    assert loop.scaled(m, state, 1.0) == state
+    assert loop.scaled(m, state, 0.5).number == 1 << 54
+
+
 # Whatever a client makes up
 
 
