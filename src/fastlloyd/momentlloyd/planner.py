@@ -110,7 +110,7 @@ TABLE = (
     _some_features(64,       F(8, 100),  F(30, 100), _percent(10, 10, 12, 15, 20), F(8, 10), F(12, 10), F(5, 10), F(8, 10)),
     _some_features(math.inf, F(8, 100),  F(30, 100), _percent(10, 10, 12, 15, 20), F(8, 10), F(22, 10), F(8, 10), F(20, 10)),
     # below signal, votes
-    _many_features(20,       F(0)),
+    _many_features(8,        F(0)),
     _many_features(math.inf, F(10, 100)),
 )
 # fmt: on
