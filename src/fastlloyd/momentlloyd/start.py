@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.clustering.domain import FloatArray, IntArray
 from fastlloyd.clustering.kernels import nearest
 from fastlloyd.clustering.public_points import k_means
 from fastlloyd.draws import Draws
@@ -66,29 +66,42 @@ def from_gaussian(m: "MomentMechanism", state: State) -> State:
 
 
 def from_votes(m: "MomentMechanism", state: State, votes: Noisy) -> State:
-    """k means of the density that denoised votes give: each candidate's weight spread over its cell, if cells are coarse."""
-    n, k = records(state), m.n_clusters
-    points = state.candidates[:, : used(state)] if m.n_directions else state.candidates
-    points, sample = points.astype(np.float64), _sample(m, state)
+    """k means of the density that denoised votes give."""
+    n, points, sample = records(state), _candidates(m, state), _sample(m, state)
     owners = nearest(sample, points)[0]
     drawn = np.bincount(owners, minlength=len(points)).astype(np.float64)
     expected = drawn if m.n_directions else np.ones(len(points))
     w = weights(votes, expected * (n / expected.sum()), n)
     if not w.any():
         w[votes.values.argmax()] = 1.0
-    error = 0.0
+    inside = 0.0
     if m.n_candidates <= FEW_CANDIDATES:
-        cloud = np.concatenate([points, sample])
-        w = np.concatenate([np.where(drawn > 0, 0.0, w), (w / np.maximum(drawn, 1.0))[owners]])
-    else:
-        cloud, error = points, float(((sample - points[owners]) ** 2).sum(axis=1).mean())
+        points, w = _spread(points, w, sample, owners)
+    else:  # cells are fine enough for points, but not nothing
+        inside = float(((sample - points[owners]) ** 2).sum(axis=1).mean())
     restarts = RESTARTS if m.n_directions else FEW_FEATURES_RESTARTS
-    found = k_means(cloud, w, k, _draws(m, b"start"), n_restarts=restarts, n_steps=HISTOGRAM_STEPS)
-    sizes = np.bincount(found.labels, weights=w, minlength=k).astype(np.float64)
-    loss = found.loss + error
+    found = k_means(points, w, m.n_clusters, _draws(m, b"start"), n_restarts=restarts, n_steps=HISTOGRAM_STEPS)
+    loss = found.loss + inside
     if m.n_directions:
+        sizes = np.bincount(found.labels, weights=w, minlength=m.n_clusters).astype(np.float64)
         return _in_directions(m, state, found.centroids, sizes, loss)
     return known(m, state, centroids=rounded(found.centroids, m.domain.half_widths), spread=_squared(m, loss))
+
+
+def _candidates(m: "MomentMechanism", state: State) -> FloatArray:
+    """Along the directions found, or among the features."""
+    points = state.candidates[:, : used(state)] if m.n_directions else state.candidates
+    return points.astype(np.float64)
+
+
+def _spread(points: FloatArray, w: FloatArray, sample: FloatArray, owners: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Each candidate's weight shared out over those of the sample that it is the nearest of; kept where there are none.
+
+    What is in one cell then has an extent: without, a histogram of few cells would pretend to be of few points.
+    """
+    drawn = np.bincount(owners, minlength=len(points))
+    shares = w / np.maximum(drawn, 1)
+    return np.concatenate([points, sample]), np.concatenate([np.where(drawn > 0, 0.0, w), shares[owners]])
 
 
 def _sample(m: "MomentMechanism", state: State) -> FloatArray:

@@ -1,6 +1,7 @@
 """The fold: equal states ask equal queries, and no noisy answer, however wild, leads out of the ranges of the state."""
 
 from fractions import Fraction
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -45,7 +46,9 @@ MECHANISMS = [
 IDS = [f"{m.n_features}-features-{len(m.rounds)}-rounds" for m in MECHANISMS]
 
 
-def answers(m: MomentMechanism, generator: np.random.Generator, bits: int) -> list[np.ndarray[tuple[int, int], np.dtype[np.int64]]]:
+def answers(
+    m: MomentMechanism, generator: np.random.Generator, bits: int
+) -> list[np.ndarray[tuple[int, int], np.dtype[np.int64]]]:
     """Noise of up to 2^bits in every entry, half of the rounds at one of the two ends."""
     found = []
     for round in m.rounds:
@@ -61,7 +64,7 @@ def check_ranges(m: MomentMechanism, state: State) -> None:
 
 
 @pytest.mark.parametrize("m", MECHANISMS, ids=IDS)
-@settings(max_examples=12)
+@settings(max_examples=5)
 @given(seed=st.integers(0, 2**32 - 1), bits=st.sampled_from([0, 10, 40, 61]))
 def test_no_answer_leads_out_of_range(m: MomentMechanism, seed: int, bits: int) -> None:
     """What noise cannot do a hostile server might try: every field in range, every query one that `ask` accepts."""
@@ -85,7 +88,7 @@ def test_equal_states_and_answers_give_equal_queries_and_states(m: MomentMechani
 
 def anywhere(m: MomentMechanism, generator: np.random.Generator) -> State:
     """A state of entries anywhere in their ranges, ends included."""
-    values = {}
+    values: dict[str, Any] = {}
     for field in fields(m):
         least, most = (np.broadcast_to(end, field.shape) for end in (field.least, field.most))
         entries = generator.choice(np.stack([least, most, (least + most) // 2]), axis=0)
@@ -113,8 +116,10 @@ def test_the_radius_of_a_step_is_the_integer_root_of_integers() -> None:
         R = radius(m, round, msgspec.structs.replace(State.start(m), spread=spread))
         target = round.radius**2 * spread
         least, most = -(-(1 << 16) // 1000), 1 << 16
-        assert R == least if target < least**2 else R == most if target >= most**2 else R**2 <= target < (R + 1) ** 2
         assert isinstance(R, int)
+        assert least <= R <= most
+        assert least == R or target >= R**2
+        assert most == R or target < (R + 1) ** 2
 
 
 def test_a_state_that_differs_asks_something_else() -> None:

@@ -41,9 +41,7 @@ def planned(d: int, signal: float, relation: NeighboringRelation = NeighboringRe
     """A mechanism whose planner sees this signal: n mu / (k sqrt d) with k = 2."""
     mu = 0.01 if signal < 5 else 1.0
     n = math.ceil(signal * 2 * d**0.5 / mu)
-    rounds = plan_rounds(
-        cube(d), n_clusters=2, n_expected=n, mu_squared=Fraction(mu) ** 2, relation=relation, count_bits=0
-    )
+    rounds = plan_rounds(cube(d), n_clusters=2, n_expected=n, mu_squared=Fraction(mu) ** 2, relation=relation, count_bits=0)
     epsilon = 40.0  # far more than the rounds spend: the mechanism checks that it is not exceeded
     return MomentMechanism(
         domain=cube(d),
@@ -102,7 +100,9 @@ def test_designed_mechanisms_spend_what_they_were_given(
 
 
 def test_with_many_features_the_mean_takes_more_where_there_is_less_signal() -> None:
-    shares = [m.accountant_of(m.rounds[0]).mu_squared / m.accountant().mu_squared for m in (planned(40, s) for s in (0.1, 1, 9))]
+    shares = [
+        m.accountant_of(m.rounds[0]).mu_squared / m.accountant().mu_squared for m in (planned(40, s) for s in (0.1, 1, 9))
+    ]
     assert shares == sorted(shares, reverse=True)
     assert 0.05 < shares[-1] < shares[0] < 0.5
 
@@ -114,7 +114,7 @@ def test_on_few_features_many_candidates_are_a_power() -> None:
 
 
 def test_too_many_features_are_refused_with_a_way_out() -> None:
-    with pytest.raises(PlanError, match="1025 features.*at most 1024; use the algorithm fastlloyd"):
+    with pytest.raises(PlanError, match=r"1025 features.*at most 1024; use the algorithm fastlloyd"):
         plan_rounds(
             Domain(features=tuple(map(str, range(1025))), lower=(0.0,) * 1025, upper=(1.0,) * 1025, fraction_bits=12),
             n_clusters=2,
