@@ -19,7 +19,6 @@ import numpy as np
 from benchmarks.network_parties import Barrier, Clocked, Pulse, TimedStore, VolatileClient, VolatileServer
 from benchmarks.network_run import Setup, over_grpc
 from benchmarks.report import machine, write_section
-from fastlloyd.algorithms import lloyd
 from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.plan import Plan
@@ -139,7 +138,7 @@ def large_rounds() -> list[Figure]:
 
 def _large_parts(plan: Plan) -> float:
     """Seconds of one client's evaluation, noise, own mask and the masks of all, times the clients; median of five."""
-    query, X, noise = next(lloyd(plan.mechanism)), _records(plan), SystemNoise()
+    query, X, noise = next(plan.mechanism.loop()), _records(plan), SystemNoise()
     exchange = plan.mechanism.exchanges[0]
     masked = MaskedRound(
         group_key=GroupKey.draw(os.urandom),

@@ -19,6 +19,7 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.design import design_plan
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.expander import PublicSeed
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.records import open_records
 from fastlloyd.records.record_file import BLOCK_CELLS
 from fastlloyd.secagg.masks import GroupKey, MaskContext, expand_mask
@@ -79,14 +80,17 @@ def a_round(repetitions: int) -> Row:
     )
     parts = split_evenly(X, 2, seed)
     source, key = SystemNoise(), GroupKey.draw(os.urandom)
-    start = plan.mechanism.initial_centroids()
+    m = plan.mechanism
+    if not isinstance(m, LloydMechanism):
+        raise TypeError("the parts of a round are measured for FastLloyd")
+    start = m.initial_centroids()
 
     def parts_alone() -> None:
         for _ in range(ROUNDS):
             for part in parts:
-                kernels.cluster_statistics(part, start, plan.mechanism.rounds[-1].squared_radius)
-                plan.draw_client_noise(plan.mechanism.rounds[-1], source)
-                for _ in range(3):  # its own for the upload, both for the broadcast
+                kernels.cluster_statistics(part, start, m.rounds[-1].squared_radius)
+                plan.draw_client_noise(m.rounds[-1], source)
+                for _ in range(2):  # its own for the upload, which serves for the broadcast as well, and the other's
                     expand_mask(key, _context("a"), plan.n_words, plan.ring)
 
     whole, alone, ratio = paired(lambda: simulate(plan, identities, parts), parts_alone, repetitions)

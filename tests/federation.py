@@ -6,12 +6,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+import pytest
 
-from fastlloyd.algorithms import FASTLLOYD, Algorithm, Clustering, lloyd
+from fastlloyd.algorithms import FASTLLOYD, AnyAlgorithm, Clustering, MomentAlgorithm
 from fastlloyd.clustering.domain import Domain, IntArray
+from fastlloyd.course import Circumstances
 from fastlloyd.design import design_plan
 from fastlloyd.errors import FastLloydError
+from fastlloyd.exchanges import Exchange
 from fastlloyd.expander import PublicSeed
+from fastlloyd.mechanism import Mechanism
+from fastlloyd.momentlloyd import start
 from fastlloyd.plan import Client, Plan, TrustMode
 from fastlloyd.protocol import ClientResult, ClientSession, ServerSession
 from fastlloyd.protocol.messages import Broadcast, Limits, Message, decode, encode
@@ -34,6 +39,18 @@ def among(names: Sequence[str], broadcast: Broadcast, changes: Mapping[str, byte
     return Broadcast.of(names, broadcast.round, nonces, broadcast.payload)
 
 
+def starts_cheaply(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MomentLloyd with few public draws and restarts: the same steps, and a start that is worse."""
+    for name, value in {
+        "DRAWS": 40,
+        "FEW_FEATURES_RESTARTS": 2,
+        "RESTARTS": 2,
+        "GAUSSIAN_STEPS": 3,
+        "HISTOGRAM_STEPS": 3,
+    }.items():
+        monkeypatch.setattr(start, name, value)
+
+
 class BrokenNoise:
     """A source that fails."""
 
@@ -52,10 +69,11 @@ def make_plan(
     trust: TrustMode = TrustMode.CLIENT_NOISE,
     max_dropouts: int = 0,
     ring_bits: int = 64,
-    algorithm: Algorithm = FASTLLOYD,
+    algorithm: AnyAlgorithm = FASTLLOYD,
     n_clusters: int = 2,
     n_features: int = 2,
     n_iterations: int = 3,
+    epsilon: float = 2.0,
     names: Sequence[str] | None = None,
     run_id: bytes = b"sixteen bytes :)",
     estimate_loss: bool = False,
@@ -72,9 +90,9 @@ def make_plan(
         clients=tuple(Client(name=name, max_records=CAP, signing_key=identity(name).public.hex()) for name in names),
         run_id=run_id,
         n_clusters=n_clusters,
-        epsilon=2.0,
+        epsilon=epsilon,
         public_seed=PublicSeed.from_int(3),
-        n_iterations=n_iterations,
+        n_iterations=None if isinstance(algorithm, MomentAlgorithm) else n_iterations,
         trust=trust,
         max_dropouts=max_dropouts,
         ring_bits=ring_bits,
@@ -98,7 +116,7 @@ class Federation:
     server_noise: list[IntArray]
 
     def client(self, name: str, seed: str = "") -> ClientSession:
-        noise = injected(self.client_noise[name])
+        noise = injected_by_part(self.plan.mechanism, self.client_noise[name])
         return ClientSession(
             self.plan, name, self.X[name], identity=identity(name), noise=noise, random_bytes=entropy(name + seed)
         )
@@ -107,7 +125,7 @@ class Federation:
         return [self.client(name) for name in self.plan.names]
 
     def server(self) -> ServerSession:
-        return ServerSession(self.plan, injected(self.server_noise))
+        return ServerSession(self.plan, injected_by_part(self.plan.mechanism, self.server_noise))
 
     def total_noise(self, included: Sequence[Sequence[str]]) -> list[IntArray]:
         """The noise in each round's answer when these clients are in it."""
@@ -116,16 +134,17 @@ class Federation:
         return [np.sum([self.client_noise[name][t] for name in S], axis=0) for t, S in enumerate(included)]
 
     def plain_result(self, included: Sequence[Sequence[str]]) -> Clustering:
-        """The clustering by plain integers: no ring, no masks, no messages."""
-        loop = lloyd(self.plan.mechanism)
-        query = next(loop)
-        for S, noise in zip(included, self.total_noise(included), strict=True):
-            answer = noise + np.sum([query.evaluate(self.X[name]) for name in S], axis=0)
-            try:
-                query = loop.send(answer)
-            except StopIteration as end:
-                result: Clustering = end.value
-        return result
+        """The clustering by plain integers: no ring, no masks, no messages; whose turn it is matters to nobody."""
+        course, caps = self.plan.mechanism.course(), {client.name: client.max_records for client in self.plan.clients}
+        first = sum(caps[name] for name in included[0])
+        for S, noise, exchange in zip(included, self.total_noise(included), self.plan.mechanism.exchanges, strict=True):
+            answer = noise + np.sum([course.query.evaluate(self.X[name]) for name in S], axis=0)
+            deviations, share = self.plan.deviations(exchange, len(S)), sum(caps[name] for name in S) / first
+            course.take(answer, Circumstances(deviations=deviations, share=share))
+            if course.awaits_parameters:
+                course.settle(course.work_out())
+        assert course.clustering is not None
+        return course.clustering
 
 
 def make_federation(plan: Plan, seed: int = 0) -> Federation:
@@ -167,6 +186,18 @@ def client_after(federation: Federation, name: str, messages: Iterable[Message])
 def injected(rounds: Iterable[IntArray]) -> InjectedNoise:
     """A source that gives these noise matrices in the order in which `draw` asks: sums, then counts; the loss at once."""
     return InjectedNoise([part for noise in rounds for part in (noise[:, :-1].ravel(), noise[:, -1]) if part.size])
+
+
+def injected_by_part(m: Mechanism, rounds: Iterable[IntArray]) -> InjectedNoise:
+    """The same for any mechanism, whose parts have as many columns as it says."""
+    each = zip(m.exchanges, rounds, strict=True)
+    return InjectedNoise([part.ravel() for exchange, noise in each for part in parts_of(m, exchange, noise)])
+
+
+def parts_of(m: Mechanism, exchange: Exchange, noise: IntArray) -> list[IntArray]:
+    """The columns of an answer, part by part."""
+    ends = np.cumsum([part.n_columns for part in m.parts(exchange)])[:-1]
+    return np.split(noise, ends, axis=1)
 
 
 def over_the_wire(plan: Plan, message: Message) -> Message:

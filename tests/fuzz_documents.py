@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from fastlloyd import identity
-from fastlloyd.algorithms import GLLOYD, SULLOYD
+from fastlloyd.algorithms import GLLOYD, MOMENTLLOYD, SULLOYD
 from fastlloyd.certificates import _extensions, _subject, make_certificate, parse_certificate
 from fastlloyd.documents import load_text
 from fastlloyd.errors import IdentityError
@@ -77,6 +77,8 @@ def plans() -> list[Plan]:
         make_plan(3, estimate_loss=True),
         make_plan(2, trust=TrustMode.SERVER_NOISE, algorithm=SULLOYD, ring_bits=64),
         make_plan(4, trust=TrustMode.CLIENT_NOISE, algorithm=GLLOYD, max_dropouts=1),
+        make_plan(3, algorithm=MOMENTLLOYD, n_clusters=2, n_features=1, estimate_loss=True),
+        make_plan(3, algorithm=MOMENTLLOYD, n_clusters=2, n_features=5),
         Plan(
             **{f: getattr(networked, f) for f in networked.__struct_fields__}
             | {"server": public.server("sums.example.org:8443")}

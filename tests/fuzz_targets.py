@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import fuzz_documents as documents
+from fastlloyd.algorithms import MOMENTLLOYD
 from fastlloyd.documents import MAX_BYTES
 from fastlloyd.errors import IdentityError, PlanError, RemoteProtocolError, StateError
 from fastlloyd.plan import Plan
@@ -23,7 +24,10 @@ from fastlloyd.protocol.messages import (
     KeyBox,
     Limits,
     Message,
+    Parameters,
+    Proposal,
     SealedKeys,
+    Turn,
     Upload,
 )
 from fastlloyd.store import events
@@ -64,11 +68,22 @@ def limits() -> Limits:
     return Limits.of(plan())
 
 
+@functools.cache
+def limits_with_boxes() -> Limits:
+    """Of a run in which parameters travel, in boxes of several lengths."""
+    return Limits.of(make_plan(3, algorithm=MOMENTLLOYD, n_clusters=1, n_features=1))
+
+
+def _limits_of(kind: type) -> Limits:
+    return limits_with_boxes() if issubclass(kind, Proposal | Parameters | Turn) else limits()
+
+
 def _examples() -> dict[type[Message], list[Message]]:
     names = plan().names
     hello = Hello(b"d" * 32, b"r" * 16, "c0", b"e" * 32, b"s" * 64)
     nonces = {name: bytes([i]) * 8 for i, name in enumerate(names)}
     rounds = range(1, len(limits().payload_bytes) + 1)
+    boxes = limits_with_boxes().box_bytes.items()
     payloads = [(n, bytes(range(limits().payload_bytes[n - 1]))) for n in (rounds[0], rounds[-1])]
     return {
         Hello: [hello],
@@ -80,6 +95,9 @@ def _examples() -> dict[type[Message], list[Message]]:
         Broadcast: [Broadcast.of(names, n, nonces, payload) for n, payload in payloads],
         Confirmations: [Confirmations(tuple((name, b"m" * 32) for name in names)), Confirmations(())],
         Abort: [Abort("too few clients"), Abort("")],
+        Proposal: [Proposal(n, b"s" * 16, bytes(size)) for n, size in boxes],
+        Parameters: [Parameters(n, "c0", b"s" * 16, bytes(size)) for n, size in boxes],
+        Turn: [Turn(2), Turn(1001)],
     }
 
 
@@ -91,24 +109,24 @@ def _one_printable_sentence(error: Exception) -> None:
 _encode_message, _encode_frame, _encode_event = messages.encode, frames.encode_frame, events.encode  # whatever a mutant changes
 
 
-def _read_message(data: bytes) -> None:
+def _read_message(data: bytes, limits: Limits) -> None:
     try:
-        message = messages.decode(data, limits())
+        message = messages.decode(data, limits)
     except RemoteProtocolError as error:
         _one_printable_sentence(error)
         raise
     assert _encode_message(message) == data, "another encoding of a message was accepted"
-    if isinstance(message, Broadcast):
+    if isinstance(message, Broadcast) and limits.n_clients == len(plan().names):
         assert Broadcast.of(plan().names, message.round, message.included(plan().names), message.payload) == message
 
 
 def _message(kind: type[Message]) -> Target:
     return Target(
         seeds=tuple(map(_encode_message, _examples()[kind])),
-        read=_read_message,
+        read=partial(_read_message, limits=_limits_of(kind)),
         refusal=RemoteProtocolError,
         in_meaning=partial(message_pack, start=1),
-        max_bytes=limits().max_bytes + 64,
+        max_bytes=_limits_of(kind).max_bytes + 64,
     )
 
 

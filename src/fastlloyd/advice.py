@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 
 from fastlloyd import budget
-from fastlloyd.algorithms import FASTLLOYD, Algorithm, Noise
+from fastlloyd.algorithms import FASTLLOYD, Algorithm, AnyAlgorithm, Noise
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.initialization import RadiusSearch
 from fastlloyd.design import design_mechanism, design_plan
@@ -135,6 +135,16 @@ def advise(question: Question, epsilons: Sequence[float] = EPSILONS) -> Advice:
     )
 
 
+def papers(algorithm: AnyAlgorithm) -> Algorithm:
+    """An algorithm of the paper, whose error analysis is used here; PlanError for MomentLloyd, which has none."""
+    if not isinstance(algorithm, Algorithm):
+        raise PlanError(
+            f"nobody can say beforehand how far the noise moves centroids of {algorithm.name}; ask for fastlloyd: it "
+            "usually does worse at the same epsilon"
+        )
+    return algorithm
+
+
 def check_question(question: Question) -> None:
     """Refuse numbers that no run could have, naming them."""
     if not 1 <= question.n_features <= MAX_FEATURES:
@@ -171,6 +181,8 @@ def outlook(question: Question, epsilon: float) -> Outlook:
         m = _mechanism(question, epsilon)
         return _outlook(m, noise_deviation(m), 1.0)
     plan = _plan(question, question.federation, epsilon)
+    if not isinstance(plan.mechanism, LloydMechanism):
+        raise TypeError("a question names an algorithm of the paper")
     return msgspec.structs.replace(
         _outlook(plan.mechanism, noise_deviation_of_run(plan, plan.n_clients), noise_factor(plan)),
         ring_bits=plan.ring_bits,
@@ -256,7 +268,7 @@ def _outlook(m: LloydMechanism, noise: Any, factor: float) -> Outlook:
     return Outlook(
         epsilon=m.epsilon,
         delta=m.delta,
-        n_iterations=len(m.rounds),
+        n_iterations=m.n_iterations,
         radius=m.planned_radius / half_width,
         sum_noise=noise.sums / half_width,
         count_noise=noise.counts,

@@ -58,6 +58,7 @@ class MomentAlgorithm(msgspec.Struct, frozen=True, kw_only=True):
     noise: Noise = Noise.GAUSSIAN
 
 
+AnyAlgorithm = Algorithm | MomentAlgorithm
 MOMENTLLOYD = MomentAlgorithm()
 LLOYD = Algorithm(name="lloyd", noise=Noise.NONE, radius=RadiusSchedule.NONE)
 SULLOYD = Algorithm(name="sulloyd", noise=Noise.LAPLACE, radius=RadiusSchedule.NONE)
@@ -69,7 +70,9 @@ FASTLLOYD = Algorithm(
     clipping=True,
     postprocessing=Postprocessing.FOLD,
 )
-ALGORITHMS = {algorithm.name: algorithm for algorithm in (FASTLLOYD, GLLOYD, SULLOYD, LLOYD)}
+ALGORITHMS: dict[str, AnyAlgorithm] = {
+    algorithm.name: algorithm for algorithm in (MOMENTLLOYD, FASTLLOYD, GLLOYD, SULLOYD, LLOYD)
+}
 
 
 class Clustering(msgspec.Struct, frozen=True):
@@ -89,6 +92,10 @@ class Clustering(msgspec.Struct, frozen=True):
     loss: int | None = None
     unit: float = 1.0
     sizes: FloatArray | None = None
+
+    def noisy_counts(self, count_bits: int) -> FloatArray:
+        """Records per cluster, float64 (n_clusters,): `sizes`, or the last answer's counts as they are."""
+        return self.answer[:, -1] / 2.0**count_bits if self.sizes is None else self.sizes
 
 
 def lloyd(mechanism: "LloydMechanism") -> Generator[Query, Answer, Clustering]:
@@ -122,11 +129,10 @@ def next_centroids(mechanism: "LloydMechanism", round: "Round", centroids: IntAr
     algorithm, domain, bits = mechanism.algorithm, mechanism.domain, mechanism.count_bits
     sums, counts = answer[:, :-1], answer[:, -1]
     updated = update.is_large_enough(counts, bits, mechanism.min_count)
-    moved = centroids.copy()
-    if updated.any():
-        origin = np.zeros_like(centroids[updated]) if round.squared_radius is None else centroids[updated]
-        moves = update.divide(sums[updated], counts[updated], bits)
-        if algorithm.clipping and round.squared_radius is not None:
-            moves = update.clip_to_radius(moves, round.squared_radius)
-        moved[updated] = update.saturate(origin + moves, domain.saturation)
+    stays = ~updated[:, None]
+    moves = update.divide(np.where(stays, 0, sums), np.where(updated, counts, 1), bits)
+    if algorithm.clipping and round.squared_radius is not None:
+        moves = update.clip_to_radius(moves, round.squared_radius)
+    moved = update.saturate(moves if round.squared_radius is None else centroids + moves, domain.saturation)
+    moved = np.where(stays, centroids, moved)
     return Clustering(update.postprocess(moved, domain.half_widths, algorithm.postprocessing), centroids, answer, updated)

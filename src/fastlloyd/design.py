@@ -7,11 +7,13 @@ refused.
 import math
 import operator
 from fractions import Fraction
+from typing import Any
 
 from fastlloyd import budget
-from fastlloyd.algorithms import Algorithm, Noise
+from fastlloyd.algorithms import Algorithm, AnyAlgorithm, MomentAlgorithm, Noise
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.initialization import RadiusSearch, sphere_packing
+from fastlloyd.design_moments import design_moments
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
@@ -26,6 +28,7 @@ from fastlloyd.mechanism import (
     check_numbers,
     usable_delta,
 )
+from fastlloyd.mechanisms import AnyMechanism
 from fastlloyd.plan import MIN_SHARE_DEVIATION, PROTOCOL_VERSION, Client, Plan, Server, Timeouts, TrustMode, aliasing_slack
 from fastlloyd.queries import Sensitivity, centroids_digest, sensitivity
 
@@ -109,8 +112,27 @@ def design_mechanism(
     )
 
 
+def design_any(
+    algorithm: AnyAlgorithm,
+    domain: Domain,
+    *,
+    n_iterations: int | None = None,
+    initialization: RadiusSearch = RadiusSearch.BISECTION,
+    min_count: Fraction | None = None,
+    **settings: Any,
+) -> AnyMechanism:
+    """`design_mechanism`, or for MomentLloyd `design_moments`, which has no use for the settings named here."""
+    if isinstance(algorithm, MomentAlgorithm):
+        for name, value in {"n_iterations": n_iterations, "min_count": min_count}.items():
+            if value is not None:
+                raise PlanError(f"{name} has no effect on {algorithm.name}, which plans by itself; leave it out")
+        return design_moments(domain, **settings)
+    own: dict[str, Any] = {"n_iterations": n_iterations, "initialization": initialization, "min_count": min_count}
+    return design_mechanism(algorithm, domain, **own, **settings)
+
+
 def design_plan(
-    algorithm: Algorithm,
+    algorithm: AnyAlgorithm,
     domain: Domain,
     *,
     clients: tuple[Client, ...],
@@ -143,8 +165,8 @@ def design_plan(
     n_records = sum(client.max_records for client in clients) if n_records is None else n_records
     max_colluding = 0 if trust is TrustMode.SERVER_NOISE else max_colluding
 
-    def mechanism(count_bits: int, delta_slack: float) -> LloydMechanism:
-        return design_mechanism(
+    def mechanism(count_bits: int, delta_slack: float) -> AnyMechanism:
+        return design_any(
             algorithm,
             domain,
             n_clusters=n_clusters,
@@ -167,7 +189,7 @@ def design_plan(
     if trust is TrustMode.CLIENT_NOISE and algorithm.noise is Noise.GAUSSIAN:
         h = max(1, len(clients) - max_dropouts - max_colluding)
         slack = aliasing_slack(epsilon, planned.n_released, h)
-        count_bits = _count_bits(mechanism(0, slack).rounds, h)
+        count_bits = _count_bits(mechanism(0, slack).count_scales, h)
         planned = mechanism(count_bits, slack)
     return Plan(
         protocol_version=PROTOCOL_VERSION,
@@ -225,10 +247,10 @@ def _round(
     return Round(sum_scale=scale_up(sum_scale), count_scale=scale_up(count_scale), squared_radius=squared_radius)
 
 
-def _count_bits(rounds: tuple[Round, ...], n_shares: int) -> int:
+def _count_bits(count_scales: tuple[Fraction, ...], n_shares: int) -> int:
     """c, the least number of bits that gives every share of the counts' noise a deviation of at least 4 units."""
     # Less than one unit is due to rounding up, which on a finer grid adds less.
-    smallest = min(round.count_scale for round in rounds) - Fraction(1, SCALE_UNITS)
+    smallest = min(count_scales) - Fraction(1, SCALE_UNITS)
     c = 0
     while c <= MAX_COUNT_BITS and (smallest * 2**c) ** 2 < MIN_SHARE_DEVIATION**2 * n_shares:
         c += 1

@@ -51,6 +51,7 @@ def design_moments(
     planned = plan_rounds(
         domain,
         n_clusters=n_clusters,
+        n_records=n_records,
         n_expected=n_expected,
         mu_squared=(1 - for_loss) * whole,
         relation=neighboring_relation,

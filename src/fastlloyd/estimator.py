@@ -78,7 +78,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         clustering = central.cluster(mechanism, grid, SystemNoise())
         self.mechanism_ = mechanism
         self.cluster_centers_ = domain.from_grid(clustering.centroids)
-        self.noisy_counts_ = clustering.answer[:, -1] / 2**mechanism.count_bits
+        self.noisy_counts_ = clustering.noisy_counts(mechanism.count_bits)
         for name in ("noisy_loss_", "noisy_loss_std_"):  # of an earlier fit, whose centroids are gone
             self.__dict__.pop(name, None)
         self.privacy_spent_ = PrivacyStatement(mechanism_statement(mechanism) | {"taken_from_the_data": leaks})

@@ -24,7 +24,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     """One query and its noisy answer; kinds of it are below, and in `momentlloyd/rounds.py`."""
 
 
-class Round(Exchange, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Round(Exchange, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, cache_hash=True):
     """One iteration: its squared radius H2 (None: no radius) and the total noise its answer must carry.
 
     sum_scale in grid units, count_scale in units of 2**-count_bits records: standard deviations of Gaussian noise, or scales of
@@ -36,7 +36,7 @@ class Round(Exchange, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     squared_radius: int | None = None
 
 
-class LossRound(Exchange, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LossRound(Exchange, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True):
     """The exchange after the last iteration that estimates the loss: what one record counts at most, and the noise of the sum.
 
     # Departs from the paper, which has no private estimate of the loss.
@@ -86,4 +86,4 @@ def draw(noise: Noise, n_rows: int, columns: Iterable[tuple[int, Fraction]], sou
             case Noise.LAPLACE:
                 values = source.two_sided_geometric(scale, n_rows * n_columns)
         parts.append(values.reshape(n_rows, n_columns))
-    return np.hstack(parts)
+    return np.concatenate(parts, axis=1)

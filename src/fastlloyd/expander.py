@@ -6,14 +6,13 @@ section 2.4, with block counter and nonce zero: every stream has a key of its ow
 """
 
 import hashlib
+import hmac
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms
-from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from fastlloyd.errors import LocalProtocolError, PlanError
 
@@ -29,14 +28,14 @@ _LARGEST_WORD = np.uint64(2**64 - 1)
 
 def length_prefixed(*fields: bytes) -> bytes:
     """Join byte strings so that no two lists of them give the same bytes: 4 bytes of big-endian length before each."""
-    return b"".join(len(field).to_bytes(4, "big") + field for field in fields)
+    return b"".join([len(field).to_bytes(4, "big") + field for field in fields])
 
 
 def derive(key: bytes, info: bytes) -> bytes:
     """Derive the 32-byte key for the purpose named by `info`: HKDF-Expand-SHA256 (RFC 5869, section 2.3)."""
     if len(key) != KEY_BYTES:
         raise LocalProtocolError(f"a key of {len(key)} bytes was given to the expander; it takes {KEY_BYTES} bytes")
-    return HKDFExpand(hashes.SHA256(), KEY_BYTES, info).derive(key)
+    return hmac.digest(key, info + b"\x01", "sha256")  # the first block, T(1), which is as long as the key
 
 
 def keystream(key: bytes, info: bytes, n_bytes: int) -> bytes:

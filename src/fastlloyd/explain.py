@@ -9,8 +9,29 @@ from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.documents import in_groups
 from fastlloyd.guarantees import NOT_PROTECTED, NOT_PROTECTED_FEDERATED, cautions, coalitions
 from fastlloyd.lloyd_mechanism import LloydMechanism
+from fastlloyd.mechanism import Mechanism
+from fastlloyd.mechanisms import AnyMechanism
+from fastlloyd.momentlloyd.mechanism import MomentMechanism
+from fastlloyd.momentlloyd.rounds import (
+    LengthsRound,
+    MeanRound,
+    MomentRound,
+    SecondMomentRound,
+    SquaresRound,
+    StepRound,
+    VotesRound,
+)
 from fastlloyd.plan import Client, Plan, Server, TrustMode, ring_load
 from fastlloyd.secagg.ring import Ring
+
+ASKS: dict[type[MomentRound], str] = {
+    MeanRound: "the number of records and their mean",
+    SquaresRound: "how far they spread in each feature",
+    LengthsRound: "how far they are from the mean",
+    SecondMomentRound: "in which directions they spread",
+    VotesRound: "which of some public candidates they are nearest to",
+    StepRound: "offsets from the nearest centroids, clipped, and how many records each has",
+}
 
 
 def explain(plan: Plan) -> str:
@@ -146,7 +167,27 @@ def coalition_table(plan: Plan) -> str:
     return "\n".join(rows)
 
 
-def _choices(m: LloydMechanism, factor: float) -> str:
+def _choices(m: AnyMechanism, factor: float) -> str:
+    return _lloyd_choices(m, factor) if isinstance(m, LloydMechanism) else _moment_choices(m, factor)
+
+
+def _moment_choices(m: MomentMechanism, factor: float) -> str:
+    lines = ["How it was chosen, from public numbers only, by the table of momentlloyd's planner:"]
+    whole = m.accountant().mu_squared
+    for number, round in enumerate(m.rounds, 1):
+        share = float(m.accountant_of(round).mu_squared / whole)
+        rows, columns = m.shape(round)
+        size = f"{rows * columns} noisy numbers" if rows * columns > 1 else "one noisy number"
+        lines.append(f"- Round {number} asks for {ASKS[type(round)]}: {size}, {share:.3g} of the budget.")
+    lines += _loss(m, factor)
+    lines.append(
+        "- Where each round looks follows from the noisy answers before it: one client works it out and seals it to all. Its "
+        "lengths and the noise are fixed here, so a client that works out nonsense spoils the result and reveals nothing."
+    )
+    return "\n".join(lines)
+
+
+def _lloyd_choices(m: LloydMechanism, factor: float) -> str:
     last = m.rounds[-1]
     lines = ["How it was chosen, from public numbers only:"]
     lines.append(
@@ -179,7 +220,7 @@ def _choices(m: LloydMechanism, factor: float) -> str:
     return "\n".join(lines)
 
 
-def _loss(m: LloydMechanism, factor: float) -> list[str]:
+def _loss(m: Mechanism, factor: float) -> list[str]:
     if m.loss is None:
         return []
     unit = m.loss.unit(m.domain.fraction_bits)

@@ -14,8 +14,8 @@ from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
 from fastlloyd.clustering.outside import Outside, records_outside
 from fastlloyd.documents import load_text
 from fastlloyd.errors import DataError
-from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.mechanism import Mechanism
+from fastlloyd.mechanisms import read_mechanism
 from fastlloyd.outputs import CENTROIDS, MECHANISM, PLAN
 from fastlloyd.plan import Plan
 from fastlloyd.records import Missing, open_records
@@ -83,7 +83,7 @@ def record_blocks(path: Path, columns: tuple[str, ...], missing: Missing = Missi
 def _settings(folder: Path) -> Mechanism:
     mechanism, plan = folder / MECHANISM, folder / PLAN
     if mechanism.exists():
-        return LloydMechanism.from_toml(load_text(mechanism), str(mechanism))
+        return read_mechanism(load_text(mechanism), str(mechanism))
     if plan.exists():
         return Plan.from_toml(load_text(plan), str(plan)).mechanism
     raise DataError(f"{folder} holds neither {MECHANISM} nor {PLAN}, which say what the centroids mean; keep a result together")

@@ -72,6 +72,11 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
         return self.rounds
 
     @property
+    def count_scales(self) -> tuple[Fraction, ...]:
+        """One per round."""
+        return tuple(round.count_scale for round in self.rounds)
+
+    @property
     def n_iterations(self) -> int:
         """T: one round each."""
         return len(self.rounds)

@@ -18,6 +18,7 @@ import msgspec
 from fastlloyd.algorithms import Answer, Clustering, Noise
 from fastlloyd.budget import squared_radius
 from fastlloyd.clustering.domain import Domain, IntArray
+from fastlloyd.course import Course, LoopCourse
 from fastlloyd.documents import digest, from_toml, to_toml
 from fastlloyd.dp.accountant import Accountant, GaussianRelease, GeometricRelease
 from fastlloyd.dp.gdp import gdp_mu
@@ -89,6 +90,11 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         raise NotImplementedError
 
     @property
+    def count_scales(self) -> tuple[Fraction, ...]:
+        """Scales of the noise of all numbers of records, in units of 2**-count_bits records."""
+        raise NotImplementedError
+
+    @property
     def n_iterations(self) -> int:
         """How many times centroids move."""
         raise NotImplementedError
@@ -104,6 +110,18 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def round_releases(self, round: Exchange) -> list[Release]:
         """What one round reveals, as an accountant takes it."""
         raise NotImplementedError
+
+    def course(self) -> Course:
+        """The same as a client of a federated run follows it."""
+        return LoopCourse(self.loop())
+
+    @property
+    def parameter_bytes(self) -> dict[int, int]:
+        """In a federated run: of which exchanges, from 1, parameters are worked out by a client, and in how many bytes.
+
+        One more than there are exchanges stands for what the clustering ends with.
+        """
+        return {}
 
     def loop(self) -> Generator[Query, Answer, Clustering]:
         """Asks one query per exchange, is sent the noisy answers, and returns the clustering."""

@@ -72,7 +72,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             mechanism=mechanism,
             centroids=mechanism.domain.from_grid(clustering.centroids),
-            noisy_counts=clustering.answer[:, -1] / 2**mechanism.count_bits,
+            noisy_counts=clustering.noisy_counts(mechanism.count_bits),
             updated=clustering.updated,
             errors=errors,
             **others,

@@ -3,6 +3,7 @@
 import enum
 import math
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
@@ -19,7 +20,8 @@ from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.dp.precision import working_precision
 from fastlloyd.errors import PlanError
 from fastlloyd.exchanges import Exchange, draw, sqrt_up
-from fastlloyd.lloyd_mechanism import LloydMechanism
+from fastlloyd.mechanisms import AnyMechanism
+from fastlloyd.momentlloyd.mechanism import MomentMechanism
 from fastlloyd.parties import (
     MAX_CLIENTS,
     Client,
@@ -40,7 +42,7 @@ __all__ = [
     "aliasing_slack", "ring_load",
 ]  # fmt: skip
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 MIN_SHARE_DEVIATION = 4  # grid units: below it, sums of separately rounded shares are too far from a rounded sum
 
 
@@ -54,7 +56,7 @@ class TrustMode(enum.Enum):
     CLIENT_NOISE = "client-noise"  # every client adds a share; the server may see results
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True):
     """A mechanism plus who takes part and how. Made by `design_plan`; good for one run.
 
     max_dropouts : D, how many clients may be missing from a round; max_colluding : t, how many clients may pool what they see
@@ -70,12 +72,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_colluding: int
     ring_bits: int
     clients: tuple[Client, ...]
-    mechanism: LloydMechanism
+    mechanism: AnyMechanism
     server: Server = Server()
     timeouts: Timeouts = Timeouts()
     authority: str | None = None  # None is left out of the digest
 
     def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "clients", tuple(self.clients))  # plans are hashed
         _check_run(self)
         check_clients(self.clients)
         check_network(self.clients, self.server, self.timeouts)
@@ -124,7 +127,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     @property
     def digest(self) -> bytes:
         """SHA-256 of the canonical content, 32 bytes."""
-        return digest(self)
+        return _digest(self)
 
     def client(self, name: str) -> Client:
         """The client of that name, or PlanError listing the names there are."""
@@ -161,13 +164,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """
         if self.trust is TrustMode.SERVER_NOISE:
             raise PlanError("in server-noise nobody has a share of the noise: the server draws all of it")
-        return tuple(_share(part.scale, self.n_shares) for part in self.mechanism.parts(exchange))
+        return _shares(self, exchange)
 
     def total_scales(self, exchange: Exchange) -> tuple[Fraction, ...]:
         """Scales of the noise of an answer that no client misses, per part of it, rounded up."""
         if self.trust is TrustMode.SERVER_NOISE:
             return tuple(part.scale for part in self.mechanism.parts(exchange))
         return tuple(sqrt_up(scale**2 * self.n_clients) for scale in self.share_scales(exchange))
+
+    def deviations(self, exchange: Exchange, n_included: int) -> tuple[float, ...]:
+        """Of the Gaussian noise in a sum over so many clients, per part of the answer: each of them may have added a share."""
+        if self.trust is TrustMode.SERVER_NOISE:
+            return tuple(float(part.scale) for part in self.mechanism.parts(exchange))
+        return tuple(math.sqrt(n_included) * float(scale) for scale in self.share_scales(exchange))
 
     def draw_client_noise(self, exchange: Exchange, source: NoiseSource) -> IntArray:
         """What a client adds before masking, int64 of the answer's shape: its share, or zeros in server-noise."""
@@ -208,24 +217,52 @@ def aliasing_slack(epsilon: float, n_released: int, n_shares: int) -> float:
 def ring_load(plan: Plan) -> RingLoad:
     """What the plan's ring must hold: worst-case sums of the capped records, and the noise of all clients."""
     m = plan.mechanism
-    sums, counts = zip(*(plan.total_scales(r) for r in set(m.rounds)), strict=True)
+    (sum_bound, sum_scale), (count_bound, count_scale), others = _rounds_load(plan)
     return RingLoad(
         n_records=m.n_records,
-        sum_bound=max(m.sensitivity(r).coordinate for r in m.rounds),
-        count_bound=1 << m.count_bits,
+        sum_bound=sum_bound,
+        count_bound=count_bound,
         loss_bound=m.loss.cap if m.loss else 0,
-        sum_scale=max(sums),
-        count_scale=max(counts),
+        sum_scale=sum_scale,
+        count_scale=count_scale,
         loss_scale=plan.total_scales(m.loss)[0] if m.loss else Fraction(0),
+        others=others,
         n_rounding_terms=plan.n_clients if plan.trust is TrustMode.CLIENT_NOISE else 1,
         n_released=m.n_released,
         noise=NoiseTail.GEOMETRIC if m.noise is Noise.LAPLACE else NoiseTail.GAUSSIAN,
     )
 
 
-@lru_cache(maxsize=4096)  # asked for in every round, by every client
-def _share(scale: Fraction, n_shares: int) -> Fraction:
-    return max(Fraction(MIN_SHARE_DEVIATION), sqrt_up(scale**2 / n_shares))
+Load = tuple[int, Fraction]  # what one record adds to an entry at most, and the largest scale of its noise
+
+
+def _rounds_load(plan: Plan) -> tuple[Load, Load, tuple[Load, ...]]:
+    """Of the rounds' sums and counts; and of parts in other units, one by one."""
+    m, nothing = plan.mechanism, (0, Fraction(0))
+    loads = [
+        [(part.bound, scale) for part, scale in zip(m.parts(round), plan.total_scales(round), strict=True)]
+        for round in set(m.clustering_rounds)
+    ]
+    if isinstance(m, MomentMechanism):
+        return nothing, nothing, tuple(sorted({load for parts in loads for load in parts}))
+    sums, counts = zip(*loads, strict=True)
+    return _largest(sums), _largest(counts), ()
+
+
+def _largest(loads: Iterable[Load]) -> Load:
+    bounds, scales = zip(*loads, strict=True)
+    return max(bounds), max(scales)
+
+
+@lru_cache(maxsize=16)  # all parties of a simulation ask
+def _digest(plan: Plan) -> bytes:
+    return digest(plan)
+
+
+@lru_cache(maxsize=64)  # asked for in every round, by every client
+def _shares(plan: Plan, exchange: Exchange) -> tuple[Fraction, ...]:
+    scales = [part.scale for part in plan.mechanism.parts(exchange)]
+    return tuple(max(Fraction(MIN_SHARE_DEVIATION), sqrt_up(scale**2 / plan.n_shares)) for scale in scales)
 
 
 def _check_run(plan: Plan) -> None:
@@ -268,7 +305,7 @@ def _check_trust(plan: Plan) -> None:
             f"{M} clients less {plan.max_dropouts} dropouts less {plan.max_colluding} colluding leave no share of noise; "
             "invite more clients, tolerate fewer, or use server-noise"
         )
-    if any(r.count_scale**2 < MIN_SHARE_DEVIATION**2 * plan.n_shares for r in m.rounds):
+    if any(scale**2 < MIN_SHARE_DEVIATION**2 * plan.n_shares for scale in m.count_scales):
         raise PlanError(
             f"count_bits is {m.count_bits}, too few for shares of noise of at least {MIN_SHARE_DEVIATION} units; "
             "design the plan anew"

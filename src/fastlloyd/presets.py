@@ -4,13 +4,14 @@ import difflib
 import enum
 import math
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from fractions import Fraction
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from fastlloyd.algorithms import ALGORITHMS, Algorithm, Noise, RadiusSchedule
+from fastlloyd.algorithms import ALGORITHMS, Algorithm, AnyAlgorithm, MomentAlgorithm, Noise, RadiusSchedule
 from fastlloyd.clustering.initialization import RadiusSearch
 from fastlloyd.clustering.update import Postprocessing
 from fastlloyd.errors import PlanError
@@ -21,12 +22,14 @@ E = TypeVar("E", bound=enum.Enum)
 class Preset(msgspec.Struct, frozen=True, kw_only=True):
     """What a preset decides where the user does not.
 
-    min_count None: the planner's floor under noisy counts. paper_delta: delta = 1 / (N ln N) instead of 1 / (100 N).
+    algorithm : where none is named. min_count None: the planner's floor under noisy counts. paper_delta: delta = 1 / (N ln N)
+    instead of 1 / (100 N).
     """
 
     initialization: RadiusSearch
     min_count: Fraction | None
     paper_delta: bool
+    algorithm: str
 
     def delta(self, n_records: int) -> float | None:
         """The preset's delta for a public cap on the number of records; None leaves it to the planner.
@@ -37,8 +40,8 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 PRESETS = {
-    "default": Preset(initialization=RadiusSearch.BISECTION, min_count=None, paper_delta=False),
-    "paper": Preset(initialization=RadiusSearch.HALVING, min_count=Fraction(0), paper_delta=True),
+    "default": Preset(initialization=RadiusSearch.BISECTION, min_count=None, paper_delta=False, algorithm="momentlloyd"),
+    "paper": Preset(initialization=RadiusSearch.HALVING, min_count=Fraction(0), paper_delta=True, algorithm="fastlloyd"),
 }
 
 
@@ -49,7 +52,7 @@ def preset(name: str) -> Preset:
     return PRESETS[name]
 
 
-def algorithm(name: str) -> Algorithm:
+def algorithm(name: str) -> AnyAlgorithm:
     """The algorithm of that name (any case), or PlanError suggesting the nearest."""
     if name.lower() not in ALGORITHMS:
         raise PlanError(_unknown("algorithm", name, list(ALGORITHMS)))
@@ -87,6 +90,24 @@ def specialise(
     if base.noise is not Noise.NONE and changed.get("noise") is Noise.NONE:
         raise PlanError("noise is 'none'; expected gaussian or laplace: use the algorithm lloyd for a run that protects nobody")
     return msgspec.structs.replace(base, **changed)
+
+
+def variant(base: AnyAlgorithm, **fields: Any) -> AnyAlgorithm:
+    """`specialise`, or MomentLloyd itself. Raises PlanError for a field that says something of it: it has none."""
+    if isinstance(base, Algorithm):
+        return specialise(base, **fields)
+    check_no_effect(base, fields)
+    return base
+
+
+def check_no_effect(algorithm: MomentAlgorithm, settings: Mapping[str, object]) -> None:
+    """Refuse what MomentLloyd has no use for: whoever says it means another algorithm."""
+    for name, value in settings.items():
+        if value is not None:
+            raise PlanError(
+                f"{name} has no effect: {algorithm.name} plans by itself; leave it out, or name an algorithm of the paper, "
+                "such as fastlloyd"
+            )
 
 
 def fraction(value: float | Fraction | str, field: str) -> Fraction:

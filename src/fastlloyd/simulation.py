@@ -17,7 +17,7 @@ from fastlloyd.expander import PublicSeed, PublicStream
 from fastlloyd.plan import Client, Plan
 from fastlloyd.protocol import ClientResult, ClientSession, Message, ServerSession
 from fastlloyd.secagg.keys import Identity
-from fastlloyd.transport.in_process import Drops, Gone, Link, run_in_process
+from fastlloyd.transport.in_process import Drops, Gone, Link, everything_arrives, run_in_process
 
 DROP = re.compile(r"(?P<client>.+)@(?P<round>[0-9]{1,4})(?P<for_good>\+?)")
 
@@ -90,6 +90,8 @@ def simulate(
 
 
 def _link(drops: Sequence[Drop]) -> Link:
+    if not drops:
+        return everything_arrives
     lost = Drops({(drop.client, drop.round) for drop in drops if not drop.for_good})
     since: dict[str, int] = {}
     for drop in drops:

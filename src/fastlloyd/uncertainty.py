@@ -65,9 +65,7 @@ def standard_errors(mechanism: Mechanism, clustering: Clustering, noise: NoiseDe
     moves = (clustering.centroids - clustering.previous if mechanism.sums_are_relative else clustering.centroids).astype(
         np.float64
     )
-    noisy = np.abs(clustering.answer[:, -1].astype(np.float64)) / 2**mechanism.count_bits
-    counts = noisy if clustering.sizes is None else clustering.sizes
-    counts = np.where(clustering.updated, counts, np.nan)[:, None]
+    counts = np.where(clustering.updated, np.abs(clustering.noisy_counts(mechanism.count_bits)), np.nan)[:, None]
     errors: FloatArray = (
         mechanism.domain.units * np.sqrt((clustering.unit * noise.sums) ** 2 + (noise.counts * moves) ** 2) / counts
     )

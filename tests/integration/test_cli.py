@@ -25,14 +25,17 @@ from fastlloyd.cli.plan import HEADING
 from fastlloyd.datasets import TUMOUR_BOUNDS, load_tumours
 from fastlloyd.errors import OutputError
 from fastlloyd.lloyd_mechanism import LloydMechanism
+from fastlloyd.mechanisms import read_mechanism
 from fastlloyd.metrics import nicv
 from fastlloyd.outputs import COMPARISON
 from fastlloyd.plan import Plan
 from fastlloyd.records import RecordFile, reading
+from kinds import lloyd_of
 
 SECRET_NUMBER, SECRET_TEXT = "271828.18", "Zebra"
 SECRETS = ("271828", "2.7182", SECRET_TEXT)
 BOUNDS = ("--bounds", "age=0:100,dose=0:5")
+PAPERS = ("--algorithm", "fastlloyd")
 PUBLIC = (*BOUNDS, "--n-records", "500", "-k", "3")
 # From this start every record of data.csv is nearest to its own cluster's centroid, by 0.4 half widths of the domain, and stays
 # so: at epsilon 10 noise moves a centroid by 0.01. From one start in ten a run ends in another local minimum.
@@ -104,6 +107,32 @@ def _strict(text: str) -> Any:
 # What works
 
 
+def test_momentlloyd_is_the_default_says_so_and_how_to_get_the_papers(fastlloyd: Command) -> None:
+    for command in (("fit", "data.csv"), ("simulate", "data.csv", "--clients", "3")):
+        code, out, err = fastlloyd(*command, *PUBLIC, "--out", "result", "--force")
+        assert (code, err) == (0, "")
+        assert "momentlloyd is our own mechanism and the default; the paper's is --algorithm fastlloyd" in " ".join(out.split())
+        assert _strict(Path("result/privacy.json").read_text())["mechanism"] == "momentlloyd"
+        assert fastlloyd("assign", "result", "data.csv", "--out", "labels.csv", "--force").code == 0
+    assert "default" not in fastlloyd("fit", "data.csv", *PUBLIC, *PAPERS).out
+    fastlloyd(*NEW, "--out", "new.toml")
+    assert Plan.from_toml(Path("new.toml").read_text()).mechanism.name == "momentlloyd"
+    explained = fastlloyd("plan", "explain", "new.toml").out
+    assert "asks for the number of records and their mean" in " ".join(explained.split())
+    assert "How it was chosen, from public numbers only, by the table of momentlloyd's planner" in " ".join(explained.split())
+
+
+@pytest.mark.parametrize(
+    "option",
+    [("--alpha", "0.5"), ("--iterations", "3"), ("--min-count", "0"), ("--initialization", "halving"), ("--noise", "laplace")],
+)
+@pytest.mark.parametrize("command", [("fit", "data.csv"), ("simulate", "data.csv", "--clients", "3")], ids=lambda c: c[0])
+def test_settings_of_the_papers_algorithms_are_refused_where_momentlloyd_runs(
+    fastlloyd: Command, command: tuple[str, ...], option: tuple[str, str]
+) -> None:
+    _refused(fastlloyd(*command, *PUBLIC, *option), f"{option[0].lstrip('-')} has no effect: momentlloyd plans by itself")
+
+
 def test_fit_shows_centroids_guarantee_and_files_and_writes_them(fastlloyd: Command, here: Path) -> None:
     code, out, err = fastlloyd("fit", "data.csv", *PUBLIC, *START, "--epsilon", "10", "--out", "result")
     assert (code, err) == (0, "")
@@ -122,7 +151,7 @@ def test_fit_shows_centroids_guarantee_and_files_and_writes_them(fastlloyd: Comm
     centroids, errors = np.split(table[np.argsort(table[:, 0])][:, [0, 1, 3, 4]], 2, axis=1)
     assert (errors < [1, 0.05]).all()
     assert (np.abs(centroids - exact) < 7 * errors).all()  # six normal deviates beyond 7 errors: 2e-11
-    m = LloydMechanism.from_toml(Path("result/mechanism.toml").read_text())
+    m = read_mechanism(Path("result/mechanism.toml").read_text())
     statement = _strict(Path("result/privacy.json").read_text())
     assert (statement["epsilon"], statement["mechanism_digest"]) == (10, m.digest.hex())
     assert statement["taken_from_the_data"] == []
@@ -141,7 +170,7 @@ def test_json_is_all_there_is_on_stdout_and_agrees_with_the_files(fastlloyd: Com
 
 
 def test_simulate_names_who_was_included_in_every_round(fastlloyd: Command) -> None:
-    options = ("--clients", "4", "--iterations", "3", "--drop", "client-2@1", "--drop", "4@2+", "--out", "result")
+    options = (*PAPERS, "--clients", "4", "--iterations", "3", "--drop", "client-2@1", "--drop", "4@2+", "--out", "result")
     code, out, _ = fastlloyd("simulate", "data.csv", *PUBLIC, *options)
     assert code == 0
     assert "Round 1: client-1, client-3, client-4; without client-2" in out
@@ -171,7 +200,7 @@ def test_the_public_seed_decides_the_start_and_never_the_noise(fastlloyd: Comman
     mechanisms = []
     for seed in ("7", "7", "seven", "00" * 31 + "07"):
         fastlloyd("fit", "data.csv", *PUBLIC, "--public-seed", seed, "--out", "result", "--force")
-        mechanisms.append(LloydMechanism.from_toml(Path("result/mechanism.toml").read_text()))
+        mechanisms.append(read_mechanism(Path("result/mechanism.toml").read_text()))
     assert mechanisms[0] == mechanisms[1] == mechanisms[3] != mechanisms[2]
 
 
@@ -212,7 +241,7 @@ def test_the_number_of_records_leaks_under_every_relation_where_some_may_be_drop
 def test_a_constant_column_gets_bounds_half_a_unit_away(fastlloyd: Command, here: Path) -> None:
     (here / "flat.csv").write_text("a,b,c\n1,7,1e9\n2,7,1e9\n3,7,1e9\n")
     code, _, _ = fastlloyd("fit", "flat.csv", "-k", "1", "--out", "result")
-    m = LloydMechanism.from_toml(Path("result/mechanism.toml").read_text())
+    m = read_mechanism(Path("result/mechanism.toml").read_text())
     assert code == 0
     assert (m.domain.lower[:2], m.domain.upper[:2]) == ((1.0, 6.5), (3.0, 7.5))
     assert m.domain.lower[2] < 1e9 - 0.5 < 1e9 + 0.5 < m.domain.upper[2]
@@ -225,13 +254,13 @@ def test_the_paper_preset_sets_what_the_paper_ran(fastlloyd: Command) -> None:
     assert math.isclose(m.delta, 1 / (500 * math.log(500)), rel_tol=1e-15)
     fastlloyd("simulate", "data.csv", *PUBLIC, "--preset", "paper", "--clients", "2", "--out", "federated")
     plan = Plan.from_toml(Path("federated/plan.toml").read_text())
-    assert (plan.trust.value, float(plan.mechanism.min_count)) == ("server-noise", 0)
+    assert (plan.trust.value, float(lloyd_of(plan).min_count)) == ("server-noise", 0)
 
 
 def test_every_option_of_the_ablation_reaches_the_mechanism(fastlloyd: Command) -> None:
     options = "--radius constant --alpha 0.5 --postprocessing truncate --no-clipping --noise laplace --min-count 2.5"
     more = "--initialization halving --iterations 4 --n-expected 250 --scaling common"
-    code, _, err = fastlloyd("fit", "data.csv", *PUBLIC, *options.split(), *more.split(), "--out", "result")
+    code, _, err = fastlloyd("fit", "data.csv", *PUBLIC, *PAPERS, *options.split(), *more.split(), "--out", "result")
     assert (code, err) == (0, "")
     m = LloydMechanism.from_toml(Path("result/mechanism.toml").read_text())
     a = m.algorithm
@@ -248,7 +277,7 @@ def test_the_loss_is_estimated_on_request_and_said_with_its_error_and_meaning(fa
     assert "the sum of squared distances to the nearest centroid in squared half widths of the domain" in text
     assert "for each of 500 expected records" in text
     assert "iterations and the loss together" in text
-    m = LloydMechanism.from_toml(Path("result/mechanism.toml").read_text())
+    m = read_mechanism(Path("result/mechanism.toml").read_text())
     assert float(m.loss_share) == pytest.approx(0.25, rel=1e-6)
     stated = _strict(Path("result/privacy.json").read_text())["loss_estimate"]
     assert stated["value"] is not None
@@ -271,7 +300,7 @@ def test_a_negative_estimate_of_the_loss_is_left_as_it_is_and_explained(
 
 
 def test_the_loss_of_a_simulation_may_be_missed_like_a_round(fastlloyd: Command) -> None:
-    options = ("--clients", "4", "--loss", "--iterations", "2", "--drop", "2@3", "--out", "result")
+    options = (*PAPERS, "--clients", "4", "--loss", "--iterations", "2", "--drop", "2@3", "--out", "result")
     code, out, _ = fastlloyd("simulate", "data.csv", *PUBLIC, *options)
     assert code == 0
     assert "Loss: client-1, client-3, client-4; without client-2" in out
@@ -530,7 +559,7 @@ def test_many_features_and_clients_are_summed_up_on_screen_and_complete_in_the_f
 
 def test_centroids_that_all_stayed_are_said_to_be_worth_nothing(fastlloyd: Command) -> None:
     """With a floor of 10**9 records no count is large enough."""
-    code, out, _ = fastlloyd("fit", "data.csv", *PUBLIC, "--min-count", "1e9", "--out", "result")
+    code, out, _ = fastlloyd("fit", "data.csv", *PUBLIC, *PAPERS, "--min-count", "1e9", "--out", "result")
     assert code == 0
     assert "3 of 3 centroids stayed" in out
     assert "Trust in the centroids" not in out
@@ -728,7 +757,7 @@ REFUSED = {
         "--delta has no effect: sulloyd has",
     ),
     "delta of Laplace noise": (
-        (*FIT, "--noise", "laplace", "--delta", "1e-6"),
+        (*FIT, *PAPERS, "--noise", "laplace", "--delta", "1e-6"),
         "--delta has no effect: fastlloyd with",
     ),
     "epsilon without use": ((*FIT, "--algorithm", "lloyd", "--epsilon", "1"), "--epsilon has no effect: lloyd adds no noise"),
@@ -753,19 +782,19 @@ REFUSED = {
     "unknown preset": ((*FIT, "--preset", "papr"), "did you mean 'paper'"),
     "unknown scaling": ((*FIT, "--scaling", "comon"), "did you mean 'common'"),
     "unknown relation": ((*FIT, "--neighboring-relation", "replace"), "neighboring_relation"),
-    "unknown radius": ((*FIT, "--radius", "steps"), "did you mean 'step'"),
-    "unknown noise": ((*FIT, "--noise", "gausian"), "did you mean 'gaussian'"),
-    "no noise": ((*FIT, "--noise", "none"), "lloyd"),
-    "unknown postprocessing": ((*FIT, "--postprocessing", "flod"), "did you mean 'fold'"),
-    "unknown initialization": ((*FIT, "--initialization", "random"), "initialization"),
+    "unknown radius": ((*FIT, *PAPERS, "--radius", "steps"), "did you mean 'step'"),
+    "unknown noise": ((*FIT, *PAPERS, "--noise", "gausian"), "did you mean 'gaussian'"),
+    "no noise": ((*FIT, *PAPERS, "--noise", "none"), "lloyd"),
+    "unknown postprocessing": ((*FIT, *PAPERS, "--postprocessing", "flod"), "did you mean 'fold'"),
+    "unknown initialization": ((*FIT, *PAPERS, "--initialization", "random"), "initialization"),
     "unknown option": ((*FIT, "--epsilom", "1"), "no option --epsilom; did you mean --epsilon?"),
     "scikit-learn's name of the seed": ((*FIT, "--random-state", "1"), "no option --random-state; did you mean --public-seed?"),
     "an option like none": ((*FIT, "-x"), "no option -x; --help lists the options"),
     "unknown command": (("fitt", "data.csv"), "fit"),
     "alpha of 0": ((*FIT, "--alpha", "0"), "alpha"),
     "no iterations": ((*FIT, "--iterations", "0"), "--iterations"),
-    "min-count of nan": ((*FIT, "--min-count", "nan"), "min_count"),
-    "min-count below 0": ((*FIT, "--min-count=-1"), "min_count"),
+    "min-count of nan": ((*FIT, *PAPERS, "--min-count", "nan"), "min_count"),
+    "min-count below 0": ((*FIT, *PAPERS, "--min-count=-1"), "min_count"),
     "cap of 0": (("fit", "data.csv", *BOUNDS, *K2, "--n-records", "0"), "n_records is 0"),
     "none expected": ((*FIT, "--n-expected", "0"), "n_expected is 0"),
     "seed too large": ((*FIT, "--public-seed", "9" * 80), "seed"),
@@ -838,11 +867,11 @@ def test_the_output_is_checked_before_the_records_are_read(fastlloyd: Command, h
         (("--algorithm", "lloyd", "--compare-non-private"), "--compare-non-private"),
         (("--epsilon", "-1"), "epsilon is -1"),
         (("--delta", "2"), "delta is 2"),
-        (("--alpha", "9"), "alpha is 9"),
+        ((*PAPERS, "--alpha", "9"), "alpha is 9"),
         (("--n-expected", "600"), "n_expected is 600"),
         (("--scaling", "comon"), "did you mean 'common'"),
         (("--outside", "refuze"), "did you mean 'refuse'"),
-        (("--initialization", "halfing"), "did you mean 'halving'"),
+        ((*PAPERS, "--initialization", "halfing"), "did you mean 'halving'"),
     ],
 )
 @pytest.mark.parametrize("command", [("fit",), ("simulate", "--clients", "2")], ids=["fit", "simulate"])
@@ -864,7 +893,7 @@ def test_options_of_a_federation_are_checked_before_the_records_are_read(
 
 
 def test_a_plan_with_one_digit_changed_is_refused_wherever_the_digit_stands(fastlloyd: Command) -> None:
-    fastlloyd(*NEW, "--iterations", "2", "--out", "plan.toml")
+    fastlloyd(*NEW, *PAPERS, "--iterations", "2", "--out", "plan.toml")
     text = Path("plan.toml").read_text()
     positions = [i for i, character in enumerate(text) if character.isdigit()]
     assert len(positions) > 200

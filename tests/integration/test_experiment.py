@@ -142,7 +142,7 @@ def test_no_finished_trial_is_lost_and_none_runs_twice_when_the_runner_ends(
     if code == 130:
         assert f"{done} of {N_TRIALS} trials are done and kept in {out}; the same command goes on." in stopped.stderr
         assert len(table(out)) == done
-    assert runner.progress(spec, out, quick=False) == runner.Progress(total=N_TRIALS, done=done, failed=0)
+    assert runner.outlook(spec, out, quick=False).progress == runner.Progress(total=N_TRIALS, done=done, failed=0)
     resumed = runner.run(spec, out, workers=1)
     assert resumed.session["trials"] == N_TRIALS - done
     assert (out / "trials.jsonl").read_bytes().startswith(kept)
@@ -165,6 +165,10 @@ def test_what_is_there_is_not_run_again_and_more_runs_are_added(tmp_path: Path, 
     assert [session["trials"] for session in provenance["sessions"]] == [N_TRIALS // 2, N_TRIALS // 2]
     assert set(provenance["datasets"]) == {"code.py:one", "code.py:two"}
     assert provenance["methods"] == {"lloyd": "Lloyd", "fastlloyd": "FastLloyd", "mine": "Mine"}
+    spec.write_text(SPEC.replace("runs = 4", "runs = 1"))
+    fewer = runner.run(spec, out, workers=1)
+    assert (fewer.progress.total, fewer.others) == (N_TRIALS // 4, N_TRIALS * 3 // 4)
+    assert sorted(map(str, table(out))) == sorted(map(str, table(undisturbed)))  # the tables keep what is not asked for
 
 
 def test_a_folder_of_another_purpose_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -193,7 +197,7 @@ def test_records_that_changed_are_not_mixed_with_the_rows_of_others(tmp_path: Pa
 def test_the_example_of_the_guide_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec, out = str(ROOT / "examples/experiment/toy.toml"), str(tmp_path / "out")
     assert command(["experiment", "run", spec, "--out", out, "--dry-run", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"trials": 200, "done": 0, "left": 200, "failed": 0}
+    assert json.loads(capsys.readouterr().out) == {"trials": 200, "done": 0, "left": 200, "failed": 0, "absent": []}
     assert not Path(out).exists()
     assert command(["experiment", "run", spec, "--out", out, "--quick", "--workers", "1"]) == 0
     rows = table(tmp_path / "out")
@@ -211,8 +215,42 @@ def test_sets_that_are_not_at_hand_are_named_before_anything_is_made(
     spec.write_text(SPEC.replace("code.py:{one,two}", "{yeast,adult}").replace('"code.py:METHOD"', '"lloyd"'))
     assert command(["experiment", "run", str(spec), "--out", str(out)]) == 2
     said = capsys.readouterr().err
-    assert "not on this machine: 'yeast', 'adult'; get them with `fastlloyd datasets fetch yeast ...`" in said
+    assert "not on this machine: 'yeast', 'adult'; get them with `fastlloyd datasets fetch yeast adult`" in said
+    assert command(["experiment", "run", str(spec), "--out", str(out), "--dry-run"]) == 2
+    looked = capsys.readouterr()
+    assert (looked.out, looked.err) == ("24 trials, 24 left to run.\n", said)
+    assert command(["experiment", "run", str(spec), "--out", str(out), "--dry-run", "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["absent"] == ["yeast", "adult"]
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        ("np.array([[1.0, 2.0], [3.0, np.nan]]), 2", "record 2 is NaN in feature 2; expected finite numbers"),
+        ("[[1.0, -np.inf]], 1", "record 1 is infinite in feature 2"),
+        ("[['1', 'two']], 1", "gives records that are no numbers"),
+        ("np.ones((9, 2)), 2", "n_clusters is 2, above the number of distinct records, 1"),
+        ("np.eye(3), 4", "n_clusters is 4; expected 1 to the number of records, 3"),
+        ("np.eye(3), 2.5", "n_clusters is 2.5; expected a whole number"),
+        ("np.eye(3)[0], 1", "the records have the shape (3,)"),
+        ("np.eye(3)", "gives no pair (X, n_clusters)"),
+        ("1 / 0", "cannot be had: ZeroDivisionError"),
+        ("__import__('sys').exit(1)", "cannot be had: the code asked to end the process"),
+    ],
+    ids=lambda value: value if "," in value else "",
+)
+def test_a_set_of_ones_own_that_no_trial_can_use_is_refused_once_and_nothing_is_made(
+    returned: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "code.py").write_text(f"import numpy as np\n\ndef own():\n    return {returned}\n")
+    spec = tmp_path / "spec.toml"
+    spec.write_text(SPEC.replace("{one,two}", "own").replace(', "code.py:METHOD"', ""))
+    assert command(["experiment", "run", str(spec), "--out", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert len(error.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_experiment_with_a_trial_that_failed_ends_with_an_exit_code_of_its_own(

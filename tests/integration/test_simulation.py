@@ -17,6 +17,7 @@ from fastlloyd.protocol import ClientResult
 from fastlloyd.secagg.keys import Identity
 from fastlloyd.simulation import Drop, parse_drop, roster, simulate, split_evenly
 from fastlloyd.testing import InjectedNoise, SeededNoise
+from kinds import lloyd_of
 
 DOMAIN = Domain(features=("age", "dose"), lower=(0.0, 0.0), upper=(100.0, 5.0))
 SEED = PublicSeed.from_int(3)
@@ -65,7 +66,7 @@ def _centroids_of(plan: Plan, run: ClientResult, parts: list[IntArray]) -> IntAr
     """What the central model finds without noise if every round sees the records of the clients that were included."""
     from fastlloyd.algorithms import next_centroids, query
 
-    m = plan.mechanism
+    m = lloyd_of(plan)
     centroids = m.initial_centroids()
     for round, included in zip(m.rounds, run.included[:T], strict=True):
         X = np.vstack([X for name, X in zip(plan.names, parts, strict=True) if name in included])

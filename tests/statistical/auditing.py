@@ -38,6 +38,7 @@ from fastlloyd.protocol.server import ServerSession
 from fastlloyd.queries import Query
 from fastlloyd.secagg.keys import Identity
 from fastlloyd.transport.in_process import InProcessOutcome, Link, everything_arrives, run_in_process
+from kinds import lloyd_of
 
 DELTA = 1e-6
 N_CLUSTERS = 4
@@ -135,12 +136,12 @@ class Experiment:
     def deviations(self) -> FloatArray:
         """Standard deviations of the noise that the attacker does not know, (n_iterations, 2): sums, counts."""
         n_unknown = len(self.setting.present) - 1 if self.setting.trust is TrustMode.CLIENT_NOISE else 1
-        scales = [scales_of_one_draw(self.plan, round) for round in self.plan.mechanism.rounds]
+        scales = [scales_of_one_draw(self.plan, round) for round in lloyd_of(self.plan).rounds]
         return np.asarray(np.array(scales, dtype=np.float64) * n_unknown**0.5)
 
     def records(self, name: str, present: BoolArray) -> IntArray:
         """The records of one client: at the initial centroids and, at the honest client, the canaries that are present."""
-        start = self.plan.mechanism.initial_centroids()
+        start = lloyd_of(self.plan).initial_centroids()
         if name == CURIOUS:
             return np.repeat(start, N_OWN, axis=0)
         if name == HONEST:
@@ -168,7 +169,7 @@ class Experiment:
 
     def residuals(self, run: Run) -> IntArray:
         """The answers less all that the attacker knows, int64 (n_iterations, N_CLUSTERS, 2): noise and, perhaps, the canary."""
-        start = self.plan.mechanism.initial_centroids()
+        start = lloyd_of(self.plan).initial_centroids()
         shape = (N_CLUSTERS, 1)
         rows = []
         for t, (query, answer) in enumerate(run.rounds):
@@ -213,7 +214,7 @@ def canaries(plan: Plan, n_present: int) -> IntArray:
 
     It keeps 2.5 standard deviations of the centroid's first move from the edge, so that it counts in nearly all rounds.
     """
-    m = plan.mechanism
+    m = lloyd_of(plan)
     start = m.initial_centroids()[:, 0].tolist()
     n_draws = n_present if plan.trust is TrustMode.CLIENT_NOISE else 1
     drift = float(scales_of_one_draw(plan, m.rounds[0])[0]) * n_draws**0.5 / N_COMMON

@@ -27,6 +27,7 @@ from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.plan import TrustMode
 from fastlloyd.protocol.messages import Message, Upload
 from fastlloyd.queries import ClippedLoss
+from kinds import lloyd_of
 
 ALPHA = 1e-12
 LOSS_SHARE = 0.25  # of the budget, where the loss is checked
@@ -69,7 +70,7 @@ def noise_follows_its_law(n: int) -> Verdict:
     p_values = []
     for trust in TrustMode:
         plan = Experiment.of(Setting(trust=trust, epsilon=EPSILON)).plan
-        round = plan.mechanism.rounds[0]
+        round = lloyd_of(plan).rounds[0]
         draw = plan.draw_server_noise if trust is TrustMode.SERVER_NOISE else plan.draw_client_noise
         noise = np.concatenate([draw(round, SystemNoise()) for _ in range(-(-n // N_CLUSTERS))])
         p_values += [law_p_value(noise[:, j], float(scale)) for j, scale in enumerate(scales_of_one_draw(plan, round))]

@@ -35,6 +35,7 @@ from fastlloyd.queries import Moments, RelativeMoments, Sensitivity, sensitivity
 from fastlloyd.secagg.masks import expand_mask
 from fastlloyd.secagg.ring import RingVector
 from fastlloyd.testing import SeededNoise
+from kinds import lloyd_of
 
 
 @dataclass(frozen=True)
@@ -256,7 +257,7 @@ def audit_power(factor: float, n: int) -> float:
 def law_power(wrong_cdf: Callable[[float], checks.Cdf], n: int) -> float:
     """Power of the test of the least noise that is checked: the server's on the counts."""
     plan = Experiment.of(Setting(trust=TrustMode.SERVER_NOISE, epsilon=EPSILON)).plan
-    scale = float(plan.mechanism.rounds[0].count_scale)
+    scale = float(lloyd_of(plan).rounds[0].count_scale)
     return checks.law_power(wrong_cdf(scale), scale, n)
 
 

@@ -15,6 +15,7 @@ from bounds import Audit, exceedance, typical_epsilon
 
 from fastlloyd.dp.gdp import gdp_epsilon
 from fastlloyd.plan import TrustMode
+from kinds import lloyd_of
 
 N = 200
 EPSILON, SHARE = 15.0, 0.35
@@ -27,7 +28,7 @@ def far_canary(setting: Setting) -> Experiment:
     """An experiment whose canary is the point of the domain farthest from all initial centroids."""
     experiment = Experiment.of(setting)
     B = int(experiment.plan.mechanism.domain.half_widths[0])
-    start = experiment.plan.mechanism.initial_centroids()[:, 0]
+    start = lloyd_of(experiment.plan).initial_centroids()[:, 0]
     points = np.arange(-B, B + 1)
     farthest = points[np.abs(points[:, None] - start).min(axis=1).argmax()]
     return replace(experiment, canaries=np.full((N_CLUSTERS, 1), farthest))

@@ -39,10 +39,11 @@ from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.plan import Client, TrustMode
 from fastlloyd.testing import SeededNoise
 from fastlloyd.uncertainty import FINE, MOSTLY_NOISE, Verdict
+from kinds import lloyd_of
 
 B = 2**16
 THREE = Federation(n_clients=3)
-PRIVATE = [a for a in ALGORITHMS.values() if a is not LLOYD]
+PRIVATE = [a for a in ALGORITHMS.values() if isinstance(a, Algorithm) and a is not LLOYD]
 
 
 def _question(**changes: Any) -> Question:
@@ -97,7 +98,7 @@ def test_a_federated_error_is_the_one_that_the_plan_explains(trust: TrustMode) -
         max_dropouts=2,
     )
     o = outlook(q, 0.7)
-    errors = explain.expected_errors(plan.mechanism, explain.noise_factor(plan))  # original units: half widths, here
+    errors = explain.expected_errors(lloyd_of(plan), explain.noise_factor(plan))  # original units: half widths, here
     assert o.relative_error == pytest.approx(float(np.linalg.norm(errors)) / o.radius, rel=1e-4)
     assert o.relative_error == pytest.approx(relative_error(q, 0.7), rel=1e-3)
     assert federation.noise_factor == explain.noise_factor(plan)

@@ -28,7 +28,7 @@ from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
 from fastlloyd.exchanges import LossRound, draw
 from fastlloyd.expander import PublicSeed
 from fastlloyd.lloyd_mechanism import LloydMechanism
-from fastlloyd.mechanism import MAX_LOSS_CAP, MAX_RECORDS
+from fastlloyd.mechanism import MAX_LOSS_CAP, MAX_RECORDS, Mechanism
 from fastlloyd.plan import MIN_SHARE_DEVIATION, Client, Plan, TrustMode, aliasing_slack, ring_load
 from fastlloyd.testing import SeededNoise
 from fastlloyd.uncertainty import loss_estimate, loss_estimate_of_run
@@ -55,7 +55,7 @@ def plan(trust: TrustMode = TrustMode.CLIENT_NOISE, **settings: Any) -> Plan:
     return design_plan(FASTLLOYD, square(), clients=CLIENTS, run_id=bytes(16), trust=trust, **(chosen | settings))
 
 
-def loss_of(m: LloydMechanism) -> LossRound:
+def loss_of(m: Mechanism) -> LossRound:
     assert m.loss is not None
     return m.loss
 

@@ -28,6 +28,7 @@ from fastlloyd.guarantees import (
 )
 from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.plan import Client, Plan, TrustMode, aliasing_slack, ring_load
+from kinds import lloyd_of
 
 BOX = Domain(features=("age", "size"), lower=(0.0, 0.0), upper=(100.0, 3.0))
 CLIENT_NOISE, SERVER_NOISE = TrustMode.CLIENT_NOISE, TrustMode.SERVER_NOISE
@@ -207,7 +208,7 @@ def test_the_statement_of_a_federated_run_adds_who_is_trusted_with_what(trust: T
 )
 def test_the_explanation_names_every_guarantee_and_every_limit(algorithm: Algorithm, trust: TrustMode) -> None:
     of = plan(4, algorithm, trust=trust)
-    m, text = of.mechanism, explain(of)
+    m, text = lloyd_of(of), explain(of)
     parts = [
         of.digest.hex(),
         "h0, h1, h2, h3",
@@ -323,7 +324,7 @@ def test_the_loss_is_explained_and_its_shares_are_stated(trust: TrustMode) -> No
         estimate_loss=True,
         loss_share=0.125,
     )
-    m, text = of.mechanism, explain(of)
+    m, text = lloyd_of(of), explain(of)
     loss = m.loss
     assert loss is not None
     assert f"over all {len(m.rounds)} rounds and the estimate of the loss." in text

@@ -16,6 +16,7 @@ from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.plan import Client, TrustMode
 from fastlloyd.testing import SeededNoise
 from fastlloyd.uncertainty import NoiseDeviation, noise_deviation, noise_deviation_of_run, relative_errors, standard_errors
+from kinds import lloyd_of
 
 DOMAIN = Domain(features=("age", "dose"), lower=(0.0, -1.0), upper=(100.0, 3.0))
 N = 3000
@@ -68,7 +69,7 @@ def test_in_client_noise_every_included_client_widens_the_spread() -> None:
         n_iterations=1,
         max_dropouts=1,
     )
-    m, noise = plan.mechanism, SeededNoise(8)
+    m, noise = lloyd_of(plan), SeededNoise(8)
 
     def draw() -> IntArray:
         return sum((plan.draw_client_noise(m.rounds[0], noise) for _ in range(4)), np.zeros((1, 3), dtype=np.int64))

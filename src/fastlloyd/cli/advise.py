@@ -124,7 +124,7 @@ def advise(
         n_records=records,
         n_features=features,
         n_clusters=clusters,
-        algorithm=presets.algorithm(algorithm),
+        algorithm=advising.papers(presets.algorithm(algorithm)),
         delta=delta,
         neighboring_relation=presets.choose(
             NeighboringRelation, neighboring_relation.replace("-", "_"), "neighboring_relation"

@@ -61,19 +61,36 @@ def fetch(names: Names, json: Json = False) -> None:
     """Get sets over the internet from their public homes, check their values, and keep them in your cache."""
     from fastlloyd import outputs
     from fastlloyd.datasets import CATALOGUE, homes
+
+    here = {name: why for name in names if (why := _needs_no_fetching(name))}
+    files = {}
+    for name in names:
+        if name in here:
+            said = f"{here[name]}; there is nothing to fetch"
+        else:
+            said = files[name] = str(homes.fetch(CATALOGUE[name]))
+            said += ", values as published"
+        if not json:
+            typer.echo(f"{name}: {said}.")
+    if json:
+        typer.echo(outputs.to_json({"fetched": files, "nothing_to_fetch": list(here)}), nl=False)
+
+
+def _needs_no_fetching(name: str) -> str:
+    """Why a set that is not in the catalogue is here already; empty for one of the catalogue. Raises DataError for no name."""
+    from fastlloyd.datasets import CATALOGUE, synthetic
+    from fastlloyd.datasets.folder import FOLDER_VARIABLE, own_sets
     from fastlloyd.errors import DataError
     from fastlloyd.names import unknown_name
 
-    for name in names:
-        if name not in CATALOGUE:
-            raise DataError(f"data set {unknown_name(name, list(CATALOGUE))}; only these are fetched")
-    files = {}
-    for name in names:
-        files[name] = str(homes.fetch(CATALOGUE[name]))
-        if not json:
-            typer.echo(f"{name}: {files[name]}, values as published.")
-    if json:
-        typer.echo(outputs.to_json({"fetched": files}), nl=False)
+    if name in CATALOGUE:
+        return ""
+    if name in own_sets():
+        return f"a set of your own, in the folder that {FOLDER_VARIABLE} names"
+    if not synthetic.is_generated(name):
+        raise DataError(f"data set {unknown_name(name, list(CATALOGUE))}; only these are fetched")
+    synthetic.n_clusters(name)
+    return "generated from its name wherever it is used"
 
 
 def _row(name: str) -> dict[str, Any]:

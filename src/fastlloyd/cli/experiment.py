@@ -24,8 +24,6 @@ experiment_app.command(cls=Command)(experiment_pictures.plot)
 experiment_app.command(cls=Command)(experiment_pictures.table)
 experiment_app.command(cls=Command)(experiment_pictures.report)
 
-SOME_FAILED = 6  # exit code: all is written, and some trials are rows that failed
-
 Specification = Annotated[
     Path, typer.Argument(help="What to run. It may name files of code, which are run.", metavar="SPEC", show_default=False)
 ]
@@ -46,7 +44,10 @@ Workers = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how many trials there are, and how many are left.")]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Say how many trials there are and are left, and which sets are lacking."),
+]
 
 
 @experiment_app.callback()
@@ -60,11 +61,15 @@ def run(
 ) -> None:
     """Run the trials of SPEC that DIR lacks. It may be stopped at any time: the same command goes on."""
     from fastlloyd import outputs
+    from fastlloyd.datasets.named import check_at_hand
     from fastlloyd.experiments import runner
 
     if dry_run:
-        far = runner.progress(spec, out, quick=quick)
-        typer.echo(outputs.to_json(_counts(far)) if json else f"{_trials(far.total)}, {far.left:,} left to run.", nl=not json)
+        far = runner.outlook(spec, out, quick=quick)
+        now = far.progress
+        counts = outputs.to_json(_counts(now) | {"absent": far.absent})
+        typer.echo(counts if json else f"{_trials(now.total)}, {now.left:,} left to run.", nl=not json)
+        check_at_hand(far.absent)
         return
     seen: list[Progress] = []
     with _bar() as show:
@@ -83,7 +88,7 @@ def run(
     else:
         _say(summary, out)
     if summary.progress.failed:
-        raise typer.Exit(SOME_FAILED)
+        raise typer.Exit(experiment_pictures.INCOMPLETE)  # all is written, and some trials are rows that failed
 
 
 def _say_how_to_go_on(seen: "list[Progress]", out: Path) -> None:
@@ -95,6 +100,8 @@ def _say(summary: "Summary", out: Path) -> None:
     now = summary.progress
     typer.echo(f"{_trials(now.total)}, all done; {now.failed:,} failed{' (see the column error)' if now.failed else ''}.")
     typer.echo(f"Written to {out}: {', '.join(path.name for path in summary.paths)}.")
+    if summary.others:
+        typer.echo(f"Note: {out} holds {_trials(summary.others)} more, of runs not asked for; the tables keep them.", err=True)
     if not any(path.suffix == ".parquet" for path in summary.paths):
         typer.echo("Note: no Parquet file, which needs pyarrow: pip install 'fastlloyd[data]'.", err=True)
 
@@ -109,6 +116,7 @@ def _counts(now: "Progress") -> dict[str, Any]:
 
 def _for_machines(summary: "Summary") -> dict[str, Any]:
     return _counts(summary.progress) | {
+        "others": summary.others,
         "session": summary.session,
         "files": [str(path) for path in summary.paths],
     }

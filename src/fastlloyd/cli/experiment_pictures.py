@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fastlloyd.experiments.tables import Table
 
 CAPTIONS = "captions.json"  # of every folder of figures
+INCOMPLETE = 6  # exit code: all that could be made is written, and something that was asked for is not in it
 
 ResultsFolder = Annotated[
     Path, typer.Argument(help="A folder that `experiment run` left or still fills.", metavar="DIR", show_default=False)
@@ -63,6 +64,7 @@ def plot(
 ) -> None:
     """Draw the figures of an experiment, with 95% intervals; computed on raw data: NOT PRIVATE."""
     from fastlloyd import outputs
+    from fastlloyd.errors import DataError
     from fastlloyd.experiments import figures
 
     kinds = _formats(formats)
@@ -70,7 +72,9 @@ def plot(
     target = out or results / "figures"
     summaries = _summaries(results)
     outputs.check_destination(target, force=force, files=_replaceable(target))
-    drawings = figures.draw(summaries, figure or [])
+    drawings, refused = figures.draw(summaries, figure or [])
+    if not drawings:
+        raise DataError("; ".join(refused))
     contents = {
         CAPTIONS: outputs.to_json({each.name: {"title": each.title, "caption": each.caption} for each in drawings}).encode()
     }
@@ -80,6 +84,7 @@ def plot(
     typer.echo(
         f"Drew {len(drawings)} figure{'s' if len(drawings) > 1 else ''} into {target} ({len(paths)} files). NOT PRIVATE."
     )
+    _end(refused)
 
 
 def table(
@@ -108,7 +113,7 @@ def table(
 def report(results: ResultsFolder, figure: Figures = None, out: ReportFile = None, force: Force = False) -> None:
     """Write figures, tables, failures and provenance into one HTML file that needs no other; NOT PRIVATE."""
     from fastlloyd import outputs
-    from fastlloyd.errors import OutputError
+    from fastlloyd.errors import DataError, OutputError
     from fastlloyd.experiments import figures
     from fastlloyd.experiments import report as pages
 
@@ -118,9 +123,13 @@ def report(results: ResultsFolder, figure: Figures = None, out: ReportFile = Non
         raise OutputError(f"{target} does not end in .html, by which browsers know a page; choose another name")
     summaries = _summaries(results)
     outputs.check_file(target, heading=pages.HEADING, force=force)
-    outputs.write_file(target, pages.page(summaries, figure or []))
+    drawings, refused = figures.draw(summaries, figure or [])
+    if figure and not drawings:
+        raise DataError("; ".join(refused))
+    outputs.write_file(target, pages.page(summaries, drawings, refused))
     _note(summaries)
     typer.echo(f"Written to {target}. NOT PRIVATE.")
+    _end(refused)
 
 
 def _summaries(folder: Path, *, pooled: bool = False) -> "Summaries":
@@ -130,6 +139,14 @@ def _summaries(folder: Path, *, pooled: bool = False) -> "Summaries":
 
     results = read(folder)
     return Summaries.of(over_sets(results) if pooled else results)
+
+
+def _end(refused: list[str]) -> None:
+    """Say what was asked for and not drawn."""
+    for why in refused:
+        typer.echo(f"Not drawn: {why}", err=True)
+    if refused:
+        raise typer.Exit(INCOMPLETE)
 
 
 def _note(summaries: "Summaries") -> None:

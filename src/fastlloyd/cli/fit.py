@@ -32,7 +32,7 @@ def fit(
         public_numbers,
         read_records,
     )
-    from fastlloyd.design import design_mechanism
+    from fastlloyd.design import design_any
     from fastlloyd.dp.noise import SystemNoise
     from fastlloyd.guarantees import cautions
     from fastlloyd.outputs import Result
@@ -44,7 +44,7 @@ def fit(
     records = read_records(data, columns, missing)
     domain, n_records, leaks = public_numbers(mechanism, records, missing)
     with progress.placing(mechanism.n_clusters):
-        m = design_mechanism(chosen_algorithm(mechanism), domain, **design_arguments(mechanism, n_records))
+        m = design_any(chosen_algorithm(mechanism), domain, **design_arguments(mechanism, n_records))
     X = on_grid(records, domain, outside)
     with progress.passes(m, X) as watched:
         clustering = cluster(m, watched, SystemNoise())

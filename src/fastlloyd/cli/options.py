@@ -132,11 +132,15 @@ class MechanismOptions:
         ),
     ] = None
     algorithm: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="lloyd adds no noise: NOT PRIVATE.", metavar="fastlloyd|glloyd|sulloyd|lloyd", rich_help_panel=CLUSTERING
+            help="momentlloyd is ours, the others are the paper's; lloyd adds no noise: NOT PRIVATE. Default: momentlloyd "
+            "(preset paper: fastlloyd).",
+            metavar="momentlloyd|fastlloyd|glloyd|sulloyd|lloyd",
+            rich_help_panel=CLUSTERING,
+            show_default=False,
         ),
-    ] = "fastlloyd"
+    ] = None
     preset: Annotated[
         str,
         typer.Option(
@@ -176,7 +180,7 @@ class MechanismOptions:
         typer.Option(
             min=1,
             max=1000,
-            help="Default: 2 to 7, by the error analysis.",
+            help="Of the paper's algorithms. Default: 2 to 7, by the error analysis.",
             metavar="T",
             rich_help_panel=CLUSTERING,
             show_default=False,

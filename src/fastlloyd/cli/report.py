@@ -17,6 +17,7 @@ from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.clustering.update import Postprocessing
 from fastlloyd.errors import OutputError
 from fastlloyd.lloyd_mechanism import LloydMechanism
+from fastlloyd.momentlloyd.mechanism import MomentMechanism
 from fastlloyd.outputs import NOT_PRIVATE, Result
 from fastlloyd.plan import TrustMode
 from fastlloyd.records import RecordFile, Table
@@ -121,6 +122,12 @@ def conclude(result: Result, options: OutputOptions, paths: list[Path], more: di
         typer.echo(outputs.to_json(content), nl=False)
 
 
+OUR_OWN = (
+    "momentlloyd is our own mechanism and the default; the paper's is --algorithm fastlloyd (its published settings: "
+    "--preset paper)."
+)
+
+
 def say_where(options: OutputOptions, paths: list[Path]) -> None:
     """Say where the result went."""
     if paths:
@@ -158,6 +165,8 @@ def show(screen: Console, result: Result) -> None:
         screen.print(f"{NOT_PRIVATE}: {result.mechanism.name} adds no noise and protects nobody.", style="bold red")
         return
     screen.print(guarantee(result))
+    if isinstance(result.mechanism, MomentMechanism):
+        screen.print(OUR_OWN)
     if result.plan is not None:
         screen.print(_trust(result))
     for sentence in reliability(result):
@@ -255,12 +264,14 @@ def reliability(result: Result) -> list[str]:
         if result.plan is None
         else noise_deviation_of_run(result.plan, len(result.included[len(m.clustering_rounds) - 1]))
     )
-    if faint := int((result.updated & (result.noisy_counts < FAINT * deviation.counts)).sum()):
+    # momentlloyd's counts are not as they came: their noise was taken into account before anything was divided by them
+    floor = FAINT * deviation.counts if isinstance(m, LloydMechanism) else 0.0
+    if faint := int((result.updated & (result.noisy_counts < floor)).sum()):
         sentences.append(
             f"{faint} of {K} rest on noisy counts below {FAINT} standard deviations of their noise: they may hold no records."
         )
     # one that stayed, or is faint, counts as moved by any distance
-    solid = result.updated & (result.noisy_counts >= FAINT * deviation.counts)
+    solid = result.updated & (result.noisy_counts >= floor)
     ratios = np.where(solid, np.nan_to_num(relative_errors(m, result.errors)), np.inf)
     typical = float(np.median(ratios))
     if math.isfinite(typical):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fastlloyd.algorithms import Algorithm, Noise
+from fastlloyd.algorithms import Algorithm, AnyAlgorithm, MomentAlgorithm, Noise
 from fastlloyd.bounds import data_bounds, parse_bounds
 from fastlloyd.central import check_cap
 from fastlloyd.cli.options import MechanismOptions
@@ -23,7 +23,7 @@ from fastlloyd.lloyd_mechanism import check_alpha
 from fastlloyd.loss_design import check_loss_share
 from fastlloyd.mechanism import MAX_RECORDS, check_numbers
 from fastlloyd.names import parse_columns
-from fastlloyd.presets import algorithm, check_expected, choose, fraction, preset, specialise
+from fastlloyd.presets import algorithm, check_expected, check_no_effect, choose, fraction, preset, variant
 from fastlloyd.records import Missing, RecordFile, Table, read_table, table_or_file
 
 BOUNDS_LEAK = (
@@ -58,7 +58,8 @@ def check_options(options: MechanismOptions, missing: str, outside: str) -> None
     epsilon = design_arguments(options, cap)["epsilon"]
     chosen = chosen_algorithm(options)
     check_numbers(options.n_clusters, cap, epsilon, chosen.noise)
-    check_alpha(chosen)
+    if isinstance(chosen, Algorithm):
+        check_alpha(chosen)
     check_loss_share(options.loss_share, estimate_loss=options.loss)
 
 
@@ -112,10 +113,11 @@ def given_domain(bounds: str, columns: Sequence[str], scaling: str, others: Sequ
     return _domain(columns, lower, upper, choose(Scaling, scaling, "scaling"))
 
 
-def chosen_algorithm(options: MechanismOptions) -> Algorithm:
+def chosen_algorithm(options: MechanismOptions) -> AnyAlgorithm:
     """The algorithm named, with the fields that the ablation options replace."""
-    return specialise(
-        algorithm(options.algorithm),
+    named = preset(options.preset).algorithm if options.algorithm is None else options.algorithm
+    return variant(
+        algorithm(named),
         noise=options.noise,
         radius=options.radius,
         postprocessing=options.postprocessing,
@@ -136,27 +138,35 @@ def design_arguments(options: MechanismOptions, n_records: int) -> dict[str, Any
     chosen = preset(options.preset)
     if options.delta is not None and not 0 < options.delta < 1:
         raise BudgetError(f"delta is {options.delta}; expected a number above 0 and below 1, such as 1e-6")
-    return {
+    common = {
         "n_clusters": options.n_clusters,
         "n_records": n_records,
         "epsilon": 1.0 if options.epsilon is None else options.epsilon,
         "delta": chosen.delta(n_records) if options.delta is None else options.delta,
         "public_seed": public_seed(options.public_seed),
         "n_expected": options.n_expected,
+        "neighboring_relation": relation(options),
+        "estimate_loss": options.loss,
+        "loss_share": None if options.loss_share is None else fraction(options.loss_share, "loss_share"),
+    }
+    if not isinstance(chosen_algorithm(options), Algorithm):
+        return common
+    return common | {
         "n_iterations": options.iterations,
         "initialization": chosen.initialization
         if options.initialization is None
         else choose(RadiusSearch, options.initialization, "initialization"),
-        "neighboring_relation": relation(options),
         "min_count": chosen.min_count if options.min_count is None else fraction(options.min_count, "min_count"),
-        "estimate_loss": options.loss,
-        "loss_share": None if options.loss_share is None else fraction(options.loss_share, "loss_share"),
     }
 
 
 def _refuse_without_effect(options: MechanismOptions) -> None:
     """A budget that the algorithm does not spend was meant for another one."""
-    noise = chosen_algorithm(options).noise
+    chosen = chosen_algorithm(options)
+    if isinstance(chosen, MomentAlgorithm):
+        no_use = {"iterations": options.iterations, "initialization": options.initialization, "min-count": options.min_count}
+        check_no_effect(chosen, {f"--{name}": value for name, value in no_use.items()})
+    noise = chosen.noise
     if noise is Noise.GAUSSIAN:
         return
     of_no_use = {"delta": options.delta}
@@ -167,7 +177,7 @@ def _refuse_without_effect(options: MechanismOptions) -> None:
     for name, value in of_no_use.items():
         if value is not None:
             law = "" if options.noise is None else f" with {options.noise} noise"
-            raise PlanError(f"--{name} has no effect: {options.algorithm}{law} {reason}; leave --{name} out")
+            raise PlanError(f"--{name} has no effect: {chosen.name}{law} {reason}; leave --{name} out")
 
 
 def public_seed(text: str | None) -> PublicSeed:

@@ -11,6 +11,7 @@ import enum
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -74,6 +75,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 f"bounds are given for {len(self.lower)} lower and {len(self.upper)} upper ends, but there are {d} features; "
                 "give one lower and one upper bound per feature"
             )
+        msgspec.structs.force_setattr(self, "features", tuple(self.features))  # hashed, with the plan they stand in
         # an int or a NumPy float would be written to a file in another spelling than the one that is read back
         msgspec.structs.force_setattr(self, "lower", tuple(float(low) for low in self.lower))
         msgspec.structs.force_setattr(self, "upper", tuple(float(high) for high in self.upper))
@@ -112,9 +114,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         B = 1 << self.fraction_bits
         if self.scaling is Scaling.PER_FEATURE:
             return np.full(self.n_features, B, dtype=np.int64)
-        widest = Fraction(float(self._widths.max()))
-        # halves go down: `to_grid` rounds them up, so that half a unit above -B_i no record could reach -B_i itself
-        return np.array([math.ceil(Fraction(w) / widest * B - Fraction(1, 2)) for w in self._widths.tolist()], dtype=np.int64)
+        return np.array(_in_common_units(tuple(self._widths.tolist()), B), dtype=np.int64)
 
     @property
     def saturation(self) -> int:
@@ -218,6 +218,14 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 f"record {start + row}, feature {self.features[column]!r} is NaN or infinite; remove the record or fill "
                 "the value in"
             )
+
+
+@lru_cache(maxsize=64)  # exact fractions take a while, and every round asks
+def _in_common_units(widths: tuple[float, ...], B: int) -> tuple[int, ...]:
+    """Half of each width in grid units, of which the widest has B to its half."""
+    # halves go down: `to_grid` rounds them up, so that half a unit above -B_i no record could reach -B_i itself
+    widest = Fraction(max(widths))
+    return tuple(math.ceil(Fraction(w) / widest * B - Fraction(1, 2)) for w in widths)
 
 
 def _compiled_grid(table: NDArray[Any], frame: FloatArray, grid: NDArray[np.int32]) -> bool:

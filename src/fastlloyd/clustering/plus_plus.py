@@ -53,10 +53,11 @@ def _go_on(lifted: tuple[FloatArray, FloatArray], weights: FloatArray, trials: F
 
 
 def _drawn(masses: FloatArray, uniform: FloatArray) -> IntArray:
-    """Indices (S, T) drawn from each row of masses (S, n) by inversion of uniform numbers (S, T); the last if all are 0."""
+    """Indices (S, T) drawn from each row of masses (S, n) by inversion of uniform numbers (S, T); the last where all are 0."""
     sums = masses.cumsum(axis=1)
     found = [row.searchsorted(u * row[-1], side="right") for row, u in zip(sums, uniform, strict=True)]
-    return np.minimum(np.stack(found), masses.shape[1] - 1)
+    drawn: IntArray = np.minimum(np.stack(found), masses.shape[1] - 1)
+    return drawn
 
 
 def _lifted(points: FloatArray) -> tuple[FloatArray, FloatArray]:

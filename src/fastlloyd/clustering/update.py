@@ -32,18 +32,15 @@ def divide(numerator: IntArray, counts: IntArray, count_bits: int) -> NDArray[An
 
     numerator : int64 (k, d); counts : int64 (k,) on a grid of 2**-count_bits records. Returns integers (k, d), as int64 where
     all intermediate values fit and as Python integers (dtype object) otherwise.
-    A negative count turns the direction around: floor((2R + C) / (2C)) after R and C change sign.
     """
-    largest, most = max(_magnitude(numerator), 1), _magnitude(counts)
-    fits = (largest << (count_bits + 1)) + most < 1 << 62
-    R = numerator.astype(np.int64 if fits else object) << count_bits
-    C = counts.astype(R.dtype)[:, None]
-    R, C = np.where(C < 0, -R, R), np.abs(C)
-    quotient: NDArray[Any] = (2 * R + C) // (2 * C)
+    fits = (_magnitude(numerator) << (count_bits + 1)) + 2 * _magnitude(counts) < 1 << 63
+    exact = np.int64 if fits else object
+    twice_R, C = numerator.astype(exact, copy=False) << (count_bits + 1), counts.astype(exact, copy=False)[:, None]
+    quotient: NDArray[Any] = (twice_R + C) // (2 * C)  # floor(R / C + 1/2), also for a negative C
     return quotient
 
 
-def _magnitude(values: IntArray) -> int:
+def _magnitude(values: NDArray[Any]) -> int:
     """The largest absolute value; np.abs would leave -2**63 negative."""
     return max(int(values.max(initial=0)), -int(values.min(initial=0)))
 
@@ -53,21 +50,22 @@ def clip_to_radius(moves: NDArray[Any], squared_radius: int) -> IntArray:
 
     moves : integers (k, d); squared_radius : H2. Returns int64 (k, d) with every squared norm at most H2.
     """
-    # |m_i| isqrt(H2) / (isqrt(n2) + 1) has a norm below isqrt(H2) whatever the rounding, and needs Python integers
-    radius = math.isqrt(squared_radius)
     fits = moves.dtype == np.int64 and _magnitude(moves) ** 2 * moves.shape[1] < 1 << 63
     exact = moves if fits else moves.astype(object)
     squared_norms = (exact * exact).sum(axis=1)
     clipped = exact.copy()
-    for i in np.flatnonzero(squared_norms > squared_radius):
-        longer = math.isqrt(int(squared_norms[i])) + 1
-        clipped[i] = [m * radius // longer if m >= 0 else -(-m * radius // longer) for m in exact[i].tolist()]
-    return clipped.astype(np.int64)
+    far = (squared_norms > squared_radius).nonzero()[0]
+    if far.size:
+        # |m_i| isqrt(H2) / (isqrt(n2) + 1) has a norm below isqrt(H2) whatever the rounding; H2 < n2, so it fits where n2 does
+        radius, lengths = math.isqrt(squared_radius), [math.isqrt(n2) for n2 in squared_norms[far].tolist()]
+        longer = np.array(lengths, dtype=exact.dtype)[:, None] + 1
+        clipped[far] = np.sign(exact[far]) * (np.abs(exact[far]) * radius // longer)
+    return clipped.astype(np.int64, copy=False)
 
 
 def saturate(points: NDArray[Any], limit: int) -> IntArray:
     """Coordinates limited to [-limit, limit], int64."""
-    limited: IntArray = np.clip(points, -limit, limit).astype(np.int64)
+    limited: IntArray = np.maximum(np.minimum(points, limit), -limit).astype(np.int64, copy=False)
     return limited
 
 
@@ -77,8 +75,8 @@ def fold(points: IntArray, half_widths: IntArray) -> IntArray:
     # Departs from the paper: its formula has period 2B and would map 0.5 to -0.5.
     """
     B = half_widths
-    y = (points + B) % (4 * B)
-    return np.where(y <= 2 * B, y - B, 3 * B - y)
+    folded: IntArray = B - np.abs((points + B) % (4 * B) - 2 * B)
+    return folded
 
 
 def postprocess(points: IntArray, half_widths: IntArray, rule: Postprocessing) -> IntArray:
@@ -97,7 +95,7 @@ def is_large_enough(counts: IntArray, count_bits: int, min_count: Fraction) -> N
 
     With min_count 0 (preset `paper`) every count but 0 is, negative ones included.
     """
-    if min_count == 0:
+    if not min_count:
         worth: NDArray[np.bool_] = counts != 0
     else:
         floor = -((-min_count.numerator << count_bits) // min_count.denominator)  # min_count * 2**count_bits, rounded up

@@ -15,6 +15,8 @@ from fastlloyd.errors import DataError
 from fastlloyd.names import listing, unknown_name
 from fastlloyd.records import Table
 
+SHOWN = 12  # names in a command to copy
+
 
 def load(name: str) -> Table:
     """Records of the data set `name`, columns x1, x2, ... in raw units.
@@ -47,15 +49,36 @@ def n_clusters(name: str) -> int:
     raise DataError(f"data set {unknown_name(name, names())}")
 
 
-def check_at_hand(wanted: Iterable[str]) -> None:
-    """Raise one DataError that names all sets of the catalogue that `load` would not find on this machine. Reads no records."""
+def absent(wanted: Iterable[str]) -> list[str]:
+    """Those of the sets that `load` would not find on this machine, each once. Reads no records."""
     own = own_sets()
-    absent = [name for name in dict.fromkeys(wanted) if name not in own and name in CATALOGUE]
-    if absent := [name for name in absent if homes.home_here(CATALOGUE[name]) is None]:
-        raise DataError(
-            f"not on this machine: {listing(absent)}; get them with `fastlloyd datasets fetch {absent[0]} ...`, or set the "
-            f"environment variable {FOLDER_VARIABLE} to a folder that holds them"
+
+    def is_here(name: str) -> bool:
+        if name in own:
+            return own[name].path.is_file()
+        return name not in CATALOGUE or homes.home_here(CATALOGUE[name]) is not None
+
+    return [name for name in dict.fromkeys(wanted) if not is_here(name)]
+
+
+def check_at_hand(wanted: Iterable[str]) -> None:
+    """Raise one DataError that names all sets that `load` would not find on this machine, and says how to get them."""
+    missing = absent(wanted)
+    own = own_sets()
+    said = []
+    if public := [name for name in missing if name not in own]:
+        command = f"fastlloyd datasets fetch {' '.join(public[:SHOWN])}{' ...' if len(public) > SHOWN else ''}"
+        said.append(
+            f"not on this machine: {listing(public)}; get them with `{command}`, or set the environment variable "
+            f"{FOLDER_VARIABLE} to a folder that holds them"
         )
+    if listed := [name for name in missing if name in own]:
+        said.append(
+            f"the manifest in {own[listed[0]].path.parent} lists {listing(listed)}, and there is no such file; put "
+            f"{own[listed[0]].path.name} there, or take it out of the manifest"
+        )
+    if said:
+        raise DataError("; ".join(said))
 
 
 def names() -> tuple[str, ...]:

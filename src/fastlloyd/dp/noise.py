@@ -43,6 +43,9 @@ after it. The tests compare with mpmath over the whole range, down to probabilit
 largest error is a hundred times smaller.
 """
 
+_ENDS = np.array([[0.0], [1.0]])  # of the cell that begins at a word, low and high
+_OUTWARD = np.array([[-_MARGIN], [_MARGIN]])
+
 _SMALLEST_FLOAT_SCALE = 2.0**-60
 """Below it all values in a finite bracket round to 0, whatever the scale: no need to enter the range of subnormals."""
 
@@ -109,13 +112,12 @@ def rounded_gaussian(scale: Fraction, size: int, random_bytes: RandomBytes) -> N
     """
     scale = _checked(scale)
     words = _draw_words(size, random_bytes)
-    negative_half, is_positive = words >> np.uint64(1), (words & np.uint64(1)).astype(bool)
+    negative_half, is_positive = words >> np.uint64(1), words & np.uint64(1)
 
     def cdf(m: int, bits: int) -> tuple[int, int]:
         return _normal_cdf(Fraction(2 * m + 1, 2) / scale, bits)
 
-    low, high = _gaussian_brackets(negative_half, scale)
-    values = _settle(low, high, negative_half, cdf, random_bytes)
+    values = _settle(_gaussian_brackets(negative_half, scale), negative_half, cdf, random_bytes)
     return np.where(is_positive, -values, values)
 
 
@@ -142,8 +144,7 @@ def two_sided_geometric(scale: Fraction, size: int, random_bytes: RandomBytes) -
     def cdf(m: int, bits: int) -> tuple[int, int]:
         return _exponential_cdf(m / scale, bits)
 
-    low, high = _geometric_brackets(words, scale)
-    values = _settle(low, high, words, cdf, random_bytes)
+    values = _settle(_geometric_brackets(words, scale), words, cdf, random_bytes)
     return values[:size] - values[size:]
 
 
@@ -163,45 +164,44 @@ def _draw_words(size: int, random_bytes: RandomBytes) -> NDArray[np.uint64]:
     if len(data) != 8 * size:
         raise FastLloydError(f"the random source returned {len(data)} of {8 * size} bytes; no noise was drawn")
     words = np.frombuffer(data, dtype="<u8").astype(np.uint64)
-    if np.any(words[1:] == words[:-1]):  # the repetition count test of NIST SP 800-90B; by chance once in 2^64
+    if (words[1:] == words[:-1]).any():  # the repetition count test of NIST SP 800-90B; by chance once in 2^64
         raise FastLloydError("the random source returned the same 64 bits twice in a row; no noise was drawn")
     return words
 
 
-def _gaussian_brackets(words: NDArray[np.uint64], scale: Fraction) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Enclose floor(scale * Phi^-1(p) + 1/2) for all p from words / 2^64 to (words + 1) / 2^64; all p <= 1/2."""
+def _gaussian_brackets(words: NDArray[np.uint64], scale: Fraction) -> NDArray[np.float64]:
+    """Enclose floor(scale * Phi^-1(p) + 1/2) for all p from words / 2^64 to (words + 1) / 2^64; all p <= 1/2.
+
+    Returns (2, n), the low ends and the high ends.
+    """
     from scipy.special import ndtri
 
+    ends = ndtri((words.astype(np.float64) + _ENDS) * 2.0**-64)
     sigma = max(float(scale), _SMALLEST_FLOAT_SCALE)
+    brackets: NDArray[np.float64] = np.floor(sigma * (ends + _OUTWARD * (1.0 - ends)) + 0.5)
+    return brackets
+
+
+def _geometric_brackets(words: NDArray[np.uint64], scale: Fraction) -> NDArray[np.float64]:
+    """Enclose ceil(scale * ln u) for all u from words / 2^64 to (words + 1) / 2^64; (2, n), as above."""
     start = words.astype(np.float64)
-    left, right = ndtri(start * 2.0**-64), ndtri((start + 1.0) * 2.0**-64)
-    low = np.floor(sigma * (left - _MARGIN * (1.0 - left)) + 0.5)
-    high = np.floor(sigma * (right + _MARGIN * (1.0 - right)) + 0.5)
-    return low, high
-
-
-def _geometric_brackets(words: NDArray[np.uint64], scale: Fraction) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Enclose ceil(scale * ln u) for all u from words / 2^64 to (words + 1) / 2^64."""
+    ends = np.log(np.maximum(start + _ENDS, 0.5) * 2.0**-64)
     b = max(float(scale), _SMALLEST_FLOAT_SCALE)
-    start = words.astype(np.float64)
-    left, right = np.log(np.maximum(start, 0.5) * 2.0**-64), np.log((start + 1.0) * 2.0**-64)
-    low = np.ceil(b * (left - _MARGIN * (1.0 - left)))
-    high = np.ceil(b * (right + _MARGIN * (1.0 - right)))
-    low[start == 0] = -np.inf
-    return low, high
+    brackets: NDArray[np.float64] = np.ceil(b * (ends + _OUTWARD * (1.0 - ends)))
+    brackets[0, start == 0] = -np.inf
+    return brackets
 
 
 def _settle(
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
+    brackets: NDArray[np.float64],
     words: NDArray[np.uint64],
     cdf: Callable[[int, int], tuple[int, int]],
     random_bytes: RandomBytes,
 ) -> NDArray[np.int64]:
     """Take the bracketed integers where there is one, and decide the others; the first cell has no lower end."""
-    settled = low == high
-    values = np.where(settled, high, 0.0).astype(np.int64)
-    for i in np.flatnonzero(~settled):
+    low, high = brackets
+    values: NDArray[np.int64] = high.astype(np.int64)
+    for i in (low != high).nonzero()[0].tolist():
         u = _LazyUniform(int(words[i]), random_bytes)
         values[i] = _least_integer(partial(u.is_below, cdf), low[i], int(high[i]))
     return values

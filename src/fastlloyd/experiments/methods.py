@@ -1,24 +1,24 @@
-"""Methods of clustering under comparison: the product's four, and those of users, each one record."""
+"""Methods of clustering under comparison: the product's own, PE-means, and those of users, each one record."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, Clustering, Noise
+from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, MOMENTLLOYD, SULLOYD, AnyAlgorithm, Clustering, Noise
 from fastlloyd.central import cluster
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.clustering.initialization import RadiusSearch
-from fastlloyd.design import design_mechanism, design_plan
-from fastlloyd.design_moments import design_moments
+from fastlloyd.design import design_any, design_plan
 from fastlloyd.errors import PlanError
 from fastlloyd.expander import PublicSeed
+from fastlloyd.experiments import pe_means
 from fastlloyd.experiments.problem import Problem
 from fastlloyd.experiments.references import is_reference, resolve
-from fastlloyd.lloyd_mechanism import LloydMechanism
+from fastlloyd.mechanism import Mechanism
 from fastlloyd.names import unknown_name
 from fastlloyd.plan import TrustMode
-from fastlloyd.presets import choose, preset, specialise
+from fastlloyd.presets import choose, preset, specialise, variant
 from fastlloyd.simulation import roster, simulate, split_evenly
 from fastlloyd.testing import SeededNoise
 
@@ -73,12 +73,34 @@ def load_method(name: str, folder: Path) -> Method:
         method = resolve(name, folder)
         if not isinstance(method, Method):
             raise PlanError(f"{name!r:.200} is no method; expected a fastlloyd.experiments.methods.Method")
+        _check_fields(method, name)
         if method.name in METHODS:
             raise PlanError(f"{name!r:.200} has the name of the product's {method.name!r}; give it another")
         return method
     if name not in METHODS:
         raise PlanError(f"method {unknown_name(name, list(METHODS))}; one of your own is written FILE.py:NAME")
     return METHODS[name]
+
+
+def _check_fields(method: Method, where: str) -> None:
+    """Code of others may put anything into a record."""
+    for field_name, holds, expected in (
+        ("name", _is_name(method.name), "a text"),
+        ("label", _is_name(method.label), "a text"),
+        ("cluster", callable(method.cluster), "a function of a problem and a setting"),
+        ("private", isinstance(method.private, bool), "True or False"),
+        ("options", _are_names(method.options), 'names of options, as in frozenset({"rounds"})'),
+    ):
+        if not holds:
+            raise PlanError(f"{where!r:.200}: {field_name} is {getattr(method, field_name)!r:.80}; expected {expected}")
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and value.strip() == value != ""
+
+
+def _are_names(options: object) -> bool:
+    return isinstance(options, (frozenset, set, tuple, list)) and all(isinstance(each, str) for each in options)
 
 
 def check_option(name: str, value: Option) -> None:
@@ -97,25 +119,25 @@ def check_option(name: str, value: Option) -> None:
         choose(RadiusSearch, str(value), name)
 
 
-def _run(algorithm: Algorithm, problem: Problem, setting: Setting) -> Outcome:
+def _run(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> Outcome:
     """Drive the product: the central model for one client, messages and masks for more.
 
     A federated run needs noise; an algorithm without any runs centrally, which is what clients would get without masks, too.
     """
     fields = {name: value for name, value in setting.options.items() if name in ALGORITHM_OPTIONS}
-    variant = specialise(algorithm, **fields)  # type: ignore[arg-type]  # checked when the specification was read
+    chosen = variant(algorithm, **fields)
     ran = _centrally if setting.clients == 1 or algorithm.noise is Noise.NONE else _federated
-    mechanism, clustering = ran(variant, problem, setting)
+    mechanism, clustering = ran(chosen, problem, setting)
     centroids = clustering.centroids / 2**problem.domain.fraction_bits
     return Outcome(centroids=centroids, n_iterations=mechanism.n_iterations)
 
 
-def _centrally(algorithm: Algorithm, problem: Problem, setting: Setting) -> tuple[LloydMechanism, Clustering]:
-    mechanism = design_mechanism(algorithm, problem.domain, n_records=problem.n_records, **_design(algorithm, problem, setting))
+def _centrally(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> tuple[Mechanism, Clustering]:
+    mechanism = design_any(algorithm, problem.domain, n_records=problem.n_records, **_design(algorithm, problem, setting))
     return mechanism, cluster(mechanism, problem.grid, SeededNoise(setting.noise_seed))
 
 
-def _federated(algorithm: Algorithm, problem: Problem, setting: Setting) -> tuple[LloydMechanism, Clustering]:
+def _federated(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> tuple[Mechanism, Clustering]:
     """The server adds all noise, as in the paper; then the result is that of the central model, bit for bit."""
     clients, identities = roster((f"client-{i + 1}" for i in range(setting.clients)), problem.n_records)
     plan = design_plan(
@@ -131,20 +153,37 @@ def _federated(algorithm: Algorithm, problem: Problem, setting: Setting) -> tupl
     return plan.mechanism, result.clustering
 
 
-def _design(algorithm: Algorithm, problem: Problem, setting: Setting) -> dict[str, Any]:
-    chosen = preset(str(setting.options.get("preset", setting.preset)))
-    initialization = str(setting.options.get("initialization", chosen.initialization.value))
-    return {
+def _design(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> dict[str, Any]:
+    common = {
         "n_clusters": problem.n_clusters,
         "epsilon": setting.epsilon,
         "delta": setting.delta if algorithm.noise is Noise.GAUSSIAN else None,
         "public_seed": setting.public_seed,
+    }
+    if algorithm is MOMENTLLOYD:
+        return common
+    chosen = preset(str(setting.options.get("preset", setting.preset)))
+    initialization = str(setting.options.get("initialization", chosen.initialization.value))
+    return common | {
         "initialization": choose(RadiusSearch, initialization, "initialization"),
         "min_count": chosen.min_count,
     }
 
 
-def _method(algorithm: Algorithm, label: str, options: frozenset[str]) -> Method:
+def _pe_means(problem: Problem, setting: Setting) -> Outcome:
+    """Centrally for any number of clients: votes add up, so clients whose server adds the noise would get the same."""
+    plan = pe_means.PEMeans(
+        domain=problem.domain,
+        n_clusters=problem.n_clusters,
+        n_records=problem.n_records,
+        epsilon=setting.epsilon,
+        delta=setting.delta,
+    )
+    centroids = pe_means.cluster(plan, problem.grid, setting.public_seed, SeededNoise(setting.noise_seed))
+    return Outcome(centroids=centroids / 2**problem.domain.fraction_bits, n_iterations=plan.n_generations)
+
+
+def _method(algorithm: AnyAlgorithm, label: str, options: frozenset[str]) -> Method:
     return Method(
         name=algorithm.name,
         label=label,
@@ -154,19 +193,6 @@ def _method(algorithm: Algorithm, label: str, options: frozenset[str]) -> Method
     )
 
 
-def _moment_lloyd(problem: Problem, setting: Setting) -> Outcome:
-    mechanism = design_moments(
-        problem.domain,
-        n_clusters=problem.n_clusters,
-        n_records=problem.n_records,
-        epsilon=setting.epsilon,
-        delta=setting.delta,
-        public_seed=setting.public_seed,
-    )
-    clustering = cluster(mechanism, problem.grid, SeededNoise(setting.noise_seed))
-    return Outcome(centroids=clustering.centroids / 2**problem.domain.fraction_bits, n_iterations=mechanism.n_iterations)
-
-
 METHODS = {
     method.name: method
     for method in (
@@ -174,6 +200,7 @@ METHODS = {
         _method(SULLOYD, "SuLloyd", START_OPTIONS),
         _method(GLLOYD, "GLloyd", START_OPTIONS),
         _method(FASTLLOYD, "FastLloyd", START_OPTIONS | ALGORITHM_OPTIONS),
-        Method(name="momentlloyd", label="MomentLloyd", cluster=_moment_lloyd),
+        _method(MOMENTLLOYD, "MomentLloyd", frozenset()),
+        Method(name="pe-means", label="PE-means", cluster=_pe_means),
     )
 }

@@ -4,7 +4,8 @@ from collections import defaultdict
 from dataclasses import replace
 from statistics import fmean
 
-from fastlloyd.experiments.reading import Results, Row
+from fastlloyd.experiments.reading import Results
+from fastlloyd.experiments.rows import Row
 
 
 def over_sets(results: Results) -> Results:

@@ -11,8 +11,9 @@ import numpy as np
 
 from fastlloyd import datasets
 from fastlloyd.clustering.domain import Domain, FloatArray, GridArray
+from fastlloyd.datasets.folder import own_sets
 from fastlloyd.errors import DataError
-from fastlloyd.experiments.references import is_reference, resolve
+from fastlloyd.experiments.references import guarded, is_reference, resolve
 from fastlloyd.metrics import SilhouetteSample
 
 REFERENCE_STARTS = 10
@@ -73,21 +74,23 @@ def check_name(name: str, folder: Path) -> None:
 @lru_cache(maxsize=1)  # a process stays with one set
 def load_problem(name: str, folder: Path) -> Problem:
     """The set of that name, or what FILE.py:NAME gives, relative to the folder. Raises DataError or PlanError."""
-    if is_reference(name):
-        values, n_clusters = _from_code(name, resolve(name, folder))
-    else:
-        values, n_clusters = datasets.load(name).values, datasets.n_clusters(name)
-    return make_problem(name, values, n_clusters)
+    return make_problem(name, *_values(name, folder))
+
+
+def check_own(name: str, folder: Path) -> None:
+    """Refuse a set of somebody's own that no trial can be run on: it is read once. Others are what their digests say.
+
+    Raises DataError or PlanError.
+    """
+    if is_reference(name) or name in own_sets():
+        with guarded(f"the data set {name!r:.200} cannot be had"):
+            values, n_clusters = _values(name, folder)
+        _check(name, values, n_clusters)
 
 
 def make_problem(name: str, values: FloatArray, n_clusters: int) -> Problem:
     """Scale raw records (n_records, n_features), finite; a constant feature becomes 0. Raises DataError."""
-    if values.ndim != 2 or 0 in values.shape or not np.isfinite(values).all():
-        raise DataError(
-            f"{name!r}: the records must be a table of finite numbers, (n_records, n_features), with a row at least"
-        )
-    if not 1 <= n_clusters <= len(values):
-        raise DataError(f"{name!r}: n_clusters is {n_clusters}; expected 1 to the number of records, {len(values)}")
+    _check(name, values, n_clusters)
     lower, upper = values.min(axis=0) / 2, values.max(axis=0) / 2  # halves: a width may be larger than any float
     half_widths = upper - lower
     above, below = values / 2 - lower, upper - values / 2  # differences of near numbers are exact: so are the ends of a range
@@ -108,15 +111,59 @@ def make_problem(name: str, values: FloatArray, n_clusters: int) -> Problem:
     )
 
 
+def _check(name: str, values: FloatArray, n_clusters: int) -> None:
+    if values.ndim != 2 or 0 in values.shape:
+        raise DataError(
+            f"{name!r:.200}: the records have the shape {values.shape}; expected a table (n_records, n_features) with a row at "
+            "least"
+        )
+    if not (finite := np.isfinite(values)).all():
+        row, column = np.argwhere(~finite)[0] + 1
+        what = "NaN" if np.isnan(values[row - 1, column - 1]) else "infinite"
+        raise DataError(
+            f"{name!r:.200}: record {row:,} is {what} in feature {column:,}; expected finite numbers: leave such records out"
+        )
+    if not 1 <= n_clusters <= len(values):
+        raise DataError(f"{name!r:.200}: n_clusters is {n_clusters}; expected 1 to the number of records, {len(values):,}")
+    if (distinct := _distinct(values, n_clusters)) < n_clusters:
+        raise DataError(
+            f"{name!r:.200}: n_clusters is {n_clusters}, above the number of distinct records, {distinct:,}; expected no more"
+        )
+
+
+def _distinct(values: FloatArray, enough: int) -> int:
+    """How many distinct records there are; no more are looked at than it takes to find enough."""
+    n = 2 * enough
+    while (found := len(np.unique(values[:n], axis=0))) < enough and n < len(values):
+        n *= 4
+    return found
+
+
+def _values(name: str, folder: Path) -> tuple[FloatArray, int]:
+    if is_reference(name):
+        return _from_code(name, resolve(name, folder))
+    return datasets.load(name).values, datasets.n_clusters(name)
+
+
 def _from_code(name: str, given: Any) -> tuple[FloatArray, int]:
     """Records and clusters from a pair (X, n_clusters), or from a function without arguments that returns one."""
     pair = given() if callable(given) else given
     if not isinstance(pair, Iterable) or len(pair := tuple(pair)) != 2:
-        raise DataError(f"{name!r} gives no pair (X, n_clusters); expected that, or a function without arguments returning it")
-    X, n_clusters = pair
-    try:
-        return np.asarray(X, dtype=np.float64), int(n_clusters)
-    except (TypeError, ValueError):
         raise DataError(
-            f"{name!r} gives no numbers; expected X, (n_records, n_features), and a whole number of clusters"
-        ) from None
+            f"{name!r:.200} gives no pair (X, n_clusters); expected that, or a function without arguments returning it"
+        )
+    X, n_clusters = pair
+    if not isinstance(n_clusters, (int, np.integer)) or isinstance(n_clusters, bool):
+        raise DataError(f"{name!r:.200}: n_clusters is {n_clusters!r:.80}; expected a whole number")
+    if (records := _numbers(X)) is None:
+        raise DataError(f"{name!r:.200} gives records that are no numbers; expected X, float64 (n_records, n_features)")
+    return records, int(n_clusters)
+
+
+def _numbers(X: Any) -> FloatArray | None:
+    """As float64; None where it is no table, or one of text, complex numbers or dates."""
+    try:
+        records = np.asarray(X)
+        return np.asarray(records, dtype=np.float64) if records.dtype.kind in "biufO" else None
+    except (TypeError, ValueError):
+        return None

@@ -3,12 +3,19 @@
 import hashlib
 import importlib
 import importlib.util
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from fastlloyd.errors import FastLloydError, PlanError
+
+RAISED = (Exception, SystemExit, KeyboardInterrupt)
+"""What code of others may raise; where a process runs trials, Ctrl-C is none of it."""
 
 
 def is_reference(text: str) -> bool:
@@ -26,16 +33,26 @@ def resolve(text: str, folder: Path) -> Any:
         raise PlanError(f"{text!r:.200} is not of the form FILE.py:NAME or package.module:NAME")
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
-    try:
+    with guarded(f"{text!r:.200} cannot be loaded"):
         module = _file(folder / where) if where.endswith(".py") else importlib.import_module(where)
-    except FastLloydError:
-        raise
-    except Exception as error:  # code of others may raise anything
-        raise PlanError(f"{text!r:.200} cannot be loaded: {said(error)}") from error
     try:
         return getattr(module, name)
     except AttributeError:
         raise PlanError(f"{text!r:.200}: there is no {name!r} in {where}") from None
+
+
+@contextmanager
+def guarded(wrong: str) -> Iterator[None]:
+    """Make one PlanError of whatever code of others raises; sentences of fastlloyd stay, and so does Ctrl-C."""
+    with _interrupts() as pressed:
+        try:
+            yield
+        except FastLloydError:
+            raise
+        except RAISED as error:
+            if pressed:
+                raise
+            raise PlanError(f"{wrong}: {said(error)}") from error
 
 
 def code_digest(text: str, folder: Path) -> str:
@@ -49,7 +66,29 @@ def said(error: BaseException) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, FastLloydError):
         return text
+    if isinstance(error, SystemExit):
+        return f"the code asked to end the process, sys.exit({error.code!r:.80}), where it should return or raise an error"
     return f"{type(error).__name__}: {text:.500}" if text else type(error).__name__
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[bool]]:
+    """Tell Ctrl-C, which is noted here and goes on, from a KeyboardInterrupt that code of others raises by itself."""
+    pressed: list[bool] = []
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield pressed
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        pressed.append(True)
+        before(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _file(path: Path) -> ModuleType:

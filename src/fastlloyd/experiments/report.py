@@ -20,13 +20,9 @@ _LONG = 400  # letters of a sentence that says why a trial failed
 _Section = tuple[str, str, str]  # name in links, heading, content
 
 
-def page(summaries: Summaries, names: Sequence[str] = ()) -> str:
-    """The whole report. names : kinds of figures, those of the specification if there are none.
-
-    Raises DataError as `figures.draw` does, OutputError without matplotlib.
-    """
-    drawings = figures.draw(summaries, names) if summaries.results.rows or summaries.results.overhead else []
-    sections = [section for section in _sections(summaries, drawings) if section[2]]
+def page(summaries: Summaries, drawings: Sequence[Drawing], refused: Sequence[str] = ()) -> str:
+    """The whole report. refused : why figures that were asked for are not among the drawings, a sentence each."""
+    sections = [section for section in _sections(summaries, drawings, refused) if section[2]]
     title = escape(summaries.results.title)
     content = "".join(f'<section id="{name}"><h2>{escape(heading)}</h2>{body}</section>\n' for name, heading, body in sections)
     links = "".join(
@@ -43,12 +39,12 @@ def page(summaries: Summaries, names: Sequence[str] = ()) -> str:
     )
 
 
-def _sections(summaries: Summaries, drawings: Sequence[Drawing]) -> list[_Section]:
+def _sections(summaries: Summaries, drawings: Sequence[Drawing], refused: Sequence[str]) -> list[_Section]:
     results = summaries.results
     listed = tables.tables(summaries) if results.rows else []
     return [
         ("overview", "Overview", _overview(summaries)),
-        ("figures", "Figures", "".join(map(_figure, drawings))),
+        ("figures", "Figures", "".join([*map(_figure, drawings), *map(_not_drawn, refused)])),
         ("tables", "Tables", "".join(_table(each) for each in listed if each.title != tables.FAILED)),
         ("failures", "Failures", _failures(summaries)),
         ("specification", "Specification", _text(results.specification)),
@@ -95,6 +91,10 @@ def _figure(drawing: Drawing) -> str:
         f'<figure id="{escape(drawing.name)}"><div class=scroll><img src="data:image/svg+xml;base64,{data}" '
         f'alt="{escape(drawing.title)}"></div><figcaption>{escape(drawing.caption)}</figcaption></figure>\n'
     )
+
+
+def _not_drawn(why: str) -> str:
+    return f"<p class=mark>Not drawn: {escape(why)}.</p>\n"
 
 
 def _table(table: Table) -> str:

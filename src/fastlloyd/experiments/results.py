@@ -82,8 +82,11 @@ class Folder:
             )
 
     def finish(self, trials: Iterable[Trial], session: dict[str, Any] | None) -> list[Path]:
-        """Write the tables, in the order of the trials, and what the session that ends was if it ran any. Returns the paths."""
-        rows = [self.rows[trial.key] for trial in trials if trial.key in self.rows]
+        """Write the tables, and what the session that ends was if it ran any. Returns the paths.
+
+        The tables hold every row of the folder: those of the trials in their order, then those of runs not asked for.
+        """
+        rows = self._in_order(trials)
         os.fsync(self._descriptor)
         self.provenance["sessions"] += [session] if session else []
         self._write_provenance()
@@ -93,7 +96,15 @@ class Folder:
         if find_spec("pyarrow") is not None:
             self._write_parquet(rows, names)
             paths.append(self.path / PARQUET)
+        else:  # what an earlier session wrote would lack the rows of this one
+            (self.path / PARQUET).unlink(missing_ok=True)
         return paths
+
+    def _in_order(self, trials: Iterable[Trial]) -> list[Row]:
+        asked = [trial.key for trial in trials]
+        others = self.rows.keys() - set(asked)
+        found = [key for key in asked if key in self.rows]
+        return [self.rows[key] for key in [*found, *(key for key in self.rows if key in others)]]
 
     def _write_provenance(self) -> None:
         write_file(self.path / PROVENANCE, to_json(self.provenance))

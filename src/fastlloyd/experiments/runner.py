@@ -17,10 +17,11 @@ from typing import Any
 import msgspec
 
 from fastlloyd._version import __version__
-from fastlloyd.datasets.named import check_at_hand
+from fastlloyd.datasets.named import absent, check_at_hand
 from fastlloyd.documents import load_text
 from fastlloyd.experiments import spec as specifications
 from fastlloyd.experiments.methods import load_method
+from fastlloyd.experiments.problem import check_own
 from fastlloyd.experiments.references import code_digest
 from fastlloyd.experiments.results import Folder, earlier_provenance, n_failed, read_rows
 from fastlloyd.experiments.schedule import Schedule
@@ -48,10 +49,22 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """What is in the folder at the end, and what this session was, as the provenance says it."""
+class Outlook:
+    """What `run` would find. absent : data sets of trials still to be run that are not on this machine."""
 
     progress: Progress
+    absent: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What is in the folder at the end, and what this session was, as the provenance says it.
+
+    others : rows of the folder that were not asked for, of runs that an earlier session did.
+    """
+
+    progress: Progress
+    others: int
     paths: list[Path]
     session: dict[str, Any]
 
@@ -61,12 +74,16 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def progress(path: Path, out: Path, *, quick: bool) -> Progress:
-    """How far the folder is with a specification; nothing is run, and nothing is made. Raises as `run`."""
+def outlook(path: Path, out: Path, *, quick: bool) -> Outlook:
+    """How far the folder is with a specification, and what is lacking for the rest; nothing is run, and nothing is made.
+
+    Raises as `run`, but for data sets that are not on this machine.
+    """
     spec = specifications.read(path, quick=quick)
     every = specifications.trials(spec, path.resolve().parent)
     earlier_provenance(out, _provenance(spec, path, every, quick=quick))
-    return _progress(read_rows(out, specifications.swept(spec), specifications.measured(spec)), every)
+    done = read_rows(out, specifications.swept(spec), specifications.measured(spec))
+    return Outlook(progress=_progress(done, every), absent=absent(trial.dataset for trial in every if trial.key not in done))
 
 
 def run(
@@ -86,8 +103,11 @@ def run(
     source = path.resolve().parent
     every = specifications.trials(spec, source)
     done = read_rows(out, specifications.swept(spec), specifications.measured(spec))
-    # before anything is made: a set that is not there would be a row that fails for each of its trials
-    check_at_hand(trial.dataset for trial in every if trial.key not in done)
+    # before anything is made: a set that is not there, or cannot be clustered, would be a row that fails for each of its trials
+    wanted = list(dict.fromkeys(trial.dataset for trial in every if trial.key not in done))
+    check_at_hand(wanted)
+    for name in wanted:
+        check_own(name, source)
     with _folder(spec, path, out, every, quick=quick) as folder:
         write_file(out / COPY, load_text(path))
         now = _progress(folder.rows, every)
@@ -105,7 +125,7 @@ def run(
                     watch(now)
         finally:
             paths = folder.finish(every, session.about() if missing else None)
-        return Summary(progress=now, paths=paths, session=session.about())
+        return Summary(progress=now, others=len(folder.rows) - now.done, paths=paths, session=session.about())
 
 
 @dataclass(slots=True, kw_only=True)

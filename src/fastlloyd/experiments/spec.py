@@ -13,6 +13,7 @@ import msgspec
 
 from fastlloyd.documents import canonical, load_text
 from fastlloyd.errors import DataError, PlanError
+from fastlloyd.experiments import fields
 from fastlloyd.experiments.braces import expand
 from fastlloyd.experiments.figures import check_names
 from fastlloyd.experiments.measures import MEASURES
@@ -21,11 +22,12 @@ from fastlloyd.experiments.problem import check_name
 from fastlloyd.experiments.references import is_reference
 from fastlloyd.experiments.trial import FIXED, Trial
 from fastlloyd.names import unknown_name
+from fastlloyd.presets import fraction
 from fastlloyd.presets import preset as check_preset
 
-MAX_TRIALS = 5_000_000
-Runs = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
-Clients = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+MAX_TRIALS = 1_000_000  # of which half a gigabyte is held
+Runs = Annotated[int, msgspec.Meta(ge=1, le=fields.MOST_RUNS)]
+Clients = Annotated[int, msgspec.Meta(ge=1, le=fields.MOST_CLIENTS)]
 Names = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 Epsilons = Annotated[tuple[float, ...], msgspec.Meta(min_length=1)]
 Delta = float | Literal["paper"]
@@ -90,24 +92,19 @@ _SET_ANEW = ("runs", "epsilons", "measures", "clients", "delta", "preset")
 
 def read(path: Path, *, quick: bool = False) -> Spec:
     """The specification in a file, with what `[quick]` sets if that is wanted. Raises PlanError naming file and field."""
-    text = load_text(path)
+    text = load_text(path).removeprefix("\ufeff")  # a mark of byte order, as some editors put there
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise PlanError(f"{path} is not valid TOML: {error}") from None
     except (RecursionError, ValueError):  # endless brackets, endless digits
         raise PlanError(f"{path} holds what no specification holds") from None
-    _check_keys(content, Spec, f"{path}: key")
-    for place, grid in _grids(content):
-        _check_keys(grid, Grid, f"{path}: in {place}, key")
-    if isinstance(content.get("quick"), dict):
-        _check_keys(content["quick"], Quick, f"{path}: in [quick], key")
     try:
+        fields.check(content)
         spec = msgspec.convert(content, Spec)
-    except msgspec.ValidationError as error:
-        raise PlanError(f"{path}: {error}") from None
-    try:
         return _checked(_quickened(spec) if quick else spec)
+    except msgspec.ValidationError:  # such as a number that no float holds
+        raise PlanError(f"{path} holds what no specification holds") from None
     except (PlanError, DataError) as error:
         raise PlanError(f"{path}: {error}") from None
 
@@ -132,7 +129,7 @@ def trials(spec: Spec, folder: Path) -> list[Trial]:
                     "make it two specifications"
                 )
             if len(found) > MAX_TRIALS:
-                raise PlanError(f"the specification asks for more than {MAX_TRIALS} trials; make it several")
+                raise PlanError(f"the specification asks for more than {MAX_TRIALS:,} trials; make it several")
     return list(found.values())
 
 
@@ -158,6 +155,7 @@ def _trials(spec: Spec, grid: Grid, folder: Path) -> Iterable[Trial]:
         check_name(name, folder)
     methods = [(source, load_method(source, folder)) for source in _expanded(grid.methods)]
     _check_options(grid, [method for _, method in methods])
+    _check_number(spec, grid, len(sets), [method for _, method in methods])
     for name, (source, method) in itertools.product(sets, methods):
         private = method.private
         for options, epsilon, run in itertools.product(
@@ -176,6 +174,18 @@ def _trials(spec: Spec, grid: Grid, folder: Path) -> Iterable[Trial]:
                 measures=_of(spec, grid, "measures"),
                 seed=spec.seed,
             )
+
+
+def _check_number(spec: Spec, grid: Grid, n_sets: int, methods: Sequence[Method]) -> None:
+    """Refuse too many trials before any is made: lists of options multiply."""
+    runs, epsilons = _of(spec, grid, "runs"), len(_of(spec, grid, "epsilons"))
+    swept_by = [[values for name, values in grid.options.items() if name in method.options] for method in methods]
+    kinds = [
+        math.prod(map(len, lists)) * (epsilons if method.private else 1)
+        for method, lists in zip(methods, swept_by, strict=True)
+    ]
+    if (n := n_sets * runs * sum(kinds)) > MAX_TRIALS:
+        raise PlanError(f"a grid of the specification asks for {n:,} trials; expected at most {MAX_TRIALS:,}: make it several")
 
 
 def _combinations(grid: Grid, method: Method) -> list[dict[str, Option]]:
@@ -211,7 +221,20 @@ def _checked(spec: Spec) -> Spec:
                 raise PlanError(f"option {name!r} has the name of a column of the results; give it another")
             for value in values:
                 check_option(name, value)
+                if isinstance(value, float) and not math.isfinite(value):
+                    raise PlanError(f"option {name} is {value}; expected a finite number")
+    _check_spellings(spec.grid)
     return spec
+
+
+def _check_spellings(grids: Iterable[Grid]) -> None:
+    """Refuse a value that is written in two ways, such as 1 and 1.0: its trials would be run twice, as if they were others."""
+    spellings: dict[object, Option] = {}
+    for name, value in ((name, value) for grid in grids for name, values in grid.options.items() for value in values):
+        worth = fraction(value, name) if name == "alpha" else (isinstance(value, bool), value)  # true is not 1
+        first = spellings.setdefault((name, worth), value)
+        if repr(first) != repr(value):
+            raise PlanError(f"option {name} has one value in two spellings, {first!r} and {value!r}; write it in one way")
 
 
 def _check_values(
@@ -236,19 +259,3 @@ def _check_options(grid: Grid, methods: Sequence[Method]) -> None:
     for name in grid.options:
         if name not in known:
             raise PlanError(f"option {unknown_name(name, known)}: what the grid's methods take")
-
-
-def _check_keys(content: dict[str, Any], kind: type[msgspec.Struct], place: str) -> None:
-    for name in content:
-        if name not in kind.__struct_fields__:
-            raise PlanError(f"{place} {unknown_name(name, kind.__struct_fields__)}")
-
-
-def _grids(content: dict[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
-    """All tables that should be grids, with their place; whatever is no table is refused elsewhere."""
-    quick = content.get("quick")
-    for place, holder in (("[[grid]]", content), ("[[quick.grid]]", quick)):
-        listed = holder.get("grid") if isinstance(holder, dict) else None
-        for grid in listed if isinstance(listed, list) else ():
-            if isinstance(grid, dict):
-                yield place, grid

@@ -15,7 +15,8 @@ import numpy as np
 from scipy.special import stdtrit
 
 from fastlloyd.experiments.quantities import LABELS
-from fastlloyd.experiments.reading import Results, Row
+from fastlloyd.experiments.reading import Results
+from fastlloyd.experiments.rows import Row
 
 CONFIDENCE = 0.95
 BASELINE = "sulloyd"
@@ -51,6 +52,11 @@ class Sample:
     by_run: Mapping[int, float]
     n_failed: int = 0
     n_infinite: int = 0
+
+    @property
+    def n(self) -> int:
+        """How many values there are."""
+        return len(self.by_run)
 
     def summary(self) -> Summary:
         """Mean with Student's interval over runs, and median."""

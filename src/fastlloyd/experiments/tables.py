@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from fastlloyd.errors import DataError
 from fastlloyd.experiments.quantities import quantity
-from fastlloyd.experiments.reading import Row
+from fastlloyd.experiments.rows import Row
 from fastlloyd.experiments.summaries import BASELINE, Summaries, Summary, Variant, relative
 from fastlloyd.names import unknown_name
 

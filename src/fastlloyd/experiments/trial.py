@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.errors import DataError
 from fastlloyd.expander import PublicSeed
 from fastlloyd.experiments.measures import MEASURES
-from fastlloyd.experiments.methods import Method, Option, Outcome, Setting, load_method
+from fastlloyd.experiments.methods import Method, Option, Setting, load_method
+from fastlloyd.experiments.outcomes import checked
 from fastlloyd.experiments.problem import Problem, load_problem
-from fastlloyd.experiments.references import said
+from fastlloyd.experiments.references import RAISED, said
 
 Row = dict[str, Any]
 OK, FAILED = "ok", "failed"
@@ -91,10 +91,11 @@ def perform(trial: Trial, folder: Path) -> Report:
         problem = load_problem(trial.dataset, folder)
         for name in trial.measures:
             MEASURES[name].prepare(problem)
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with a set, the others are run
+        method = load_method(trial.method_source, folder)
+    except RAISED as error:  # whatever is wrong with a set or a method, the others are run
         return Report(row=failed(trial, said(error)), preparing=time.perf_counter() - started, busy=0.0)
     prepared = time.perf_counter()
-    row = run_trial(trial, load_method(trial.method_source, folder), problem)
+    row = run_trial(trial, method, problem)
     busy = time.perf_counter() - prepared
     return Report(row=row, preparing=prepared - started, busy=busy, digest=problem.digest)
 
@@ -116,9 +117,9 @@ def run_trial(trial: Trial, method: Method, problem: Problem) -> Row:
         started = time.perf_counter()
         outcome = method.cluster(problem, setting)
         seconds = time.perf_counter() - started
-        centroids = _checked(outcome, problem)
-        measured = {name: float(MEASURES[name].compute(problem, centroids)) for name in trial.measures}
-    except Exception as error:  # noqa: BLE001 - a trial that fails is a row
+        centroids, n_iterations = checked(outcome, method.name, (problem.n_clusters, problem.n_features))
+        measured = {name: _measured(name, problem, centroids) for name in trial.measures}
+    except RAISED as error:  # a trial that fails is a row
         return failed(trial, said(error)) | about | {"delta": delta}
     return (
         _identity(trial)
@@ -127,7 +128,7 @@ def run_trial(trial: Trial, method: Method, problem: Problem) -> Row:
             "delta": delta,
             "status": OK,
             **measured,
-            "n_iterations": outcome.n_iterations,
+            "n_iterations": n_iterations,
             "seconds": seconds,
         }
     )
@@ -156,12 +157,11 @@ def _delta(trial: Trial, n_records: int) -> float:
     return 1 / (n_records * math.log(n_records)) if n_records > 2 else 0.5
 
 
-def _checked(outcome: Outcome, problem: Problem) -> FloatArray:
-    centroids = np.asarray(outcome.centroids, dtype=np.float64)
-    expected = (problem.n_clusters, problem.n_features)
-    if centroids.shape != expected or not np.isfinite(centroids).all():
-        raise DataError(f"the method gave centroids of shape {centroids.shape}; expected finite ones of shape {expected}")
-    return centroids
+def _measured(name: str, problem: Problem, centroids: FloatArray) -> float:
+    value = float(MEASURES[name].compute(problem, centroids))
+    if math.isnan(value):
+        raise DataError(f"measure {name!r} of these centroids is not a number")
+    return value
 
 
 def _hash(*parts: object) -> bytes:

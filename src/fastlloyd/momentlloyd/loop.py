@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from fastlloyd.algorithms import Answer, Clustering
+from fastlloyd.course import Circumstances
 from fastlloyd.momentlloyd import location, start, steps
 from fastlloyd.momentlloyd.directions import directions
 from fastlloyd.momentlloyd.noisy import Noisy
@@ -25,7 +26,7 @@ from fastlloyd.momentlloyd.rounds import (
     StepRound,
     VotesRound,
 )
-from fastlloyd.momentlloyd.state import NUMBER_BITS, State
+from fastlloyd.momentlloyd.state import NUMBER_BITS, State, known
 from fastlloyd.moments.asking import Asked, ask
 from fastlloyd.queries import ClippedLoss, Query
 
@@ -66,31 +67,44 @@ def query(m: "MomentMechanism", round: Rounds, state: State) -> Asked:
 
 
 def radius(m: "MomentMechanism", round: Rounds, state: State) -> int:
-    """At which length a round clips, grid units: 1 to the diameter; exact."""
+    """At which length a round clips, grid units: 1 to the diameter, whatever plan and state say; exact."""
     match round:
         case MeanRound() | SquaresRound():
             R = _times(round.radius, m.domain.squared_half_diagonal)
         case LengthsRound():
             R = math.isqrt(m.domain.squared_half_diagonal)
         case SecondMomentRound():
-            R = min(math.floor(round.radius * state.length), 2 * math.isqrt(m.domain.squared_half_diagonal))
+            R = math.floor(round.radius * state.length)
         case StepRound():
             R = _times(round.radius, state.inner_spread if round.in_directions else state.spread)
             least = math.ceil(LEAST_RADIUS * 2**m.domain.fraction_bits)
             R = min(max(R, least), math.isqrt(m.domain.squared_half_diagonal))
         case VotesRound():
             R = 1  # nothing is clipped
-    return max(1, R)
+    return min(max(1, R), 2 * math.isqrt(m.domain.squared_half_diagonal))
 
 
-def advance(m: "MomentMechanism", number: int, state: State, answer: Answer, *, excess: float = 1.0) -> State:
-    """What is known after the noisy answer to the round of that index, from 0.
+def advance(
+    m: "MomentMechanism", number: int, state: State, answer: Answer, circumstances: Circumstances | None = None
+) -> State:
+    """What is known after the noisy answer to the round of that index, from 0; circumstances None: as the mechanism says.
 
-    excess : deviation of the noise that is in the answer over what the mechanism asks for; above 1 where clients' shares add up
-    to more.
+    Where clients are missing, so are their records: the number of records is scaled by the caps of those that are there.
     """
+    if circumstances is None:
+        return _advanced(m, number, state, noisy_parts(m, m.rounds[number], state, answer))
+    there = scaled(m, state, circumstances.share)
+    after = _advanced(m, number, there, noisy_parts(m, m.rounds[number], there, answer, circumstances.deviations))
+    return after if number == 0 else msgspec.structs.replace(after, number=state.number)
+
+
+def scaled(m: "MomentMechanism", state: State, share: float) -> State:
+    """The state with another number of records: 1 to the cap."""
+    return known(m, state, number=min(max(round(state.number * share), 1 << NUMBER_BITS), m.n_records << NUMBER_BITS))
+
+
+def _advanced(m: "MomentMechanism", number: int, state: State, parts: list[Noisy]) -> State:
     round = m.rounds[number]
-    parts = noisy_parts(m, round, state, answer, excess)
     match round:
         case MeanRound():
             return location.mean(m, state, *parts)
@@ -109,13 +123,15 @@ def advance(m: "MomentMechanism", number: int, state: State, answer: Answer, *, 
             return steps.step(m, state, round, *parts)
 
 
-def noisy_parts(m: "MomentMechanism", round: Rounds, state: State, answer: Answer, excess: float) -> list[Noisy]:
-    """The parts of an answer in grid units, squared grid units, or records."""
+def noisy_parts(
+    m: "MomentMechanism", round: Rounds, state: State, answer: Answer, deviations: tuple[float, ...] | None = None
+) -> list[Noisy]:
+    """The parts of an answer in grid units, squared grid units, or records; deviations None: the round's scales."""
     ends = np.cumsum(round.question(m).parts)[:-1]
     columns = np.split(answer.astype(np.float64), ends, axis=1)
     units = _units(m, round, state)
-    each = zip(columns, round.scales, units, strict=True)
-    return [Noisy(values, excess * float(scale)).scaled(unit) for values, scale, unit in each]
+    scales = [float(scale) for scale in round.scales] if deviations is None else deviations
+    return [Noisy(values, scale).scaled(unit) for values, scale, unit in zip(columns, scales, units, strict=True)]
 
 
 def noisy_deviations(m: "MomentMechanism", round: Rounds, state: State) -> list[float]:

@@ -9,7 +9,10 @@ from fastlloyd.errors import PlanError
 from fastlloyd.exchanges import Exchange, Part
 from fastlloyd.expander import PublicSeed
 from fastlloyd.mechanism import Mechanism, Release, check_guarantee, check_sizes
+from fastlloyd.momentlloyd import box
+from fastlloyd.momentlloyd.course import MomentCourse
 from fastlloyd.momentlloyd.loop import moment_lloyd
+from fastlloyd.momentlloyd.planner import MAX_CANDIDATES, MAX_FEATURES
 from fastlloyd.momentlloyd.rounds import (
     LengthsRound,
     MeanRound,
@@ -20,10 +23,12 @@ from fastlloyd.momentlloyd.rounds import (
     StepRound,
     VotesRound,
 )
+from fastlloyd.momentlloyd.start import FEW_CANDIDATES
 from fastlloyd.moments.spaces import Subspace
 from fastlloyd.queries import Query
 
 NAME = "momentlloyd"
+MAX_DIRECTIONS = 64  # five times what is planned: a stranger's plan cannot ask for candidates that fill the memory
 
 
 class MomentMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag=NAME):
@@ -40,8 +45,10 @@ class MomentMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_field
     def __post_init__(self) -> None:
         check_sizes(self)
         PublicSeed.from_hex(self.public_seed)
-        if self.n_directions < 0:
-            raise PlanError(f"n_directions is {self.n_directions}; expected 0 or more")
+        if self.n_features > MAX_FEATURES:
+            raise PlanError(f"there are {self.n_features} features; momentlloyd takes at most {MAX_FEATURES}")
+        if not 0 <= self.n_directions <= MAX_DIRECTIONS:
+            raise PlanError(f"n_directions is {self.n_directions}; expected 0 to {MAX_DIRECTIONS}")
         if self.n_directions:
             Subspace(domain=self.domain, n_directions=self.n_directions)
         if not 0 < self.edge <= 4:
@@ -82,9 +89,23 @@ class MomentMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_field
         return next((round.n_candidates for round in self.rounds if isinstance(round, VotesRound)), 0)
 
     @property
+    def count_scales(self) -> tuple[Fraction, ...]:
+        """Of the number of records, of votes and of the sizes of clusters."""
+        return tuple(round.scales[-1] for round in self.rounds if isinstance(round, (MeanRound, VotesRound, StepRound)))
+
+    @property
     def n_iterations(self) -> int:
         """How many steps there are."""
         return sum(isinstance(round, StepRound) for round in self.rounds)
+
+    def course(self) -> MomentCourse:
+        """The same, state by state."""
+        return MomentCourse(self)
+
+    @property
+    def parameter_bytes(self) -> dict[int, int]:
+        """After every round."""
+        return {index + 1: box.n_bytes(self, index) for index in range(1, len(self.rounds) + 1)}
 
     def loop(self) -> Generator[Query, Answer, Clustering]:
         """MomentLloyd's."""
@@ -148,3 +169,14 @@ def _check_round(m: MomentMechanism, number: int, round: Rounds) -> None:
         raise PlanError(f"round {number} has {len(round.scales)} scales; expected {len(question.parts)}, one per part")
     if not isinstance(round, (LengthsRound, VotesRound)) and not 0 < round.radius <= 16:
         raise PlanError(f"radius of round {number} is {round.radius}; expected a number above 0 and at most 16")
+    if isinstance(round, VotesRound):
+        _check_candidates(m, round.n_candidates)
+
+
+def _check_candidates(m: MomentMechanism, n: int) -> None:
+    """Refuse more candidates than are planned, and so many that no regular grid of the features has them."""
+    most, d = max(MAX_CANDIDATES, 4 * m.n_clusters), m.n_features
+    if n > most:
+        raise PlanError(f"n_candidates is {n}; expected at most {most}")
+    if not m.n_directions and n > FEW_CANDIDATES and round(n ** (1 / d)) ** d != n:
+        raise PlanError(f"n_candidates is {n}; expected a power of {d}, the number of features, or at most {FEW_CANDIDATES}")

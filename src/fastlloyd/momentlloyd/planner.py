@@ -34,6 +34,7 @@ from fastlloyd.moments.spaces import squared_diameter
 
 UNITS = 1 << 16  # of sums, lengths and offsets
 SQUARE_UNITS = 1 << 13  # of squares and second moments, whose noise is drawn faster at this size
+SQUARED_SUM_BITS = 58  # of the sum of squares over all records: it must leave room for the noise in a ring of 64 bits
 COUNT = Fraction(2, 100)  # the weight of the number of records
 COUNT_SHARE = Fraction(5, 100)  # of a step, for its counts
 MAX_CANDIDATES = 4096
@@ -158,6 +159,7 @@ def plan_rounds(
     domain: Domain,
     *,
     n_clusters: int,
+    n_records: int,
     n_expected: int,
     mu_squared: Fraction,
     relation: NeighboringRelation,
@@ -185,14 +187,15 @@ def plan_rounds(
     def priced(round: Rounds, *shares: Fraction) -> Rounds:
         return msgspec.structs.replace(round, scales=budget.scales(round.question(budget), shares))
 
+    square_units = min(SQUARE_UNITS, 1 << (SQUARED_SUM_BITS - n_records.bit_length()) // 2)
     rounds: list[Rounds] = [
         priced(MeanRound(scales=(), radius=row.mean_radius, units=UNITS), row.share(mean, mean), row.share(COUNT, mean))
     ]
     if r:
         rounds.append(priced(LengthsRound(scales=(), units=UNITS), share["lengths"]))
-        rounds.append(priced(SecondMomentRound(scales=(), radius=row.second_radius, units=SQUARE_UNITS), share["second"]))
+        rounds.append(priced(SecondMomentRound(scales=(), radius=row.second_radius, units=square_units), share["second"]))
     else:
-        rounds.append(priced(SquaresRound(scales=(), radius=row.second_radius, units=SQUARE_UNITS), share["second"]))
+        rounds.append(priced(SquaresRound(scales=(), radius=row.second_radius, units=square_units), share["second"]))
     if row.votes:
         m = _n_candidates(n_expected * mu * float(share["votes"]) ** 0.5 / 4, n_clusters, d)
         rounds.append(priced(VotesRound(scales=(), n_candidates=m), share["votes"]))

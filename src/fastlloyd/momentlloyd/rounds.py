@@ -49,7 +49,9 @@ class MomentRound(Exchange, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         raise NotImplementedError
 
 
-class MeanRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="mean"):
+class MeanRound(
+    MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True, tag_field="asks", tag="mean"
+):
     """The sum of the records, clipped to `radius` half diagonals of the box around its middle, and how many they are."""
 
     radius: Fraction

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastlloyd.clustering.domain import FloatArray, IntArray
-from fastlloyd.clustering.kernels import nearest
+from fastlloyd.clustering.kernels import blocks, nearest
 from fastlloyd.clustering.public_points import k_means
 from fastlloyd.draws import Draws
 from fastlloyd.expander import PublicSeed
@@ -68,7 +68,7 @@ def from_gaussian(m: "MomentMechanism", state: State) -> State:
 def from_votes(m: "MomentMechanism", state: State, votes: Noisy) -> State:
     """k means of the density that denoised votes give."""
     n, points, sample = records(state), _candidates(m, state), _sample(m, state)
-    owners = nearest(sample, points)[0]
+    owners = _owners(sample, points)
     drawn = np.bincount(owners, minlength=len(points)).astype(np.float64)
     expected = drawn if m.n_directions else np.ones(len(points))
     w = weights(votes, expected * (n / expected.sum()), n)
@@ -86,6 +86,11 @@ def from_votes(m: "MomentMechanism", state: State, votes: Noisy) -> State:
         sizes = np.bincount(found.labels, weights=w, minlength=m.n_clusters).astype(np.float64)
         return _in_directions(m, state, found.centroids, sizes, loss)
     return known(m, state, centroids=rounded(found.centroids, m.domain.half_widths), spread=_squared(m, loss))
+
+
+def _owners(sample: FloatArray, points: FloatArray) -> IntArray:
+    """The nearest point of each, block by block: no array of all distances exists."""
+    return np.concatenate([nearest(sample[a:b], points)[0] for a, b in blocks(len(sample), len(points), None)])
 
 
 def _candidates(m: "MomentMechanism", state: State) -> FloatArray:

@@ -1,7 +1,6 @@
 """A client's side of a run: what it answers to each message of the server, and what it refuses."""
 
 from collections.abc import Callable, Sequence
-from itertools import cycle
 from typing import Self
 
 from fastlloyd.clustering.domain import GridArray
@@ -22,7 +21,10 @@ from fastlloyd.protocol.messages import (
     Hello,
     KeyBox,
     Message,
+    Parameters,
+    Proposal,
     SealedKeys,
+    Turn,
     Upload,
     message_digest,
 )
@@ -155,10 +157,11 @@ class ClientSession:
         """
         if isinstance(self.outcome, Ended):
             raise RemoteProtocolError(f"{type(message).__name__} came after the run had ended: {self.outcome.reason}")
-        if message_digest(message) in self._handled:
+        digest = message_digest(message)
+        if digest in self._handled:
             return []
         try:
-            return self._answer(message)
+            return self._answer(message, digest)
         except BaseException as error:
             if self.state is not ClientState.FINISHED:
                 # what others raise may quote what they were given
@@ -191,7 +194,7 @@ class ClientSession:
         """What to send when a connection is made anew, after a break or a restart of either side: Hello, and `resend`."""
         return list(dict.fromkeys([*self._first_sent, *self._last_sent]))
 
-    def _answer(self, message: Message) -> list[Action]:
+    def _answer(self, message: Message, digest: bytes) -> list[Action]:
         if (self.state, type(message)) not in CLIENT_TRANSITIONS:
             raise RemoteProtocolError(f"{type(message).__name__} is not expected by a client that is {self.state.value}")
         if self._is_early(message):
@@ -199,12 +202,14 @@ class ClientSession:
         if isinstance(message, Abort):
             self._move(Abort, ClientState.ABORTED)
             return self._end(f"the server ended it: {message.reason}")
-        self._take(message)
+        self._take(message, digest)
         if self.outcome is not None:
             return [Record(message), Finish(self.outcome)]
+        if not self._replies_to(message):
+            return [Record(message)]
         return [Record(message), *self._decide(self._reply())]
 
-    def _take(self, message: Message) -> None:
+    def _take(self, message: Message, digest: bytes) -> None:
         """What a message of the server means for this client, now or when it is read again after a restart."""
         match self._phase, message:
             case Joining() as joining, Deal():
@@ -215,14 +220,26 @@ class ClientSession:
                 self._move(KeyBox, ClientState.AGGREGATING)
             case ClientRounds() as rounds, Broadcast():
                 rounds.open(message)
-                self._move(Broadcast, ClientState.CONFIRMING if rounds.is_done else ClientState.AGGREGATING)
+                self._move(Broadcast, _state_of(rounds))
+            case ClientRounds() as rounds, Parameters():
+                rounds.settle(message)
+                self._move(Parameters, _state_of(rounds))
+            case ClientRounds(), Turn():
+                self._move(Turn, ClientState.SETTLING)
             case ClientRounds() as rounds, Confirmations():
                 self.outcome = rounds.conclude(message)
                 self._move(Confirmations, ClientState.FINISHED)
                 self._forget()
             case _:
                 raise AssertionError(f"{type(message).__name__} stands in the table for {self.state.value}; nothing handles it")
-        self._handled.add(message_digest(message))
+        self._handled.add(digest)
+
+    def _replies_to(self, message: Message) -> bool:
+        """Whether this client says anything: of those that wait for parameters only the one that works them out does."""
+        match self._phase:
+            case ClientRounds() as rounds if rounds.is_settling:
+                return isinstance(message, Turn) or rounds.leads
+        return True
 
     def _reply(self) -> ClientMessage:
         """What this client says in the state it just entered, made for the first and only time."""
@@ -230,6 +247,8 @@ class ClientSession:
             case Joining() as joining:
                 return joining.deal(self._random_bytes)
             case ClientRounds() as rounds:
+                if rounds.is_settling:
+                    return rounds.propose()
                 return rounds.confirm() if rounds.is_done else rounds.upload()
         raise AssertionError(f"a client that is {self.state.value} has nothing to say")
 
@@ -240,8 +259,10 @@ class ClientSession:
                 self._first_sent = [Send(SERVER, said)]
             case Joining() as joining, SealedKeys() if self.state is ClientState.DEALING:
                 joining.recall(said)
-            case ClientRounds() as rounds, Upload() if not rounds.is_done:
+            case ClientRounds() as rounds, Upload() if not rounds.is_done and not rounds.is_settling:
                 rounds.recall(said)
+            case ClientRounds() as rounds, Proposal() if rounds.is_settling:
+                rounds.recall_proposal(said)
             case ClientRounds() as rounds, Confirmation() if rounds.is_done and said == rounds.confirm():
                 pass
             case _:
@@ -249,7 +270,7 @@ class ClientSession:
         self._last_sent = [Send(SERVER, said)]
 
     def _replay(self, secret: EphemeralKey | None, recorded: Sequence[Message]) -> None:
-        """Go through all recorded messages: Hello, then one of the server and the reply to it in turn."""
+        """Go through all recorded messages: Hello, then those of the server, each with the reply to it, if it has one."""
         if not recorded:
             raise LocalProtocolError("nothing is recorded of this run: it never began, so start it")
         with fits(1, recorded[0]):
@@ -264,10 +285,12 @@ class ClientSession:
         self._move(Start, ClientState.JOINING)
         if self._join(secret) != recorded[0]:
             raise LocalProtocolError("the key that was kept is not that of the Hello that was recorded")
-        for position, (message, again) in enumerate(zip(recorded, cycle([self._recall, self._take_again]), strict=False), 1):
+        owed = True  # whether this client speaks next
+        for position, message in enumerate(recorded, 1):
             with fits(position, message):
-                again(message)
-        if self.outcome is None and len(recorded) % 2 == 0:
+                (self._recall if owed else self._take_again)(message)
+            owed = not owed and self.outcome is None and self._replies_to(message)
+        if owed:
             raise LocalProtocolError(f"the records of this run end with {type(recorded[-1]).__name__}, in the middle of a step")
 
     def _check_is_mine(self, message: Message) -> None:
@@ -279,15 +302,22 @@ class ClientSession:
         is_known = (self.state, type(message)) in CLIENT_TRANSITIONS and not isinstance(message, Abort)
         if not is_known or self._is_early(message):
             raise LocalProtocolError(f"a client that is {self.state.value} did not take this")
-        self._take(message)
+        self._take(message, message_digest(message))
 
     def _is_early(self, message: Message) -> bool:
         """Whether this belongs to a later step of the run, so that something before it was lost."""
         match self._phase, message:
-            case Joining(), Broadcast() | Confirmations():
+            case Joining(), Broadcast() | Parameters() | Confirmations():
                 return True
             case ClientRounds() as rounds, Broadcast():
-                return rounds.number < message.round <= len(self.plan.mechanism.exchanges)
+                first = rounds.number if rounds.is_settling else rounds.number + 1
+                return first <= message.round <= len(self.plan.mechanism.exchanges)
+            case ClientRounds() as rounds, Parameters():
+                return rounds.number < message.round
+            case ClientRounds() as rounds, Turn():  # or late, or answered: what was said last is the answer to all three
+                return not rounds.is_to_propose(message.round)
+            case None, Turn():  # late
+                return True
             case ClientRounds() as rounds, Confirmations():
                 return not rounds.is_done
         return False
@@ -331,6 +361,12 @@ class ClientSession:
     def _forget(self) -> None:
         """Drop the keys, and what could be sent again."""
         self._phase, self._first_sent, self._last_sent = None, [], []
+
+
+def _state_of(rounds: ClientRounds) -> ClientState:
+    if rounds.is_settling:
+        return ClientState.SETTLING
+    return ClientState.CONFIRMING if rounds.is_done else ClientState.AGGREGATING
 
 
 def _check_grid_points(plan: Plan, name: str, X: GridArray) -> None:

@@ -5,17 +5,20 @@ from typing import TypedDict
 
 from fastlloyd.algorithms import Clustering
 from fastlloyd.clustering.domain import GridArray
+from fastlloyd.course import Circumstances
 from fastlloyd.dp.noise import NoiseSource
-from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
+from fastlloyd.errors import LocalProtocolError, OverflowRisk, RemoteProtocolError
+from fastlloyd.exchanges import Exchange
 from fastlloyd.plan import Plan
 from fastlloyd.protocol.actions import ClientResult
 from fastlloyd.protocol.masked_round import MaskedRound, Plausible
-from fastlloyd.protocol.messages import Broadcast, Confirmation, Confirmations, KeyBox, Upload
+from fastlloyd.protocol.messages import Broadcast, Confirmation, Confirmations, KeyBox, Parameters, Proposal, Upload
 from fastlloyd.protocol.roster import Roster
 from fastlloyd.protocol.transcript import extend_transcript, start_transcript
-from fastlloyd.queries import Query, centroids_digest
+from fastlloyd.queries import centroids_digest
 from fastlloyd.secagg.keys import check_confirmation, confirmation
 from fastlloyd.secagg.masks import UPLOAD_NONCE_BYTES, GroupKey
+from fastlloyd.secagg.parameters import SALT_BYTES, ParametersContext, open_parameters, seal_parameters
 
 
 class _Ending(TypedDict):
@@ -31,16 +34,16 @@ class ClientRounds:
     __slots__ = (
         "_X",
         "_caps",
-        "_clustering",
+        "_course",
         "_group_key",
         "_included",
-        "_loop",
         "_masked",
         "_name",
         "_noise",
         "_nonce",
         "_plan",
         "_plausible",
+        "_proposed",
         "_query",
         "_random_bytes",
         "_roster",
@@ -66,10 +69,10 @@ class ClientRounds:
         self._plausible = Plausible.of(plan)
         self._transcript_hash = start_transcript(roster.plan_digest, roster.run_id, keys)
         self._included: list[tuple[str, ...]] = []
-        self._clustering: Clustering | None = None
         self._nonce = b""
-        self._loop = plan.mechanism.loop()
-        self._enter_round(next(self._loop))
+        self._proposed = False
+        self._course = plan.mechanism.course()
+        self._enter_round()
 
     @property
     def number(self) -> int:
@@ -78,8 +81,22 @@ class ClientRounds:
 
     @property
     def is_done(self) -> bool:
-        """Whether the last sum was opened."""
-        return self._clustering is not None
+        """Whether nothing is left to be asked or settled."""
+        return self._course.clustering is not None
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether parameters must come before this client can go on."""
+        return self._course.awaits_parameters
+
+    def is_to_propose(self, round: int) -> bool:
+        """Whether parameters of that round are awaited that this client has not worked out yet."""
+        return self.is_settling and round == self.number and not self._proposed
+
+    @property
+    def leads(self) -> bool:
+        """Whether this client is the one that works out parameters without being asked: the first in the last sum."""
+        return self._included[-1][0] == self._name
 
     @property
     def last_included(self) -> int:
@@ -108,10 +125,39 @@ class ClientRounds:
         self._plausible.check(answer, sum(self._caps[name] for name in included), self.number)
         self._included.append(tuple(included))
         self._transcript_hash = extend_transcript(self._transcript_hash, broadcast)
+        self._course.take(answer, self._circumstances(exchange))
+        self._go_on()
+
+    def propose(self) -> Proposal:
+        """Work out the parameters of the next query and seal them. Draws bytes: to be called once per round."""
+        salt = self._random_bytes(SALT_BYTES)
+        box = seal_parameters(self._group_key, self._context(self._name, salt), self._course.work_out())
+        self._proposed = True
+        return Proposal(self.number, salt, box)
+
+    def recall_proposal(self, proposal: Proposal) -> None:
+        """Take what was proposed before a restart: nothing is worked out or sealed anew."""
+        if proposal.round != self.number:
+            raise LocalProtocolError(f"parameters for round {proposal.round} stand where those for {self.number} belong")
+        self._proposed = True
+
+    def settle(self, parameters: Parameters) -> None:
+        """Go on from the parameters that the server stored, whoever worked them out; they are settled once and for all."""
+        if parameters.round != self.number or not self.is_settling:
+            raise RemoteProtocolError(
+                f"parameters for round {parameters.round} came when none were awaited for it; what was settled stays settled"
+            )
+        self._roster.check_members("who worked out the parameters", [parameters.client], self._caps, 0)
+        plain = open_parameters(self._group_key, self._context(parameters.client, parameters.salt), parameters.box)
         try:
-            self._enter_round(self._loop.send(answer))
-        except StopIteration as end:
-            self._clustering = end.value
+            self._course.settle(plain)
+        except OverflowRisk as error:
+            raise RemoteProtocolError(
+                f"the parameters that client {parameters.client!r} worked out are refused: {error}"
+            ) from None
+        self._transcript_hash = extend_transcript(self._transcript_hash, parameters)
+        self._proposed = False
+        self._go_on()
 
     def confirm(self) -> Confirmation:
         """The client's word on the transcript and the centroids it ended with."""
@@ -142,7 +188,7 @@ class ClientRounds:
 
     def _included_in(self, broadcast: Broadcast) -> dict[str, bytes]:
         what = f"the broadcast of round {broadcast.round}"
-        if broadcast.round != self.number:
+        if broadcast.round != self.number or self.is_settling:
             raise RemoteProtocolError(f"{what} is neither that of the open round, {self.number}, nor one that came before")
         included = broadcast.included(self._plan.names)
         self._roster.check_members(what, list(included), self._caps, self._plan.min_included)
@@ -151,9 +197,9 @@ class ClientRounds:
         return included
 
     def _finished(self) -> Clustering:
-        if self._clustering is None:
+        if self._course.clustering is None:
             raise LocalProtocolError("a client confirms its result after the last round, not before")
-        return self._clustering
+        return self._course.clustering
 
     def _ending(self, clustering: Clustering) -> _Ending:
         return {
@@ -163,8 +209,28 @@ class ClientRounds:
             "run_id": self._roster.run_id,
         }
 
-    def _enter_round(self, query: Query) -> None:
-        self._query = query
+    def _circumstances(self, exchange: Exchange) -> Circumstances:
+        """Of the sum that was opened last."""
+        first, last = (sum(self._caps[name] for name in names) for names in (self._included[0], self._included[-1]))
+        deviations = self._plan.deviations(exchange, len(self._included[-1]))
+        return Circumstances(deviations=deviations, share=last / first if first else 1.0)  # caps may be 0
+
+    def _context(self, client: str, salt: bytes) -> ParametersContext:
+        return ParametersContext(
+            plan_digest=self._roster.plan_digest,
+            run_id=self._roster.run_id,
+            round=self.number,
+            client=client,
+            salt=salt,
+            transcript_hash=self._transcript_hash,
+        )
+
+    def _go_on(self) -> None:
+        if not self.is_done and not self.is_settling:
+            self._enter_round()
+
+    def _enter_round(self) -> None:
+        self._query = query = self._course.query
         self._masked = MaskedRound(
             group_key=self._group_key,
             plan_digest=self._roster.plan_digest,

@@ -8,7 +8,7 @@ that adds up this word as it should and the others not, as it is none against of
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Self
 
@@ -27,7 +27,10 @@ _CHECKSUM_LABEL = b"fastlloyd/v1/checksum"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskedRound:
-    """What all masks of one round are bound to; client and nonce tell them apart."""
+    """What all masks of one round are bound to; client and nonce tell them apart.
+
+    The mask of an upload that was hidden here is kept for the broadcast, so that it is derived once.
+    """
 
     group_key: GroupKey
     plan_digest: bytes
@@ -36,6 +39,7 @@ class MaskedRound:
     transcript_hash: bytes
     centroids_digest: bytes
     ring: Ring
+    _own: dict[tuple[str, bytes], RingVector] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     @property
     def _word(self) -> int:
@@ -57,7 +61,8 @@ class MaskedRound:
     def hide(self, values: IntArray, client: str, nonce: bytes) -> bytes:
         """The payload of an upload: `values`, int64 of any shape, and the checksum word, masked."""
         plain = np.append(self.ring.wrap(values.ravel()), self.ring.dtype.type(self._word))
-        return self.ring.to_bytes(self.ring.add(plain, self.mask(client, nonce, plain.size)))
+        mask = self._own[client, nonce] = self.mask(client, nonce, plain.size)
+        return self.ring.to_bytes(self.ring.add(plain, mask))
 
     def open(self, payload: bytes, included: Mapping[str, bytes], n_words: int) -> IntArray:
         """The sum of the values hidden in the uploads of `included`, whose nonces these are, int64 (n_words - 1,).
@@ -66,7 +71,8 @@ class MaskedRound:
         """
         total = self.ring.from_bytes(payload, n_words)
         for client, nonce in included.items():
-            total = self.ring.subtract(total, self.mask(client, nonce, n_words))
+            own = self._own.get((client, nonce))
+            total = self.ring.subtract(total, self.mask(client, nonce, n_words) if own is None else own)
         if int(total[-1]) != len(included) * self._word % (1 << self.ring.bits):
             raise RemoteProtocolError(
                 f"the sum of round {self.round} does not open: it is not the sum of the uploads it names, "
@@ -87,22 +93,23 @@ class Plausible:
     """How large an honest noisy answer can be, for the records that are in it.
 
     bounds, reaches : per round, and per column of its answer, what one record adds at most, and what the noise adds at most,
-    but for a probability below 2**-40 in the whole run (`RingLoad`).
+    but for a probability below 2**-40 in the whole run (`RingLoad`): int64 (n_columns,) each.
     """
 
-    bounds: tuple[tuple[int, ...], ...]
-    reaches: tuple[tuple[int, ...], ...]
+    bounds: tuple[IntArray, ...]
+    reaches: tuple[IntArray, ...]
 
     @classmethod
+    @lru_cache(maxsize=16)  # all clients of a simulation ask
     def of(cls, plan: Plan) -> Self:
         """Bounds for the rounds of `plan`."""
         load, exchanges = ring_load(plan), plan.mechanism.exchanges
 
-        def columns(exchange: Exchange) -> tuple[tuple[int, ...], tuple[int, ...]]:
-            parts = plan.mechanism.parts(exchange)
-            each = list(zip(parts, map(load.noise_reach, plan.total_scales(exchange)), strict=True))
-            bounds = tuple(part.bound for part in parts for _ in range(part.n_columns))
-            return bounds, tuple(reach for part, reach in each for _ in range(part.n_columns))
+        def columns(exchange: Exchange) -> tuple[IntArray, IntArray]:
+            parts, reaches = plan.mechanism.parts(exchange), map(load.noise_reach, plan.total_scales(exchange))
+            of_parts = np.array([[part.bound for part in parts], [*reaches]], dtype=np.int64)
+            bounds, of_noise = np.repeat(of_parts, [part.n_columns for part in parts], axis=1)
+            return bounds, of_noise
 
         of_each = {exchange: columns(exchange) for exchange in set(exchanges)}  # most rounds are alike
         bounds, reaches = zip(*(of_each[exchange] for exchange in exchanges), strict=True)
@@ -110,8 +117,7 @@ class Plausible:
 
     def check(self, answer: IntArray, n_records: int, round: int) -> None:
         """Raise RemoteProtocolError unless this can be the answer of that round over at most `n_records` records."""
-        columns = zip(self.bounds[round - 1], self.reaches[round - 1], strict=True)
-        limits = np.array([n_records * bound + reach for bound, reach in columns], dtype=np.int64)
+        limits = n_records * self.bounds[round - 1] + self.reaches[round - 1]  # fits: the ring holds it
         if ((answer > limits) | (answer < -limits)).any():
             raise RemoteProtocolError(
                 f"the opened sum of round {round} is larger than its clients' caps and the noise allow; it was tampered with"

@@ -16,6 +16,7 @@ from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.plan import MAX_CLIENTS, PROTOCOL_VERSION, Plan
 from fastlloyd.secagg.keys import CONFIRMATION_BYTES, PUBLIC_KEY_BYTES, SEALED_BYTES, SIGNATURE_BYTES
 from fastlloyd.secagg.masks import DIGEST_BYTES, RUN_ID_BYTES, UPLOAD_NONCE_BYTES
+from fastlloyd.secagg.parameters import SALT_BYTES, TAG_BYTES
 
 MAX_REASON: Final = 500
 
@@ -25,9 +26,11 @@ PublicKey = Annotated[bytes, Meta(min_length=PUBLIC_KEY_BYTES, max_length=PUBLIC
 Signature = Annotated[bytes, Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
 Box = Annotated[bytes, Meta(min_length=SEALED_BYTES, max_length=SEALED_BYTES)]
 Nonce = Annotated[bytes, Meta(min_length=UPLOAD_NONCE_BYTES, max_length=UPLOAD_NONCE_BYTES)]
+Salt = Annotated[bytes, Meta(min_length=SALT_BYTES, max_length=SALT_BYTES)]
 Mac = Annotated[bytes, Meta(min_length=CONFIRMATION_BYTES, max_length=CONFIRMATION_BYTES)]
 Name = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
 RoundNumber = Annotated[int, Meta(ge=1, le=1000)]
+NextRound = Annotated[int, Meta(ge=2, le=1001)]
 Reason = Annotated[str, Meta(max_length=MAX_REASON, pattern=r"\A[ -~]*\Z")]  # printable: it is shown on a terminal
 PerClient = Meta(max_length=MAX_CLIENTS)
 Members = Annotated[bytes, Meta(max_length=(MAX_CLIENTS + 7) // 8)]
@@ -133,8 +136,35 @@ class Abort(_Message, frozen=True, tag=9):
     reason: Reason
 
 
-ClientMessage = Hello | SealedKeys | Upload | Confirmation
-ServerMessage = Deal | KeyBox | Broadcast | Confirmations | Abort
+class Proposal(_Message, frozen=True, tag=10):
+    """Client: the parameters of this round's query, which I worked out from the answers before it and sealed to all clients.
+
+    round : the exchange they are for, from 2; one more than there are for what the clustering ends with. salt : see
+    `secagg/parameters.py`.
+    """
+
+    round: NextRound
+    salt: Salt
+    box: bytes
+
+
+class Parameters(_Message, frozen=True, tag=11):
+    """Server to all: the first Proposal for this round, stored; client is who made it. No other is ever relayed."""
+
+    round: NextRound
+    client: Name
+    salt: Salt
+    box: bytes
+
+
+class Turn(_Message, frozen=True, tag=12):
+    """Server to one client: work out the parameters of this round, whoever should have done so is late."""
+
+    round: NextRound
+
+
+ClientMessage = Hello | SealedKeys | Upload | Confirmation | Proposal
+ServerMessage = Deal | KeyBox | Broadcast | Confirmations | Abort | Parameters | Turn
 Message = ClientMessage | ServerMessage
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -146,17 +176,23 @@ _FIXED_BYTES = 1024  # more than everything else in a message but its payload
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a plan says about sizes: clients, the exact length of each round's payload, and a length no message exceeds."""
+    """What a plan says about sizes: clients, the exact length of each round's payload, and a length no message exceeds.
+
+    box_bytes : by round, the exact length of sealed parameters, of the rounds that have any.
+    """
 
     n_clients: int
     payload_bytes: tuple[int, ...]
+    box_bytes: Mapping[int, int]
     max_bytes: int
 
     @classmethod
     def of(cls, plan: Plan) -> Self:
         """Sizes of the messages of `plan`."""
         payload_bytes = tuple(plan.n_words_of(exchange) * plan.ring.itemsize for exchange in plan.mechanism.exchanges)
-        return cls(plan.n_clients, payload_bytes, max(payload_bytes) + _ENTRY_BYTES * (plan.n_clients + 1) + _FIXED_BYTES)
+        box_bytes = {number: n + TAG_BYTES for number, n in plan.mechanism.parameter_bytes.items()}
+        largest = max(*payload_bytes, *box_bytes.values(), 0)
+        return cls(plan.n_clients, payload_bytes, box_bytes, largest + _ENTRY_BYTES * (plan.n_clients + 1) + _FIXED_BYTES)
 
     def check_payload(self, message: "Upload | Broadcast") -> None:
         """Raise RemoteProtocolError unless the message is as long as those of its round are.
@@ -168,6 +204,15 @@ class Limits:
             raise RemoteProtocolError(
                 f"the payload of a message has {len(message.payload)} bytes; in round {message.round} of this run each has "
                 f"{expected}"
+            )
+
+    def check_box(self, message: "Proposal | Parameters") -> None:
+        """Raise RemoteProtocolError unless parameters are as long as those of their round are."""
+        expected = self.box_bytes.get(message.round)
+        if len(message.box) != expected:
+            raise RemoteProtocolError(
+                f"the parameters for round {message.round} have {len(message.box)} bytes; expected "
+                f"{'none in this run' if expected is None else expected}"
             )
 
 
@@ -202,10 +247,14 @@ def decode(data: bytes, limits: Limits) -> Message:
         message: Message = _DECODER.decode(memoryview(data)[1:])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RemoteProtocolError(f"a message of {len(data)} bytes cannot be read: {error}") from None
-    if isinstance(message, Upload | Broadcast):
-        limits.check_payload(message)
-    if isinstance(message, Broadcast):
-        message.check_members(limits.n_clients)
+    match message:
+        case Upload():
+            limits.check_payload(message)
+        case Broadcast():
+            limits.check_payload(message)
+            message.check_members(limits.n_clients)
+        case Proposal() | Parameters():
+            limits.check_box(message)
     if encode(message) != data:
         raise RemoteProtocolError(f"a {type(message).__name__} is not in its shortest encoding; nobody honest sends such")
     return message

@@ -18,12 +18,16 @@ from fastlloyd.protocol.messages import (
     Hello,
     KeyBox,
     Message,
+    Parameters,
+    Proposal,
     SealedKeys,
+    Turn,
     Upload,
 )
 from fastlloyd.protocol.restoring import fits, read_again
 from fastlloyd.protocol.roster import Roster
 from fastlloyd.protocol.transitions import SERVER_TRANSITIONS, Deadline, ServerState
+from fastlloyd.secagg.ring import RingVector
 
 
 class ServerSession:
@@ -46,10 +50,13 @@ class ServerSession:
         "_hellos",
         "_key_boxes",
         "_noise",
+        "_parameters",
         "_present",
         "_relayed",
         "_roster",
         "_sealed",
+        "_total",
+        "_turn",
         "_uploads",
         "outcome",
         "plan",
@@ -65,7 +72,10 @@ class ServerSession:
         self._sealed: SealedKeys | None = None
         self._key_boxes: dict[str, KeyBox] = {}
         self._uploads: dict[str, Upload] = {}
+        self._total: RingVector | None = None  # of these uploads and the noise
         self._broadcasts: list[Broadcast] = []
+        self._parameters: dict[int, Parameters] = {}
+        self._turn = 0  # who is waited for: so many of the last sum were asked before and did not answer
         self._confirmations: dict[str, Confirmation] = {}
         self._relayed: Confirmations | None = None
         self.outcome: ServerResult | None = None
@@ -91,7 +101,7 @@ class ServerSession:
     @property
     def step(self) -> tuple[str, ...]:
         """What the deadline is for: another step has another value."""
-        return (self.state.value, str(len(self._broadcasts)), *self._present[:1])
+        return (self.state.value, str(len(self._broadcasts)), str(self._turn), *self._present[:1])
 
     @property
     def progress(self) -> str:
@@ -109,6 +119,8 @@ class ServerSession:
                 return self._present[:1]
             case ServerState.AGGREGATING:
                 return tuple(name for name in self._present if name not in self._uploads)
+            case ServerState.SETTLING:
+                return self._included[-1][self._turn : self._turn + 1]
             case ServerState.CONFIRMING:
                 return tuple(name for name in self._present if name not in self._confirmations)
         return ()
@@ -132,6 +144,8 @@ class ServerSession:
                 return self._store_keys(sender, message)
             case Upload():
                 return self._collect(sender, message)
+            case Proposal():
+                return self._settle(sender, message)
             case Confirmation():
                 return self._confirmed(sender, message)
         raise AssertionError(f"{type(message).__name__} stands in the table for {self.state.value}, but nothing handles it")
@@ -145,6 +159,8 @@ class ServerSession:
                 return self._replace_dealer()
             case ServerState.AGGREGATING:
                 return self._close_round(Deadline)
+            case ServerState.SETTLING:
+                return self._next_turn()
             case ServerState.CONFIRMING:
                 return self._relay(Deadline)
         return []
@@ -205,32 +221,63 @@ class ServerSession:
         """Take one client's upload; the last one closes the round. One for a closed round is answered with its broadcast."""
         n_closed = len(self._broadcasts)
         if upload.round <= n_closed:
-            return [Send(sender, self._broadcasts[upload.round - 1])]
+            closed, follows = Send(sender, self._broadcasts[upload.round - 1]), self._settled(sender, upload.round + 1)
+            return [closed, *(follows or self._asked_again(sender, upload.round + 1))]
         if upload.round != n_closed + 1 or self.state is not ServerState.AGGREGATING:
             raise RemoteProtocolError(f"client {sender!r} sent an upload for round {upload.round}, which is not open yet")
         if (stored := self._uploads.get(sender)) is not None:
             if upload != stored:
                 raise RemoteProtocolError(f"client {sender!r} sent two different uploads for round {upload.round}")
             return []
+        self._total = self._with(upload)
         self._uploads[sender] = upload
         if len(self._uploads) < len(self._present):
             return []
         return self._close_round(Upload)
 
+    def _with(self, upload: Upload) -> RingVector:
+        """The round's total with one upload more. It begins with the noise, so nobody waits for that when the last has come."""
+        exchange, ring = self.plan.mechanism.exchanges[upload.round - 1], self.plan.ring
+        total = self._total
+        if total is None:  # the checksum word gets no noise
+            total = ring.wrap(np.append(self.plan.draw_server_noise(exchange, self._noise).ravel(), np.int64(0)))
+        return ring.add(total, ring.from_bytes(upload.payload, self.plan.n_words_of(exchange)))
+
     def _close_round(self, event: type) -> list[Action]:
-        """Fix the included set, add up, noise once, and let go of the uploads."""
-        if len(self._uploads) < self.plan.min_included:
+        """Fix the included set and the sum, and let go of the uploads."""
+        if self._total is None or len(self._uploads) < self.plan.min_included:
             return self._abort(event, f"{len(self._uploads)} clients answered in round {len(self._broadcasts) + 1}")
-        exchanges = self.plan.mechanism.exchanges
-        exchange = exchanges[len(self._broadcasts)]
-        ring, n_words = self.plan.ring, self.plan.n_words_of(exchange)
-        # the checksum word gets no noise
-        total = ring.wrap(np.append(self.plan.draw_server_noise(exchange, self._noise).ravel(), np.int64(0)))
-        for upload in self._uploads.values():
-            total = ring.add(total, ring.from_bytes(upload.payload, n_words))
         nonces = {name: upload.nonce for name, upload in self._uploads.items()}
-        broadcast = Broadcast.of(self.plan.names, len(self._broadcasts) + 1, nonces, ring.to_bytes(total))
+        payload = self.plan.ring.to_bytes(self._total)
+        broadcast = Broadcast.of(self.plan.names, len(self._broadcasts) + 1, nonces, payload)
         return [self._decide(event, broadcast), *(Send(name, broadcast) for name in self._present)]
+
+    def _settle(self, sender: str, proposal: Proposal) -> list[Action]:
+        """Store the first parameters for the open round and relay them to all; whoever proposes others is told these."""
+        if stored := self._settled(sender, proposal.round):
+            return stored
+        if self.state is not ServerState.SETTLING or proposal.round != len(self._broadcasts) + 1:
+            raise RemoteProtocolError(f"client {sender!r} sent parameters for round {proposal.round}, which nobody waits for")
+        parameters = Parameters(proposal.round, sender, proposal.salt, proposal.box)
+        return [self._decide(Proposal, parameters), *(Send(name, parameters) for name in self._present)]
+
+    def _settled(self, to: str, round: int) -> list[Action]:
+        """The parameters of a round, if they are stored."""
+        return [Send(to, self._parameters[round])] if round in self._parameters else []
+
+    def _asked_again(self, client: str, round: int) -> list[Action]:
+        """Whose turn it is may have lost that message, and must know the sum first; the first of the sum knows its turn."""
+        is_asked = self.state is ServerState.SETTLING and self._turn > 0 and client in self.awaited
+        return [Send(client, Turn(round))] if is_asked and round == len(self._broadcasts) + 1 else []
+
+    def _next_turn(self) -> list[Action]:
+        """Ask the next client of the last sum, if another may be missing."""
+        asked = self._included[-1]
+        if self._turn >= self.plan.max_dropouts or self._turn + 1 >= len(asked):
+            what = f"nobody worked out the parameters of round {len(self._broadcasts) + 1}"
+            return self._abort_because(Deadline, f"{what} in time, after {self._turn + 1} clients were asked")
+        self._turn += 1
+        return [Send(asked[self._turn], Turn(len(self._broadcasts) + 1))]
 
     def _confirmed(self, sender: str, confirmation: Confirmation) -> list[Action]:
         stored = self._confirmations.setdefault(sender, confirmation)
@@ -256,7 +303,10 @@ class ServerSession:
         return sum(name in confirmed for name in self._included[-1])
 
     def _abort(self, event: type, what: str) -> list[Action]:
-        abort = Abort(f"{what}, and at least {self.plan.min_included} are needed")
+        return self._abort_because(event, f"{what}, and at least {self.plan.min_included} are needed")
+
+    def _abort_because(self, event: type, reason: str) -> list[Action]:
+        abort = Abort(reason)
         record = self._decide(event, abort)
         return [record, *(Send(name, abort) for name in self.plan.names), *self._finish()]
 
@@ -275,9 +325,13 @@ class ServerSession:
         match message:
             case Deal():
                 return ServerState.DEALING
+            case Broadcast() if message.round + 1 in self.plan.mechanism.parameter_bytes:
+                return ServerState.SETTLING
             case Broadcast() if message.round == len(self.plan.mechanism.exchanges):
                 return ServerState.CONFIRMING
-            case SealedKeys() | Broadcast():
+            case Parameters() if message.round > len(self.plan.mechanism.exchanges):
+                return ServerState.CONFIRMING
+            case SealedKeys() | Broadcast() | Parameters():
                 return ServerState.AGGREGATING
             case Confirmations():
                 return ServerState.FINISHED
@@ -297,13 +351,16 @@ class ServerSession:
                 self._key_boxes = {name: KeyBox(dealer, self._present, box) for name, box in message.boxes}
             case Broadcast():
                 self._broadcasts.append(message)
-                self._uploads = {}
+                self._uploads, self._total = {}, None
+                self._turn = 0
+            case Parameters():
+                self._parameters[message.round] = message
             case Confirmations():
                 self._relayed = message
                 self._confirmations |= {name: Confirmation(mac) for name, mac in message.macs}
                 self.outcome = ServerResult(included=self._included)
             case Abort():
-                self._uploads = {}
+                self._uploads, self._total = {}, None
                 self.outcome = ServerResult(included=self._included, reason=message.reason)
 
     @property
@@ -325,14 +382,19 @@ class ServerSession:
                 pass
             case ServerState.AGGREGATING, Broadcast() if message.round == len(self._broadcasts) + 1:
                 self._roster.check_members("it", list(message.included(self.plan.names)), self._present, enough)
+            case ServerState.SETTLING, Parameters() if message.round == len(self._broadcasts) + 1:
+                self._roster.check_members("it", [message.client], self._present, 0)
             case ServerState.CONFIRMING, Confirmations():
-                confirmed = [name for name, _ in message.macs]
-                self._roster.check_members("it", confirmed, self._present, enough)
-                if self._n_confirmed(confirmed) < enough:
-                    raise LocalProtocolError("it names too few clients of the last round")
+                self._check_confirmed(message)
             case ServerState.FINISHED | ServerState.ABORTED, _:
                 raise LocalProtocolError(f"the run was {self.state.value} before")
             case _, Abort():
                 pass
             case _:
                 raise LocalProtocolError(f"a server that is {self.state.value} does not decide it")
+
+    def _check_confirmed(self, message: Confirmations) -> None:
+        confirmed = [name for name, _ in message.macs]
+        self._roster.check_members("it", confirmed, self._present, self.plan.min_included)
+        if self._n_confirmed(confirmed) < self.plan.min_included:
+            raise LocalProtocolError("it names too few clients of the last round")

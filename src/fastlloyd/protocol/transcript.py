@@ -1,6 +1,8 @@
-"""The transcript hash: a chain over the key set and every broadcast, bound into every mask.
+"""The transcript hash: a chain over the key set, every broadcast and all parameters, bound into every mask.
 
-h_0 = H(start label, plan digest, run id, H(dealer's Hello, names of those present)),  h_t = H(step label, h_{t-1}, broadcast t)
+h_0 = H(start label, plan digest, run id, H(dealer's Hello, names of those present)),  h_i = H(step label, h_{i-1}, message i),
+
+the messages being the broadcasts and parameters in the order in which they are fixed
 
 with H = SHA-256 of its arguments, each after 4 bytes of big-endian length, and messages as `messages.encode` writes them. Two
 clients that were shown different things have different hashes, hence different masks, and fail to open the next sum.
@@ -9,7 +11,7 @@ clients that were shown different things have different hashes, hence different 
 import hashlib
 
 from fastlloyd.expander import length_prefixed
-from fastlloyd.protocol.messages import Broadcast, KeyBox, encode
+from fastlloyd.protocol.messages import Broadcast, KeyBox, Parameters, encode
 
 _START_LABEL = b"fastlloyd/v1/transcript/start"
 _STEP_LABEL = b"fastlloyd/v1/transcript/step"
@@ -22,9 +24,9 @@ def start_transcript(plan_digest: bytes, run_id: bytes, keys: KeyBox) -> bytes:
     return _hash(_START_LABEL, plan_digest, run_id, key_set)
 
 
-def extend_transcript(transcript_hash: bytes, broadcast: Broadcast) -> bytes:
-    """h_t from h_{t-1}, 32 bytes."""
-    return _hash(_STEP_LABEL, transcript_hash, encode(broadcast))
+def extend_transcript(transcript_hash: bytes, message: Broadcast | Parameters) -> bytes:
+    """h_i from h_{i-1}, 32 bytes."""
+    return _hash(_STEP_LABEL, transcript_hash, encode(message))
 
 
 def _hash(*fields: bytes) -> bytes:

@@ -18,7 +18,10 @@ from fastlloyd.protocol.messages import (
     Deal,
     Hello,
     KeyBox,
+    Parameters,
+    Proposal,
     SealedKeys,
+    Turn,
     Upload,
 )
 
@@ -38,6 +41,7 @@ class ClientState(enum.Enum):
     JOINING = "joining"  # said Hello; waits for the group key
     DEALING = "dealing"  # sealed a group key; waits for it to come back as the stored one
     AGGREGATING = "aggregating"  # uploaded for the round; waits for its broadcast
+    SETTLING = "settling"  # opened a sum; waits for the parameters that follow from it
     CONFIRMING = "confirming"  # opened the last sum and confirmed; waits for the others
     FINISHED = "finished"
     ABORTED = "aborted"
@@ -49,6 +53,7 @@ class ServerState(enum.Enum):
     JOINING = "joining"  # collects Hellos
     DEALING = "dealing"  # named a dealer; waits for the sealed keys
     AGGREGATING = "aggregating"  # collects the round's uploads
+    SETTLING = "settling"  # closed a round; waits for the parameters of the next
     CONFIRMING = "confirming"  # sent the last broadcast; collects confirmations
     FINISHED = "finished"  # still answers clients that are behind
     ABORTED = "aborted"  # answers with the reason
@@ -63,21 +68,33 @@ CLIENT_TRANSITIONS: Mapping[tuple[ClientState, type], set[ClientState]] = {
     (_C.JOINING, Deal): {_C.DEALING},
     (_C.JOINING, KeyBox): {_C.AGGREGATING},
     (_C.JOINING, Broadcast): {_C.JOINING},  # early
+    (_C.JOINING, Parameters): {_C.JOINING},  # early
     (_C.JOINING, Confirmations): {_C.JOINING},  # early
     (_C.JOINING, Abort): {_C.ABORTED},
     (_C.JOINING, Deadline): {_C.ABORTED},
     (_C.DEALING, KeyBox): {_C.AGGREGATING},
     (_C.DEALING, Broadcast): {_C.DEALING},  # early
+    (_C.DEALING, Parameters): {_C.DEALING},  # early
     (_C.DEALING, Confirmations): {_C.DEALING},  # early
     (_C.DEALING, Abort): {_C.ABORTED},
     (_C.DEALING, Deadline): {_C.ABORTED},
-    (_C.AGGREGATING, Broadcast): {_C.AGGREGATING, _C.CONFIRMING},
+    (_C.AGGREGATING, Broadcast): {_C.AGGREGATING, _C.SETTLING, _C.CONFIRMING},
+    (_C.AGGREGATING, Parameters): {_C.AGGREGATING},  # early
+    (_C.AGGREGATING, Turn): {_C.AGGREGATING},  # early, or late
     (_C.AGGREGATING, Confirmations): {_C.AGGREGATING},  # early
     (_C.AGGREGATING, Abort): {_C.ABORTED},
     (_C.AGGREGATING, Deadline): {_C.ABORTED},
+    (_C.SETTLING, Parameters): {_C.AGGREGATING, _C.CONFIRMING},
+    (_C.SETTLING, Turn): {_C.SETTLING},
+    (_C.SETTLING, Broadcast): {_C.SETTLING},  # early
+    (_C.SETTLING, Confirmations): {_C.SETTLING},  # early
+    (_C.SETTLING, Abort): {_C.ABORTED},
+    (_C.SETTLING, Deadline): {_C.ABORTED},
+    (_C.CONFIRMING, Turn): {_C.CONFIRMING},  # late
     (_C.CONFIRMING, Confirmations): {_C.FINISHED},
     (_C.CONFIRMING, Abort): {_C.ABORTED},
     (_C.CONFIRMING, Deadline): {_C.ABORTED},
+    (_C.FINISHED, Turn): {_C.FINISHED},  # late
 }
 
 # What a client sends again is answered from what is stored, in any later state.
@@ -89,20 +106,29 @@ SERVER_TRANSITIONS: Mapping[tuple[ServerState, type], set[ServerState]] = {
     (_S.DEALING, Deadline): {_S.DEALING, _S.ABORTED},
     (_S.AGGREGATING, Hello): {_S.AGGREGATING},
     (_S.AGGREGATING, SealedKeys): {_S.AGGREGATING},
-    (_S.AGGREGATING, Upload): {_S.AGGREGATING, _S.CONFIRMING},
-    (_S.AGGREGATING, Deadline): {_S.AGGREGATING, _S.CONFIRMING, _S.ABORTED},
+    (_S.AGGREGATING, Upload): {_S.AGGREGATING, _S.SETTLING, _S.CONFIRMING},
+    (_S.AGGREGATING, Proposal): {_S.AGGREGATING},
+    (_S.AGGREGATING, Deadline): {_S.AGGREGATING, _S.SETTLING, _S.CONFIRMING, _S.ABORTED},
+    (_S.SETTLING, Hello): {_S.SETTLING},
+    (_S.SETTLING, SealedKeys): {_S.SETTLING},
+    (_S.SETTLING, Upload): {_S.SETTLING},
+    (_S.SETTLING, Proposal): {_S.AGGREGATING, _S.CONFIRMING},
+    (_S.SETTLING, Deadline): {_S.SETTLING, _S.ABORTED},
     (_S.CONFIRMING, Hello): {_S.CONFIRMING},
     (_S.CONFIRMING, SealedKeys): {_S.CONFIRMING},
     (_S.CONFIRMING, Upload): {_S.CONFIRMING},
+    (_S.CONFIRMING, Proposal): {_S.CONFIRMING},
     (_S.CONFIRMING, Confirmation): {_S.CONFIRMING, _S.FINISHED},
     (_S.CONFIRMING, Deadline): {_S.FINISHED, _S.ABORTED},
     (_S.FINISHED, Hello): {_S.FINISHED},
     (_S.FINISHED, SealedKeys): {_S.FINISHED},
     (_S.FINISHED, Upload): {_S.FINISHED},
+    (_S.FINISHED, Proposal): {_S.FINISHED},
     (_S.FINISHED, Confirmation): {_S.FINISHED},
     (_S.ABORTED, Hello): {_S.ABORTED},
     (_S.ABORTED, SealedKeys): {_S.ABORTED},
     (_S.ABORTED, Upload): {_S.ABORTED},
+    (_S.ABORTED, Proposal): {_S.ABORTED},
     (_S.ABORTED, Confirmation): {_S.ABORTED},
 }
 

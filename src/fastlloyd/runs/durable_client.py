@@ -108,6 +108,7 @@ class DurableClient:
             ClientState.JOINING: timeouts.joining + dealing,
             ClientState.DEALING: dealing,
             ClientState.AGGREGATING: timeouts.round,
+            ClientState.SETTLING: dealing,
             ClientState.CONFIRMING: timeouts.confirming,
         }.get(session.state)
         return None if allowed is None else self._timer.left((session.state, session.round), allowed + GRACE)

@@ -65,6 +65,7 @@ class DurableServer:
             ServerState.JOINING: timeouts.joining,
             ServerState.DEALING: timeouts.dealing,
             ServerState.AGGREGATING: timeouts.round,
+            ServerState.SETTLING: timeouts.dealing,
             ServerState.CONFIRMING: timeouts.confirming,
         }.get(session.state)
         if session.state is ServerState.JOINING and len(session.awaited) == session.plan.n_clients:

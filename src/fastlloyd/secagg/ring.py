@@ -22,17 +22,25 @@ from fastlloyd.errors import LocalProtocolError, OverflowRisk, PlanError, Remote
 
 RingVector = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
 
-_DTYPES: Final = {bits: np.dtype(f"<u{bits // 8}") for bits in (32, 64)}
-
 WRAP_PROBABILITY_BITS: Final = 40
 """A plan is accepted when the probability that any opened value of the whole run wraps is below 2**-40."""
 
 
 class Ring(enum.Enum):
-    """Integers modulo 2**bits, held in little-endian unsigned arrays."""
+    """Integers modulo 2**bits, held in little-endian unsigned arrays.
+
+    bits, itemsize : width of an element in bits, in bytes; dtype : little-endian unsigned integers of this width.
+    """
 
     Z32 = 32
     Z64 = 64
+
+    bits: int
+    itemsize: int
+    dtype: np.dtype[np.unsignedinteger]
+
+    def __init__(self, bits: int) -> None:
+        self.bits, self.itemsize, self.dtype = bits, bits // 8, np.dtype(f"<u{bits // 8}")
 
     @classmethod
     def of(cls, bits: int) -> "Ring":
@@ -41,21 +49,6 @@ class Ring(enum.Enum):
             if ring.bits == bits:
                 return ring
         raise PlanError(f"ring_bits = {bits} is not supported; choose 32 or 64")
-
-    @property
-    def bits(self) -> int:
-        """Width of an element in bits."""
-        return self.value
-
-    @property
-    def itemsize(self) -> int:
-        """Width of an element in bytes."""
-        return self.bits // 8
-
-    @property
-    def dtype(self) -> np.dtype[np.unsignedinteger]:
-        """Little-endian unsigned integers of this width."""
-        return _DTYPES[self.value]
 
     def wrap(self, values: npt.NDArray[np.int64]) -> RingVector:
         """Reduce int64 `values` modulo 2**bits; the shape is kept.
@@ -71,7 +64,7 @@ class Ring(enum.Enum):
     def centre(self, elements: RingVector) -> npt.NDArray[np.int64]:
         """Representative of each element in [-2**(bits - 1), 2**(bits - 1)); the shape is kept."""
         self._check(elements)
-        return elements.view(np.dtype(f"<i{self.itemsize}")).astype(np.int64)
+        return elements.view(f"<i{self.itemsize}").astype(np.int64)
 
     def add(self, left: RingVector, right: RingVector) -> RingVector:
         """Sum modulo 2**bits, elementwise; the shapes are equal."""
@@ -101,7 +94,7 @@ class Ring(enum.Enum):
             if array.dtype != self.dtype:
                 raise LocalProtocolError(f"an array of dtype {array.dtype} is not of the {self.bits}-bit ring")
         # Broadcasting would use one word of a mask more than once.
-        if len({array.shape for array in arrays}) > 1:
+        if arrays[0].shape != arrays[-1].shape:
             raise LocalProtocolError(f"arrays of shapes {[array.shape for array in arrays]} do not match")
 
 
@@ -144,6 +137,8 @@ class RingLoad:
         Number of values opened in the whole run: rounds times clusters times (features + 1), and the loss.
     noise : NoiseTail
         Law of the noise.
+    others : tuple of (int, Fraction)
+        Bound and scale of parts of answers that are none of these, each in units of its own.
     """
 
     n_records: int
@@ -156,6 +151,7 @@ class RingLoad:
     noise: NoiseTail = NoiseTail.GAUSSIAN
     loss_bound: int = 0
     loss_scale: Fraction = Fraction(0)
+    others: tuple[tuple[int, Fraction], ...] = ()
 
     def __post_init__(self) -> None:
         least = {"n_records": 1, "sum_bound": 0, "count_bound": 0, "sum_scale": 0, "count_scale": 0}
@@ -205,7 +201,7 @@ class RingLoad:
 
     def _coordinates(self) -> tuple[tuple[int, Fraction], ...]:
         sums, counts = (self.sum_bound, self.sum_scale), (self.count_bound, self.count_scale)
-        return sums, counts, (self.loss_bound, self.loss_scale)
+        return sums, counts, (self.loss_bound, self.loss_scale), *self.others
 
 
 def headroom(

@@ -28,6 +28,7 @@ def health_request(plan_digest: bytes) -> bytes:
 
 
 _MAX_METADATA_BYTES: Final = 8192
+_FIRST_WINDOW: Final = 65_535  # bytes that HTTP/2 lets a sender be ahead, until the line is measured
 _HANDSHAKE_SECONDS: Final = 10
 _IDLE_SECONDS: Final = 60  # a connection without a stream is closed
 
@@ -170,6 +171,8 @@ def _sizes(limits: Limits) -> list[tuple[str, int]]:
     return [
         ("grpc.max_receive_message_length", max_frame_bytes(limits)),
         ("grpc.max_send_message_length", max_frame_bytes(limits)),
+        # measuring the line takes a ping and its answer beside most messages, for nothing where all of them fit the window
+        ("grpc.http2.bdp_probe", int(max_frame_bytes(limits) > _FIRST_WINDOW)),
         ("grpc.max_metadata_size", _MAX_METADATA_BYTES),
         ("grpc.absolute_max_metadata_size", _MAX_METADATA_BYTES),
     ]

@@ -109,7 +109,7 @@ class _Run:
 
     def ask(self, party: str, actions: Iterable[Action]) -> None:
         """Put what `party` wants done at the end of the queue."""
-        self._pending.extend((party, action) for action in actions)
+        self._pending.extend([(party, action) for action in actions])
 
     def drain(self) -> None:
         """Do all that is pending, and what follows from it."""

@@ -8,6 +8,7 @@ breaks while its upload completes a round must not take the others' broadcast wi
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Final, Generic, TypeVar
@@ -46,6 +47,8 @@ class Turns(Generic[Prepared]):
         # a process that ends without `close` does not wait for it: what is not on disk never happened
         self._thread = threading.Thread(target=self._work, name="fastlloyd-party", daemon=True)
         self._waiting: SimpleQueue[Callable[[], Callable[[], None]] | None] = SimpleQueue()
+        self._following: deque[Callable[[], None]] = deque()  # what is left to do in the loop after turns that are over
+        self._is_called = False
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
 
@@ -75,14 +78,21 @@ class Turns(Generic[Prepared]):
 
     def _put(self, work: Callable[[], T], then: Callable[[T], None]) -> "asyncio.Future[None]":
         done = self._loop.create_future()
-        done.add_done_callback(lambda _: done.cancelled() or done.exception())  # nobody may be left to raise it at
         self._waiting.put(lambda: self._turn(work, then, done))
         return done
 
     def _work(self) -> None:
         """The party's thread: one turn after another. What follows from each is done in the loop, in the same order."""
         while (turn := self._waiting.get()) is not None:
-            self._loop.call_soon_threadsafe(turn())
+            self._following.append(turn())
+            if not self._is_called:  # waking the loop costs more than most turns: once, for all that it will find
+                self._is_called = True
+                self._loop.call_soon_threadsafe(self._follow)
+
+    def _follow(self) -> None:
+        self._is_called = False
+        while self._following:
+            self._following.popleft()()
 
     def _turn(self, work: Callable[[], T], then: Callable[[T], None], done: "asyncio.Future[None]") -> Callable[[], None]:
         """Do `work`, unless it comes too late; what is left to do in the loop."""
@@ -109,6 +119,7 @@ class Turns(Generic[Prepared]):
             self._fail(error)
         if not done.done():  # no future takes a StopIteration
             done.set_exception(RuntimeError(repr(error)) if isinstance(error, StopIteration) else error)
+            done.exception()  # seen: nobody may be left to raise it at
 
     def _resolve(self, done: "asyncio.Future[None]") -> None:
         if not done.done():  # else whoever asked is gone

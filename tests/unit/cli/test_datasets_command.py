@@ -108,15 +108,28 @@ def test_fetch_says_where_each_set_is_and_stops_at_the_first_that_fails(
 
     monkeypatch.setattr(homes, "fetch", fetch)
     assert said(capsys, "fetch", "s1", "lsun") == "s1: s1.npy, values as published.\nlsun: lsun.npy, values as published.\n"
-    assert json.loads(said(capsys, "fetch", "s1", "--json")) == {"fetched": {"s1": "s1.npy"}}
+    assert json.loads(said(capsys, "fetch", "s1", "--json")) == {"fetched": {"s1": "s1.npy"}, "nothing_to_fetch": []}
     asked.clear()
     assert said(capsys, "fetch", "s1", "house", "lsun", code=REFUSED) == "Error: the home of 'house' is gone\n"
     assert asked == ["s1", "house"]
 
 
-@pytest.mark.parametrize(
-    "arguments", [("show", "s2"), ("show", ""), ("fetch", "s2"), ("fetch", "s1", "made-3"), ("fetch", "mine")]
-)
+def test_what_is_generated_or_ones_own_needs_no_fetching(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(homes, "fetch", lambda entry: Path(f"{entry.name}.npy"))
+    assert said(capsys, "fetch", "made-3", "s1", "mine").splitlines() == [
+        "made-3: generated from its name wherever it is used; there is nothing to fetch.",
+        "s1: s1.npy, values as published.",
+        "mine: a set of your own, in the folder that FASTLLOYD_DATA names; there is nothing to fetch.",
+    ]
+    assert json.loads(said(capsys, "fetch", "made-3", "s1", "--json"))["nothing_to_fetch"] == ["made-3"]
+    monkeypatch.undo()  # so that there are the families that there are, and one that is none is met before anything is fetched
+    monkeypatch.setattr(homes, "fetch", lambda entry: pytest.fail(f"fetched {entry.name}"))
+    assert "there is no generated set 'synth-1': in synth-K-D-R" in said(capsys, "fetch", "s1", "synth-1", code=REFUSED)
+
+
+@pytest.mark.parametrize("arguments", [("show", "s2"), ("show", ""), ("fetch", "s2"), ("fetch", "s1", "s2")])
 def test_names_that_are_none_are_refused_before_anything_is_done(
     arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,6 +74,25 @@ def test_report_writes_one_page_and_replaces_only_one_of_its_own(results: Path, 
     assert "not a file of this kind" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("command", "made"), [("plot", "figures/curves-nicv.svg"), ("report", "report.html")])
+def test_what_can_be_drawn_is_drawn_and_the_exit_code_says_that_something_was_not(
+    command: str, made: str, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["experiment", command, str(results), "--figure", "ablation", "--figure", "curves"]) == 6
+    assert "Not drawn: figure 'ablation' needs results in which the option alpha was swept" in capsys.readouterr().err
+    assert (results / made).is_file()
+
+
+def test_of_trials_that_all_failed_there_is_a_report_and_no_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write(tmp_path / "results", [fail(row, "it broke") for row in rows(ONE, runs=1)], figures=["curves", "scaling"])
+    assert run(["experiment", "plot", str(folder)]) == 2
+    assert "Error: every trial failed, so there is nothing to draw" in capsys.readouterr().err
+    assert not (folder / "figures").exists()
+    assert run(["experiment", "report", str(folder)]) == 6
+    assert "it broke" in (folder / "report.html").read_text()
+    assert "Not drawn: every trial failed" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -33,6 +33,7 @@ BOXES = {
 @cache
 def mechanism(name: str, box: str, count_bits: int, rule: Postprocessing, min_count: Fraction) -> LloydMechanism:
     algorithm = ALGORITHMS[name]
+    assert isinstance(algorithm, Algorithm)
     return design_mechanism(
         msgspec.structs.replace(algorithm, postprocessing=rule),
         BOXES[box],

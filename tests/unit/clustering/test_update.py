@@ -109,6 +109,17 @@ def test_a_clipped_move_is_no_longer_than_the_radius_and_keeps_its_direction(
         assert math.sqrt(sum(m * m for m in clipped)) >= radius * (1 - 1 / math.isqrt(squared_norm)) - math.sqrt(len(row)) - 1
 
 
+@given(
+    st.integers(1, 4).flatmap(lambda d: st.lists(st.lists(INT64, min_size=d, max_size=d), min_size=1, max_size=4)),
+    st.integers(0, 2**53),
+    st.integers(28, 62),
+)
+def test_clipping_in_int64_and_in_python_integers_agree(moves: list[list[int]], squared_radius: int, shift: int) -> None:
+    rows = [[m >> shift for m in row] for row in moves]  # up to 2**35: on both sides of where squares fit
+    narrow = clip_to_radius(np.array(rows, dtype=np.int64), squared_radius)
+    assert np.array_equal(narrow, clip_to_radius(np.array(rows, dtype=object), squared_radius))
+
+
 def test_a_radius_of_zero_allows_no_move_and_no_row_is_no_row() -> None:
     assert clip_to_radius(np.array([[3, -4], [0, 0]]), 0).tolist() == [[0, 0], [0, 0]]
     assert clip_to_radius(np.zeros((0, 2), dtype=np.int64), 25).shape == (0, 2)

@@ -14,6 +14,7 @@ import pytest
 
 import fastlloyd.datasets
 from fastlloyd.datasets import CATALOGUE, homes, load, n_clusters, names, values_digest
+from fastlloyd.datasets.named import absent, check_at_hand
 from fastlloyd.errors import DataError
 from fastlloyd.records import Table
 
@@ -83,6 +84,17 @@ def test_a_file_other_than_the_manifests_is_refused(data: Path) -> None:
 def test_an_absent_file_is_refused_by_its_path(data: Path) -> None:
     (data / "pairs.csv.gz").unlink()
     assert refusal(lambda: load("pairs")).startswith(f"{data / 'pairs.csv.gz'}: the data set 'pairs' cannot be read")
+
+
+def test_all_sets_that_are_not_at_hand_are_named_with_how_to_get_them_and_no_records_are_read(data: Path) -> None:
+    (data / "pairs.csv.gz").write_bytes(b"not looked into")
+    (data / "triples.csv.gz").unlink()
+    wanted = ["pairs", "triples", "s1", "made-3", "iris", "s1"]
+    assert absent(wanted) == ["triples", "s1", "iris"]
+    sentence = refusal(lambda: check_at_hand(wanted))
+    assert "not on this machine: 's1', 'iris'; get them with `fastlloyd datasets fetch s1 iris`" in sentence
+    assert f"the manifest in {data} lists 'triples', and there is no such file; put triples.csv.gz there" in sentence
+    check_at_hand(["pairs", "made-3"])
 
 
 @pytest.mark.parametrize("folder", [None, ""])

@@ -13,9 +13,9 @@ import pytest
 
 from fastlloyd.errors import DataError
 from fastlloyd.experiments import figures
-from fastlloyd.experiments.figures import Drawing, sheet, styles
+from fastlloyd.experiments.figures import Drawing, letters, scales, sheet, styles
 from fastlloyd.experiments.reading import read
-from fastlloyd.experiments.summaries import Summaries, Variant
+from fastlloyd.experiments.summaries import Summaries, Summary, Variant
 from made_up_results import ABLATION, G2, METHODS, REAL, SYNTH, SYNTH_K, Cells, fail, rows, swept, write
 
 if TYPE_CHECKING:
@@ -32,7 +32,14 @@ def _summaries(folder: Path, made: Iterable[Cells], **settings: Sequence[str]) -
 
 
 def _draw(folder: Path, made: Iterable[Cells], name: str) -> list[Drawing]:
-    return figures.draw(_summaries(folder, made, figures=[name]))
+    return _drawn(_summaries(folder, made, figures=[name]))
+
+
+def _drawn(summaries: Summaries) -> list[Drawing]:
+    drawings, refused = figures.draw(summaries)
+    for why in refused:
+        raise DataError(why)
+    return drawings
 
 
 def _texts(drawing: Drawing) -> list[str]:
@@ -174,7 +181,7 @@ mpi,2,S1,5000,15,2,25,56,55,57,1500,64
 
 def test_overheads_are_drawn_by_latency_and_published_figures_are_hollow(tmp_path: Path) -> None:
     (tmp_path / "overhead.csv").write_text(OVERHEAD)
-    near, far = figures.draw(Summaries.of(read(tmp_path)))
+    near, far = _drawn(Summaries.of(read(tmp_path)))
     assert (near.title, far.name) == ("Runtime and bytes of one iteration, latency 0.25 ms", "overhead-2")
     assert _legend(near) == [
         "MPI, 2 clients, 32 bits", "MPI, 2 clients, 64 bits", "MPI, 8 clients, 64 bits", "gRPC, 2 clients",
@@ -192,7 +199,17 @@ def test_overheads_are_drawn_by_latency_and_published_figures_are_hollow(tmp_pat
 def test_a_damaged_table_of_overheads_is_refused(old: str, new: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "overhead.csv").write_text(OVERHEAD.replace(old, new))
     with pytest.raises(DataError, match=said):
-        figures.draw(Summaries.of(read(tmp_path)))
+        _drawn(Summaries.of(read(tmp_path)))
+
+
+def test_one_figure_that_cannot_be_drawn_costs_no_other(tmp_path: Path) -> None:
+    sets = {name: SYNTH_K[name] for name in ("synthk-2-1", "synthk-8-1")} | {"g2-2-30": G2["g2-2-30"], "g2-4-30": G2["g2-4-30"]}
+    made = [_only_nicv(row) for row in rows(sets, ["sulloyd", "fastlloyd"], runs=1)]
+    made = [row for row in made if "g2" not in str(row["dataset"]) or row["method"] != "sulloyd"]
+    drawings, refused = figures.draw(_summaries(tmp_path, made, figures=["ablation", "scaling", "curve", "curves"]))
+    assert [each.name for each in drawings] == ["scaling-synthk-n_clusters", "curves-nicv"]
+    assert [" ".join(why.split()[:2]) for why in refused] == ["figure 'ablation'", "figure 'scaling'", "figure 'curve'"]
+    assert "needs sulloyd at two epsilons or more on the sets g2-..." in refused[1]
 
 
 def test_nothing_is_drawn_of_trials_that_all_failed(tmp_path: Path) -> None:
@@ -263,9 +280,112 @@ def test_no_label_lies_on_another_or_beyond_the_edge(tmp_path: Path) -> None:
 
 def test_marks_of_a_logarithmic_axis_are_few_and_lie_in_its_range() -> None:
     for low, high in ((0.01, 0.3), (1e-5, 3.0), (1e-9, 1e9), (0.9, 10.0)):
-        marks = sheet._logarithmic_marks(low, high)
+        marks = scales.logarithmic_marks(low, high)
         assert 2 <= len(marks) <= 8
         assert low / 10 < marks[0] < marks[-1] < high * 10
+
+
+def _summary(mean: float, half_width: float = 0.0) -> Summary:
+    return Summary(n=9, mean=mean, half_width=half_width, median=mean)
+
+
+def test_what_lies_far_from_all_the_rest_is_off_a_logarithmic_axis() -> None:
+    found = scales.scale([_summary(mean, mean / 5) for mean in (1.8e-10, 0.2, 3.0, 1500.0)])
+    assert found is not None
+    assert (found.low, found.high, found.logarithmic, found.cut) == (0.2, 1500.0, True, False)
+    assert not found.holds(1.8e-10)
+    assert 0.2 / 3 < found.ends[0] < 0.2
+    assert 1500 < found.ends[1] < 3 * 1500
+    zero = scales.scale([_summary(mean) for mean in (0.0, 0.1, 10.0, 1000.0)])
+    assert zero is not None
+    assert (zero.low, zero.logarithmic) == (0.1, True)
+
+
+@pytest.mark.parametrize("values", [(0.0, 0.01, 0.6), (-0.2, 0.5, 0.7), (1.0, 2.0, 4.0), (1e-3, 1.0), (3.0, 3.0), (0.0, 0.0)])
+def test_an_axis_holds_all_means_that_are_together(values: tuple[float, ...]) -> None:
+    found = scales.scale([_summary(mean) for mean in values])
+    assert found is not None
+    assert all(found.holds(value) and found.ends[0] < value < found.ends[1] for value in values)
+    assert found.logarithmic == (min(values) > 0 and max(values) > 5 * min(values))
+
+
+def test_an_interval_far_wider_than_the_curves_does_not_press_them_together() -> None:
+    for means in ((1.0, 1.2), (1.0, 100.0)):
+        found = scales.scale([_summary(mean, 1e6) for mean in means])
+        assert found is not None
+        assert found.cut
+        assert found.ends[1] < 5 * means[1]
+
+
+def test_a_curve_off_the_axis_and_a_lone_run_are_marked_and_said(tmp_path: Path) -> None:
+    made = rows({"iris": REAL["iris"]}, ["lloyd", "sulloyd", "glloyd"], runs=5)
+    for row in made:
+        row["centroid_mse"] = 1e-12 if row["method"] == "lloyd" else 0.1 + float(str(row["nicv"]))
+        row["davies_bouldin"] = np.inf if row["method"] == "sulloyd" else 1.0
+    next(row for row in made if row["method"] == "sulloyd")["davies_bouldin"] = 1.5
+    by_name = {each.name: each for each in _draw(tmp_path, made, "curves")}
+    mse, davies_bouldin = by_name["curves-centroid_mse"], by_name["curves-davies_bouldin"]
+    assert "Off the axis, marked at its edge: iris, Lloyd at 1e-12." in mse.caption
+    assert mse.figure.axes[0].get_ylim()[0] > 0.01
+    assert len([line for line in mse.figure.axes[0].get_lines() if not line.get_clip_on()]) == 5
+    assert "Means of fewer than half of the runs: iris (SuLloyd)." in davies_bouldin.caption
+    assert [text for text in _texts(davies_bouldin) if text == "1 run"] == ["1 run"]
+    assert "marked at its edge" not in davies_bouldin.caption
+
+
+def test_a_panel_without_any_value_says_so(tmp_path: Path) -> None:
+    made = rows({name: REAL[name] for name in ("iris", "s1", "wine", "lsun")}, ["glloyd"], runs=1)
+    change: dict[str, dict[str, object]] = {"iris": {"davies_bouldin": np.inf}, "wine": {"davies_bouldin": None}}
+    made = [fail(row, "no") if row["dataset"] == "lsun" else row | change.get(str(row["dataset"]), {}) for row in made]
+    drawing = next(each for each in _draw(tmp_path, made, "curves") if each.name == "curves-davies_bouldin")
+    assert [panel.get_title() for panel in drawing.figure.axes] == ["iris", "s1", "lsun"]
+    iris, _, lsun = drawing.figure.axes
+    assert "no finite value" in [text.get_text() for text in iris.texts]
+    assert "all trials failed" in [text.get_text() for text in lsun.texts]
+    assert len(iris.get_yticks()) == 0
+    assert "Not measured: wine." in drawing.caption
+
+
+def test_every_epsilon_has_a_tick_and_as_many_have_a_number_as_fit(tmp_path: Path) -> None:
+    narrow = _draw(tmp_path, [_only_nicv(row) for row in rows(REAL, ["glloyd"], runs=1)], "curves")[0].figure.axes[0]
+    assert narrow.get_xticks().tolist() == [0.1, 0.25, 0.5, 0.75, 1.0]
+    assert [tick.get_text() for tick in narrow.get_xticklabels()] == [".1", ".25", ".5", ".75", "1"]
+    sheet.label_ticks(narrow, [0.01, 0.02, 5.0, 5.01, 10.0], 1.0)
+    assert [tick.get_text() for tick in narrow.get_xticklabels()] == ["0.01", "", "5", "", "10"]
+    sheet.label_ticks(narrow, [0.5], 1.0)
+    assert [tick.get_text() for tick in narrow.get_xticklabels()] == ["0.5"]
+
+
+def test_lines_that_lie_on_each_other_are_all_seen(tmp_path: Path) -> None:
+    """Each next one has gaps or an open mark, through which those below it are seen."""
+    looks = styles.styles(_summaries(tmp_path, rows(SMALL_G2, METHODS, runs=1)))
+    fast, naive = (next(look for variant, look in looks.items() if variant.method == name) for name in ("fastlloyd", "glloyd"))
+    assert fast.of_line()["zorder"] < naive.of_line()["zorder"]
+    assert naive.of_line()["markerfacecolor"] == "none"
+    assert naive.size > fast.size
+
+
+@pytest.mark.parametrize("name", ["W" * 300, "a method " * 40, "方法" * 80], ids=["letters", "words", "boxes"])
+def test_long_names_stay_on_the_sheet(name: str, tmp_path: Path) -> None:
+    made = [_only_nicv(row) for row in rows({name: (10, 2, 2), "g2-2-30": G2["g2-2-30"]}, [name, "sulloyd"], runs=2)]
+    (drawing,) = _draw(tmp_path, made, "curves")
+    figures.save(drawing, "png")
+    width, _ = drawing.figure.bbox.size
+    for text in _drawn_texts(drawing):
+        with letters.boxes_for_letters_the_font_lacks():
+            box = text.get_window_extent()
+        assert 0 <= box.x0 <= box.x1 <= width, text.get_text()
+
+
+def test_a_text_is_cut_in_its_middle_and_only_if_it_must_be() -> None:
+    assert letters.fitted("iris", 8, 1.0) == "iris"
+    cut = letters.fitted("method-" * 30 + "17", 8, 1.0)
+    assert letters.width(cut, 8) <= 1.0
+    assert cut.startswith("method-")
+    assert cut.endswith("17")
+    lines = letters.wrapped("some words " * 20, 8, 1.0)
+    assert " ".join(lines).split() == ["some", "words"] * 20
+    assert all(letters.width(line, 8) <= 1.0 for line in lines)
 
 
 def test_ticks_keep_their_distance_and_both_ends() -> None:

@@ -43,10 +43,27 @@ def test_a_brace_without_partner_or_choice_is_refused(text: str) -> None:
         expand(text)
 
 
-@pytest.mark.parametrize("text", ["{1..999999}", "{0..9}" * 5])
-def test_more_names_than_anybody_means_are_refused_before_they_are_made(text: str) -> None:
-    with pytest.raises(PlanError, match=f"more than {MAX_NAMES} names"):
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("synth-2-2-{1..999999999}", "999,999,999"),
+        ("{-3..9999}", "10,003"),
+        ("{0..9}" * 5, "100,000"),
+        ("a{1,{2..20000}}{x,y}", "40,000"),
+        (f"{{1..1{'0' * 60}}}", f"1{',000' * 20}"),
+    ],
+)
+def test_more_names_than_anybody_means_are_refused_before_they_are_made(text: str, count: str) -> None:
+    with pytest.raises(PlanError, match=f"stands for {count} names; expected at most {MAX_NAMES:,}"):
         expand(text)
+
+
+def test_a_text_that_is_no_name_is_refused() -> None:
+    assert len(expand("{" * 20 + "a" + ",b}" * 20)) == 21
+    with pytest.raises(PlanError, match="21 deep; expected at most 20"):
+        expand("{" * 200 + "a" + ",b}" * 200)
+    with pytest.raises(PlanError, match="has 5,000 letters; expected a name of at most 1,000"):
+        expand("{" * 5000)
 
 
 def test_a_file_of_code_is_run_once_and_may_import_its_neighbours(tmp_path: Path) -> None:

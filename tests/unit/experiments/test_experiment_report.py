@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fastlloyd.experiments import report
+from fastlloyd.experiments import figures, report
 from fastlloyd.experiments.reading import read
 from fastlloyd.experiments.summaries import Summaries
 from made_up_results import REAL, Cells, fail, rows, write
@@ -39,7 +39,8 @@ class Page(HTMLParser):
 
 
 def _page(folder: Path, made: list[Cells], title: str = "Made-up results") -> tuple[str, Page]:
-    text = report.page(Summaries.of(read(write(folder, made, title=title))))
+    summaries = Summaries.of(read(write(folder, made, title=title)))
+    text = report.page(summaries, *figures.draw(summaries))
     return text, Page(text)
 
 
@@ -102,6 +103,15 @@ def test_tables_and_pictures_scroll_in_boxes_of_their_own(evil: tuple[str, Page]
     boxes = sum(attributes.get("class") == "scroll" for _, attributes in page.seen)
     assert boxes == sum(tag in ("img", "table", "pre") for tag, _ in page.seen)
     assert "prefers-color-scheme:dark" in text
+
+
+def test_a_report_of_trials_that_all_failed_shows_why_and_that_nothing_is_drawn(tmp_path: Path) -> None:
+    text, page = _page(tmp_path, [fail(row, f"it broke: {EVIL}") for row in rows({"iris": REAL["iris"]}, runs=1)])
+    assert not [tag for tag, _ in page.seen if tag == "img"]
+    assert "<script" not in text
+    shown = "".join(page.text)
+    assert f"it broke: {EVIL}" in shown
+    assert "Not drawn: every trial failed" in shown
 
 
 def test_a_report_without_failures_says_so_and_is_the_same_every_time(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from fastlloyd.errors import OutputError
 from fastlloyd.experiments import results
+from fastlloyd.experiments.reading import read
 from fastlloyd.experiments.results import Folder, read_rows
 from fastlloyd.experiments.schedule import Schedule
 from fastlloyd.experiments.trial import Trial
@@ -114,6 +115,18 @@ def test_the_parquet_file_says_the_same_with_types(written: Path) -> None:
     assert table.to_pylist()[1]["epsilon"] == math.inf
 
 
+def test_the_tables_keep_every_row_of_the_folder_when_fewer_trials_are_asked_for(written: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    with opened(written) as folder:
+        folder.finish([LLOYD], None)
+    with (written / "results.csv").open(newline="") as file:
+        in_csv = [(row["method"], row["run"]) for row in csv.DictReader(file)]
+    assert in_csv == [("lloyd", "0"), ("fastlloyd", "1"), ("fastlloyd", "0")]  # what is asked for, then the others as they came
+    in_parquet = parquet.read_table(written / "results.parquet").to_pylist()
+    assert [(row["method"], str(row["run"])) for row in in_parquet] == in_csv
+    assert len(read(written).rows) == 3
+
+
 def test_without_pyarrow_there_is_no_parquet_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "find_spec", lambda _: None)
     with opened(tmp_path / "out") as folder:
@@ -121,6 +134,14 @@ def test_without_pyarrow_there_is_no_parquet_file(tmp_path: Path, monkeypatch: p
         paths = folder.finish([TRIAL], None)
     assert {path.name for path in paths} == {"trials.jsonl", "results.csv", "provenance.json"}
     assert not (tmp_path / "out/results.parquet").exists()
+
+
+def test_without_pyarrow_a_parquet_file_that_would_lack_rows_is_removed(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (written / "results.parquet").write_bytes(b"of an earlier session")
+    monkeypatch.setattr(results, "find_spec", lambda _: None)
+    with opened(written) as folder:
+        folder.finish([TRIAL], None)
+    assert not (written / "results.parquet").exists()
 
 
 @given(st.data())

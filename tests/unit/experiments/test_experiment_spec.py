@@ -1,6 +1,8 @@
 """Specifications: what they ask for, what they refuse, and what their digest covers."""
 
 import math
+import signal
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -151,17 +153,37 @@ def test_the_digest_covers_what_rows_depend_on_and_nothing_else(folder: Path) ->
         ('"nicv"', '"nicw"', "measure 'nicw' is unknown .did you mean 'nicv'"),
         ("0.1, 1", "0.0", "epsilon 0.0"),
         ("0.1, 1", "inf", "epsilon inf"),
-        ("0.1, 1", "", "epsilons"),
-        ("runs = 2", "runs = 0", "runs"),
-        ("runs = 2", "runs = 2\nclients = 0", "clients"),
+        ("[0.1, 1]", "[]", r"epsilons is \[\]; expected a list of numbers above 0 with one at least"),
+        ("[0.1, 1]", "0.5", "epsilons is 0.5; expected a list of numbers"),
+        ("0.1, 1", "0.1, 'x'", r"epsilons is \[0.1, 'x'\]; expected a list of numbers"),
+        ("runs = 2", "runs = 0", "runs is 0; expected a whole number from 1 to 100,000"),
+        ("runs = 2", "runs = 2.0", "runs is 2.0; expected a whole number"),
+        ("runs = 2", "", "runs is missing; add a whole number from 1 to 100,000"),
+        ("runs = 2", "runs = 2\nclients = 0", "clients is 0; expected a whole number from 1 to 1,000"),
+        ("runs = 2", "runs = 2\nseed = true", "seed is true; expected a whole number"),
+        ("runs = 2", "runs = 2\nfigures = 'curves'", "figures is 'curves'; expected a list"),
+        ("runs = 2", "runs = 2\npreset = 1", "preset is 1; expected the name of a preset"),
+        ("runs = 2", "runs = 2\nquick = 1", r"quick is 1; expected a table below a line \[quick\]"),
+        ("[[grid]]", "[quick]\nrun = 1\n[[grid]]", r"in \[quick\], key 'run' is unknown .did you mean 'runs'"),
+        ("[[grid]]", "[quick]\nruns = 0\n[[grid]]", r"in \[quick\], runs is 0"),
+        ("[[grid]]", "[[quick.grid]]\nmethods = ['lloyd']\n[[grid]]", r"in \[\[quick.grid\]\], datasets is missing"),
+        ("runs = 2", "runs = 2\nepsilon = 1", "key 'epsilon' is unknown .did you mean 'epsilons'"),
+        ("[[grid]]", "[grid]", r"grid is a table; expected one table or more, each below a line \[\[grid\]\]"),
+        ("[[grid]]", "[[grid]]\nruns = -1", r"in \[\[grid\]\], runs is -1"),
+        ('["lloyd", "fastlloyd"]', '"lloyd"', r"in \[\[grid\]\], methods is 'lloyd'; expected a list of names"),
+        ("alpha = [0.4, 0.8]", "alpha = 0.4", r"in \[\[grid\]\], option alpha is 0.4; expected a list"),
+        ("alpha = [0.4, 0.8]", "alpha = [1, 1.0]", "option alpha has one value in two spellings, 1 and 1.0; write"),
+        ("alpha = [0.4, 0.8]", "alpha = [0.8, '4/5']", "option alpha has one value in two spellings, 0.8 and '4/5'"),
+        ("alpha = [0.4, 0.8]", "rounds = [inf]", "option rounds is inf; expected a finite number"),
+        ("epsilons = [0.1, 1]", "epsilons = [1" + "0" * 400 + "]", "."),
         ("runs = 2", "runs = 2\ndelta = 1.5", "delta is 1.5"),
-        ("runs = 2", 'runs = 2\ndelta = "papers"', "delta"),
+        ("runs = 2", 'runs = 2\ndelta = "papers"', """delta is 'papers'; expected a number above 0 and below 1, or "paper\""""),
         ("runs = 2", 'runs = 2\npreset = "papers"', "preset 'papers' is unknown"),
         ("{one,two}", "{one,two", "brace"),
         ("sets.py:{one,two}", "sets.py:three", "there is no 'three'"),
         ("sets.py:{one,two}", "absent.py:x", "does not exist"),
         ('"lloyd"', '"sets.py:one"', "is no method"),
-        ('title = "t"', "", "title"),
+        ('title = "t"', "", "title is missing; add a text, such as title = "),
         ('title = "t"', "title = [", "not valid TOML"),
     ],
 )
@@ -171,6 +193,7 @@ def test_what_cannot_be_meant_is_refused_in_one_sentence(folder: Path, before: s
     with pytest.raises(FastLloydError, match=reason) as raised:
         asked(folder, text.replace(before, after, 1))
     assert "\n" not in str(raised.value)
+    assert "$" not in str(raised.value)  # as the library that converts names places
 
 
 def test_two_grids_may_ask_for_the_same_trial_but_not_in_two_ways(folder: Path) -> None:
@@ -178,6 +201,24 @@ def test_two_grids_may_ask_for_the_same_trial_but_not_in_two_ways(folder: Path) 
     assert asked(folder, HEAD + GRID + again) == asked(folder, HEAD + GRID)
     with pytest.raises(PlanError, match="two grids ask for fastlloyd"):
         asked(folder, HEAD + GRID + again.replace("datasets", "delta = 0.001\ndatasets"))
+
+
+def test_two_grids_may_not_write_one_value_in_two_ways(folder: Path) -> None:
+    other = '\n[[grid]]\ndatasets = ["sets.py:two"]\nmethods = ["fastlloyd"]\n[grid.options]\nalpha = ["0.80"]\n'
+    with pytest.raises(PlanError, match=r"two spellings, 0\.8 and '0.80'"):
+        asked(folder, HEAD + GRID + other)
+
+
+def test_what_is_listed_twice_is_run_once(folder: Path) -> None:
+    twice = (HEAD + GRID).replace("[0.4, 0.8]", "[0.4, 0.8, 0.4]").replace("[0.1, 1]", "[0.1, 1, 1.0]")
+    assert asked(folder, twice) == asked(folder, HEAD + GRID)
+
+
+def test_a_mark_of_byte_order_is_no_part_of_a_specification(folder: Path) -> None:
+    path = write(folder, HEAD + GRID)
+    before = read(path)
+    path.write_bytes("\ufeff".encode() + path.read_bytes())
+    assert read(path) == before
 
 
 def test_two_methods_of_one_name_are_refused(folder: Path) -> None:
@@ -240,6 +281,50 @@ def test_a_method_of_ones_own_may_not_have_the_name_of_the_products(tmp_path: Pa
     )
     with pytest.raises(PlanError, match="has the name of the product's 'fastlloyd'; give it another"):
         load_method("mine.py:METHOD", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"), [("sys.exit(3)", r"sys\.exit\(3\)"), ("raise KeyboardInterrupt", "KeyboardInterrupt"), ("1 / 0", "Zero")]
+)
+def test_code_that_ends_the_process_when_it_is_loaded_is_refused_in_a_sentence(code: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(f"import sys\n{code}\n")
+    with pytest.raises(PlanError, match=f"'mine.py:METHOD' cannot be loaded: .*{said}"):
+        load_method("mine.py:METHOD", tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_ctrl_c_while_code_is_loaded_ends_the_command(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        load_method("mine.py:METHOD", tmp_path)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ("name=3", "name is 3; expected a text"),
+        ("name=''", "name is ''; expected a text"),
+        ("label=None", "label is None; expected a text"),
+        ("cluster=None", "cluster is None; expected a function"),
+        ("private='no'", "private is 'no'; expected True or False"),
+        ("options='rounds'", "options is 'rounds'; expected names of options"),
+    ],
+)
+def test_a_method_whose_record_holds_something_else_is_refused_by_its_field(changed: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from fastlloyd.experiments.methods import Method\n"
+        f"METHOD = Method(**(dict(name='mine', label='Mine', cluster=print) | dict({changed})))\n"
+    )
+    with pytest.raises(PlanError, match=f"'mine.py:METHOD': {said}"):
+        load_method("mine.py:METHOD", tmp_path)
+
+
+def test_too_many_trials_are_counted_before_any_is_made(folder: Path) -> None:
+    many = (HEAD + GRID).replace("runs = 2", "runs = 100_000").replace("[0.4, 0.8]", str([i / 100 for i in range(1, 301)]))
+    with pytest.raises(PlanError, match=r"a grid of the specification asks for 120,200,000 trials; expected at most 1,000,000"):
+        asked(folder, many)
 
 
 def test_what_all_trials_share_cannot_be_changed_by_a_method() -> None:

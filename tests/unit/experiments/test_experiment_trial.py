@@ -110,7 +110,7 @@ def test_any_range_of_floats_fills_the_box(low: float, high: float) -> None:
 
 @pytest.mark.parametrize("values", [np.zeros((0, 2)), np.zeros(3), np.array([[np.nan]])])
 def test_records_that_are_no_table_of_finite_numbers_are_refused(values: FloatArray) -> None:
-    with pytest.raises(DataError, match="table of finite numbers"):
+    with pytest.raises(DataError, match=r"expected a table|expected finite numbers"):
         make_problem("x", values, 1)
 
 
@@ -118,6 +118,17 @@ def test_records_that_are_no_table_of_finite_numbers_are_refused(values: FloatAr
 def test_more_clusters_than_records_or_none_are_refused(k: int) -> None:
     with pytest.raises(DataError, match="n_clusters"):
         make_problem("x", np.eye(3), k)
+
+
+@given(st.integers(1, 6), st.integers(1, 60), st.integers(0, 2**32 - 1))
+def test_a_set_is_refused_exactly_where_its_distinct_records_are_fewer_than_its_clusters(k: int, n: int, seed: int) -> None:
+    values = np.random.default_rng(seed).integers(0, 3, (n, 1)).astype(np.float64)
+    distinct = len({float(value) for value in values[:, 0]})
+    if distinct >= k:
+        assert make_problem("x", values, k).n_clusters == k
+    else:
+        with pytest.raises(DataError, match="n_clusters"):
+            make_problem("x", values, k)
 
 
 def test_a_set_of_code_is_a_pair_or_a_function_that_gives_one(tmp_path: Path) -> None:
@@ -168,16 +179,53 @@ def method(cluster: Callable[[Problem, Setting], Any]) -> Method:
     return Method(name="mine", label="mine", cluster=cluster)
 
 
+HALF = np.array([[0.0, 0.0, 0.0], [0.0, np.nan, 0.0]])
+
+
 @pytest.mark.parametrize(
     ("centroids", "reason"),
-    [(np.zeros((3, 3)), "shape"), (np.full((2, 3), np.nan), "finite"), (np.full((2, 3), 1e200), "float64")],
+    [
+        (np.zeros((3, 3)), "method 'mine' returned centroids of shape (3, 3); expected float64 of shape (2, 3)"),
+        (HALF, "method 'mine' returned centroids with NaN in 1 of 2 rows"),
+        (np.full((2, 3), -np.inf), "method 'mine' returned centroids with an infinite coordinate in 2 of 2 rows"),
+        (None, "method 'mine' returned centroids that are None"),
+        ([[0, 0, 0], [0, 0]], "method 'mine' returned centroids that are no array"),
+        ([["0"] * 3] * 2, "method 'mine' returned centroids that are str"),
+        (np.zeros((2, 3), dtype=complex), "method 'mine' returned centroids that are complex128 values"),
+        (np.full((2, 3), 1e200), "float64"),  # finite, and too far away to be measured
+    ],
+    ids=["shape", "nan", "infinite", "none", "ragged", "text", "complex", "far"],
 )
-def test_centroids_that_cannot_be_measured_make_a_failed_row(centroids: FloatArray, reason: str) -> None:
+def test_centroids_that_cannot_be_measured_make_a_failed_row(centroids: Any, reason: str) -> None:
     row = run_trial(TRIAL, method(lambda *_: Outcome(centroids=centroids, n_iterations=1)), PROBLEM)
     assert row["status"] == "failed"
     assert reason in row["error"]
     assert "nicv" not in row
     assert row["n_records"] == 120
+
+
+@pytest.mark.parametrize("n_iterations", [None, "5", -1, 5.0, True, math.nan, 2**70, np.array([1, 2])])
+def test_a_number_of_iterations_that_is_none_makes_a_failed_row(n_iterations: Any) -> None:
+    row = run_trial(TRIAL, method(lambda *_: Outcome(centroids=PROBLEM.reference, n_iterations=n_iterations)), PROBLEM)
+    assert row["status"] == "failed"
+    assert "method 'mine' returned n_iterations" in row["error"]
+    assert "expected a whole number, 0 or more" in row["error"]
+
+
+@pytest.mark.parametrize("outcome", [None, PROBLEM.reference, (PROBLEM.reference, 5)])
+def test_what_is_no_outcome_makes_a_failed_row(outcome: Any) -> None:
+    row = run_trial(TRIAL, method(lambda *_: outcome), PROBLEM)
+    assert "expected an Outcome of centroids and n_iterations" in row["error"]
+
+
+def test_whole_numbers_of_numpy_and_lists_of_numbers_are_what_they_stand_for() -> None:
+    given = Outcome(centroids=PROBLEM.reference.tolist(), n_iterations=np.int64(5))  # type: ignore[arg-type]  # a list
+    listed, array = (
+        run_trial(TRIAL, method(lambda *_, o=outcome: o), PROBLEM)
+        for outcome in (given, Outcome(centroids=PROBLEM.reference, n_iterations=5))
+    )
+    assert listed | {"seconds": 0} == array | {"seconds": 0}
+    assert msgspec.msgpack.encode(listed | {"seconds": 0}) == msgspec.msgpack.encode(array | {"seconds": 0})
 
 
 def test_what_a_method_raises_is_one_sentence_of_its_row() -> None:
@@ -186,6 +234,17 @@ def test_what_a_method_raises_is_one_sentence_of_its_row() -> None:
 
     row = run_trial(TRIAL, method(broken), PROBLEM)
     assert (row["status"], row["error"]) == ("failed", "RuntimeError: two lines")
+
+
+@pytest.mark.parametrize("raised", [SystemExit("enough"), SystemExit(0), KeyboardInterrupt()], ids=repr)
+def test_a_method_that_would_end_the_process_fails_its_trial(raised: BaseException) -> None:
+    def ending(problem: Problem, setting: Setting) -> Outcome:
+        raise raised
+
+    row = run_trial(TRIAL, method(ending), PROBLEM)
+    assert row["status"] == "failed"
+    said = f"sys.exit({raised.code!r})" if isinstance(raised, SystemExit) else "KeyboardInterrupt"
+    assert said in row["error"]
 
 
 def test_a_set_that_cannot_be_had_fails_its_trials(tmp_path: Path) -> None:

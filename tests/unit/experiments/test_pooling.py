@@ -6,7 +6,8 @@ import pytest
 
 from fastlloyd.cli.failures import run as fastlloyd
 from fastlloyd.experiments.pooling import over_sets
-from fastlloyd.experiments.reading import Results, Row
+from fastlloyd.experiments.reading import Results
+from fastlloyd.experiments.rows import Row
 from made_up_results import rows, write
 
 

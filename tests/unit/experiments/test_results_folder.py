@@ -8,7 +8,7 @@ import pytest
 
 from fastlloyd.errors import DataError
 from fastlloyd.experiments.reading import read
-from made_up_results import REAL, rows, write
+from made_up_results import REAL, rows, swept, write
 
 IRIS = {"iris": REAL["iris"]}
 
@@ -33,13 +33,37 @@ def test_a_folder_that_is_none_or_holds_nothing_is_refused(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda text: text.replace("epsilon", "eps", 1), "trial 1 of .* has no column 'epsilon'"),
+        (lambda text: text.replace("epsilon", "eps", 1), "line 2 of .* has no column 'epsilon'"),
         (lambda text: text[: len(text) // 2].rstrip("\n"), "cells where the heading has"),
-        (lambda text: text.replace("150,4,3", "150,four,3", 1), "trial 1 of .*: n_features is 'four'; expected a whole number"),
+        (lambda text: text.replace("150,4,3", "150,four,3", 1), "line 2 of .*, column 'n_features': 'four' .* a whole number"),
+        (lambda text: text.replace("150,4,3", "150,4.5,3", 1), "line 2 of .*, column 'n_features': '4.5' .* a whole number"),
+        (lambda text: text.replace("lloyd,inf,0.0,2,0", "lloyd,nan,0.0,2,0", 1), "line 2 of .*, column 'epsilon': 'nan'"),
+        (lambda text: text.replace("lloyd,inf,0.0,2,0", "lloyd,-1,0.0,2,0", 1), "'epsilon': '-1' .* a number above 0"),
+        (lambda text: text.replace("ok,,", "ok,,-", 1), "line 2 of .*, column 'nicv': '-0.0.*' .* not negative"),
+        (lambda text: text.replace("ok,,", "ok,,many ", 1), "line 2 of .*, column 'nicv': 'many .*' .* a number"),
+        (lambda text: text.replace("ok,,0.", "ok,,nan,0.", 1).replace(",7,", ",", 1), "line 2 of .*, column 'nicv': 'nan'"),
+        (lambda text: text.replace("ok,", "done,", 1), "line 2 of .*, column 'status': 'done' .* ok or failed"),
+        (lambda text: text.replace(",2,1,ok", ",2,0,ok", 1), "line 2 and line 3 of .* are of one trial"),
+        (lambda text: text.replace(",", ";"), "separates its cells by semicolons"),
         (lambda text: text.replace("nicv", "dataset", 1), "two columns of one name"),
         (lambda text: text + '"iris', "not a whole CSV file"),
     ],
-    ids=["column", "half a line", "number", "twice", "quotation mark"],
+    ids=[
+        "column",
+        "half a line",
+        "number",
+        "half a number",
+        "nan",
+        "negative epsilon",
+        "negative",
+        "text",
+        "no number",
+        "status",
+        "one run twice",
+        "semicolons",
+        "twice",
+        "quotation mark",
+    ],
 )
 def test_a_damaged_table_is_refused_with_the_place(change: object, said: str, tmp_path: Path) -> None:
     write(tmp_path, rows(IRIS))
@@ -73,6 +97,33 @@ def test_trials_that_came_after_the_table_are_read(tmp_path: Path) -> None:
     write(tmp_path, made[:-2])
     assert len(read(tmp_path).rows) == len(made) - 2
     write(tmp_path, made, ended=False)
+    assert len(read(tmp_path).rows) == len(made)
+
+
+def test_a_table_that_a_spreadsheet_saved_is_read(tmp_path: Path) -> None:
+    """With a mark of byte order, lines that end as on Windows, TRUE in capitals and whole numbers with a point."""
+    write(tmp_path, swept({"iris": REAL["iris"]}, runs=1))
+    before = read(tmp_path)
+    text = (tmp_path / "results.csv").read_text().replace("True", "TRUE").replace("150,4,3", "150.0,4,3")
+    (tmp_path / "results.csv").write_bytes("\ufeff".encode() + text.replace("\n", "\r\n").encode())
+    assert read(tmp_path) == before
+    assert {dict(row.options)["clipping"] for row in before.rows if row.options} == {"true", "false"}
+
+
+def test_the_trials_count_and_the_table_gives_their_order(tmp_path: Path) -> None:
+    made = rows(IRIS, runs=2)
+    write(tmp_path, made[::-1])
+    write(tmp_path, made, ended=False)
+    asked = [(str(row["method"]), row["epsilon"], row["run"]) for row in made[::-1]]
+    assert [(row.method, row.epsilon, row.run) for row in read(tmp_path).rows] == asked
+    write(tmp_path, made[:-1], ended=False)
+    fewer = read(tmp_path)
+    assert len(fewer.rows) == len(made) - 1
+    assert fewer.notes == ("1 of the rows of results.csv are no longer in trials.jsonl and were left out.",)
+    write(tmp_path, [made[0] | {"nicv": 0.5}, *made[1:]], ended=False)
+    with pytest.raises(DataError, match="say different things in column 'nicv' of run 0 of lloyd on iris"):
+        read(tmp_path)
+    write(tmp_path, [made[0] | {"nicv": float(f"{made[0]['nicv']:.15g}")}, *made[1:]], ended=False)  # as spreadsheets round
     assert len(read(tmp_path).rows) == len(made)
 
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastlloyd.experiments.quantities import in_order
-from fastlloyd.experiments.reading import Results, Row, read
+from fastlloyd.experiments.reading import Results, read
+from fastlloyd.experiments.rows import Row
 from fastlloyd.experiments.summaries import Sample, Summaries, Variant, area, pooled, relative
 from made_up_results import EPSILONS, REAL, fail, rows, write
 

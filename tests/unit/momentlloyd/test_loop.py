@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastlloyd.clustering.domain import Domain, Scaling
+from fastlloyd.course import Circumstances
 from fastlloyd.design_moments import design_moments
 from fastlloyd.expander import PublicSeed
 from fastlloyd.momentlloyd.loop import advance, query, radius
@@ -134,6 +135,10 @@ def test_excess_noise_is_taken_into_account() -> None:
     """A count that is believed less counts less beside the expected number."""
     m = MECHANISMS[0]
     answer = np.array([[0, 250]], dtype=np.int64)
-    numbers = [advance(m, 0, State.start(m), answer, excess=excess).number for excess in (1.0, 3.0, 100.0)]
+    scales = [float(scale) for scale in m.rounds[0].scales]
+    numbers = []
+    for excess in (1.0, 3.0, 100.0):
+        noisier = Circumstances(deviations=tuple(excess * scale for scale in scales), share=1.0)
+        numbers.append(advance(m, 0, State.start(m), answer, noisier).number)
     assert numbers == sorted(numbers)
     assert Fraction(numbers[0], 1 << 16) < 400 < Fraction(numbers[-1], 1 << 16) <= 500

@@ -41,7 +41,9 @@ def planned(d: int, signal: float, relation: NeighboringRelation = NeighboringRe
     """A mechanism whose planner sees this signal: n mu / (k sqrt d) with k = 2."""
     mu = 0.01 if signal < 5 else 1.0
     n = math.ceil(signal * 2 * d**0.5 / mu)
-    rounds = plan_rounds(cube(d), n_clusters=2, n_expected=n, mu_squared=Fraction(mu) ** 2, relation=relation, count_bits=0)
+    rounds = plan_rounds(
+        cube(d), n_clusters=2, n_records=n, n_expected=n, mu_squared=Fraction(mu) ** 2, relation=relation, count_bits=0
+    )
     epsilon = 40.0  # far more than the rounds spend: the mechanism checks that it is not exceeded
     return MomentMechanism(
         domain=cube(d),
@@ -118,6 +120,7 @@ def test_too_many_features_are_refused_with_a_way_out() -> None:
         plan_rounds(
             Domain(features=tuple(map(str, range(1025))), lower=(0.0,) * 1025, upper=(1.0,) * 1025, fraction_bits=12),
             n_clusters=2,
+            n_records=100,
             n_expected=100,
             mu_squared=MU,
             relation=BOTH[0],

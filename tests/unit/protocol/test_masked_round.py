@@ -63,6 +63,18 @@ def test_the_sum_of_uploads_opens_to_the_sum_of_their_values(ring: Ring) -> None
 
 
 @RINGS
+def test_who_hid_an_upload_and_who_did_not_open_the_same_sum(ring: Ring) -> None:
+    """The one kept the mask of its own upload, the other derives all of them."""
+    first, second = make_round(ring), make_round(ring)
+    a = first.hide(np.arange(N_VALUES), "c0", b"0" * 8)
+    b = second.hide(np.arange(N_VALUES) ** 2, "c1", b"1" * 8)
+    for masked in (first, second, make_round(ring)):
+        assert masked.open(summed(ring, a, b), included(2), N_VALUES + 1).tolist() == [i + i * i for i in range(N_VALUES)]
+    assert repr(first) == repr(make_round(ring))  # the mask is as secret as the key
+    assert first == make_round(ring)
+
+
+@RINGS
 def test_an_upload_is_the_documented_one(ring: Ring) -> None:
     """By hand: values and checksum word modulo 2**w, plus the mask in the full context."""
     values = [5, -7, 0, 1 << 30, -(1 << 30), 1]

@@ -366,12 +366,26 @@ def test_a_second_confirmation_is_refused() -> None:
 
 def test_a_failing_noise_source_releases_nothing() -> None:
     server = ServerSession(PLAN, BrokenNoise())
-    for name, message in [*HELLO.items(), ("c0", SEALED), *((name, UPLOAD[name, 1]) for name in NAMES[:3])]:
+    for name, message in [*HELLO.items(), ("c0", SEALED)]:
         server.receive(name, message)
-    with pytest.raises(FastLloydError, match="random source failed"):
-        server.receive("c3", UPLOAD["c3", 1])
+    for name in NAMES:
+        with pytest.raises(FastLloydError, match="random source failed"):
+            server.receive(name, UPLOAD[name, 1])
     assert server._broadcasts == []
     assert server.state is ServerState.AGGREGATING
+
+
+def test_the_server_draws_its_noise_with_the_first_upload_of_a_round() -> None:
+    """So the time at which it answers the last one says little about the noise."""
+    source = injected(FEDERATION.server_noise)
+    server = ServerSession(PLAN, source)
+    for name, message in [*HELLO.items(), ("c0", SEALED)]:
+        server.receive(name, message)
+    for t in (1, 2, 3):
+        assert source._given == 2 * (t - 1)
+        for name in NAMES:
+            server.receive(name, UPLOAD[name, t])
+            assert source._given == 2 * t
 
 
 def test_the_server_draws_noise_once_per_round() -> None:

@@ -17,7 +17,10 @@ from fastlloyd.protocol.messages import (
     Hello,
     KeyBox,
     Message,
+    Parameters,
+    Proposal,
     SealedKeys,
+    Turn,
     Upload,
 )
 from fastlloyd.protocol.transitions import CLIENT_TRANSITIONS, SERVER_TRANSITIONS, ClientState, ServerState, mermaid
@@ -128,7 +131,8 @@ def test_the_diagram_shows_the_rows_and_nothing_else(table: Mapping[Any, set[Any
 
 
 def test_rows_name_messages_that_travel_in_the_right_direction() -> None:
-    to_server, to_client = (Hello, SealedKeys, Upload, Confirmation), (Deal, KeyBox, Broadcast, Confirmations, Abort)
+    to_server = (Hello, SealedKeys, Upload, Confirmation, Proposal)
+    to_client = (Deal, KeyBox, Broadcast, Confirmations, Abort, Parameters, Turn)
     for _, event in CLIENT_TRANSITIONS:
         assert event in to_client or event.__name__ in ("Start", "Deadline")
     for _, event in SERVER_TRANSITIONS:

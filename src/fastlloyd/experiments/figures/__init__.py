@@ -1,6 +1,6 @@
 """Figures of experiments, each kind in a file of its own; what is drawn is not private."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from fastlloyd.errors import DataError
 from fastlloyd.experiments.figures import ablation, curves, heatmaps, overhead, scaling
@@ -9,7 +9,7 @@ from fastlloyd.experiments.summaries import Summaries
 from fastlloyd.figures import new_figure
 from fastlloyd.names import unknown_name
 
-FIGURES = {
+FIGURES: dict[str, Callable[[Summaries], Iterable[Drawing]]] = {
     "curves": curves.draw,
     "scaling": scaling.draw,
     "heatmaps": heatmaps.draw,
@@ -26,15 +26,19 @@ def check_names(names: Sequence[str]) -> None:
             raise DataError(f"figure {unknown_name(name, list(FIGURES))}")
 
 
-def draw(summaries: Summaries, names: Sequence[str] = ()) -> list[Drawing]:
-    """The named kinds of figure, or those that the specification asks for.
+def draw(summaries: Summaries, names: Sequence[str] = ()) -> tuple[list[Drawing], list[str]]:
+    """The named kinds of figure, or those that the specification asks for; and why others cannot be drawn of these results.
 
-    Raises DataError if one cannot be drawn of these results, OutputError without matplotlib.
+    One that cannot be drawn costs no other: there is a sentence for it instead. Raises OutputError without matplotlib.
     """
-    chosen = list(dict.fromkeys(names or summaries.results.figures))
-    check_names(chosen)
     new_figure(1.0, "a figure")  # without matplotlib this says so, before anything else needs it
-    drawings = [drawing for name in chosen for drawing in FIGURES[name](summaries)]
-    if not drawings:
-        raise DataError(f"there is nothing to draw for {', '.join(chosen)}: no private method has a value at any epsilon")
-    return drawings
+    drawings: list[Drawing] = []
+    refused: list[str] = []
+    for name in dict.fromkeys(names or summaries.results.figures):
+        try:
+            check_names([name])
+            for drawing in FIGURES[name](summaries):
+                drawings.append(drawing)  # noqa: PERF402 - what came before one that cannot be drawn is kept
+        except DataError as error:
+            refused.append(str(error))
+    return drawings, list(dict.fromkeys(refused))

@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from fastlloyd.errors import DataError
-from fastlloyd.experiments.figures import notes
+from fastlloyd.experiments.figures import letters, notes
 from fastlloyd.experiments.figures.families import main_measure
 from fastlloyd.experiments.figures.sheet import TEXT, Drawing, band, scale_values, sheet, spaced
 from fastlloyd.experiments.figures.styles import Style, numbered
@@ -27,13 +27,14 @@ _Curve = list[tuple[float, Summary]]
 
 def draw(summaries: Summaries) -> list[Drawing]:
     """One drawing for each epsilon. Raises DataError if no method has the option alpha, or there is no naive baseline."""
+    measure = main_measure(summaries)
     swept = [variant for variant in summaries.variants if variant.option("alpha") and not _is_naive(variant)]
     if not swept:
         raise DataError("figure 'ablation' needs results in which the option alpha was swept")
     naive = _naive(summaries)
     epsilons = sorted({epsilon for name in summaries.datasets for epsilon in summaries.epsilons(name)})
     suffixed = len(epsilons) > 1
-    return [_draw(summaries, swept, naive, e, f"-epsilon-{e:g}" if suffixed else "") for e in epsilons]
+    return [_draw(summaries, measure, swept, naive, e, f"-epsilon-{e:g}" if suffixed else "") for e in epsilons]
 
 
 def _is_naive(variant: Variant) -> bool:
@@ -49,8 +50,7 @@ def _naive(summaries: Summaries) -> Variant:
     return found[0]
 
 
-def _draw(summaries: Summaries, swept: list[Variant], naive: Variant, epsilon: float, suffix: str) -> Drawing:
-    measure = main_measure(summaries)
+def _draw(summaries: Summaries, measure: str, swept: list[Variant], naive: Variant, epsilon: float, suffix: str) -> Drawing:
     names = list(summaries.datasets)
     reference = pooled([summaries.sample(name, naive, epsilon, measure) for name in names])
     own = {each: pooled([summaries.sample(name, each, epsilon, measure) for name in names]) for each in swept}
@@ -66,12 +66,14 @@ def _draw(summaries: Summaries, swept: list[Variant], naive: Variant, epsilon: f
     values = [ratio.mean for curves in panels_of.values() for curve in curves.values() for _, ratio in curve]
     for panel, (radius, curves) in zip(panels, panels_of.items(), strict=True):
         _panel(panel, curves, looks, values)
-        panel.set_title(plain(f"radius: {radius}" if radius else "radius of the method"), fontsize=TEXT, fontweight="bold")
+        name = letters.fitted(f"radius: {radius}" if radius else "radius of the method", TEXT, 6 / len(radii), bold=True)
+        panel.set_title(plain(name), fontsize=TEXT, fontweight="bold")
         panel.set_xlabel("alpha", fontsize=TEXT)
     low, high = min(p.get_ylim()[0] for p in panels), max(p.get_ylim()[1] for p in panels)
     for panel in panels:
         panel.set_ylim(low, high)
-    panels[0].set_ylabel(plain(f"{quantity(measure).title} / that of {summaries.label(naive)}"), fontsize=TEXT)
+    name = letters.fitted(f"{quantity(measure).title} / that of {summaries.label(naive)}", TEXT, PANEL_HEIGHT)
+    panels[0].set_ylabel(plain(name), fontsize=TEXT)
     caption = f"{title}, against alpha. " + " ".join(foot)
     return Drawing(name=f"ablation{suffix}", title=title, caption=caption, figure=figure)
 
@@ -102,12 +104,12 @@ def _rank(kind: _Kind) -> tuple[int, _Kind]:
 
 
 def _style(kind: _Kind, number: int) -> Style:
-    """Colour and mark say the postprocessing, dashes the clipping."""
+    """Colour and mark say the postprocessing, dashes and open marks the clipping."""
     postprocessing, clipping = kind
     dashes: tuple[int, tuple[float, ...]] = (0, (4, 2)) if clipping in _NO else (0, ())
     if postprocessing not in _COLOURS:
         return Style(numbered(number).colour, dashes, numbered(number).mark)
-    return Style(_COLOURS[postprocessing], dashes, _MARKS[postprocessing])
+    return Style(_COLOURS[postprocessing], dashes, _MARKS[postprocessing], 4.4, is_open=clipping in _NO)
 
 
 def _label(kind: _Kind) -> str:
@@ -121,7 +123,7 @@ def _panel(panel: "Axes", curves: dict[_Kind, _Curve], looks: dict[_Kind, Style]
     scale_values(panel, values, factor=2)  # ratios, of which the smallest ones matter
     panel.axhline(1, color="#999999", linewidth=0.7, zorder=1)
     for kind, curve in curves.items():
-        panel.plot([alpha for alpha, _ in curve], [ratio.mean for _, ratio in curve], **looks[kind].of_line(zorder=3))
+        panel.plot([alpha for alpha, _ in curve], [ratio.mean for _, ratio in curve], **looks[kind].of_line())
     for kind, curve in curves.items():
         x = [alpha for alpha, _ in curve]
         band(panel, x, [r.low for _, r in curve], [r.high for _, r in curve], looks[kind].colour)

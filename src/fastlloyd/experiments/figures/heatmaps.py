@@ -4,7 +4,7 @@ import math
 from typing import TYPE_CHECKING
 
 from fastlloyd.errors import DataError
-from fastlloyd.experiments.figures import notes
+from fastlloyd.experiments.figures import letters, notes
 from fastlloyd.experiments.figures.families import Family, families, main_measure
 from fastlloyd.experiments.figures.sheet import TEXT, Drawing, sheet
 from fastlloyd.experiments.quantities import quantity
@@ -22,6 +22,7 @@ _Cells = dict[tuple[int, int], Summary]  # by number of clusters and dimensions
 
 def draw(summaries: Summaries) -> list[Drawing]:
     """A drawing for each family whose sets vary in both, and each private method beside the baseline; DataError if none."""
+    measure = main_measure(summaries)
     found = [family for family in families(summaries) if len(family.sizes("n_features")) > 1 < len(family.sizes("n_clusters"))]
     if not found:
         raise DataError(
@@ -30,17 +31,16 @@ def draw(summaries: Summaries) -> list[Drawing]:
     others = [v for v in summaries.variants if v.method != BASELINE and summaries.is_private(v) and summaries.reference(v)]
     if not others:
         raise DataError(f"figure 'heatmaps' compares private methods with {BASELINE}; the results need it and another one")
-    return [_draw(summaries, family, variant, n) for family in found for n, variant in enumerate(others, 1)]
+    return [_draw(summaries, measure, family, variant, n) for family in found for n, variant in enumerate(others, 1)]
 
 
-def _draw(summaries: Summaries, family: Family, variant: Variant, number: int) -> Drawing:
+def _draw(summaries: Summaries, measure: str, family: Family, variant: Variant, number: int) -> Drawing:
     from matplotlib import colormaps
     from matplotlib.colors import LogNorm, Normalize
 
     reference = summaries.reference(variant)
     if reference is None:
         raise AssertionError("draw() asks for pairs only")
-    measure = main_measure(summaries)
     theirs, own = _samples(summaries, family, reference, measure), _samples(summaries, family, variant, measure)
     names = [summaries.label(reference), summaries.label(variant)]
     areas = [{shape: sample.summary() for shape, sample in each.items() if sample.by_run} for each in (theirs, own)]
@@ -107,7 +107,7 @@ def _panel(
     panel.tick_params(length=0)
     for side in panel.spines.values():
         side.set_visible(False)
-    panel.set_title(plain(name), fontsize=TEXT, fontweight="bold")
+    panel.set_title(plain(letters.fitted(name, TEXT, 2.0, bold=True)), fontsize=TEXT, fontweight="bold")
 
 
 def _number(summary: Summary, *, signed: bool) -> str:

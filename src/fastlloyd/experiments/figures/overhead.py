@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fastlloyd.errors import DataError
-from fastlloyd.experiments.figures.sheet import TEXT, Drawing, sheet
+from fastlloyd.experiments.figures import letters
+from fastlloyd.experiments.figures.sheet import TEXT, TICK, Drawing, sheet
 from fastlloyd.experiments.figures.styles import numbered
 from fastlloyd.experiments.summaries import Summaries
 from fastlloyd.figures import PALETTE, plain
@@ -148,7 +149,7 @@ def _sample(colour: str, mark: str, face: str) -> "Line2D":
 
 def _rows(panel: "Axes", shapes: Sequence[tuple[str, int, int, int]]) -> None:
     """A row for each set, the first on top, with lines between them."""
-    labels = [f"{name}  N={n:,}  k={k}  d={d}" for name, n, k, d in reversed(shapes)]
+    labels = [f"{letters.fitted(name, TICK, 1.2)}  N={n:,}  k={k}  d={d}" for name, n, k, d in reversed(shapes)]
     panel.set_yticks(range(len(shapes)), [plain(label) for label in labels])
     panel.set_ylim(-0.5, len(shapes) - 0.5)
     panel.tick_params(axis="y", length=0)

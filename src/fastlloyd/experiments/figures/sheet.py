@@ -5,14 +5,14 @@ Sizes are those at which a paper prints a figure over two columns, so that lette
 
 import io
 import math
-import textwrap
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fastlloyd.experiments.figures import letters
+from fastlloyd.experiments.figures.scales import SPREAD, mark_decades
 from fastlloyd.figures import new_figure, plain, to_png
 
 if TYPE_CHECKING:
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 7.2  # inches
-TITLE, TEXT, SMALL = 10.0, 8.0, 6.5  # points
+TITLE, TEXT, TICK, SMALL = 10.0, 8.0, 7.0, 6.5  # points
 FORMATS = ("png", "svg", "pdf")
 NOT_PRIVATE = "Computed on raw data: not private."
 _LINE = {TITLE: 0.22, TEXT: 0.17, SMALL: 0.125}  # inches from line to line
-_CHARACTER = 0.066  # inches of an average letter of the legend
 _HANDLE = 0.62  # inches of a legend's sample of a line
 _MARGIN = 0.08
-_NOTE = 150  # letters of a line at the foot
+_APART = 0.028  # between two numbers of an axis
+_ROOM = WIDTH - 2 * _MARGIN  # for a line of letters
 _SALT = "fastlloyd"  # names inside an SVG follow from it instead of from chance
 
 
@@ -51,9 +51,12 @@ def sheet(
 ) -> tuple["Figure", list["Axes"]]:
     """A figure of rows by columns of panels, each `panel_height` inches high, with room for what stands above and below."""
     n_rows, n_columns = shape
+    legend = {letters.fitted(label, TEXT, _ROOM - _HANDLE): sample for label, sample in legend.items()}
     across, deep = legend_shape(list(legend))
-    foot = [line for note in (" ".join([NOT_PRIVATE, *notes]),) for line in textwrap.wrap(note, _NOTE)]
-    header = _MARGIN + _LINE[TITLE] + (deep * _LINE[TEXT] + _MARGIN if legend else 0)
+    heading = letters.wrapped(title, TITLE, _ROOM, bold=True)
+    foot = letters.wrapped(" ".join([NOT_PRIVATE, *notes]), SMALL, _ROOM)
+    above = _MARGIN + len(heading) * _LINE[TITLE]
+    header = above + (deep * _LINE[TEXT] + _MARGIN if legend else 0)
     footer = _MARGIN + len(foot) * _LINE[SMALL]
     height = header + n_rows * panel_height + footer
     figure = new_figure(height, title, WIDTH)
@@ -62,14 +65,14 @@ def sheet(
         rect=(0, footer / height, 1, 1 - (header + footer) / height), w_pad=0.04, h_pad=0.04
     )
     left = _MARGIN / WIDTH
-    figure.text(left, 1 - _MARGIN / height, plain(title), fontsize=TITLE, fontweight="bold", va="top")
+    figure.text(left, 1 - _MARGIN / height, plain("\n".join(heading)), fontsize=TITLE, fontweight="bold", va="top")
     figure.text(left, 0.6 * _MARGIN / height, plain("\n".join(foot)), fontsize=SMALL, color="#555555", va="bottom")
     if legend:
         figure.legend(
             list(legend.values()),
             [plain(label) for label in legend],
             loc="upper left",
-            bbox_to_anchor=(left, 1 - (_MARGIN + _LINE[TITLE] + 0.03) / height),
+            bbox_to_anchor=(left, 1 - (above + 0.03) / height),
             ncols=across,
             frameon=False,
             fontsize=TEXT,
@@ -81,7 +84,7 @@ def sheet(
         )
     panels = [panel for row in figure.subplots(n_rows, n_columns, squeeze=False) for panel in row]
     for panel in panels:
-        panel.tick_params(labelsize=TEXT - 1, length=2.5, pad=2)
+        panel.tick_params(labelsize=TICK, length=2.5, pad=2)
         panel.spines[["top", "right"]].set_visible(False)
     return figure, panels
 
@@ -91,7 +94,7 @@ def legend_shape(labels: Sequence[str]) -> tuple[int, int]:
     for across in range(len(labels), 1, -1):
         deep = math.ceil(len(labels) / across)
         columns = [labels[start : start + deep] for start in range(0, len(labels), deep)]
-        if sum(max(map(len, column)) * _CHARACTER + _HANDLE for column in columns) <= WIDTH - 2 * _MARGIN:
+        if sum(max(letters.width(label, TEXT) for label in column) + _HANDLE for column in columns) <= _ROOM:
             return len(columns), deep
     return 1, len(labels)
 
@@ -100,38 +103,46 @@ def name_axis(figure: "Figure", label: str) -> None:
     """One label for the vertical axes of all panels, in the middle of what is left for them."""
     layout = figure.get_layout_engine()
     _, low, _, height = layout.get()["rect"] if layout else (0, 0, 1, 1)
-    figure.supylabel(label, fontsize=TEXT, y=low + height / 2)
+    label = letters.fitted(label, TEXT, height * figure.get_size_inches()[1])
+    figure.supylabel(plain(label), fontsize=TEXT, y=low + height / 2)
 
 
-def scale_values(panel: "Axes", values: Sequence[float], *, bounded: bool = False, factor: float = 10) -> None:
-    """A logarithmic axis if the values span more than a factor, unless they are scores with a largest value.
-
-    The numbers beside it are plain.
-    """
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
-
+def scale_values(panel: "Axes", values: Sequence[float], *, factor: float = SPREAD) -> None:
+    """A logarithmic axis if the values span more than a factor."""
     low, high = min(values, default=0.0), max(values, default=0.0)
-    if bounded or low <= 0 or high <= factor * low:
+    if 0 < factor * low < high:
+        mark_decades(panel, low, high)
+    else:
         panel.locator_params(axis="y", nbins=5)
-        return
-    panel.set_yscale("log")
-    marks = _logarithmic_marks(low, high)
-    panel.yaxis.set_major_locator(FixedLocator(marks))
-    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    panel.yaxis.set_minor_locator(NullLocator())
-    panel.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _logarithmic_marks(low: float, high: float) -> list[float]:
-    """Powers of ten, thinned if there are many; 1, 2 and 5 times them if there are few."""
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    decades = math.log10(high / low)
-    of_decades: dict[float, tuple[float, ...]] = {1.0: (1, 1.5, 2, 3, 4, 6, 8), 1.6: (1, 2, 5), 2.5: (1, 3)}
-    steps = next((few for most, few in of_decades.items() if decades < most), (1,))
-    every = max(1, math.ceil(decades / 6))
-    marks = [step * 10.0**power for power in range(first, last + 1, every) for step in steps]
-    room = 10 ** (0.06 * decades)
-    return [mark for mark in marks if low / room <= mark <= high * room]
+def label_ticks(panel: "Axes", values: Sequence[float], inches: float) -> None:
+    """A tick at each of the ascending values; as many of them have a number as fit, the first and the last always.
+
+    inches : what the panel is wide. The zero before a point is left out if that lets all of them fit.
+    """
+    plain_numbers = [f"{value:g}" for value in values]
+    short = [number.removeprefix("0") if number.startswith("0.") else number for number in plain_numbers]
+    span = (values[-1] - values[0]) or 1.0
+    places = [inches / 1.1 * (value - values[0]) / span for value in values]  # the axis reaches a little beyond both ends
+    labels = next((each for each in (plain_numbers, short) if len(_apart(places, each)) == len(values)), plain_numbers)
+    kept = _apart(places, labels)
+    panel.set_xticks(list(values), [label if i in kept else "" for i, label in enumerate(labels)])
+
+
+def _apart(places: Sequence[float], labels: Sequence[str]) -> set[int]:
+    """Which of the labels can stand at their places without meeting, the first and the last before all others."""
+    halves = [letters.width(label, TICK) / 2 + _APART / 2 for label in labels]
+
+    def meet(one: int, other: int) -> bool:
+        return abs(places[one] - places[other]) < halves[one] + halves[other]
+
+    kept = [0]
+    last = len(labels) - 1
+    for i in range(1, last):
+        if not meet(kept[-1], i) and not meet(i, last):
+            kept.append(i)
+    return {*kept, last}
 
 
 def spaced(values: Sequence[float], least: float) -> list[float]:
@@ -147,16 +158,18 @@ def spaced(values: Sequence[float], least: float) -> list[float]:
 
 
 def band(panel: "Axes", x: Sequence[float], low: Sequence[float], high: Sequence[float], colour: str) -> None:
-    """A 95% interval around a line; on a logarithmic axis it ends where the panel does."""
+    """A 95% interval around a line; on a logarithmic axis it ends where the panel does, which it does not widen."""
     if panel.get_yscale() == "log":
-        low = np.maximum(low, panel.get_ylim()[0]).tolist()
+        ends = panel.get_ylim()
+        low, high = np.clip(low, *ends).tolist(), np.clip(high, ends[0], None).tolist()
     panel.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0, zorder=2)
 
 
 def save(drawing: Drawing, kind: str) -> bytes:
     """A figure as png, svg or pdf: the same bytes for the same results."""
     if layout := drawing.figure.get_layout_engine():  # panels find their places once, for all kinds of file
-        layout.execute(drawing.figure)
+        with letters.boxes_for_letters_the_font_lacks():
+            layout.execute(drawing.figure)
         drawing.figure.set_layout_engine("none")
     if kind == "png":
         return to_png(drawing.figure, drawing.title)
@@ -164,7 +177,6 @@ def save(drawing: Drawing, kind: str) -> bytes:
 
     undated = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None, "Creator": None, "Producer": None}}[kind]
     file = io.BytesIO()
-    with rc_context({"svg.hashsalt": _SALT, "pdf.fonttype": 42}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in a script the font lacks is drawn as boxes
+    with rc_context({"svg.hashsalt": _SALT, "pdf.fonttype": 42}), letters.boxes_for_letters_the_font_lacks():
         drawing.figure.savefig(file, format=kind, metadata={"Title": drawing.title, **undated})
     return file.getvalue()

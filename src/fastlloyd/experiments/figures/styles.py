@@ -16,20 +16,28 @@ _SOLID: _Dashes = (0, ())
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Colour, dashes in line widths, and mark of a line."""
+    """Colour, dashes in line widths, and mark of a line; an open mark shows one that lies under it.
+
+    size : of the mark, points.
+    """
 
     colour: str
     dashes: _Dashes
     mark: str
+    size: float = 3.4
+    is_open: bool = False
 
     def of_line(self, **changes: Any) -> dict[str, Any]:
-        """Keywords of `Axes.plot`."""
+        """Keywords of `Axes.plot`. Unbroken lines lie under those with gaps, through which they are seen."""
         return {
             "color": self.colour,
             "linestyle": self.dashes,
             "marker": self.mark,
-            "markersize": 3.6,
+            "markersize": self.size,
+            "markerfacecolor": "none" if self.is_open else self.colour,
+            "markeredgewidth": 1.0,
             "linewidth": 1.3,
+            "zorder": 3 if self.dashes == _SOLID else 4,
         } | changes
 
     def sample(self) -> "Line2D":
@@ -41,14 +49,14 @@ class Style:
 
 _OF_THE_PAPER = {
     "lloyd": Style(_BLACK, (0, (1, 1.5)), ""),
-    "sulloyd": Style(_VERMILION, (0, (5, 2)), "s"),
-    "glloyd": Style(_GREEN, (0, (6, 1.5, 1, 1.5)), "^"),
-    "fastlloyd": Style(_BLUE, _SOLID, "o"),
+    "sulloyd": Style(_VERMILION, (0, (5, 2)), "s", 5.0, is_open=True),
+    "glloyd": Style(_GREEN, (0, (6, 1.5, 1, 1.5)), "^", 5.6, is_open=True),
+    "fastlloyd": Style(_BLUE, _SOLID, "o", 3.0),
 }
 _FREE = (
-    Style(_PURPLE, (0, (3, 1.5)), "D"),
+    Style(_PURPLE, (0, (3, 1.5)), "D", 4.6, is_open=True),
     Style(_ORANGE, (0, (8, 2)), "v"),
-    Style(_SKY, (0, (4, 1, 1, 1, 1, 1)), "P"),
+    Style(_SKY, (0, (4, 1, 1, 1, 1, 1)), "P", 5.6, is_open=True),
     Style(_VIOLET, _SOLID, "X"),
 )
 _MARKS = ("*", "<", ">", "h", "d", "p", "8")

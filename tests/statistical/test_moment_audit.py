@@ -1,0 +1,44 @@
+"""MomentLloyd's shipped path, audited: without votes for every commit, with votes and in both trust modes with the audit."""
+
+import pytest
+from bounds import Audit, exceedance
+from moment_auditing import MomentSetting, MomentTrials
+
+from fastlloyd.plan import TrustMode
+
+N_TRIES = 5
+PER_COMMIT, WITH_THE_AUDIT = 120, 400
+SETTINGS = [
+    (MomentSetting(trust=TrustMode.CLIENT_NOISE, n_features=5, epsilon=8.0), PER_COMMIT),
+    *(
+        pytest.param(MomentSetting(trust=trust, n_features=d, epsilon=8.0), WITH_THE_AUDIT, marks=pytest.mark.audit)
+        for trust in TrustMode
+        for d in (2, 5, 40)
+    ),
+]
+
+
+def _audit(trials: MomentTrials) -> Audit:
+    return Audit(n_per_side=trials.n_per_side, false_alarms=trials.false_alarms, misses=trials.misses)
+
+
+@pytest.mark.parametrize(("setting", "n"), SETTINGS)
+def test_no_audit_of_momentlloyd_proves_more_than_the_plan_promises_and_every_one_comes_near(
+    setting: MomentSetting, n: int
+) -> None:
+    """A sound path exceeds its epsilon with probability 1 %, five times in a row with 1e-10; see `bounds.py`.
+
+    The corner canary costs nearly the whole budget: what it attains is looked at, not only what the errors prove. A path whose
+    noise is half as large as planned is missed with probability below 1e-3.
+    """
+    trials = MomentTrials.observe(setting, n)
+    assert 0.9 * setting.mu < trials.attained_mu <= setting.mu * (1 + 1e-9)
+    # an error has probability 0.23 there, so together they vary by 6.5 of 240: more than 7 deviations away
+    assert trials.false_alarms + trials.misses < 0.44 * 2 * n
+    found = _audit(trials)
+    for _ in range(N_TRIES - 1):
+        if found.epsilon <= setting.epsilon:
+            break
+        found = _audit(MomentTrials.observe(setting, n))
+    assert found.epsilon <= setting.epsilon
+    assert 1 - exceedance(2 * trials.attained_mu, setting.mu, n) ** N_TRIES < 1e-3

@@ -1,0 +1,486 @@
+"""Parameters that one client works out: whose turn it is, the first that is stored, and what clients and server refuse."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+import pytest
+
+from fastlloyd.algorithms import MOMENTLLOYD
+from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
+from fastlloyd.momentlloyd import box
+from fastlloyd.momentlloyd.mechanism import MomentMechanism
+from fastlloyd.momentlloyd.state import State
+from fastlloyd.plan import TrustMode
+from fastlloyd.protocol import SERVER, Action, ClientResult, ClientSession, Ended, Keep, Message, Record, Send, ServerSession
+from fastlloyd.protocol.client_rounds import ClientRounds
+from fastlloyd.protocol.messages import (
+    Broadcast,
+    Confirmations,
+    KeyBox,
+    Limits,
+    Parameters,
+    Proposal,
+    Turn,
+    Upload,
+    decode,
+    encode,
+)
+from fastlloyd.protocol.transitions import ClientState, ServerState
+from fastlloyd.secagg.parameters import SALT_BYTES, seal_parameters
+from fastlloyd.transport.in_process import run_in_process
+from federation import (
+    BrokenNoise,
+    Federation,
+    entropy,
+    identity,
+    make_federation,
+    make_plan,
+    results,
+    same_clustering,
+    starts_cheaply,
+)
+
+FEDERATION = make_federation(
+    make_plan(3, trust=TrustMode.SERVER_NOISE, max_dropouts=1, algorithm=MOMENTLLOYD, n_clusters=1, n_features=1), seed=5
+)
+PLAN = FEDERATION.plan
+M = PLAN.mechanism
+assert isinstance(M, MomentMechanism)
+N_ROUNDS = len(M.rounds)
+LIMITS = Limits.of(PLAN)
+
+
+@pytest.fixture(autouse=True)
+def _cheap_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    starts_cheaply(monkeypatch)
+
+
+def sent(actions: Sequence[Action]) -> list[tuple[str, Message]]:
+    return [(action.to, decode(encode(action.message), LIMITS)) for action in actions if isinstance(action, Send)]
+
+
+@dataclass
+class Table:
+    """Parties around a table: messages go from hand to hand in order, and some are taken away.
+
+    recorded : by party; lost : whatever `loses` says does not arrive.
+    """
+
+    federation: Federation = FEDERATION
+    lost: list[tuple[str, str, Message]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.server = self.federation.server()
+        self.clients = {client.name: client for client in self.federation.clients()}
+        self.recorded: dict[str, list[Message]] = {name: [] for name in (SERVER, *self.clients)}
+        self.secrets = {}
+        self.queue: list[tuple[str, str, Message]] = []
+        self.seen: list[tuple[str, str, Message]] = []
+        for name, client in self.clients.items():
+            self.act(name, client.start())
+
+    def act(self, party: str, actions: Sequence[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Record):
+                self.recorded[party].append(action.message)
+            if isinstance(action, Keep):
+                self.secrets[party] = action.secret
+        self.queue += [(party, to, message) for to, message in sent(actions)]
+
+    def loses(self, sender: str, to: str, message: Message) -> bool:
+        return False
+
+    def deliver(self) -> None:
+        sender, to, message = self.queue.pop(0)
+        self.seen.append((sender, to, message))
+        if self.loses(sender, to, message):
+            self.lost.append((sender, to, message))
+        elif to == SERVER:
+            self.act(SERVER, self.server.receive(sender, message))
+        else:
+            self.act(to, self.clients[to].receive(message))
+
+    def run(self) -> None:
+        while self.queue:
+            self.deliver()
+
+    def until(self, kind: type, round: int, to: str | None = None) -> Message:
+        """Go on until such a message comes next, and take it away."""
+        while self.queue:
+            sender, recipient, message = self.queue[0]
+            if isinstance(message, kind) and message.round == round and to in (None, recipient):  # type: ignore[attr-defined]  # of a round
+                return self.queue.pop(0)[2]
+            self.deliver()
+        raise AssertionError("it was never sent")
+
+    def restored(self, name: str) -> ClientSession:
+        return ClientSession.restore(
+            self.federation.plan, name, self.federation.X[name], identity=identity(name), secret=self.secrets[name],
+            noise=self.clients[name]._noise, random_bytes=entropy(f"{name}, another life"), recorded=self.recorded[name],
+        )  # fmt: skip
+
+
+class Deaf(Table):
+    """The first client of the first sum never proposes."""
+
+    def loses(self, sender: str, to: str, message: Message) -> bool:
+        return sender == "c0" and isinstance(message, Proposal) and message.round == 2
+
+
+def rounds_of(client: ClientSession) -> ClientRounds:
+    assert isinstance(client._phase, ClientRounds)
+    return client._phase
+
+
+def sealed_by(client: ClientSession, plain: bytes) -> Proposal:
+    """What this client, which awaits parameters, would propose if these bytes were what it worked out."""
+    rounds, salt = rounds_of(client), b"s" * SALT_BYTES
+    return Proposal(rounds.number, salt, seal_parameters(rounds._group_key, rounds._context(client.name, salt), plain))
+
+
+# Whose turn it is
+
+
+def test_the_first_client_of_the_last_sum_works_out_all_parameters_and_nobody_else_does() -> None:
+    ledger: list[tuple[str, Message]] = []
+    outcome = run_in_process(FEDERATION.server(), FEDERATION.clients(), ledger=ledger)
+    assert len(results(outcome.clients.values())) == 3
+    proposed = [(party, message.round) for party, message in ledger if isinstance(message, Proposal)]
+    assert proposed == [("c0", number) for number in range(2, N_ROUNDS + 2)]
+    settled = [(party, message.round) for party, message in ledger if isinstance(message, Parameters)]
+    assert sorted(settled) == sorted((party, number) for party in (SERVER, *PLAN.names) for number in range(2, N_ROUNDS + 2))
+
+
+def test_when_the_first_is_late_the_next_is_asked_and_the_first_answer_is_the_one_for_all() -> None:
+    table = Deaf()
+    table.run()
+    assert (table.server.state, table.server.awaited) == (ServerState.SETTLING, ("c0",))
+    table.act(SERVER, table.server.deadline())
+    assert table.queue == [(SERVER, "c1", Turn(2))]
+    assert table.server.awaited == ("c1",)
+    table.run()
+    late = table.lost[0][2]
+    stored = table.server.receive("c0", late)
+    assert sent(stored) == [("c0", next(m for m in table.recorded["c2"] if isinstance(m, Parameters)))]
+    assert not any(isinstance(action, Record) for action in stored)
+    assert table.clients["c0"].receive(sent(stored)[0][1]) == []
+    assert all(isinstance(client.outcome, ClientResult) for client in table.clients.values())
+    used = [m.client for m in table.recorded[SERVER] if isinstance(m, Parameters)]
+    assert used == ["c1"] + ["c0"] * (N_ROUNDS - 1)
+
+
+def test_no_more_clients_are_asked_than_may_be_missing_and_one_more() -> None:
+    table = Deaf()
+    table.run()
+    table.server.deadline()
+    (record, *_) = table.server.deadline()
+    assert isinstance(record, Record)
+    assert "nobody worked out the parameters of round 2 in time, after 2 clients were asked" in str(record.message)
+    assert table.server.state is ServerState.ABORTED
+
+
+def test_a_client_that_comes_back_in_its_turn_learns_of_it_after_the_sum_that_it_missed() -> None:
+    """What it was sent in between is lost: the sum, and that it is its turn. It is told both, in this order."""
+    table = Deaf()
+    missed = table.until(Broadcast, 1, "c1")
+    table.run()
+    table.server.deadline()
+    for _, said in sent(table.restored("c1").reconnect()):
+        table.act(SERVER, table.server.receive("c1", said))
+    answers = [message for _, to, message in table.queue if to == "c1"]
+    assert answers[1:] == [missed, Turn(2)]
+    assert isinstance(answers[0], KeyBox)
+    table.run()
+    assert isinstance(table.clients["c1"].outcome, ClientResult)
+    assert next(m for m in table.recorded[SERVER] if isinstance(m, Parameters)).client == "c1"
+
+
+def test_who_asks_again_once_parameters_are_stored_is_told_them_and_not_that_it_is_its_turn() -> None:
+    table = Deaf()
+    table.run()
+    table.act(SERVER, table.server.deadline())
+    table.until(Parameters, 2, "c1")
+    table.run()
+    assert table.server.state is ServerState.AGGREGATING
+    answers = [m for _, said in sent(table.clients["c1"].reconnect()) for _, m in sent(table.server.receive("c1", said))]
+    assert [type(message) for message in answers] == [KeyBox, Parameters]
+
+
+@pytest.mark.parametrize("round", [2, 3, N_ROUNDS + 1])
+def test_a_turn_that_comes_too_early_or_too_late_ends_no_run(round: int) -> None:
+    """Whatever honest servers send may arrive late, and whoever is behind says where it is."""
+    table = Table()
+    while table.queue:
+        for name, client in table.clients.items():
+            if client.state in (ClientState.NEW, ClientState.JOINING, ClientState.DEALING):
+                continue
+            if client.state is ClientState.SETTLING and client.round == round:
+                continue  # in time
+            before, last = client.state, client.resend()
+            assert client.receive(Turn(round)) == last, name
+            assert client.state is before
+        table.deliver()
+    assert all(isinstance(client.outcome, ClientResult) for client in table.clients.values())
+
+
+def test_a_turn_is_answered_once_and_then_with_the_same_bytes() -> None:
+    table = Deaf()
+    table.run()
+    client = table.clients["c1"]
+    (taken, made, send) = client.receive(Turn(2))
+    assert isinstance(taken, Record)
+    assert taken.message == Turn(2)
+    assert isinstance(made, Record)
+    assert client.receive(Turn(2)) == []
+    assert client.resend() == [send]
+    assert sent(table.clients["c0"].receive(Turn(2))) == [(SERVER, table.lost[0][2])]  # it was never asked to, but had
+
+
+# Restarts
+
+
+def test_a_client_is_restored_after_every_step_of_a_run_with_parameters() -> None:
+    """The same state and the same bytes, its own proposals among them; nothing is worked out or drawn anew."""
+    for table in (Table(), Deaf()):
+        while table.queue or not table.server.outcome:
+            if not table.queue:
+                table.act(SERVER, table.server.deadline())
+            table.deliver()
+            name = table.seen[-1][1]
+            if name == SERVER:
+                again = ServerSession.restore(PLAN, BrokenNoise(), table.recorded[SERVER])
+                assert again.state is table.server.state
+                assert again._parameters == table.server._parameters
+                continue
+            client, restored = table.clients[name], table.restored(name)
+            assert (restored.state, restored.round, restored.resend(), restored.reconnect(), restored._handled) == (
+                client.state, client.round, client.resend(), client.reconnect(), client._handled,
+            )  # fmt: skip
+            table.clients[name] = restored  # and it goes on from there
+        ends = [client.outcome for client in table.clients.values()]
+        assert all(isinstance(end, ClientResult) for end in ends)
+        expected = FEDERATION.plain_result([PLAN.names] * N_ROUNDS)
+        assert all(same_clustering(result.clustering, expected) for result in results(ends))
+
+
+def test_a_proposal_without_its_sum_and_a_sum_without_its_proposal_are_no_records() -> None:
+    table = Table()
+    table.run()
+    records = table.recorded["c0"]
+    at = next(i for i, message in enumerate(records) if isinstance(message, Proposal))
+    for wrong, match in [
+        (records[:at], "end with Broadcast, in the middle of a step"),
+        ([*records[:at], *records[at + 1 :]], r"Parameters, .* not what a client says that is settling"),
+        ([*records[: at + 1], *records[at:]], r"Proposal, .* a client that is settling did not take this"),
+        ([*records[: at - 1], *records[at:]], r"Proposal, .* a client that is aggregating did not take this"),
+        ([*records[:at], Proposal(3, bytes(16), bytes(LIMITS.box_bytes[3]))], "parameters for round 3 stand"),
+    ]:
+        table.recorded["c0"] = wrong
+        with pytest.raises(LocalProtocolError, match=match):
+            table.restored("c0")
+    table.recorded["c2"] = [*table.recorded["c2"], records[at]]
+    with pytest.raises(LocalProtocolError, match=r"Proposal, .* a client that is finished did not take this"):
+        table.restored("c2")
+
+
+def test_a_server_takes_up_no_parameters_that_it_cannot_have_stored() -> None:
+    table = Table()
+    table.run()
+    records = table.recorded[SERVER]
+    at = next(i for i, message in enumerate(records) if isinstance(message, Parameters))
+    for wrong, match in [
+        ([*records[:at], *records[at + 1 :]], "a server that is settling does not decide it"),
+        ([*records[: at + 1], *records[at:]], "a server that is aggregating does not decide it"),
+        ([*records[:at], msgspec.structs.replace(records[at], client="nobody")], "names 'nobody'"),
+        ([*records[:at], msgspec.structs.replace(records[at], box=b"")], "the parameters for round 2 have 0 bytes"),
+    ]:
+        with pytest.raises(LocalProtocolError, match=match):
+            ServerSession.restore(PLAN, BrokenNoise(), wrong)
+
+
+# What a client refuses
+
+
+def settling(name: str = "c2") -> tuple[Table, ClientSession]:
+    """A client that awaits the parameters of round 2, which are there, and have not reached it."""
+    table = Table()
+    table.until(Parameters, 2, name)
+    return table, table.clients[name]
+
+
+def refuses(client: ClientSession, message: Message, match: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=match):
+        client.receive(message)
+    assert isinstance(client.outcome, Ended)
+    assert client.resend() == []
+
+
+def test_a_client_goes_on_from_one_box_per_round_only() -> None:
+    table = Deaf()
+    table.run()
+    other = table.clients["c1"].receive(Turn(2))
+    second = Parameters(2, "c1", *(getattr(other[1].message, name) for name in ("salt", "box")))  # type: ignore[union-attr]  # a Record
+    first = table.lost[0][2]
+    assert isinstance(first, Proposal)
+    client = table.clients["c2"]
+    (_, upload, _) = client.receive(Parameters(2, "c0", first.salt, first.box))
+    assert isinstance(upload, Record)
+    assert client.receive(Parameters(2, "c0", first.salt, first.box)) == []
+    refuses(client, second, "what was settled stays settled")
+
+
+def test_clients_that_were_shown_different_boxes_do_not_open_the_next_sum() -> None:
+    """Two boxes that clients really made: each upload is masked for one of them."""
+    table = Deaf()
+    table.run()
+    table.act("c1", table.clients["c1"].receive(Turn(2)))
+    (_, _, of_c1), of_c0 = table.queue.pop(), table.lost[0][2]
+    assert isinstance(of_c1, Proposal)
+    assert isinstance(of_c0, Proposal)
+    table.act(SERVER, table.server.receive("c1", of_c1))
+    table.queue = [
+        (sender, to, Parameters(2, "c0", of_c0.salt, of_c0.box) if isinstance(message, Parameters) and to == "c2" else message)
+        for sender, to, message in table.queue
+    ]
+    with pytest.raises(RemoteProtocolError, match="does not open"):
+        table.run()
+
+
+def test_parameters_in_another_name_of_another_round_or_run_do_not_open() -> None:
+    for other in (FEDERATION, make_federation(msgspec.structs.replace(PLAN, run_id="00" * 16), seed=5)):
+        table = Table(other)
+        stored = table.until(Parameters, 2, "c2")
+        assert isinstance(stored, Parameters)
+        lies = [(msgspec.structs.replace(stored, client="c1"), "client 'c1' sealed .* do not open")]
+        lies += [(msgspec.structs.replace(stored, salt=bytes(16)), "do not open")]
+        lies += [(msgspec.structs.replace(stored, box=stored.box[::-1]), "do not open")]
+        lies += [(msgspec.structs.replace(stored, client="nobody"), "'nobody', which is not one")]
+        for lie, match in lies if other is FEDERATION else [(stored, "do not open")]:
+            refuses(settling()[1], lie, match)
+    table = Table()
+    table.until(Parameters, 3, "c2")
+    earlier = next(m for m in table.recorded["c2"] if isinstance(m, Parameters))
+    assert len(earlier.box) != LIMITS.box_bytes[3]  # and of another length than all of round 3
+    with pytest.raises(RemoteProtocolError, match="the parameters for round 3 have"):
+        decode(encode(msgspec.structs.replace(earlier, round=3)), LIMITS)
+
+
+def test_a_client_is_told_parameters_before_their_sum_and_says_where_it_is() -> None:
+    table = Table()
+    missed = table.until(Broadcast, 1, "c2")
+    table.until(Parameters, 2, "c2")
+    stored = next(m for m in table.recorded[SERVER] if isinstance(m, Parameters))
+    client = table.clients["c2"]
+    assert client.receive(stored) == client.resend() != []
+    (upload,) = client.resend()
+    assert isinstance(upload, Send)
+    answers = [message for _, message in sent(table.server.receive("c2", upload.message))]
+    assert answers == [missed, stored]
+
+
+@pytest.mark.parametrize("extra", [1, 0])
+def test_after_the_last_sum_no_other_is_awaited(extra: int) -> None:
+    """While the end of the clustering is awaited: a sum of a round that the run does not have, and another of its last."""
+    table = Table()
+    table.until(Parameters, N_ROUNDS + 1, "c2")
+    last = [m for m in table.recorded["c2"] if isinstance(m, Broadcast)][-1]
+    size = LIMITS.payload_bytes[0 if extra else N_ROUNDS - 1]
+    lie = msgspec.structs.replace(last, round=N_ROUNDS + extra, payload=bytes(size))
+    refuses(table.clients["c2"], decode(encode(lie), LIMITS), "is neither that of the open round")
+
+
+def test_parameters_out_of_range_end_the_run_and_name_who_made_them() -> None:
+    _, client = settling()
+    honest = box.encode(M, 1, State.start(M))
+    for plain, match in [
+        (b"\xff" * len(honest), "client 'c2' worked out are refused: the parameter number is not"),
+        (honest + b"\0", "the parameters have .* bytes; expected"),
+    ]:
+        _, client = settling()
+        lie = sealed_by(client, plain)
+        refuses(client, Parameters(lie.round, "c2", lie.salt, lie.box), match)
+    table = Table()
+    table.until(Parameters, N_ROUNDS + 1, "c2")
+    client = table.clients["c2"]
+    outside = np.full(M.n_clusters * M.n_features, 1 << 30, dtype="<i4").tobytes()
+    size = LIMITS.box_bytes[N_ROUNDS + 1] - 16
+    lie = sealed_by(client, outside + bytes(size - len(outside)))
+    refuses(client, Parameters(lie.round, "c2", lie.salt, lie.box), "an entry of the parameter centroids is out of its range")
+
+
+def test_whatever_a_leader_makes_up_within_the_ranges_all_go_on_from_it_to_the_bit() -> None:
+    """It costs utility: the others cannot tell. Nobody uploads for anything else."""
+
+    class Lying(Table):
+        def act(self, party: str, actions: Sequence[Action]) -> None:
+            super().act(party, [self.made_up(action) if party == "c0" else action for action in actions])
+
+        def made_up(self, action: Action) -> Action:
+            match action:
+                case Record(Proposal() as honest):
+                    return Record(sealed_by(self.clients["c0"], bytes(len(honest.box) - 16)))
+                case Send(to, Proposal() as honest):
+                    return Send(to, sealed_by(self.clients["c0"], bytes(len(honest.box) - 16)))
+            return action
+
+    table = Lying()
+    table.run()
+    ends = results(client.outcome for client in table.clients.values())
+    assert len(ends) == 3
+    assert all(not end.clustering.centroids.any() and not end.clustering.previous.any() for end in ends)
+
+
+# What the server refuses
+
+
+def test_a_server_takes_parameters_for_the_open_round_only() -> None:
+    table = Table()
+    proposal = table.until(Proposal, 3)
+    for number in (4, N_ROUNDS + 1):
+        lie = Proposal(number, bytes(16), bytes(LIMITS.box_bytes[number]))
+        with pytest.raises(
+            RemoteProtocolError, match=f"client 'c1' sent parameters for round {number}, which nobody waits for"
+        ):
+            table.server.receive("c1", lie)
+    assert table.server.state is ServerState.SETTLING
+    with pytest.raises(RemoteProtocolError, match="an upload for round 3, which is not open yet"):
+        table.server.receive("c1", Upload(3, bytes(8), bytes(LIMITS.payload_bytes[2])))
+    table.act(SERVER, table.server.receive("c0", proposal))
+    table.run()
+    assert table.server.state is ServerState.FINISHED
+    assert sent(table.server.receive("c0", proposal))[0][1].box == proposal.box  # type: ignore[union-attr]  # Parameters
+
+
+def test_the_server_sees_boxes_of_lengths_that_the_plan_fixes() -> None:
+    lengths = []
+    for seed in (1, 2):
+        table = Table(make_federation(PLAN, seed))
+        table.run()
+        lengths.append([len(m.box) for m in table.recorded[SERVER] if isinstance(m, Parameters)])
+    assert lengths[0] == lengths[1] == list(LIMITS.box_bytes.values()) == [n + 16 for n in M.parameter_bytes.values()]
+
+
+def test_a_run_of_clients_whose_caps_are_0_goes_on() -> None:
+    """Caps weigh the sums of clients that are missing; where there is nothing to weigh all sums are alike."""
+    for algorithm in (None, MOMENTLLOYD):
+        plan = make_plan(
+            3, max_dropouts=1, n_clusters=1, n_features=1, **({} if algorithm is None else {"algorithm": algorithm})
+        )
+        clients = tuple(msgspec.structs.replace(client, max_records=0) for client in plan.clients[:2])
+        plan = msgspec.structs.replace(plan, clients=(*clients, plan.clients[2]))
+        federation = make_federation(plan)
+        X = {name: x[: plan.client(name).max_records] for name, x in federation.X.items()}
+        outcome = run_in_process(
+            (absent := Federation(plan, X, federation.client_noise, federation.server_noise)).server(), absent.clients()[:2]
+        )
+        assert len(results(outcome.clients.values())) == 2
+
+
+def test_confirmations_before_the_end_is_settled_are_early() -> None:
+    table = Table()
+    table.until(Parameters, N_ROUNDS + 1, "c2")
+    client = table.clients["c2"]
+    assert client.receive(Confirmations(())) == client.resend() != []
+    assert client.state is ClientState.SETTLING
