@@ -160,6 +160,16 @@ def summary(table: list[Row]) -> list[Row]:
     ]
 
 
+def by_epsilon(table: list[Row]) -> str:
+    """Geometric means of ratios over all sets, as a table of a page."""
+    lines = ["| epsilon | " + " | ".join(f"over {peer}" for peer in PEERS) + " |", "|---:|" + "---:|" * len(PEERS)]
+    for epsilon in EPSILONS:
+        cells_there = [cell for cell in table if cell["epsilon"] == epsilon]
+        means = (geometric_mean(_ratio(cell, peer) for cell in cells_there) for peer in PEERS)
+        lines.append(f"| {epsilon:g} | " + " | ".join(f"{mean:.3f}" for mean in means) + " |")
+    return "\n".join(lines)
+
+
 def _group(name: str, table: list[Row]) -> Row:
     found: Row = {"group": name, "sets": len({cell["set"] for cell in table})}
     for peer in PEERS:
@@ -200,7 +210,7 @@ def markdown(found: list[Row]) -> str:
 def table(folder: Path, *, write: bool) -> None:
     """Print the table; write it and the cells to docs/."""
     rows = cells(read(folder))
-    text = markdown(summary(rows))
+    text = markdown(summary(rows)) + "\n\n" + by_epsilon(rows)
     print(text)
     for cell in sorted(rows, key=lambda cell: -max(_ratio(cell, peer) for peer in PEERS))[:40]:
         ratios = [_ratio(cell, peer) for peer in PEERS]
