@@ -43,7 +43,7 @@ PEERS = ("fastlloyd-paper", "fastlloyd-default", "noisy-mean")
 Row = dict[str, Any]
 
 
-def moment_lloyd(case: Case, problem: Problem, asked: dict[str, Any], seed: int) -> FloatArray:
+def moment_lloyd(problem: Problem, asked: dict[str, Any], seed: int) -> FloatArray:
     """The product."""
     mechanism = design_moments(problem.domain, **asked)
     return _scaled(problem, cluster(mechanism, problem.grid, SeededNoise(seed)).centroids)
@@ -52,7 +52,7 @@ def moment_lloyd(case: Case, problem: Problem, asked: dict[str, Any], seed: int)
 def _fast_lloyd(name: str) -> Callable[..., FloatArray]:
     chosen = preset(name)
 
-    def run(case: Case, problem: Problem, asked: dict[str, Any], seed: int) -> FloatArray:
+    def run(problem: Problem, asked: dict[str, Any], seed: int) -> FloatArray:
         mechanism = design_mechanism(
             FASTLLOYD, problem.domain, initialization=chosen.initialization, min_count=chosen.min_count, **asked
         )
@@ -61,11 +61,11 @@ def _fast_lloyd(name: str) -> Callable[..., FloatArray]:
     return run
 
 
-def noisy_mean(case: Case, problem: Problem, asked: dict[str, Any], seed: int) -> FloatArray:
+def noisy_mean(problem: Problem, asked: dict[str, Any], seed: int) -> FloatArray:
     """All centroids at the mean, for which the whole budget is spent, and the number of records is known."""
     sigma = problem.n_features**0.5 / gdp_mu(asked["epsilon"], asked["delta"])
     noise = np.random.default_rng(seed).normal(scale=sigma, size=problem.n_features)
-    return np.tile(np.clip(problem.X.mean(axis=0) + noise / problem.n_records, -1, 1), (case.k, 1))
+    return np.tile(np.clip(problem.X.mean(axis=0) + noise / problem.n_records, -1, 1), (problem.n_clusters, 1))
 
 
 METHODS: dict[str, Callable[..., FloatArray]] = {
@@ -101,7 +101,7 @@ def perform(row: Row) -> Row:
         "delta": case.delta or 1 / (case.n * math.log(case.n)),
         "public_seed": PublicSeed.from_text(f"{row['set']} {row['run']}"),
     }
-    centroids = METHODS[row["method"]](case, problem, asked, _seed(row))
+    centroids = METHODS[row["method"]](problem, asked, _seed(row))
     return row | {"nicv": nicv(problem.X, centroids)}
 
 
@@ -160,6 +160,16 @@ def summary(table: list[Row]) -> list[Row]:
     ]
 
 
+def by_epsilon(table: list[Row]) -> str:
+    """Geometric means of ratios over all sets, as a table of a page."""
+    lines = ["| epsilon | " + " | ".join(f"over {peer}" for peer in PEERS) + " |", "|---:|" + "---:|" * len(PEERS)]
+    for epsilon in EPSILONS:
+        cells_there = [cell for cell in table if cell["epsilon"] == epsilon]
+        means = (geometric_mean(_ratio(cell, peer) for cell in cells_there) for peer in PEERS)
+        lines.append(f"| {epsilon:g} | " + " | ".join(f"{mean:.3f}" for mean in means) + " |")
+    return "\n".join(lines)
+
+
 def _group(name: str, table: list[Row]) -> Row:
     found: Row = {"group": name, "sets": len({cell["set"] for cell in table})}
     for peer in PEERS:
@@ -200,7 +210,7 @@ def markdown(found: list[Row]) -> str:
 def table(folder: Path, *, write: bool) -> None:
     """Print the table; write it and the cells to docs/."""
     rows = cells(read(folder))
-    text = markdown(summary(rows))
+    text = markdown(summary(rows)) + "\n\n" + by_epsilon(rows)
     print(text)
     for cell in sorted(rows, key=lambda cell: -max(_ratio(cell, peer) for peer in PEERS))[:40]:
         ratios = [_ratio(cell, peer) for peer in PEERS]

@@ -1,7 +1,6 @@
 """Synthetic records in groups, each group a way in which real records are unlike a few round clusters of equal size.
 
-Every set follows from its name alone: raw records and k by `records`, and how they are asked for by the fields of `Case`. Bounds
-may be declared wider than the records reach, and then these lie anywhere between them.
+Every set follows from its name alone. Bounds may be declared wider than the records reach; then these lie anywhere in between.
 """
 
 from collections.abc import Callable
@@ -176,8 +175,8 @@ def _student(draws: Draws, n: int, d: int, k: int, freedom: int) -> FloatArray:
 def _shared(n: int, weights: FloatArray) -> npt.NDArray[np.int64]:
     """n records shared out by weights, at least two each."""
     sizes = np.maximum(np.floor(n * weights / weights.sum()), 2).astype(np.int64)
-    sizes[0] += n - sizes.sum()
-    return sizes
+    sizes[0] += n - int(sizes.sum())
+    return np.asarray(sizes, dtype=np.int64)
 
 
 def _unit(draws: Draws, n: int, d: int) -> FloatArray:

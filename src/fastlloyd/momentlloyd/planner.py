@@ -107,11 +107,11 @@ TABLE = (
     _some_features(2,        F(10, 100), F(0),       _percent(20, 30),             F(6, 10), F(6, 10),  F(5, 10), F(8, 10)),
     _some_features(4,        F(10, 100), F(0),       _percent(20, 30),             F(8, 10), F(8, 10),  F(5, 10), F(8, 10)),
     _some_features(8,        F(10, 100), F(0),       _percent(17, 20, 25),         F(8, 10), F(8, 10),  F(5, 10), F(8, 10)),
-    _some_features(20,       F(10, 100), F(20, 100),       _percent(12, 14, 18, 20),     F(8, 10), F(8, 10),  F(5, 10), F(8, 10)),
+    _some_features(20,       F(10, 100), F(20, 100), _percent(12, 14, 18, 20),     F(8, 10), F(8, 10),  F(5, 10), F(8, 10)),
     _some_features(64,       F(8, 100),  F(30, 100), _percent(10, 10, 12, 15, 20), F(8, 10), F(12, 10), F(5, 10), F(8, 10)),
     _some_features(math.inf, F(8, 100),  F(30, 100), _percent(10, 10, 12, 15, 20), F(8, 10), F(22, 10), F(8, 10), F(20, 10)),
     # below signal, votes
-    _many_features(20,       F(0)),
+    _many_features(8,        F(0)),
     _many_features(math.inf, F(10, 100)),
 )
 # fmt: on

@@ -66,27 +66,24 @@ def from_gaussian(m: "MomentMechanism", state: State) -> State:
 
 
 def from_votes(m: "MomentMechanism", state: State, votes: Noisy) -> State:
-    """k means of the density that denoised votes give: each candidate's weight spread over its cell, if cells are coarse."""
-    n, k = records(state), m.n_clusters
-    coordinates = used(state) if m.n_directions else m.n_features
-    points, sample = state.candidates[:, :coordinates].astype(np.float64), _sample(m, state)
+    """k means of the density that denoised votes give."""
+    n, points, sample = records(state), _candidates(m, state), _sample(m, state)
     owners = _owners(sample, points)
     drawn = np.bincount(owners, minlength=len(points)).astype(np.float64)
     expected = drawn if m.n_directions else np.ones(len(points))
     w = weights(votes, expected * (n / expected.sum()), n)
     if not w.any():
         w[votes.values.argmax()] = 1.0
-    error = 0.0
+    inside = 0.0
     if m.n_candidates <= FEW_CANDIDATES:
-        cloud = np.concatenate([points, sample])
-        w = np.concatenate([np.where(drawn > 0, 0.0, w), (w / np.maximum(drawn, 1.0))[owners]])
-    else:
-        cloud, error = points, float(((sample - points[owners]) ** 2).sum(axis=1).mean())
+        points, w = _spread(points, w, sample, owners)
+    else:  # cells are fine enough for points, but not nothing
+        inside = float(((sample - points[owners]) ** 2).sum(axis=1).mean())
     restarts = RESTARTS if m.n_directions else FEW_FEATURES_RESTARTS
-    found = k_means(cloud, w, k, _draws(m, b"start"), n_restarts=restarts, n_steps=HISTOGRAM_STEPS)
-    sizes = np.bincount(found.labels, weights=w, minlength=k).astype(np.float64)
-    loss = found.loss + error
+    found = k_means(points, w, m.n_clusters, _draws(m, b"start"), n_restarts=restarts, n_steps=HISTOGRAM_STEPS)
+    loss = found.loss + inside
     if m.n_directions:
+        sizes = np.bincount(found.labels, weights=w, minlength=m.n_clusters).astype(np.float64)
         return _in_directions(m, state, found.centroids, sizes, loss)
     return known(m, state, centroids=rounded(found.centroids, m.domain.half_widths), spread=_squared(m, loss))
 
@@ -94,6 +91,22 @@ def from_votes(m: "MomentMechanism", state: State, votes: Noisy) -> State:
 def _owners(sample: FloatArray, points: FloatArray) -> IntArray:
     """The nearest point of each, block by block: no array of all distances exists."""
     return np.concatenate([nearest(sample[a:b], points)[0] for a, b in blocks(len(sample), len(points), None)])
+
+
+def _candidates(m: "MomentMechanism", state: State) -> FloatArray:
+    """Along the directions found, or among the features."""
+    points = state.candidates[:, : used(state)] if m.n_directions else state.candidates
+    return points.astype(np.float64)
+
+
+def _spread(points: FloatArray, w: FloatArray, sample: FloatArray, owners: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Each candidate's weight shared out over those of the sample that it is the nearest of; kept where there are none.
+
+    What is in one cell then has an extent: without, a histogram of few cells would pretend to be of few points.
+    """
+    drawn = np.bincount(owners, minlength=len(points))
+    shares = w / np.maximum(drawn, 1)
+    return np.concatenate([points, sample]), np.concatenate([np.where(drawn > 0, 0.0, w), shares[owners]])
 
 
 def _sample(m: "MomentMechanism", state: State) -> FloatArray:

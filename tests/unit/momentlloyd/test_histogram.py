@@ -1,7 +1,7 @@
 """Weights of candidates: the nearest possible histogram, the largest entries, and votes shrunk towards what was expected."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -25,6 +25,7 @@ def by_bisection(h: FloatArray, n: float) -> FloatArray:
     return np.asarray(np.maximum(h - high, 0))
 
 
+@settings(max_examples=40)
 @given(H, N)
 def test_the_projection_is_possible_and_no_possible_histogram_is_nearer(h: FloatArray, n: float) -> None:
     w = projection(h, n)
@@ -35,6 +36,7 @@ def test_the_projection_is_possible_and_no_possible_histogram_is_nearer(h: Float
     assert ((h - w) @ w >= n * (h - w).max() - 1e-6 * n * (1 + np.abs(h).max())).all()
 
 
+@settings(max_examples=40)
 @given(H, N)
 def test_the_largest_entries_are_kept_until_they_sum_up_to_n(h: FloatArray, n: float) -> None:
     w = largest(h, n)
@@ -46,6 +48,7 @@ def test_the_largest_entries_are_kept_until_they_sum_up_to_n(h: FloatArray, n: f
     assert ((w > 0) & (w < positive)).sum() <= 1
 
 
+@settings(max_examples=40)
 @given(H, st.floats(0.1, 1e3))
 def test_shrunk_votes_lie_between_the_votes_and_what_was_expected(h: FloatArray, deviation: float) -> None:
     expected = np.full(len(h), 3.0)
@@ -60,6 +63,7 @@ def test_votes_without_noise_are_believed_and_votes_of_noise_are_not() -> None:
     np.testing.assert_allclose(weights(Noisy(h, 1e6), expected, 100.0), expected)
 
 
+@settings(max_examples=40)
 @given(HOSTILE, N)
 def test_weights_of_any_votes_are_finite_and_none_is_negative(h: FloatArray, n: float) -> None:
     for deviation in (1e-3, 1.0, 1e12):

@@ -65,7 +65,7 @@ def check_ranges(m: MomentMechanism, state: State) -> None:
 
 
 @pytest.mark.parametrize("m", MECHANISMS, ids=IDS)
-@settings(max_examples=12)
+@settings(max_examples=5)
 @given(seed=st.integers(0, 2**32 - 1), bits=st.sampled_from([0, 10, 40, 61]))
 def test_no_answer_leads_out_of_range(m: MomentMechanism, seed: int, bits: int) -> None:
     """What noise cannot do a hostile server might try: every field in range, every query one that `ask` accepts."""
@@ -117,8 +117,10 @@ def test_the_radius_of_a_step_is_the_integer_root_of_integers() -> None:
         R = radius(m, round, msgspec.structs.replace(State.start(m), spread=spread))
         target = round.radius**2 * spread
         least, most = -(-(1 << 16) // 1000), 1 << 16
-        assert least == R if target < least**2 else most == R if target >= most**2 else R**2 <= target < (R + 1) ** 2
         assert isinstance(R, int)
+        assert least <= R <= most
+        assert least == R or target >= R**2
+        assert most == R or target < (R + 1) ** 2
 
 
 def test_a_state_that_differs_asks_something_else() -> None:

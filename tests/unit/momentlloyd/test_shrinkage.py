@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -27,6 +27,7 @@ def test_one_cluster_has_all_records_whatever_its_count() -> None:
     np.testing.assert_allclose(sizes(Noisy(np.array([[-12.0]]), 3.0), 50.0), [50.0])
 
 
+@settings(max_examples=40)
 @given(COUNTS, st.floats(1e-3, 1e6), st.floats(1.0, 1e6))
 def test_sizes_have_a_floor_and_without_it_sum_up_to_n(counts: FloatArray, deviation: float, n: float) -> None:
     k = len(counts)
@@ -39,6 +40,7 @@ def test_sizes_have_a_floor_and_without_it_sum_up_to_n(counts: FloatArray, devia
     np.testing.assert_allclose(found, by_hand, rtol=1e-9, atol=1e-3)
 
 
+@settings(max_examples=40)
 @given(MOVES, st.floats(1e-3, 1e3))
 def test_moves_keep_their_direction_and_none_grows(moves: FloatArray, variance: float) -> None:
     k, d = moves.shape

@@ -7,7 +7,7 @@ import pytest
 from fastlloyd.clustering.domain import Domain, FloatArray
 from fastlloyd.design_moments import design_moments
 from fastlloyd.expander import PublicSeed
-from fastlloyd.momentlloyd import start
+from fastlloyd.momentlloyd import location, start
 from fastlloyd.momentlloyd.mechanism import MomentMechanism
 from fastlloyd.momentlloyd.noisy import Noisy
 from fastlloyd.momentlloyd.state import NUMBER_BITS, State
@@ -48,7 +48,8 @@ def test_candidates_of_a_gaussian_lie_along_the_directions_found() -> None:
     m = mechanism(5, 3, 5.0)
     state = start.gaussian_candidates(m, in_a_line(m, 10_000.0))
     assert not state.candidates[:, 1:].any()
-    assert state.candidates[:, 0].std() == pytest.approx(start.WIDER * 10_000, rel=0.1)
+    wider = start.WIDER * (1 + (start.FARTHER**2 - 1) / start.FAR_PART) ** 0.5  # some of them are far out
+    assert state.candidates[:, 0].std() == pytest.approx(wider * 10_000, rel=0.1)
 
 
 def test_two_means_of_a_gaussian_are_those_of_the_normal_law() -> None:
@@ -97,3 +98,31 @@ def test_the_same_state_and_votes_give_the_same_start() -> None:
     np.testing.assert_array_equal(one.candidates, other.candidates)
     votes = np.arange(m.n_candidates, dtype=np.float64)
     np.testing.assert_array_equal(voted(m, one, votes).centroids, voted(m, other, votes).centroids)
+
+
+def test_a_box_with_candidates_to_spare_is_wider() -> None:
+    """At the same noisy squares: more candidates per cluster, more deviations, within the bounds."""
+    widths = []
+    for k in (300, 30, 3):
+        m = mechanism(1, k, 20.0)
+        state = msgspec.structs.replace(State.start(m), number=N << NUMBER_BITS)
+        low, high = location.box(m, state, Noisy(np.full((1, 1), N * 90.0**2), 1e-6), 0.0)
+        widths.append(float((high - low)[0]))
+    assert widths[0] == pytest.approx(2 * location.ZOOM * 90)
+    assert widths == sorted(widths)
+    assert widths[0] < widths[1] < widths[2] <= 2 * ONE
+
+
+def test_a_cluster_within_one_cell_has_the_extent_of_the_cell() -> None:
+    """All votes for one of few candidates: the records lie anywhere in its cell, and k centroids share it."""
+    m = mechanism(2, 3, 0.2)
+    state = msgspec.structs.replace(State.start(m), number=N << NUMBER_BITS)
+    state = start.box_candidates(m, state, np.array([-ONE, -ONE]), np.array([ONE, ONE]))
+    assert m.n_candidates <= start.FEW_CANDIDATES
+    votes = np.zeros(m.n_candidates)
+    votes[0] = N
+    found = voted(m, state, votes)
+    side = 2 * ONE / m.n_candidates**0.5
+    assert 0.2 < found.spread / (2 * side**2 / 12 / 3) < 2  # three of them in a square leave about a third of its variance
+    assert len(np.unique(found.centroids, axis=0)) == 3
+    assert (np.abs(found.centroids - state.candidates[0]) < side).all()
