@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fastlloyd.errors import ClippedRecordsWarning, FastLloydError, PrivacyLeakWarning
     from fastlloyd.estimators import FastLloyd, GLloyd, Lloyd, MomentLloyd, SuLloyd
     from fastlloyd.mechanism import Mechanism
+    from fastlloyd.mechanisms import read_mechanism
     from fastlloyd.plan import Plan
     from fastlloyd.protocol.client import ClientSession
     from fastlloyd.protocol.server import ServerSession
@@ -32,6 +33,7 @@ __all__ = [
     "ServerSession",
     "SuLloyd",
     "__version__",
+    "read_mechanism",
 ]
 
 _HOME = {
@@ -43,6 +45,7 @@ _HOME = {
     "Lloyd": "fastlloyd.estimators",
     "Mechanism": "fastlloyd.mechanism",
     "MomentLloyd": "fastlloyd.estimators",
+    "read_mechanism": "fastlloyd.mechanisms",
     "Plan": "fastlloyd.plan",
     "ClippedRecordsWarning": "fastlloyd.errors",
     "PrivacyLeakWarning": "fastlloyd.errors",

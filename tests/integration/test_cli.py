@@ -276,7 +276,7 @@ def test_the_loss_is_estimated_on_request_and_said_with_its_error_and_meaning(fa
     assert "Private estimate of the loss: " in text
     assert "the sum of squared distances to the nearest centroid in squared half widths of the domain" in text
     assert "for each of 500 expected records" in text
-    assert "iterations and the loss together" in text
+    assert "rounds and the loss together" in text
     m = read_mechanism(Path("result/mechanism.toml").read_text())
     assert float(m.loss_share) == pytest.approx(0.25, rel=1e-6)
     stated = _strict(Path("result/privacy.json").read_text())["loss_estimate"]

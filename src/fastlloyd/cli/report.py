@@ -225,7 +225,8 @@ def guarantee(result: Result) -> str:
     m = result.mechanism
     parameters = f"epsilon = {m.epsilon:.6g}" + (f", delta = {m.delta:.3g}" if m.delta else "")
     hidden = RELATIONS[m.neighboring_relation.value]
-    what = f"all {len(m.clustering_rounds)} iterations{' and the loss' if m.loss else ''} together"
+    rounds = "rounds" if isinstance(m, MomentMechanism) else "iterations"
+    what = f"all {len(m.clustering_rounds)} {rounds}{' and the loss' if m.loss else ''} together"
     exception = " What was taken from the data (see the warnings) is not covered." if result.leaks else ""
     return (
         f"Guarantee: differential privacy with {parameters}, over {what}. It hides {hidden} "
