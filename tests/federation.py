@@ -189,8 +189,8 @@ def injected(rounds: Iterable[IntArray]) -> InjectedNoise:
 
 
 def injected_by_part(m: Mechanism, rounds: Iterable[IntArray]) -> InjectedNoise:
-    """The same for any mechanism, whose parts have as many columns as it says."""
-    each = zip(m.exchanges, rounds, strict=True)
+    """The same for any mechanism, whose parts have as many columns as it says; for as many exchanges as there is noise."""
+    each = zip(m.exchanges, rounds, strict=False)
     return InjectedNoise([part.ravel() for exchange, noise in each for part in parts_of(m, exchange, noise)])
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from fastlloyd.algorithms import MOMENTLLOYD
 from fastlloyd.plan import TrustMode
 from fastlloyd.protocol import SERVER, ClientResult
 from fastlloyd.store import Role
@@ -15,6 +16,12 @@ NAMES = ("c0", "c1", "c2")
 N_COMMITS = {"c0": 8, "c1": 7, "c2": 7, SERVER: 7}
 
 
+MOMENTS = make_federation(make_plan(3, algorithm=MOMENTLLOYD, n_clusters=1, n_features=1, epsilon=0.2), seed=4)
+# One commit more per round, whose parameters are settled; the clients end with those that follow from the last round.
+N_ROUNDS = len(MOMENTS.plan.mechanism.exchanges)
+N_COMMITS_OF_MOMENTS = {"c0": 5 + 2 * N_ROUNDS, "c1": 4 + 2 * N_ROUNDS, "c2": 4 + 2 * N_ROUNDS, SERVER: 4 + 2 * N_ROUNDS}
+
+
 def federation_of(trust: TrustMode) -> Federation:
     plan = make_plan(3, trust=trust, n_clusters=2, n_features=2, n_iterations=2, estimate_loss=True)
     return make_federation(plan, seed=4)
@@ -23,9 +30,8 @@ def federation_of(trust: TrustMode) -> Federation:
 FEDERATIONS = {trust: federation_of(trust) for trust in TrustMode}
 
 
-def expected(trust: TrustMode) -> ClientResult:
+def expected(federation: Federation) -> ClientResult:
     """By plain integers: no masks, messages or stores."""
-    federation = FEDERATIONS[trust]
     plan, everyone = federation.plan, [federation.plan.names] * len(federation.plan.mechanism.exchanges)
     clients = {name: [plan.draw_client_noise(e, KnownNoise(name)) for e in plan.mechanism.exchanges] for name in NAMES}
     server = [plan.draw_server_noise(e, KnownNoise(SERVER)) for e in plan.mechanism.exchanges]
@@ -33,18 +39,21 @@ def expected(trust: TrustMode) -> ClientResult:
     return ClientResult(clustering=known.plain_result(everyone), included=tuple(everyone), unconfirmed=())
 
 
-RESULTS = {trust: expected(trust) for trust in TrustMode}
+RESULTS = {trust: expected(FEDERATIONS[trust]) for trust in TrustMode}
 
 
 def run_with(trust: TrustMode, folder: Path, deaths: dict[str, list[Death]]) -> World:
     """Run to the end, check everything that must hold, and return what happened."""
-    federation = FEDERATIONS[trust]
+    return run_to_the_end(FEDERATIONS[trust], RESULTS[trust], folder, deaths)
+
+
+def run_to_the_end(federation: Federation, right: ClientResult, folder: Path, deaths: dict[str, list[Death]]) -> World:
     with World(federation.plan, federation.X, folder, deaths) as world:
         results = world.run()
         assert set(results) == set(NAMES)
         for result in results.values():
-            assert same_clustering(result.clustering, RESULTS[trust].clustering)
-            assert (result.included, result.unconfirmed) == (RESULTS[trust].included, ())
+            assert same_clustering(result.clustering, right.clustering)
+            assert (result.included, result.unconfirmed) == (right.included, ())
         for name, mortal in world.parties.items():
             assert not mortal.deaths
             assert mortal.store is not None

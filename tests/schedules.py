@@ -1,16 +1,27 @@
 """Schedules for the virtual network: what can happen in one, and what must hold after it, whatever happened."""
 
+from fastlloyd.algorithms import MOMENTLLOYD
 from fastlloyd.plan import TrustMode
 from fastlloyd.protocol.transitions import ServerState
 from federation import make_federation, make_plan
 from virtual_network import Network, Watch
 
+# One cluster of one feature: messages are short, and rounds as many as they are of more.
 FEDERATIONS = {
-    trust: make_federation(
+    trust.value: make_federation(
         make_plan(3, trust=trust, max_dropouts=1, n_clusters=1, n_features=1, n_iterations=2, estimate_loss=True), seed=2
     )
     for trust in TrustMode
-}
+} | {
+    f"momentlloyd, {trust.value}": make_federation(
+        make_plan(
+            3, trust=trust, max_dropouts=1, n_clusters=1, n_features=1, algorithm=MOMENTLLOYD, epsilon=0.2,
+            estimate_loss=trust is TrustMode.SERVER_NOISE,
+        ),
+        seed=2,
+    )
+    for trust in TrustMode
+}  # fmt: skip
 BAD_LUCK = (
     "deliver",
     "flow",
@@ -32,6 +43,10 @@ ATTACKS = (
     "forge_hello",
     "false_keys",
     "false_confirmations",
+    "second_box",
+    "false_box",
+    "false_turn",
+    "false_proposal",
     "false_abort",
     "give_up",
 )
@@ -44,8 +59,8 @@ def often_in_order(operations: tuple[str, ...]) -> tuple[str, ...]:
     return operations + ("flow",) * (len(operations) // 2)
 
 
-def play(trust: TrustMode, watch: Watch, schedule: Schedule) -> Network:
-    network = Network(FEDERATIONS[trust], watch)
+def play(subject: str, watch: Watch, schedule: Schedule) -> Network:
+    network = Network(FEDERATIONS[subject], watch)
     for operation, a, b in schedule:
         getattr(network, operation)(a, b)
     network.settle()
@@ -72,6 +87,7 @@ def check_after_attacks(network: Network) -> None:
 def _check_always(network: Network) -> None:
     network.check_one_plaintext_per_mask()
     network.check_one_set_per_round()
+    network.check_one_box_per_round()
     network.check_one_noise_per_sum()
     network.check_write_ahead()
     network.check_agreement()

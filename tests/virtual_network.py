@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import TypeVar
 
 import msgspec
@@ -31,7 +32,10 @@ from fastlloyd.protocol.messages import (
     KeyBox,
     Limits,
     Message,
+    Parameters,
+    Proposal,
     SealedKeys,
+    Turn,
     Upload,
     decode,
     encode,
@@ -39,7 +43,7 @@ from fastlloyd.protocol.messages import (
 from fastlloyd.protocol.roster import Roster
 from fastlloyd.protocol.transitions import ClientState, ServerState
 from fastlloyd.secagg import EphemeralKey, GroupKey, seal
-from federation import Federation, among, entropy, identity, make_plan, same_clustering
+from federation import Federation, among, entropy, identity, make_plan, parts_of, same_clustering, starts_cheaply
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
@@ -61,17 +65,19 @@ class Watch:
     """What went into masks and came out of sums, seen from inside the sessions.
 
     hidden : (group key, context of the mask) -> all plaintexts it hid; plain and cipher : the same by (client, nonce);
-    opened : (rounds of a client's session, round, broadcast, answer), in order.
+    opened : (rounds of a client's session, round, broadcast, answer), in order; settled : (rounds of a session, parameters).
     """
 
     hidden: dict[tuple[bytes, ...], list[IntArray]] = field(default_factory=dict)
     plain: dict[tuple[str, bytes], IntArray] = field(default_factory=dict)
     cipher: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
     opened: list[tuple[ClientRounds, int, Broadcast, IntArray]] = field(default_factory=list)
+    settled: list[tuple[ClientRounds, Parameters]] = field(default_factory=list)
 
     @classmethod
     def install(cls, monkeypatch: pytest.MonkeyPatch) -> "Watch":
         watch, hide, unmask, open_round = cls(), MaskedRound.hide, MaskedRound.open, ClientRounds.open
+        settle = ClientRounds.settle
         answers: list[IntArray] = []
 
         def watched_hide(self: MaskedRound, values: IntArray, client: str, nonce: bytes) -> bytes:
@@ -90,16 +96,22 @@ class Watch:
             open_round(self, broadcast)
             watch.opened.append((self, number, broadcast, answers[-1]))
 
+        def watched_settle(self: ClientRounds, parameters: Parameters) -> None:
+            settle(self, parameters)
+            watch.settled.append((self, parameters))
+
+        starts_cheaply(monkeypatch)
         # most of what a restart costs, and the same for every session of a plan
         monkeypatch.setattr(Plausible, "of", once_per_plan(Plausible.of))
         monkeypatch.setattr(Roster, "of", once_per_plan(Roster.of))
         monkeypatch.setattr(MaskedRound, "hide", watched_hide)
         monkeypatch.setattr(MaskedRound, "open", watched_unmask)
         monkeypatch.setattr(ClientRounds, "open", watched_open)
+        monkeypatch.setattr(ClientRounds, "settle", watched_settle)
         return watch
 
     def clear(self) -> None:
-        for seen in (self.hidden, self.plain, self.cipher, self.opened):
+        for seen in (self.hidden, self.plain, self.cipher, self.opened, self.settled):
             seen.clear()
 
 
@@ -240,7 +252,7 @@ class Network:
 
     def _durable(self, server: ServerSession) -> dict[str, object]:
         """All that a server knows, but for what clients say again: Hellos of those not present, open uploads, confirmations."""
-        kept = {"_broadcasts", "_key_boxes", "_present", "_relayed", "_sealed", "outcome"}
+        kept = {"_broadcasts", "_key_boxes", "_parameters", "_present", "_relayed", "_sealed", "outcome"}
         return {slot: getattr(server, slot) for slot in kept} | {"state": server.state}
 
     def _new_client(self, name: str) -> ClientSession:
@@ -416,6 +428,40 @@ class Network:
         macs = relayed[0].macs if relayed else tuple((name, bytes(32)) for name in self.names)
         self.sneak(a, Confirmations(macs[: b % (len(macs) + 1)]))
 
+    def second_box(self, a: int, b: int) -> None:
+        """Parameters that a client really worked out, and that were not stored: the server stores none but the first."""
+        stored = {(parameters.client, parameters.salt) for parameters in self._recorded(SERVER, Parameters)}
+        made = [(sender, said) for sender, said in self.said if isinstance(said, Proposal)]
+        others = [(sender, said) for sender, said in made if (sender, said.salt) not in stored]
+        if others:
+            sender, proposal = others[b % len(others)]
+            self.sneak(a, Parameters(proposal.round, sender, proposal.salt, proposal.box))
+
+    def false_box(self, a: int, b: int) -> None:
+        """Parameters that were stored, changed in one place for one client."""
+        relayed = self._sent(Parameters)
+        if not relayed:
+            return
+        shown = relayed[a // 8 % len(relayed)]
+        other = next(name for name in self.names if name != shown.client)
+        lies = [
+            msgspec.structs.replace(shown, box=bytes([shown.box[0] ^ 1]) + shown.box[1:]),
+            msgspec.structs.replace(shown, salt=shown.salt[::-1]),
+            msgspec.structs.replace(shown, client=other),
+            msgspec.structs.replace(shown, round=2 + (shown.round - 1) % len(self.limits.box_bytes)),
+        ]
+        self.sneak(a, lies[b % len(lies)])
+
+    def false_turn(self, a: int, b: int) -> None:
+        self.sneak(a, Turn(2 + b % len(self.plan.mechanism.exchanges)))
+
+    def false_proposal(self, a: int, b: int) -> None:
+        """A client makes parameters up that nobody can open."""
+        if self.limits.box_bytes:
+            number = [*self.limits.box_bytes][b % len(self.limits.box_bytes)]
+            lie = Proposal(number, bytes(16), bytes(self.limits.box_bytes[number]))
+            self.flight.insert(0, Letter(self._client(a).name, SERVER, encode(lie)))
+
     def false_abort(self, a: int, _b: int) -> None:
         self.sneak(a, Abort("no reason at all"))
 
@@ -427,7 +473,7 @@ class Network:
     def settle(self) -> None:
         """Bad luck ends: all arrives in order, whoever waits says so again, and deadlines pass."""
         self.armed.clear()
-        for _ in range(20):
+        for _ in range(40):
             self._run_dry()
             for client in list(self.clients.values()):
                 self._act(client.name, client.resend())
@@ -462,6 +508,26 @@ class Network:
             assert opened == list(range(1, len(opened) + 1))
         assert {encode(broadcast) for broadcast in self._sent(Broadcast)} <= set(map(encode, self._recorded(SERVER, Broadcast)))
 
+    def check_one_box_per_round(self) -> None:
+        """Each session goes on from one box of each round, in order, and so does each log; only stored ones are relayed."""
+        expected = list(self.limits.box_bytes)
+        sessions: dict[int, list[int]] = {}
+        for rounds, parameters in self.watch.settled:
+            sessions.setdefault(id(rounds), []).append(parameters.round)
+        for settled in (*sessions.values(), *([p.round for p in self._recorded(party, Parameters)] for party in self.logs)):
+            assert settled == expected[: len(settled)]
+        assert {encode(parameters) for parameters in self._sent(Parameters)} <= set(
+            map(encode, self._recorded(SERVER, Parameters))
+        )
+        for name in self.names:  # an upload is masked for the box that the record before it holds, and no other
+            log = self.logs[name].records
+            for before, record in pairwise(log):
+                if isinstance(record, Upload) and record.round in self.limits.box_bytes:
+                    assert isinstance(before, Parameters)
+                    assert before.round == record.round
+            proposed = [proposal.round for proposal in self._recorded(name, Proposal)]
+            assert proposed == sorted(set(proposed))
+
     def check_one_noise_per_sum(self) -> None:
         """What a broadcast holds besides its uploads is noise that was drawn for it alone, and none where clients add it."""
         unused = [noise.tolist() for noise in self.noise[SERVER].drawn]
@@ -470,7 +536,7 @@ class Network:
                 continue
             added = self._noise_of(broadcast)
             exchange = self.plan.mechanism.exchanges[broadcast.round - 1]
-            parts = [added[:, :-1].ravel(), added[:, -1]] if added.shape[1] > 1 else [added.ravel()]
+            parts = [part.ravel() for part in parts_of(self.plan.mechanism, exchange, added)]
             assert added.shape == self.plan.mechanism.shape(exchange)
             if self.plan.trust is TrustMode.SERVER_NOISE:
                 for part in parts:
@@ -491,6 +557,8 @@ class Network:
         """One opened set per round, whoever opens it."""
         opened = {number: broadcast for _, number, broadcast, _ in self.watch.opened}
         assert all(opened[number] == broadcast for _, number, broadcast, _ in self.watch.opened)
+        settled = {parameters.round: parameters for _, parameters in self.watch.settled}
+        assert all(settled[parameters.round] == parameters for _, parameters in self.watch.settled)
 
     def check_write_ahead(self) -> None:
         """A round's upload is recorded once, and nothing is sent that was not recorded or does not follow from it."""
@@ -501,6 +569,8 @@ class Network:
                 match message:
                     case KeyBox():
                         assert message.box in boxes
+                    case Turn():  # follows from the sum that is recorded
+                        assert message.round - 1 in {broadcast.round for broadcast in self._recorded(SERVER, Broadcast)}
                     case Abort() if party == SERVER and encode(message) not in recorded:
                         assert message.reason.startswith(("the run began without", "the run goes on without"))
                     case _:

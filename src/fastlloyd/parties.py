@@ -49,8 +49,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long a step of a networked run waits for those who are missing, in whole seconds.
 
-    joining : for everyone's Hello. dealing : for the group key, before the next client deals. round : for the uploads of one
-    exchange. confirming : for everyone's word that the results are the same.
+    joining : for everyone's Hello. dealing : for what one client makes for all, the group key or parameters, before the next
+    is asked. round : for the uploads of one exchange. confirming : for everyone's word that the results are the same.
     """
 
     joining: int = 3600

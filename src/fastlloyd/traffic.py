@@ -13,13 +13,17 @@ from fastlloyd.protocol.messages import (
     Deal,
     Hello,
     KeyBox,
+    Limits,
     Message,
+    Parameters,
+    Proposal,
     SealedKeys,
     Upload,
     encode,
 )
 from fastlloyd.secagg.keys import CONFIRMATION_BYTES, PUBLIC_KEY_BYTES, SEALED_BYTES, SIGNATURE_BYTES
 from fastlloyd.secagg.masks import DIGEST_BYTES, RUN_ID_BYTES, UPLOAD_NONCE_BYTES
+from fastlloyd.secagg.parameters import SALT_BYTES
 
 
 class Traffic(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,12 +38,14 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
 def traffic(plan: Plan, name: str) -> Traffic:
     """What the client of that name sends and receives in a run that nobody misses.
 
-    The first client of the plan also deals the keys. Every field of a message has a fixed length but names, round numbers and
-    the lists of clients, which are those of the plan; so messages of zeros are as long as real ones.
+    The first client of the plan also deals the keys, and works out the parameters where there are any. Every field of a message
+    has a fixed length but names, round numbers and the lists of clients, which are those of the plan; so messages of zeros are
+    as long as real ones.
     """
     T, exchanges = len(plan.mechanism.clustering_rounds), list(enumerate(plan.mechanism.exchanges, 1))
     uploads = [_upload(plan, t, exchange) for t, exchange in exchanges]
     broadcasts = [_broadcast(plan, t, exchange) for t, exchange in exchanges]
+    proposals, parameters = _boxes(plan)
     deals = name == plan.names[0]
     boxes = tuple((each, bytes(SEALED_BYTES)) for each in plan.names)
     macs = tuple((each, bytes(CONFIRMATION_BYTES)) for each in plan.names)
@@ -49,8 +55,8 @@ def traffic(plan: Plan, name: str) -> Traffic:
     return Traffic(
         sent_per_round=_length(uploads[T - 1 : T]),
         received_per_round=_length(broadcasts[T - 1 : T]),
-        sent=_length([*joining, *uploads, Confirmation(bytes(CONFIRMATION_BYTES))]),
-        received=_length([*joined, *broadcasts, Confirmations(macs)]),
+        sent=_length([*joining, *uploads, *(proposals if deals else []), Confirmation(bytes(CONFIRMATION_BYTES))]),
+        received=_length([*joined, *broadcasts, *parameters, Confirmations(macs)]),
     )
 
 
@@ -69,3 +75,9 @@ def _upload(plan: Plan, number: int, exchange: Exchange) -> Upload:
 def _broadcast(plan: Plan, number: int, exchange: Exchange) -> Broadcast:
     included = dict.fromkeys(plan.names, bytes(UPLOAD_NONCE_BYTES))
     return Broadcast.of(plan.names, number, included, bytes(plan.n_words_of(exchange) * plan.ring.itemsize))
+
+
+def _boxes(plan: Plan) -> tuple[list[Proposal], list[Parameters]]:
+    sizes, salt = Limits.of(plan).box_bytes.items(), bytes(SALT_BYTES)
+    proposals = [Proposal(number, salt, bytes(size)) for number, size in sizes]
+    return proposals, [Parameters(number, plan.names[0], salt, bytes(size)) for number, size in sizes]

@@ -28,7 +28,18 @@ from fastlloyd.plan import Plan
 
 SHA256 = hashes.SHA256()
 PASSPHRASE = "correct horse battery staple"  # noqa: S105 - of no identity but these
-MECHANISM = ("--features", "age,dose", "--bounds", "age=0:100,dose=0:5", "-k", "2", "--iterations", "2")
+MECHANISM = (
+    "--features",
+    "age,dose",
+    "--bounds",
+    "age=0:100,dose=0:5",
+    "-k",
+    "2",
+    "--algorithm",
+    "fastlloyd",
+    "--iterations",
+    "2",
+)
 MEMBERS = tuple(part for name in "abc" for part in ("--member", f"keys/{name}.public.toml:50"))
 SERVER, ADDRESS = ("--server", "keys/sums.public.toml"), ("--address", "sums.example.org:8443")
 NETWORK = (*SERVER, *ADDRESS)

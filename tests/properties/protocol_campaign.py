@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 import campaign_page
-from fastlloyd.plan import TrustMode
 from schedules import (
     ATTACKS,
     BAD_LUCK,
+    FEDERATIONS,
     MAX_OPERATIONS,
     Schedule,
     check_after_attacks,
@@ -69,7 +69,7 @@ which the kills are about."""
 
 @dataclass
 class Cell:
-    """What happened in the schedules of one kind under one trust mode; failures : short schedules, and what they broke."""
+    """What happened in the schedules of one kind in one federation; failures : short schedules, and what they broke."""
 
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
@@ -80,50 +80,50 @@ class Cell:
         return self
 
 
-def schedule(kind: str, trust: TrustMode, number: int) -> Schedule:
-    rng = np.random.default_rng([number, list(TrustMode).index(trust), list(KINDS).index(kind)])
+def schedule(kind: str, subject: str, number: int) -> Schedule:
+    rng = np.random.default_rng([number, list(FEDERATIONS).index(subject), list(KINDS).index(kind)])
     operations = often_in_order(KINDS[kind][0])
     chosen = rng.integers(0, [len(operations), 256, 256], (rng.integers(0, MAX_OPERATIONS, endpoint=True), 3))
     return [(operations[i], a, b) for i, a, b in chosen.tolist()]
 
 
-def run(kind: str, trust: TrustMode, watch: Watch, operations: Schedule) -> Network:
-    network = play(trust, watch, operations)
+def run(kind: str, subject: str, watch: Watch, operations: Schedule) -> Network:
+    network = play(subject, watch, operations)
     KINDS[kind][1](network)
     return network
 
 
-def shortest(kind: str, trust: TrustMode, watch: Watch, operations: Schedule) -> str:
+def shortest(kind: str, subject: str, watch: Watch, operations: Schedule) -> str:
     """Leave out what can be left out of a schedule that fails."""
     what = ""
     for i in reversed(range(len(operations) + 1)):
         shorter = operations[:i] + operations[i + 1 :]  # the first leaves out nothing
         try:
-            run(kind, trust, watch, shorter)
+            run(kind, subject, watch, shorter)
         except Exception as error:  # noqa: BLE001 - whatever a broken rule raises
             operations, what = shorter, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-    return f"{kind}, {trust.value}: {operations!r} -> {what}"
+    return f"{kind}, {subject}: {operations!r} -> {what}"
 
 
-def batch(kind: str, trust: TrustMode, numbers: range) -> Cell:
+def batch(kind: str, subject: str, numbers: range) -> Cell:
     """What a worker process runs."""
     cell = Cell()
     with pytest.MonkeyPatch.context() as monkeypatch:
         watch = Watch.install(monkeypatch)
         for number in numbers:
-            operations = schedule(kind, trust, number)
+            operations = schedule(kind, subject, number)
             cell.counts["schedules"] += 1
             try:
-                run(kind, trust, watch, operations).count(cell.counts)
+                run(kind, subject, watch, operations).count(cell.counts)
             except Exception:  # noqa: BLE001 - whatever a broken rule raises
-                cell.failures.append(f"number {number}, " + shortest(kind, trust, watch, operations))
+                cell.failures.append(f"number {number}, " + shortest(kind, subject, watch, operations))
     return cell
 
 
-def rows(cells: dict[tuple[str, TrustMode], Cell]) -> list[tuple[str, ...]]:
+def rows(cells: dict[tuple[str, str], Cell]) -> list[tuple[str, ...]]:
     """The table, its first row the headings."""
     return [
-        ("", *(f"{kind}, {trust.value}" for kind, trust in cells)),
+        ("", *(f"{kind}, {subject}" for kind, subject in cells)),
         *((column, *(f"{cell.counts[column]:,}" for cell in cells.values())) for column in COLUMNS),
         ("broken rules", *(str(len(cell.failures)) for cell in cells.values())),
     ]
@@ -131,7 +131,7 @@ def rows(cells: dict[tuple[str, TrustMode], Cell]) -> list[tuple[str, ...]]:
 
 def test_no_schedule_breaks_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
     started = dt.datetime.now(dt.UTC)
-    cells = {(kind, trust): Cell() for kind in KINDS for trust in TrustMode}
+    cells = {(kind, subject): Cell() for kind in KINDS for subject in FEDERATIONS}
     each = -(-N_SCHEDULES // len(cells))
     jobs = [(cell, range(n, min(n + BATCH, each))) for n in range(0, each, BATCH) for cell in cells]
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
@@ -144,7 +144,7 @@ def test_no_schedule_breaks_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
     names, *lines = rows(cells)
     text = TEXT.format(
         measured=campaign_page.measured(started, NumPy=np.__version__),
-        n=4 * each,
+        n=len(cells) * each,
         max_operations=MAX_OPERATIONS,
         table=campaign_page.table(names, lines),
     )

@@ -9,12 +9,14 @@ more than half, so that no two groups can be led to different results. `make cam
 """
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fastlloyd.plan import TrustMode
+from fastlloyd.protocol.messages import Parameters
 from schedules import (
     ATTACKS,
     BAD_LUCK,
@@ -25,7 +27,7 @@ from schedules import (
     often_in_order,
     play,
 )
-from virtual_network import Watch
+from virtual_network import Network, Watch
 
 TRUST = pytest.mark.parametrize("trust", TrustMode)
 DEATHS = [
@@ -51,7 +53,7 @@ def test_under_bad_luck_nobody_is_accused_and_every_opened_sum_is_exact(
     @settings(max_examples=500, suppress_health_check=[HealthCheck.too_slow])
     @given(schedules(BAD_LUCK))
     def check(schedule: Schedule) -> None:
-        network = play(trust, watch, schedule)
+        network = play(trust.value, watch, schedule)
         check_after_bad_luck(network)
         network.count(outcomes)
 
@@ -66,7 +68,7 @@ def test_under_attack_what_finishes_is_right_and_the_same_for_all(trust: TrustMo
     @settings(max_examples=500, suppress_health_check=[HealthCheck.too_slow])
     @given(schedules(BAD_LUCK + ATTACKS))
     def check(schedule: Schedule) -> None:
-        network = play(trust, watch, schedule)
+        network = play(trust.value, watch, schedule)
         check_after_attacks(network)
         network.count(outcomes)
 
@@ -74,3 +76,24 @@ def test_under_attack_what_finishes_is_right_and_the_same_for_all(trust: TrustMo
     # the attacks reached every party, and did not stop every run
     assert min(outcomes[party] for party in ("(server)", "c0", "c1", "c2")) > 50, outcomes
     assert min(outcomes[what] for what in ("finished", "some finished", "left out", *DEATHS)) > 5, outcomes
+
+
+@pytest.mark.parametrize(
+    ("names", "check_after"), [(BAD_LUCK, check_after_bad_luck), (BAD_LUCK + ATTACKS, check_after_attacks)]
+)
+@TRUST
+def test_the_same_where_parameters_travel(
+    trust: TrustMode, names: tuple[str, ...], check_after: Callable[[Network], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch, outcomes = Watch.install(monkeypatch), Counter[str]()
+
+    @settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+    @given(schedules(names))
+    def check(schedule: Schedule) -> None:
+        network = play(f"momentlloyd, {trust.value}", watch, schedule)
+        check_after(network)
+        network.count(outcomes)
+        outcomes["taken over"] += any(p.client != "c0" for p in network._recorded("(server)", Parameters))
+
+    check()
+    assert min(outcomes[what] for what in ("finished", "left out", "taken over")) > 3, outcomes

@@ -35,8 +35,8 @@ def test_with_public_settings_nothing_leaks_and_nothing_warns(kind: type[FastLlo
     model = kind(3, **PUBLIC).fit(X)
     assert model.cluster_centers_.shape == (3, 4)
     assert model.noisy_counts_.shape == (3,)
-    steps = [round for round in model.mechanism_.rounds if isinstance(round, (Round, StepRound))]
-    assert model.n_iter_ == len(steps) >= 2
+    rounds: tuple[object, ...] = model.mechanism_.rounds
+    assert model.n_iter_ == sum(isinstance(round, Round | StepRound) for round in rounds) >= 2
     assert model.n_features_in_ == 4
     assert model.privacy_spent_["taken_from_the_data"] == []
     assert model.privacy_spent_["private"] is (kind is not Lloyd)

@@ -59,7 +59,8 @@ def _without_noise(values: FloatArray, edge: float) -> FloatArray:
 
 def used(state: State) -> int:
     """How many directions were found: at least one is, but in a state that somebody made up."""
-    return max(int(state.directions.any(axis=0).sum()), min(1, state.directions.shape[1]))
+    n_directions: int = state.directions.shape[1]
+    return max(int(state.directions.any(axis=0).sum()), min(1, n_directions))
 
 
 def basis(state: State) -> FloatArray:

@@ -100,7 +100,7 @@ def advance(
 
 def scaled(m: "MomentMechanism", state: State, share: float) -> State:
     """The state with another number of records: 1 to the cap."""
-    return known(m, state, number=min(max(round(state.number * share), 1 << NUMBER_BITS), m.n_records << NUMBER_BITS))
+    return known(m, state, number=min(max(round(state.number * Fraction(share)), 1 << NUMBER_BITS), m.n_records << NUMBER_BITS))
 
 
 def _advanced(m: "MomentMechanism", number: int, state: State, parts: list[Noisy]) -> State:

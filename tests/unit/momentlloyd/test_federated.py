@@ -1,8 +1,10 @@
 """MomentLloyd in a federation: the central algorithm to the bit, and safe whatever a client makes up within the ranges."""
 
+from collections import Counter
 from collections.abc import Callable
-from fractions import Fraction as F
+from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -29,6 +31,7 @@ from fastlloyd.plan import Plan, TrustMode
 from fastlloyd.protocol import Message
 from fastlloyd.protocol.masked_round import Plausible
 from fastlloyd.protocol.messages import Parameters, Proposal, Upload
+from fastlloyd.traffic import traffic
 from fastlloyd.transport.in_process import Drops, Gone, run_in_process
 from federation import injected_by_part, make_federation, make_plan, results, same_clustering, starts_cheaply
 
@@ -38,8 +41,8 @@ def _cheap_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     starts_cheaply(monkeypatch)
 
 
-def plan_of(d: int, k: int, trust: TrustMode = TrustMode.SERVER_NOISE, **settings: object) -> Plan:
-    return make_plan(3, algorithm=MOMENTLLOYD, n_clusters=k, n_features=d, trust=trust, max_dropouts=1, **settings)  # type: ignore[arg-type]  # by name
+def plan_of(d: int, k: int, trust: TrustMode = TrustMode.SERVER_NOISE, **settings: Any) -> Plan:
+    return make_plan(3, algorithm=MOMENTLLOYD, n_clusters=k, n_features=d, trust=trust, max_dropouts=1, **settings)
 
 
 def mechanism(plan: Plan) -> MomentMechanism:
@@ -47,7 +50,7 @@ def mechanism(plan: Plan) -> MomentMechanism:
     return plan.mechanism
 
 
-SIGNAL = {"epsilon": 500.0}  # so much that many features have votes too
+SIGNAL: dict[str, Any] = {"epsilon": 500.0}  # so much that many features have votes too
 PLANS = [
     plan_of(1, 1, TrustMode.CLIENT_NOISE, estimate_loss=True),
     plan_of(2, 3, estimate_loss=True),
@@ -130,6 +133,29 @@ def test_what_an_upload_was_asked_for_is_bound_to_what_the_server_relayed() -> N
         assert said == [Upload, *[Parameters, Upload] * len(mechanism(federation.plan).rounds)]
 
 
+@pytest.mark.parametrize("plan", PLANS[:4:3])
+def test_the_bytes_of_a_run_are_foretold_with_its_boxes(plan: Plan) -> None:
+    federation, sent, received = make_federation(plan), Counter[str](), Counter[str]()
+
+    def link(sender: str, recipient: str, _message: Message, data: bytes) -> tuple[bytes, ...]:
+        sent[sender] += len(data)
+        received[recipient] += len(data)
+        return (data,)
+
+    run_in_process(federation.server(), federation.clients(), link=link)
+    for name in plan.names:
+        foretold = traffic(plan, name)
+        assert (foretold.sent, foretold.received) == (sent[name], received[name]), name
+
+
+def test_where_nobody_is_missing_the_number_of_records_stays_as_it_is_however_large() -> None:
+    """A product of floats would round numbers above 2**53, and differ from the central model."""
+    m = with_fields(mechanism(PLANS[1]), n_records=1 << 40)
+    state = msgspec.structs.replace(State.start(m), number=(1 << 55) + 1)
+    assert loop.scaled(m, state, 1.0) == state
+    assert loop.scaled(m, state, 0.5).number == 1 << 54
+
+
 # Whatever a client makes up
 
 
@@ -201,7 +227,7 @@ def squares_by_part(asked: Asked, change: IntArray) -> list[int]:
 
 def is_below(change: list[int], corners: tuple[tuple[int, ...], ...]) -> bool:
     """Whether no noise makes this dearer than the dearest corner: for prices of the parts over a wide range."""
-    prices = product([F(0), F(1, 10**6), F(1), F(10**6)], repeat=len(change))
+    prices = product([Fraction(0), Fraction(1, 10**6), Fraction(1), Fraction(10**6)], repeat=len(change))
     return all(
         sum(p * c for p, c in zip(price, change, strict=True))
         <= max(sum(p * c for p, c in zip(price, corner, strict=True)) for corner in corners)
@@ -283,7 +309,7 @@ def changed(plan: Plan, kind: type, **changes: object) -> Callable[[], MomentMec
 
 
 def with_fields(m: MomentMechanism, **changes: object) -> MomentMechanism:
-    return MomentMechanism(**{name: getattr(m, name) for name in m.__struct_fields__} | changes)  # type: ignore[arg-type]  # by name
+    return MomentMechanism(**{name: getattr(m, name) for name in m.__struct_fields__} | changes)
 
 
 def test_a_plan_that_no_run_could_bear_is_refused_when_it_is_read() -> None:
@@ -304,7 +330,7 @@ def test_a_plan_that_no_run_could_bear_is_refused_when_it_is_read() -> None:
 
 @pytest.mark.parametrize("kind", [MeanRound, SquaresRound])
 def test_a_radius_beyond_the_box_is_the_diameter_of_the_box(kind: type) -> None:
-    m = changed(PLANS[1], kind, radius=F(16))()
+    m = changed(PLANS[1], kind, radius=Fraction(16))()
     round = next(round for round in m.rounds if isinstance(round, kind))
     asked = query(m, round, State.start(m))
     most = next(p.most for p in asked.question.parameters if p.name == "radius")

@@ -16,6 +16,7 @@ from fastlloyd.plan import TrustMode
 from fastlloyd.protocol.masked_round import MaskedRound, Plausible
 from fastlloyd.secagg import GroupKey, MaskContext, Ring, expand_mask
 from federation import CAP, make_plan
+from kinds import lloyd_of
 
 N_VALUES = 6
 RINGS = pytest.mark.parametrize("ring", Ring)
@@ -148,7 +149,7 @@ def test_every_number_of_clients_has_its_own_checksum(ring: Ring) -> None:
 def test_the_largest_honest_answer_is_believed_and_one_more_is_not(trust: TrustMode) -> None:
     plan = make_plan(3, trust=trust)
     bounds = Plausible.of(plan)
-    m = plan.mechanism
+    m = lloyd_of(plan)
     n = 2 * CAP
     for number, r in enumerate(m.rounds, 1):
         sum_reach, _, count_reach = bounds.reaches[number - 1]

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import msgspec
 import numpy as np
 import pytest
 
-from fastlloyd.algorithms import MOMENTLLOYD
+from fastlloyd.algorithms import FASTLLOYD, MOMENTLLOYD, AnyAlgorithm
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.momentlloyd import box
 from fastlloyd.momentlloyd.mechanism import MomentMechanism
@@ -28,6 +29,7 @@ from fastlloyd.protocol.messages import (
     encode,
 )
 from fastlloyd.protocol.transitions import ClientState, ServerState
+from fastlloyd.secagg import EphemeralKey
 from fastlloyd.secagg.parameters import SALT_BYTES, seal_parameters
 from fastlloyd.transport.in_process import run_in_process
 from federation import (
@@ -46,8 +48,8 @@ FEDERATION = make_federation(
     make_plan(3, trust=TrustMode.SERVER_NOISE, max_dropouts=1, algorithm=MOMENTLLOYD, n_clusters=1, n_features=1), seed=5
 )
 PLAN = FEDERATION.plan
-M = PLAN.mechanism
-assert isinstance(M, MomentMechanism)
+assert isinstance(PLAN.mechanism, MomentMechanism)
+M: MomentMechanism = PLAN.mechanism
 N_ROUNDS = len(M.rounds)
 LIMITS = Limits.of(PLAN)
 
@@ -55,6 +57,9 @@ LIMITS = Limits.of(PLAN)
 @pytest.fixture(autouse=True)
 def _cheap_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     starts_cheaply(monkeypatch)
+
+
+T = TypeVar("T", Upload, Broadcast, Proposal, Parameters)
 
 
 def sent(actions: Sequence[Action]) -> list[tuple[str, Message]]:
@@ -75,7 +80,7 @@ class Table:
         self.server = self.federation.server()
         self.clients = {client.name: client for client in self.federation.clients()}
         self.recorded: dict[str, list[Message]] = {name: [] for name in (SERVER, *self.clients)}
-        self.secrets = {}
+        self.secrets: dict[str, EphemeralKey] = {}
         self.queue: list[tuple[str, str, Message]] = []
         self.seen: list[tuple[str, str, Message]] = []
         for name, client in self.clients.items():
@@ -89,13 +94,13 @@ class Table:
                 self.secrets[party] = action.secret
         self.queue += [(party, to, message) for to, message in sent(actions)]
 
-    def loses(self, sender: str, to: str, message: Message) -> bool:
+    def loses(self, _sender: str, _message: Message) -> bool:
         return False
 
     def deliver(self) -> None:
         sender, to, message = self.queue.pop(0)
         self.seen.append((sender, to, message))
-        if self.loses(sender, to, message):
+        if self.loses(sender, message):
             self.lost.append((sender, to, message))
         elif to == SERVER:
             self.act(SERVER, self.server.receive(sender, message))
@@ -106,12 +111,13 @@ class Table:
         while self.queue:
             self.deliver()
 
-    def until(self, kind: type, round: int, to: str | None = None) -> Message:
+    def until(self, kind: type[T], round: int, to: str | None = None) -> T:
         """Go on until such a message comes next, and take it away."""
         while self.queue:
-            sender, recipient, message = self.queue[0]
-            if isinstance(message, kind) and message.round == round and to in (None, recipient):  # type: ignore[attr-defined]  # of a round
-                return self.queue.pop(0)[2]
+            _, recipient, message = self.queue[0]
+            if isinstance(message, kind) and message.round == round and to in (None, recipient):
+                del self.queue[0]
+                return message
             self.deliver()
         raise AssertionError("it was never sent")
 
@@ -125,7 +131,7 @@ class Table:
 class Deaf(Table):
     """The first client of the first sum never proposes."""
 
-    def loses(self, sender: str, to: str, message: Message) -> bool:
+    def loses(self, sender: str, message: Message) -> bool:
         return sender == "c0" and isinstance(message, Proposal) and message.round == 2
 
 
@@ -444,13 +450,13 @@ def test_a_server_takes_parameters_for_the_open_round_only() -> None:
             RemoteProtocolError, match=f"client 'c1' sent parameters for round {number}, which nobody waits for"
         ):
             table.server.receive("c1", lie)
-    assert table.server.state is ServerState.SETTLING
+    assert table.server.awaited == ("c0",)
     with pytest.raises(RemoteProtocolError, match="an upload for round 3, which is not open yet"):
         table.server.receive("c1", Upload(3, bytes(8), bytes(LIMITS.payload_bytes[2])))
     table.act(SERVER, table.server.receive("c0", proposal))
     table.run()
     assert table.server.state is ServerState.FINISHED
-    assert sent(table.server.receive("c0", proposal))[0][1].box == proposal.box  # type: ignore[union-attr]  # Parameters
+    assert sent(table.server.receive("c0", proposal)) == [("c0", Parameters(3, "c0", proposal.salt, proposal.box))]
 
 
 def test_the_server_sees_boxes_of_lengths_that_the_plan_fixes() -> None:
@@ -464,17 +470,15 @@ def test_the_server_sees_boxes_of_lengths_that_the_plan_fixes() -> None:
 
 def test_a_run_of_clients_whose_caps_are_0_goes_on() -> None:
     """Caps weigh the sums of clients that are missing; where there is nothing to weigh all sums are alike."""
-    for algorithm in (None, MOMENTLLOYD):
-        plan = make_plan(
-            3, max_dropouts=1, n_clusters=1, n_features=1, **({} if algorithm is None else {"algorithm": algorithm})
-        )
+    algorithms: tuple[AnyAlgorithm, ...] = (FASTLLOYD, MOMENTLLOYD)
+    for algorithm in algorithms:
+        plan = make_plan(3, max_dropouts=1, n_clusters=1, n_features=1, algorithm=algorithm)
         clients = tuple(msgspec.structs.replace(client, max_records=0) for client in plan.clients[:2])
         plan = msgspec.structs.replace(plan, clients=(*clients, plan.clients[2]))
         federation = make_federation(plan)
         X = {name: x[: plan.client(name).max_records] for name, x in federation.X.items()}
-        outcome = run_in_process(
-            (absent := Federation(plan, X, federation.client_noise, federation.server_noise)).server(), absent.clients()[:2]
-        )
+        federation = Federation(plan, X, federation.client_noise, federation.server_noise)
+        outcome = run_in_process(federation.server(), federation.clients()[:2])
         assert len(results(outcome.clients.values())) == 2
 
 

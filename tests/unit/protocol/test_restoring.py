@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from fastlloyd.algorithms import MOMENTLLOYD
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.plan import TrustMode
 from fastlloyd.protocol import SERVER, Action, ClientResult, ClientSession, Ended, Finish, Keep, Record, Send, ServerSession
@@ -27,7 +28,17 @@ from fastlloyd.protocol.transitions import ClientState, ServerState
 from fastlloyd.queries import Moments, RelativeMoments
 from fastlloyd.secagg import EphemeralKey
 from fastlloyd.transport.in_process import run_in_process
-from federation import BrokenNoise, entropy, identity, inboxes, make_federation, make_plan, over_the_wire, same_clustering
+from federation import (
+    BrokenNoise,
+    Federation,
+    entropy,
+    identity,
+    inboxes,
+    make_federation,
+    make_plan,
+    over_the_wire,
+    same_clustering,
+)
 from virtual_network import Crash, Network, Watch
 
 FEDERATION = make_federation(make_plan(4, max_dropouts=1, trust=TrustMode.SERVER_NOISE), seed=9)
@@ -386,12 +397,20 @@ SMALL = {
 }
 
 
+MOMENTS = make_federation(make_plan(3, max_dropouts=1, n_clusters=1, n_features=1, algorithm=MOMENTLLOYD, epsilon=0.2), seed=2)
+
+
 def play(trust: TrustMode, watch: Watch, crashes: dict[str, tuple[int, Crash, int]]) -> Network:
+    return play_out(SMALL[trust], watch, crashes)
+
+
+def play_out(federation: Federation, watch: Watch, crashes: dict[str, tuple[int, Crash, int]]) -> Network:
     """A run without any other bad luck, in which these processes die."""
-    network = Network(SMALL[trust], watch, crashes)
+    network = Network(federation, watch, crashes)
     network.settle()
     network.check_one_plaintext_per_mask()
     network.check_one_set_per_round()
+    network.check_one_box_per_round()
     network.check_one_noise_per_sum()
     network.check_write_ahead()
     network.check_exact(lambda _name: True)
@@ -419,6 +438,22 @@ def test_whoever_dies_at_whatever_point_of_whichever_step_the_run_ends_as_ever(
             assert network.server.state is ServerState.FINISHED
             assert {result.included for result in network.results.values()} == {(network.names,) * 3}
             assert set(network.results) == set(network.names)
+
+
+@pytest.mark.parametrize("party", [SERVER, "c0", "c1"])
+def test_the_same_where_parameters_travel(party: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At every step, at one point of it in turn. A round has two steps and a step three points, so all meet within three."""
+    watch = Watch.install(monkeypatch)
+    n_rounds = len(MOMENTS.plan.mechanism.exchanges)
+    n_steps = play_out(MOMENTS, watch, {}).n_steps[party]
+    assert n_steps == {SERVER: 3 + 2 * n_rounds, "c0": 4 + 2 * n_rounds, "c1": 3 + 2 * n_rounds}[party]
+    points = [(Crash.BEFORE_COMMIT, 0), (Crash.AFTER_COMMIT, 0), (Crash.AFTER_SENDING_SOME, 1)]
+    for step in range(1, n_steps + 1):
+        when, n_sent = points[step % 3]
+        network = play_out(MOMENTS, watch, {party: (step, when, n_sent)})
+        assert network.n_crashes.total() == 1
+        assert {result.included for result in network.results.values()} == {(network.names,) * n_rounds}
+        assert set(network.results) == set(network.names)
 
 
 def test_without_fresh_nonces_a_lost_step_would_hide_two_answers_under_one_mask(monkeypatch: pytest.MonkeyPatch) -> None:

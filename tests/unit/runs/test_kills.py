@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from fastlloyd.plan import TrustMode
 from fastlloyd.protocol import SERVER
+from federation import starts_cheaply
 from mortal_parties import AFTER, BEFORE
-from runs_with_deaths import N_COMMITS, run_with
+from runs_with_deaths import MOMENTS, N_COMMITS, N_COMMITS_OF_MOMENTS, expected, run_to_the_end, run_with
 
 
 @pytest.mark.parametrize("trust", TrustMode)
@@ -36,6 +37,20 @@ def test_everyone_may_die_before_and_after_every_commit(trust: TrustMode, tmp_pa
     }
     world = run_with(trust, tmp_path, deaths)
     assert world.died == {name: 2 * n_commits for name, n_commits in N_COMMITS.items()}
+
+
+def test_the_same_where_parameters_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The leader comes back with the very box that it had sealed; boxes cost nothing in the ledger."""
+    starts_cheaply(monkeypatch)
+    right = expected(MOMENTS)
+    world = run_to_the_end(MOMENTS, right, tmp_path / "without", {})
+    assert {name: mortal.n_appends for name, mortal in world.parties.items()} == N_COMMITS_OF_MOMENTS
+    deaths = {
+        name: [(n, BEFORE if n % 2 == 0 else AFTER) for n in range(2 * n_commits)]
+        for name, n_commits in N_COMMITS_OF_MOMENTS.items()
+    }
+    world = run_to_the_end(MOMENTS, right, tmp_path / "with", deaths)
+    assert world.died == {name: 2 * n_commits for name, n_commits in N_COMMITS_OF_MOMENTS.items()}
 
 
 DEATHS = st.dictionaries(st.integers(0, 6), st.sampled_from([BEFORE, AFTER]), max_size=4)
