@@ -103,7 +103,7 @@ def test_the_same_state_and_votes_give_the_same_start() -> None:
 def test_a_box_with_candidates_to_spare_is_wider() -> None:
     """At the same noisy squares: more candidates per cluster, more deviations, within the bounds."""
     widths = []
-    for k in (300, 30, 3):
+    for k in (900, 30, 3):
         m = mechanism(1, k, 20.0)
         state = msgspec.structs.replace(State.start(m), number=N << NUMBER_BITS)
         low, high = location.box(m, state, Noisy(np.full((1, 1), N * 90.0**2), 1e-6), 0.0)
