@@ -22,6 +22,7 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
+from fastlloyd import lloyd_mechanism
 from fastlloyd.algorithms import FASTLLOYD, Answer, Clustering, lloyd
 from fastlloyd.clustering.domain import Domain, IntArray
 from fastlloyd.design import design_plan
@@ -32,7 +33,6 @@ from fastlloyd.expander import PublicSeed
 from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.plan import Client, Plan, TrustMode
 from fastlloyd.presets import specialise
-from fastlloyd.protocol import client_rounds
 from fastlloyd.protocol.client import ClientSession
 from fastlloyd.protocol.server import ServerSession
 from fastlloyd.queries import Query
@@ -152,7 +152,7 @@ class Experiment:
         """One run of the shipped path with the canaries of the clusters in `present`."""
         views: list[list[tuple[Query, Answer]]] = []
         noise = OwnNoise()
-        with patch.object(client_rounds, "lloyd", lambda mechanism: watched_loop(mechanism, views)):
+        with patch.object(lloyd_mechanism, "lloyd", lambda mechanism: watched_loop(mechanism, views)):
             sessions = [
                 ClientSession(
                     self.plan,

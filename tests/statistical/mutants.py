@@ -20,7 +20,7 @@ from checks import EPSILON, Check
 from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
-from fastlloyd import design, loss_design, mechanism, queries
+from fastlloyd import design, lloyd_mechanism, loss_design, queries
 from fastlloyd.algorithms import Noise
 from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
 from fastlloyd.clustering.loss import clipped_loss
@@ -63,7 +63,7 @@ class Mutant:
     @contextmanager
     def applied(self) -> Iterator[None]:
         """The code with this mistake, and without the guarantee check of `LloydMechanism` that would refuse it early."""
-        with self.apply(), patch.object(mechanism, "_check_guarantee", lambda _: None):
+        with self.apply(), patch.object(lloyd_mechanism, "check_guarantee", lambda _: None):
             yield
 
     def is_refused_by_planning(self) -> bool:
@@ -161,7 +161,7 @@ def half_the_sensitivity() -> AbstractContextManager[object]:
         return replace(s, squared_l2=s.squared_l2 // 4, l1=s.l1 // 2)
 
     both = ExitStack()  # planner and accountant take it from one function
-    both.enter_context(patch.object(mechanism, "sensitivity", mutated))
+    both.enter_context(patch.object(lloyd_mechanism, "sensitivity", mutated))
     both.enter_context(patch.object(design, "sensitivity", mutated))
     return both
 
