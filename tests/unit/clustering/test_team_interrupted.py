@@ -1,5 +1,6 @@
 """Computations that are shared and then interrupted, as Ctrl-C does in a notebook that goes on afterwards."""
 
+import gc
 import subprocess
 import sys
 import threading
@@ -25,7 +26,9 @@ N_HELPERS = 2
 def interrupted(point: int) -> Iterator[list[str]]:
     """Raise KeyboardInterrupt in this thread at that one of the places where the interpreter looks for signals.
 
-    It looks after a call, at the beginning of a function, and before it jumps back. Yields the places that were passed.
+    It looks after a call, at the beginning of a function, and before it jumps back. Yields the places that were passed. No
+    garbage is collected meanwhile: the collector calls what libraries (hypothesis is one) have registered, and swallows what is
+    raised there.
     """
     places: list[str] = []
     before: dict[FrameType, str] = {}
@@ -41,13 +44,16 @@ def interrupted(point: int) -> Iterator[list[str]]:
                     raise KeyboardInterrupt
         return trace
 
-    kept = sys.gettrace()
+    kept, collects = sys.gettrace(), gc.isenabled()
+    gc.disable()
     sys._getframe().f_trace_opcodes = True  # Python 3.12 looks whether any frame has it before it traces
     sys.settrace(trace)
     try:
         yield places
     finally:
         sys.settrace(kept)
+        if collects:
+            gc.enable()
 
 
 def all_sleep(helpers: list[Any]) -> bool:
