@@ -16,7 +16,7 @@ STATEMENT_VERSION = 1
 LARGE_EPSILON = 10.0
 
 PROTECTED = [
-    "the centroids and noisy counts of every iteration, the last ones included, whatever is computed from them later",
+    "every noisy answer of the run, the centroids and noisy counts of every iteration, and what is computed from them later",
     "one record (one row): the guarantee compares data sets that differ in one record",
 ]
 PROTECTED_LOSS = "the estimate of the loss of the final centroids"
@@ -135,7 +135,7 @@ def mechanism_statement(m: Mechanism) -> dict[str, Any]:
         "rounds": [m.statement_of(number, round) for number, round in enumerate(m.clustering_rounds, 1)],
         "loss_estimate": loss_statement(m),
         "units": {
-            "sum": f"grid units of 2**-{m.domain.fraction_bits} of the half width of the domain",
+            "sum": m.sum_unit,
             "count": f"2**-{m.count_bits} records",
             "noise_scale": "standard deviation" if gaussian else "scale b of P(x) proportional to exp(-|x|/b)",
         },

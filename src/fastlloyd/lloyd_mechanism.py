@@ -136,6 +136,11 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
         ]
         return max(within, across, key=_mu_squared)
 
+    @property
+    def sum_unit(self) -> str:
+        """That of the grid."""
+        return f"grid units of 2**-{self.domain.fraction_bits} of the half width of the domain"
+
     def statement_of(self, number: int, round: Exchange) -> dict[str, Any]:
         """One round in the privacy statement."""
         round = _round(round)

@@ -127,6 +127,11 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """Asks one query per exchange, is sent the noisy answers, and returns the clustering."""
         raise NotImplementedError
 
+    @property
+    def sum_unit(self) -> str:
+        """In words, for the privacy statement: the unit of sums and of their noise."""
+        raise NotImplementedError
+
     def statement_of(self, number: int, round: Exchange) -> dict[str, Any]:
         """One round in the privacy statement: its sensitivity and its noise."""
         raise NotImplementedError

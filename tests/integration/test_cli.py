@@ -112,7 +112,9 @@ def test_momentlloyd_is_the_default_says_so_and_how_to_get_the_papers(fastlloyd:
         code, out, err = fastlloyd(*command, *PUBLIC, "--out", "result", "--force")
         assert (code, err) == (0, "")
         assert "momentlloyd is our own mechanism and the default; the paper's is --algorithm fastlloyd" in " ".join(out.split())
-        assert _strict(Path("result/privacy.json").read_text())["mechanism"] == "momentlloyd"
+        said = _strict(Path("result/privacy.json").read_text())
+        assert said["mechanism"] == "momentlloyd"
+        assert said["units"]["sum"].startswith("the radius of the round")  # its sums are normalised: no grid units
         assert fastlloyd("assign", "result", "data.csv", "--out", "labels.csv", "--force").code == 0
     assert "default" not in fastlloyd("fit", "data.csv", *PUBLIC, *PAPERS).out
     fastlloyd(*NEW, "--out", "new.toml")

@@ -126,6 +126,14 @@ class MomentMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_field
         variances = [scale**2 for scale in _moment(round).scales]
         return [*_moment(round).question(self).sensitivity.releases(variances, self.neighboring_relation)]
 
+    @property
+    def sum_unit(self) -> str:
+        """Not that of the grid: every query is normalised."""
+        return (
+            "the radius of the round, which follows from earlier noisy answers, over the round's units (squares and second "
+            "moments: the square of that); sensitivities and noise scales are in the same unit, so their ratio is free of it"
+        )
+
     def statement_of(self, number: int, round: Exchange) -> dict[str, Any]:
         """One round in the privacy statement."""
         asked = _moment(round)
