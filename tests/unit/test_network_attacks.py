@@ -1,7 +1,7 @@
 """What was tried against runs over a network and must not work again: lying parties, disks that fail, terminals."""
 
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -134,7 +134,7 @@ def test_an_upload_that_could_not_be_made_durable_is_not_sent_when_the_connectio
 
 @pytest.mark.skipif(os.name != "posix", reason="links need rights on Windows")
 def test_an_identity_that_is_reached_by_a_link_has_the_one_ledger_beside_its_file(tmp_path: Path) -> None:
-    known = PrivateIdentity.make("c0", datetime.now(UTC).date())
+    known = PrivateIdentity.make("c0", datetime.now(UTC).date() + timedelta(days=2))
     file, link = tmp_path / "keys" / "c0.identity.toml", tmp_path / "here.toml"
     file.parent.mkdir()
     link.symlink_to(file)
