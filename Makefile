@@ -9,7 +9,7 @@ KILLS ?= 500
 EXECUTIONS ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint audit campaign bench bench-stream bench-network bench-overhead paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
+.PHONY: help demo test lint audit campaign bench bench-stream bench-network bench-overhead bench-groups paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -79,6 +79,10 @@ bench-overhead: $(READY)  ## an iteration over MPI and gRPC beside the paper's T
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements-overhead.lock \
 		|| echo "MPI and MPyC were not installed (pip says why; Open MPI has wheels for few platforms): what they need is left out"
 	$(BIN)/python -m benchmarks.overhead
+
+bench-groups: $(READY)  ## MomentLloyd beside FastLloyd on 86 synthetic sets, to results/groups (long; goes on where it was stopped); rewrites docs/momentlloyd-evidence.md
+	$(BIN)/python -m benchmarks.groups run results/groups
+	$(BIN)/python -m benchmarks.groups table results/groups --write
 
 notebook: $(READY)  ## runs examples/central.ipynb anew and stores what it shows
 	$(BIN)/python examples/execute.py

@@ -8,7 +8,7 @@ import argparse
 import statistics
 import sys
 
-from benchmarks import central, kernels, parts, scaling
+from benchmarks import central, kernels, moments, parts, scaling
 from benchmarks.report import Row, as_markdown, machine, show, write_section
 
 QUICK = kernels.SHAPES[:5]
@@ -27,12 +27,15 @@ def main() -> int:
         return 0
     other_rows = [*parts.rows(15), *central.rows(7)]
     show("The other parts", other_rows)
+    moment_rows = moments.rows(7)
+    show("MomentLloyd", moment_rows)
     found = scaling.measured(9)
     growth = scaling.slopes(found)
     print("exponents of growth:", growth)
     scaling.draw(found)
     write_section("kernels", f"{machine()}.\n\n{as_markdown(kernel_rows)}\n\n{summary(kernel_rows)}")
     write_section("parts", as_markdown(other_rows))
+    write_section("moments", as_markdown(moment_rows))
     said = ", ".join(f"{axis}: {slope:.2f}" for axis, slope in growth.items())
     write_section("scaling", f"Exponents of growth, fitted over two decades (1 is linear): {said}.")
     return 0

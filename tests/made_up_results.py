@@ -68,8 +68,8 @@ def _row(name: str, shape: tuple[int, int, int], method: str, epsilon: float, ru
     }  # fmt: skip
 
 
-def swept(sets: dict[str, tuple[int, int, int]], *, runs: int = 5) -> list[Cells]:
-    """FastLloyd over alpha, radius, postprocessing and clipping at one epsilon, beside GLloyd."""
+def swept(sets: dict[str, tuple[int, int, int]], *, runs: int = 5, others: Sequence[str] = ()) -> list[Cells]:
+    """FastLloyd over alpha, radius, postprocessing and clipping at one epsilon, beside GLloyd and others."""
     made = []
     for options in product((0.2, 0.4, 0.6, 0.8, 1.0), ("step", "constant"), ("none", "truncate", "fold"), (True, False)):
         alpha, radius, postprocessing, clipping = options
@@ -78,7 +78,7 @@ def swept(sets: dict[str, tuple[int, int, int]], *, runs: int = 5) -> list[Cells
         for row in rows(sets, ["fastlloyd"], epsilons=[0.1], runs=runs, seed=int(10 * alpha)):
             row["nicv"] = float(str(row["nicv"])) * gain
             made.append(_with_options(row, *options))
-    plain = [_with_options(row, None, None, None, None) for row in rows(sets, ["glloyd"], epsilons=[0.1], runs=runs)]
+    plain = [_with_options(row, None, None, None, None) for row in rows(sets, ["glloyd", *others], epsilons=[0.1], runs=runs)]
     return made + plain
 
 

@@ -679,7 +679,7 @@ def test_the_demo_shows_both_clusterings_and_their_true_losses(fastlloyd: Comman
     shown = _strict(fastlloyd("demo", "--json", "--force", "--out", "result").out)
     start = Plan.from_toml(Path("result/plan.toml").read_text()).mechanism.public_seed
     centroids = (np.array([cluster["centroid"] for cluster in shown["clusters"]]) - domain.centre) / half_width
-    assert shown["nicv"]["fastlloyd"] == pytest.approx(nicv(X, centroids), rel=1e-9)
+    assert shown["nicv"]["momentlloyd"] == pytest.approx(nicv(X, centroids), rel=1e-9)
     plain = Lloyd(2, bounds=(domain.lower, domain.upper), n_records=N_RECORDS, random_state=int(start, 16)).fit(tumours)
     assert shown["nicv"]["lloyd"] == pytest.approx(-plain.score(tumours) / len(tumours), rel=1e-9)
     assert "NOT PRIVATE" in shown["nicv"]["note"]

@@ -44,11 +44,11 @@ def demo(output: OutputOptions) -> None:
     paths = [] if output.out is None else outputs.write_folder(output.out, contents, force=output.force)
     X = [domain.to_grid(table.values)]
     lloyd = comparison.lloyd(plan.mechanism, X)
-    figures = {"fastlloyd": nicv, "lloyd": comparison.figures(lloyd, X).nicv, "note": "computed on raw data: NOT PRIVATE"}
+    figures = {"momentlloyd": nicv, "lloyd": comparison.figures(lloyd, X).nicv, "note": "computed on raw data: NOT PRIVATE"}
 
     screen = report.console(output)
     screen.print(
-        f"{len(HOSPITALS)} hospitals measured at most {N_RECORDS} tumours and may not pool them. They run FastLloyd "
+        f"{len(HOSPITALS)} hospitals measured at most {N_RECORDS} tumours and may not pool them. They run MomentLloyd "
         "together with a server that none of them trusts with data, as four processes that talk over TLS: only masked sums, "
         "each with a share of noise in it, leave a hospital."
     )
@@ -60,7 +60,7 @@ def demo(output: OutputOptions) -> None:
     screen.print("\nFor comparison, on all records at one place:")
     report.show_centroids(screen, lloyd)
     screen.print(
-        f"NICV, the mean squared distance of a record to its centroid: {figures['fastlloyd']:.4f} with privacy, "
+        f"NICV, the mean squared distance of a record to its centroid: {figures['momentlloyd']:.4f} with privacy, "
         f"{figures['lloyd']:.4f} by Lloyd's algorithm (half widths of the domain, squared). Both figures and the table of "
         "lloyd were computed on raw data: NOT PRIVATE. They can be shown here because these records are public."
     )
@@ -78,14 +78,14 @@ def _plan(folder: "Path", domain: "Domain") -> "Plan":
     """Identities for all in the folder, and the plan they agree on; nobody picked the start."""
     import os
 
-    from fastlloyd.algorithms import FASTLLOYD
+    from fastlloyd.algorithms import MOMENTLLOYD
     from fastlloyd.cli import hospitals
     from fastlloyd.design import design_plan
     from fastlloyd.expander import PublicSeed
 
     identities = hospitals.make_identities(folder, (*HOSPITALS, hospitals.SERVER))
     return design_plan(
-        FASTLLOYD,
+        MOMENTLLOYD,
         domain,
         clients=tuple(identities[name].public.client(N_RECORDS // len(HOSPITALS)) for name in HOSPITALS),
         run_id=os.urandom(16),

@@ -296,7 +296,7 @@ class NetworkOptions:
     dealing_timeout: Annotated[
         int | None,
         typer.Option(
-            help="Seconds for a client to deal the keys, before the next one does. Default: 60 (plan renew: as before).",
+            help="Seconds to deal keys, or say what is asked next, before another does. Default: 60 (plan renew: as before).",
             metavar="SECONDS",
             rich_help_panel=NETWORK,
             show_default=False,

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastlloyd.clustering.domain import FloatArray, IntArray
-from fastlloyd.clustering.kernels import blocks, nearest
 from fastlloyd.clustering.public_points import k_means
 from fastlloyd.draws import Draws
 from fastlloyd.expander import PublicSeed
@@ -89,8 +88,10 @@ def from_votes(m: "MomentMechanism", state: State, votes: Noisy) -> State:
 
 
 def _owners(sample: FloatArray, points: FloatArray) -> IntArray:
-    """The nearest point of each, block by block: no array of all distances exists."""
-    return np.concatenate([nearest(sample[a:b], points)[0] for a, b in blocks(len(sample), len(points), None)])
+    """The nearest point of each, by a tree: there may be thousands of points in few dimensions."""
+    from scipy.spatial import KDTree
+
+    return np.asarray(KDTree(points).query(sample)[1], dtype=np.int64)
 
 
 def _candidates(m: "MomentMechanism", state: State) -> FloatArray:

@@ -103,7 +103,8 @@ class Subspace:
 
 def squared_diameter(limits: IntArray) -> int:
     """The largest squared distance between two points with such coordinates."""
-    return 4 * sum(int(limit) ** 2 for limit in limits)
+    values: list[int] = limits.tolist()
+    return 4 * sum(limit * limit for limit in values)  # Python's integers: they do not wrap around
 
 
 def radius(limits: IntArray) -> Parameter:

@@ -154,6 +154,16 @@ def test_the_ablation_has_a_panel_for_each_radius_and_a_line_for_each_postproces
     assert drawing.figure.axes[0].get_ylim() == drawing.figure.axes[1].get_ylim()
 
 
+def test_in_the_ablation_a_private_method_without_its_options_is_a_level_line_in_every_panel(tmp_path: Path) -> None:
+    made = swept(SMALL_ABLATION, runs=3, others=["momentlloyd", "lloyd"])
+    (drawing,) = _draw(tmp_path, made, "ablation")
+    assert {"momentlloyd"} == {name for name in _legend(drawing) if "clipping" not in name}
+    mean = {m: np.mean([float(str(row["nicv"])) for row in made if row["method"] == m]) for m in ("momentlloyd", "glloyd")}
+    for panel in drawing.figure.axes:
+        (level,) = panel.get_lines()[7:]
+        assert np.asarray(level.get_ydata()) == pytest.approx(mean["momentlloyd"] / mean["glloyd"])
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [

@@ -1,11 +1,14 @@
-"""A measure relative to the naive baseline, against alpha: a line for each postprocessing and clipping, a panel per radius."""
+"""A measure relative to the naive baseline, against alpha: a line for each postprocessing and clipping, a panel per radius.
+
+Private methods without these options are level lines, the same in every panel.
+"""
 
 import re
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from fastlloyd.errors import DataError
-from fastlloyd.experiments.figures import letters, notes
+from fastlloyd.experiments.figures import letters, notes, styles
 from fastlloyd.experiments.figures.families import main_measure
 from fastlloyd.experiments.figures.sheet import TEXT, Drawing, band, scale_values, sheet, spaced
 from fastlloyd.experiments.figures.styles import Style, numbered
@@ -54,6 +57,7 @@ def _draw(summaries: Summaries, measure: str, swept: list[Variant], naive: Varia
     names = list(summaries.datasets)
     reference = pooled([summaries.sample(name, naive, epsilon, measure) for name in names])
     own = {each: pooled([summaries.sample(name, each, epsilon, measure) for name in names]) for each in swept}
+    level = _level(summaries, measure, [each for each in summaries.variants if each not in {*swept, naive}], reference, epsilon)
     radii = sorted({each.option("radius") for each in swept}, key=lambda radius: (radius != "step", radius))
     panels_of = {radius: _curves(radius, own, reference) for radius in radii}
     kinds = sorted({kind for curves in panels_of.values() for kind in curves}, key=_rank)
@@ -61,11 +65,14 @@ def _draw(summaries: Summaries, measure: str, swept: list[Variant], naive: Varia
     title = f"{quantity(measure).title} relative to no radius and no postprocessing, epsilon {epsilon:g}"
     samples = [reference, *own.values()]
     foot = [notes.runs(samples), f"Averaged over {len(names)} data sets.", *notes.left_out(samples)]
-    samples_of_lines = {_label(kind): looks[kind].sample() for kind in kinds}
+    samples_of_lines = {_label(kind): looks[kind].sample() for kind in kinds} | styles.legend(summaries, list(level))
     figure, panels = sheet(title, PANEL_HEIGHT, (1, len(radii)), samples_of_lines, [note for note in foot if note])
     values = [ratio.mean for curves in panels_of.values() for curve in curves.values() for _, ratio in curve]
+    values += [ratio.mean for ratio in level.values()]
     for panel, (radius, curves) in zip(panels, panels_of.items(), strict=True):
         _panel(panel, curves, looks, values)
+        for other, ratio in level.items():
+            panel.axhline(ratio.mean, **styles.styles(summaries)[other].of_line(marker=""))
         name = letters.fitted(f"radius: {radius}" if radius else "radius of the method", TEXT, 6 / len(radii), bold=True)
         panel.set_title(plain(name), fontsize=TEXT, fontweight="bold")
         panel.set_xlabel("alpha", fontsize=TEXT)
@@ -76,6 +83,18 @@ def _draw(summaries: Summaries, measure: str, swept: list[Variant], naive: Varia
     panels[0].set_ylabel(plain(name), fontsize=TEXT)
     caption = f"{title}, against alpha. " + " ".join(foot)
     return Drawing(name=f"ablation{suffix}", title=title, caption=caption, figure=figure)
+
+
+def _level(
+    summaries: Summaries, measure: str, others: list[Variant], reference: Sample, epsilon: float
+) -> dict[Variant, Summary]:
+    """Private methods that take none of the swept options, averaged over the same sets."""
+    ratios = {
+        each: relative(pooled([summaries.sample(name, each, epsilon, measure) for name in summaries.datasets]), reference)
+        for each in others
+        if summaries.is_private(each)
+    }
+    return {each: ratio for each, ratio in ratios.items() if ratio.n}
 
 
 def _curves(radius: str, own: dict[Variant, Sample], reference: Sample) -> dict[_Kind, _Curve]:
