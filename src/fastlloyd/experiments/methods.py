@@ -25,6 +25,7 @@ from fastlloyd.testing import SeededNoise
 Option = bool | int | float | str
 ALGORITHM_OPTIONS = frozenset({"alpha", "radius", "postprocessing", "clipping"})
 START_OPTIONS = frozenset({"preset", "initialization"})
+FEDERATION_OPTIONS = frozenset({"trust"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +118,8 @@ def check_option(name: str, value: Option) -> None:
         preset(str(value))
     elif name == "initialization":
         choose(RadiusSearch, str(value), name)
+    elif name == "trust":
+        choose(TrustMode, str(value), name)
 
 
 def _run(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> Outcome:
@@ -124,6 +127,8 @@ def _run(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> Outcome
 
     A federated run needs noise; an algorithm without any runs centrally, which is what clients would get without masks, too.
     """
+    if "trust" in setting.options and setting.clients == 1:
+        raise PlanError("option trust is about federated runs; expected clients = 2 or more")
     fields = {name: value for name, value in setting.options.items() if name in ALGORITHM_OPTIONS}
     chosen = variant(algorithm, **fields)
     ran = _centrally if setting.clients == 1 or algorithm.noise is Noise.NONE else _federated
@@ -138,14 +143,14 @@ def _centrally(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> t
 
 
 def _federated(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> tuple[Mechanism, Clustering]:
-    """The server adds all noise, as in the paper; then the result is that of the central model, bit for bit."""
+    """Unless the option trust says otherwise the server adds all noise, as in the paper: then as in the central model."""
     clients, identities = roster((f"client-{i + 1}" for i in range(setting.clients)), problem.n_records)
     plan = design_plan(
         algorithm,
         problem.domain,
         clients=clients,
         run_id=setting.noise_seed.to_bytes(32)[:16],
-        trust=TrustMode.SERVER_NOISE,
+        trust=choose(TrustMode, str(setting.options.get("trust", TrustMode.SERVER_NOISE.value)), "trust"),
         **_design(algorithm, problem, setting),
     )
     parts = split_evenly(problem.grid, setting.clients, setting.public_seed)
@@ -198,9 +203,9 @@ METHODS = {
     for method in (
         _method(LLOYD, "Lloyd", START_OPTIONS),
         _method(SULLOYD, "SuLloyd", START_OPTIONS),
-        _method(GLLOYD, "GLloyd", START_OPTIONS),
-        _method(FASTLLOYD, "FastLloyd", START_OPTIONS | ALGORITHM_OPTIONS),
-        _method(MOMENTLLOYD, "MomentLloyd", frozenset()),
+        _method(GLLOYD, "GLloyd", START_OPTIONS | FEDERATION_OPTIONS),
+        _method(FASTLLOYD, "FastLloyd", START_OPTIONS | ALGORITHM_OPTIONS | FEDERATION_OPTIONS),
+        _method(MOMENTLLOYD, "MomentLloyd", FEDERATION_OPTIONS),
         Method(name="pe-means", label="PE-means", cluster=_pe_means),
     )
 }

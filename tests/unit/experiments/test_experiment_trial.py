@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastlloyd.clustering.domain import FloatArray
-from fastlloyd.errors import DataError
+from fastlloyd.errors import DataError, PlanError
 from fastlloyd.expander import PublicSeed
 from fastlloyd.experiments.measures import MEASURES
 from fastlloyd.experiments.methods import METHODS, Method, Outcome, Setting, check_option
@@ -80,6 +80,20 @@ def test_only_fastlloyd_takes_the_options_of_the_ablation() -> None:
     takers = {name for name, method in METHODS.items() if "alpha" in method.options}
     assert takers == {"fastlloyd"}
     assert {name for name, method in METHODS.items() if not method.private} == {"lloyd"}
+
+
+@pytest.mark.parametrize("name", ["glloyd", "fastlloyd", "momentlloyd"])
+def test_clients_who_add_the_noise_themselves_are_an_option_of_federated_methods(name: str) -> None:
+    by_server, unsaid, by_clients = (
+        METHODS[name].cluster(PROBLEM, setting(options=options, clients=3)).centroids
+        for options in ({"trust": "server-noise"}, {}, {"trust": "client-noise"})
+    )
+    assert np.array_equal(by_server, unsaid)
+    assert not np.array_equal(by_server, by_clients)
+    with pytest.raises(PlanError, match="clients = 2 or more"):
+        METHODS[name].cluster(PROBLEM, setting(options={"trust": "client-noise"}, clients=1))
+    with pytest.raises(PlanError, match="trust 'nobody' is unknown"):
+        check_option("trust", "nobody")
 
 
 def test_options_of_other_methods_are_not_judged() -> None:
