@@ -7,6 +7,7 @@ from fastlloyd.plan import Plan
 from fastlloyd.protocol import SERVER, ClientSession, Ended, Finish, Message, Send, ServerResult, ServerSession
 from fastlloyd.protocol.actions import Action
 from fastlloyd.protocol.messages import Broadcast, Upload
+from fastlloyd.runs import DurableServer
 from fastlloyd.store import Store
 from fastlloyd.store.events import Event, LogPosition
 from fastlloyd.transport.frames import EMPTY_LOG
@@ -83,6 +84,12 @@ class TimedStore(Store):
         begun = time.perf_counter()
         super().append(events, messages=messages, secrets=secrets)
         self.seconds.append(time.perf_counter() - begun)
+
+
+class TimedServer(DurableServer):
+    """A server; `commits` has the seconds of those of its store."""
+
+    commits: list[float]
 
 
 class Clocked:

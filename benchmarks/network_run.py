@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from benchmarks.network_parties import Clocked, Pulse
+from benchmarks.network_parties import Clocked, Pulse, TimedServer
 from fastlloyd.algorithms import FASTLLOYD
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.design import design_plan
@@ -64,12 +64,14 @@ class Setup:
 class Run:
     """How a run went.
 
-    rounds, commits : seconds of each, of every client that measures them; seconds : of the whole run; n_results : of clients.
+    rounds, commits : seconds of each, of every client that measures them; server_commits : of the server, if it does; seconds :
+    of the whole run; n_results : of clients.
     idle, per_client : bytes of the server's memory before clients, and for each that is connected.
     """
 
     rounds: list[list[float]]
     commits: list[list[float]]
+    server_commits: list[float]
     seconds: float
     n_results: int
     idle: int
@@ -81,9 +83,15 @@ class Run:
         return _median(self.rounds)
 
     @property
-    def median_commit(self) -> float:
-        """The same of the clients' commits."""
-        return _median(self.commits)
+    def slowest_commit(self) -> float:
+        """Median over rounds of the slowest client's commit, which is the one that all wait for."""
+        from_the_end = zip(*(reversed(seconds) for seconds in self.commits), strict=False)
+        return _median([[max(each) for each in from_the_end][::-1]])
+
+    @property
+    def server_commit(self) -> float:
+        """Median over rounds of the server's."""
+        return _median([self.server_commits])
 
 
 class Joined(NamedTuple):
@@ -124,12 +132,13 @@ def over_grpc(
     for pipe in pipes:
         pipe.send("go")
     found = [pipe.recv() for pipe in pipes]
-    idle, connected = mine.recv()
+    idle, connected, server_commits = mine.recv()
     for process in processes:
         process.join()
     return Run(
         rounds=[seconds for one in found for seconds in one.rounds],
         commits=[seconds for one in found for seconds in one.commits],
+        server_commits=server_commits,
         seconds=max(one.seconds for one in found),
         n_results=sum(one.n_results for one in found),
         idle=idle,
@@ -165,11 +174,13 @@ async def _take_part(
     return time.perf_counter() - begun, list(outcomes)
 
 
-def _serve(pipe: Connection, plan: Plan, tls: dict[str, TlsIdentity], party: Callable[[Plan], ServerParty]) -> None:
-    asyncio.run(_serve_one_run(pipe, plan, tls, party(plan)))
+def _serve(pipe: Connection, plan: Plan, tls: dict[str, TlsIdentity], make: Callable[[Plan], ServerParty]) -> None:
+    party = make(plan)
+    idle, connected = asyncio.run(_serve_one_run(pipe, plan, tls, party))
+    pipe.send((idle, connected, party.commits if isinstance(party, TimedServer) else []))
 
 
-async def _serve_one_run(pipe: Connection, plan: Plan, tls: dict[str, TlsIdentity], party: ServerParty) -> None:
+async def _serve_one_run(pipe: Connection, plan: Plan, tls: dict[str, TlsIdentity], party: ServerParty) -> tuple[int, int]:
     certificates = {name: tls[name].certificate for name in plan.names}
     server = GrpcServer(party, plan, address="127.0.0.1:0", identity=tls["server"], certificates=certificates)
     await server.start()
@@ -180,7 +191,7 @@ async def _serve_one_run(pipe: Connection, plan: Plan, tls: dict[str, TlsIdentit
         await asyncio.sleep(0.001)
     connected = _resident_bytes()
     await end
-    pipe.send((idle, connected))
+    return idle, connected
 
 
 def _resident_bytes() -> int:

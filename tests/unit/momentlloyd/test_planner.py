@@ -5,6 +5,8 @@ from fractions import Fraction
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.design_moments import design_moments
@@ -13,9 +15,18 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
 from fastlloyd.exchanges import SCALE_UNITS
 from fastlloyd.expander import PublicSeed
+from fastlloyd.ledger import run_cost
 from fastlloyd.momentlloyd.mechanism import MomentMechanism
 from fastlloyd.momentlloyd.planner import TABLE, Row, plan_rounds
-from fastlloyd.momentlloyd.rounds import StepRound, VotesRound
+from fastlloyd.momentlloyd.rounds import (
+    LengthsRound,
+    MeanRound,
+    Rounds,
+    SecondMomentRound,
+    SquaresRound,
+    StepRound,
+    VotesRound,
+)
 
 SEED = PublicSeed.from_int(1)
 MU = Fraction(1, 2)
@@ -85,6 +96,36 @@ def test_every_row_is_reached_and_its_rounds_cost_all_of_the_budget_and_no_more(
     assert sum(step.in_directions for step in steps) == row.n_inner
     whole = (Fraction(0.01) if signal < 5 else Fraction(1)) ** 2
     assert m.accountant().mu_squared <= whole < cost_of_one_unit_less(m)
+
+
+def squared_sensitivities_over_variances(m: MomentMechanism, round: Rounds) -> Fraction:
+    """What one record, added or removed, moves of each part, as docs/momentlloyd.md states it."""
+    count = 4**m.count_bits
+    match round:
+        case MeanRound() | StepRound():
+            moved = [(round.units**2, 0), (count, 1)]
+        case LengthsRound():
+            moved = [(round.units**2, 0)]
+        case SquaresRound():
+            moved = [(round.units**4, 0)]
+        case VotesRound():
+            moved = [(count, 0)]
+        case SecondMomentRound():  # either the diagonal or what is above it, never both to the full
+            return max(Fraction(round.units**4) / round.scales[0] ** 2, Fraction(round.units**4, 2) / round.scales[1] ** 2)
+    return sum((Fraction(square) / round.scales[part] ** 2 for square, part in moved), Fraction(0))
+
+
+@pytest.mark.parametrize("count_bits", [0, 5])
+@pytest.mark.parametrize(("d", "k", "n"), [(1, 1, 20), (2, 5, 10**5), (4, 2, 50), (32, 9, 10**5), (40, 2, 100), (40, 2, 10**6)])
+@given(epsilon=st.floats(0.01, 20))
+@settings(max_examples=5)
+def test_a_ledger_holds_the_sum_of_squared_sensitivities_over_variances_exactly(
+    d: int, k: int, n: int, count_bits: int, epsilon: float
+) -> None:
+    m = design_moments(cube(d), n_clusters=k, n_records=n, epsilon=epsilon, public_seed=SEED, count_bits=count_bits)
+    by_hand = [squared_sensitivities_over_variances(m, round) for round in m.rounds]
+    assert [cost.mu_squared for cost in run_cost(m).costs] == by_hand
+    assert m.accountant().mu_squared == sum(by_hand, Fraction(0))
 
 
 @pytest.mark.parametrize("relation", BOTH, ids=lambda relation: relation.value)
