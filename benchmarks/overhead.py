@@ -16,6 +16,7 @@ from benchmarks import overhead_grpc, overhead_mpi, overhead_page, secure_baseli
 from benchmarks.overhead_cases import Case
 from benchmarks.overhead_rows import Row, measured, merge, published
 from benchmarks.overhead_sets import SETS, Records, Set, available
+from fastlloyd.algorithms import MOMENTLLOYD
 from fastlloyd.datasets import named
 
 RUNS = {"mpi": {2: 100, 4: 40, 8: 10}, "grpc": {2: 20, 3: 20, 4: 10, 8: 6}}  # by transport and number of clients
@@ -55,6 +56,8 @@ def over(transport: str, n_clients: int, found: list[tuple[Set, Records]]) -> No
     cases = [(Case(set=each, n_clients=n_clients, n_runs=RUNS[transport][n_clients]), X) for each, X in found]
     if n_clients == 2:
         cases += [(Case(set=each, latency=SLOW, n_runs=SLOW_RUNS), X) for each, X in found if each in SLOW_SETS]
+        ours = RUNS[transport][2] // 4
+        cases += [(Case(set=each, algorithm=MOMENTLLOYD, n_runs=ours), X) for each, X in found]
         cases += [(Case(set=each, ring_bits=32, n_runs=NARROW_RUNS), X) for each, X in found if transport == "mpi"]
     _measure(transport, cases)
 
@@ -68,7 +71,7 @@ def _measure(transport: str, cases: list[tuple[Case, Records]]) -> list[Row]:
     rows = [measured(transport, case, plan, each) for (case, _), plan, each in zip(cases, plans, results, strict=True)]
     merge(rows)
     for row in rows:
-        print(f"{transport}, {row.clients} clients, {row.latency_ms:g} ms, {row.ring_bits} bits, {row.shape}: "
+        print(f"{row.transport}, {row.clients} clients, {row.latency_ms:g} ms, {row.ring_bits} bits, {row.shape}: "
               f"{row.runtime_ms:.3f} ms ({row.low:.3f} to {row.high:.3f}), {row.bytes:g} bytes", flush=True)  # fmt: skip
     return rows
 

@@ -11,7 +11,7 @@ from scipy import stats
 
 from benchmarks.overhead_parties import MeasuredClient, MeasuredServer, Stopwatch, Times
 from benchmarks.overhead_sets import Records, Set
-from fastlloyd.algorithms import FASTLLOYD
+from fastlloyd.algorithms import FASTLLOYD, AnyAlgorithm
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.design import design_plan
 from fastlloyd.dp.noise import SystemNoise
@@ -26,13 +26,14 @@ N_ROUNDS = 8  # of a run: seven iterations are timed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One row; latency in seconds per send."""
+    """One row; latency in seconds per send. MomentLloyd's planner chooses its own number of rounds."""
 
     set: Set
     n_clients: int = 2
     latency: float = 0.25e-3
     ring_bits: int = 64
     n_runs: int = 100
+    algorithm: AnyAlgorithm = FASTLLOYD
 
     def plan(self, X: Records) -> tuple[Plan, dict[str, Identity]]:
         """The paper's settings (noise of the server, epsilon 1, delta 1 / (N ln N)), on the finest grid the ring takes."""
@@ -46,7 +47,7 @@ class Case:
             )
             try:
                 plan = design_plan(
-                    FASTLLOYD,
+                    self.algorithm,
                     domain,
                     clients=clients,
                     run_id=os.urandom(16),
@@ -54,7 +55,7 @@ class Case:
                     epsilon=1.0,
                     delta=1 / (len(X) * float(np.log(len(X)))),
                     public_seed=PublicSeed.from_int(1),
-                    n_iterations=N_ROUNDS,
+                    n_iterations=N_ROUNDS if self.algorithm is FASTLLOYD else None,
                     trust=TrustMode.SERVER_NOISE,
                     ring_bits=self.ring_bits,
                 )
@@ -106,16 +107,17 @@ class Measured:
     """Milliseconds per iteration: median over runs of the slowest client's, its 95 % interval, and where the time went.
 
     Medians, because a pause of the machine in a single run would rule a mean. parts : kernel, masks (of one client), noise (of
-    everyone one after the other), latency (one send up, one down), server (without noise), rest. sent, received : bytes of one
-    client's messages in a round.
+    everyone one after the other), latency (one send up, one down), next (working out what is asked next), server (without
+    noise), rest. sent, received : bytes of the last client's messages in a round; n_bytes : of all clients'.
     """
 
     median: float
     low: float
     high: float
     parts: dict[str, float]
-    sent: int
-    received: int
+    sent: float
+    received: float
+    n_bytes: float
 
     @classmethod
     def of(cls, parties: list[list[Times]]) -> "Measured":
@@ -135,18 +137,21 @@ class Measured:
             "masks": one["masks"],
             "noise": one["noise"] + noise,
             "latency": one["latency"] + part("latency", server),
+            "next": max(part("next", runs) for runs in clients),
             "server": part("server", server) - noise,
         }
-        (sent, received), *others = {times.n_bytes for runs in clients for times in runs}
-        assert not others, "every round of every client has messages of the same lengths"
+        lengths = [{times.n_bytes for times in runs} for runs in clients]
+        assert all(len(found) == 1 for found in lengths), "the messages of a client are as long in every run"
+        of_clients = [found.pop() for found in lengths]
         low, high = interval_of_median(totals)
         return cls(
             median=median,
             low=low,
             high=high,
             parts={**parts, "rest": median - sum(parts.values())},
-            sent=sent,
-            received=received,
+            sent=of_clients[-1][0],
+            received=of_clients[-1][1],
+            n_bytes=sum(sent + received for sent, received in of_clients),
         )
 
 

@@ -18,6 +18,7 @@ def write(rows: list[Row]) -> None:
         "parts": _parts(table),
         "more-clients": _more_clients(table),
         "slow-line": _slow_line(table),
+        "momentlloyd": _moment_lloyd(table),
         "bytes": _bytes(table),
         "secure": _secure(table),
     }
@@ -85,6 +86,24 @@ def _slow_line(rows: Rows) -> str:
     return _table("ours, MPI, ms | ours, gRPC, ms", lines) + _runs(rows, 25.0)
 
 
+def _moment_lloyd(rows: Rows) -> str:
+    head = (
+        "rounds | round trips | of which what is asked next is worked out, ms | a round over MPI, ms | over gRPC, ms "
+        "| FastLloyd's over MPI, ms | over gRPC, ms | bytes a round | FastLloyd's"
+    )
+    lines = []
+    for shape in rows.shapes:
+        mpi, grpc = rows.get("mpi-momentlloyd", shape), rows.get("grpc-momentlloyd", shape)
+        plain = [rows.get("mpi", shape), rows.get("grpc", shape)]
+        if row := mpi or grpc:
+            cells = [str(row.rounds), str(row.trips), f"{row.next:.2f}", *map(_time, (mpi, grpc)), *map(_time, plain)]
+            theirs = plain[0] or plain[1]
+            lines.append(
+                _line(shape, [*cells, f"{row.bytes:,.0f}", f"{theirs.bytes:,.0f}" if theirs and theirs.bytes else "-"])
+            )
+    return _table(head, lines)
+
+
 def _bytes(rows: Rows) -> str:
     head = (
         "published FastLloyd | ours, 64 bits: a client sends, receives | all | ours, 32 bits: a client sends, receives | all "
@@ -109,7 +128,7 @@ def _bytes(rows: Rows) -> str:
 
 
 def _sides(row: Row | None) -> list[str]:
-    return [f"{row.sent}, {row.received}", f"{row.bytes:.0f}"] if row else ["-", "-"]
+    return [f"{row.sent:.0f}, {row.received:.0f}", f"{row.bytes:.0f}"] if row else ["-", "-"]
 
 
 def _secure(rows: Rows) -> str:

@@ -8,27 +8,29 @@ from typing import Any
 import msgspec
 
 from fastlloyd.clustering import kernels
+from fastlloyd.momentlloyd import course
 from fastlloyd.plan import Plan
 from fastlloyd.protocol import ClientSession, Message, Send, ServerSession
 from fastlloyd.protocol.actions import Action
 from fastlloyd.protocol.masked_round import MaskedRound
-from fastlloyd.protocol.messages import Broadcast, Upload, encode
+from fastlloyd.protocol.messages import Broadcast, encode
 
 _SPUN = 0.15e-3  # seconds before the end of a wait from which the clock is watched: a sleep ends up to 0.1 ms late
 _PARTS = ((kernels, "cluster_statistics", "kernel"), (MaskedRound, "hide", "masks"), (MaskedRound, "open", "masks"),
-          (Plan, "draw_client_noise", "noise"), (Plan, "draw_server_noise", "noise"))  # fmt: skip
+          (Plan, "draw_client_noise", "noise"), (Plan, "draw_server_noise", "noise"),
+          (course, "advance", "next"))  # fmt: skip
 
 
 class Times(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds per iteration of one party in one run.
 
-    total : between one sum and the next, 0 for the server; parts : in the kernel, the masks, the noise, and waited as latency;
-    n_bytes : of messages sent and received in one round.
+    total : between one sum and the next, 0 for the server; parts : in the kernel, the masks, the noise, in working out what is
+    asked next, and waited as latency; n_bytes : of messages sent and received, per iteration.
     """
 
     total: float
     parts: dict[str, float]
-    n_bytes: tuple[int, int] = (0, 0)
+    n_bytes: tuple[float, float] = (0, 0)
 
 
 class Stopwatch:
@@ -68,6 +70,7 @@ class MeasuredClient(ClientSession):
 
     stopwatch: Stopwatch
     latency = 0.0
+    sent = received = 0
 
     def start(self) -> list[Action]:
         actions = super().start()
@@ -75,25 +78,24 @@ class MeasuredClient(ClientSession):
         return actions
 
     def receive(self, message: Message) -> list[Action]:
-        n_rounds = len(self.plan.mechanism.rounds)
+        n = len(self.plan.mechanism.rounds) - 1
         if isinstance(message, Broadcast) and message.round == 1:
             self.stopwatch.seconds.clear()
-            self.begun = time.perf_counter()
-        if isinstance(message, Broadcast) and message.round == n_rounds:
-            self.seconds = (time.perf_counter() - self.begun) / (n_rounds - 1)
-            self.parts = {part: total / (n_rounds - 1) for part, total in self.stopwatch.seconds.items()}
-            self.received = len(encode(message))
+            self.begun, self.sent, self.received = time.perf_counter(), 0, -len(encode(message))
+        self.received += len(encode(message))
+        if isinstance(message, Broadcast) and message.round == n + 1:
+            self.seconds = (time.perf_counter() - self.begun) / n
+            self.parts = {part: total / n for part, total in self.stopwatch.seconds.items()}
+            self.n_bytes = (self.sent / n, self.received / n)
         actions = super().receive(message)
-        for action in actions:
-            if isinstance(action, Send) and isinstance(action.message, Upload):
-                self.sent = len(encode(action.message))
+        self.sent += sum(len(encode(action.message)) for action in actions if isinstance(action, Send))
         self.stopwatch.wait(self.latency, actions)
         return actions
 
     @property
     def times(self) -> Times:
         """Of the run that ended."""
-        return Times(total=self.seconds, parts=self.parts, n_bytes=(self.sent, self.received))
+        return Times(total=self.seconds, parts=self.parts, n_bytes=self.n_bytes)
 
 
 class MeasuredServer(ServerSession):

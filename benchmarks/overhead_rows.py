@@ -9,7 +9,9 @@ import msgspec
 
 from benchmarks.overhead_cases import Case, Measured
 from benchmarks.overhead_sets import Set
+from fastlloyd.algorithms import FASTLLOYD
 from fastlloyd.plan import Plan
+from fastlloyd.protocol.messages import Limits
 
 FILE = Path(__file__).parents[1] / "docs" / "overhead.csv"
 
@@ -17,9 +19,10 @@ FILE = Path(__file__).parents[1] / "docs" / "overhead.csv"
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Per iteration: milliseconds (ours: medians) with a 95 % interval, and bytes of all clients' messages in both directions.
 
-    transport : mpi, grpc; mpyc (three parties, all that they send); published-fastlloyd, published-mohassel. The rest is there
-    for our own transports only: bits of the ring, of the grid's fraction; milliseconds by part; bytes that one client sends and
-    receives, and of the masked words alone; how many runs.
+    transport : mpi, grpc; mpi-momentlloyd, grpc-momentlloyd; mpyc (three parties, all that they send); published-fastlloyd,
+    published-mohassel. The rest is there for our own transports only: bits of the ring, of the grid's fraction; milliseconds by
+    part; bytes that the last client sends and receives, and of the masked words of the last round; how many runs; rounds and
+    round trips of a run.
     """
 
     transport: str
@@ -41,10 +44,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     latency: float | None = None
     server: float | None = None
     rest: float | None = None
-    sent: int | None = None
-    received: int | None = None
+    sent: float | None = None
+    received: float | None = None
     payload: int | None = None
     runs: int | None = None
+    next: float | None = None
+    rounds: int | None = None
+    trips: int | None = None
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -61,19 +67,21 @@ def measured(transport: str, case: Case, plan: Plan, found: Measured) -> Row:
     """The row of a case."""
     return _row(
         case.set,
-        transport=transport,
+        transport=transport if case.algorithm is FASTLLOYD else f"{transport}-{case.algorithm.name}",
         clients=case.n_clients,
         latency_ms=1e3 * case.latency,
         runtime_ms=round(found.median, 4),
         low=round(found.low, 4),
         high=round(found.high, 4),
-        bytes=case.n_clients * (found.sent + found.received),
+        bytes=round(found.n_bytes, 1),
         ring_bits=case.ring_bits,
         fraction_bits=plan.mechanism.domain.fraction_bits,
-        sent=found.sent,
-        received=found.received,
+        sent=round(found.sent, 1),
+        received=round(found.received, 1),
         payload=plan.n_words * plan.ring.itemsize,
         runs=case.n_runs,
+        rounds=len(plan.mechanism.rounds),
+        trips=len(plan.mechanism.rounds) + len(Limits.of(plan).box_bytes),
         **{part: round(value, 4) for part, value in found.parts.items()},
     )
 
