@@ -5,7 +5,13 @@ Whether the tests pass depends on the commit alone. So examples are derived from
 """
 
 import importlib
+import os
 import pkgutil
+
+# Tests run in as many processes as there are cores: threads of libraries in each of them, or waiting for work by turning round,
+# would only take the cores from one another. Read when these libraries are loaded, here and in processes that tests start.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import pytest
 from hypothesis import HealthCheck, settings
