@@ -1,8 +1,10 @@
 """Queries about moments, for any records and parameters in range: exact sensitivities, sums, the integers of the oracle."""
 
+import importlib.util
 import math
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -10,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moment_situations as situations
+from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
 from fastlloyd.errors import OverflowRisk
-from fastlloyd.moments import clipping
+from fastlloyd.moments import clipping, offsets
 from fastlloyd.moments.asking import Question, ask
 from fastlloyd.moments.sensitivity import Corner
 
@@ -21,6 +24,13 @@ EACH_DOMAIN = pytest.mark.parametrize("domain", situations.DOMAINS, ids=NAMES)
 SEEDS = st.integers(0, 2**63)
 UNITS = st.sampled_from([2, 4, 6, 98, 2**12, 2**14, 2**16])
 BITS = st.sampled_from([0, 3, 32])
+without_numba = pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="numba is not installed")
+WAYS = pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=without_numba)], ids=["plain", "compiled"])
+
+
+def going(compiled: bool) -> Any:
+    """Offsets are added up by compiled code or without it, however much the process has computed."""
+    return mock.patch.object(offsets, "is_compiled", return_value=compiled)
 
 
 def within(question: Question, change: IntArray, corners: tuple[Corner, ...], times: int = 1) -> bool:
@@ -60,26 +70,30 @@ def all_respect_their_bounds(domain: Domain, seed: int, units: int, count_bits: 
     return True
 
 
+@WAYS
 @EACH_DOMAIN
 @settings(max_examples=60)
 @given(SEEDS, UNITS, BITS, st.integers(1, 4))
 def test_no_neighbour_moves_an_answer_by_more_than_the_stated_integers(
-    domain: Domain, seed: int, units: int, count_bits: int, k: int
+    domain: Domain, compiled: bool, seed: int, units: int, count_bits: int, k: int
 ) -> None:
-    assert all_respect_their_bounds(domain, seed, units, count_bits, k)
+    with going(compiled):
+        assert all_respect_their_bounds(domain, seed, units, count_bits, k)
 
 
+@WAYS
 @EACH_DOMAIN
 @settings(max_examples=25)
 @given(SEEDS, UNITS, BITS, st.integers(1, 4))
 def test_the_fast_form_gives_the_integers_of_the_reference(
-    domain: Domain, seed: int, units: int, count_bits: int, k: int
+    domain: Domain, compiled: bool, seed: int, units: int, count_bits: int, k: int
 ) -> None:
     generator = np.random.default_rng(seed)
     X = situations.records(domain, int(generator.integers(0, 7)), generator)
     for question in situations.questions(domain, units=units, count_bits=count_bits, k=k):
         query = situations.query(question, generator)
-        answer = query.evaluate(X)
+        with going(compiled):
+            answer = query.evaluate(X)
         assert answer.dtype == np.int64
         assert answer.shape == question.shape == (question.shape[0], sum(question.parts))
         assert answer.tolist() == situations.expected(query, X)
@@ -183,10 +197,11 @@ SOUGHT = 60
 
 def a_violation_is_found() -> bool:
     """The property above on situations that are the same in every run."""
-    return not all(
-        all_respect_their_bounds(situations.DOMAINS[seed % 6], seed, [2, 4, 98, 2**16][seed % 4], 0, 1 + seed % 3)
-        for seed in range(SOUGHT)
-    )
+    with going(compiled=False):
+        return not all(
+            all_respect_their_bounds(situations.DOMAINS[seed % 6], seed, [2, 4, 98, 2**16][seed % 4], 0, 1 + seed % 3)
+            for seed in range(SOUGHT)
+        )
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
@@ -207,3 +222,28 @@ def test_a_vector_that_came_out_too_long_would_stop_the_computation(mutant: str,
     monkeypatch.setattr(f"fastlloyd.moments.{place}", wrong)
     with pytest.raises(AssertionError, match=r"IEEE 754"):
         a_violation_is_found()
+
+
+@without_numba
+def test_the_same_where_offsets_are_added_up_by_compiled_code() -> None:
+    from fastlloyd.moments import compiled_offsets
+
+    points, labels, centroids = np.full((3, 2), 9), np.zeros(3, dtype=np.int32), np.zeros((1, 2), dtype=np.int64)
+    too_long = mock.patch.object(compiled_offsets, "add_clipped_offsets", return_value=4**2 + 1.0)
+    with too_long, pytest.raises(AssertionError, match=r"IEEE 754"):
+        offsets._compiled_sums(points, labels, centroids, 1, 4)
+
+
+@without_numba
+@settings(max_examples=40)
+@given(SEEDS, UNITS, st.integers(1, 4), st.integers(1, 20), st.sampled_from(["int32", "int64"]), st.sampled_from("CF"))
+def test_compiled_code_adds_up_the_integers_of_the_plain_form_on_any_number_of_threads(
+    seed: int, units: int, k: int, d: int, dtype: str, order: Any
+) -> None:
+    generator = np.random.default_rng(seed)
+    X = generator.integers(-(2**16), 2**16 + 1, (int(generator.integers(0, 700)), d)).astype(dtype, order=order)
+    centroids, labels = generator.integers(-(2**16), 2**16 + 1, (k, d)), generator.integers(0, k, len(X)).astype(np.int32)
+    radius = int(generator.integers(1, 2**18))
+    plain = offsets._plain_sums(X, labels, centroids, radius, units)
+    with mock.patch.object(kernels, "WORTH_THREADS", int(generator.choice([1, 2**18]))):
+        assert np.array_equal(offsets._compiled_sums(X, labels, centroids, radius, units), plain)

@@ -54,7 +54,7 @@ def cluster_statistics(
         return found or _plain_statistics(X[start:stop], centroids, radius, block_rows)
 
     sums, counts = np.zeros(centroids.shape, dtype=np.int64), np.zeros(len(centroids), dtype=np.int64)
-    for some_sums, some_counts in _on_all_cores(statistics, X, len(centroids), compiled):
+    for some_sums, some_counts in on_all_cores(statistics, X, len(centroids), compiled):
         sums += some_sums
         counts += some_counts
     return sums - counts[:, None] * centroids, counts
@@ -70,7 +70,7 @@ def assign(X: GridArray, centroids: IntArray, *, block_rows: int | None = None) 
         if not (compiled and _compiled_labels(X, (start, stop), centroids, block_rows, labels)):
             _plain_labels(X[start:stop], centroids, block_rows, labels[start:stop])
 
-    _on_all_cores(label, X, len(centroids), compiled)
+    on_all_cores(label, X, len(centroids), compiled)
     return labels
 
 
@@ -209,7 +209,7 @@ def _is_compiled(X: GridArray, centroids: IntArray) -> bool:
     return X.dtype.kind == "i" and is_compiled(X.size * len(centroids))  # it would cut off the digits of what is no integer
 
 
-def _on_all_cores(task: Callable[[int, int], _T], X: GridArray, k: int, compiled: bool) -> list[_T]:
+def on_all_cores(task: Callable[[int, int], _T], X: GridArray, k: int, compiled: bool) -> list[_T]:
     """The task's results for spans that cover range(n). Python's threads: compiled code and BLAS run without its lock.
 
     There are more spans than threads, and each thread takes the next when it is done: one that wakes up late takes fewer.

@@ -95,5 +95,10 @@ def _round_towards_zero(values: FloatArray) -> None:
 
 def _check_lengths(Z: FloatArray, units: int) -> None:
     """A theorem, looked at all the same: privacy rests on it, and it rests on how a machine divides."""
-    if squared_norms(Z).max(initial=0.0) > units**2:
+    check_largest(squared_norms(Z).max(initial=0.0), units)
+
+
+def check_largest(square: float, units: int) -> None:
+    """The same of the largest squared norm of some clipped vectors."""
+    if square > units**2:
         raise AssertionError("the division of this machine is not that of IEEE 754: a clipped vector is too long")

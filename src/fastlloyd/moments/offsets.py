@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastlloyd.clustering import kernels
+from fastlloyd.clustering.acceleration import is_compiled
 from fastlloyd.clustering.domain import FloatArray, GridArray, IntArray
 from fastlloyd.errors import PlanError
-from fastlloyd.moments.clipping import check_units, clip
+from fastlloyd.moments.clipping import check_largest, check_units, clip
 from fastlloyd.moments.parameters import Parameter, symmetric
 from fastlloyd.moments.sensitivity import Sensitivity
 from fastlloyd.moments.spaces import Space, radius
@@ -65,15 +66,38 @@ class ClippedOffsets:
         """See `Question.answer`."""
         points = self.space.place(X, **frame)
         labels = kernels.assign(points, centroids)
-        C = centroids.astype(np.float64)
-        sums = np.zeros(centroids.shape, dtype=np.int64)
-        for start, stop in kernels.blocks(len(points), len(C[0]), None):
-            owners = labels[start:stop]
-            Z = points[start:stop].astype(np.float64)
-            Z -= C[owners]
-            sums += _sums_by_owner(clip(Z, radius, self.units), owners, len(C))
-        counts = np.bincount(labels, minlength=len(C)).astype(np.int64)
+        compiled = points.dtype.kind == "i" and is_compiled(points.size)
+        sums = (_compiled_sums if compiled else _plain_sums)(points, labels, centroids, radius, self.units)
+        counts = np.bincount(labels, minlength=self.n_clusters).astype(np.int64)
         return np.column_stack([sums, counts << self.count_bits])
+
+
+def _plain_sums(points: GridArray, labels: kernels.Labels, centroids: IntArray, radius: int, units: int) -> IntArray:
+    C = centroids.astype(np.float64)
+    sums = np.zeros(centroids.shape, dtype=np.int64)
+    for start, stop in kernels.blocks(len(points), len(C[0]), None):
+        owners = labels[start:stop]
+        Z = points[start:stop].astype(np.float64)
+        Z -= C[owners]
+        sums += _sums_by_owner(clip(Z, radius, units), owners, len(C))
+    return sums
+
+
+def _compiled_sums(points: GridArray, labels: kernels.Labels, centroids: IntArray, radius: int, units: int) -> IntArray:
+    """The same integers, without the blocks' temporary arrays, and on all cores."""
+    from fastlloyd.moments.compiled_offsets import add_clipped_offsets
+
+    C = centroids.astype(np.float64)
+
+    def of_span(start: int, stop: int) -> tuple[FloatArray, float]:
+        sums = np.zeros(C.shape)
+        largest = add_clipped_offsets(points, labels, start, stop, C, float(radius), float(units), sums)
+        return sums, largest
+
+    found = kernels.on_all_cores(of_span, points, 1, compiled=True)
+    check_largest(max((largest for _, largest in found), default=0.0), units)
+    total: IntArray = np.sum([sums.astype(np.int64) for sums, _ in found], axis=0)
+    return total
 
 
 def check_count(name: str, value: int, count_bits: int) -> None:
