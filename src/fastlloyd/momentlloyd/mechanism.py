@@ -31,7 +31,9 @@ NAME = "momentlloyd"
 MAX_DIRECTIONS = 64  # five times what is planned: a stranger's plan cannot ask for candidates that fill the memory
 
 
-class MomentMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag=NAME):
+class MomentMechanism(
+    Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True, tag_field="kind", tag=NAME
+):
     """See `Mechanism`.
 
     n_directions : r, how many directions are kept for records of many features; 0 for few features. edge : an eigenvalue of the

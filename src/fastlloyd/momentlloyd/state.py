@@ -5,6 +5,7 @@ same on every machine; the state is rounded to integers, and whoever has the sta
 """
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
@@ -49,6 +50,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         return cls(**zeros)
 
 
+@lru_cache(maxsize=16)  # of public numbers; every party asks many times a round
 def fields(m: "MomentMechanism") -> tuple[Parameter, ...]:
     """The fields of a state of this mechanism in order, each with its shape and the range of its entries."""
     d, k, r = m.n_features, m.n_clusters, m.n_directions
