@@ -13,7 +13,7 @@ from fastlloyd.clustering.plus_plus import first_centroids
 from fastlloyd.draws import Draws
 from fastlloyd.errors import LocalProtocolError
 
-BLOCK_ELEMENTS = 1 << 17  # scores worked on together: 1 MiB of float64
+BLOCK_STEPS = 1 << 18  # multiplications worked on together: few enough that BLAS does not wake its threads for each block
 LARGEST = 2.0**400  # of a coordinate: sums of squares stay far from overflow
 SMALLEST = 2.0**-400  # of a weight beside the largest: what it is multiplied by does not underflow
 EARLY = 8  # all starts go the first of so many parts of the steps,
@@ -59,6 +59,12 @@ def k_means(
     labels = _labels(_with_ones(points), best)
     squared = _squared_distances(points, best, labels)
     return PublicClusters(centroids=best + origin, labels=labels, loss=float(weights @ squared / weights.sum()))
+
+
+def nearest_points(sample: FloatArray, points: FloatArray) -> IntArray:
+    """int64 (n,): of each in a sample (n, r) the index of the nearest of some points (m, r); the lowest of several."""
+    origin = points.mean(axis=0)
+    return _labels(_with_ones(sample - origin), points - origin)
 
 
 def _best(points: FloatArray, weights: FloatArray, k: int, draws: Draws, n_restarts: int, n_steps: int) -> FloatArray:
@@ -113,7 +119,7 @@ def _labels(with_ones: FloatArray, centroids: FloatArray) -> IntArray:
     """Index of the nearest centroid, by |c|^2 - 2 x.c, the squared distance less |x|^2; points have a last column of 1."""
     keys = np.vstack([-2.0 * centroids.T, np.einsum("ij,ij->i", centroids, centroids)])
     labels = np.empty(len(with_ones), dtype=np.int64)
-    rows = max(64, BLOCK_ELEMENTS // len(centroids))
+    rows = max(1, BLOCK_STEPS // keys.size)
     scores = np.empty((min(rows, len(labels)), len(centroids)))
     for start in range(0, len(labels), rows):
         block = with_ones[start : start + rows]

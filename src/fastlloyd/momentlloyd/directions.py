@@ -20,8 +20,6 @@ SURE = 0.05  # of the squared typical length: below such noise in the trace it i
 
 def directions(m: "MomentMechanism", state: State, round: SecondMomentRound, diagonal: Noisy, above: Noisy) -> State:
     """The leading eigenvectors of the noisy second moment whose eigenvalues stand out of the noise, at least one."""
-    from scipy.linalg import eigh
-
     d, n, R2 = m.n_features, records(state), squared_length(state)
     M = np.zeros((d, d))
     M[np.triu_indices(d, 1)] = above.values[0] / n
@@ -30,7 +28,7 @@ def directions(m: "MomentMechanism", state: State, round: SecondMomentRound, dia
     deviation = diagonal.deviation / n
     full = (2 * d) ** 0.5 * deviation  # the largest eigenvalue of the noise alone
     cut = float(m.edge) * full
-    values, vectors = eigh(M, subset_by_index=(d - m.n_directions, d - 1), check_finite=False)
+    values, vectors = np.linalg.eigh(M)
     found = int(np.clip((values > cut).sum(), 1, m.n_directions))
     values, vectors = values[::-1][:found], vectors[:, ::-1][:, :found]
     believed = d**0.5 * deviation < SURE * float(state.length) ** 2

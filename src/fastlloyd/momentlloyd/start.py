@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastlloyd.clustering.domain import FloatArray, IntArray
-from fastlloyd.clustering.public_points import k_means
+from fastlloyd.clustering.public_points import k_means, nearest_points
 from fastlloyd.draws import Draws
 from fastlloyd.expander import PublicSeed
 from fastlloyd.momentlloyd.directions import basis, deviations, used
@@ -67,7 +67,7 @@ def from_gaussian(m: "MomentMechanism", state: State) -> State:
 def from_votes(m: "MomentMechanism", state: State, votes: Noisy) -> State:
     """k means of the density that denoised votes give."""
     n, points, sample = records(state), _candidates(m, state), _sample(m, state)
-    owners = _owners(sample, points)
+    owners = nearest_points(sample, points)
     drawn = np.bincount(owners, minlength=len(points)).astype(np.float64)
     expected = drawn if m.n_directions else np.ones(len(points))
     w = weights(votes, expected * (n / expected.sum()), n)
@@ -85,13 +85,6 @@ def from_votes(m: "MomentMechanism", state: State, votes: Noisy) -> State:
         sizes = np.bincount(found.labels, weights=w, minlength=m.n_clusters).astype(np.float64)
         return _in_directions(m, state, found.centroids, sizes, loss)
     return known(m, state, centroids=rounded(found.centroids, m.domain.half_widths), spread=_squared(m, loss))
-
-
-def _owners(sample: FloatArray, points: FloatArray) -> IntArray:
-    """The nearest point of each, by a tree: there may be thousands of points in few dimensions."""
-    from scipy.spatial import KDTree
-
-    return np.asarray(KDTree(points).query(sample)[1], dtype=np.int64)
 
 
 def _candidates(m: "MomentMechanism", state: State) -> FloatArray:
