@@ -268,6 +268,9 @@ def check_grid(n_expected: int, count_bits: int) -> None:
 
 def check_sizes(m: Mechanism) -> None:
     """Refuse a mechanism whose numbers are out of range, naming the field."""
+    for name in ("n_clusters", "n_records", "n_expected", "count_bits"):
+        if type(getattr(m, name)) is not int:  # NumPy's are equal to Python's, and wrap around
+            raise PlanError(f"{name} is {getattr(m, name)!r:.40}; expected a Python int")
     check_numbers(m.n_clusters, m.n_records, m.epsilon, m.noise)
     if not 1 <= len(m.clustering_rounds) <= MAX_ROUNDS:
         raise PlanError(f"there are {len(m.clustering_rounds)} rounds; expected 1 to {MAX_ROUNDS}")

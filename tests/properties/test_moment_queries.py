@@ -237,13 +237,23 @@ def test_the_same_where_offsets_are_added_up_by_compiled_code() -> None:
 @without_numba
 @settings(max_examples=40)
 @given(SEEDS, UNITS, st.integers(1, 4), st.integers(1, 20), st.sampled_from(["int32", "int64"]), st.sampled_from("CF"))
-def test_compiled_code_adds_up_the_integers_of_the_plain_form_on_any_number_of_threads(
+def test_compiled_code_adds_up_the_integers_of_the_plain_form_and_finds_the_longest_on_any_number_of_threads(
     seed: int, units: int, k: int, d: int, dtype: str, order: Any
 ) -> None:
+    from fastlloyd.moments.compiled_offsets import add_clipped_offsets
+
     generator = np.random.default_rng(seed)
     X = generator.integers(-(2**16), 2**16 + 1, (int(generator.integers(0, 700)), d)).astype(dtype, order=order)
     centroids, labels = generator.integers(-(2**16), 2**16 + 1, (k, d)), generator.integers(0, k, len(X)).astype(np.int32)
     radius = int(generator.integers(1, 2**18))
     plain = offsets._plain_sums(X, labels, centroids, radius, units)
-    with mock.patch.object(kernels, "WORTH_THREADS", int(generator.choice([1, 2**18]))):
+    with (
+        mock.patch.object(kernels, "WORTH_THREADS", int(generator.choice([1, 2**18]))),
+        mock.patch.object(offsets, "RECORDS_PER_SUM", int(generator.choice([1, 2**18]))),
+        mock.patch.object(kernels, "SPAN_RECORDS", int(generator.choice([100, 2**18]))),
+    ):
         assert np.array_equal(offsets._compiled_sums(X, labels, centroids, radius, units), plain)
+    C, sums = centroids.astype(np.float64), np.zeros((k, d))
+    longest = add_clipped_offsets(X, labels, 0, len(X), C, float(radius), float(units), sums)
+    by_hand = clipping.squared_norms(clipping.clip(X.astype(np.float64) - C[labels], radius, units))
+    assert longest == by_hand.max(initial=0.0)

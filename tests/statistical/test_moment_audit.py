@@ -1,4 +1,4 @@
-"""MomentLloyd's shipped path, audited: without votes for every commit, with votes and in both trust modes with the audit."""
+"""MomentLloyd's shipped path, audited: each trust mode once for every commit, all numbers of features with `make audit`."""
 
 import pytest
 from bounds import Audit, exceedance
@@ -10,6 +10,7 @@ N_TRIES = 5
 PER_COMMIT, WITH_THE_AUDIT = 120, 400
 SETTINGS = [
     (MomentSetting(trust=TrustMode.CLIENT_NOISE, n_features=5, epsilon=8.0), PER_COMMIT),
+    (MomentSetting(trust=TrustMode.SERVER_NOISE, n_features=2, epsilon=8.0), PER_COMMIT),
     *(
         pytest.param(MomentSetting(trust=trust, n_features=d, epsilon=8.0), WITH_THE_AUDIT, marks=pytest.mark.audit)
         for trust in TrustMode

@@ -29,9 +29,7 @@ def add_clipped_offsets(
         for j in range(d):
             z[j] = np.float64(X[r, j]) - centroid[j]
             square += z[j] * z[j]
-        root = np.floor(np.sqrt(square))
-        if root * root > square:
-            root -= 1.0
+        root = np.floor(np.sqrt(square))  # the integer root or one more: then the square is no square, and this is its ceiling
         if root * root < square:
             root += 1.0
         length = max(root, radius)

@@ -16,6 +16,7 @@ from fastlloyd.moments.spaces import Space, radius
 
 MAX_POINTS = 1 << 16  # centroids or candidates
 MAX_COUNT_BITS = 32
+RECORDS_PER_SUM = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,19 +85,25 @@ def _plain_sums(points: GridArray, labels: kernels.Labels, centroids: IntArray, 
 
 
 def _compiled_sums(points: GridArray, labels: kernels.Labels, centroids: IntArray, radius: int, units: int) -> IntArray:
-    """The same integers, without the blocks' temporary arrays, and on all cores."""
+    """The same integers, without the blocks' temporary arrays, and on all cores where there are many records per sum."""
     from fastlloyd.moments.compiled_offsets import add_clipped_offsets
 
     C = centroids.astype(np.float64)
+    total = np.zeros(C.shape, dtype=np.int64)
 
     def of_span(start: int, stop: int) -> tuple[FloatArray, float]:
         sums = np.zeros(C.shape)
         largest = add_clipped_offsets(points, labels, start, stop, C, float(radius), float(units), sums)
         return sums, largest
 
-    found = kernels.on_all_cores(of_span, points, 1, compiled=True)
-    check_largest(max((largest for _, largest in found), default=0.0), units)
-    total: IntArray = np.sum([sums.astype(np.int64) for sums, _ in found], axis=0)
+    if len(points) < RECORDS_PER_SUM * len(C):  # all spans have sums of their own: the memory of one is enough then
+        spans = [(start, start + kernels.SPAN_RECORDS) for start in range(0, len(points), kernels.SPAN_RECORDS)]
+        found = [of_span(start, min(stop, len(points))) for start, stop in spans]
+    else:
+        found = kernels.on_all_cores(of_span, points, 1, compiled=True)
+    for sums, largest in found:
+        check_largest(largest, units)
+        total += sums.astype(np.int64)
     return total
 
 

@@ -31,6 +31,11 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     most: Any
     column_square: int | None = None
 
+    def __post_init__(self) -> None:
+        for limits in (self.least, self.most):
+            if isinstance(limits, np.ndarray):
+                limits.setflags(write=False)  # all who ask share them
+
     @property
     def size(self) -> int:
         """How many integers it is."""
@@ -60,4 +65,4 @@ def _longest_column(V: IntArray) -> int:
 
 def symmetric(name: str, shape: tuple[int, ...], limits: IntArray) -> Parameter:
     """Points whose coordinates lie in [-limit, limit], limit by limit along the last axis."""
-    return Parameter(name=name, shape=shape, least=-limits, most=limits)
+    return Parameter(name=name, shape=shape, least=-limits, most=limits.copy())

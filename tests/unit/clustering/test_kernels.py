@@ -278,6 +278,8 @@ def test_compiled_code_stays_inside_its_arrays(tmp_path: Path) -> None:
     program = """
 import numpy as np
 from fastlloyd.clustering import kernels
+from fastlloyd.moments import offsets
+offsets.RECORDS_PER_SUM = 1
 kernels.is_compiled = lambda _: True
 kernels.WORTH_THREADS = 1
 generator = np.random.default_rng(0)
@@ -288,7 +290,9 @@ for by_feature in (False, True):
         C = generator.integers(-9, 9, (k, d))
         for X in (X, np.asfortranarray(X)):
             kernels.cluster_statistics(X, C, 50, block_rows=rows or None)
-            kernels.assign(X, C, block_rows=rows or None)
+            labels = kernels.assign(X, C, block_rows=rows or None)
+            offsets._compiled_sums(X, labels, C, 7, 4)
+            offsets._compiled_sums(X.astype(np.int64), labels, C, 7, 4)
 """
     settings = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "2"}
     subprocess.run([sys.executable, "-c", program], check=True, env=os.environ | settings)  # noqa: S603 - our own program

@@ -4,6 +4,7 @@ import math
 from fractions import Fraction
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,6 +28,7 @@ from fastlloyd.momentlloyd.rounds import (
     StepRound,
     VotesRound,
 )
+from fastlloyd.momentlloyd.state import fields
 
 SEED = PublicSeed.from_int(1)
 MU = Fraction(1, 2)
@@ -167,3 +169,17 @@ def test_too_many_features_are_refused_with_a_way_out() -> None:
             relation=BOTH[0],
             count_bits=0,
         )
+
+
+@pytest.mark.parametrize("name", ["n_clusters", "n_records", "n_expected", "count_bits"])
+def test_a_number_of_numpy_which_would_wrap_around_is_refused(name: str) -> None:
+    m = planned(2, 20.0)
+    with pytest.raises(PlanError, match=f"{name} is .* expected a Python int"):
+        msgspec.structs.replace(m, **{name: np.int32(getattr(m, name))})
+
+
+def test_nobody_can_change_what_a_state_of_a_mechanism_may_be() -> None:
+    centre = next(field for field in fields(planned(2, 20.0)) if field.name == "centre")
+    for limits in (centre.least, centre.most):
+        with pytest.raises(ValueError, match="read-only"):
+            limits[0] = 10**12
