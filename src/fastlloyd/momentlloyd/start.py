@@ -9,8 +9,8 @@ from fastlloyd.clustering.kernels import blocks, nearest
 from fastlloyd.clustering.public_points import k_means
 from fastlloyd.draws import Draws
 from fastlloyd.expander import PublicSeed
+from fastlloyd.momentlloyd import far
 from fastlloyd.momentlloyd.directions import basis, deviations, used
-from fastlloyd.momentlloyd.histogram import weights
 from fastlloyd.momentlloyd.location import records, squared_length
 from fastlloyd.momentlloyd.noisy import Noisy, rounded
 from fastlloyd.momentlloyd.state import NUMBER_BITS, State, fields, known
@@ -23,7 +23,7 @@ DRAWS = 4000  # of the fitted Gaussian
 DRAWS_PER_CANDIDATE = 8
 FEW_CANDIDATES = 400  # up to here candidates are spread by k-means
 WIDER = 1.3  # candidates' deviations over the records'
-FAR_PART, FARTHER = 5, 2.3  # one of so many is so much farther out: small clusters far away are looked for, too
+OUTER_PART, FARTHER = 5, 2.3  # one of so many is so much farther out, where they are many
 LEAST_SPREAD = 0.15  # of the squared length
 GAUSSIAN_STEPS, HISTOGRAM_STEPS = 20, 40
 FEW_FEATURES_RESTARTS, RESTARTS = 20, 5
@@ -45,15 +45,17 @@ def box_candidates(m: "MomentMechanism", state: State, low: FloatArray, high: Fl
 
 
 def gaussian_candidates(m: "MomentMechanism", state: State) -> State:
-    """Candidates from the fitted Gaussian, a little wider, in the directions found; where they are many, some far out."""
-    draws = _draws(m, b"candidates")
-    few = m.n_candidates <= FEW_CANDIDATES
-    n = max(DRAWS, DRAWS_PER_CANDIDATE * m.n_candidates) if few else m.n_candidates
+    """Candidates from the fitted Gaussian, a little wider, in the directions found, and some far away from all of these."""
+    draws, n_far = _draws(m, b"candidates"), far.number(m)
+    near = m.n_candidates - n_far
+    few = near <= FEW_CANDIDATES
+    n = max(DRAWS, DRAWS_PER_CANDIDATE * near) if few else near
     points = WIDER * draws.normal((n, used(state))) * deviations(state)
     if not few:
-        points[: n // FAR_PART] *= FARTHER
+        points[: n // OUTER_PART] *= FARTHER
     if few:
-        points = k_means(points, np.ones(n), m.n_candidates, draws, n_restarts=1, n_steps=GAUSSIAN_STEPS).centroids
+        points = k_means(points, np.ones(n), near, draws, n_restarts=1, n_steps=GAUSSIAN_STEPS).centroids
+    points = np.concatenate([points, far.candidates(state, _draws(m, b"far-candidates"), n_far)])
     return known(m, state, candidates=rounded(_padded(points, m.n_directions), _limit(m, "candidates")))
 
 
@@ -71,7 +73,7 @@ def from_votes(m: "MomentMechanism", state: State, votes: Noisy) -> State:
     owners = _owners(sample, points)
     drawn = np.bincount(owners, minlength=len(points)).astype(np.float64)
     expected = drawn if m.n_directions else np.ones(len(points))
-    w = weights(votes, expected * (n / expected.sum()), n)
+    w = far.weighed(votes, expected, n, far.number(m))
     if not w.any():
         w[votes.values.argmax()] = 1.0
     inside = 0.0
