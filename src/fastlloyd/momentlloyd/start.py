@@ -69,15 +69,15 @@ def from_gaussian(m: "MomentMechanism", state: State) -> State:
 
 def from_votes(m: "MomentMechanism", state: State, votes: Noisy) -> State:
     """k means of the density that denoised votes give."""
-    n, points, sample = records(state), _candidates(m, state), _sample(m, state)
+    n, n_far, points, sample = records(state), far.number(m), _candidates(m, state), _sample(m, state)
     owners = _owners(sample, points)
     drawn = np.bincount(owners, minlength=len(points)).astype(np.float64)
     expected = drawn if m.n_directions else np.ones(len(points))
-    w = far.weighed(votes, expected, n, far.number(m))
+    w = far.weighed(votes, expected, n, n_far)
     if not w.any():
         w[votes.values.argmax()] = 1.0
     inside = 0.0
-    if m.n_candidates <= FEW_CANDIDATES:
+    if m.n_candidates - n_far <= FEW_CANDIDATES:
         points, w = _spread(points, w, sample, owners)
     else:  # cells are fine enough for points, but not nothing
         inside = float(((sample - points[owners]) ** 2).sum(axis=1).mean())
