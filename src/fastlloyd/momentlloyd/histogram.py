@@ -5,7 +5,7 @@ import numpy as np
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.momentlloyd.noisy import Noisy
 
-SURE = 3.0  # deviations of the noise
+SURE = 4.0  # deviations of the noise: one candidate in 30,000 has as much of noise alone
 
 
 def weights(votes: Noisy, expected: FloatArray, n: float) -> FloatArray:
@@ -44,7 +44,7 @@ def projection(h: FloatArray, n: float) -> FloatArray:
 
 
 def outstanding(votes: Noisy, n: float) -> FloatArray:
-    """Votes of more than three deviations of their noise, the others 0; together at most half of n."""
+    """Votes of more than four deviations of their noise, the others 0; together at most half of n."""
     h = votes.values.ravel()
     w = np.where(h > SURE * votes.deviation, h, 0.0)
     return np.asarray(w * min(1.0, 0.5 * n / max(float(w.sum()), 1e-300)))

@@ -85,7 +85,7 @@ def test_where_nothing_is_far_away_weights_are_those_of_the_histogram() -> None:
 
 
 def test_votes_far_away_that_noise_explains_change_nothing() -> None:
-    near, noise = np.array([[60.0], [25.0], [15.0]]), np.array([[29.0], [-29.0], [3.0]])
+    near, noise = np.array([[60.0], [25.0], [15.0]]), np.array([[39.0], [-39.0], [3.0]])
     w = far.weighed(Noisy(np.concatenate([near, noise]), 10.0), np.ones(6), 100.0, 3)
     np.testing.assert_array_equal(w[3:], 0)
     np.testing.assert_allclose(w[:3], weights(Noisy(near, 10.0), np.full(3, 100 / 3), 100.0))
