@@ -5,6 +5,8 @@ import numpy as np
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.momentlloyd.noisy import Noisy
 
+SURE = 4.0  # deviations of the noise: one candidate in 30,000 has as much of noise alone
+
 
 def weights(votes: Noisy, expected: FloatArray, n: float) -> FloatArray:
     """Weights of candidates, float64 (m,), which sum up to n.
@@ -39,3 +41,10 @@ def projection(h: FloatArray, n: float) -> FloatArray:
     descending = np.sort(h)[::-1]
     excess = (np.cumsum(descending) - n) / np.arange(1, len(h) + 1)
     return np.asarray(np.maximum(h - excess[np.flatnonzero(descending >= excess)[-1]], 0.0))
+
+
+def outstanding(votes: Noisy, n: float) -> FloatArray:
+    """Votes of more than four deviations of their noise, the others 0; together at most half of n."""
+    h = votes.values.ravel()
+    w = np.where(h > SURE * votes.deviation, h, 0.0)
+    return np.asarray(w * min(1.0, 0.5 * n / max(float(w.sum()), 1e-300)))

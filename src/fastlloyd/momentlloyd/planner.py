@@ -19,6 +19,7 @@ from fastlloyd.clustering.domain import EXACT_BITS, Domain
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
 from fastlloyd.exchanges import sqrt_up
+from fastlloyd.momentlloyd.far import PART, together
 from fastlloyd.momentlloyd.rounds import (
     LengthsRound,
     MeanRound,
@@ -225,9 +226,15 @@ def _mean_weight(row: Row, d: int, signal: float) -> Fraction:
 
 
 def _n_candidates(wanted: float, n_clusters: int, d: int) -> int:
-    """How many candidates: as many as votes stand out of the noise, on a regular grid of a few features a power."""
-    m = int(np.clip(wanted, max(4 * n_clusters, 8), max(MAX_CANDIDATES, 4 * n_clusters)))
-    if d > 3 or m <= FEW_CANDIDATES:
+    """How many candidates: as many as votes stand out of the noise, on a regular grid of a few features a power.
+
+    Of more features some are far away, and added to those.
+    """
+    most = max(MAX_CANDIDATES, 4 * n_clusters)
+    m = int(np.clip(wanted, max(4 * n_clusters, 8), most))
+    if d > 3:
+        return together(min(m, most - most // PART))
+    if m <= FEW_CANDIDATES:
         return m
     per_axis = int(m ** (1 / d) + 1e-9)
     return int(per_axis**d)

@@ -8,8 +8,8 @@ from fastlloyd.clustering.domain import FloatArray, IntArray
 from fastlloyd.clustering.public_points import k_means, nearest_points
 from fastlloyd.draws import Draws
 from fastlloyd.expander import PublicSeed
+from fastlloyd.momentlloyd import far
 from fastlloyd.momentlloyd.directions import basis, deviations, used
-from fastlloyd.momentlloyd.histogram import weights
 from fastlloyd.momentlloyd.location import records, squared_length
 from fastlloyd.momentlloyd.noisy import Noisy, rounded
 from fastlloyd.momentlloyd.state import NUMBER_BITS, State, fields, known
@@ -22,7 +22,7 @@ DRAWS = 4000  # of the fitted Gaussian
 DRAWS_PER_CANDIDATE = 8
 FEW_CANDIDATES = 400  # up to here candidates are spread by k-means
 WIDER = 1.3  # candidates' deviations over the records'
-FAR_PART, FARTHER = 5, 2.3  # one of so many is so much farther out: small clusters far away are looked for, too
+OUTER_PART, FARTHER = 5, 2.3  # one of so many is so much farther out, where they are many
 LEAST_SPREAD = 0.15  # of the squared length
 GAUSSIAN_STEPS, HISTOGRAM_STEPS = 20, 40
 FEW_FEATURES_RESTARTS, RESTARTS = 20, 5
@@ -44,15 +44,17 @@ def box_candidates(m: "MomentMechanism", state: State, low: FloatArray, high: Fl
 
 
 def gaussian_candidates(m: "MomentMechanism", state: State) -> State:
-    """Candidates from the fitted Gaussian, a little wider, in the directions found; where they are many, some far out."""
-    draws = _draws(m, b"candidates")
-    few = m.n_candidates <= FEW_CANDIDATES
-    n = max(DRAWS, DRAWS_PER_CANDIDATE * m.n_candidates) if few else m.n_candidates
+    """Candidates from the fitted Gaussian, a little wider, in the directions found, and some far away from all of these."""
+    draws, n_far = _draws(m, b"candidates"), far.number(m)
+    near = m.n_candidates - n_far
+    few = near <= FEW_CANDIDATES
+    n = max(DRAWS, DRAWS_PER_CANDIDATE * near) if few else near
     points = WIDER * draws.normal((n, used(state))) * deviations(state)
     if not few:
-        points[: n // FAR_PART] *= FARTHER
+        points[: n // OUTER_PART] *= FARTHER
     if few:
-        points = k_means(points, np.ones(n), m.n_candidates, draws, n_restarts=1, n_steps=GAUSSIAN_STEPS).centroids
+        points = k_means(points, np.ones(n), near, draws, n_restarts=1, n_steps=GAUSSIAN_STEPS).centroids
+    points = np.concatenate([points, far.candidates(state, _draws(m, b"far-candidates"), n_far)])
     return known(m, state, candidates=rounded(_padded(points, m.n_directions), _limit(m, "candidates")))
 
 
@@ -66,15 +68,15 @@ def from_gaussian(m: "MomentMechanism", state: State) -> State:
 
 def from_votes(m: "MomentMechanism", state: State, votes: Noisy) -> State:
     """k means of the density that denoised votes give."""
-    n, points, sample = records(state), _candidates(m, state), _sample(m, state)
+    n, n_far, points, sample = records(state), far.number(m), _candidates(m, state), _sample(m, state)
     owners = nearest_points(sample, points)
     drawn = np.bincount(owners, minlength=len(points)).astype(np.float64)
     expected = drawn if m.n_directions else np.ones(len(points))
-    w = weights(votes, expected * (n / expected.sum()), n)
+    w = far.weighed(votes, expected, n, n_far)
     if not w.any():
         w[votes.values.argmax()] = 1.0
     inside = 0.0
-    if m.n_candidates <= FEW_CANDIDATES:
+    if m.n_candidates - n_far <= FEW_CANDIDATES:
         points, w = _spread(points, w, sample, owners)
     else:  # cells are fine enough for points, but not nothing
         inside = float(((sample - points[owners]) ** 2).sum(axis=1).mean())

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from fastlloyd.clustering.domain import FloatArray
-from fastlloyd.momentlloyd.histogram import largest, projection, shrunk, weights
+from fastlloyd.momentlloyd.histogram import SURE, largest, outstanding, projection, shrunk, weights
 from fastlloyd.momentlloyd.noisy import Noisy
 
 H = arrays.arrays(np.float64, st.integers(1, 12), elements=st.floats(-1e4, 1e4))
@@ -70,3 +70,15 @@ def test_weights_of_any_votes_are_finite_and_none_is_negative(h: FloatArray, n: 
         w = weights(Noisy(h[:, None], deviation), np.full(len(h), n / len(h)), n)
         assert np.isfinite(w).all()
         assert (w >= 0).all()
+
+
+@settings(max_examples=40)
+@given(HOSTILE, N, st.floats(0.1, 1e3))
+def test_outstanding_votes_are_kept_up_to_half_of_all_and_the_others_are_nothing(
+    h: FloatArray, n: float, deviation: float
+) -> None:
+    w = outstanding(Noisy(h[:, None], deviation), n)
+    high = h > SURE * deviation
+    assert not w[~high].any()
+    np.testing.assert_allclose(w.sum(), min(n / 2, h[high].sum()), rtol=1e-9)
+    np.testing.assert_allclose(w[high] * h[high].sum(), h[high] * w.sum(), rtol=1e-9)

@@ -7,7 +7,7 @@ import pytest
 from fastlloyd.clustering.domain import Domain, FloatArray
 from fastlloyd.design_moments import design_moments
 from fastlloyd.expander import PublicSeed
-from fastlloyd.momentlloyd import location, start
+from fastlloyd.momentlloyd import far, location, start
 from fastlloyd.momentlloyd.mechanism import MomentMechanism
 from fastlloyd.momentlloyd.noisy import Noisy
 from fastlloyd.momentlloyd.state import NUMBER_BITS, State
@@ -48,8 +48,10 @@ def test_candidates_of_a_gaussian_lie_along_the_directions_found() -> None:
     m = mechanism(5, 3, 5.0)
     state = start.gaussian_candidates(m, in_a_line(m, 10_000.0))
     assert not state.candidates[:, 1:].any()
-    wider = start.WIDER * (1 + (start.FARTHER**2 - 1) / start.FAR_PART) ** 0.5  # some of them are far out
-    assert state.candidates[:, 0].std() == pytest.approx(wider * 10_000, rel=0.1)
+    near, distant = np.split(state.candidates[:, 0], [-far.number(m)])
+    wider = start.WIDER * (1 + (start.FARTHER**2 - 1) / start.OUTER_PART) ** 0.5  # some of them are farther out
+    assert near.std() == pytest.approx(wider * 10_000, rel=0.1)
+    assert set(np.abs(distant)) == {round(length * state.length) for length in far.LENGTHS}
 
 
 def test_two_means_of_a_gaussian_are_those_of_the_normal_law() -> None:
@@ -89,6 +91,22 @@ def test_votes_for_fewer_candidates_than_clusters_still_give_k_centroids(d: int)
         state = start.gaussian_candidates(m, in_a_line(m, 10_000.0))
     for votes in (np.zeros(m.n_candidates), np.full(m.n_candidates, -1e9), np.eye(m.n_candidates)[3] * N):
         assert voted(m, state, votes).centroids.shape == (4, d)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 5.0])
+def test_a_small_cluster_far_away_that_votes_show_is_a_centroid(epsilon: float) -> None:
+    m = mechanism(5, 3, epsilon)
+    state = start.gaussian_candidates(m, in_a_line(m, 3_000.0))
+    assert (m.n_candidates - far.number(m) <= start.FEW_CANDIDATES) == (epsilon == 1.0)
+    votes = np.zeros(m.n_candidates)
+    votes[np.abs(state.candidates[:, 0]) < 6_000] = 1.0
+    votes *= 0.98 * N / votes.sum()
+    one = m.n_candidates - far.number(m) + far.LENGTHS.index(5.0)
+    votes[one] = 0.02 * N
+    centroids = voted(m, state, votes).centroids
+    np.testing.assert_allclose(
+        np.abs(centroids - state.candidates[one] @ state.directions.T / 2**20).sum(axis=1).min(), 0, atol=3
+    )
 
 
 def test_the_same_state_and_votes_give_the_same_start() -> None:
