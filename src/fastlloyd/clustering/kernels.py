@@ -24,8 +24,10 @@ from fastlloyd.clustering.domain import FloatArray, GridArray, IntArray, is_by_f
 BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64 for the larger of the block's two matrices: stays in the cache
 FEATURE_ROWS = 240  # records per block of the compiled loops: up to 16 features stay in the innermost cache
 PIECES = 2  # per thread: what a thread that wakes up late cannot do is done by another
+MANY_PIECES = 16  # the same where labels take long: no thread then waits long for another in the end
 CHUNKS = 16  # the same where compiled code takes them, which costs next to nothing
 WORTH_THREADS = 1 << 18  # n k d from which a second thread is repaid
+LONG_WORK = 1 << 27  # n k d of some tenths of a second
 SPAN_RECORDS = 1 << 25  # records per float64 accumulator, whose sums so stay below 2**53
 
 Statistics = tuple[IntArray, IntArray]
@@ -63,6 +65,8 @@ def cluster_statistics(
 def assign(X: GridArray, centroids: IntArray, *, block_rows: int | None = None) -> Labels:
     """Index of the nearest centroid of every record, int32 (n_records,); ties go to the lowest index."""
     centroids = np.ascontiguousarray(centroids, dtype=np.int64)
+    if len(centroids) == 1:
+        return np.zeros(len(X), dtype=np.int32)
     labels = np.empty(len(X), dtype=np.int32)
     compiled = _is_compiled(X, centroids)
 
@@ -70,7 +74,8 @@ def assign(X: GridArray, centroids: IntArray, *, block_rows: int | None = None) 
         if not (compiled and _compiled_labels(X, (start, stop), centroids, block_rows, labels)):
             _plain_labels(X[start:stop], centroids, block_rows, labels[start:stop])
 
-    on_all_cores(label, X, len(centroids), compiled)
+    per_thread = PIECES if X.size * len(centroids) < LONG_WORK else MANY_PIECES
+    on_all_cores(label, X, len(centroids), compiled, per_thread)
     return labels
 
 
@@ -209,14 +214,14 @@ def _is_compiled(X: GridArray, centroids: IntArray) -> bool:
     return X.dtype.kind == "i" and is_compiled(X.size * len(centroids))  # it would cut off the digits of what is no integer
 
 
-def on_all_cores(task: Callable[[int, int], _T], X: GridArray, k: int, compiled: bool) -> list[_T]:
+def on_all_cores(task: Callable[[int, int], _T], X: GridArray, k: int, compiled: bool, per_thread: int = PIECES) -> list[_T]:
     """The task's results for spans that cover range(n). Python's threads: compiled code and BLAS run without its lock.
 
     There are more spans than threads, and each thread takes the next when it is done: one that wakes up late takes fewer.
     """
     n = len(X)
     threads = _threads(X, k) if compiled else 1
-    pieces = max(1 if threads == 1 else PIECES * threads, -(-n // SPAN_RECORDS))
+    pieces = max(1 if threads == 1 else per_thread * threads, -(-n // SPAN_RECORDS))
     spans = list(pairwise(n * piece // pieces for piece in range(pieces + 1)))
     if threads == 1:
         return [task(*span) for span in spans]
