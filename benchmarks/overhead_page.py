@@ -88,7 +88,7 @@ def _slow_line(rows: Rows) -> str:
 
 def _moment_lloyd(rows: Rows) -> str:
     head = (
-        "rounds | round trips | of which what is asked next is worked out, ms | a round over MPI, ms | over gRPC, ms "
+        "rounds | round trips | working out what comes next, ms a round | a round over MPI, ms | over gRPC, ms "
         "| FastLloyd's over MPI, ms | over gRPC, ms | bytes a round | FastLloyd's"
     )
     lines = []
@@ -152,7 +152,11 @@ def _runs(rows: Rows, latency: float, clients: int | None = None) -> str:
     counted = {
         (row.clients, names[row.transport], row.runs)
         for row in rows.rows.values()
-        if row.runs and row.latency_ms == latency and row.ring_bits == 64 and clients in (None, row.clients)
+        if row.runs
+        and row.transport in names
+        and row.latency_ms == latency
+        and row.ring_bits == 64
+        and clients in (None, row.clients)
     }
     return "\n\nRuns: " + "; ".join(f"{n} clients over {name}, {runs}" for n, name, runs in sorted(counted)) + "."
 

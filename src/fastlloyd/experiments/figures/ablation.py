@@ -3,12 +3,13 @@
 Private methods without these options are level lines, the same in every panel.
 """
 
+import dataclasses
 import re
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from fastlloyd.errors import DataError
-from fastlloyd.experiments.figures import letters, notes, styles
+from fastlloyd.experiments.figures import letters, notes
 from fastlloyd.experiments.figures.families import main_measure
 from fastlloyd.experiments.figures.sheet import TEXT, Drawing, band, scale_values, sheet, spaced
 from fastlloyd.experiments.figures.styles import Style, numbered
@@ -65,14 +66,16 @@ def _draw(summaries: Summaries, measure: str, swept: list[Variant], naive: Varia
     title = f"{quantity(measure).title} relative to no radius and no postprocessing, epsilon {epsilon:g}"
     samples = [reference, *own.values()]
     foot = [notes.runs(samples), f"Averaged over {len(names)} data sets.", *notes.left_out(samples)]
-    samples_of_lines = {_label(kind): looks[kind].sample() for kind in kinds} | styles.legend(summaries, list(level))
+    samples_of_lines = {_label(kind): looks[kind].sample() for kind in kinds} | {
+        summaries.label(other): line.sample() for other, (line, _) in level.items()
+    }
     figure, panels = sheet(title, PANEL_HEIGHT, (1, len(radii)), samples_of_lines, [note for note in foot if note])
     values = [ratio.mean for curves in panels_of.values() for curve in curves.values() for _, ratio in curve]
-    values += [ratio.mean for ratio in level.values()]
+    values += [ratio.mean for _, ratio in level.values()]
     for panel, (radius, curves) in zip(panels, panels_of.items(), strict=True):
         _panel(panel, curves, looks, values)
-        for other, ratio in level.items():
-            panel.axhline(ratio.mean, **styles.styles(summaries)[other].of_line(marker=""))
+        for line, ratio in level.values():
+            panel.axhline(ratio.mean, **line.of_line())
         name = letters.fitted(f"radius: {radius}" if radius else "radius of the method", TEXT, 6 / len(radii), bold=True)
         panel.set_title(plain(name), fontsize=TEXT, fontweight="bold")
         panel.set_xlabel("alpha", fontsize=TEXT)
@@ -87,14 +90,16 @@ def _draw(summaries: Summaries, measure: str, swept: list[Variant], naive: Varia
 
 def _level(
     summaries: Summaries, measure: str, others: list[Variant], reference: Sample, epsilon: float
-) -> dict[Variant, Summary]:
-    """Private methods that take none of the swept options, averaged over the same sets."""
+) -> dict[Variant, tuple[Style, Summary]]:
+    """Private methods that take none of the swept options, averaged over the same sets; their lines have no marks."""
     ratios = {
         each: relative(pooled([summaries.sample(name, each, epsilon, measure) for name in summaries.datasets]), reference)
         for each in others
         if summaries.is_private(each)
     }
-    return {each: ratio for each, ratio in ratios.items() if ratio.n}
+    found = [(each, ratio) for each, ratio in ratios.items() if ratio.n]
+    lines = [dataclasses.replace(numbered(number), mark="") for number in range(len(found))]
+    return {each: (line, ratio) for (each, ratio), line in zip(found, lines, strict=True)}
 
 
 def _curves(radius: str, own: dict[Variant, Sample], reference: Sample) -> dict[_Kind, _Curve]:
