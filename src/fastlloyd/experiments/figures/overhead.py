@@ -20,7 +20,8 @@ PUBLISHED = "published-"  # how the transport of such a row begins
 FOOT = "Per iteration, logarithmic; bars: 95% intervals. Hollow: published figures, taken on other machines."
 _NEEDED = ("transport", "clients", "dataset", "n", "k", "d", "latency_ms", "runtime_ms")
 _LABELS = {
-    "mpi": "MPI", "grpc": "gRPC", "mpi-momentlloyd": "MPI, MomentLloyd", "grpc-momentlloyd": "gRPC, MomentLloyd", "mpyc": "MPyC",
+    "mpi": "MPI", "grpc": "gRPC", "mpyc": "MPyC",
+    "mpi-momentlloyd": "MPI, MomentLloyd", "grpc-momentlloyd": "gRPC, MomentLloyd",
     "published-fastlloyd": "FastLloyd, published", "published-mohassel": "Mohassel et al., published",
 }  # fmt: skip
 _LOOKS = {
