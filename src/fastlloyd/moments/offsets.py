@@ -16,7 +16,7 @@ from fastlloyd.moments.spaces import Space, radius
 
 MAX_POINTS = 1 << 16  # centroids or candidates
 MAX_COUNT_BITS = 32
-RECORDS_PER_SUM = 64
+RECORDS_PER_SUM = 64  # with fewer, adding up what threads found takes longer than finding it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
