@@ -34,8 +34,9 @@ lint: $(READY)  ## style, types, layers
 	$(BIN)/lint-imports
 	$(BIN)/bandit -q -c pyproject.toml -r src
 
-audit: $(READY)  ## the long statistical campaign; rewrites docs/audit.md
-	$(BIN)/python -m pytest -m audit -n 0 tests/statistical/audit_campaign.py tests/statistical/test_moment_audit.py
+audit: $(READY)  ## the long statistical campaigns; rewrites docs/audit.md and docs/audit-momentlloyd.md
+	$(BIN)/python -m pytest -m audit -n 0 tests/statistical/audit_campaign.py
+	$(BIN)/python -m pytest -m audit -n 0 tests/statistical/moment_audit_campaign.py tests/statistical/test_moment_audit.py
 
 campaign: $(READY)  ## schedules, kills, failing disks, fuzzed parsers; rewrites docs/campaigns.md; `make campaign SCHEDULES=5000 KILLS=50 EXECUTIONS=9999` only prints
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements-fuzz.lock \

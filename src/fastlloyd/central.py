@@ -1,31 +1,34 @@
 """The central model: one holder of all records drives the loop and adds the noise itself."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
 from fastlloyd.algorithms import Clustering
-from fastlloyd.clustering.domain import GridArray, IntArray
+from fastlloyd.clustering.domain import Domain, GridArray, IntArray
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import DataError
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.queries import Query
 
+Read = Callable[[], Iterable[GridArray]]
+
 
 def cluster(mechanism: Mechanism, X: GridArray | Iterable[GridArray], noise: NoiseSource) -> Clustering:
     """Run the mechanism on grid points X (n, n_features): one array, or blocks of them that are read anew in each round.
 
-    The result satisfies the mechanism's guarantee if `noise` is `SystemNoise`. Raises DataError when X is not made of grid
-    points of the domain, when there are more records than the public cap `mechanism.n_records`, or when their number changes
-    between two rounds.
+    An array is looked at before the first round and must stay as it is; blocks are looked at in each round. The result
+    satisfies the mechanism's guarantee if `noise` is `SystemNoise`. Raises DataError when X is not made of grid points of the
+    domain, when there are more records than the public cap `mechanism.n_records`, or when their number changes between two
+    rounds.
     """
-    blocks = [X] if isinstance(X, np.ndarray) else X
+    read = _array(mechanism.domain, X) if isinstance(X, np.ndarray) else _stream(mechanism.domain, X)
     loop = mechanism.loop()
     query = next(loop)
     n: int | None = None
     for exchange in mechanism.exchanges:
         answer = np.zeros(mechanism.shape(exchange), dtype=np.int64)
-        n = _add_up(mechanism, query, blocks, n, answer)
+        n = _add_up(query, read(), mechanism.n_records, n, answer)
         answer += mechanism.draw_noise(exchange, noise)
         try:
             query = loop.send(answer)
@@ -35,14 +38,30 @@ def cluster(mechanism: Mechanism, X: GridArray | Iterable[GridArray], noise: Noi
     raise AssertionError("the loop asks one query per exchange")
 
 
-def _add_up(mechanism: Mechanism, query: Query, blocks: Iterable[GridArray], expected: int | None, answer: IntArray) -> int:
+def _array(domain: Domain, X: GridArray) -> Read:
+    """Looked at once: it is the caller's, who leaves it alone meanwhile."""
+    domain.check_grid(X)
+    return lambda: [X]
+
+
+def _stream(domain: Domain, blocks: Iterable[GridArray]) -> Read:
+    """Looked at each time: a file may have changed."""
+
+    def read() -> Iterator[GridArray]:
+        for block in blocks:
+            domain.check_grid(block)
+            yield block
+
+    return read
+
+
+def _add_up(query: Query, blocks: Iterable[GridArray], cap: int, expected: int | None, answer: IntArray) -> int:
     """Add the exact answer for every block to `answer`. Returns the number of records, which must be the expected one."""
     n = 0
     for block in blocks:
-        mechanism.domain.check_grid(block)
         answer += query.evaluate(block)
         n += len(block)
-        check_cap(n, mechanism.n_records)
+        check_cap(n, cap)
     if expected not in (None, n):
         raise DataError("the number of records changed between two passes; leave the file alone while it is read")
     return n

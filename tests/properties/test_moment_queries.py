@@ -2,7 +2,8 @@
 
 import importlib.util
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
@@ -15,7 +16,7 @@ import moment_situations as situations
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
 from fastlloyd.errors import OverflowRisk
-from fastlloyd.moments import clipping, offsets
+from fastlloyd.moments import clipping, cores, offsets
 from fastlloyd.moments.asking import Question, ask
 from fastlloyd.moments.sensitivity import Corner
 
@@ -28,9 +29,15 @@ without_numba = pytest.mark.skipif(importlib.util.find_spec("numba") is None, re
 WAYS = pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=without_numba)], ids=["plain", "compiled"])
 
 
-def going(compiled: bool) -> Any:
-    """Offsets are added up by compiled code or without it, however much the process has computed."""
-    return mock.patch.object(offsets, "is_compiled", return_value=compiled)
+@contextmanager
+def going(compiled: bool) -> Iterator[None]:
+    """By compiled code and in spans that threads share, or by neither, however much the process has computed."""
+    with (
+        mock.patch.object(offsets, "is_compiled", return_value=compiled),
+        mock.patch.object(cores, "is_compiled", return_value=compiled),
+        mock.patch.object(kernels, "WORTH_THREADS", 1),
+    ):
+        yield
 
 
 def within(question: Question, change: IntArray, corners: tuple[Corner, ...], times: int = 1) -> bool:

@@ -6,14 +6,15 @@ the noise. The canary sits in a corner of the box where no other record is, whic
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Self
 from unittest.mock import patch
 
 import numpy as np
 from auditing import CURIOUS, DELTA, HONEST, THIRD, FloatArray, OwnNoise
+from bounds import Audit
 
 from fastlloyd.algorithms import MOMENTLLOYD, Answer
 from fastlloyd.clustering.domain import Domain, IntArray
@@ -48,6 +49,11 @@ class MomentSetting:
     def mu(self) -> float:
         """What a run may cost."""
         return gdp_mu(self.epsilon, DELTA)
+
+    @property
+    def n_rounds(self) -> int:
+        """How many exchanges the planner gives such a run."""
+        return len(self.plan({name: Identity.generate() for name in (CURIOUS, HONEST, THIRD)}).mechanism.exchanges)
 
     def plan(self, identities: dict[str, Identity]) -> Plan:
         d = self.n_features
@@ -93,6 +99,17 @@ class MomentTrials:
     def attained_mu(self) -> float:
         """Root mean square."""
         return float(self.squared_costs.mean() ** 0.5)
+
+    @property
+    def audit(self) -> Audit:
+        """What the attacker's errors say about epsilon."""
+        return Audit(n_per_side=self.n_per_side, false_alarms=self.false_alarms, misses=self.misses)
+
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """Those of several batches of the same setting."""
+        scores, present, costs = (np.concatenate(arrays) for arrays in zip(*map(astuple, parts), strict=True))
+        return cls(scores, present, costs)
 
     @classmethod
     def observe(cls, setting: MomentSetting, n_per_side: int) -> Self:

@@ -1,7 +1,7 @@
 """MomentLloyd's shipped path, audited: each trust mode once for every commit, all numbers of features with `make audit`."""
 
 import pytest
-from bounds import Audit, exceedance
+from bounds import exceedance
 from moment_auditing import MomentSetting, MomentTrials
 
 from fastlloyd.plan import TrustMode
@@ -19,10 +19,6 @@ SETTINGS = [
 ]
 
 
-def _audit(trials: MomentTrials) -> Audit:
-    return Audit(n_per_side=trials.n_per_side, false_alarms=trials.false_alarms, misses=trials.misses)
-
-
 @pytest.mark.parametrize(("setting", "n"), SETTINGS)
 def test_no_audit_of_momentlloyd_proves_more_than_the_plan_promises_and_every_one_comes_near(
     setting: MomentSetting, n: int
@@ -36,10 +32,10 @@ def test_no_audit_of_momentlloyd_proves_more_than_the_plan_promises_and_every_on
     assert 0.9 * setting.mu < trials.attained_mu <= setting.mu * (1 + 1e-9)
     # an error has probability 0.23 there, so together they vary by 6.5 of 240: more than 7 deviations away
     assert trials.false_alarms + trials.misses < 0.44 * 2 * n
-    found = _audit(trials)
+    found = trials.audit
     for _ in range(N_TRIES - 1):
         if found.epsilon <= setting.epsilon:
             break
-        found = _audit(MomentTrials.observe(setting, n))
+        found = MomentTrials.observe(setting, n).audit
     assert found.epsilon <= setting.epsilon
     assert 1 - exceedance(2 * trials.attained_mu, setting.mu, n) ** N_TRIES < 1e-3

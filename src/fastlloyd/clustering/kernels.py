@@ -10,7 +10,7 @@ by shape (measured in docs/performance.md):
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -227,8 +227,14 @@ def on_all_cores(task: Callable[[int, int], _T], X: GridArray, k: int, compiled:
         return [task(*span) for span in spans]
     from fastlloyd.clustering.team import work_together  # with numba, which takes a while
 
-    with nullcontext() if is_by_feature(X) else _blas().limit(limits=1, user_api="blas"):
+    with nullcontext() if is_by_feature(X) else one_blas_thread():
         return work_together(task, spans, threads)
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """BLAS works with the thread that calls it, and no other."""
+    limited: AbstractContextManager[Any] = _blas().limit(limits=1, user_api="blas")
+    return limited
 
 
 @cache

@@ -6,6 +6,7 @@ import numpy as np
 
 from fastlloyd.clustering.domain import Domain, GridArray, IntArray
 from fastlloyd.moments.clipping import centred, check_units, clipped_lengths
+from fastlloyd.moments.cores import sum_on_all_cores
 from fastlloyd.moments.parameters import Parameter
 from fastlloyd.moments.sensitivity import Sensitivity
 from fastlloyd.moments.spaces import centre_and_radius
@@ -47,5 +48,9 @@ class ClippedLengths:
 
     def answer(self, X: GridArray, *, centre: IntArray, radius: int) -> IntArray:
         """See `Question.answer`."""
-        total = sum(int(clipped_lengths(Z, radius, self.units).sum()) for Z in centred(X, centre))
-        return np.array([[total]], dtype=np.int64)
+
+        def of_span(start: int, stop: int) -> IntArray:
+            totals = [int(clipped_lengths(Z, radius, self.units).sum()) for Z in centred(X[start:stop], centre)]
+            return np.array([[sum(totals)]], dtype=np.int64)
+
+        return sum_on_all_cores(of_span, X)

@@ -6,6 +6,7 @@ import numpy as np
 
 from fastlloyd.clustering.domain import Domain, GridArray, IntArray
 from fastlloyd.moments.clipping import check_units, clipped
+from fastlloyd.moments.cores import sum_on_all_cores
 from fastlloyd.moments.parameters import Parameter
 from fastlloyd.moments.sensitivity import Sensitivity
 from fastlloyd.moments.spaces import centre_and_radius
@@ -51,7 +52,12 @@ class SecondMoment:
     def answer(self, X: GridArray, *, centre: IntArray, radius: int) -> IntArray:
         """See `Question.answer`."""
         d = self.domain.n_features
-        total = np.zeros((d, d), dtype=np.int64)
-        for Z in clipped(X, centre, radius, self.units):
-            total += (Z.T @ Z).astype(np.int64)
+
+        def of_span(start: int, stop: int) -> IntArray:
+            total = np.zeros((d, d), dtype=np.int64)
+            for Z in clipped(X[start:stop], centre, radius, self.units):
+                total += (Z.T @ Z).astype(np.int64)
+            return total
+
+        total = sum_on_all_cores(of_span, X)
         return np.concatenate([total.diagonal(), total[np.triu_indices(d, 1)]])[np.newaxis]

@@ -14,6 +14,7 @@ import numpy as np
 from fastlloyd.clustering.domain import EXACT_BITS, FEW_FEATURES, Domain, GridArray, IntArray
 from fastlloyd.clustering.kernels import blocks
 from fastlloyd.errors import PlanError
+from fastlloyd.moments.cores import on_all_cores
 from fastlloyd.moments.parameters import Parameter, symmetric
 
 DIRECTION_BITS = 20
@@ -92,12 +93,16 @@ class Subspace:
         """V'(x - g), rounded towards zero to grid units: int32."""
         V, g = directions.astype(np.float64), origin.astype(np.float64)
         points = np.empty((len(X), self.n_directions), dtype=np.int32, order="F" if self.n_directions <= FEW_FEATURES else "C")
-        for start, stop in blocks(len(X), max(V.shape), None):
-            Z = X[start:stop].astype(np.float64)
-            Z -= g
-            Y = Z @ V
-            Y *= 2.0**-DIRECTION_BITS  # exact: a power of two
-            points[start:stop] = np.trunc(Y)
+
+        def place_span(first: int, last: int) -> None:
+            for start, stop in blocks(last - first, max(V.shape), None):
+                Z = X[first + start : first + stop].astype(np.float64)
+                Z -= g
+                Y = Z @ V
+                Y *= 2.0**-DIRECTION_BITS  # exact: a power of two
+                points[first + start : first + stop] = np.trunc(Y)
+
+        on_all_cores(place_span, X)
         return points
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from fastlloyd.clustering.domain import Domain, GridArray, IntArray
 from fastlloyd.moments.clipping import check_units, clipped
+from fastlloyd.moments.cores import sum_on_all_cores
 from fastlloyd.moments.parameters import Parameter
 from fastlloyd.moments.sensitivity import Sensitivity
 from fastlloyd.moments.spaces import centre_and_radius
@@ -48,7 +49,11 @@ class ClippedSquares:
 
     def answer(self, X: GridArray, *, centre: IntArray, radius: int) -> IntArray:
         """See `Question.answer`."""
-        total = np.zeros(self.shape, dtype=np.int64)
-        for Z in clipped(X, centre, radius, self.units):
-            total += np.einsum("ij,ij->j", Z, Z).astype(np.int64)
-        return total
+
+        def of_span(start: int, stop: int) -> IntArray:
+            total = np.zeros(self.shape, dtype=np.int64)
+            for Z in clipped(X[start:stop], centre, radius, self.units):
+                total += np.einsum("ij,ij->j", Z, Z).astype(np.int64)
+            return total
+
+        return sum_on_all_cores(of_span, X)
