@@ -103,7 +103,7 @@ def feature_statistics(
     A feature that is 1 for all records stands behind the last one: its sums are the counts.
     """
     k, d = centroids.shape
-    A, constants, L, reach = _feature_keys(centroids)
+    A, constants, L, limit = _feature_keys(centroids)
     width = (rows + 3) // 4 * 4
     block = np.zeros((d // 4 * 4 + 4, width))
     block[d] = 1.0
@@ -112,27 +112,27 @@ def feature_statistics(
     signed = np.empty(width, np.int32)
     labels = signed.view(np.uint32)
     totals = np.empty((len(block) // 4, 4, k + 1, 4))  # four copies; index k takes the records beyond the radius
-    exact = True
+    exact = True  # in this chunk
     begin = start + chunk * take(counters, 0, 1)
     while begin < stop:
         end = min(begin + chunk, stop)
         totals[:] = 0.0
-        for first in range(begin, end, rows):
-            m = min(rows, end - first)
-            _load(XT, first, m, block, squares)
-            exact = exact and _is_exact(squares, m, reach, L)
-            if not exact:
-                break
-            if d == 2 and len(constants) == 4:
-                _plane_labels(block[0], block[1], squares, A, constants, L, squared_radius, k, signed, m)
-                for c in range(0, k, 2):
-                    _add_pair(block[0], block[1], signed, c, totals[0, 0], m)
-                continue
-            _least_keys(points, A, constants, best, s, t, m)
-            _labels_within(best, squares, L, squared_radius, k, signed, m)
-            signed[m : (m + 3) // 4 * 4] = k  # what an earlier block left behind the last record
-            for four in range(len(totals)):
-                _add_to_totals(block[4 * four : 4 * four + 4], labels, totals[four].reshape(totals[four].size), m)
+        if d == 2 and k <= 2:
+            exact = _add_two_clusters(XT[0, begin:end], XT[1, begin:end], A, constants, L, limit, squared_radius, totals[0, 0])
+        elif d == 2 and k <= 4:
+            exact = _add_four_clusters(XT[0, begin:end], XT[1, begin:end], A, constants, L, limit, squared_radius, totals[0, 0])
+        else:
+            for first in range(begin, end, rows):
+                m = min(rows, end - first)
+                _load(XT, first, m, block, squares)
+                exact = _is_exact(squares, m, limit)
+                if not exact:
+                    break
+                _least_keys(points, A, constants, best, s, t, m)
+                _labels_within(best, squares, L, squared_radius, k, signed, m)
+                signed[m : (m + 3) // 4 * 4] = k  # what an earlier block left behind the last record
+                for four in range(len(totals)):
+                    _add_to_totals(block[4 * four : 4 * four + 4], labels, totals[four].reshape(totals[four].size), m)
         _add_integers(totals, sums, counts)
         if not exact:
             take(counters, 1, 1)
@@ -241,13 +241,13 @@ def await_looking(state: IntArray) -> None:
 @_jit
 def feature_labels(XT: _Points, start: int, stop: int, centroids: IntArray, rows: int, labels: NDArray[np.int32]) -> bool:
     """Set labels to the index of the nearest centroid of each record of XT[:, start:stop]; otherwise as above."""
-    A, constants, L, reach = _feature_keys(centroids)
+    A, constants, L, limit = _feature_keys(centroids)
     block = np.zeros((A.shape[1], rows))
     squares, best, s, t = np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows)
     for first in range(start, stop, rows):
         m = min(rows, stop - first)
         _load(XT, first, m, block, squares)
-        if not _is_exact(squares, m, reach, L):
+        if not _is_exact(squares, m, limit):
             return False
         _least_keys(block, A, constants, best, s, t, m)
         _labels_within(best, squares, L, np.inf, len(centroids), labels[first - start :], m)
@@ -274,7 +274,7 @@ def row_statistics(
     products: FloatArray,
     constants: FloatArray,
     L: float,
-    reach: float,
+    limit: float,
     squared_radius: float,
     sums: FloatArray,
     counts: FloatArray,
@@ -282,7 +282,7 @@ def row_statistics(
     """Add the records of `block` (m, d) to sums (k + 1, d) and counts (k + 1,), given products = A block^T (k, m)."""
     m, k = len(block), len(constants)
     best, signed = np.empty(m), np.empty(m, np.int32)
-    if not _is_exact(squares, m, reach, L):
+    if not _is_exact(squares, m, limit):
         return False
     _least_products(products, constants, best)
     _labels_within(best, squares, L, squared_radius, k, signed, m)
@@ -297,12 +297,12 @@ def row_statistics(
 
 @_jit
 def row_labels(
-    squares: FloatArray, products: FloatArray, constants: FloatArray, L: float, reach: float, labels: NDArray[np.int32]
+    squares: FloatArray, products: FloatArray, constants: FloatArray, L: float, limit: float, labels: NDArray[np.int32]
 ) -> bool:
     """Set labels (m, or more) to the index of the nearest centroid of each record; otherwise as `row_statistics`."""
     m, k = len(squares), len(constants)
     best = np.empty(m)
-    if not _is_exact(squares, m, reach, L):
+    if not _is_exact(squares, m, limit):
         return False
     _least_products(products, constants, best)
     _labels_within(best, squares, L, np.inf, k, labels, m)
@@ -311,9 +311,10 @@ def row_labels(
 
 @_jit
 def keys(centroids: IntArray, n_rows: int, n_columns: int) -> tuple[FloatArray, FloatArray, float, float]:
-    """A, constants, L and reach: the keys of x are A x + constants, and `reach` is the largest |c|.
+    """A, constants, L and limit: the keys of x are A x + constants, all of them exact where |x|^2 < limit.
 
-    Padded to n_rows centroids whose keys are infinite, and n_columns features that are 0.
+    | |c|^2 - 2 x.c | <= (|x| + |c|)^2 bounds a key divided by L, and so all sums on the way. Padded to n_rows centroids whose
+    keys are infinite, and n_columns features that are 0.
     """
     k, d = centroids.shape
     L = 1.0
@@ -328,7 +329,7 @@ def keys(centroids: IntArray, n_rows: int, n_columns: int) -> tuple[FloatArray, 
             norm += x * x
         constants[c] = L * norm + c
         reach = max(reach, np.sqrt(norm))
-    return A, constants, L, reach
+    return A, constants, L, max(np.sqrt(_EXACT / L) - reach, 0.0) ** 2
 
 
 @_jit
@@ -353,12 +354,12 @@ def _load(XT: _Points, start: int, m: int, block: FloatArray, squares: FloatArra
 
 
 @_jit
-def _is_exact(squares: FloatArray, m: int, reach: float, L: float) -> bool:
-    """Whether all keys are below 2**53: | |c|^2 - 2 x.c | <= (|x| + |c|)^2, and so are all sums on the way."""
-    largest = 0.0
+def _is_exact(squares: FloatArray, m: int, limit: float) -> bool:
+    """Whether all keys are below 2**53, see `keys`. Counted, because the compiler adds up many at a time and finds no maximum."""
+    beyond = 0.0
     for r in range(m):
-        largest = max(largest, squares[r])
-    return bool((np.sqrt(largest) + reach) ** 2 * L < _EXACT)
+        beyond += 1.0 if squares[r] >= limit else 0.0
+    return beyond == 0.0
 
 
 @_jit
@@ -402,50 +403,83 @@ def _plane(x: FloatArray, y: FloatArray, A: FloatArray, constants: FloatArray, b
 
 
 @_jit
-def _plane_labels(
-    x: FloatArray,
-    y: FloatArray,
-    squares: FloatArray,
+def _add_two_clusters(
+    x: _Points,
+    y: _Points,
     A: FloatArray,
     constants: FloatArray,
     L: float,
+    limit: float,
     squared_radius: float,
-    k: int,
-    labels: NDArray[np.int32],
-    m: int,
-) -> None:
-    """`_plane` and `_labels_within` in one go, for up to four centroids."""
-    n0, n1, n2, n3 = constants[0], constants[1], constants[2], constants[3]
-    a0, a1, a2, a3 = A[0, 0], A[1, 0], A[2, 0], A[3, 0]
-    b0, b1, b2, b3 = A[0, 1], A[1, 1], A[2, 1], A[3, 1]
-    share, beyond = 1.0 / L, float(k)
-    for r in range(m):
-        u, v = n0 + a0 * x[r] + b0 * y[r], n1 + a1 * x[r] + b1 * y[r]
-        w, z = n2 + a2 * x[r] + b2 * y[r], n3 + a3 * x[r] + b3 * y[r]
-        best = min(min(u, v), min(w, z))  # noqa: PLW3301 - a tree: two of them at the same time
-        score = np.floor(best * share)
-        labels[r] = np.int32(best - score * L if squares[r] + score <= squared_radius else beyond)
+    totals: FloatArray,
+) -> bool:
+    """All at once for two features and up to two clusters: add the records' sums and counts to totals (k + 1, 4) within registers.
+
+    False if a key was not exact, and then the totals are of no use. `in0` is 1 for a record of the first cluster, otherwise 0.
+    """
+    n0, n1, a0, a1, b0, b1, share = constants[0], constants[1], A[0, 0], A[1, 0], A[0, 1], A[1, 1], 1.0 / L
+    x0, y0, c0, x1, y1, c1, beyond = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for r in range(len(x)):
+        p, q = np.float64(x[r]), np.float64(y[r])
+        square, u, v = p * p + q * q, n0 + a0 * p + b0 * q, n1 + a1 * p + b1 * q
+        beyond += 1.0 if square >= limit else 0.0
+        best = min(u, v)
+        within = 1.0 if square + np.floor(best * share) <= squared_radius else 0.0
+        in0, in1 = within if u == best else 0.0, within if v == best else 0.0
+        x0 += in0 * p
+        y0 += in0 * q
+        c0 += in0
+        x1 += in1 * p
+        y1 += in1 * q
+        c1 += in1
+    totals[0, 0], totals[0, 1], totals[0, 2] = x0, y0, c0
+    totals[1, 0], totals[1, 1], totals[1, 2] = x1, y1, c1
+    return beyond == 0.0
 
 
 @_jit
-def _add_pair(x: FloatArray, y: FloatArray, labels: NDArray[np.int32], c: int, totals: FloatArray, m: int) -> None:
-    """Add two features and the number of the records labelled c or c + 1 to the totals (k + 1, 4) of these clusters."""
-    x0, y0, n0, x1, y1, n1 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    first, second = np.int32(c), np.int32(c + 1)
-    for r in range(m):
-        p, q, label = x[r], y[r], labels[r]
-        x0 += p if label == first else 0.0
-        y0 += q if label == first else 0.0
-        n0 += 1.0 if label == first else 0.0
-        x1 += p if label == second else 0.0
-        y1 += q if label == second else 0.0
-        n1 += 1.0 if label == second else 0.0
-    totals[c, 0] += x0
-    totals[c, 1] += y0
-    totals[c, 2] += n0
-    totals[c + 1, 0] += x1
-    totals[c + 1, 1] += y1
-    totals[c + 1, 2] += n1
+def _add_four_clusters(
+    x: _Points,
+    y: _Points,
+    A: FloatArray,
+    constants: FloatArray,
+    L: float,
+    limit: float,
+    squared_radius: float,
+    totals: FloatArray,
+) -> bool:
+    """The same for three or four."""
+    n0, n1, n2, n3, share = constants[0], constants[1], constants[2], constants[3], 1.0 / L
+    a0, a1, a2, a3 = A[0, 0], A[1, 0], A[2, 0], A[3, 0]
+    b0, b1, b2, b3 = A[0, 1], A[1, 1], A[2, 1], A[3, 1]
+    x0, y0, c0, x1, y1, c1, beyond = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    x2, y2, c2, x3, y3, c3 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for r in range(len(x)):
+        p, q = np.float64(x[r]), np.float64(y[r])
+        square = p * p + q * q
+        u, v, w, z = n0 + a0 * p + b0 * q, n1 + a1 * p + b1 * q, n2 + a2 * p + b2 * q, n3 + a3 * p + b3 * q
+        beyond += 1.0 if square >= limit else 0.0
+        best = min(min(u, v), min(w, z))  # noqa: PLW3301 - a tree: two of them at the same time
+        within = 1.0 if square + np.floor(best * share) <= squared_radius else 0.0
+        in0, in1 = within if u == best else 0.0, within if v == best else 0.0
+        in2, in3 = within if w == best else 0.0, within if z == best else 0.0
+        x0 += in0 * p
+        y0 += in0 * q
+        c0 += in0
+        x1 += in1 * p
+        y1 += in1 * q
+        c1 += in1
+        x2 += in2 * p
+        y2 += in2 * q
+        c2 += in2
+        x3 += in3 * p
+        y3 += in3 * q
+        c3 += in3
+    totals[0, 0], totals[0, 1], totals[0, 2] = x0, y0, c0
+    totals[1, 0], totals[1, 1], totals[1, 2] = x1, y1, c1
+    totals[2, 0], totals[2, 1], totals[2, 2] = x2, y2, c2
+    totals[3, 0], totals[3, 1], totals[3, 2] = x3, y3, c3
+    return beyond == 0.0
 
 
 @_jit

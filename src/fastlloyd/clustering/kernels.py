@@ -26,7 +26,7 @@ FEATURE_ROWS = 240  # records per block of the compiled loops: up to 16 features
 PIECES = 2  # per thread: what a thread that wakes up late cannot do is done by another
 MANY_PIECES = 16  # the same where labels take long: no thread then waits long for another in the end
 CHUNKS = 16  # the same where compiled code takes them, which costs next to nothing
-WORTH_THREADS = 1 << 18  # n k d from which a second thread is repaid
+WORTH_THREADS = 1 << 19  # n k d from which a second thread is repaid
 LONG_WORK = 1 << 27  # n k d of some tenths of a second
 SPAN_RECORDS = 1 << 25  # records per float64 accumulator, whose sums so stay below 2**53
 
@@ -135,10 +135,10 @@ def _compiled_statistics(
             sums += found[0]
             counts += found[1]
         return sums, counts
-    A, constants, L, reach = compiled_code().keys(centroids, k, d)
+    A, constants, L, limit = compiled_code().keys(centroids, k, d)
     sums, counts = np.zeros((k + 1, d)), np.zeros(k + 1)
     for block, squares, products, _ in _products(X, span, A, block_rows):
-        if not compiled_code().row_statistics(block, squares, products, constants, L, reach, squared_radius, sums, counts):
+        if not compiled_code().row_statistics(block, squares, products, constants, L, limit, squared_radius, sums, counts):
             return None
     return sums[:k].astype(np.int64), counts[:k].astype(np.int64)
 
@@ -165,9 +165,9 @@ def _compiled_labels(X: GridArray, span: Span, centroids: IntArray, block_rows: 
             compiled_code().feature_labels(XT, start, stop, centroids, block_rows or FEATURE_ROWS, labels[first:])
             for XT, (start, stop), first in _feature_major(X, span)
         )
-    A, constants, L, reach = compiled_code().keys(centroids, *centroids.shape)
+    A, constants, L, limit = compiled_code().keys(centroids, *centroids.shape)
     return all(
-        compiled_code().row_labels(squares, products, constants, L, reach, labels[first:])
+        compiled_code().row_labels(squares, products, constants, L, limit, labels[first:])
         for _, squares, products, first in _products(X, span, A, block_rows)
     )
 
