@@ -22,9 +22,12 @@ KEPT_CELLS = 1 << 26  # 256 MiB of int32
 class Blocks(Protocol):
     """Finite records that can be passed over again and again: a `Table` in one block, a `RecordFile` in many.
 
-    `place` says where a record stands in its source, for messages.
+    `n_rows` is at least the number of records, None where only reading tells; `place` says where a record stands in its source,
+    for messages.
     """
 
+    @property
+    def n_rows(self) -> int | None: ...  # noqa: D102 - see the class
     def column_blocks(self) -> Iterator[ArrayLike | ColumnBlock]: ...  # noqa: D102 - see the class
     def place(self, record: int, /) -> str: ...  # noqa: D102
 
@@ -40,6 +43,7 @@ class GridRecords:
         self.n_outside = 0
         self._records, self._domain, self._outside = records, domain, outside
         self._source, self._kept_cells = source, kept_cells
+        self._may_be_kept = records.n_rows is None or records.n_rows * domain.n_features <= kept_cells
         self._counted = False
         self._kept: list[GridArray] | None = None
 
@@ -64,13 +68,13 @@ class GridRecords:
             )
             first += len(grid)
             n_cells += grid.size
-            if n_cells > self._kept_cells:
-                kept.clear()
-            else:
+            if self._may_be_kept and n_cells <= self._kept_cells:
                 kept.append(grid)
+            else:
+                kept.clear()
             yield grid
         self.n_outside, self._counted = n_outside, True
-        if n_cells <= self._kept_cells:
+        if self._may_be_kept and n_cells <= self._kept_cells:
             self._kept = kept
 
     def _ahead(self) -> Iterator[ArrayLike | ColumnBlock]:

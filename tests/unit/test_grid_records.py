@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,10 +27,11 @@ DOMAIN = Domain(features=("age", "dose"), lower=(0.0, 0.0), upper=(100.0, 5.0))
 
 
 class Source:
-    """Blocks of a table that count how often they are read."""
+    """Blocks of a table that count how often they are read; whether it says how many there are is chosen."""
 
     def __init__(self, *blocks: FloatArray) -> None:
         self.parts, self.passes = blocks, 0
+        self.n_rows: int | None = None
 
     def column_blocks(self) -> Iterator[FloatArray]:
         self.passes += 1
@@ -48,11 +50,17 @@ def on_grid(source: Any, kept_cells: int, outside: Outside = Outside.CLIP) -> Gr
     return GridRecords(source, DOMAIN, outside, source="memory", kept_cells=kept_cells)
 
 
-@given(sizes=st.lists(st.integers(1, 20), min_size=1, max_size=5), kept=st.integers(0, 120), seed=st.integers(0, 2**32))
+@given(
+    sizes=st.lists(st.integers(1, 20), min_size=1, max_size=5),
+    kept=st.integers(0, 120),
+    seed=st.integers(0, 2**32),
+    is_known=st.booleans(),
+)
 def test_every_pass_gives_the_grid_points_of_all_records_and_few_records_are_read_once(
-    sizes: list[int], kept: int, seed: int
+    sizes: list[int], kept: int, seed: int, is_known: bool
 ) -> None:
     source = records(*sizes, seed=seed)
+    source.n_rows = sum(sizes) if is_known else None
     X = on_grid(source, kept)
     whole = np.concatenate(source.parts)
     for _ in range(3):
@@ -90,7 +98,7 @@ def test_a_fault_in_a_later_block_is_said_where_it_is_reached() -> None:
         yield np.ones((2, 2))
         raise DataError("record 3 is missing")
 
-    broken = type("Broken", (), {"column_blocks": staticmethod(faulty), "place": staticmethod(str)})()
+    broken = type("Broken", (), {"n_rows": None, "column_blocks": staticmethod(faulty), "place": staticmethod(str)})()
     with pytest.raises(DataError, match="record 3 is missing"):
         list(on_grid(broken, 100))
     beyond = Source(np.ones((3, 2)), np.array([[1.0, 1.0], [500.0, 1.0]]))
@@ -131,3 +139,14 @@ def test_a_thread_that_reads_ahead_is_left_a_core_until_the_pass_ends_or_is_give
     assert [n_threads() for _ in on_grid(table, 0)] == [4]  # nothing is read ahead
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert [n_threads() for _ in on_grid(records(5, 5), 0)] == [1, 1]
+
+
+def test_records_that_are_known_to_be_many_are_not_kept_for_a_while_either() -> None:
+    """Each block may be forgotten before the next is asked for: memory that is touched once costs more than the pass."""
+    source = records(20, 20, 20)
+    source.n_rows = 60
+    seen: list[weakref.ref[Any]] = []
+    for grid in on_grid(source, kept_cells=100):
+        assert all(earlier() is None for earlier in seen[:-1])
+        seen.append(weakref.ref(grid))
+    assert len(seen) == 3

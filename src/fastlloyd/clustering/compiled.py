@@ -355,7 +355,7 @@ def _load(XT: _Points, start: int, m: int, block: FloatArray, squares: FloatArra
 
 @_jit
 def _is_exact(squares: FloatArray, m: int, limit: float) -> bool:
-    """Whether all keys are below 2**53, see `keys`. Counted, because the compiler adds up many at a time and finds no maximum."""
+    """Whether all keys are below 2**53, see `keys`. Counted: the compiler adds up many at a time, and finds no maximum so."""
     beyond = 0.0
     for r in range(m):
         beyond += 1.0 if squares[r] >= limit else 0.0
@@ -413,7 +413,7 @@ def _add_two_clusters(
     squared_radius: float,
     totals: FloatArray,
 ) -> bool:
-    """All at once for two features and up to two clusters: add the records' sums and counts to totals (k + 1, 4) within registers.
+    """All at once, within registers, for two features and up to two clusters: sums and counts, set in totals (k + 1, 4).
 
     False if a key was not exact, and then the totals are of no use. `in0` is 1 for a record of the first cluster, otherwise 0.
     """

@@ -50,6 +50,11 @@ class Table:
             record, column = np.argwhere(~finite)[0]
             raise DataError(f"{self.source}, record {record + 1}, column {self.columns[column]!r}: not a finite number")
 
+    @property
+    def n_rows(self) -> int:
+        """The number of records, a private number."""
+        return len(self.values)
+
     def blocks(self) -> Iterator[npt.NDArray[np.float64]]:
         """All records in one block, as often as asked: what a `RecordFile` offers."""
         yield self.values
