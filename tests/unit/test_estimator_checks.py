@@ -24,7 +24,7 @@ ESTIMATORS = [MomentLloyd, FastLloyd, GLloyd, SuLloyd, Lloyd]
 # Most checks need bounds and numbers of records that are theirs; that these leak is tested elsewhere.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*taken from the data:fastlloyd.errors.PrivacyLeakWarning"),
-    pytest.mark.filterwarnings("ignore:epsilon is 1e.(15|22):fastlloyd.errors.WeakGuaranteeWarning"),
+    pytest.mark.filterwarnings("ignore:epsilon is 1e.(12|15|22):fastlloyd.errors.WeakGuaranteeWarning"),
 ]
 
 
@@ -78,6 +78,22 @@ def test_every_check_passes_where_the_noise_rounds_to_zero(kind: type[FastLloyd]
     assert outcome.pop("check_array_api_input", "skipped") in ("passed", "skipped")  # runs only where SCIPY_ARRAY_API is set
     assert set(outcome.values()) == {"passed"}
     assert {"check_methods_subset_invariance", "check_pipeline_consistency", "check_transformer_general"} < outcome.keys()
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_every_check_that_is_not_for_repeatable_estimators_passes_at_a_huge_epsilon(kind: type[FastLloyd]) -> None:
+    """As shipped, and with genuine noise: none may fail. What scikit-learn leaves out for other fits' noise is run above."""
+    results = check_estimator(kind(epsilon=1e12, delta=1e-6), expected_failed_checks={}, on_skip=None)
+    outcome = {result["check_name"]: result["status"] for result in results}
+    assert set(outcome.values()) <= {"passed", "skipped"}
+    left_out = {name for name, status in outcome.items() if status == "skipped"} - {"check_array_api_input"}
+    repeated = {"check_methods_sample_order_invariance", "check_methods_subset_invariance", "check_fit_idempotent"}
+    assert left_out <= repeated | {
+        "check_pipeline_consistency",
+        "check_transformer_general",
+        "check_transformer_data_not_an_array",
+    }
+    assert outcome["check_clustering"] == "passed"
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
