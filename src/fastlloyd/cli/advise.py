@@ -17,6 +17,10 @@ NOT_IN_IT = (
     "Not in the error: that k-means itself may end in a poor local optimum or with a number of clusters that does not fit; "
     "records clipped to the bounds or left out beyond the radius; clusters smaller than most, whose error is larger."
 )
+OF_THE_DEFAULT = (
+    "What runs unless you name another is momentlloyd, of which nobody can say this beforehand. It usually does better than "
+    "fastlloyd at the same epsilon: a cautious estimate for it, and no bound."
+)
 
 Records = Annotated[
     int,
@@ -207,6 +211,7 @@ def _show(screen: "Console", advice: "Advice") -> None:
         for line in _traffic_notes(last, question.federation):
             screen.print(line)
     screen.print(NOT_IN_IT)
+    screen.print(OF_THE_DEFAULT)
     for line in _hints(advice):
         screen.print(line)
 
