@@ -24,7 +24,7 @@ from fastlloyd.plan import TrustMode
 
 pytestmark = pytest.mark.audit
 
-N = 2_500
+N = 2_000
 N_BATCHES = 10
 N_PROCESSES = 2
 PAGE = Path(__file__).parents[2] / "docs" / "audit-momentlloyd.md"
