@@ -1,7 +1,7 @@
 """Rows of trials -> means over runs with 95% intervals, areas under curves, ratios to a method.
 
 Failed trials and values that are no finite number (the Davies-Bouldin index of a single cluster) are left out of means, as the
-paper leaves them out, and counted. Runs are paired by their number: under one number all methods start from the same
+paper leaves them out, and counted. Runs are known by their number: under one number all methods start from the same
 centroids.
 """
 
@@ -87,23 +87,28 @@ def area(epsilons: Sequence[float], values: Sequence[float]) -> float:
 
 
 def relative(sample: Sample, reference: Sample) -> Summary:
-    """The ratio of the two means over the runs that both have, with its 95% interval by the delta method.
+    """The ratio of the two means, each over all of its runs, with its 95% interval by the delta method.
 
-    With r = mean(a) / mean(b), the error of r is to first order the mean of (a - r b) / mean(b), whose spread over runs gives
-    the interval: what a run has in common with the same run of the reference cancels. median is that of the ratios run by run.
+    With r = mean(a) / mean(b), the error of r is to first order (mean(a) - r mean(b)) / mean(b) for deviations a and b from
+    their means. What a run has in common with the same run of the reference cancels there; runs that one of the two lacks
+    count for the other alone. Student's t has the degrees of freedom of the one with fewer runs. median is that of the ratios
+    run by run, over the runs that both have.
     """
-    runs = sorted(sample.by_run.keys() & reference.by_run.keys())
-    a = np.array([sample.by_run[run] for run in runs])
-    b = np.array([reference.by_run[run] for run in runs])
-    counts = {"n": len(runs), "n_failed": sample.n_failed, "n_infinite": sample.n_infinite}
-    if not runs or b.mean() == 0:
+    a, b = sample.by_run, reference.by_run
+    counts = {"n": len(a) if b else 0, "n_failed": sample.n_failed, "n_infinite": sample.n_infinite}
+    mean_a, mean_b = (float(np.mean([*values.values()])) if values else math.nan for values in (a, b))
+    if math.isnan(mean_a) or math.isnan(mean_b) or mean_b == 0:
         return Summary(mean=math.nan, half_width=math.nan, median=math.nan, **counts)
-    ratio = float(a.mean() / b.mean())
-    ratios = np.divide(a, b, out=np.full(len(runs), math.nan), where=b != 0)
+    ratio, fewest = mean_a / mean_b, min(len(a), len(b))
+    errors = [
+        (a.get(run, mean_a) - mean_a) / len(a) - ratio * (b.get(run, mean_b) - mean_b) / len(b) for run in a.keys() | b.keys()
+    ]
+    variance = math.fsum(error**2 for error in errors) * fewest / (fewest - 1) if fewest > 1 else math.nan
+    ratios = [a[run] / b[run] for run in a.keys() & b.keys() if b[run]]
     return Summary(
         mean=ratio,
-        half_width=half_width((a - ratio * b) / abs(b.mean())),
-        median=float(np.median(ratios)),
+        half_width=float(stdtrit(fewest - 1, (1 + CONFIDENCE) / 2) * math.sqrt(variance) / abs(mean_b)),
+        median=float(np.median(ratios)) if ratios else math.nan,
         **counts,
     )
 

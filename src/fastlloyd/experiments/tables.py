@@ -143,7 +143,7 @@ def _best(summaries: Summaries, measure: str, found: Sequence[tuple[Variant, Sum
 def ratio_of_areas(
     summaries: Summaries, dataset: str, variant: Variant, measure: str, baseline: str = BASELINE
 ) -> Summary | None:
-    """The area relative to that of the baseline, run by run of the same set; None if there is no baseline or no run."""
+    """The area on a set relative to that of the baseline; None if there is no baseline or no run."""
     reference = summaries.reference(variant, baseline)
     if reference is None:
         return None

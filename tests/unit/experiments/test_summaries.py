@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import stdtrit
 
 from fastlloyd.experiments.quantities import in_order
 from fastlloyd.experiments.reading import Results, read
@@ -82,10 +83,39 @@ def test_the_interval_of_a_ratio_to_a_constant_is_the_interval_over_the_constant
     assert ratio.half_width == pytest.approx(sample.summary().half_width / 2.5, abs=1e-12)
 
 
-def test_only_runs_that_both_have_are_compared() -> None:
-    ratio = relative(Sample(by_run={0: 1.0, 1: 9.0, 2: 3.0}), Sample(by_run={0: 2.0, 2: 2.0, 5: 100.0}))
-    assert (ratio.n, ratio.mean) == (2, 1.0)
-    assert relative(Sample(by_run={0: 1.0}), Sample(by_run={1: 1.0})).n == 0
+def test_each_mean_of_a_ratio_is_over_all_runs_there_are() -> None:
+    """A few runs of a method are not divided by as few of a reference whose runs differ much.
+
+    a = 1, 9, 2 and b = 2, 4, 6, 8, the last two in runs of its own: r = 4/5. By hand, the errors of the five runs are
+    -3/3 + 3/4 r, 5/3, -2/3 + r/4, -r/4 and -3/4 r, their squares add up to s, and the half width is t(2) sqrt(3 s / 2) / 5.
+    """
+    ratio = relative(Sample(by_run={0: 1.0, 7: 9.0, 1: 2.0}), Sample(by_run={0: 2.0, 1: 4.0, 2: 6.0, 3: 8.0}))
+    squares = (-1 + 0.6) ** 2 + (5 / 3) ** 2 + (-2 / 3 + 0.2) ** 2 + 0.2**2 + 0.6**2
+    assert ratio.n == 3
+    assert ratio.mean == pytest.approx(0.8)
+    assert ratio.half_width == pytest.approx(4.30265272991 * (1.5 * squares) ** 0.5 / 5, rel=1e-8)
+    assert ratio.median == pytest.approx((1 / 2 + 2 / 4) / 2)
+
+
+def test_a_ratio_of_which_one_side_has_no_run_or_one_has_no_value_or_no_interval() -> None:
+    assert relative(Sample(by_run={0: 1.0}), Sample(by_run={})).n == 0
+    assert relative(Sample(by_run={}), Sample(by_run={0: 1.0})).n == 0
+    apart = relative(Sample(by_run={0: 1.0}), Sample(by_run={1: 2.0}))
+    assert (apart.n, apart.mean) == (1, 0.5)
+    assert np.isnan([apart.half_width, apart.median]).all()
+
+
+@given(st.floats(0.2, 5.0), st.integers(5, 20), st.integers(20, 60), st.integers(0, 2**32))
+def test_fewer_runs_of_a_method_make_its_interval_no_narrower_than_the_variances_say(
+    factor: float, few: int, many: int, seed: int
+) -> None:
+    """Without runs in common the interval is that of two independent means."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.uniform(1, 2, few) * factor, rng.uniform(1, 2, many)
+    ratio = relative(Sample(by_run=dict(enumerate(a.tolist(), 1000))), Sample(by_run=dict(enumerate(b.tolist()))))
+    r = a.mean() / b.mean()
+    variance = (a.var() / few + r**2 * b.var() / many) * few / (few - 1) / b.mean() ** 2
+    assert ratio.half_width == pytest.approx(stdtrit(few - 1, 0.975) * variance**0.5, rel=1e-9)
 
 
 def test_sets_are_averaged_run_by_run_over_the_runs_that_all_have() -> None:
