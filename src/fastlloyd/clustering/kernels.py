@@ -9,10 +9,12 @@ by shape (measured in docs/performance.md):
 - small data, or without numba: one matrix product per block, the rest NumPy.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from itertools import pairwise
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -231,10 +233,35 @@ def on_all_cores(task: Callable[[int, int], _T], X: GridArray, k: int, compiled:
         return work_together(task, spans, threads)
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """BLAS works with the thread that calls it, and no other."""
-    limited: AbstractContextManager[Any] = _blas().limit(limits=1, user_api="blas")
-    return limited
+class _OneBlasThread:
+    """How many are within, and how to go back to as many threads as there were before the first of them came."""
+
+    def __init__(self) -> None:
+        self.lock, self.within = Lock(), 0
+        self.limit: Any = None
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if not self.within:
+                self.limit = _blas().limit(limits=1, user_api="blas")
+            self.within += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.within -= 1
+            if not self.within:
+                self.limit.restore_original_limits()
+
+
+@cache
+def one_blas_thread() -> AbstractContextManager[None]:
+    """Within, BLAS works with the thread that calls it and no other, in all of the process: BLAS knows nothing narrower.
+
+    One for all threads of the process, so that the last to leave restores what the first found; a forked child makes its own.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=one_blas_thread.cache_clear)
+    return _OneBlasThread()
 
 
 @cache

@@ -47,11 +47,12 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Finite values by the number of their run, and how many runs have none: failed, or infinite."""
+    """Finite values by the number of their run, and how many runs have none: failed, or infinite; lost : which those are."""
 
     by_run: Mapping[int, float]
     n_failed: int = 0
     n_infinite: int = 0
+    lost: frozenset[int] = frozenset()
 
     @property
     def n(self) -> int:
@@ -87,14 +88,18 @@ def area(epsilons: Sequence[float], values: Sequence[float]) -> float:
 
 
 def relative(sample: Sample, reference: Sample) -> Summary:
-    """The ratio of the two means, each over all of its runs, with its 95% interval by the delta method.
+    """The ratio of the two means, with its 95% interval by the delta method.
+
+    A run that one of the two lost is left out of both: what is hard for one may be for the other. Runs that one was never asked
+    for count for the other all the same: a few runs are not divided by as few of a reference whose runs differ much.
 
     With r = mean(a) / mean(b), the error of r is to first order (mean(a) - r mean(b)) / mean(b) for deviations a and b from
-    their means. What a run has in common with the same run of the reference cancels there; runs that one of the two lacks
-    count for the other alone. Student's t has the degrees of freedom of the one with fewer runs. median is that of the ratios
-    run by run, over the runs that both have.
+    their means. What a run has in common with the same run of the reference cancels there. Student's t has the degrees of
+    freedom of the one with fewer runs. median is that of the ratios run by run, where both have a value and the reference is
+    not 0.
     """
-    a, b = sample.by_run, reference.by_run
+    a = {run: value for run, value in sample.by_run.items() if run not in reference.lost}
+    b = {run: value for run, value in reference.by_run.items() if run not in sample.lost}
     counts = {"n": len(a) if b else 0, "n_failed": sample.n_failed, "n_infinite": sample.n_infinite}
     mean_a, mean_b = (float(np.mean([*values.values()])) if values else math.nan for values in (a, b))
     if math.isnan(mean_a) or math.isnan(mean_b) or mean_b == 0:
@@ -120,6 +125,7 @@ def pooled(samples: Sequence[Sample]) -> Sample:
         by_run={run: float(np.mean([sample.by_run[run] for sample in samples])) for run in sorted(shared)},
         n_failed=sum(sample.n_failed for sample in samples),
         n_infinite=sum(sample.n_infinite for sample in samples),
+        lost=frozenset().union(*(sample.lost for sample in samples)),
     )
 
 
@@ -197,8 +203,9 @@ class Summaries:
         rows = found[math.inf] if math.inf in found else found.get(epsilon, {})
         values = {run: row.measures[measure] for run, row in sorted(rows.items()) if measure in row.measures}
         finite = {run: value for run, value in values.items() if math.isfinite(value)}
-        n_failed = sum(bool(row.error) for row in rows.values())
-        return Sample(by_run=finite, n_failed=n_failed, n_infinite=len(values) - len(finite))
+        failed = {run for run, row in rows.items() if row.error}
+        infinite = values.keys() - finite.keys()
+        return Sample(by_run=finite, n_failed=len(failed), n_infinite=len(infinite), lost=frozenset(failed | infinite))
 
     def areas(self, dataset: str, variant: Variant, measure: str) -> Sample:
         """Run by run the area under a measure against epsilon, over all epsilons of the set; runs that lack one are left out.
@@ -214,6 +221,7 @@ class Summaries:
             by_run={run: area(epsilons, [curve.by_run[run] for curve in curves]) for run in sorted(runs)},
             n_failed=max(curve.n_failed for curve in curves),
             n_infinite=max(curve.n_infinite for curve in curves),
+            lost=frozenset().union(*(curve.lost for curve in curves)),
         )
 
     def reference(self, variant: Variant, baseline: str = BASELINE) -> Variant | None:

@@ -1,11 +1,12 @@
 """The fast kernels are the plain one bit for bit, and the plain one is the definition."""
 
+import importlib.util
 import os
 import subprocess
 import sys
 import tracemalloc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 from unittest import mock
@@ -316,3 +317,21 @@ def test_machine_code_on_disk_is_renewed_when_the_instructions_change(tmp_path: 
         command = [sys.executable, "-B", "-c", program]
         done = subprocess.run(command, check=True, env=os.environ | settings, capture_output=True, text=True)  # noqa: S603 - ours
         assert done.stdout.split() == [expected]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("threadpoolctl") is None, reason="threadpoolctl is not installed")
+def test_threads_that_overlap_leave_blas_as_many_threads_as_it_had() -> None:
+    """The second comes before the first leaves, and leaves after it: each on its own would restore what the other set."""
+    from threadpoolctl import ThreadpoolController
+
+    def threads() -> set[int]:
+        return {library["num_threads"] for library in ThreadpoolController().info() if library["user_api"] == "blas"}
+
+    with ThreadpoolController().limit(limits=2, user_api="blas"):
+        first, second = kernels.one_blas_thread(), kernels.one_blas_thread()
+        with ExitStack() as later:
+            with first:
+                assert threads() == {1}
+                later.enter_context(second)
+            assert threads() == {1}
+        assert threads() == {2}

@@ -1,6 +1,7 @@
 """Means, intervals, areas and ratios, against numbers worked out by hand and against other routes to them."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +96,28 @@ def test_each_mean_of_a_ratio_is_over_all_runs_there_are() -> None:
     assert ratio.mean == pytest.approx(0.8)
     assert ratio.half_width == pytest.approx(4.30265272991 * (1.5 * squares) ** 0.5 / 5, rel=1e-8)
     assert ratio.median == pytest.approx((1 / 2 + 2 / 4) / 2)
+
+
+def test_a_run_that_one_side_lost_counts_for_neither() -> None:
+    """The lost runs are the hard ones: without this the same method would seem to beat itself."""
+    whole = Sample(by_run={0: 1.0, 1: 2.0, 2: 30.0, 3: 40.0})
+    rest = Sample(by_run={0: 1.0, 1: 2.0}, n_failed=1, n_infinite=1, lost=frozenset({2, 3}))
+    for ratio in (relative(rest, whole), relative(whole, rest)):
+        assert (ratio.n, ratio.mean) == (2, 1.0)
+        assert ratio.half_width == pytest.approx(0, abs=1e-12)
+
+
+def test_which_runs_were_lost_is_known_of_samples_areas_and_pools() -> None:
+    made = [_row("sulloyd", e, run, run + 1.0) for e in (0.5, 1.0) for run in range(4)]
+    made[1] = replace(made[1], measures={}, error="it failed")
+    made[6] = _row("sulloyd", 1.0, 2, math.inf)
+    summaries, variant = _summaries(*made), Variant("sulloyd", (), 2)
+    assert summaries.sample("iris", variant, 0.5, "nicv").lost == {1}
+    assert summaries.sample("iris", variant, 1.0, "nicv").lost == {2}
+    areas = summaries.areas("iris", variant, "nicv")
+    assert areas.lost == {1, 2}
+    assert areas.by_run.keys() == {0, 3}
+    assert pooled([areas, Sample(by_run={0: 1.0}, lost=frozenset({3}))]).lost == {1, 2, 3}
 
 
 def test_a_ratio_of_which_one_side_has_no_run_or_one_has_no_value_or_no_interval() -> None:
