@@ -78,10 +78,9 @@ def _overview(summaries: Summaries) -> str:
     notes = "".join(f"<p class=mark>{escape(note)}</p>" for note in summaries.results.notes)
     return (
         f"<dl>{listed}</dl>{notes}<p>Intervals are {CONFIDENCE:.0%} intervals of means over runs, by Student's t. Areas are "
-        "those under a measure against epsilon, by the trapezoid rule, run by run. Ratios are of means, each over all of its "
-        "runs; their intervals are by the delta method, in which runs of the same number, which start from the same centroids, "
-        "belong together. Failed trials and infinite "
-        "values are left out of means and counted.</p>"
+        "those under a measure against epsilon, by the trapezoid rule, run by run. Ratios are of means; their intervals are by "
+        "the delta method, in which runs of the same number, which start from the same centroids, belong together. Failed "
+        "trials and infinite values are left out of means, on both sides of a ratio, and counted.</p>"
     )
 
 
