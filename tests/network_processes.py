@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 
 from fastlloyd import outputs
-from fastlloyd.algorithms import FASTLLOYD
+from fastlloyd.algorithms import FASTLLOYD, AnyAlgorithm
 from fastlloyd.cli.hospitals import free_address, make_identities, write_records
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.design import design_plan
 from fastlloyd.expander import PublicSeed
 from fastlloyd.identity import PrivateIdentity
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.outputs import CENTROIDS, PLAN, Result
 from fastlloyd.plan import Plan, Timeouts
 from fastlloyd.protocol import SERVER as SERVER_NAME
@@ -71,25 +72,41 @@ class Site:
     processes: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
 
     @classmethod
-    def make(cls, made: Path, folder: Path, *, timeouts: Timeouts | None = None, **options: Any) -> "Site":
+    def make(
+        cls,
+        made: Path,
+        folder: Path,
+        *,
+        algorithm: AnyAlgorithm = FASTLLOYD,
+        timeouts: Timeouts | None = None,
+        **options: Any,
+    ) -> "Site":
         """A copy of the files that `make_site` made, and a new plan. The timeouts are long: no test waits for one of these."""
         shutil.copytree(made, folder, dirs_exist_ok=True)
         public = {name: PrivateIdentity.load(folder / f"{name}.identity.toml").public for name in (*NAMES, SERVER)}
+        if algorithm is FASTLLOYD:
+            options = {"n_iterations": 2} | options
         plan = design_plan(
-            FASTLLOYD,
+            algorithm,
             DOMAIN,
             clients=tuple(public[name].client(50) for name in NAMES),
             run_id=os.urandom(16),
             server=public[SERVER].server(free_address()),
             timeouts=Timeouts(joining=3600, dealing=3600, round=3600, confirming=3600) if timeouts is None else timeouts,
             n_clusters=2,
-            n_iterations=2,
             epsilon=2.0,
             public_seed=PublicSeed.from_int(3),
             **options,
         )
         outputs.write_file(folder / PLAN, plan.to_toml())
         return cls(folder, plan)
+
+    @property
+    def n_commits(self) -> dict[str, int]:
+        """Of a run without deaths: one a round, and one more where parameters travel; `N_COMMITS` for the usual plan."""
+        m = self.plan.mechanism
+        n_rounds = len(m.exchanges) * (1 if isinstance(m, LloydMechanism) else 2)
+        return {name: n_commits - 2 + n_rounds for name, n_commits in N_COMMITS.items()}
 
     def join(self, name: str, *more: str, without: Sequence[str] = ()) -> list[str]:
         """The command line of a client."""
@@ -187,7 +204,7 @@ class Site:
                     n_died += 1
                     begin(name)
                     end = time.monotonic() + HANG  # of each life, not of all: a busy machine is not a hang
-                elif code == 2 and done[name] == N_COMMITS[name]:  # it died right after its last commit
+                elif code == 2 and done[name] == self.n_commits[name]:  # it died right after its last commit
                     assert "has ended" in self.said(name).splitlines()[-1]
                     finished.add(name)
                 else:
