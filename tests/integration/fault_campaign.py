@@ -1,4 +1,4 @@
-"""Disks that fail under real processes, and a long run: `make campaign`. Plain `pytest` does not collect it."""
+"""Disks that fail under real processes of both algorithms, and a long run: `make campaign`. Plain `pytest` does not collect it."""
 
 import contextlib
 import os
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fastlloyd.algorithms import FASTLLOYD, MOMENTLLOYD
 from network_processes import HANG, N_COMMITS, NAMES, SERVER, Death, Site, cleared, make_site
 from soak import check_growth, soak
 
@@ -25,9 +26,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def site(made: Path, tmp_path: Path) -> Iterator[Site]:
-    with cleared(Site.make(made, tmp_path / "site")) as site:
+@pytest.fixture(params=[FASTLLOYD, MOMENTLLOYD], ids=["fastlloyd", "momentlloyd"])
+def site(made: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
+    with cleared(Site.make(made, tmp_path / "site", algorithm=request.param)) as site:
         yield site
 
 
@@ -59,9 +60,10 @@ def fill(folder: Path) -> Path:
 @pytest.mark.parametrize("name", N_COMMITS)
 def test_a_party_finds_its_disk_full_at_every_commit(name: str, site: Site) -> None:
     """The system refuses every write to a file during the commit; each commit fails once, and so does a client's result."""
-    faults: list[Death] = [(n, "full") for n in range(N_COMMITS[name])]
+    n_commits = site.n_commits[name]
+    faults: list[Death] = [(n, "full") for n in range(n_commits)]
     if name != SERVER:
-        faults.insert(-1, (N_COMMITS[name] - 1, "result"))
+        faults.insert(-1, (n_commits - 1, "result"))
     assert len(faults) - 1 <= site.run_to_the_end({name: faults}) <= len(faults)
 
 
