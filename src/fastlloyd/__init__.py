@@ -10,7 +10,7 @@ from fastlloyd._version import __version__
 
 if TYPE_CHECKING:
     from fastlloyd.clustering.domain import Domain
-    from fastlloyd.errors import ClippedRecordsWarning, FastLloydError, PrivacyLeakWarning
+    from fastlloyd.errors import ClippedRecordsWarning, FastLloydError, PrivacyLeakWarning, WeakGuaranteeWarning
     from fastlloyd.estimators import FastLloyd, GLloyd, Lloyd, MomentLloyd, SuLloyd
     from fastlloyd.mechanism import Mechanism
     from fastlloyd.mechanisms import read_mechanism
@@ -32,6 +32,7 @@ __all__ = [
     "PrivacyLeakWarning",
     "ServerSession",
     "SuLloyd",
+    "WeakGuaranteeWarning",
     "__version__",
     "read_mechanism",
 ]
@@ -51,6 +52,7 @@ _HOME = {
     "PrivacyLeakWarning": "fastlloyd.errors",
     "ServerSession": "fastlloyd.protocol.server",
     "SuLloyd": "fastlloyd.estimators",
+    "WeakGuaranteeWarning": "fastlloyd.errors",
 }
 
 

@@ -100,10 +100,12 @@ def _pair(ends: Any, length: int, what: str) -> tuple[npt.NDArray[np.float64], n
 
 def _check_names(given: Mapping[str, object], columns: Sequence[str], others: Sequence[str] = ()) -> None:
     known = [*columns, *others]
+    missing = [name for name in columns if name not in given]
     for name in given:
         if name not in known:
-            raise DataError(f"bounds: column {unknown_name(str(name), known)}")
-    if missing := [name for name in columns if name not in given]:
+            both = f"; {listing(missing)} has none: if one name is misspelt, correct that one" if missing else ""
+            raise DataError(f"bounds: column {unknown_name(str(name), known)}{both}")
+    if missing:
         raise DataError(f"bounds are missing for {listing(missing)}; every column needs them")
 
 

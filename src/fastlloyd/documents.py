@@ -94,8 +94,9 @@ def from_toml(text: str, kind: type[T], source: str) -> T:
     try:
         document = msgspec.convert(content, kind, dec_hook=_decode)
     except msgspec.ValidationError as error:
-        changed = "" if _sealed(content, seal["digest"]) else "; it was changed after it was made: get the original"
-        raise PlanError(f"{source}: {error}{changed}") from None
+        if _sealed(content, seal["digest"]):
+            raise PlanError(f"{source}: {error}") from None
+        raise PlanError(f"{source} was changed after it was made, or damaged; get the original ({error})") from None
     found = digest(document).hex()
     if found != seal["digest"]:
         raise PlanError(

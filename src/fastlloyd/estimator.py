@@ -22,7 +22,7 @@ from fastlloyd.clustering.domain import Domain, FloatArray, GridArray, IntArray,
 from fastlloyd.clustering.outside import Outside, records_outside
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.errors import ClippedRecordsWarning, DataError, PrivacyLeakWarning, WeakGuaranteeWarning
+from fastlloyd.errors import ClippedRecordsWarning, DataError, PlanError, PrivacyLeakWarning, WeakGuaranteeWarning
 from fastlloyd.expander import PublicSeed
 from fastlloyd.guarantees import PrivacyStatement, cautions, mechanism_statement
 from fastlloyd.mechanism import Mechanism
@@ -132,18 +132,14 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     def _domain(self, values: NDArray[Any], leaks: list[str]) -> Domain:
         d = values.shape[1]
         names = [str(name) for name in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None
+        columns = names or [f"x{i}" for i in range(d)]
+        scaling, bits = choose(Scaling, self.scaling, "scaling"), int(self.fraction_bits)
         if self.bounds is None:
             leaks.append("bounds were taken from the data, so the smallest and largest value of each feature leak")
-            lower, upper = data_bounds([values])
-        else:
-            lower, upper = given_bounds(self.bounds, names, d)
-        return Domain(
-            features=tuple(names or (f"x{i}" for i in range(d))),
-            lower=tuple(lower.tolist()),
-            upper=tuple(upper.tolist()),
-            scaling=choose(Scaling, self.scaling, "scaling"),
-            fraction_bits=int(self.fraction_bits),
-        )
+            return Domain.of_data(columns, *data_bounds([values]), scaling=scaling, fraction_bits=bits)
+        lower, upper = given_bounds(self.bounds, names, d)
+        ends = {"lower": tuple(lower.tolist()), "upper": tuple(upper.tolist())}
+        return Domain(features=tuple(columns), **ends, scaling=scaling, fraction_bits=bits)
 
     def _mechanism(self, domain: Domain, n_samples: int, leaks: list[str]) -> Mechanism:
         n_records = self.n_records
@@ -155,6 +151,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             taken = "n_records and delta, which depends on it, were" if self.delta is None else "n_records was"
             if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:  # replace_one takes the number of records as known
                 leaks.append(f"{taken} taken from the data, so the number of records leaks")
+        elif n_records < 1:
+            raise PlanError(f"n_records is {n_records!r:.40}, the cap on the number of records; expected at least 1")
         elif n_samples > n_records:
             central.check_cap(n_samples, n_records)
         check_expected(self.n_expected, n_records)

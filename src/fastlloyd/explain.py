@@ -22,6 +22,7 @@ from fastlloyd.momentlloyd.rounds import (
     VotesRound,
 )
 from fastlloyd.plan import Client, Plan, Server, TrustMode, ring_load
+from fastlloyd.secagg.parameters import TAG_BYTES
 from fastlloyd.secagg.ring import Ring
 
 ASKS: dict[type[MomentRound], str] = {
@@ -235,10 +236,20 @@ def _loss(m: Mechanism, factor: float) -> list[str]:
 
 def _transport(plan: Plan) -> str:
     required = ring_load(plan).required_bits
-    payload = plan.n_words * Ring.of(plan.ring_bits).itemsize
     narrow = "a 32-bit ring would be safe too" if required <= 32 else "a 32-bit ring would not be safe"
     return (
         f"Ring: {plan.ring_bits} bits; worst-case sums and noise need {required} ({narrow}). "
-        f"Bytes per round: {payload} from each client and {payload} back, plus at most 128 and 8 per named client"
+        f"Bytes per round: {_bytes_per_round(plan)}, plus at most 128 and 8 per named client"
         + (", less for the loss." if plan.mechanism.loss else ".")
     )
+
+
+def _bytes_per_round(plan: Plan) -> str:
+    m, itemsize = plan.mechanism, Ring.of(plan.ring_bits).itemsize
+    payloads = [plan.n_words_of(round) * itemsize for round in m.clustering_rounds]
+    least, most = min(payloads), max(payloads)
+    sums = f"{most} from each client and {most} back"
+    if least < most:
+        sums = f"{least} to {most} from each client and as many back, {sum(payloads)} in all {len(payloads)} rounds"
+    boxes = [size + TAG_BYTES for size in m.parameter_bytes.values()]
+    return f"{sums}; between rounds the sealed parameters of the next, up to {max(boxes)}" if boxes else sums

@@ -25,7 +25,7 @@ NOT_PROTECTED = [
     "a person who has several records: with m records the privacy parameter mu is m times as large",
     "public settings: features and bounds, number of clusters, caps on records, epsilon, delta, number of iterations",
     "further runs on the same records: every run adds to what is spent",
-    "that records were refused: more of them than the cap, a bad cell, or a value outside the bounds; a refusal can be seen",
+    "that records were refused: too many, a bad cell, a value outside the bounds; a refusal, or a warning of many, can be seen",
     "the time a computation takes",
 ]
 NOT_PROTECTED_FEDERATED = [

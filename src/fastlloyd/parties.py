@@ -8,7 +8,7 @@ import msgspec
 
 from fastlloyd.authority import Authority, parse_authority
 from fastlloyd.certificates import Certificate, fingerprint, parse_certificate
-from fastlloyd.errors import IdentityError, PlanError
+from fastlloyd.errors import DataError, IdentityError, PlanError
 from fastlloyd.mechanism import NAME
 
 MAX_CLIENTS = 1000
@@ -31,6 +31,14 @@ class Client(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def fingerprint(self) -> str:
         """SHA-256 of the certificate, 64 hex digits, or nothing."""
         return fingerprint(self.certificate)
+
+    def check_cap(self, n_records: int) -> None:
+        """Raise DataError if it has more records than its cap; the message does not say how many."""
+        if n_records > self.max_records:
+            raise DataError(
+                f"client {self.name!r} has more records than its cap, max_records {self.max_records}; "
+                "agree on a higher cap, or leave records out at random"
+            )
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -171,13 +179,11 @@ def check_networked(clients: Sequence[Client], server: Server, authority: Author
         raise PlanError(str(error)) from None
 
 
-def check_address(address: str) -> None:
-    """Raise PlanError unless the address is HOST:PORT; an IPv6 address stands in brackets."""
+def check_address(address: str, what: str = "server address") -> None:
+    """Raise PlanError unless the address is HOST:PORT; an IPv6 address stands in brackets. what : how it is called."""
     match = ADDRESS.fullmatch(address)
     if match is None or not 1 <= int(match["port"]) <= 65535 or not _is_host(match["host"]):
-        raise PlanError(
-            f"server address {address!r:.100} is not HOST:PORT, such as sums.example.org:8443 or [2001:db8::1]:8443"
-        )
+        raise PlanError(f"{what} {address!r:.100} is not HOST:PORT, such as sums.example.org:8443 or [2001:db8::1]:8443")
 
 
 def _is_host(host: str) -> bool:

@@ -1,4 +1,7 @@
-"""Disks that fail under real processes of both algorithms, and a long run: `make campaign`. Plain `pytest` does not collect it."""
+"""Disks that fail under real processes of both algorithms, and a long run: `make campaign`.
+
+Plain `pytest` does not collect it.
+"""
 
 import contextlib
 import os

@@ -358,6 +358,8 @@ def test_serve_refuses_what_is_not_its_own(site: Site) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         refused(site, site.serve("--listen", address), f"cannot listen at {address}", new=(SERVER,))
+    for nowhere in ("127.0.0.1:99999", "127.0.0.1:0", "127.0.0.1", ":8443"):
+        refused(site, site.serve("--listen", nowhere), f"--listen '{nowhere}' is not HOST:PORT")
     simulated = msgspec.structs.replace(site.plan, server=type(site.plan.server)())
     write_file(site.folder / "simulated.toml", simulated.to_toml())
     arguments = [part if part != PLAN else "simulated.toml" for part in site.serve()]
@@ -399,7 +401,7 @@ def test_a_limit_and_known_records_are_refused_before_anything_is_spent(site: Si
 
 
 def test_a_rehearsal_spends_nothing_with_a_server_or_without(site: Site) -> None:
-    refused(site, site.join("a", "--dry-run", without=["--out"]), "nobody listens at", new=("a",))
+    refused(site, site.join("a", "--dry-run", without=["--out"]), "are as they must be, but nobody listens at", new=("a",))
     server = site.start(SERVER, site.serve())
     site.wait_for(lambda: reachable(site))
     for _ in range(2):
@@ -408,6 +410,11 @@ def test_a_rehearsal_spends_nothing_with_a_server_or_without(site: Site) -> None
         assert "Everything is ready" in out
         assert "Nothing was spent" in out
         assert events(site, "a") == 0
+    code, out, err = site.run(site.join("a", "--dry-run", "--json"))
+    assert (code, err) == (0, "")
+    ready = {"ready": True, "run_id": site.plan.run_id, "client": "a", "server": site.plan.server.address}
+    assert json.loads(out) == ready
+    assert events(site, "a") == 0
     assert not (site.folder / "result-a").exists()
     assert health_by_pem(site, "a") == health_by_pem(site, SERVER) == b"\x08\x01"  # SERVING
     assert site.end(server) == STOPPED

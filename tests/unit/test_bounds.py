@@ -137,6 +137,14 @@ def test_bounds_may_be_stated_for_columns_that_are_not_used_but_not_for_unknown_
         assert sentence == "bounds: column 'bmi' is unknown; there are 'age', 'dose'"
 
 
+def test_a_misspelt_column_and_bounds_of_its_right_name_are_named_together() -> None:
+    sentence = refusal(lambda: parse_bounds("age=0:120,systolic=80:200", ["age", "systolc"]))
+    assert sentence == (
+        "bounds: column 'systolic' is unknown (did you mean 'systolc'?); there are 'age', 'systolc'; 'systolc' has none: "
+        "if one name is misspelt, correct that one"
+    )
+
+
 def test_without_a_table_a_file_that_has_all_columns_may_have_others_and_a_name_that_is_misspelt_is_found(folder: Path) -> None:
     path = str(write(folder, "[bounds]\nbmi = [10, 60]\nage = [0, 120]\ndose = [0, 5]\n", "bounds.toml"))
     lower, upper = parse_bounds(path, ["dose", "age"], None)

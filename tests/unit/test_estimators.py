@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -152,6 +153,7 @@ def test_where_all_noise_rounds_to_zero_glloyd_is_lloyd() -> None:
         ({"bounds": (0, 0)}, PlanError, "are equal"),
         ({"bounds": 3}, PlanError, "bounds are not a pair"),
         ({"n_records": 149}, DataError, "more records than the cap of 149"),
+        ({"n_records": 0}, PlanError, "n_records is 0, the cap on the number of records; expected at least 1"),
         ({"n_expected": 201}, PlanError, "n_expected is 201, above n_records"),
         ({"preset": "papr"}, PlanError, "did you mean 'paper'"),
         ({"scaling": "comon"}, PlanError, "did you mean 'common'"),
@@ -182,6 +184,17 @@ def test_nan_and_infinity_are_refused(poison: float) -> None:
         with pytest.raises(DataError, match=words) as refused:
             use(records)
         assert len(str(refused.value)) < 160
+
+
+@pytest.mark.parametrize("column", [8675309.0 + np.arange(150) * 1e-9, np.full(150, 1e303)])
+def test_bounds_that_cannot_be_taken_from_the_data_are_not_shown(column: npt.NDArray[np.float64]) -> None:
+    with np.errstate(over="ignore"), pytest.raises(DataError) as caught:
+        FastLloyd(3, n_records=200).fit(np.c_[X, column])
+    assert str(caught.value) == (
+        "the values of column 'x4' lie too far apart or too close together to take bounds from them; "
+        "state bounds, or rescale the column"
+    )
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
 
 
 def test_a_constant_column_is_no_error_when_its_bounds_are_not_equal() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
+from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, MOMENTLLOYD, SULLOYD, Algorithm, AnyAlgorithm
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.design import design_mechanism, design_plan
 from fastlloyd.dp.gdp import gdp_delta, gdp_epsilon
@@ -28,13 +28,14 @@ from fastlloyd.guarantees import (
 )
 from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.plan import Client, Plan, TrustMode, aliasing_slack, ring_load
+from fastlloyd.protocol.messages import Limits
 from kinds import lloyd_of
 
 BOX = Domain(features=("age", "size"), lower=(0.0, 0.0), upper=(100.0, 3.0))
 CLIENT_NOISE, SERVER_NOISE = TrustMode.CLIENT_NOISE, TrustMode.SERVER_NOISE
 
 
-def plan(M: int = 3, algorithm: Algorithm = FASTLLOYD, **changes: Any) -> Plan:
+def plan(M: int = 3, algorithm: AnyAlgorithm = FASTLLOYD, **changes: Any) -> Plan:
     arguments: dict[str, Any] = {
         "clients": tuple(Client(name=f"h{i}", max_records=10_000 // M) for i in range(M)),
         "run_id": bytes(16),
@@ -44,6 +45,17 @@ def plan(M: int = 3, algorithm: Algorithm = FASTLLOYD, **changes: Any) -> Plan:
         "public_seed": PublicSeed.from_int(1),
     }
     return design_plan(algorithm, BOX, **(arguments | changes))
+
+
+def test_the_bytes_of_rounds_that_differ_are_those_that_messages_have() -> None:
+    of = plan(3, MOMENTLLOYD)
+    limits = Limits.of(of)
+    sizes = limits.payload_bytes
+    assert len(set(sizes)) > 1
+    assert (
+        f"Bytes per round: {min(sizes)} to {max(sizes)} from each client and as many back, {sum(sizes)} in all {len(sizes)} "
+        f"rounds; between rounds the sealed parameters of the next, up to {max(limits.box_bytes.values())}, plus"
+    ) in explain(of)
 
 
 def mechanism(algorithm: Algorithm = FASTLLOYD, **changes: Any) -> LloydMechanism:

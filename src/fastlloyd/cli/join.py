@@ -84,7 +84,7 @@ def join(
     with network.store_of(identity, key, store, Role.CLIENT) as kept:
         check_slip(kept.history, dataset, new=new_dataset)
         if dry_run:
-            _rehearse(agreed, identity, kept, dataset, table, X, address)
+            _rehearse(agreed, identity, kept, dataset, table, X, address, as_json=output.json)
             return
         party = _party(agreed, identity, kept, dataset, table, X)
         outcome = _take_part(party, agreed, identity, address)
@@ -176,22 +176,37 @@ def _take_part(party: "DurableClient", plan: "Plan", identity: "PrivateIdentity"
 
 
 def _rehearse(
-    plan: "Plan", identity: "PrivateIdentity", store: "Store", dataset: str, table: "Table", X: "GridArray", address: str
+    plan: "Plan",
+    identity: "PrivateIdentity",
+    store: "Store",
+    dataset: str,
+    table: "Table",
+    X: "GridArray",
+    address: str,
+    *,
+    as_json: bool,
 ) -> None:
     """Everything a run needs, without taking part in it."""
     import asyncio
 
     from fastlloyd import ledger
-    from fastlloyd.central import check_cap
     from fastlloyd.cli import network
+    from fastlloyd.errors import NetworkError
+    from fastlloyd.outputs import to_json
     from fastlloyd.runs import reservation
     from fastlloyd.transport.grpc_client import check_connection
 
-    check_cap(len(X), plan.client(identity.name).max_records)
+    plan.client(identity.name).check_cap(len(X))
     fingerprint = ledger.fingerprint(store.fingerprint_key(), table.columns, table.values)
     reservation(store, plan, identity.name, dataset=dataset, fingerprint=fingerprint)
     certificate = network.der(plan.server.certificate)
-    asyncio.run(check_connection(plan, address=address, identity=network.tls(identity), server_certificate=certificate))
+    try:
+        asyncio.run(check_connection(plan, address=address, identity=network.tls(identity), server_certificate=certificate))
+    except NetworkError as error:
+        raise NetworkError(f"records, bounds, cap and budget are as they must be, but {error}") from None
+    if as_json:
+        typer.echo(to_json({"ready": True, "run_id": plan.run_id, "client": identity.name, "server": address}), nl=False)
+        return
     typer.echo(
         f"Everything is ready for run {plan.run_id}: records, bounds, cap, budget and certificate are as they must be, and the "
         f"server at {address} serves this plan. Nothing was spent."

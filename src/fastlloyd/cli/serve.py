@@ -41,6 +41,7 @@ def serve(
     from fastlloyd.dp.noise import SystemNoise
     from fastlloyd.errors import PlanError
     from fastlloyd.identity import PrivateIdentity
+    from fastlloyd.parties import check_address
     from fastlloyd.runs import DurableServer
     from fastlloyd.store import Role
     from fastlloyd.transport.grpc_server import GrpcServer
@@ -50,6 +51,7 @@ def serve(
     if identity.public.certificate != agreed.server.certificate:
         raise PlanError(f"{key} is not the identity of the server in {plan}, {agreed.server.name!r}; use the one it names")
     address = f"[::]:{agreed.server.address.rpartition(':')[2]}" if listen is None else listen
+    check_address(address, "--listen")
     with network.store_of(identity, key, store, Role.SERVER) as kept, network.logging_to_stderr(as_json=json):
         party = DurableServer.open(agreed, store=kept, noise=SystemNoise())
         server = GrpcServer(

@@ -192,17 +192,7 @@ def public_seed(text: str | None) -> PublicSeed:
 
 
 def _domain_of_data(records: Records, scaling: Scaling) -> Domain:
-    """The domain of `data_bounds`. They stay out of messages."""
-    lower, upper = data_bounds(records.blocks())
-    for name, low, high in zip(records.columns, lower, upper, strict=True):
-        try:
-            _domain([name], np.array([low]), np.array([high]), scaling)
-        except PlanError:
-            raise DataError(
-                f"the values of column {name!r} lie too far apart or too close together to take bounds from them; "
-                "pass --bounds, or rescale the column"
-            ) from None
-    return _domain(records.columns, lower, upper, scaling)
+    return Domain.of_data(records.columns, *data_bounds(records.blocks()), scaling=scaling)
 
 
 def _domain(columns: Sequence[str], lower: FloatArray, upper: FloatArray, scaling: Scaling) -> Domain:

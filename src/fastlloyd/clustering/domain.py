@@ -99,6 +99,27 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 'use scaling "per-feature", more fraction_bits, or leave it out'
             )
 
+    @classmethod
+    def of_data(
+        cls, features: Sequence[str], lower: FloatArray, upper: FloatArray, *, scaling: Scaling, fraction_bits: int = 16
+    ) -> "Domain":
+        """A domain whose bounds, float64 (n_features,), are values of records: no message shows them.
+
+        Raises DataError that names the feature where these cannot be bounds, and PlanError as the constructor does.
+        """
+        ends = lower.tolist(), upper.tolist()
+        for name, low, high in zip(features, *ends, strict=True):
+            try:
+                _check_bounds(name, low, high)
+            except PlanError:
+                raise DataError(
+                    f"the values of column {name!r} lie too far apart or too close together to take bounds from them; "
+                    "state bounds, or rescale the column"
+                ) from None
+        return cls(
+            features=tuple(features), lower=tuple(ends[0]), upper=tuple(ends[1]), scaling=scaling, fraction_bits=fraction_bits
+        )
+
     @property
     def n_features(self) -> int:
         """d."""
@@ -300,6 +321,9 @@ def _check_name(name: str) -> None:
         raise PlanError(f"feature name {name!r:.80} is not usable; expected at most 200 printable characters")
 
 
+_LARGEST = 1e300  # of a bound, and the reciprocal of the least width: centroids and their errors stay finite
+
+
 def _check_bounds(name: str, low: float, high: float) -> None:
     if not (math.isfinite(low) and math.isfinite(high)):
         raise PlanError(f"the bounds of feature {name!r} are [{low}, {high}]; expected two finite numbers")
@@ -307,7 +331,7 @@ def _check_bounds(name: str, low: float, high: float) -> None:
         raise PlanError(f"the bounds of feature {name!r} are reversed: [{low}, {high}]; write the smaller number first")
     if low == high:
         raise PlanError(f"the bounds of feature {name!r} are equal: [{low}, {high}]; widen them or leave the feature out")
-    if not math.isfinite(high - low) or high - low < 1e-300:
+    if not max(-low, high, high - low) <= _LARGEST or high - low < 1 / _LARGEST:
         raise PlanError(f"the bounds of feature {name!r}, [{low}, {high}], are too wide or too narrow; rescale the feature")
     if low + (high - low) / 2**40 == low or high - (high - low) / 2**40 == high:
         raise PlanError(

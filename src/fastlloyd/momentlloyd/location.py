@@ -12,6 +12,7 @@ from fastlloyd.momentlloyd.state import NUMBER_BITS, State, known
 if TYPE_CHECKING:
     from fastlloyd.momentlloyd.mechanism import MomentMechanism
 
+LEAST_DEVIATIONS = 3.0  # of a number by which sums are divided
 PRIOR_LENGTH, PRIOR_VARIANCE = 0.6, 0.04  # of a record's distance from the mean, in half diagonals and their squares
 LEAST_LENGTH, MOST_LENGTH = 0.05, 0.9  # half diagonals
 SLACK = 1.05  # of the squared typical length
@@ -32,11 +33,13 @@ def mean(m: "MomentMechanism", state: State, sums: Noisy, count: Noisy) -> State
 def number(m: "MomentMechanism", count: Noisy) -> float:
     """How many records: the noisy count and the expected number, each weighted by its precision.
 
-    Half the expected number is taken for its deviation. At least a quarter of it, at most the cap.
+    Half the expected number is taken for its deviation. At most the cap; at least three of the result's own deviations, or a
+    quarter of the expected number where that is less: sums divided by a number that is mostly noise would be nothing else.
     """
     noisy, expected = 1 / max(count.deviation, 1e-9) ** 2, 4 / m.n_expected**2
     n = (float(count.values[0, 0]) * noisy + m.n_expected * expected) / (noisy + expected)
-    return min(max(n, 1.0, m.n_expected / 4), float(m.n_records))
+    least = min(LEAST_DEVIATIONS / math.sqrt(noisy + expected), m.n_expected / 4)
+    return min(max(n, 1.0, least), float(m.n_records))
 
 
 def length(m: "MomentMechanism", state: State, lengths: Noisy) -> State:

@@ -5,7 +5,7 @@ from typing import Self
 
 from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import NoiseSource
-from fastlloyd.errors import DataError, FastLloydError, LocalProtocolError, PlanError, RemoteProtocolError
+from fastlloyd.errors import FastLloydError, LocalProtocolError, PlanError, RemoteProtocolError
 from fastlloyd.plan import Plan
 from fastlloyd.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Keep, Record, Send
 from fastlloyd.protocol.client_rounds import ClientRounds
@@ -370,10 +370,5 @@ def _state_of(rounds: ClientRounds) -> ClientState:
 
 
 def _check_grid_points(plan: Plan, name: str, X: GridArray) -> None:
-    cap = plan.client(name).max_records
     plan.mechanism.domain.check_grid(X)
-    if len(X) > cap:
-        raise DataError(
-            f"client {name!r} has more records than its cap, max_records {cap}; "
-            "agree on a higher cap, or leave records out at random"
-        )
+    plan.client(name).check_cap(len(X))

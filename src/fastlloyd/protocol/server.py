@@ -189,7 +189,7 @@ class ServerSession:
     def _deal(self, event: type, present: Sequence[str]) -> list[Action]:
         """Name the first of those present dealer."""
         if len(present) < self.plan.min_included:
-            return self._abort(event, f"{len(present)} clients are present")
+            return self._abort(event, f"{len(present)} of {self.plan.n_clients} clients were there in time")
         deal = Deal(tuple(self._hellos[name] for name in present))
         return [self._decide(event, deal), Send(present[0], deal)]
 

@@ -118,8 +118,8 @@ class GrpcServer:
         except RuntimeError:
             await self._grpc.stop(None)
             raise NetworkError(
-                f"cannot listen at {self._address}; expected HOST:PORT with an address of this machine "
-                "and a port that nobody else listens at"
+                f"cannot listen at {self._address}: it is not an address of this machine, or somebody else listens at that "
+                "port; choose another HOST:PORT"
             ) from None
         await self._grpc.start()
         _LOG.info("listening at %s for run %s", self._address, self._plan.run_id)

@@ -215,6 +215,8 @@ def test_w22_what_only_a_wider_float_could_hold_counts_as_infinite() -> None:
         (-math.inf, math.inf, "finite"),
         (-1.7e308, 1.7e308, "too wide or too narrow"),
         (0.0, 1e-301, "too wide or too narrow"),
+        (0.0, 1e301, "too wide or too narrow"),
+        (-1e301, -1e300, "too wide or too narrow"),
         (1e9, 1e9 + 1e-3, "differ only in their last digits"),
         (-1e300, -1e300 + 1e290, "differ only in their last digits"),
     ],

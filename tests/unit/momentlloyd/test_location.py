@@ -39,9 +39,16 @@ def test_between_the_two_the_number_weighs_by_precision() -> None:
     assert counted(600.0, 400.0) == pytest.approx(700)
 
 
-def test_the_number_stays_between_a_quarter_of_the_expected_one_and_the_cap() -> None:
-    assert counted(-(2.0**40), SURE) == 200
-    assert counted(2.0**40, SURE) == 1000
+def test_a_number_that_is_mostly_noise_is_no_smaller_than_a_quarter_of_the_expected_one() -> None:
+    assert counted(-5000.0, 300.0) == 200
+    assert counted(2.0**40, SURE) == 1000  # the cap
+
+
+def test_few_records_are_few_where_the_count_says_so_however_many_were_expected() -> None:
+    """By the noise of the count, three deviations of it are the least."""
+    assert counted(37.0, SURE) == pytest.approx(37)
+    assert counted(37.0, 10.0) == pytest.approx(37, abs=1)
+    assert counted(5.0, 10.0) == pytest.approx(30, abs=0.1)
 
 
 def mean(d: int, sums: list[float], deviation: float) -> State:

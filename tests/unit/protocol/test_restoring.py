@@ -279,7 +279,7 @@ SERVER_RECORDS = server_life()
 
 def test_the_records_of_the_server_are_its_decisions() -> None:
     assert [type(record) for record in SERVER_RECORDS] == [Deal, SealedKeys, Broadcast, Broadcast, Broadcast, Confirmations]
-    assert server_life(NAMES[:2]) == [Abort("2 clients are present, and at least 3 are needed")]
+    assert server_life(NAMES[:2]) == [Abort("2 of 4 clients were there in time, and at least 3 are needed")]
 
 
 @pytest.mark.parametrize(

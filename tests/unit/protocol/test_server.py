@@ -182,7 +182,7 @@ def test_at_its_deadline_the_server_goes_on_with_enough_clients_and_aborts_with_
             if n < 3:
                 (abort,) = recorded(actions)
                 assert isinstance(abort, Abort)
-                assert abort.reason.startswith(f"{n} clients ")
+                assert abort.reason.startswith((f"{n} of 4 clients were there in time, ", f"{n} clients "))
                 assert sends(actions) == dict.fromkeys(NAMES, abort)
                 finish = actions[-1]
                 assert isinstance(finish, Finish)
@@ -200,7 +200,7 @@ def test_a_dealer_that_does_not_deal_is_turned_away_and_the_next_one_asked() -> 
     assert sends(server.receive("c0", SEALED)) == {"c0": Abort("the run began without client c0")}
     assert server.state is ServerState.DEALING
     # with one client less than can be missed, there is nobody left to ask
-    assert recorded(server.deadline()) == [Abort("2 clients are present, and at least 3 are needed")]
+    assert recorded(server.deadline()) == [Abort("2 of 4 clients were there in time, and at least 3 are needed")]
 
 
 def test_a_server_that_is_done_lets_deadlines_pass() -> None:
