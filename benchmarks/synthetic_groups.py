@@ -188,12 +188,15 @@ def _cases(group: str, *rows: tuple[Maker, int, int, int], **fields: float) -> l
     return [Case(group=group, make=make, d=d, k=k, n=n, **fields) for make, d, k, n in rows]
 
 
+SMALL = (
+    (clusters, 1, 2, 150), (clusters, 2, 4, 300), (clusters, 4, 3, 150),
+    (clusters, 8, 2, 500), (clusters, 13, 3, 200), (clusters, 20, 5, 500),
+)  # fmt: skip
 ORDINARY = ((clusters, 2, 5, 3000), (clusters, 6, 5, 3000), (clusters, 16, 4, 5000), (clusters, 40, 5, 5000))
 
 # fmt: off
 CASES: tuple[Case, ...] = (
-    *_cases("small", (clusters, 1, 2, 150), (clusters, 2, 4, 300), (clusters, 4, 3, 150), (clusters, 8, 2, 500),
-            (clusters, 13, 3, 200), (clusters, 20, 5, 500)),
+    *_cases("small", *SMALL),
     *_cases("large", (clusters, 1, 8, 50000), (clusters, 2, 50, 50000), (clusters, 3, 20, 20000), (clusters, 8, 20, 20000),
             (clusters, 16, 50, 20000)),
     *_cases("some features", (clusters, 4, 8, 2000), (clusters, 8, 10, 2000), (clusters, 12, 5, 1000),
@@ -216,6 +219,9 @@ CASES: tuple[Case, ...] = (
     *_cases("bounds 10 times too wide", *ORDINARY, (clusters, 3, 4, 1000), (clusters, 10, 3, 20000), width=10.0),
     *_cases("n_expected twice as large", *ORDINARY, expected=2.0),
     *_cases("n_expected half as large", *ORDINARY, expected=0.5),
+    *_cases("n_expected 10 times as large", *SMALL, *ORDINARY, expected=10.0),
+    *_cases("n_expected 30 times as large", *SMALL, *ORDINARY, expected=30.0),
+    *_cases("n_expected 100 times as large", *SMALL, *ORDINARY, expected=100.0),
     *_cases("delta 1e-4", *ORDINARY[:3], delta=1e-4),
     *_cases("delta 1e-10", *ORDINARY[:3], delta=1e-10),
 )

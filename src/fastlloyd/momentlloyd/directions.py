@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastlloyd.clustering.domain import FloatArray
-from fastlloyd.momentlloyd.location import records, squared_length
+from fastlloyd.momentlloyd.location import divisor, squared_length
 from fastlloyd.momentlloyd.noisy import Noisy, rounded
 from fastlloyd.momentlloyd.rounds import SecondMomentRound
 from fastlloyd.momentlloyd.state import State, known
@@ -20,7 +20,7 @@ SURE = 0.05  # of the squared typical length: below such noise in the trace it i
 
 def directions(m: "MomentMechanism", state: State, round: SecondMomentRound, diagonal: Noisy, above: Noisy) -> State:
     """The leading eigenvectors of the noisy second moment whose eigenvalues stand out of the noise, at least one."""
-    d, n, R2 = m.n_features, records(state), squared_length(state)
+    d, n, R2 = m.n_features, divisor(m, state), squared_length(state)
     M = np.zeros((d, d))
     M[np.triu_indices(d, 1)] = above.values[0] / n
     M += M.T

@@ -113,7 +113,7 @@ def _advanced(m: "MomentMechanism", number: int, state: State, parts: list[Noisy
         case SquaresRound():
             mean, _ = noisy_deviations(m, m.rounds[0], state)
             (squares,) = parts
-            return start.box_candidates(m, state, *location.box(m, state, squares, mean / location.records(state)))
+            return start.box_candidates(m, state, *location.box(m, state, squares, mean / location.divisor(m, state)))
         case SecondMomentRound():
             state = directions(m, state, round, *parts)
             return start.gaussian_candidates(m, state) if m.n_candidates else start.from_gaussian(m, state)

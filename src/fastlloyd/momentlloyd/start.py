@@ -10,7 +10,7 @@ from fastlloyd.draws import Draws
 from fastlloyd.expander import PublicSeed
 from fastlloyd.momentlloyd import far
 from fastlloyd.momentlloyd.directions import basis, deviations, used
-from fastlloyd.momentlloyd.location import records, squared_length
+from fastlloyd.momentlloyd.location import divisor, squared_length
 from fastlloyd.momentlloyd.noisy import Noisy, rounded
 from fastlloyd.momentlloyd.state import NUMBER_BITS, State, fields, known
 from fastlloyd.moments.spaces import squared_diameter
@@ -63,12 +63,12 @@ def from_gaussian(m: "MomentMechanism", state: State) -> State:
     draws = _draws(m, b"start")
     points = draws.normal((DRAWS, used(state))) * deviations(state)
     found = k_means(points, np.ones(DRAWS), m.n_clusters, draws, n_restarts=1, n_steps=GAUSSIAN_STEPS)
-    return _in_directions(m, state, found.centroids, np.full(m.n_clusters, records(state) / m.n_clusters), found.loss)
+    return _in_directions(m, state, found.centroids, np.full(m.n_clusters, divisor(m, state) / m.n_clusters), found.loss)
 
 
 def from_votes(m: "MomentMechanism", state: State, votes: Noisy) -> State:
     """k means of the density that denoised votes give."""
-    n, n_far, points, sample = records(state), far.number(m), _candidates(m, state), _sample(m, state)
+    n, n_far, points, sample = divisor(m, state), far.number(m), _candidates(m, state), _sample(m, state)
     owners = nearest_points(sample, points)
     drawn = np.bincount(owners, minlength=len(points)).astype(np.float64)
     expected = drawn if m.n_directions else np.ones(len(points))

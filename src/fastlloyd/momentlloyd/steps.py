@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastlloyd.momentlloyd.directions import basis, used
-from fastlloyd.momentlloyd.location import records
+from fastlloyd.momentlloyd.location import divisor, records
 from fastlloyd.momentlloyd.noisy import Noisy, rounded
 from fastlloyd.momentlloyd.rounds import StepRound
 from fastlloyd.momentlloyd.shrinkage import shrunk, sizes
@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 def step(m: "MomentMechanism", state: State, round: StepRound, sums: Noisy, counts: Noisy) -> State:
     """Divide sums of offsets by sizes, shrink the moves, move.
 
+    What is said of the sizes goes by the number of records as it was found, not by what sums are divided by.
     Among the features a move is split into its part along the directions and the rest, which are shrunk each on its own.
     """
-    n = sizes(counts, records(state))
+    n, counted = sizes(counts, divisor(m, state)), sizes(counts, records(state))
     moves, variances = sums.values / n[:, None], (sums.deviation / n) ** 2
     V, found, B = basis(state), used(state), m.domain.half_widths
-    state = known(m, state, sizes=np.clip(np.rint(n * 2**NUMBER_BITS), 0, m.n_records << NUMBER_BITS).astype(np.int64))
+    state = known(m, state, sizes=np.clip(np.rint(counted * 2**NUMBER_BITS), 0, m.n_records << NUMBER_BITS).astype(np.int64))
     if round.in_directions:
         points = state.points.astype(np.float64)
         points[:, :found] += shrunk(moves[:, :found], variances, n, found)

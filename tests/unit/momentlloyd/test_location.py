@@ -9,19 +9,20 @@ import pytest
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.design_moments import design_moments
 from fastlloyd.expander import PublicSeed
-from fastlloyd.momentlloyd import location
+from fastlloyd.momentlloyd import location, steps
 from fastlloyd.momentlloyd.mechanism import MomentMechanism
 from fastlloyd.momentlloyd.noisy import Noisy
+from fastlloyd.momentlloyd.rounds import StepRound
 from fastlloyd.momentlloyd.state import NUMBER_BITS, State
 
 ONE = 1 << 16  # a half width
 SURE, LOST = 1e-9, 1e15  # deviations
 
 
-def mechanism(d: int, *, cap: int = 1000, n_expected: int = 800) -> MomentMechanism:
+def mechanism(d: int, *, cap: int = 1000, n_expected: int = 800, epsilon: float = 1.0) -> MomentMechanism:
     domain = Domain(features=tuple(f"x{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d)
     return design_moments(
-        domain, n_clusters=3, n_records=cap, n_expected=n_expected, epsilon=1.0, public_seed=PublicSeed.from_int(1)
+        domain, n_clusters=3, n_records=cap, n_expected=n_expected, epsilon=epsilon, public_seed=PublicSeed.from_int(1)
     )
 
 
@@ -39,16 +40,41 @@ def test_between_the_two_the_number_weighs_by_precision() -> None:
     assert counted(600.0, 400.0) == pytest.approx(700)
 
 
-def test_a_number_that_is_mostly_noise_is_no_smaller_than_a_quarter_of_the_expected_one() -> None:
-    assert counted(-5000.0, 300.0) == 200
+def test_the_number_is_one_at_least_and_the_cap_at_most() -> None:
+    assert counted(-5000.0, 300.0) == 1
     assert counted(2.0**40, SURE) == 1000  # the cap
 
 
-def test_few_records_are_few_where_the_count_says_so_however_many_were_expected() -> None:
-    """By the noise of the count, three deviations of it are the least."""
+def test_few_records_are_few_however_many_were_expected() -> None:
     assert counted(37.0, SURE) == pytest.approx(37)
     assert counted(37.0, 10.0) == pytest.approx(37, abs=1)
-    assert counted(5.0, 10.0) == pytest.approx(30, abs=0.1)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 20.0])
+@pytest.mark.parametrize("number", [1, 40, 300, 5000])
+def test_sums_are_divided_by_fifteen_deviations_at_least_or_a_quarter_of_what_is_expected(epsilon: float, number: int) -> None:
+    """The number itself stays what it is."""
+    m = mechanism(2, cap=5000, n_expected=4000, epsilon=epsilon)
+    count = float(m.count_scales[0]) / 2**m.count_bits
+    deviation = 1 / math.sqrt(1 / count**2 + 1 / 2000**2)
+    state = msgspec.structs.replace(State.start(m), number=number << NUMBER_BITS)
+    assert location.divisor(m, state) == pytest.approx(max(number, min(15 * deviation, 1000)))
+    assert location.records(state) == number
+
+
+def test_sizes_add_up_to_the_number_and_not_to_what_sums_are_divided_by() -> None:
+    """Two hundred records under a cap of twenty times as many: moves are cautious, sizes are not made up."""
+    m = mechanism(2, cap=4000, n_expected=4000, epsilon=0.3)
+    state = msgspec.structs.replace(State.start(m), number=200 << NUMBER_BITS)
+    divisor = location.divisor(m, state)
+    assert divisor > 2 * 200
+    last = m.rounds[-1]
+    assert isinstance(last, StepRound)
+    counts, sums = np.array([[100.0], [60.0], [40.0]]), np.full((3, 2), 60.0 * ONE)
+    after = steps.step(m, state, last, Noisy(sums, SURE), Noisy(counts, SURE))
+    np.testing.assert_allclose(after.sizes / 2.0**NUMBER_BITS, counts.ravel(), rtol=1e-3)
+    excess = counts - counts.mean()
+    np.testing.assert_allclose(after.centroids, sums / (divisor / 3 + excess), rtol=1e-3)
 
 
 def mean(d: int, sums: list[float], deviation: float) -> State:
