@@ -55,7 +55,7 @@ bench-stream: $(READY)  ## a Parquet file of 3.2 GB, written to the temporary fo
 bench-network: $(READY)  ## rounds over gRPC, with and without durable state, and a run of a hundred clients
 	$(BIN)/python -m benchmarks.network
 
-PAPER := utility scaling-features scaling-clusters heatmaps ablation trust
+PAPER := utility scaling-features scaling-clusters heatmaps ablation trust iris
 # what is there is not run again; then its pictures and its page are made anew
 rerun = set -e; for name in $(PAPER); do \
 		$(BIN)/fastlloyd experiment run paper/$$name.toml --out $(1)/$$name $(2); \
@@ -81,7 +81,7 @@ bench-overhead: $(READY)  ## an iteration over MPI and gRPC beside the paper's T
 		|| echo "MPI and MPyC were not installed (pip says why; Open MPI has wheels for few platforms): what they need is left out"
 	$(BIN)/python -m benchmarks.overhead
 
-bench-groups: $(READY)  ## MomentLloyd beside FastLloyd on 86 synthetic sets, to results/groups (long; goes on where it was stopped); rewrites docs/momentlloyd-evidence.md
+bench-groups: $(READY)  ## MomentLloyd beside FastLloyd on 116 synthetic sets, to results/groups (long; goes on where it was stopped); rewrites docs/momentlloyd-evidence.md
 	$(BIN)/python -m benchmarks.groups run results/groups
 	$(BIN)/python -m benchmarks.groups table results/groups --write
 
