@@ -112,7 +112,7 @@ def reading(repetitions: int) -> Row:
         file = open_records(path)
 
         def alone() -> None:
-            with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as opened:
+            with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16) as opened:
                 for _ in opened.iter_batches(batch_size=BLOCK_CELLS // d):
                     pass
 

@@ -19,7 +19,17 @@ from numba import carray  # type: ignore[attr-defined]  # it is documented, and 
 from numpy.typing import NDArray
 
 from fastlloyd.clustering.domain import FloatArray, IntArray
-from fastlloyd.clustering.machine import add_four_records, exchange, exchange_if, int32_at, int64_at, machine_code, read, take
+from fastlloyd.clustering.machine import (
+    add_four_records,
+    add_two_of_four_records,
+    exchange,
+    exchange_if,
+    int32_at,
+    int64_at,
+    machine_code,
+    read,
+    take,
+)
 
 _EXACT = float(1 << 52)  # half of 2**53: the other half covers the rounding of the bound itself
 
@@ -131,8 +141,10 @@ def feature_statistics(
                 _least_keys(points, A, constants, best, s, t, m)
                 _labels_within(best, squares, L, squared_radius, k, signed, m)
                 signed[m : (m + 3) // 4 * 4] = k  # what an earlier block left behind the last record
-                for four in range(len(totals)):
+                for four in range((d + 2) // 4):
                     _add_to_totals(block[4 * four : 4 * four + 4], labels, totals[four].reshape(totals[four].size), m)
+                if d % 4 < 2:  # what is left are the counts, and perhaps one feature
+                    _add_two_to_totals(block[d // 4 * 4 :], labels, totals[d // 4].reshape(totals[d // 4].size), m)
         _add_integers(totals, sums, counts)
         if not exact:
             take(counters, 1, 1)
@@ -338,6 +350,8 @@ def _feature_keys(centroids: IntArray) -> tuple[FloatArray, FloatArray, float, f
     k, d = centroids.shape
     if d <= 2:
         return keys(centroids, (k + 3) // 4 * 4, 2)
+    if d == 5:
+        return keys(centroids, k + k % 2, 5)
     return keys(centroids, k + k % 2, d + d % 2)
 
 
@@ -375,6 +389,8 @@ def _least_keys(
         for c in range(0, len(constants), 2):
             if len(block) == 4:
                 _four_features(block, constants[c], constants[c + 1], A[c], A[c + 1], best, m)
+            elif len(block) == 5:
+                _five_features(block, constants[c], constants[c + 1], A[c], A[c + 1], best, m)
             else:
                 _six_features(block, constants[c], constants[c + 1], A[c], A[c + 1], best, m)
         return
@@ -494,6 +510,17 @@ def _four_features(x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArr
 
 
 @_jit
+def _five_features(x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int) -> None:
+    """The same with five."""
+    x0, x1, x2, x3, x4 = x[0], x[1], x[2], x[3], x[4]
+    a0, a1, a2, a3, a4, b0, b1, b2, b3, b4 = a[0], a[1], a[2], a[3], a[4], b[0], b[1], b[2], b[3], b[4]
+    for r in range(m):
+        s = u + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r] + a4 * x4[r]
+        t = v + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r] + b4 * x4[r]
+        best[r] = min(best[r], s, t)
+
+
+@_jit
 def _six_features(x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int) -> None:
     """The same with six."""
     x0, x1, x2, x3, x4, x5 = x[0], x[1], x[2], x[3], x[4], x[5]
@@ -579,3 +606,13 @@ def _add_to_totals(x: FloatArray, labels: _Labels, totals: FloatArray, m: int) -
     for r in range(0, m, 4):
         p, q, s, t = np.intp(labels[r]), np.intp(labels[r + 1]), np.intp(labels[r + 2]), np.intp(labels[r + 3])
         add_four_records(totals, 4 * p, 4 * q + copy, 4 * s + 2 * copy, 4 * t + 3 * copy, x0, x1, x2, x3, r)
+
+
+@_jit
+def _add_two_to_totals(x: FloatArray, labels: _Labels, totals: FloatArray, m: int) -> None:
+    """The same with the first two of four features."""
+    x0, x1 = x[0], x[1]
+    copy = len(totals) // 4
+    for r in range(0, m, 4):
+        p, q, s, t = np.intp(labels[r]), np.intp(labels[r + 1]), np.intp(labels[r + 2]), np.intp(labels[r + 3])
+        add_two_of_four_records(totals, 4 * p, 4 * q + copy, 4 * s + 2 * copy, 4 * t + 3 * copy, x0, x1, r)

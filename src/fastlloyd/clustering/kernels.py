@@ -24,7 +24,7 @@ from fastlloyd.clustering.acceleration import compiled_code, is_compiled, n_thre
 from fastlloyd.clustering.domain import FloatArray, GridArray, IntArray, is_by_feature
 
 BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64 for the larger of the block's two matrices: stays in the cache
-FEATURE_ROWS = 240  # records per block of the compiled loops: up to 16 features stay in the innermost cache
+FEATURE_CELLS = 4800  # of a block of the compiled loops with all that is computed of it: it stays in the innermost cache
 PIECES = 2  # per thread: what a thread that wakes up late cannot do is done by another
 MANY_PIECES = 16  # the same where labels take long: no thread then waits long for another in the end
 CHUNKS = 16  # the same where compiled code takes them, which costs next to nothing
@@ -149,7 +149,7 @@ def _feature_statistics(
     XT: NDArray[np.int32], span: Span, centroids: IntArray, squared_radius: float, block_rows: int | None, threads: int
 ) -> Statistics | None:
     """The same for XT[:, start:stop], whose chunks so many threads share; each adds up what it finds, without the others."""
-    n, rows = span[1] - span[0], block_rows or FEATURE_ROWS
+    n, rows = span[1] - span[0], block_rows or _feature_rows(len(XT))
     chunk = min(SPAN_RECORDS, max(1, -(-n // (CHUNKS * threads * rows))) * rows)
     if threads > 1:
         from fastlloyd.clustering.team import share_statistics  # with numba, which takes a while
@@ -164,7 +164,7 @@ def _feature_statistics(
 def _compiled_labels(X: GridArray, span: Span, centroids: IntArray, block_rows: int | None, labels: Labels) -> bool:
     if is_by_feature(X):
         return all(
-            compiled_code().feature_labels(XT, start, stop, centroids, block_rows or FEATURE_ROWS, labels[first:])
+            compiled_code().feature_labels(XT, start, stop, centroids, block_rows or _feature_rows(X.shape[1]), labels[first:])
             for XT, (start, stop), first in _feature_major(X, span)
         )
     A, constants, L, limit = compiled_code().keys(centroids, *centroids.shape)
@@ -172,6 +172,11 @@ def _compiled_labels(X: GridArray, span: Span, centroids: IntArray, block_rows: 
         compiled_code().row_labels(squares, products, constants, L, limit, labels[first:])
         for _, squares, products, first in _products(X, span, A, block_rows)
     )
+
+
+def _feature_rows(d: int) -> int:
+    """Records per block: of each there are the features, a 1 and zeros, and four numbers more."""
+    return FEATURE_CELLS // (d // 4 * 4 + 8)
 
 
 def _feature_major(X: GridArray, span: Span) -> Iterator[tuple[NDArray[np.int32], Span, int]]:

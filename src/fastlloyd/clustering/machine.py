@@ -101,6 +101,26 @@ def add_four_records(_: Any, totals: Any, _p: Any, _q: Any, _s: Any, _t: Any, a:
 
 
 @instructions
+def add_two_of_four_records(_: Any, totals: Any, _p: Any, _q: Any, _s: Any, _t: Any, a: Any, b: Any, _r: Any) -> Any:
+    """The same with two features, added to totals[place : place + 2]."""
+    four, two, lane = ir.VectorType(ir.DoubleType(), 4), ir.VectorType(ir.DoubleType(), 2), ir.IntType(32)
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        def vector(array: int, place: Any, kind: Any) -> Any:
+            memory = context.make_array(signature.args[array])(context, builder, values[array]).data
+            return builder.bitcast(builder.gep(memory, [place]), kind.as_pointer())
+
+        x, y = (builder.load(vector(feature, values[7], four), align=8) for feature in (5, 6))
+        for record, place in enumerate(values[1:5]):
+            both = builder.shuffle_vector(x, y, ir.Constant(ir.VectorType(lane, 2), [record, 4 + record]))
+            target = vector(0, place, two)
+            builder.store(builder.fadd(builder.load(target, align=8), both), target, align=8)
+        return context.get_dummy_value()
+
+    return types.none(totals, *[types.intp] * 4, a, b, types.intp), generate
+
+
+@instructions
 def take(_: Any, counters: Any, _which: Any, _n: Any) -> Any:
     """Add n to counters[which] and return what was there, as one step of all threads."""
 

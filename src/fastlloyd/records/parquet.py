@@ -12,7 +12,7 @@ from fastlloyd.records.record_file import BLOCK_CELLS
 
 _WHAT = "a Parquet file"
 _BUFFERS = 1 << 24  # bytes read ahead, all columns together
-_LEAST, _MOST = 1 << 14, 1 << 20  # of one column
+_LEAST, _MOST = 1 << 14, 1 << 16  # of one column
 
 
 def open_parquet(path: Path, columns: Columns) -> ArrowRecords:
