@@ -107,11 +107,11 @@ def protection(plan: Plan) -> str:
         )
     else:
         lines.append(
-            f"Trust: client-noise. Every client adds its share of the noise before masking; {plan.n_shares} shares are "
-            f"enough. This holds against an honest-but-curious server that may see the results, and up to {plan.max_colluding} "
-            f"client(s) that pool what they see, with up to {plan.max_dropouts} absent. It is not meant to hold "
-            "against the server together with a client: the table says what is left. Price: the noise is "
-            f"{noise_factor(plan):.3f} times as large as with a trusted server."
+            f"Trust: client-noise. Every client adds its share of the noise before masking; {plan.n_shares} "
+            f"{'shares are' if plan.n_shares > 1 else 'share is'} enough. This holds against an honest-but-curious server that "
+            f"may see the results, and up to {plan.max_colluding} client(s) that pool what they see, with up to "
+            f"{plan.max_dropouts} absent. It is not meant to hold against the server together with a client: the table says "
+            f"what is left. Price: the noise is {noise_factor(plan):.3f} times as large as with a trusted server."
         )
     if 2 * plan.min_included <= plan.n_clients:
         lines.append(

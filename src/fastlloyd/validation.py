@@ -11,7 +11,8 @@ from sklearn.utils.validation import validate_data
 from fastlloyd.errors import DataError, PlanError
 
 # What scikit-learn and NumPy say where they would quote cells, print X, or tell the number of records.
-_QUOTING = ("could not convert", "bytes/strings", "inhomogeneous", "array=", "Complex data")
+_QUOTING = ("could not convert", "bytes/strings", "inhomogeneous", "array=", "Complex data", "setting an array element")
+_NOT_CONVERTED = ("float() argument", "too large to convert")  # by Python itself, of a cell that holds some object
 _NOT_FINITE = ("contains NaN", "contains infinity")  # and long advice, some of which would leak
 
 
@@ -28,9 +29,9 @@ def validate_records(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> 
         values: NDArray[Any] = np.asarray(validate_data(estimator, X, reset=reset, dtype="numeric"))
     except np.exceptions.DTypePromotionError:
         refused = "no common type"
-    except ValueError as error:
+    except (ValueError, TypeError, OverflowError) as error:
         refused = str(error)
-        if not any(known in refused for known in (*_QUOTING, *_NOT_FINITE)):
+        if not any(known in refused for known in (*_QUOTING, *_NOT_CONVERTED, *_NOT_FINITE)):
             raise
     # raised out here, where no exception is being handled that would be kept as context
     if "array=" in refused or "Complex data" in refused:
@@ -54,13 +55,13 @@ def validate_records(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> 
 
 def _first_without_numbers(X: Any) -> str | None:
     """The name of the first column of a data frame that holds anything but numbers; None where X has no named columns."""
-    for i, name in enumerate(getattr(X, "columns", ())):
+    for i, name in enumerate(getattr(X, "column_names", getattr(X, "columns", ()))):  # Arrow's `columns` are the cells
         column = np.asarray(X.iloc[:, i] if hasattr(X, "iloc") else X[name])
         try:
             if column.dtype.kind in "mM":  # dates and durations would become numbers
                 return str(name)
             column.astype(np.float64)
-        except (TypeError, ValueError):  # quotes the cell
+        except (TypeError, ValueError, OverflowError):  # quotes the cell
             return str(name)
     return None
 

@@ -532,7 +532,10 @@ def test_a_template_leaves_out_columns_of_text_and_says_which(fastlloyd: Command
     code, out, err = fastlloyd("bounds", "template", f"mixed{suffix}")
     assert code == 0
     assert [line.split(" = ")[0] for line in out.partition("[bounds]\n")[2].splitlines()] == ["age", "dose"]
-    assert err == "Note: left out 'name': no numbers stand there, and only numbers are clustered.\n"
+    assert err == (
+        "Note: left out 'name': not all cells there are numbers, and only numbers are clustered. Choose columns yourself with "
+        "--columns.\n"
+    )
     assert SECRET_TEXT not in out + err
 
 

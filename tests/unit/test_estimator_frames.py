@@ -1,5 +1,6 @@
 """Data frames in and out of the estimators: names of columns, bounds by name, names of outputs, and arrays of any kind."""
 
+import datetime as dt
 import itertools
 import traceback
 from pathlib import Path
@@ -216,6 +217,26 @@ def test_a_column_of_text_is_refused_by_its_name_wherever_it_stands(library: str
     frame = FRAMES[library].assign(ward=text) if library == "pandas" else FRAMES[library].with_columns(ward=pl.Series(text))
     with pytest.raises(DataError, match="column 'ward' of X holds text, dates or something else"):
         FastLloyd(3, bounds=(0, 8), n_records=200).fit(frame)
+
+
+@pytest.mark.parametrize("odd", [pd.NA, dt.date(1918, 3, 21), {"Maria": 1}, [1.0, 2.0], 10**400, object()], ids=repr)
+def test_whatever_stands_in_a_cell_is_refused_by_the_column_and_not_quoted(odd: object) -> None:
+    frame = pd.DataFrame({"age": [1.0, 2.0], "ward": pd.Series([1.0, odd], dtype=object)})
+    with pytest.raises(
+        DataError, match=r"^column 'ward' of X holds text, dates or something else that is not a number"
+    ) as refused:
+        FastLloyd(1, bounds=(0, 1), n_records=10).fit(frame)
+    assert refused.value.__context__ is None
+    array = np.empty((2, 1), dtype=object)
+    array[:, 0] = [1.0, odd]
+    with pytest.raises(DataError, match=r"^X holds text, dates"):
+        FastLloyd(1, bounds=(0, 1), n_records=10).fit(array)
+
+
+def test_a_column_of_text_in_a_table_of_arrow_is_refused_by_its_name() -> None:
+    pa = pytest.importorskip("pyarrow")
+    with pytest.raises(DataError, match="column 'ward' of X holds text"):
+        FastLloyd(1, bounds=(0, 1), n_records=10).fit(pa.table({"age": [1.0, 2.0], "ward": ["Maria", "Maria"]}))
 
 
 def test_masked_and_missing_entries_and_ragged_rows_are_refused() -> None:

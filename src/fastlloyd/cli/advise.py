@@ -202,9 +202,10 @@ def _show(screen: "Console", advice: "Advice") -> None:
     of_the_loss = ", of the loss in squared half widths" if question.estimate_loss else ""
     _show_table(screen, advice)
     screen.print(
-        f"Error: how far noise moves a typical centroid, one of {question.n_records / question.n_clusters:,.0f} records, as a "
-        f"share of the radius of a cluster, {last.radius:.3g} half widths of the bounds. Noise: standard deviation in the last "
-        f"round; of one feature's sum in half widths, of a count in records{of_the_loss}. delta = {last.delta:.3g}."
+        f"In the table, error: how far noise moves a typical centroid, one of {question.n_records / question.n_clusters:,.0f} "
+        f"records, as a share of the radius of a cluster, {last.radius:.3g} half widths of the bounds; noise: standard "
+        f"deviation in the last round, of one feature's sum in half widths, of a count in records{of_the_loss}. "
+        f"delta = {last.delta:.3g}."
     )
     if question.federation is not None:
         _show_traffic(screen, advice, question.federation)

@@ -37,7 +37,9 @@ def template(data: Data, columns: Columns = None, out: Template = None, force: F
     text = bounds_template(records.columns)
     if columns is None and records.others:
         typer.echo(
-            f"Note: left out {listing(records.others)}: no numbers stand there, and only numbers are clustered.", err=True
+            f"Note: left out {listing(records.others)}: not all cells there are numbers, and only numbers are clustered. "
+            "Choose columns yourself with --columns.",
+            err=True,
         )
     if out is None:
         typer.echo(text, nl=False)

@@ -61,7 +61,8 @@ def left_out(dropped: int) -> None:
     """Tell the owner, on the owner's screen only, how many records had missing cells."""
     if dropped:
         typer.echo(
-            f"Note: {dropped} of your records have missing cells and were left out. This number is exact: keep it to yourself.",
+            f"Note: {_of_your_records(dropped, 'missing cells')} and {'was' if dropped == 1 else 'were'} left out. This number "
+            "is exact: keep it to yourself.",
             err=True,
         )
 
@@ -70,7 +71,7 @@ def unlabelled(n: int) -> None:
     """Tell the owner, on the owner's screen only, how many records got no label."""
     if n:
         typer.echo(
-            f"Note: {n} of your records have missing cells and no label. This number is exact: keep it to yourself.", err=True
+            f"Note: {_of_your_records(n, 'missing cells')} and no label. This number is exact: keep it to yourself.", err=True
         )
 
 
@@ -78,10 +79,14 @@ def clipped(n: int) -> None:
     """Tell the owner, on the owner's screen only, how many records the bounds cut."""
     if n:
         typer.echo(
-            f"Note: {n} of your records have values outside the bounds, which were clipped. This number is exact: keep it to "
+            f"Note: {_of_your_records(n, 'values outside the bounds')}, which were clipped. This number is exact: keep it to "
             "yourself.",
             err=True,
         )
+
+
+def _of_your_records(n: int, what: str) -> str:
+    return f"{n} of your records {'has' if n == 1 else 'have'} {what}"
 
 
 def console(options: OutputOptions) -> Console:

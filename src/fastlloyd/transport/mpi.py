@@ -130,8 +130,7 @@ class _Wire:
         self._sending: deque[tuple[Any, bytes]] = deque()  # MPI reads a buffer until its request is done
 
     def send(self, rank: int, tag: int, data: bytes = b"") -> None:
-        while self._sending and self._sending[0][0].Test():
-            self._sending.popleft()
+        # nothing is asked of MPI in between: while it looks, who got the first of several messages could take this core
         self._sending.append((self._comm.Isend([data, self._mpi.BYTE], dest=rank, tag=tag), data))
 
     def receive(self) -> tuple[int, int, bytes]:
@@ -140,6 +139,8 @@ class _Wire:
         One that is too long for the run is taken in whole as well, and refused unread by `decode`: nothing else gets it out of
         the way, as Open MPI 5.0.11 was seen to crash when a buffer is shorter than what comes.
         """
+        while self._sending and self._sending[0][0].Test():
+            self._sending.popleft()
         status = self._mpi.Status()
         message = self._comm.Mprobe(status=status)
         buffer = bytearray(status.Get_count(self._mpi.BYTE))
