@@ -219,7 +219,7 @@ def test_a_column_of_text_is_refused_by_its_name_wherever_it_stands(library: str
         FastLloyd(3, bounds=(0, 8), n_records=200).fit(frame)
 
 
-@pytest.mark.parametrize("odd", [pd.NA, dt.date(1918, 3, 21), {"Maria": 1}, [1.0, 2.0], 10**400, object()], ids=repr)
+@pytest.mark.parametrize("odd", [pd.NA, dt.date(1918, 3, 21), {"Maria": 1}, [1.0, 2.0], 10**400, object()], ids=lambda odd: type(odd).__name__)
 def test_whatever_stands_in_a_cell_is_refused_by_the_column_and_not_quoted(odd: object) -> None:
     frame = pd.DataFrame({"age": [1.0, 2.0], "ward": pd.Series([1.0, odd], dtype=object)})
     with pytest.raises(
