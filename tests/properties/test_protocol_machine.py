@@ -87,7 +87,7 @@ def test_the_same_where_parameters_travel(
 ) -> None:
     watch, outcomes = Watch.install(monkeypatch), Counter[str]()
 
-    @settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
     @given(schedules(names))
     def check(schedule: Schedule) -> None:
         network = play(f"momentlloyd, {trust.value}", watch, schedule)
