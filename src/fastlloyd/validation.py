@@ -1,6 +1,7 @@
 """What the estimators are given, checked: records by scikit-learn without quoting them, settings by their types."""
 
 import numbers
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from fastlloyd.errors import DataError, PlanError
 
 # What scikit-learn and NumPy say where they would quote cells, print X, or tell the number of records.
 _QUOTING = ("could not convert", "bytes/strings", "inhomogeneous", "array=", "Complex data", "setting an array element")
+_DATES = ("date", "time", "duration", "period")  # types of pandas, Polars and Arrow
 _NOT_CONVERTED = ("float() argument", "too large to convert")  # by Python itself, of a cell that holds some object
 _NOT_FINITE = ("contains NaN", "contains infinity")  # and long advice, some of which would leak
 
@@ -22,6 +24,7 @@ def validate_records(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> 
     reset : whether the estimator learns the number and names of features (`fit`) or compares them. Raises what scikit-learn
     raises, but DataError where that would show a value of X.
     """
+    _refuse_dates(X)
     if np.ma.is_masked(X):  # scikit-learn drops the mask
         raise DataError("X has masked entries; remove these records or fill the values in")
     refused = ""
@@ -53,6 +56,18 @@ def validate_records(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> 
         where = "X" if name is None else f"column {name!r:.80} of X"
         raise DataError(f"{where} holds text, dates or something else that is not a number; select numeric columns")
     return values
+
+
+def _refuse_dates(X: Any) -> None:
+    """Columns of a data frame that hold dates or durations would become numbers unasked; DataError names the first."""
+    kinds = X.schema.types if hasattr(X, "column_names") else getattr(X, "dtypes", ())
+    names = getattr(X, "column_names", getattr(X, "columns", ()))
+    if isinstance(kinds, Iterable) and isinstance(names, Iterable):
+        for name, kind in zip(names, kinds, strict=False):
+            if str(kind).lower().startswith(_DATES):
+                raise DataError(
+                    f"column {str(name)!r:.80} of X holds dates or durations, which are not numbers here; select numeric columns"
+                )
 
 
 def _first_without_numbers(X: Any) -> str | None:

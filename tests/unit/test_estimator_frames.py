@@ -222,7 +222,7 @@ def test_a_column_of_text_is_refused_by_its_name_wherever_it_stands(library: str
 @pytest.mark.parametrize(
     "odd", [pd.NA, dt.date(1918, 3, 21), {"Maria": 1}, [1.0, 2.0], 10**400, object()], ids=lambda odd: type(odd).__name__
 )
-def test_whatever_stands_in_a_cell_is_refused_by_the_column_and_not_quoted(odd: object) -> None:
+def test_odd_things_in_a_cell_are_refused_by_the_column_and_not_quoted(odd: object) -> None:
     frame = pd.DataFrame({"age": [1.0, 2.0], "ward": pd.Series([1.0, odd], dtype=object)})
     with pytest.raises(
         DataError, match=r"^column 'ward' of X holds text, dates or something else that is not a number"
@@ -236,6 +236,22 @@ def test_whatever_stands_in_a_cell_is_refused_by_the_column_and_not_quoted(odd: 
     ) as refused:
         FastLloyd(1, bounds=(0, 1), n_records=10).fit(array)
     assert not any(cell in str(refused.value) for cell in ("Maria", "1918", "000"))
+
+
+def test_dates_and_durations_are_refused_by_the_column_and_not_taken_for_numbers() -> None:
+    pa = pytest.importorskip("pyarrow")
+    days = [dt.date(1918, 3, 21), dt.date(1918, 3, 22)]
+    for frame in (
+        pl.DataFrame({"age": [1.0, 2.0], "born": days}),
+        pl.DataFrame({"born": days}),
+        pl.DataFrame({"born": [dt.timedelta(1), dt.timedelta(2)]}),
+        pa.table({"age": [1.0, 2.0], "born": days}),
+        pd.DataFrame({"born": pd.to_datetime(days)}),
+        pd.DataFrame({"born": pd.to_timedelta([1, 2], unit="D")}),
+    ):
+        with pytest.raises(DataError, match=r"^column 'born' of X holds dates or durations") as refused:
+            FastLloyd(1, bounds=(0, 1), n_records=10).fit(frame)
+        assert "1918" not in str(refused.value)
 
 
 def test_a_column_of_text_in_a_table_of_arrow_is_refused_by_its_name() -> None:

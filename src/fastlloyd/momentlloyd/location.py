@@ -44,10 +44,12 @@ def number(m: "MomentMechanism", count: Noisy) -> float:
 def divisor(m: "MomentMechanism", state: State) -> float:
     """By what sums over all records are divided: their number, but no less than some of its own deviations.
 
-    Sums divided by a number that is mostly noise would be nothing else. Never moved above a quarter of the expected number.
+    Sums divided by a number that is mostly noise would be nothing else. Never moved above a quarter of the expected number, nor
+    above the cap. The deviation is that of the plan, with all clients: moves are more cautious where some are missing.
     """
     deviation = float(m.count_scales[0]) / 2**m.count_bits
-    return max(records(state), min(LEAST_DEVIATIONS / math.sqrt(sum(_precisions(m, deviation))), m.n_expected / 4))
+    least = LEAST_DEVIATIONS / math.sqrt(sum(_precisions(m, deviation)))
+    return max(records(state), min(least, m.n_expected / 4, float(m.n_records)))
 
 
 def _precisions(m: "MomentMechanism", deviation: float) -> tuple[float, float]:

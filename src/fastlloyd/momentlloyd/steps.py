@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 def step(m: "MomentMechanism", state: State, round: StepRound, sums: Noisy, counts: Noisy) -> State:
     """Divide sums of offsets by sizes, shrink the moves, move.
 
-    What is said of the sizes goes by the number of records as it was found, not by what sums are divided by.
+    The sizes that are told add up to the number of records as it was found, not to what sums are divided by.
     Among the features a move is split into its part along the directions and the rest, which are shrunk each on its own.
     """
-    n, counted = sizes(counts, divisor(m, state)), sizes(counts, records(state))
+    n, told = sizes(counts, divisor(m, state)), sizes(counts, records(state))
+    told *= records(state) / told.sum()
     moves, variances = sums.values / n[:, None], (sums.deviation / n) ** 2
     V, found, B = basis(state), used(state), m.domain.half_widths
-    state = known(m, state, sizes=np.clip(np.rint(counted * 2**NUMBER_BITS), 0, m.n_records << NUMBER_BITS).astype(np.int64))
+    state = known(m, state, sizes=np.clip(np.rint(told * 2**NUMBER_BITS), 0, m.n_records << NUMBER_BITS).astype(np.int64))
     if round.in_directions:
         points = state.points.astype(np.float64)
         points[:, :found] += shrunk(moves[:, :found], variances, n, found)

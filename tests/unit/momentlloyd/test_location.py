@@ -77,6 +77,19 @@ def test_sizes_add_up_to_the_number_and_not_to_what_sums_are_divided_by() -> Non
     np.testing.assert_allclose(after.centroids, sums / (divisor / 3 + excess), rtol=1e-3)
 
 
+@pytest.mark.parametrize("number", [1, 20, 150, 4000])
+@pytest.mark.parametrize("deviation", [0.0, 20.0, 3000.0])
+def test_the_sizes_that_are_told_add_up_to_the_number_however_noisy(number: int, deviation: float) -> None:
+    m = mechanism(2, cap=4000, n_expected=4000, epsilon=0.3)
+    state = msgspec.structs.replace(State.start(m), number=number << NUMBER_BITS)
+    last = m.rounds[-1]
+    assert isinstance(last, StepRound)
+    counts = np.random.default_rng(number).normal(number / 3, deviation, (3, 1))
+    after = steps.step(m, state, last, Noisy(np.zeros((3, 2)), 1.0), Noisy(counts, max(deviation, SURE)))
+    assert after.sizes.sum() / 2.0**NUMBER_BITS == pytest.approx(number, abs=1e-4)
+    assert (after.sizes > 0).all()
+
+
 def mean(d: int, sums: list[float], deviation: float) -> State:
     m = mechanism(d)
     return location.mean(m, State.start(m), Noisy(np.array([sums]), deviation), Noisy(np.array([[500.0]]), SURE))
