@@ -66,7 +66,7 @@ def _refuse_dates(X: Any) -> None:
         for name, kind in zip(names, kinds, strict=False):
             if str(kind).lower().startswith(_DATES):
                 raise DataError(
-                    f"column {str(name)!r:.80} of X holds dates or durations, which are not numbers here; select numeric columns"
+                    f"column {str(name)!r:.80} of X holds dates or durations, which are no numbers here; select numeric columns"
                 )
 
 

@@ -233,9 +233,9 @@ def test_odd_things_in_a_cell_are_refused_by_the_column_and_not_quoted(odd: obje
     array[:, 0] = [1.0, odd]
     with pytest.raises(
         (DataError, TypeError), match=r"^X holds text, dates|must be a string or a real number, not "
-    ) as refused:
+    ) as of_array:
         FastLloyd(1, bounds=(0, 1), n_records=10).fit(array)
-    assert not any(cell in str(refused.value) for cell in ("Maria", "1918", "000"))
+    assert not any(cell in str(of_array.value) for cell in ("Maria", "1918", "000"))
 
 
 def test_dates_and_durations_are_refused_by_the_column_and_not_taken_for_numbers() -> None:
