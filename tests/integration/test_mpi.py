@@ -9,8 +9,10 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -108,3 +110,30 @@ def test_a_machine_without_mpi_is_told_what_to_install(error: Exception, monkeyp
     with pytest.raises(NetworkError, match=r"install fastlloyd\[mpi\]") as raised:
         mpi.load_mpi()
     assert "\n" not in str(raised.value)
+
+
+def test_between_the_sends_of_one_step_nothing_is_asked_of_mpi(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked about a message on its way, MPI lets its receiver compute first, and the next receiver waits for that."""
+    ranks, calls, serving = Rank.of(4), list[str](), threading.local()
+
+    def noted(owner: type, name: str) -> None:
+        method = getattr(owner, name)
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            if getattr(serving, "yes", False):
+                calls.append(name)
+            return method(*arguments, **named)
+
+        monkeypatch.setattr(owner, name, call)
+
+    for owner, name in ((Rank, "Isend"), (Rank, "Mprobe"), (MPI.Request, "Test")):
+        noted(owner, name)
+
+    def turn(rank: Rank) -> object:
+        serving.yes = rank.Get_rank() == 0
+        return take_turn("server-noise-loss", rank)
+
+    with mock.patch.object(mpi, "load_mpi", return_value=MPI), lengthened("server-noise-loss"), ThreadPoolExecutor(4) as pool:
+        list(pool.map(turn, ranks))
+    assert calls.count("Test") > 10
+    assert ("Test", "Isend") not in pairwise(calls)
