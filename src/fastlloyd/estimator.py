@@ -27,6 +27,7 @@ from fastlloyd.expander import PublicSeed
 from fastlloyd.guarantees import PrivacyStatement, cautions, mechanism_statement
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.presets import check_expected, choose
+from fastlloyd.uncertainty import noise_deviation, standard_errors
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
@@ -78,6 +79,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         clustering = central.cluster(mechanism, grid, SystemNoise())
         self.mechanism_ = mechanism
         self.cluster_centers_ = domain.from_grid(clustering.centroids)
+        self.cluster_centers_std_ = standard_errors(mechanism, clustering, noise_deviation(mechanism))
         self.noisy_counts_ = clustering.noisy_counts(mechanism.count_bits)
         for name in ("noisy_loss_", "noisy_loss_std_"):  # of an earlier fit, whose centroids are gone
             self.__dict__.pop(name, None)

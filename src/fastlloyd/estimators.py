@@ -55,6 +55,8 @@ class FastLloyd(Estimator):
     Attributes
     ----------
     cluster_centers_ : float64 (n_clusters, n_features), original units. Private.
+    cluster_centers_std_ : float64 (n_clusters, n_features), original units: how far the noise of the last iteration moved each
+        coordinate, one standard deviation; NaN where a centroid stayed (`uncertainty.standard_errors`). Private.
     noisy_counts_ : float64 (n_clusters,), records per cluster in the last iteration, with noise. Private.
     noisy_loss_ : float, only with estimate_loss: sum of squared distances to the nearest centroid in the scaled domain, with
         noise; privacy_spent_["loss_estimate"] says at which distance records are cut off. Private.

@@ -46,6 +46,7 @@ KEPT = {
     "_centroids",  # cluster_centers_ on the grid
     "_n_features_out",
     "cluster_centers_",
+    "cluster_centers_std_",
     "mechanism_",
     "n_features_in_",
     "n_iter_",

@@ -125,6 +125,23 @@ def test_lloyd_is_the_same_loop_without_noise() -> None:
     assert model.noisy_counts_.sum() == len(X)
 
 
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_the_deviations_of_the_noise_are_in_the_units_of_each_feature_and_shrink_with_epsilon(kind: type[FastLloyd]) -> None:
+    many = np.repeat(X, 100, axis=0)
+    public: dict[str, Any] = {"n_records": 20_000, "random_state": 0}
+    if kind is Lloyd:
+        assert not Lloyd(3, bounds=BOUNDS, **public).fit(many).cluster_centers_std_.any()
+        return
+    rough, fine = (kind(3, epsilon=epsilon, bounds=BOUNDS, **public).fit(many) for epsilon in (0.2, 5.0))
+    assert rough.cluster_centers_std_.shape == (3, 4)
+    # with 25 times the epsilon sigma is a fifteenth or less; counts and radii differ by less than 3
+    assert 0 < 3 * np.nanmedian(fine.cluster_centers_std_) < np.nanmedian(rough.cluster_centers_std_)
+    low, high = (np.array(end) / 2.54 for end in BOUNDS)
+    inches = kind(3, epsilon=5.0, bounds=(low, high), **public).fit(many / 2.54)
+    ratio = np.nanmedian(fine.cluster_centers_std_) / np.nanmedian(inches.cluster_centers_std_)
+    assert 1.3 < ratio < 5
+
+
 def test_where_all_noise_rounds_to_zero_glloyd_is_lloyd() -> None:
     with pytest.warns(WeakGuaranteeWarning, match="protects hardly anything"):
         private = GLloyd(3, epsilon=1e15, delta=1e-6, **PUBLIC).fit(X)
