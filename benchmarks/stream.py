@@ -54,18 +54,19 @@ def read_alone(path: Path) -> float:
     return time.perf_counter() - start
 
 
-class Timed:
-    """Passes over records, each beside a pass of the reader alone just before it."""
+class Timed(GridRecords):
+    """Passes over the records of a file, each beside a pass of the reader alone just before it."""
 
-    def __init__(self, records: GridRecords, path: Path) -> None:
-        self.records, self.path = records, path
+    def __init__(self, path: Path, domain: Domain) -> None:
+        super().__init__(open_records(path), domain, Outside.CLIP, source=str(path))
+        self.path = path
         self.alone: list[float] = []
         self.ours: list[float] = []
 
     def __iter__(self) -> Iterator[GridArray]:
         self.alone.append(read_alone(self.path))
         start = time.perf_counter()
-        yield from self.records
+        yield from super().__iter__()
         self.ours.append(time.perf_counter() - start)
 
 
@@ -75,8 +76,7 @@ def fit(path: Path, n: int) -> dict[str, object]:
     m = design_mechanism(
         FASTLLOYD, domain, n_clusters=CLUSTERS, n_records=n, epsilon=1.0, public_seed=PublicSeed.from_int(0), n_iterations=5
     )
-    file = open_records(path)
-    timed = Timed(GridRecords(file, domain, Outside.CLIP, source=file.source), path)
+    timed = Timed(path, domain)
     cluster(m, timed, SystemNoise())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"alone": timed.alone, "ours": timed.ours, "peak_mib": peak}

@@ -8,6 +8,7 @@ from fastlloyd.algorithms import Clustering
 from fastlloyd.clustering.domain import Domain, GridArray, IntArray
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import DataError
+from fastlloyd.grid_records import GridRecords
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.queries import Query
 
@@ -17,7 +18,8 @@ Read = Callable[[], Iterable[GridArray]]
 def cluster(mechanism: Mechanism, X: GridArray | Iterable[GridArray], noise: NoiseSource) -> Clustering:
     """Run the mechanism on grid points X (n, n_features): one array, or blocks of them that are read anew in each round.
 
-    An array is looked at before the first round and must stay as it is; blocks are looked at in each round. The result
+    An array is looked at before the first round and must stay as it is; blocks are looked at in each round, except those of
+    `GridRecords` under the mechanism's domain, which are grid points by the way they are made. The result
     satisfies the mechanism's guarantee if `noise` is `SystemNoise`. Raises DataError when X is not made of grid points of the
     domain, when there are more records than the public cap `mechanism.n_records`, or when their number changes between two
     rounds.
@@ -45,7 +47,9 @@ def _array(domain: Domain, X: GridArray) -> Read:
 
 
 def _stream(domain: Domain, blocks: Iterable[GridArray]) -> Read:
-    """Looked at each time: a file may have changed."""
+    """Looked at each time, unless they are made by this domain at that time, which leaves no point outside."""
+    if isinstance(blocks, GridRecords) and blocks.domain == domain:
+        return lambda: blocks
 
     def read() -> Iterator[GridArray]:
         for block in blocks:

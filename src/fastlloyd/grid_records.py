@@ -4,31 +4,34 @@ Every round of the clustering is one pass. Nothing else of the records stays in 
 larger than memory.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
-
-from numpy.typing import ArrayLike
+from typing import Any, Protocol
 
 from fastlloyd.clustering.acceleration import reading_ahead
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.outside import Outside, records_outside
-from fastlloyd.records.column_block import ColumnBlock
+from fastlloyd.records.column_block import ColumnBlock, FloatArray
 from fastlloyd.records.table import Table
 
 KEPT_CELLS = 1 << 26  # 256 MiB of int32
+AHEAD = 4  # blocks that are read before they are asked for: neither side waits when the other is slow for a moment
+
+Block = tuple[int, FloatArray | ColumnBlock]
 
 
 class Blocks(Protocol):
-    """Finite records that can be passed over again and again: a `Table` in one block, a `RecordFile` in many.
+    """Records that can be passed over again and again: a `Table` in one block, a `RecordFile` in many.
 
-    `n_rows` is at least the number of records, None where only reading tells; `place` says where a record stands in its source,
-    for messages.
+    `n_rows` is at least the number of records, None where only reading tells; blocks come with the number of their first
+    record; `check` refuses a block with a cell that is not finite; `place` says where a record stands, for messages.
     """
 
     @property
     def n_rows(self) -> int | None: ...  # noqa: D102 - see the class
-    def column_blocks(self) -> Iterator[ArrayLike | ColumnBlock]: ...  # noqa: D102 - see the class
+    def blocks_to_check(self) -> Iterator[Block]: ...  # noqa: D102 - see the class
+    def check(self, block: Any, first: int, /) -> None: ...  # noqa: D102
     def place(self, record: int, /) -> str: ...  # noqa: D102
 
 
@@ -36,12 +39,14 @@ class GridRecords:
     """Grid points of records under a domain, int32 blocks (n_i, n_features); iterate once per pass.
 
     `n_outside` says, after a complete pass, how many records have values outside the bounds (a private number). Raises
-    DataError for such a record under `Outside.REFUSE`, and what the records' own `blocks` raises.
+    DataError for such a record under `Outside.REFUSE`, and what reading the records raises. All points are made by `domain`,
+    anew in each pass or in the first.
     """
 
     def __init__(self, records: Blocks, domain: Domain, outside: Outside, *, source: str, kept_cells: int = KEPT_CELLS) -> None:
         self.n_outside = 0
-        self._records, self._domain, self._outside = records, domain, outside
+        self.domain = domain
+        self._records, self._outside = records, outside
         self._source, self._kept_cells = source, kept_cells
         self._may_be_kept = records.n_rows is None or records.n_rows * domain.n_features <= kept_cells
         self._counted = False
@@ -55,18 +60,18 @@ class GridRecords:
         """One pass over all records."""
         if self._kept is not None:
             return iter(self._kept)
-        return map(self._domain.to_grid, self._ahead()) if self._counted else self._first_pass()
+        return (self._grid(*block)[0] for block in self._ahead()) if self._counted else self._first_pass()
 
     def _first_pass(self) -> Iterator[GridArray]:
         """Keep the grid points as long as they are few, and count the records outside."""
         kept: list[GridArray] = []
-        n_cells, n_outside, first = 0, 0, 1
-        for block in self._ahead():
-            grid = self._domain.to_grid(block)
-            n_outside += records_outside(
-                self._domain, block, self._outside, source=self._source, first=first, place=self._records.place
-            )
-            first += len(grid)
+        n_cells, n_outside = 0, 0
+        for first, block in self._ahead():
+            grid, all_within = self._grid(first, block)
+            if not all_within:
+                n_outside += records_outside(
+                    self.domain, block, self._outside, source=self._source, first=first, place=self._records.place
+                )
             n_cells += grid.size
             if self._may_be_kept and n_cells <= self._kept_cells:
                 kept.append(grid)
@@ -77,14 +82,25 @@ class GridRecords:
         if self._may_be_kept and n_cells <= self._kept_cells:
             self._kept = kept
 
-    def _ahead(self) -> Iterator[ArrayLike | ColumnBlock]:
-        """The blocks, the next one being read by another thread while one is worked on."""
-        blocks = self._records.column_blocks()
+    def _grid(self, first: int, block: FloatArray | ColumnBlock) -> tuple[GridArray, bool]:
+        """Grid points of a block, and whether all its values are known to lie within the bounds."""
+        if isinstance(block, ColumnBlock) and (found := self.domain.columns_to_grid(block)):
+            return found
+        self._records.check(block, first)
+        return self.domain.to_grid(block), False
+
+    def _ahead(self) -> Iterator[Block]:
+        """The blocks, the next ones being read by another thread while one is worked on."""
+        blocks = self._records.blocks_to_check()
         if isinstance(self._records, Table):  # all of it is here, and no thread needs a core to read it
             yield from blocks
             return
         with ThreadPoolExecutor(1) as reader, reading_ahead():
-            coming = reader.submit(next, blocks, None)
-            while (block := coming.result()) is not None:
-                coming = reader.submit(next, blocks, None)
-                yield block
+            coming = deque(reader.submit(next, blocks, None) for _ in range(AHEAD))
+            try:
+                while (block := coming.popleft().result()) is not None:
+                    coming.append(reader.submit(next, blocks, None))
+                    yield block
+            finally:  # who gives a pass up need not wait for what was still to be read
+                for unread in coming:
+                    unread.cancel()

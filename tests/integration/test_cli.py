@@ -622,14 +622,14 @@ def test_a_file_that_changes_between_two_rounds_is_refused_and_nothing_is_writte
 ) -> None:
     monkeypatch.setattr(reading, "LARGE_TEXT", 0)
     monkeypatch.setattr(grid_records.GridRecords.__init__, "__kwdefaults__", {"kept_cells": 0})
-    genuine = RecordFile.column_blocks
+    genuine = RecordFile.blocks_to_check
 
     def grows(file: RecordFile) -> Iterator[Any]:
         yield from genuine(file)
         with Path("data.csv").open("a") as text:
             text.write("50,3\n")
 
-    monkeypatch.setattr(RecordFile, "column_blocks", grows)
+    monkeypatch.setattr(RecordFile, "blocks_to_check", grows)
     outcome = fastlloyd("fit", "data.csv", *PUBLIC, "--out", "result")
     _refused(outcome, "data.csv", "was changed while it was in use")
     assert not Path("result").exists()

@@ -33,9 +33,15 @@ class Source:
         self.parts, self.passes = blocks, 0
         self.n_rows: int | None = None
 
-    def column_blocks(self) -> Iterator[FloatArray]:
+    def blocks_to_check(self) -> Iterator[tuple[int, FloatArray]]:
         self.passes += 1
-        yield from self.parts
+        first = 1
+        for part in self.parts:
+            yield first, part
+            first += len(part)
+
+    def check(self, block: FloatArray, _first: int, /) -> None:
+        assert np.isfinite(block).all()
 
     def place(self, record: int) -> str:
         return f"row {record}"
@@ -94,13 +100,13 @@ def test_a_pass_that_was_not_finished_is_no_pass() -> None:
 
 
 def test_a_fault_in_a_later_block_is_said_where_it_is_reached() -> None:
-    def faulty() -> Iterator[FloatArray]:
-        yield np.ones((2, 2))
-        raise DataError("record 3 is missing")
+    class Broken(Source):
+        def blocks_to_check(self) -> Iterator[tuple[int, FloatArray]]:
+            yield from super().blocks_to_check()
+            raise DataError("record 3 is missing")
 
-    broken = type("Broken", (), {"n_rows": None, "column_blocks": staticmethod(faulty), "place": staticmethod(str)})()
     with pytest.raises(DataError, match="record 3 is missing"):
-        list(on_grid(broken, 100))
+        list(on_grid(Broken(np.ones((2, 2))), 100))
     beyond = Source(np.ones((3, 2)), np.array([[1.0, 1.0], [500.0, 1.0]]))
     with pytest.raises(DataError, match="memory, row 5, column 'age': the value lies outside the bounds") as caught:
         list(on_grid(beyond, 100, Outside.REFUSE))
@@ -109,9 +115,9 @@ def test_a_fault_in_a_later_block_is_said_where_it_is_reached() -> None:
 
 def test_records_that_become_more_or_fewer_between_two_passes_are_refused() -> None:
     class Changing(Source):
-        def column_blocks(self) -> Iterator[FloatArray]:
+        def blocks_to_check(self) -> Iterator[tuple[int, FloatArray]]:
             self.passes += 1
-            yield self.parts[0][self.passes :]
+            yield 1, self.parts[0][self.passes :]
 
     changing = Changing(np.ones((50, 2)))
     m = design_mechanism(FASTLLOYD, DOMAIN, n_clusters=2, n_records=100, epsilon=1.0, public_seed=PublicSeed.from_int(1))
@@ -150,3 +156,30 @@ def test_records_that_are_known_to_be_many_are_not_kept_for_a_while_either() -> 
         assert all(earlier() is None for earlier in seen[:-1])
         seen.append(weakref.ref(grid))
     assert len(seen) == 3
+
+
+def test_who_gives_a_pass_up_does_not_wait_for_what_was_still_to_be_read() -> None:
+    reading = threading.Event()
+
+    class Slow(Source):
+        read = 0
+
+        def blocks_to_check(self) -> Iterator[tuple[int, FloatArray]]:
+            for block in super().blocks_to_check():
+                self.read += 1
+                yield block
+                reading.wait()
+
+    source = Slow(*[np.ones((5, 2))] * 10)
+    given_up = iter(on_grid(source, 0))
+    next(given_up)
+    threading.Timer(0.2, reading.set).start()
+    del given_up  # waits for the block that is being read, and for no other
+    assert source.read == 2
+
+
+def test_points_of_another_domain_are_looked_at() -> None:
+    narrow = Domain(features=("age", "dose"), lower=(0.0, 0.0), upper=(100.0, 5.0), fraction_bits=8)
+    m = design_mechanism(FASTLLOYD, narrow, n_clusters=2, n_records=100, epsilon=1.0, public_seed=PublicSeed.from_int(1))
+    with pytest.raises(DataError, match="outside the bounds of the domain"):
+        central.cluster(m, on_grid(records(50), 0), SeededNoise(1))

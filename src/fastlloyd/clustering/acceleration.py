@@ -1,5 +1,6 @@
 """Whether compiled code is used: it must be installed (the extra `fast`) and usable, and loading it must be repaid."""
 
+import gc
 import os
 import re
 from collections.abc import Iterator
@@ -61,9 +62,25 @@ def is_compiled(steps: int) -> bool:
 def compiled_code() -> ModuleType:
     """`compiled.py`, imported now if it was not before; also the first time in several threads at once."""
     if (module := _loaded.module) is None:
-        with _loaded.one_at_a_time:  # numba imports itself in circles, of which another thread would see a part
-            module = _loaded.module = import_module(_MODULE)
+        # numba imports itself in circles, of which another thread would see a part
+        with _loaded.one_at_a_time, _nothing_collected():
+            module = import_module(_MODULE)
+            module.begin()
+            _loaded.module = module
     return module
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Modules stay: to look for garbage among them takes a fifth of the time of their loading."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def n_threads() -> int:

@@ -171,16 +171,26 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         X : real numbers (n, n_features), any dtype and memory order; equal real values give equal grid points.
         Values outside the bounds are clipped to them. Raises DataError on another shape, NaN or infinity.
         """
-        frame = np.array([self.lower, self.upper, self.centre, self.units, self.half_widths], dtype=np.float64)
-        if isinstance(X, ColumnBlock) and X.shape[1] == self.n_features <= SOME_FEATURES and is_compiled(math.prod(X.shape)):
-            grid = np.empty(X.shape, dtype=np.int32, order="F")
-            if _grid_columns(X.arrays, frame, grid):
-                return grid
+        frame = self._frame()
+        if isinstance(X, ColumnBlock) and (found := self.columns_to_grid(X)):
+            return found[0]
         table = self._table(np.asarray(X) if isinstance(X, ColumnBlock) else X)
         grid = np.empty(table.shape, dtype=np.int32, order="F" if is_by_feature(table) else "C")
         if not (is_compiled(table.size) and _compiled_grid(table, frame, grid)):
             self._plain_grid(table, frame, grid)
         return grid
+
+    def columns_to_grid(self, X: ColumnBlock) -> tuple[GridArray, bool] | None:
+        """The same by compiled code, and whether all values lie within the bounds.
+
+        None if compiled code is not used for such a block, or if a value is not finite.
+        """
+        if not (X.shape[1] == self.n_features <= SOME_FEATURES and X.is_plain and is_compiled(math.prod(X.shape))):
+            return None
+        grid = np.empty(X.shape, dtype=np.int32, order="F")
+        places = np.array([(array.__array_interface__["data"][0], array.itemsize) for array in X.arrays], dtype=np.int64)
+        finite, within = compiled_code().grid_columns(places, self._frame(), grid.T)
+        return (grid, within) if finite else None
 
     def check_grid(self, X: GridArray) -> None:
         """Refuse what is not grid points of this domain: every sensitivity is that of a point in the box.
@@ -195,6 +205,9 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def from_grid(self, points: IntArray) -> FloatArray:
         """Grid points (n, n_features) in original units, float64."""
         return np.asarray(points * self.units + self.centre, dtype=np.float64)
+
+    def _frame(self) -> FloatArray:
+        return np.array([self.lower, self.upper, self.centre, self.units, self.half_widths], dtype=np.float64)
 
     def _is_within(self, X: GridArray) -> bool:
         B = self.half_widths

@@ -176,6 +176,18 @@ def int64_at(_: Any, _address: Any) -> Any:
     return _pointer(types.int64)
 
 
+@instructions
+def float32_at(_: Any, _address: Any) -> Any:
+    """The address of float32 numbers as a pointer."""
+    return _pointer(types.float32)
+
+
+@instructions
+def float64_at(_: Any, _address: Any) -> Any:
+    """The address of float64 numbers as a pointer."""
+    return _pointer(types.float64)
+
+
 def _pointer(kind: Any) -> Any:
     pointer: Any = types.CPointer(kind)  # type: ignore[no-untyped-call]  # numba has no types
 

@@ -45,6 +45,7 @@ class ArrowRecords:
     names: tuple[str, ...]
     columns: tuple[str, ...]
     dtype: npt.DTypeLike
+    floats: bool  # all columns are float32 or float64
     n_rows: int | None
     batches: Callable[[], Iterable[Any]]
 
@@ -76,6 +77,7 @@ class ArrowRecords:
             names=names,
             columns=taken,
             dtype=_dtype([schema.types[i] for i in indices], source),
+            floats=all(_is_float(schema.types[i], source) for i in indices),
             n_rows=n_rows,
             batches=lambda: batches(taken),
         )
@@ -86,29 +88,29 @@ class ArrowRecords:
         Batches of floats that are about as long are given as they are; others are joined or cut, in column-major order.
         """
         size = max(1, BLOCK_CELLS // len(self.columns))
-        for is_block, batches in groupby(self._sound_batches(), partial(self._is_block, size)):
+        for is_block, batches in groupby(map(self._arrays, self._sound_batches()), partial(self._is_block, size)):
             if is_block:
                 yield from map(self._as_it_is, batches)
             else:
                 yield from self._joined(batches, size)
 
-    def _is_block(self, size: int, batch: Any) -> bool:
-        types = load("pyarrow.types", self.source)
-        arrays = [batch.column(batch.schema.get_field_index(name)) for name in self.columns]
-        plain = all(types.is_float32(array.type) or types.is_float64(array.type) for array in arrays)
-        return plain and size // 4 <= batch.num_rows <= size and not any(array.null_count for array in arrays)
+    def _arrays(self, batch: Any) -> list[Any]:
+        place = batch.schema.get_field_index
+        return [batch.column(place(name)) for name in self.columns]
 
-    def _as_it_is(self, batch: Any) -> ColumnBlock:
+    def _is_block(self, size: int, arrays: list[Any]) -> bool:
+        return self.floats and max(1, size // 4) <= len(arrays[0]) <= size and not any(array.null_count for array in arrays)
+
+    def _as_it_is(self, arrays: list[Any]) -> ColumnBlock:
         with errors(self.source, self.what):
-            return ColumnBlock([numbers(batch.column(batch.schema.get_field_index(name))) for name in self.columns])
+            return ColumnBlock([_floats(array) for array in arrays])
 
-    def _joined(self, batches: Iterable[Any], size: int) -> Iterator[FloatArray]:
+    def _joined(self, batches: Iterable[list[Any]], size: int) -> Iterator[FloatArray]:
         block, filled = np.empty((len(self.columns), size), dtype=self.dtype), 0
-        for batch in batches:
-            arrays = [batch.column(batch.schema.get_field_index(name)) for name in self.columns]
-            start = 0
-            while start < batch.num_rows:
-                n = min(size - filled, batch.num_rows - start)
+        for arrays in batches:
+            start, n_rows = 0, len(arrays[0])
+            while start < n_rows:
+                n = min(size - filled, n_rows - start)
                 with errors(self.source, self.what):
                     for row, array in zip(block, arrays, strict=True):
                         row[filled : filled + n] = numbers(array.slice(start, n))
@@ -162,6 +164,12 @@ def not_numbers(kind: Any, source: str) -> str:
     return f"values of type {str(kind)[:40]}"
 
 
+def _is_float(kind: Any, source: str) -> bool:
+    """Whether these are float32 or float64, which NumPy takes as they lie in memory."""
+    types = load("pyarrow.types", source)
+    return bool(types.is_float32(kind) or types.is_float64(kind))
+
+
 def _dtype(kinds: Sequence[Any], source: str) -> npt.DTypeLike:
     """float32 if it holds every value of these types exactly, otherwise float64."""
     types = load("pyarrow.types", source)
@@ -179,6 +187,12 @@ def numbers(array: Any) -> npt.NDArray[Any]:
         array = array.cast(pa.uint8())
     values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
     return values
+
+
+def _floats(array: Any) -> FloatArray:
+    """Numbers of an Arrow array of float32 or float64 without null. Its own `to_numpy` would first import pandas."""
+    dtype = np.dtype(np.float32 if array.type.bit_width == 32 else np.float64)
+    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
 
 
 def _decimals(array: Any) -> npt.NDArray[np.float64]:

@@ -28,6 +28,17 @@ class ColumnBlock:
         """(n_records, n_features)."""
         return len(self), len(self.arrays)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether code that is given addresses can read all columns: as many aligned numbers in each, one behind the other."""
+        return all(
+            array.shape == (len(self),)
+            and array.flags.c_contiguous
+            and array.flags.aligned
+            and array.dtype in (np.float32, np.float64)
+            for array in self.arrays
+        )
+
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> FloatArray:
         """The table, in column-major order: a copy always."""
         if copy is False:

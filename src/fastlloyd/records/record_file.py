@@ -84,6 +84,24 @@ class RecordFile:
             raise DataError(f"{self.source}: every record has a missing cell")
         self.dropped = (self._rows_read or 0) - kept
 
+    def blocks_to_check(self) -> Iterator[tuple[int, FloatArray | ColumnBlock]]:
+        """As `column_blocks`, each with the number of its first record among those kept, for who looks at every cell anyway.
+
+        What `column_blocks` refuses may still be in a block: a block whose cells are not all finite has to go to `check`.
+        """
+        if self._missing is Missing.REFUSE:
+            yield from self._pass()
+            self.dropped = 0
+            return
+        first = 1
+        for block in self.column_blocks():
+            yield first, block
+            first += len(block)
+
+    def check(self, block: FloatArray | ColumnBlock, first: int) -> None:
+        """Raise what `column_blocks` raises for such a block."""
+        complete(block, self.columns, self._missing, self.source, first)
+
     def blocks_with_gaps(self) -> Iterator[FloatArray]:
         """As `blocks`, with every record in its place: where such records are dropped, NaN stands for a missing cell."""
         for first, block in self._pass():

@@ -216,7 +216,7 @@ def test_the_least_exact_bound_admits_what_the_domains_of_the_paper_need() -> No
 def test_compiled_code_is_loaded_only_where_it_is_repaid() -> None:
     pytest.importorskip("numba")
     program = """
-import sys, numpy as np
+import gc, sys, numpy as np
 from fastlloyd.clustering import acceleration, kernels
 X = np.zeros((1000, 2), dtype=np.int32)
 kernels.cluster_statistics(X, np.zeros((3, 2), dtype=np.int64), None)
@@ -224,6 +224,7 @@ assert "numba" not in sys.modules
 acceleration.WORTH_LOADING = 6000
 kernels.cluster_statistics(X, np.zeros((3, 2), dtype=np.int64), None)
 assert "numba" in sys.modules
+assert gc.isenabled()
 """
     subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603 - our own program
 

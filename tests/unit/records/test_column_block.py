@@ -1,18 +1,27 @@
 """Blocks of columns: the same records as a table, whoever reads them."""
 
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
-from fastlloyd.clustering.domain import Domain
+from fastlloyd.clustering.acceleration import is_compiled
+from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.clustering.outside import Outside, records_outside
 from fastlloyd.errors import DataError
+from fastlloyd.grid_records import GridRecords
 from fastlloyd.records import Missing, open_records
 from fastlloyd.records.column_block import ColumnBlock, FloatArray
 from fastlloyd.records.record_file import BLOCK_CELLS
 from record_files import pa, pq
 
+DOMAIN = Domain(features=("a", "b"), lower=(-1.0, -1.5), upper=(1.0, 1.0))
 N = BLOCK_CELLS // 2  # per row group, in two columns: long enough to be given as it is
 
 
@@ -34,12 +43,11 @@ def test_long_batches_of_floats_are_given_as_they_are_and_hold_the_same_records(
     assert [type(block) for block in blocks].count(ColumnBlock) >= 2
     assert np.array_equal(np.concatenate([np.asarray(block) for block in blocks]), np.concatenate(list(file.blocks())))
     assert sum(map(len, blocks)) == 2 * N + 100
-    domain = Domain(features=("a", "b"), lower=(-1.0, -1.5), upper=(1.0, 1.0))
     for block in blocks:
         table = np.array(block)
-        assert np.array_equal(domain.to_grid(block), domain.to_grid(table))
-        assert records_outside(domain, block, Outside.CLIP, source="x") == records_outside(
-            domain, table, Outside.CLIP, source="x"
+        assert np.array_equal(DOMAIN.to_grid(block), DOMAIN.to_grid(table))
+        assert records_outside(DOMAIN, block, Outside.CLIP, source="x") == records_outside(
+            DOMAIN, table, Outside.CLIP, source="x"
         )
 
 
@@ -61,6 +69,92 @@ def test_a_null_in_a_long_batch_can_be_dropped(tmp_path: Path) -> None:
     assert sum(map(len, file.column_blocks())) == N - 1
     with pytest.raises(DataError, match="record 6, column 'b'"):
         list(open_records(path).column_blocks())
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_a_pass_that_looks_at_every_cell_anyway_refuses_the_same(
+    tmp_path: Path, wrong: float, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fastlloyd.clustering.domain.is_compiled", lambda _: compiled and is_compiled(1 << 40))
+    columns = numbers(N)
+    columns[0][0], columns[1][70_000] = 9.0, wrong  # the first one lies outside the bounds, and is clipped
+    file = open_records(written(tmp_path / "x.parquet", numbers(N, 1), columns))
+    with pytest.raises(DataError, match=rf"record {N + 70_001}, column 'b'"):
+        list(GridRecords(file, DOMAIN, Outside.CLIP, source="x"))
+
+
+@pytest.mark.parametrize("missing", Missing)
+def test_passes_give_the_grid_points_of_the_records_that_are_kept(tmp_path: Path, missing: Missing) -> None:
+    columns = numbers(N)
+    if missing is Missing.DROP:
+        columns[1][70_000] = np.nan
+    file = open_records(written(tmp_path / "x.parquet", numbers(N, 1), columns, numbers(50, 3)), missing=missing)
+    table = np.concatenate(list(file.blocks()))
+    X = GridRecords(file, DOMAIN, Outside.CLIP, source="x", kept_cells=0)
+    for _ in range(2):
+        assert np.array_equal(np.concatenate(list(X)), DOMAIN.to_grid(table))
+    assert X.n_outside == records_outside(DOMAIN, table, Outside.CLIP, source="x") > 0
+    assert file.dropped == (missing is Missing.DROP)
+
+
+@given(
+    columns=st.integers(1, 6).flatmap(
+        lambda d: st.tuples(
+            arrays(np.float64, (d, 30), elements=st.floats(-1e3, 1e3) | st.sampled_from([np.nan, np.inf, -0.0, 1.0, -1.0])),
+            st.lists(st.sampled_from([np.float32, np.float64]), min_size=d, max_size=d),
+        )
+    ),
+    common=st.booleans(),
+)
+def test_compiled_code_makes_the_same_points_of_columns_and_says_what_it_met(
+    columns: tuple[FloatArray, list[type[np.floating[Any]]]], common: bool
+) -> None:
+    pytest.importorskip("numba")
+    assert is_compiled(1 << 40)
+    values, dtypes = columns
+    d = len(values)
+    lower, upper = -np.linspace(1.0, 300.0, d), np.linspace(1.0, 200.0, d)
+    domain = Domain(
+        features=tuple(f"x{j}" for j in range(d)),
+        lower=tuple(lower.tolist()),
+        upper=tuple(upper.tolist()),
+        scaling=Scaling.COMMON if common else Scaling.PER_FEATURE,
+    )
+    block = ColumnBlock([column.astype(dtype) for column, dtype in zip(values, dtypes, strict=True)])
+    table = np.asarray(block, dtype=np.float64)
+    found = domain.columns_to_grid(block)
+    if not np.isfinite(table).all():
+        assert found is None
+        return
+    assert found is not None
+    expected = np.empty_like(found[0])
+    domain._plain_grid(table, domain._frame(), expected)
+    assert np.array_equal(found[0], expected)
+    assert found[1] == bool(((table >= lower) & (table <= upper)).all())
+    domain.check_grid(found[0])
+
+
+def test_columns_that_lie_otherwise_in_memory_are_no_matter_for_compiled_code() -> None:
+    pytest.importorskip("numba")
+    assert is_compiled(1 << 40)
+    shifted = np.frombuffer(bytes(1) + np.linspace(-1, 1, 40).tobytes(), np.float64, 40, 1)
+    for odd in (shifted, np.linspace(-1, 1, 80)[::2], np.linspace(-1, 1, 40).astype(">f8")):
+        block = ColumnBlock([np.zeros(40), odd])
+        assert not block.is_plain
+        assert DOMAIN.columns_to_grid(block) is None
+        assert np.array_equal(DOMAIN.to_grid(block), DOMAIN.to_grid(np.array([np.zeros(40), odd.astype(np.float64)]).T))
+
+
+def test_floats_are_taken_from_arrow_without_pandas(tmp_path: Path) -> None:
+    path = written(tmp_path / "x.parquet", numbers(N))
+    program = f"""
+import sys
+from fastlloyd.records import open_records
+assert len(list(open_records({str(path)!r}).column_blocks())) == 1
+assert "pandas" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603 - our own program
 
 
 def test_a_block_becomes_a_table_only_by_a_copy() -> None:
