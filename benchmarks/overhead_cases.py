@@ -72,7 +72,7 @@ class Case:
         (folder / "case.json").write_bytes(msgspec.json.encode((self.latency, self.n_runs)))
         grid = plan.mechanism.domain.to_grid(X)
         for name, part in zip(plan.names, split_evenly(grid, self.n_clients, PublicSeed.from_int(1)), strict=True):
-            np.save(folder / f"{name}.npy", np.ascontiguousarray(part))
+            np.save(folder / f"{name}.npy", np.array(part, order="F" if grid.flags.f_contiguous else "C"))  # as `join` has them
             (folder / f"{name}.key").write_bytes(identities[name].private_bytes())
         return plan
 
@@ -107,8 +107,9 @@ class Measured:
     """Milliseconds per iteration: median over runs of the slowest client's, its 95 % interval, and where the time went.
 
     Medians, because a pause of the machine in a single run would rule a mean. parts : kernel, masks (of one client), noise (of
-    everyone one after the other), latency (one send up, one down), next (working out what is asked next), server (without
-    noise), rest. sent, received : bytes of the last client's messages in a round; n_bytes : of all clients'.
+    the server, drawn while the clients work, and so no part of the sum), latency (one send up, one down), next (working out
+    what is asked next), server (without noise), rest. sent, received : bytes of the last client's messages in a round;
+    n_bytes : of all clients'.
     """
 
     median: float
@@ -129,16 +130,14 @@ class Measured:
         def part(name: str, runs: list[Times]) -> float:
             return 1e3 * statistics.median(times.parts.get(name, 0.0) for times in runs)
 
-        names = ("kernel", "masks", "noise", "latency")
+        names = ("kernel", "masks", "latency")
         one = {name: statistics.fmean(part(name, runs) for runs in clients) for name in names}
-        noise = part("noise", server)
         parts = {
             "kernel": one["kernel"],
             "masks": one["masks"],
-            "noise": one["noise"] + noise,
             "latency": one["latency"] + part("latency", server),
             "next": max(part("next", runs) for runs in clients),
-            "server": part("server", server) - noise,
+            "server": part("server", server),
         }
         lengths = [{times.n_bytes for times in runs} for runs in clients]
         assert all(len(found) == 1 for found in lengths), "the messages of a client are as long in every run"
@@ -148,7 +147,7 @@ class Measured:
             median=median,
             low=low,
             high=high,
-            parts={**parts, "rest": median - sum(parts.values())},
+            parts={**parts, "noise": part("noise", server), "rest": median - sum(parts.values())},  # which nobody waits for
             sent=of_clients[-1][0],
             received=of_clients[-1][1],
             n_bytes=sum(sent + received for sent, received in of_clients),

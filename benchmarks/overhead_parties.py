@@ -25,7 +25,8 @@ class Times(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds per iteration of one party in one run.
 
     total : between one sum and the next, 0 for the server; parts : in the kernel, the masks, the noise, in working out what is
-    asked next, and waited as latency; n_bytes : of messages sent and received, per iteration.
+    asked next, in answering (the server, without the noise), and waited as latency; n_bytes : of messages sent and received,
+    per iteration.
     """
 
     total: float
@@ -70,7 +71,6 @@ class MeasuredClient(ClientSession):
 
     stopwatch: Stopwatch
     latency = 0.0
-    sent = received = 0
 
     def start(self) -> list[Action]:
         actions = super().start()
@@ -81,14 +81,16 @@ class MeasuredClient(ClientSession):
         n = len(self.plan.mechanism.rounds) - 1
         if isinstance(message, Broadcast) and message.round == 1:
             self.stopwatch.seconds.clear()
-            self.begun, self.sent, self.received = time.perf_counter(), 0, -len(encode(message))
-        self.received += len(encode(message))
-        if isinstance(message, Broadcast) and message.round == n + 1:
+            self.begun, self.sent, self.received = time.perf_counter(), list[Message](), list[Message]()
+        elif isinstance(message, Broadcast) and message.round == n + 1:
             self.seconds = (time.perf_counter() - self.begun) / n
             self.parts = {part: total / n for part, total in self.stopwatch.seconds.items()}
-            self.n_bytes = (self.sent / n, self.received / n)
+            self.n_bytes = _bytes(self.sent) / n, _bytes([*self.received, message]) / n
+        elif self.round > 1:
+            self.received.append(message)
         actions = super().receive(message)
-        self.sent += sum(len(encode(action.message)) for action in actions if isinstance(action, Send))
+        if self.round > 1:
+            self.sent += [action.message for action in actions if isinstance(action, Send)]
         self.stopwatch.wait(self.latency, actions)
         return actions
 
@@ -98,6 +100,11 @@ class MeasuredClient(ClientSession):
         return Times(total=self.seconds, parts=self.parts, n_bytes=self.n_bytes)
 
 
+def _bytes(messages: Iterable[Message]) -> int:
+    """Of messages, counted once time is no longer measured."""
+    return sum(len(encode(message)) for message in messages)
+
+
 class MeasuredServer(ServerSession):
     """A server, measured between the same sums."""
 
@@ -105,9 +112,10 @@ class MeasuredServer(ServerSession):
     latency = 0.0
 
     def receive(self, sender: str, message: Message) -> list[Action]:
-        begun = time.perf_counter()
+        seconds, begun = self.stopwatch.seconds, time.perf_counter()
+        drawn = seconds["noise"]
         actions = super().receive(sender, message)
-        self.stopwatch.seconds["server"] += time.perf_counter() - begun
+        seconds["server"] += time.perf_counter() - begun - (seconds["noise"] - drawn)
         self.stopwatch.wait(self.latency, actions)
         round = next((a.message.round for a in actions if isinstance(a, Send) and isinstance(a.message, Broadcast)), 0)
         if round == 1:

@@ -63,6 +63,9 @@ class Rank:
         self.boxes[dest].put((self.rank, tag, bytes(buffer[0])))
         return Request()
 
+    def Iprobe(self) -> bool:  # noqa: N802
+        return not self.boxes[self.rank].empty()
+
     def Mprobe(self, status: Status) -> Probed:  # noqa: N802
         status.source, status.tag, data = self.boxes[self.rank].get(timeout=HANG)
         status.n_bytes = len(data)

@@ -72,6 +72,9 @@ class SessionServer:
         self.logs[name] = log  # of a message that was taken: one who speaks in another's name spoils nobody's log
         return requests(actions)
 
+    def draw_ahead(self) -> None:
+        self.session.draw_ahead()
+
     def deadline(self) -> list[Request]:
         return requests(self.session.deadline())
 

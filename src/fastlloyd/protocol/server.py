@@ -165,6 +165,11 @@ class ServerSession:
                 return self._relay(Deadline)
         return []
 
+    def draw_ahead(self) -> None:
+        """Draw the noise of the open round before anybody waits for it; for a driver that has nothing to answer."""
+        if self.state is ServerState.AGGREGATING:
+            self._begun()
+
     def _hello(self, sender: str, hello: Hello) -> list[Action]:
         if (known := self._hellos.get(sender)) is not None:
             if hello != known:
@@ -236,12 +241,17 @@ class ServerSession:
         return self._close_round(Upload)
 
     def _with(self, upload: Upload) -> RingVector:
-        """The round's total with one upload more. It begins with the noise, so nobody waits for that when the last has come."""
-        exchange, ring = self.plan.mechanism.exchanges[upload.round - 1], self.plan.ring
-        total = self._total
-        if total is None:  # the checksum word gets no noise
-            total = ring.wrap(np.append(self.plan.draw_server_noise(exchange, self._noise).ravel(), np.int64(0)))
-        return ring.add(total, ring.from_bytes(upload.payload, self.plan.n_words_of(exchange)))
+        """The round's total with one upload more."""
+        total, ring = self._begun(), self.plan.ring
+        return ring.add(total, ring.from_bytes(upload.payload, total.size))
+
+    def _begun(self) -> RingVector:
+        """The open round's total, which begins with its noise, drawn once."""
+        if self._total is None:
+            exchange = self.plan.mechanism.exchanges[len(self._broadcasts)]
+            noise = self.plan.draw_server_noise(exchange, self._noise).ravel()
+            self._total = self.plan.ring.wrap(np.append(noise, np.int64(0)))  # the checksum word gets none
+        return self._total
 
     def _close_round(self, event: type) -> list[Action]:
         """Fix the included set and the sum, and let go of the uploads."""

@@ -89,6 +89,10 @@ class DurableServer:
         self._seen[name] = log
         return self._commit(actions)
 
+    def draw_ahead(self) -> None:
+        """As `ServerSession.draw_ahead`: in memory only, so that a process that is started again draws other noise."""
+        self._session.draw_ahead()
+
     def deadline(self) -> list[Send | Finish]:
         """The present step has taken too long; or the run was over before this process took it up, which is said now."""
         self._footing.check()

@@ -107,7 +107,9 @@ class GrpcServer:
         self._nobody_waits = False
         self._moved = asyncio.Event()  # somebody has come or gone
         self._outcome: asyncio.Future[ServerResult] = asyncio.get_running_loop().create_future()
-        self._turns = Turns(self._party, prepare=self._prepare, dispatch=self._dispatch, fail=self._fail)
+        self._turns = Turns(
+            self._party, prepare=self._prepare, dispatch=self._dispatch, fail=self._fail, rest=self._party.draw_ahead
+        )
         self._grpc: Server = grpc.aio.server(options=self._options)
         stream = {STREAM[1]: grpc.stream_stream_rpc_method_handler(self._serve_stream)}
         health = {HEALTH[1]: grpc.unary_unary_rpc_method_handler(self._serve_health)}

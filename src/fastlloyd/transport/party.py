@@ -37,6 +37,9 @@ class ServerParty(Party, Protocol):
     def receive(self, name: str, log: LogPosition, message: Message) -> list[Request]:
         """Answer a client. Raises RemoteProtocolError to refuse it; the others go on."""
 
+    def draw_ahead(self) -> None:
+        """Draw the noise that the next answer needs; called when there is nothing to answer."""
+
 
 class ClientParty(Party, Protocol):
     """A client's side of a run, as a transport sees it."""

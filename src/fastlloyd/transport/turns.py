@@ -10,7 +10,9 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
-from queue import SimpleQueue
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Final, Generic, TypeVar
 
 from fastlloyd.errors import RemoteProtocolError
@@ -19,6 +21,7 @@ from fastlloyd.transport.party import Party, Request
 T = TypeVar("T")
 Prepared = TypeVar("Prepared")
 _SHORTEST_WAIT: Final = 0.02  # seconds between two looks at a deadline
+_A_MOMENT: Final = 5e-4  # seconds in which what follows from a turn is sent, and whoever shares the core may go first
 
 
 class Turns(Generic[Prepared]):
@@ -32,6 +35,7 @@ class Turns(Generic[Prepared]):
     prepare : makes of what the party asks for what `dispatch` is given, in the party's thread.
     dispatch : sends it, in the loop's thread.
     fail : is told any error that is not a RemoteProtocolError: the run cannot go on in this process.
+    rest : what the party does in its thread between two turns, once nothing has come for a moment.
     """
 
     def __init__(
@@ -41,8 +45,9 @@ class Turns(Generic[Prepared]):
         prepare: Callable[[list[Request]], Prepared],
         dispatch: Callable[[Prepared], None],
         fail: Callable[[BaseException], None],
+        rest: Callable[[], None] = lambda: None,
     ) -> None:
-        self._party, self._prepare, self._dispatch, self._fail = party, prepare, dispatch, fail
+        self._party, self._prepare, self._dispatch, self._fail, self._rest = party, prepare, dispatch, fail, rest
         self._loop = asyncio.get_running_loop()
         # a process that ends without `close` does not wait for it: what is not on disk never happened
         self._thread = threading.Thread(target=self._work, name="fastlloyd-party", daemon=True)
@@ -83,11 +88,25 @@ class Turns(Generic[Prepared]):
 
     def _work(self) -> None:
         """The party's thread: one turn after another. What follows from each is done in the loop, in the same order."""
-        while (turn := self._waiting.get()) is not None:
-            self._following.append(turn())
-            if not self._is_called:  # waking the loop costs more than most turns: once, for all that it will find
-                self._is_called = True
-                self._loop.call_soon_threadsafe(self._follow)
+        while (turn := self._next()) is not None:
+            self._let_follow(turn())
+
+    def _next(self) -> Callable[[], Callable[[], None]] | None:
+        """The next turn, None after the last. The party rests before it if none has come for a moment."""
+        with suppress(Empty):
+            return self._waiting.get(timeout=_A_MOMENT)
+        if not self._is_closed:
+            try:
+                self._rest()
+            except BaseException as error:  # noqa: BLE001 - whoever drives the party is told
+                self._let_follow(partial(self._fail, error))
+        return self._waiting.get()
+
+    def _let_follow(self, what: Callable[[], None]) -> None:
+        self._following.append(what)
+        if not self._is_called:  # waking the loop costs more than most turns: once, for all that it will find
+            self._is_called = True
+            self._loop.call_soon_threadsafe(self._follow)
 
     def _follow(self) -> None:
         self._is_called = False

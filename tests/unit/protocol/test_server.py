@@ -389,6 +389,24 @@ def test_the_server_draws_its_noise_with_the_first_upload_of_a_round() -> None:
             assert source._given == 2 * t
 
 
+def test_noise_that_is_drawn_ahead_is_that_of_the_open_round_and_drawn_once() -> None:
+    source = injected(FEDERATION.server_noise)
+    server = ServerSession(PLAN, source)
+    for name, message in [*HELLO.items(), ("c0", SEALED)]:
+        server.draw_ahead()
+        assert source._given == 0  # no round is open
+        server.receive(name, message)
+    for t in (1, 2, 3):
+        for name in NAMES:
+            for _ in range(2):
+                server.draw_ahead()
+            assert source._given == 2 * t
+            server.receive(name, UPLOAD[name, t])
+    server.draw_ahead()  # all rounds are closed
+    assert source._given == 6
+    assert server._broadcasts == [message for message in RECEIVED["c0"] if isinstance(message, Broadcast)]
+
+
 def test_the_server_draws_noise_once_per_round() -> None:
     """Whatever is repeated between, exactly the three rounds' draws are used."""
     source = injected(FEDERATION.server_noise)

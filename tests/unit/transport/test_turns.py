@@ -63,6 +63,30 @@ def test_turns_are_taken_one_at_a_time_in_order_and_in_one_thread() -> None:
     asyncio.run(test())
 
 
+def test_what_a_party_does_between_turns_comes_after_what_follows_and_may_fail() -> None:
+    async def test() -> None:
+        driver, rested, go_on = Driver(), threading.Event(), threading.Event()
+
+        def rest() -> None:
+            rested.set()
+            go_on.wait(60)
+            driver.party.threads.add(threading.get_ident())
+            raise OSError("no randomness")
+
+        turns = Turns(driver.party, prepare=list, dispatch=driver.dispatched.extend, fail=driver.failed.append, rest=rest)
+        await turns.ask(lambda: [Finish(Ended("first"))])  # does not wait for the rest
+        await asyncio.to_thread(rested.wait, 60)
+        assert (driver.dispatched, driver.failed) == ([Finish(Ended("first"))], [])
+        go_on.set()
+        await turns.ask(lambda: [Finish(Ended("second"))])
+        await turns.close()
+        assert driver.dispatched == [Finish(Ended("first")), Finish(Ended("second"))]
+        assert {str(error) for error in driver.failed} == {"no randomness"}
+        assert len(driver.party.threads) == 1
+
+    asyncio.run(test())
+
+
 def test_a_turn_that_has_begun_is_finished_and_dispatched_though_who_asked_is_gone() -> None:
     async def test() -> None:
         driver, begun, go_on = Driver(), threading.Event(), threading.Event()
