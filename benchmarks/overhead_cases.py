@@ -107,9 +107,8 @@ class Measured:
     """Milliseconds per iteration: median over runs of the slowest client's, its 95 % interval, and where the time went.
 
     Medians, because a pause of the machine in a single run would rule a mean. parts : kernel, masks (of one client), noise (of
-    the server, drawn while the clients work, and so no part of the sum), latency (one send up, one down), next (working out
-    what is asked next), server (without noise), rest. sent, received : bytes of the last client's messages in a round;
-    n_bytes : of all clients'.
+    the server, as far as it was not drawn ahead), latency (one send up, one down), next (working out what is asked next),
+    server (without noise), rest. sent, received : bytes of the last client's messages in a round; n_bytes : of all clients'.
     """
 
     median: float
@@ -135,6 +134,7 @@ class Measured:
         parts = {
             "kernel": one["kernel"],
             "masks": one["masks"],
+            "noise": part("awaited noise", server),
             "latency": one["latency"] + part("latency", server),
             "next": max(part("next", runs) for runs in clients),
             "server": part("server", server),
@@ -147,7 +147,7 @@ class Measured:
             median=median,
             low=low,
             high=high,
-            parts={**parts, "noise": part("noise", server), "rest": median - sum(parts.values())},  # which nobody waits for
+            parts={**parts, "rest": median - sum(parts.values())},
             sent=of_clients[-1][0],
             received=of_clients[-1][1],
             n_bytes=sum(sent + received for sent, received in of_clients),

@@ -115,7 +115,8 @@ class MeasuredServer(ServerSession):
         seconds, begun = self.stopwatch.seconds, time.perf_counter()
         drawn = seconds["noise"]
         actions = super().receive(sender, message)
-        seconds["server"] += time.perf_counter() - begun - (seconds["noise"] - drawn)
+        seconds["awaited noise"] += (awaited := seconds["noise"] - drawn)
+        seconds["server"] += time.perf_counter() - begun - awaited
         self.stopwatch.wait(self.latency, actions)
         round = next((a.message.round for a in actions if isinstance(a, Send) and isinstance(a.message, Broadcast)), 0)
         if round == 1:

@@ -12,11 +12,10 @@ from typing import Any, Protocol
 from fastlloyd.clustering.acceleration import reading_ahead
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.outside import Outside, records_outside
+from fastlloyd.errors import DataError
 from fastlloyd.records.column_block import ColumnBlock, FloatArray
-from fastlloyd.records.table import Table
 
 KEPT_CELLS = 1 << 26  # 256 MiB of int32
-AHEAD = 4  # blocks that are read before they are asked for: neither side waits when the other is slow for a moment
 
 Block = tuple[int, FloatArray | ColumnBlock]
 
@@ -24,13 +23,16 @@ Block = tuple[int, FloatArray | ColumnBlock]
 class Blocks(Protocol):
     """Records that can be passed over again and again: a `Table` in one block, a `RecordFile` in many.
 
-    `n_rows` is at least the number of records, None where only reading tells; blocks come with the number of their first
-    record; `check` refuses a block with a cell that is not finite; `place` says where a record stands, for messages.
+    `n_rows` is at least the number of records, None where only reading tells; `n_ahead` blocks are read before they are asked
+    for; blocks come with the number of their first record; `check` refuses a block with a cell that is not finite; `place`
+    says where a record stands, for messages.
     """
 
     @property
     def n_rows(self) -> int | None: ...  # noqa: D102 - see the class
-    def blocks_to_check(self) -> Iterator[Block]: ...  # noqa: D102 - see the class
+    @property
+    def n_ahead(self) -> int: ...  # noqa: D102
+    def blocks_to_check(self) -> Iterator[Block]: ...  # noqa: D102
     def check(self, block: Any, first: int, /) -> None: ...  # noqa: D102
     def place(self, record: int, /) -> str: ...  # noqa: D102
 
@@ -39,13 +41,13 @@ class GridRecords:
     """Grid points of records under a domain, int32 blocks (n_i, n_features); iterate once per pass.
 
     `n_outside` says, after a complete pass, how many records have values outside the bounds (a private number). Raises
-    DataError for such a record under `Outside.REFUSE`, and what reading the records raises. All points are made by `domain`,
-    anew in each pass or in the first.
+    DataError for such a record under `Outside.REFUSE`, and what reading the records raises. Points are made by `domain` in each
+    pass, or in the first and looked at in the others.
     """
 
     def __init__(self, records: Blocks, domain: Domain, outside: Outside, *, source: str, kept_cells: int = KEPT_CELLS) -> None:
         self.n_outside = 0
-        self.domain = domain
+        self._domain = domain
         self._records, self._outside = records, outside
         self._source, self._kept_cells = source, kept_cells
         self._may_be_kept = records.n_rows is None or records.n_rows * domain.n_features <= kept_cells
@@ -56,10 +58,15 @@ class GridRecords:
         """No records, and no number of them."""
         return f"GridRecords(source={self._source!r})"
 
+    @property
+    def domain(self) -> Domain:
+        """Whose grid points these are: every block lies within its box."""
+        return self._domain
+
     def __iter__(self) -> Iterator[GridArray]:
         """One pass over all records."""
         if self._kept is not None:
-            return iter(self._kept)
+            return map(self._still_on_grid, self._kept)
         return (self._grid(*block)[0] for block in self._ahead()) if self._counted else self._first_pass()
 
     def _first_pass(self) -> Iterator[GridArray]:
@@ -86,17 +93,25 @@ class GridRecords:
         """Grid points of a block, and whether all its values are known to lie within the bounds."""
         if isinstance(block, ColumnBlock) and (found := self.domain.columns_to_grid(block)):
             return found
-        self._records.check(block, first)
-        return self.domain.to_grid(block), False
+        try:
+            return self.domain.to_grid(block), False
+        except DataError:
+            self._records.check(block, first)  # knows better where it stands
+            raise
+
+    def _still_on_grid(self, kept: GridArray) -> GridArray:
+        """Whoever was given it in an earlier pass may have written to it."""
+        self.domain.check_grid(kept)
+        return kept
 
     def _ahead(self) -> Iterator[Block]:
         """The blocks, the next ones being read by another thread while one is worked on."""
         blocks = self._records.blocks_to_check()
-        if isinstance(self._records, Table):  # all of it is here, and no thread needs a core to read it
+        if not self._records.n_ahead:  # all of it is here, and no thread needs a core to read it
             yield from blocks
             return
         with ThreadPoolExecutor(1) as reader, reading_ahead():
-            coming = deque(reader.submit(next, blocks, None) for _ in range(AHEAD))
+            coming = deque(reader.submit(next, blocks, None) for _ in range(self._records.n_ahead))
             try:
                 while (block := coming.popleft().result()) is not None:
                     coming.append(reader.submit(next, blocks, None))

@@ -58,7 +58,7 @@ from fastlloyd.transport.outbox import Outbox
 from fastlloyd.transport.party import Request
 from federation import make_federation, make_plan
 from grpc_site import CALM, HANG, Site, answer, serving, until, within
-from network import Relay, SessionClient, listening, tls_identity
+from network import Relay, SessionClient, SessionServer, listening, tls_identity
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +80,18 @@ def test_a_run_over_the_network_equals_the_run_in_one_process_bit_for_bit() -> N
         assert server.meter.received == sum(client.meter.sent for client in clients) > 0
         assert server.meter.sent == sum(client.meter.received for client in clients) > 0
         assert server.connected == frozenset()
+
+    within(test)
+
+
+def test_a_server_that_nobody_asks_anything_draws_noise_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = threading.Event()
+    monkeypatch.setattr(SessionServer, "draw_ahead", lambda _: drawn.set())
+
+    async def test() -> None:
+        site = Site()
+        async with serving(site.server()):
+            assert await asyncio.to_thread(drawn.wait, HANG)
 
     within(test)
 

@@ -21,9 +21,11 @@ import pytest
 
 from fake_mpi import HANG, MPI, Rank
 from fastlloyd.errors import NetworkError
-from fastlloyd.protocol import ClientResult
+from fastlloyd.protocol import ClientResult, ServerSession
+from fastlloyd.protocol.messages import Limits
 from fastlloyd.transport import mpi
 from fastlloyd.transport.in_process import run_in_process
+from federation import make_plan
 from mpi_process import CASES, lengthened, shown, take_turn
 
 Ended = dict[str, list[dict[str, Any]]]
@@ -137,3 +139,26 @@ def test_between_the_sends_of_one_step_nothing_is_asked_of_mpi(monkeypatch: pyte
         list(pool.map(turn, ranks))
     assert calls.count("Test") > 10
     assert ("Test", "Isend") not in pairwise(calls)
+
+
+def test_the_server_draws_noise_ahead_once_nothing_came_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn, genuine = list[str](), ServerSession.draw_ahead
+
+    def draw_ahead(session: ServerSession) -> None:
+        drawn.append(session.progress)
+        genuine(session)
+
+    monkeypatch.setattr(ServerSession, "draw_ahead", draw_ahead)
+    monkeypatch.setattr(mpi._Wire, "hears_within", lambda _wire, _seconds: False)
+    with mock.patch.object(mpi, "load_mpi", return_value=MPI), ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda rank: take_turn("server-noise-loss", rank), Rank.of(4)))
+    assert {f"round {t} of 4" for t in (1, 2, 3, 4)} <= set(drawn)
+
+
+def test_what_has_come_already_is_answered_before_noise_is_drawn_ahead() -> None:
+    server, client, _ = Rank.of(3)
+    with mock.patch.object(mpi, "load_mpi", return_value=MPI):
+        wire = mpi._Wire(server, Limits.of(make_plan(2)))
+        assert not wire.hears_within(1e-4)
+        client.Isend([b"x", None], dest=0, tag=1)
+        assert wire.hears_within(60)

@@ -32,6 +32,7 @@ class Source:
     def __init__(self, *blocks: FloatArray) -> None:
         self.parts, self.passes = blocks, 0
         self.n_rows: int | None = None
+        self.n_ahead = 4
 
     def blocks_to_check(self) -> Iterator[tuple[int, FloatArray]]:
         self.passes += 1
@@ -175,7 +176,17 @@ def test_who_gives_a_pass_up_does_not_wait_for_what_was_still_to_be_read() -> No
     next(given_up)
     threading.Timer(0.2, reading.set).start()
     del given_up  # waits for the block that is being read, and for no other
-    assert source.read == 2
+    assert source.read <= 2
+
+
+def test_points_that_were_kept_are_looked_at_again() -> None:
+    source = records(20)
+    X = on_grid(source, 10**6)
+    (kept,) = X
+    assert len(list(X)) == 1
+    kept[3, 1] = 1 << 24
+    with pytest.raises(DataError, match="outside the bounds of the domain"):
+        list(X)
 
 
 def test_points_of_another_domain_are_looked_at() -> None:

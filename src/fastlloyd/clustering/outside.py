@@ -56,4 +56,4 @@ def records_outside(
 
 
 def _is_within(values: FloatArray, low: float, high: float) -> bool:
-    return bool(values.min() >= low and values.max() <= high)
+    return float(values.min()) >= low and float(values.max()) <= high  # NumPy would round a bound to float32 first

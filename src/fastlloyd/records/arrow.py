@@ -103,7 +103,7 @@ class ArrowRecords:
 
     def _as_it_is(self, arrays: list[Any]) -> ColumnBlock:
         with errors(self.source, self.what):
-            return ColumnBlock([_floats(array) for array in arrays])
+            return ColumnBlock([numbers(array) for array in arrays])
 
     def _joined(self, batches: Iterable[list[Any]], size: int) -> Iterator[FloatArray]:
         block, filled = np.empty((len(self.columns), size), dtype=self.dtype), 0
@@ -185,13 +185,10 @@ def numbers(array: Any) -> npt.NDArray[Any]:
         return _decimals(array)
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.uint8())
-    values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
-    return values
-
-
-def _floats(array: Any) -> FloatArray:
-    """Numbers of an Arrow array of float32 or float64 without null. Its own `to_numpy` would first import pandas."""
-    dtype = np.dtype(np.float32 if array.type.bit_width == 32 else np.float64)
+    if array.null_count or not len(array):
+        values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
+        return values
+    dtype = np.dtype(array.type.to_pandas_dtype())  # `to_numpy` would first import pandas
     return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
 
 

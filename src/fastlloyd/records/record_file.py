@@ -35,10 +35,23 @@ class RecordFile:
 
     columns : names of the chosen columns; others : those of the file that were not chosen; source : the file, for messages;
     n_rows : number of records before any is dropped, None where only reading tells; dropped : how many records a complete
-    pass left out because a cell was missing, None before the first (a private number, as n_rows is).
+    pass left out because a cell was missing, None before the first (a private number, as n_rows is); n_ahead : how many blocks
+    another thread reads before they are asked for.
     """
 
-    __slots__ = ("_line", "_missing", "_reader", "_rows_read", "_state", "columns", "dropped", "n_rows", "others", "source")
+    __slots__ = (
+        "_line",
+        "_missing",
+        "_reader",
+        "_rows_read",
+        "_state",
+        "columns",
+        "dropped",
+        "n_ahead",
+        "n_rows",
+        "others",
+        "source",
+    )
 
     def __init__(
         self,
@@ -47,11 +60,13 @@ class RecordFile:
         state: FileState | None,
         missing: Missing,
         line: Callable[[int], int] | None = None,
+        n_ahead: int = 1,
     ) -> None:
         self.columns = reader.columns
         self.others = tuple(name for name in reader.names if name not in set(reader.columns))
         self.source = source
         self.n_rows = reader.n_rows
+        self.n_ahead = n_ahead
         self.dropped: int | None = None
         self._reader = reader
         self._line = line

@@ -55,6 +55,11 @@ class Table:
         """The number of records, a private number."""
         return len(self.values)
 
+    @property
+    def n_ahead(self) -> int:
+        """None: all records are here."""
+        return 0
+
     def blocks(self) -> Iterator[npt.NDArray[np.float64]]:
         """All records in one block, as often as asked: what a `RecordFile` offers."""
         yield self.values

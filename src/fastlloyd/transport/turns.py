@@ -45,7 +45,7 @@ class Turns(Generic[Prepared]):
         prepare: Callable[[list[Request]], Prepared],
         dispatch: Callable[[Prepared], None],
         fail: Callable[[BaseException], None],
-        rest: Callable[[], None] = lambda: None,
+        rest: Callable[[], None] | None = None,
     ) -> None:
         self._party, self._prepare, self._dispatch, self._fail, self._rest = party, prepare, dispatch, fail, rest
         self._loop = asyncio.get_running_loop()
@@ -93,9 +93,9 @@ class Turns(Generic[Prepared]):
 
     def _next(self) -> Callable[[], Callable[[], None]] | None:
         """The next turn, None after the last. The party rests before it if none has come for a moment."""
-        with suppress(Empty):
-            return self._waiting.get(timeout=_A_MOMENT)
-        if not self._is_closed:
+        if self._rest is not None:
+            with suppress(Empty):
+                return self._waiting.get(timeout=_A_MOMENT)
             try:
                 self._rest()
             except BaseException as error:  # noqa: BLE001 - whoever drives the party is told

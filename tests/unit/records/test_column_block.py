@@ -16,7 +16,7 @@ from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.clustering.outside import Outside, records_outside
 from fastlloyd.errors import DataError
 from fastlloyd.grid_records import GridRecords
-from fastlloyd.records import Missing, open_records
+from fastlloyd.records import Missing, arrow, open_records, read_table
 from fastlloyd.records.column_block import ColumnBlock, FloatArray
 from fastlloyd.records.record_file import BLOCK_CELLS
 from record_files import pa, pq
@@ -89,8 +89,9 @@ def test_passes_give_the_grid_points_of_the_records_that_are_kept(tmp_path: Path
     columns = numbers(N)
     if missing is Missing.DROP:
         columns[1][70_000] = np.nan
-    file = open_records(written(tmp_path / "x.parquet", numbers(N, 1), columns, numbers(50, 3)), missing=missing)
-    table = np.concatenate(list(file.blocks()))
+    path = written(tmp_path / "x.parquet", numbers(N, 1), columns, numbers(50, 3))
+    table = np.concatenate(list(open_records(path, missing=missing).blocks()))
+    file = open_records(path, missing=missing)
     X = GridRecords(file, DOMAIN, Outside.CLIP, source="x", kept_cells=0)
     for _ in range(2):
         assert np.array_equal(np.concatenate(list(X)), DOMAIN.to_grid(table))
@@ -146,12 +147,45 @@ def test_columns_that_lie_otherwise_in_memory_are_no_matter_for_compiled_code() 
         assert np.array_equal(DOMAIN.to_grid(block), DOMAIN.to_grid(np.array([np.zeros(40), odd.astype(np.float64)]).T))
 
 
-def test_floats_are_taken_from_arrow_without_pandas(tmp_path: Path) -> None:
-    path = written(tmp_path / "x.parquet", numbers(N))
+def test_a_record_outside_is_named_by_its_place_in_the_file_though_others_were_dropped(tmp_path: Path) -> None:
+    gaps, beyond = [np.zeros((2, N)) for _ in range(2)]
+    gaps[0][:7] = np.nan
+    beyond[1][70_000] = 9.0
+    file = open_records(written(tmp_path / "x.parquet", list(gaps), list(beyond)), missing=Missing.DROP)
+    with pytest.raises(DataError, match=rf"record {N + 70_001}, column 'b'"):
+        list(GridRecords(file, DOMAIN, Outside.REFUSE, source="x"))
+
+
+@pytest.mark.parametrize("high", [0.1, float(np.float32(0.1))])
+def test_a_float32_is_compared_with_the_bound_itself(tmp_path: Path, high: float) -> None:
+    """The nearest float32 to .1 is larger than .1."""
+    values, n = np.full(N, 0.1), N if high == 0.1 else 0
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"a": pa.array(values, pa.float32()), "b": pa.array(values, pa.float32())}), path)
+    domain = Domain(features=("a", "b"), lower=(0.0, 0.0), upper=(high, 1.0))
+    for records in (open_records(path), read_table(path)):
+        X = GridRecords(records, domain, Outside.CLIP, source="x")
+        assert all(len(block) for block in X)
+        assert X.n_outside == n
+    (block,) = open_records(path).column_blocks()
+    assert records_outside(domain, block, Outside.CLIP, source="x") == n
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint64", "float16", "float32", "float64"])
+def test_slices_of_arrow_arrays_hold_their_own_numbers(kind: str) -> None:
+    array = pa.array(np.arange(10).astype(kind))
+    for start, stop in ((0, 10), (3, 10), (2, 6), (4, 4)):
+        found = arrow.numbers(array.slice(start, stop - start))
+        assert found.tolist() == list(range(start, stop))
+        assert found.dtype == kind
+
+
+def test_numbers_are_taken_from_arrow_without_pandas(tmp_path: Path) -> None:
+    path = written(tmp_path / "x.parquet", numbers(N), numbers(10))
     program = f"""
 import sys
 from fastlloyd.records import open_records
-assert len(list(open_records({str(path)!r}).column_blocks())) == 1
+assert len(list(open_records({str(path)!r}).column_blocks())) == 2
 assert "pandas" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603 - our own program

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fastlloyd.errors import RemoteProtocolError, StateError
-from fastlloyd.protocol import SERVER, ClientResult, Ended, Finish, Send, ServerResult
+from fastlloyd.protocol import SERVER, ClientResult, Ended, Finish, Send, ServerResult, ServerSession
 from fastlloyd.protocol.messages import Abort, Confirmations, Limits, decode
 from fastlloyd.store import LogPosition
 from fastlloyd.store.events import Outcome, PeerSeen
@@ -160,3 +160,13 @@ def test_each_step_has_its_own_time(world: World) -> None:
     assert server.timeout == 1
     again = restarted(world)  # counts anew
     assert again.timeout == times.dealing
+
+
+def test_noise_that_is_drawn_ahead_stays_in_memory(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    server, calls, store = started_without(world), list[ServerSession](), world.parties[SERVER].store
+    assert store is not None
+    position = store.position
+    monkeypatch.setattr(ServerSession, "draw_ahead", lambda session: calls.append(session))
+    server.draw_ahead()
+    assert calls == [server.session]
+    assert store.position == position
