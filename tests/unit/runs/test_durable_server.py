@@ -166,7 +166,11 @@ def test_noise_that_is_drawn_ahead_stays_in_memory(world: World, monkeypatch: py
     server, calls, store = started_without(world), list[ServerSession](), world.parties[SERVER].store
     assert store is not None
     position = store.position
-    monkeypatch.setattr(ServerSession, "draw_ahead", lambda session: calls.append(session))
+
+    def draw_ahead(session: ServerSession) -> None:
+        calls.append(session)
+
+    monkeypatch.setattr(ServerSession, "draw_ahead", draw_ahead)
     server.draw_ahead()
     assert calls == [server.session]
     assert store.position == position
