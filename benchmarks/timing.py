@@ -1,11 +1,12 @@
 """Paired timings: both sides in turn, in one process, so that whatever else the machine does meets both."""
 
-import statistics
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-SHORTEST = 0.01  # seconds: work that takes less is repeated
+import numpy as np
+
+SHORTEST = 0.05  # seconds: work that takes less is repeated; the system takes some ms to put two threads on two cores
 PAUSE = 0.03  # seconds before each timing: threads of the other side that wait for work by turning round have gone to sleep
 
 Work = Callable[[], object]
@@ -20,12 +21,12 @@ class Pair(NamedTuple):
 
 
 def paired(ours: Work, peer: Work, repetitions: int) -> Pair:
-    """Time both in turn, `repetitions` times, after each has run once; short work is repeated within a timing."""
+    """Time both in turn, `repetitions` times, after each has run once; what is shorter than `SHORTEST` is repeated."""
     _seconds(ours, 1), _seconds(peer, 1)
-    inner = max(1, int(SHORTEST / _seconds(ours, 1)))
-    pairs = [(_seconds(ours, inner), _seconds(peer, inner)) for _ in range(repetitions)]
-    a, b = ([pair[side] / inner for pair in pairs] for side in (0, 1))
-    return Pair(statistics.median(a), statistics.median(b), statistics.median(y / x for x, y in pairs))
+    times = [max(1, int(SHORTEST / _seconds(work, 1))) for work in (ours, peer)]
+    a = np.array([[_seconds(work, n) / n for work, n in zip((ours, peer), times, strict=True)] for _ in range(repetitions)])
+    medians = np.median(a, axis=0)
+    return Pair(float(medians[0]), float(medians[1]), float(np.median(a[:, 1] / a[:, 0])))
 
 
 def _seconds(work: Work, times: int) -> float:
