@@ -48,6 +48,7 @@ class ArrowRecords:
     floats: bool  # all columns are float32 or float64
     n_rows: int | None
     batches: Callable[[], Iterable[Any]]
+    n_ahead: int = 1
 
     @classmethod
     def of(

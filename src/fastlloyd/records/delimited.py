@@ -44,6 +44,7 @@ class DelimitedFile:
     """
 
     n_rows = None  # only reading tells
+    n_ahead = 1
 
     def __init__(self, path: Path, columns: Columns, missing: Missing, *, once: bool) -> None:
         self._path, self._columns, self._missing, self._once = path, columns, missing, once

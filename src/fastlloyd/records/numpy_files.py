@@ -59,6 +59,11 @@ class _Matrix:
         return tuple(self.names[i] for i in self.indices)
 
     @property
+    def n_ahead(self) -> int:
+        """One."""
+        return 1
+
+    @property
     def n_rows(self) -> int:
         return self.header.shape[0]
 
@@ -97,6 +102,11 @@ class _Columns:
     names: tuple[str, ...]
     columns: tuple[str, ...]
     headers: tuple[_Header, ...]  # of the chosen ones
+
+    @property
+    def n_ahead(self) -> int:
+        """One."""
+        return 1
 
     @property
     def n_rows(self) -> int:

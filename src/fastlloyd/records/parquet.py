@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from fastlloyd.records.arrow import ArrowRecords, errors, load
 from fastlloyd.records.columns import Columns
@@ -13,6 +16,7 @@ from fastlloyd.records.record_file import BLOCK_CELLS
 _WHAT = "a Parquet file"
 _BUFFERS = 1 << 24  # bytes read ahead, all columns together
 _LEAST, _MOST = 1 << 14, 1 << 16  # of one column
+_AHEAD = 1 << 27  # bytes of blocks read ahead: most is used while the first pass loads compiled code
 
 
 def open_parquet(path: Path, columns: Columns) -> ArrowRecords:
@@ -33,4 +37,5 @@ def open_parquet(path: Path, columns: Columns) -> ArrowRecords:
     with errors(str(path), _WHAT), opened(1) as file:
         schema, n_rows = file.schema_arrow, file.metadata.num_rows
         schema.names  # noqa: B018 - may not be text
-    return ArrowRecords.of(schema, columns, batches, source=str(path), what=_WHAT, n_rows=n_rows)
+    records = ArrowRecords.of(schema, columns, batches, source=str(path), what=_WHAT, n_rows=n_rows)
+    return replace(records, n_ahead=max(1, _AHEAD // (BLOCK_CELLS * np.dtype(records.dtype).itemsize)))

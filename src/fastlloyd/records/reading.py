@@ -21,9 +21,6 @@ LARGE_CELLS = 1 << 25  # 256 MiB of float64
 LARGE_TEXT = 1 << 28  # bytes
 
 _Named = Sequence[str] | None
-_PARQUET_AHEAD = (
-    4  # blocks: reading takes about as long as the work on them, so neither waits when the other is slow for a moment
-)
 
 _TEXT = (".csv", ".tsv", ".txt")
 _BINARY: Mapping[str, Callable[[Path, Columns], Reader]] = {
@@ -49,8 +46,7 @@ def open_records(path: str | os.PathLike[str], columns: Columns = None, *, missi
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes[-1:] and suffixes[-1] in _BINARY:
         state = files.regular(path)
-        ahead = _PARQUET_AHEAD if _BINARY[suffixes[-1]] is open_parquet else 1
-        return RecordFile(_BINARY[suffixes[-1]](path, columns), str(path), state, missing, n_ahead=ahead)
+        return RecordFile(_BINARY[suffixes[-1]](path, columns), str(path), state, missing)
     if suffixes[-1:] == [".gz"]:
         suffixes.pop()
     if not suffixes or suffixes[-1] not in _TEXT:

@@ -19,7 +19,10 @@ BLOCK_CELLS = 1 << 21  # of a block: 8 MiB of float32, large enough that what a 
 
 
 class Reader(Protocol):
-    """What a format has to offer. `names` are all columns, `columns` the chosen ones; NaN in a block is a missing cell."""
+    """What a format has to offer. `names` are all columns, `columns` the chosen ones; NaN in a block is a missing cell.
+
+    `n_ahead` : how many blocks are worth their memory before they are asked for.
+    """
 
     @property
     def names(self) -> tuple[str, ...]: ...  # noqa: D102 - see the class
@@ -27,6 +30,8 @@ class Reader(Protocol):
     def columns(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
     def n_rows(self) -> int | None: ...  # noqa: D102
+    @property
+    def n_ahead(self) -> int: ...  # noqa: D102
     def blocks(self) -> Iterator[FloatArray | ColumnBlock]: ...  # noqa: D102
 
 
@@ -60,13 +65,12 @@ class RecordFile:
         state: FileState | None,
         missing: Missing,
         line: Callable[[int], int] | None = None,
-        n_ahead: int = 1,
     ) -> None:
         self.columns = reader.columns
         self.others = tuple(name for name in reader.names if name not in set(reader.columns))
         self.source = source
         self.n_rows = reader.n_rows
-        self.n_ahead = n_ahead
+        self.n_ahead = reader.n_ahead
         self.dropped: int | None = None
         self._reader = reader
         self._line = line

@@ -191,6 +191,16 @@ assert "pandas" not in sys.modules
     subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603 - our own program
 
 
+def test_of_parquet_so_many_bytes_are_read_ahead_and_of_other_files_one_block(tmp_path: Path) -> None:
+    for kind, n in ((pa.float32(), 16), (pa.float64(), 8)):
+        path = tmp_path / "x.parquet"
+        pq.write_table(pa.table({"a": pa.array([1.0, 2.0], kind)}), path)
+        assert open_records(path).n_ahead == n
+    np.save(tmp_path / "x.npy", np.ones((2, 2)))
+    (tmp_path / "x.csv").write_text("a\n1\n")
+    assert open_records(tmp_path / "x.npy").n_ahead == open_records(tmp_path / "x.csv").n_ahead == 1
+
+
 def test_a_block_becomes_a_table_only_by_a_copy() -> None:
     block = ColumnBlock([np.zeros(3), np.ones(3)])
     assert block.shape == np.asarray(block).shape == (3, 2)
