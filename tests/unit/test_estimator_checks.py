@@ -93,7 +93,8 @@ def test_every_check_that_is_not_for_repeatable_estimators_passes_at_a_huge_epsi
     """As shipped, with other noise in every fit: none may fail. What scikit-learn leaves out for that is run above.
 
     The noise is that of seeds: `check_fit_idempotent` is not left out, and GLloyd's noise on a sum is not always zero here. Of
-    2,639 pairs of its fits with the system's noise 108 differed, by a grid unit of a centroid; of the others none in 161 to 3,001.
+    2,639 pairs of its fits with the system's noise 108 differed, by a grid unit of a centroid; of the others none in
+    161 to 3,001.
     """
     results = check_estimator(kind(epsilon=1e12, delta=1e-6), expected_failed_checks={}, on_skip=None)
     outcome = {result["check_name"]: result["status"] for result in results}
