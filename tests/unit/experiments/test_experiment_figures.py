@@ -203,6 +203,10 @@ def test_overheads_are_drawn_by_latency_and_published_figures_are_hollow(tmp_pat
     assert [float(np.asarray(line.get_xdata())[0]) for line in marks] == [6.5, 6.4, 9.4, 9.0, 5.81, 49087.0]
     assert [line.get_markerfacecolor() == "white" for line in marks] == [False] * 4 + [True] * 2
     assert len([line for line in traffic.get_lines() if line.get_marker() not in ("None", "", None)]) == 5
+    for panel in (*near.figure.axes, *far.figure.axes):
+        panel.figure.canvas.draw()
+        low, high = panel.get_xlim()
+        assert sum(low <= mark <= high for mark in panel.get_xticks()) >= 2  # an axis without numbers says nothing
 
 
 @pytest.mark.parametrize(("old", "new", "said"), [("runtime_ms", "ms", "no column 'runtime_ms'"), ("9.4", "x", "no number")])

@@ -1,5 +1,6 @@
 """Runtime and bytes of one iteration, measured and published side by side (Table 3 of the paper)."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 MARK_HEIGHT, LEAST_ROW = 0.085, 0.3  # inches
 PUBLISHED = "published-"  # how the transport of such a row begins
-FOOT = "Per iteration, logarithmic; bars: 95% intervals. Hollow: published figures, taken on other machines."
+FOOT = "Per iteration; long axes are logarithmic; bars: 95% intervals. Hollow: published figures, taken on other machines."
 _NEEDED = ("transport", "clients", "dataset", "n", "k", "d", "latency_ms", "runtime_ms")
 _LABELS = {
     "mpi": "MPI", "grpc": "gRPC", "mpyc": "MPyC",
@@ -81,7 +82,7 @@ def _cost(row: Mapping[str, str], number: int) -> Cost:
 
 
 def _draw(costs: Sequence[Cost], latency: float, suffix: str) -> Drawing:
-    from matplotlib.ticker import LogLocator, NullLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     shapes = list(dict.fromkeys(cost.shape for cost in costs))
     series = sorted({cost.series for cost in costs}, key=_rank)
@@ -105,6 +106,10 @@ def _draw(costs: Sequence[Cost], latency: float, suffix: str) -> Drawing:
         if cost.n_bytes:
             traffic.plot([cost.n_bytes], [height], **marks)  # type: ignore[arg-type]  # keywords of many types
     for panel in (runtime, traffic):
+        low, high = panel.get_xlim()
+        if low > 0 and math.floor(math.log10(high)) <= math.ceil(math.log10(low)):
+            panel.xaxis.set_major_locator(MaxNLocator(nbins=4))  # fewer than two powers of ten: no logarithmic axis
+            continue
         panel.set_xscale("log")
         panel.xaxis.set_major_locator(LogLocator(numticks=6))
         panel.xaxis.set_minor_locator(NullLocator())
