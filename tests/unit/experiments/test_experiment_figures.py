@@ -274,14 +274,10 @@ def _drawn_texts(drawing: Drawing) -> list["Text"]:
     return [text for text in texts if text.get_text().strip()]
 
 
-def test_no_label_lies_on_another_or_beyond_the_edge(tmp_path: Path) -> None:
-    """Of titles, foot, legend, and labels of axes and panels, on a sheet with ten panels."""
-    made = [_only_nicv(row) for row in rows(REAL, [*METHODS, "somebody else's method"], runs=2)]
-    made[0] = fail(made[0], "it broke")
-    (drawing,) = _draw(tmp_path, made, "curves")
+def _assert_no_label_lies_on_another_or_beyond_the_edge(drawing: Drawing, least: int) -> None:
     figures.save(drawing, "png")
     boxes = [(text.get_text(), text.get_window_extent()) for text in _drawn_texts(drawing)]
-    assert len(boxes) > 100
+    assert len(boxes) > least
     for (name, one), (other, another) in combinations(boxes, 2):
         assert not one.padded(-1).overlaps(another.padded(-1)), (name, other)
     width, height = drawing.figure.bbox.size
@@ -290,6 +286,20 @@ def test_no_label_lies_on_another_or_beyond_the_edge(tmp_path: Path) -> None:
         assert box.y0 >= 0, name
         assert box.x1 <= width, name
         assert box.y1 <= height, name
+
+
+def test_no_label_lies_on_another_or_beyond_the_edge(tmp_path: Path) -> None:
+    """Of titles, foot, legend, and labels of axes and panels, on a sheet with ten panels."""
+    made = [_only_nicv(row) for row in rows(REAL, [*METHODS, "somebody else's method"], runs=2)]
+    made[0] = fail(made[0], "it broke")
+    (drawing,) = _draw(tmp_path, made, "curves")
+    _assert_no_label_lies_on_another_or_beyond_the_edge(drawing, least=100)
+
+
+def test_no_label_of_heat_maps_with_two_rows_lies_on_another_or_beyond_the_edge(tmp_path: Path) -> None:
+    """What their rows are is written upwards, and longer than two rows of numbers are high."""
+    (drawing,) = _draw(tmp_path, rows(SMALL_SYNTH, ["sulloyd", "fastlloyd"], runs=3), "heatmaps")
+    _assert_no_label_lies_on_another_or_beyond_the_edge(drawing, least=20)
 
 
 def test_marks_of_a_logarithmic_axis_are_few_and_lie_in_its_range() -> None:

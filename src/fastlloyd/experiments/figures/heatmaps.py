@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap, Normalize
 
 ROW_HEIGHT = 0.24  # inches of one row of numbers
+_AROUND = 0.75  # inches above and below the rows: a panel's name, its numbers of clusters and what they are
+_ROWS_ARE = "number of dimensions d"
 _AREAS, _CHANGES = "cividis_r", "PuOr_r"  # told apart with every common colour vision, and in grey
 _Cells = dict[tuple[int, int], Summary]  # by number of clusters and dimensions
 
@@ -51,8 +53,8 @@ def _draw(summaries: Summaries, measure: str, family: Family, variant: Variant, 
         "Brackets: the 95% interval of an improvement holds 0.",
         *notes.left_out([*theirs.values(), *own.values()]),
     ]
-    height = 0.75 + ROW_HEIGHT * len(family.sizes("n_features"))
-    figure, panels = sheet(title, height, (1, 3), {}, [note for note in foot if note])
+    rows = max(ROW_HEIGHT * len(family.sizes("n_features")), letters.width(_ROWS_ARE, TEXT))  # the label is written upwards
+    figure, panels = sheet(title, _AROUND + rows, (1, 3), {}, [note for note in foot if note])
     values = [summary.mean for each in areas for summary in each.values()]
     positive = bool(values) and min(values) > 0
     shared = LogNorm(min(values), max(values)) if positive else Normalize(min(values, default=0), max(values, default=1))
@@ -61,7 +63,7 @@ def _draw(summaries: Summaries, measure: str, family: Family, variant: Variant, 
     finite = {shape: change for shape, change in changes.items() if change.n}
     reach = max((abs(change.mean) for change in finite.values()), default=1.0) or 1.0
     _panel(panels[2], family, finite, "Improvement, %", colormaps[_CHANGES], Normalize(-reach, reach), signed=True)
-    panels[0].set_ylabel("number of dimensions d", fontsize=TEXT)
+    panels[0].set_ylabel(_ROWS_ARE, fontsize=TEXT)
     for panel in panels:
         panel.set_xlabel("number of clusters k", fontsize=TEXT)
     name = f"heatmaps-{family.name}" + (f"-{number}" if number > 1 else "")
