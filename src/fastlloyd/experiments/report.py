@@ -16,6 +16,7 @@ from fastlloyd.experiments.summaries import CONFIDENCE, Summaries
 from fastlloyd.experiments.tables import Table
 
 HEADING = "<!doctype html>\n<!-- a report of fastlloyd on an experiment: NOT PRIVATE -->\n"
+_MANY = 5  # variants of a method: so many are counted instead of named
 _LONG = 400  # letters of a sentence that says why a trial failed
 _Section = tuple[str, str, str]  # name in links, heading, content
 
@@ -63,13 +64,26 @@ def _inner(section: str, drawings: Sequence[Drawing]) -> str:
     return "<ul>" + "".join(f'<li><a href="#{escape(d.name)}">{escape(d.title)}</a></li>' for d in drawings) + "</ul>"
 
 
+def _methods(summaries: Summaries) -> list[str]:
+    """Their names as figures give them; of an option that was swept only how many variants it made."""
+    variants = {
+        method: list(dict.fromkeys(summaries.label(each) for each in summaries.variants if each.method == method))
+        for method in dict.fromkeys(each.method for each in summaries.variants)
+    }
+    return [
+        name
+        for method, names in variants.items()
+        for name in (names if len(names) < _MANY else [f"{summaries.method_label(method)} in {len(names)} variants"])
+    ]
+
+
 def _overview(summaries: Summaries) -> str:
     rows, failed = summaries.results.rows, len(summaries.results.failures)
     epsilons = sorted({epsilon for name in summaries.datasets for epsilon in summaries.epsilons(name)})
     facts = [
         ("Trials", f"{len(rows):,}, of which {failed:,} failed" if failed else f"{len(rows):,}, none failed"),
         ("Data sets", f"{len(summaries.datasets):,}"),
-        ("Methods", ", ".join(dict.fromkeys(map(summaries.label, summaries.variants)))),
+        ("Methods", "; ".join(_methods(summaries))),
         ("Epsilon", ", ".join(f"{epsilon:g}" for epsilon in epsilons)),
         ("Runs", f"{len({row.run for row in rows}):,}"),
         ("Clients", ", ".join(str(number) for number in sorted({row.clients for row in rows}))),

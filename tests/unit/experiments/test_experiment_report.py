@@ -9,7 +9,7 @@ import pytest
 from fastlloyd.experiments import figures, report
 from fastlloyd.experiments.reading import read
 from fastlloyd.experiments.summaries import Summaries
-from made_up_results import REAL, Cells, fail, rows, write
+from made_up_results import ABLATION, REAL, Cells, fail, rows, swept, write
 
 EVIL = "<script>alert(1)</script>"
 VOID = {"meta", "img"}
@@ -65,6 +65,13 @@ def test_every_element_is_closed_and_every_link_leads_somewhere(evil: tuple[str,
     assert {"overview", "figures", "tables", "failures", "specification", "provenance"} == {
         attributes["id"] for tag, attributes in page.seen if tag == "section"
     }
+
+
+def test_methods_are_named_and_many_variants_of_one_are_counted(evil: tuple[str, Page], tmp_path: Path) -> None:
+    assert f"Lloyd, no noise; SuLloyd; mine{EVIL}" in evil[1].text
+    few = dict(list(ABLATION.items())[:2])
+    _, page = _page(tmp_path, swept(few, runs=2, others=["momentlloyd"]))
+    assert "GLloyd; FastLloyd in 60 variants; MomentLloyd" in page.text
 
 
 def test_nothing_is_fetched_and_nothing_is_run(evil: tuple[str, Page]) -> None:
