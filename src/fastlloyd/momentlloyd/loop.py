@@ -33,8 +33,6 @@ from fastlloyd.queries import ClippedLoss, Query
 if TYPE_CHECKING:
     from fastlloyd.momentlloyd.mechanism import MomentMechanism
 
-LEAST_RADIUS = Fraction(1, 1000)  # of a step, in half widths
-
 
 def moment_lloyd(m: "MomentMechanism") -> Generator[Query, Answer, Clustering]:
     """Mean, spread and directions, then perhaps votes, then a few steps; in the end the loss, if the mechanism wants it."""
@@ -77,7 +75,7 @@ def radius(m: "MomentMechanism", round: Rounds, state: State) -> int:
             R = math.floor(round.radius * state.length)
         case StepRound():
             R = _times(round.radius, state.inner_spread if round.in_directions else state.spread)
-            least = math.ceil(LEAST_RADIUS * 2**m.domain.fraction_bits)
+            least = math.ceil(steps.LEAST_RADIUS * 2**m.domain.fraction_bits)
             R = min(max(R, least), math.isqrt(m.domain.squared_half_diagonal))
         case VotesRound():
             R = 1  # nothing is clipped

@@ -5,6 +5,10 @@ import numpy as np
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.momentlloyd.noisy import Noisy
 
+# Few moves tell little of how much moves vary, and to move too little costs more than to move too far: so much is expected
+LIKELY = 1.5  # variances of their noise
+LIKELY_WEIGHT = 8.0  # as if seen in so many coordinates, and only where it is more than was found
+
 
 def sizes(counts: Noisy, n: float) -> FloatArray:
     """Records per cluster: noisy counts moved to sum up to n, shrunk towards n / k (James and Stein), with a floor."""
@@ -16,13 +20,16 @@ def sizes(counts: Noisy, n: float) -> FloatArray:
     return np.asarray(np.maximum(n / k + factor * excess, max(1.0, 0.5 * min(sigma, n / k))))
 
 
-def shrunk(moves: FloatArray, variances: FloatArray, sizes: FloatArray, dimensions: int) -> FloatArray:
+def shrunk(moves: FloatArray, variances: FloatArray, sizes: FloatArray, dimensions: int, most: float) -> FloatArray:
     """Moves (k, .) that lie in so many dimensions, each times tau / (tau + variance): empirical Bayes, tau pooled.
 
-    variances : (k,), of the noise in each coordinate of a move. sizes : (k,), the weights of clusters in tau.
+    variances : (k,), of the noise in each coordinate of a move. sizes : (k,), the weights of clusters in tau. most : no tau is
+    larger, the mean square of an offset's coordinate: centroids are no farther from their records than records from them.
     """
     if dimensions == 0:
         return np.zeros_like(moves)
-    excess = np.maximum((moves**2).sum(axis=1) / dimensions - variances, 0.0)
-    tau = float(sizes @ excess / sizes.sum())
+    weights, n = sizes / sizes.sum(), len(moves) * dimensions
+    found = float(weights @ np.maximum((moves**2).sum(axis=1) / dimensions - variances, 0.0))
+    likely = LIKELY * float(weights @ variances)
+    tau = min(max(found, (n * found + LIKELY_WEIGHT * likely) / (n + LIKELY_WEIGHT)), most)
     return np.asarray(moves * (tau / np.maximum(tau + variances, 1e-300))[:, None])

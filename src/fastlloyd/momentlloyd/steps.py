@@ -1,5 +1,7 @@
 """One step of the clustering: centroids follow the clipped offsets of their records (step 4 of docs/momentlloyd.md)."""
 
+import math
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +15,8 @@ from fastlloyd.momentlloyd.state import NUMBER_BITS, State, fields, known
 
 if TYPE_CHECKING:
     from fastlloyd.momentlloyd.mechanism import MomentMechanism
+
+LEAST_RADIUS = Fraction(1, 1000)  # half widths
 
 
 def step(m: "MomentMechanism", state: State, round: StepRound, sums: Noisy, counts: Noisy) -> State:
@@ -28,11 +32,18 @@ def step(m: "MomentMechanism", state: State, round: StepRound, sums: Noisy, coun
     state = known(m, state, sizes=np.clip(np.rint(told * 2**NUMBER_BITS), 0, m.n_records << NUMBER_BITS).astype(np.int64))
     if round.in_directions:
         points = state.points.astype(np.float64)
-        points[:, :found] += shrunk(moves[:, :found], variances, n, found)
+        points[:, :found] += shrunk(moves[:, :found], variances, n, found, _most(m, state.inner_spread, found))
         limit = next(field.most for field in fields(m) if field.name == "points")
         centroids = state.centre + points[:, :found] @ V.T
         return known(m, state, points=rounded(points, limit), centroids=rounded(centroids, B))
     along = moves @ V
     rest = moves - along @ V.T
-    moves = shrunk(along, variances, n, found) @ V.T + shrunk(rest, variances, n, m.n_features - found)
+    most = _most(m, state.spread, m.n_features)
+    moves = shrunk(along, variances, n, found, most) @ V.T + shrunk(rest, variances, n, m.n_features - found, most)
     return known(m, state, centroids=rounded(state.centroids + moves, B))
+
+
+def _most(m: "MomentMechanism", spread: int, dimensions: int) -> float:
+    """A coordinate's part of the squared offset to be expected, in so many dimensions."""
+    least = math.ldexp(float(LEAST_RADIUS), m.domain.fraction_bits)
+    return max(float(spread), least**2) / max(dimensions, 1)

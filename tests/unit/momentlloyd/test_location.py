@@ -65,7 +65,7 @@ def test_sums_are_divided_by_six_deviations_at_least_or_a_quarter_of_what_is_exp
 def test_sizes_add_up_to_the_number_and_not_to_what_sums_are_divided_by() -> None:
     """Two hundred records under a cap of twenty times as many: moves are cautious, sizes are not made up."""
     m = mechanism(2, cap=4000, n_expected=4000, epsilon=0.3)
-    state = msgspec.structs.replace(State.start(m), number=200 << NUMBER_BITS)
+    state = msgspec.structs.replace(State.start(m), number=200 << NUMBER_BITS, spread=ONE**2)
     divisor = location.divisor(m, state)
     assert divisor > 2 * 200
     last = m.rounds[-1]

@@ -41,26 +41,41 @@ def test_sizes_have_a_floor_and_without_it_sum_up_to_n(counts: FloatArray, devia
 
 
 @settings(max_examples=40)
-@given(MOVES, st.floats(1e-3, 1e3))
-def test_moves_keep_their_direction_and_none_grows(moves: FloatArray, variance: float) -> None:
+@given(MOVES, st.floats(1e-3, 1e3), st.floats(1e-3, 1e6))
+def test_moves_keep_their_direction_and_none_grows(moves: FloatArray, variance: float, most: float) -> None:
     k, d = moves.shape
-    found = shrunk(moves, np.full(k, variance), np.ones(k), d)
+    found = shrunk(moves, np.full(k, variance), np.ones(k), d, most)
     tau = np.maximum((moves**2).mean(axis=1) - variance, 0).mean()  # clusters of equal sizes
+    tau = min(max(tau, (k * d * tau + 8 * 1.5 * variance) / (k * d + 8)), most)
     np.testing.assert_allclose(found, tau / (tau + variance) * moves, rtol=1e-9, atol=1e-300)
 
 
-def test_moves_no_longer_than_their_noise_vanish_and_long_ones_stay() -> None:
+def test_long_moves_stay_and_short_ones_are_made_in_part_as_far_as_noise_lets_tell() -> None:
     moves = np.array([[3.0, 4.0], [-4.0, 3.0]])
-    np.testing.assert_array_equal(shrunk(moves, np.full(2, 12.5), np.ones(2), 2), np.zeros((2, 2)))
-    np.testing.assert_allclose(shrunk(moves, np.full(2, 1e-12), np.ones(2), 2), moves)
+    np.testing.assert_allclose(shrunk(moves, np.full(2, 1e-12), np.ones(2), 2, np.inf), moves)
+    # no longer than their noise: 8 coordinates of 1.5 variances each beside 4 of nothing make tau one variance
+    np.testing.assert_allclose(shrunk(moves, np.full(2, 12.5), np.ones(2), 2, np.inf), moves / 2)
+
+
+@pytest.mark.parametrize("moves", [1.0, 1e3])
+def test_in_noise_beyond_all_offsets_nothing_moves(moves: float) -> None:
+    """However the noise fell: tau is no larger than an offset's mean square."""
+    found = shrunk(moves * np.array([[3.0, 4.0], [-4.0, 3.0]]), np.full(2, 1e6), np.ones(2), 2, 1e-3)
+    assert (np.abs(found) <= moves * 4 * 1e-9).all()
+
+
+def test_many_moves_decide_alone() -> None:
+    """Of 10,000 coordinates without any move: 8 more of them hardly count."""
+    moves = np.sqrt(0.5) * np.ones((100, 100))
+    assert np.abs(shrunk(moves, np.ones(100), np.ones(100), 100, np.inf)).max() < 2e-3
 
 
 def test_the_noisier_of_two_moves_is_shrunk_more() -> None:
     moves = np.array([[3.0], [3.0]])
-    found = shrunk(moves, np.array([0.5, 5.0]), np.ones(2), 1).ravel()
+    found = shrunk(moves, np.array([0.5, 5.0]), np.ones(2), 1, np.inf).ravel()
     assert 0 < found[1] < found[0] < 3
 
 
 @pytest.mark.parametrize("k", [1, 3])
 def test_no_dimensions_no_moves(k: int) -> None:
-    np.testing.assert_array_equal(shrunk(np.ones((k, 2)), np.ones(k), np.ones(k), 0), np.zeros((k, 2)))
+    np.testing.assert_array_equal(shrunk(np.ones((k, 2)), np.ones(k), np.ones(k), 0, np.inf), np.zeros((k, 2)))
