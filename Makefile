@@ -55,7 +55,7 @@ bench-stream: $(READY)  ## a Parquet file of 3.2 GB, written to the temporary fo
 bench-network: $(READY)  ## rounds over gRPC, with and without durable state, and a run of a hundred clients
 	$(BIN)/python -m benchmarks.network
 
-PAPER := utility scaling-features scaling-clusters heatmaps ablation trust iris
+PAPER := utility scaling-features scaling-clusters heatmaps ablation trust iris preset
 # what is there is not run again; then its pictures and its page are made anew
 rerun = set -e; for name in $(PAPER); do \
 		$(BIN)/fastlloyd experiment run paper/$$name.toml --out $(1)/$$name $(2); \

@@ -1,0 +1,127 @@
+"""MomentLloyd with one part left out at a time, on synthetic groups: what is each part worth?
+
+    python -m benchmarks.moment_ablation [--jobs N] [--runs N]
+
+Writes its section of docs/momentlloyd.md. Noise is repeatable and measures are exact: NOT PRIVATE.
+"""
+
+import argparse
+import dataclasses
+import math
+import sys
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from benchmarks.groups import EPSILONS, perform
+from benchmarks.report import write_section
+from benchmarks.synthetic_groups import CASES, FloatArray
+from fastlloyd.momentlloyd import far, histogram, location, planner, shrinkage, start, steps
+from fastlloyd.momentlloyd.directions import deviations
+from fastlloyd.momentlloyd.noisy import Noisy
+from fastlloyd.momentlloyd.planner import Row
+from fastlloyd.momentlloyd.state import State
+
+PAGE = Path(__file__).parents[1] / "docs" / "momentlloyd.md"
+GROUPS = (
+    "small", "large", "some features", "many features", "tails", "outliers", "unbalanced", "far", "spikes", "curves",
+    "bounds 3 times too wide", "bounds 10 times too wide",
+)  # fmt: skip
+WIDTHS = {"up to 3 features": range(1, 4), "4 to 32": range(4, 33), "more": range(33, 1025)}
+Change = tuple[object, str, object]  # a module, a name in it, and what takes its place
+Cell = tuple[str, float]  # a set and epsilon
+
+
+def _rows(change: Callable[[Row], dict[str, Any]]) -> Change:
+    """The planner's table with other fields in each row."""
+    return planner, "TABLE", tuple(dataclasses.replace(row, **change(row)) for row in planner.TABLE)
+
+
+def _alike(state: State) -> FloatArray:
+    found = deviations(state)
+    return np.full(len(found), math.sqrt(float((found**2).mean())) if len(found) else 0.0)
+
+
+def _as_counted(counts: Noisy, n: float) -> FloatArray:  # noqa: ARG001 - in place of `sizes`
+    return np.maximum(counts.values.ravel(), 1.0)
+
+
+PARTS: dict[str, list[Change]] = {
+    "the first sum is not clipped": [_rows(lambda _: {"mean_radius": Fraction(1)})],
+    "the number of records as it was counted": [
+        (location, "number", lambda m, count: min(max(float(count.values[0, 0]), 1.0), float(m.n_records)))
+    ],
+    "candidates in all of the bounds": [(location, "ZOOM", 1e9)],
+    "a start alike in all directions found": [(start, "deviations", _alike)],
+    "no votes (more than 3 features)": [_rows(lambda row: {} if row.max_features <= 3 else {"votes": Fraction(0)})],
+    "no candidates far away": [(planner, "together", lambda near: near), (far, "number", lambda m: 0)],  # noqa: ARG005
+    "votes not shrunk": [(histogram, "shrunk", lambda votes, expected: (votes.values.ravel(), 1.0))],  # noqa: ARG005
+    "one step with the budget of all": [_rows(lambda row: {"steps": (sum(row.steps),), "n_inner": 0})],
+    "all steps among all features": [_rows(lambda _: {"n_inner": 0})],
+    "offsets clipped by the bounds only": [_rows(lambda _: {"first_radius": Fraction(16), "last_radius": Fraction(16)})],
+    "counts not shrunk": [(steps, "sizes", _as_counted)],
+    "moves not shrunk": [(steps, "shrunk", lambda moves, *_: moves)],
+    "how much moves vary: from the moves alone": [
+        (shrinkage, "LIKELY_WEIGHT", 0.0), (steps, "_most", lambda *_: math.inf)
+    ],
+}  # fmt: skip
+
+
+def trial(job: tuple[str, str, str, float, int]) -> tuple[str, Cell, float]:
+    """NICV of one run, with a part left out; an empty name for none."""
+    part, group, name, epsilon, run = job
+    with ExitStack() as changed:
+        for module, attribute, other in PARTS.get(part, []):
+            changed.enter_context(patch.object(module, attribute, other))
+        row = perform({"group": group, "set": name, "method": "momentlloyd", "epsilon": epsilon, "run": run})
+    return part, (name, epsilon), row["nicv"] + 1e-9
+
+
+def ratio(without: dict[Cell, list[float]], whole: dict[Cell, list[float]], cells: list[Cell]) -> str:
+    """Geometric mean over cells of the mean without over the mean with it, and its standard error by drawing runs again."""
+    draws = np.random.default_rng(0)
+    pairs = [(np.array(without[cell]), np.array(whole[cell])) for cell in cells]
+    found = float(np.mean([math.log(a.mean() / b.mean()) for a, b in pairs]))
+    again = []
+    for _ in range(200):
+        drawn = [draws.integers(0, len(a), len(a)) for a, _ in pairs]
+        again.append(np.mean([math.log(a[i].mean() / b[i].mean()) for (a, b), i in zip(pairs, drawn, strict=True)]))
+    return f"{math.exp(found):.3f} ± {math.exp(found) * float(np.std(again)):.3f}"
+
+
+def main() -> None:
+    """Run, and write the table."""
+    parser = argparse.ArgumentParser(prog="benchmarks.moment_ablation", description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--runs", type=int, default=4)
+    options = parser.parse_args()
+    cases = [case for case in CASES if case.group in GROUPS]
+    jobs = [
+        (part, case.group, case.name, epsilon, run)
+        for case, part, epsilon, run in product(cases, ["", *PARTS], EPSILONS, range(options.runs))
+    ]
+    print(f"{len(jobs)} trials", file=sys.stderr)
+    values: dict[str, dict[Cell, list[float]]] = defaultdict(lambda: defaultdict(list))
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for part, cell, nicv in pool.map(trial, jobs, chunksize=20):
+            values[part][cell].append(nicv)
+    d = {case.name: case.d for case in cases}
+    lines = ["| left out | " + " | ".join([*WIDTHS, "all sets"]) + " |", "|---|" + "---:|" * (len(WIDTHS) + 1)]
+    for part in PARTS:
+        parts = [[cell for cell in values[part] if d[cell[0]] in width] for width in [*WIDTHS.values(), range(1, 1025)]]
+        lines.append(f"| {part} | " + " | ".join(ratio(values[part], values[""], cells) for cells in parts) + " |")
+    text = "\n".join(lines)
+    print(text)
+    write_section("ablation", text, PAGE)
+
+
+if __name__ == "__main__":
+    main()
