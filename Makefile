@@ -84,6 +84,7 @@ bench-overhead: $(READY)  ## an iteration over MPI and gRPC beside the paper's T
 bench-groups: $(READY)  ## MomentLloyd beside FastLloyd on 116 synthetic sets, to results/groups (long; goes on where it was stopped); rewrites docs/momentlloyd-evidence.md
 	$(BIN)/python -m benchmarks.groups run results/groups
 	$(BIN)/python -m benchmarks.groups table results/groups --write
+	$(BIN)/python -m benchmarks.moment_ablation
 
 notebook: $(READY)  ## runs examples/central.ipynb anew and stores what it shows
 	$(BIN)/python examples/execute.py
