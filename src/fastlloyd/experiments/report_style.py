@@ -7,7 +7,7 @@ STYLE = """
 --ink:#e8e8e8;--paper:#16181b;--faint:#a9adb3;--line:#3a3e44;--band:#202429;--link:#7cc0f5;
 --mark:#ff8f9c}}
 *{box-sizing:border-box}
-body{margin:0 auto;max-width:68rem;padding:1rem;font:1rem/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);
+body{margin:0 auto;max-width:76rem;padding:1rem;font:1rem/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);
 overflow-wrap:anywhere}
 h1{font-size:1.7rem;line-height:1.2;margin:.5rem 0}
 h2{font-size:1.3rem;margin:2.2rem 0 .6rem;border-bottom:1px solid var(--line);padding-bottom:.2rem}
@@ -23,8 +23,8 @@ figure .scroll{background:#fff;border:1px solid var(--line);border-radius:.4rem}
 img{display:block;width:100%;min-width:40rem;height:auto;padding:.4rem}
 figcaption{color:var(--faint);font-size:.9rem;margin-top:.3rem}
 .scroll{overflow-x:auto;max-width:100%}
-table{border-collapse:collapse;font-size:.88rem;font-variant-numeric:tabular-nums}
-th,td{padding:.25rem .7rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top;overflow-wrap:normal}
+table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}
+th,td{padding:.25rem .45rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top;overflow-wrap:normal}
 td.n,th.n{text-align:right;white-space:nowrap}
 thead th{background:var(--band);white-space:nowrap}
 tbody tr:hover{background:var(--band)}
