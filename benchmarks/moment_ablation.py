@@ -24,10 +24,12 @@ import numpy as np
 from benchmarks.groups import EPSILONS, perform
 from benchmarks.report import write_section
 from benchmarks.synthetic_groups import CASES, FloatArray
-from fastlloyd.momentlloyd import far, histogram, location, planner, shrinkage, start, steps
+from fastlloyd.momentlloyd import far, histogram, location, loop, planner, shrinkage, start, steps
 from fastlloyd.momentlloyd.directions import deviations
+from fastlloyd.momentlloyd.mechanism import MomentMechanism
 from fastlloyd.momentlloyd.noisy import Noisy
 from fastlloyd.momentlloyd.planner import Row
+from fastlloyd.momentlloyd.rounds import Rounds, StepRound
 from fastlloyd.momentlloyd.state import State
 
 PAGE = Path(__file__).parents[1] / "docs" / "momentlloyd.md"
@@ -38,6 +40,7 @@ GROUPS = (
 WIDTHS = {"up to 3 features": range(1, 4), "4 to 32": range(4, 33), "more": range(33, 1025)}
 Change = tuple[object, str, object]  # a module, a name in it, and what takes its place
 Cell = tuple[str, float]  # a set and epsilon
+_shrunk, _radius = histogram.shrunk, loop.radius
 
 
 def _rows(change: Callable[[Row], dict[str, Any]]) -> Change:
@@ -50,8 +53,20 @@ def _alike(state: State) -> FloatArray:
     return np.full(len(found), math.sqrt(float((found**2).mean())) if len(found) else 0.0)
 
 
-def _as_counted(counts: Noisy, n: float) -> FloatArray:  # noqa: ARG001 - in place of `sizes`
-    return np.maximum(counts.values.ravel(), 1.0)
+def _as_counted(counts: Noisy, n: float) -> FloatArray:
+    """`sizes` with its sum and its floor, and nothing between."""
+    noisy, k = counts.values.ravel(), len(counts.values)
+    return np.asarray(np.maximum(n / k + noisy - noisy.mean(), max(1.0, 0.5 * min(counts.deviation, n / k))))
+
+
+def _as_voted(votes: Noisy, expected: FloatArray) -> tuple[FloatArray, float]:
+    """`shrunk` with its factor, by which it is chosen how weights are made of votes."""
+    return votes.values.ravel(), _shrunk(votes, expected)[1]
+
+
+def _of_the_bounds(m: MomentMechanism, round: Rounds, state: State) -> int:
+    """`radius`, of a step the largest there is."""
+    return math.isqrt(m.domain.squared_half_diagonal) if isinstance(round, StepRound) else _radius(m, round, state)
 
 
 PARTS: dict[str, list[Change]] = {
@@ -63,10 +78,10 @@ PARTS: dict[str, list[Change]] = {
     "a start alike in all directions found": [(start, "deviations", _alike)],
     "no votes (more than 3 features)": [_rows(lambda row: {} if row.max_features <= 3 else {"votes": Fraction(0)})],
     "no candidates far away": [(planner, "together", lambda near: near), (far, "number", lambda m: 0)],  # noqa: ARG005
-    "votes not shrunk": [(histogram, "shrunk", lambda votes, expected: (votes.values.ravel(), 1.0))],  # noqa: ARG005
-    "one step with the budget of all": [_rows(lambda row: {"steps": (sum(row.steps),), "n_inner": 0})],
+    "votes not shrunk": [(histogram, "shrunk", _as_voted)],
+    "one step among all features, with the budget of all": [_rows(lambda row: {"steps": (sum(row.steps),), "n_inner": 0})],
     "all steps among all features": [_rows(lambda _: {"n_inner": 0})],
-    "offsets clipped by the bounds only": [_rows(lambda _: {"first_radius": Fraction(16), "last_radius": Fraction(16)})],
+    "offsets clipped by the bounds only": [(loop, "radius", _of_the_bounds)],
     "counts not shrunk": [(steps, "sizes", _as_counted)],
     "moves not shrunk": [(steps, "shrunk", lambda moves, *_: moves)],
     "how much moves vary: from the moves alone": [
@@ -86,15 +101,21 @@ def trial(job: tuple[str, str, str, float, int]) -> tuple[str, Cell, float]:
 
 
 def ratio(without: dict[Cell, list[float]], whole: dict[Cell, list[float]], cells: list[Cell]) -> str:
-    """Geometric mean over cells of the mean without over the mean with it, and its standard error by drawing runs again."""
+    """Geometric mean over cells of the mean without over the mean with it, and its standard error by drawing runs again.
+
+    A dash where nothing changed: the part has no place there.
+    """
     draws = np.random.default_rng(0)
     pairs = [(np.array(without[cell]), np.array(whole[cell])) for cell in cells]
+    if all((a == b).all() for a, b in pairs):
+        return "-"
     found = float(np.mean([math.log(a.mean() / b.mean()) for a, b in pairs]))
     again = []
     for _ in range(200):
         drawn = [draws.integers(0, len(a), len(a)) for a, _ in pairs]
         again.append(np.mean([math.log(a[i].mean() / b[i].mean()) for (a, b), i in zip(pairs, drawn, strict=True)]))
-    return f"{math.exp(found):.3f} ± {math.exp(found) * float(np.std(again)):.3f}"
+    n = len(pairs[0][0])
+    return f"{math.exp(found):.3f} ± {math.exp(found) * float(np.std(again)) * math.sqrt(n / (n - 1)):.3f}"
 
 
 def main() -> None:
@@ -114,9 +135,9 @@ def main() -> None:
         for part, cell, nicv in pool.map(trial, jobs, chunksize=20):
             values[part][cell].append(nicv)
     d = {case.name: case.d for case in cases}
-    lines = ["| left out | " + " | ".join([*WIDTHS, "all sets"]) + " |", "|---|" + "---:|" * (len(WIDTHS) + 1)]
+    lines = ["| left out | " + " | ".join(WIDTHS) + " |", "|---|" + "---:|" * len(WIDTHS)]
     for part in PARTS:
-        parts = [[cell for cell in values[part] if d[cell[0]] in width] for width in [*WIDTHS.values(), range(1, 1025)]]
+        parts = [[cell for cell in values[part] if d[cell[0]] in width] for width in WIDTHS.values()]
         lines.append(f"| {part} | " + " | ".join(ratio(values[part], values[""], cells) for cells in parts) + " |")
     text = "\n".join(lines)
     print(text)

@@ -1,9 +1,19 @@
 """The ablation of MomentLloyd: each part that is left out matters somewhere, and is back afterwards."""
 
+import math
+
 import numpy as np
 import pytest
-from benchmarks.moment_ablation import GROUPS, PARTS, WIDTHS, ratio, trial
+from benchmarks.moment_ablation import GROUPS, PARTS, WIDTHS, _as_counted, _as_voted, ratio, trial
 from benchmarks.synthetic_groups import CASES
+
+from fastlloyd.momentlloyd import histogram, loop
+from fastlloyd.momentlloyd.mechanism import MomentMechanism
+from fastlloyd.momentlloyd.noisy import Noisy
+from fastlloyd.momentlloyd.rounds import Rounds, StepRound
+from fastlloyd.momentlloyd.shrinkage import sizes
+from fastlloyd.momentlloyd.state import State
+from fastlloyd.moments.asking import Asked
 
 SEEN = [
     ("bounds 10 times too wide", "bounds 10 times too wide-clusters-3-4-1000", 0.2),
@@ -23,6 +33,34 @@ def test_without_a_part_some_result_is_another_one_and_then_all_are_as_before(pa
     assert trial(("", *SEEN[0], 0))[2] == whole[0]
 
 
+def test_offsets_that_only_the_bounds_clip_are_clipped_at_half_the_diagonal(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[type, int, int]] = []
+    query = loop.query
+
+    def noted(m: MomentMechanism, round: Rounds, state: State) -> Asked:
+        asked.append((type(round), loop.radius(m, round, state), math.isqrt(m.domain.squared_half_diagonal)))
+        return query(m, round, state)
+
+    monkeypatch.setattr(loop, "query", noted)
+    trial(("offsets clipped by the bounds only", *SEEN[0], 0))
+    steps = [(radius, most) for kind, radius, most in asked if kind is StepRound]
+    assert len(steps) > 1
+    assert all(radius == most for radius, most in steps)
+    asked.clear()
+    trial(("", *SEEN[0], 0))
+    assert all(radius < most / 3 for kind, radius, most in asked if kind is StepRound)
+
+
+def test_counts_and_votes_that_are_not_shrunk_keep_all_else() -> None:
+    counts = np.array([[70.0], [20.0], [-6.0]])
+    np.testing.assert_allclose(_as_counted(Noisy(counts, 8.0), 90.0), [72.0, 22.0, 4.0])  # the floor: half a deviation
+    np.testing.assert_allclose(sizes(Noisy(counts, 1e-9), 90.0), _as_counted(Noisy(counts, 1e-9), 90.0))
+    votes, expected = Noisy(np.array([[30.0], [5.0], [1.0]]), 4.0), np.full(3, 12.0)
+    h, factor = _as_voted(votes, expected)
+    np.testing.assert_array_equal(h, [30.0, 5.0, 1.0])
+    assert 0 < factor == histogram.shrunk(votes, expected)[1] < 1
+
+
 def test_every_set_has_its_column() -> None:
     cases = [case for case in CASES if case.group in GROUPS]
     assert {case.group for case in cases} == set(GROUPS)
@@ -33,6 +71,7 @@ def test_a_ratio_is_of_means_in_geometric_mean_over_cells() -> None:
     without = {("a", 1.0): [2.0, 4.0], ("b", 1.0): [8.0, 8.0]}
     whole = {("a", 1.0): [1.0, 2.0], ("b", 1.0): [1.0, 1.0]}
     assert ratio(without, whole, list(whole)) == "4.000 ± 0.000"
+    assert ratio(whole, whole, list(whole)) == "-"
     noisy = {("a", 1.0): list(np.linspace(1.0, 3.0, 50))}
     found, error = ratio(noisy, {("a", 1.0): [1.0] * 50}, [("a", 1.0)]).split(" ± ")
     assert float(found) == pytest.approx(2.0)
