@@ -5,9 +5,10 @@ import numpy as np
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.momentlloyd.noisy import Noisy
 
-# Few moves tell little of how much moves vary, and to move too little costs more than to move too far: so much is expected
+# Few moves tell little of how much moves vary, and to move too little costs more than to move too far: what is found is raised
+# towards what is likely, never lowered (docs/momentlloyd-evidence.md has what was tried)
 LIKELY = 1.5  # variances of their noise
-LIKELY_WEIGHT = 8.0  # as if seen in so many coordinates, and only where it is more than was found
+LIKELY_WEIGHT = 8.0  # as if seen in so many coordinates
 
 
 def sizes(counts: Noisy, n: float) -> FloatArray:
@@ -23,8 +24,8 @@ def sizes(counts: Noisy, n: float) -> FloatArray:
 def shrunk(moves: FloatArray, variances: FloatArray, sizes: FloatArray, dimensions: int, most: float) -> FloatArray:
     """Moves (k, .) that lie in so many dimensions, each times tau / (tau + variance): empirical Bayes, tau pooled.
 
-    variances : (k,), of the noise in each coordinate of a move. sizes : (k,), the weights of clusters in tau. most : no tau is
-    larger, the mean square of an offset's coordinate: centroids are no farther from their records than records from them.
+    variances : (k,), of the noise in each coordinate of a move. sizes : (k,), the weights of clusters in tau. most : tau is no
+    larger; the mean offset of records is no longer than offsets are.
     """
     if dimensions == 0:
         return np.zeros_like(moves)

@@ -44,6 +44,9 @@ def step(m: "MomentMechanism", state: State, round: StepRound, sums: Noisy, coun
 
 
 def _most(m: "MomentMechanism", spread: int, dimensions: int) -> float:
-    """A coordinate's part of the squared offset to be expected, in so many dimensions."""
+    """A coordinate's part of the squared offset to be expected, over so many dimensions.
+
+    Among the features the same along the directions and across: offsets reach farther along them, and noise is believed less.
+    """
     least = math.ldexp(float(LEAST_RADIUS), m.domain.fraction_bits)
     return max(float(spread), least**2) / max(dimensions, 1)

@@ -40,14 +40,39 @@ def test_sizes_have_a_floor_and_without_it_sum_up_to_n(counts: FloatArray, devia
     np.testing.assert_allclose(found, by_hand, rtol=1e-9, atol=1e-3)
 
 
-@settings(max_examples=40)
-@given(MOVES, st.floats(1e-3, 1e3), st.floats(1e-3, 1e6))
-def test_moves_keep_their_direction_and_none_grows(moves: FloatArray, variance: float, most: float) -> None:
+@settings(max_examples=100)
+@given(MOVES, st.floats(1e-3, 1e6), st.data())
+def test_moves_keep_their_direction_and_none_grows(moves: FloatArray, most: float, data: st.DataObject) -> None:
     k, d = moves.shape
-    found = shrunk(moves, np.full(k, variance), np.ones(k), d, most)
-    tau = np.maximum((moves**2).mean(axis=1) - variance, 0).mean()  # clusters of equal sizes
-    tau = min(max(tau, (k * d * tau + 8 * 1.5 * variance) / (k * d + 8)), most)
-    np.testing.assert_allclose(found, tau / (tau + variance) * moves, rtol=1e-9, atol=1e-300)
+    of_clusters = arrays.arrays(np.float64, k, elements=st.floats(1e-3, 1e3))
+    variances, sizes = data.draw(of_clusters), data.draw(of_clusters)
+    found = np.average(np.maximum((moves**2).mean(axis=1) - variances, 0), weights=sizes)
+    raised = (k * d * found + 8 * 1.5 * np.average(variances, weights=sizes)) / (k * d + 8)
+    tau = min(max(found, raised), most)
+    expected = (tau / (tau + variances))[:, None] * moves
+    np.testing.assert_allclose(shrunk(moves, variances, sizes, d, most), expected, rtol=1e-9, atol=1e-300)
+
+
+def test_large_clusters_say_more_of_how_much_moves_vary_than_small_ones() -> None:
+    """10 variances in the large one, none in the small: nearly 10 together, whatever is likely."""
+    moves, variances = np.array([[11.0**0.5], [0.0]]), np.ones(2)
+    np.testing.assert_allclose(shrunk(moves, variances, np.array([999.0, 1.0]), 1, np.inf)[0] / moves[0], 9.99 / 10.99)
+    # and the other way round: all but nothing found, so what is likely, half a variance and more
+    tau = (2 * 0.01 + 8 * 1.5) / 10
+    np.testing.assert_allclose(shrunk(moves, variances, np.array([1.0, 999.0]), 1, np.inf)[0] / moves[0], tau / (tau + 1))
+
+
+def test_noise_that_is_likely_is_that_of_large_clusters() -> None:
+    """Nothing found: 1.5 variances of 1.001 in the mean over records, not of 501 in that over clusters."""
+    variances, sizes = np.array([1.0, 1001.0]), np.array([1e6 - 1, 1.0])
+    tau = 8 * 1.5 * 1.001 / 10
+    found = shrunk(np.ones((2, 1)), variances, sizes, 1, np.inf).ravel()
+    np.testing.assert_allclose(found, tau / (tau + variances))
+
+
+def test_one_long_move_is_believed_though_less_was_likely() -> None:
+    """50 variances in a single coordinate: raising tau must never lower it."""
+    np.testing.assert_allclose(shrunk(np.full((1, 1), 51.0**0.5), np.ones(1), np.ones(1), 1, np.inf), 51**0.5 * 50 / 51)
 
 
 def test_long_moves_stay_and_short_ones_are_made_in_part_as_far_as_noise_lets_tell() -> None:

@@ -62,13 +62,28 @@ def test_what_moves_along_the_directions_is_shrunk_apart_from_the_rest() -> None
 
 @pytest.mark.parametrize("inner", [False, True])
 def test_no_move_is_believed_to_be_longer_than_offsets_are(*, inner: bool) -> None:
-    """Noise of 75,000 and 150,000 per coordinate, and moves that stand out of it, where offsets are 10 long."""
+    """Moves that stand out of noise that is far longer than offsets: believed as far as offsets reach, in each kind of step."""
     m = mechanism(40)
-    state = msgspec.structs.replace(known(m), spread=100, inner_spread=100)
+    spread, inner_spread = 40 * 300.0**2, 2 * 150.0**2  # two directions are used
+    state = msgspec.structs.replace(known(m), spread=int(spread), inner_spread=int(inner_spread))
     moves = np.zeros((2, m.n_directions if inner else 40))
-    moves[:, :2] = 400000.0
-    after = stepped(m, state, moves, 1e5 * 300, inner=inner)
-    assert not after.centroids.any()
+    moves[:, :2] = 1e5
+    noise = 1e4
+    after = stepped(m, state, moves, noise * 300, inner=inner)
+    tau, n = (150.0 if inner else 300.0) ** 2, np.array([400.0, 200.0])
+    factor = tau / (tau + (noise * 300 / n) ** 2)
+    expected = np.rint(np.outer(1e5 * factor, [1, 1]))
+    assert expected.min() >= 10
+    np.testing.assert_allclose(after.centroids[:, :2], expected, atol=1)
+    assert not after.centroids[:, 2:].any()
+
+
+def test_how_far_offsets_reach_in_a_coordinate_and_at_least() -> None:
+    m = mechanism(2)
+    assert steps._most(m, 4 * ONE**2, 4) == ONE**2
+    assert steps._most(m, 0, 1) == pytest.approx((ONE / 1000) ** 2)
+    assert steps._most(m, 0, 4) == pytest.approx((ONE / 1000) ** 2 / 4)
+    assert steps._most(m, 9, 0) == pytest.approx((ONE / 1000) ** 2)
 
 
 def test_a_step_in_the_directions_moves_points_and_centroids_alike() -> None:
