@@ -87,5 +87,7 @@ def test_the_image_is_built_of_files_that_are_there_and_are_all_that_the_build_n
 def test_who_runs_in_the_image_is_nobody_else_and_owns_what_is_mounted() -> None:
     (user,) = of("USER")
     (run,) = of("RUN")
-    assert re.search(rf"useradd --system .*--uid \d+ {user}$", run)
+    found = re.search(rf"useradd --no-create-home .*--uid (\d+) {user}$", run)
+    assert found
+    assert int(found[1]) > 9999, "numbers below are those of the host's people and services"
     assert of("WORKDIR") == of("VOLUME") == ["/data"]
