@@ -81,7 +81,7 @@ bench-overhead: $(READY)  ## an iteration over MPI and gRPC beside the paper's T
 		|| echo "MPI and MPyC were not installed (pip says why; Open MPI has wheels for few platforms): what they need is left out"
 	$(BIN)/python -m benchmarks.overhead
 
-bench-groups: $(READY)  ## MomentLloyd beside FastLloyd on 116 synthetic sets, to results/groups (long; goes on where it was stopped); rewrites docs/momentlloyd-evidence.md
+bench-groups: $(READY)  ## MomentLloyd beside FastLloyd on 116 synthetic sets, to results/groups (long; goes on where it was stopped); rewrites docs/momentlloyd-evidence.md and the ablation in docs/momentlloyd.md
 	$(BIN)/python -m benchmarks.groups run results/groups
 	$(BIN)/python -m benchmarks.groups table results/groups --write
 	$(BIN)/python -m benchmarks.moment_ablation
