@@ -47,9 +47,9 @@ def reading_ahead() -> Iterator[None]:
 def is_compiled(steps: int) -> bool:
     """Whether a computation of so many steps uses compiled code.
 
-    Loading it takes about half a second, and compiling it some seconds more where there is no copy on disk yet. So it is
-    loaded when a process has done, or is about to do, about as much work without it; from then on all computations use it. The
-    results are the same integers either way.
+    Loading it takes about a quarter of a second, and compiling it some seconds more where there is no copy on disk yet. So it
+    is loaded when a process has done, or is about to do, about as much work without it; from then on all computations use it.
+    The results are the same integers either way.
     """
     if not _is_installed():
         return False

@@ -14,9 +14,16 @@ from typing import Any, TypeVar, cast
 import numba
 from llvmlite import ir
 from numba.core import types
+from numba.core.runtime.nrt import rtsys
 from numba.extending import intrinsic
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+# Numba loads all that it can compile with, which takes longer than its import, before it looks for a copy; whoever compiles
+# loads it in any case. Copies of this code need none of it: seen with each of these versions, since a symbol that a copy lacks
+# would end the process.
+_READS_ALONE = frozenset((0, minor) for minor in range(61, 69))
 
 
 class _Copies:
@@ -30,9 +37,12 @@ class _Copies:
         index = copies._cache_file  # noqa: SLF001 - numba has no option for it
         index._source_stamp = index._source_stamp, _stamp()  # noqa: SLF001 - see above
 
-    def load_overload(self, *which: Any) -> Any:
+    def load_overload(self, signature: Any, context: Any) -> Any:
         try:
-            return self._copies.load_overload(*which)
+            if numba.version_info.short not in _READS_ALONE:
+                return self._copies.load_overload(signature, context)
+            rtsys.initialize(context)  # what allocates arrays, which copies are linked to
+            return self._copies._load_overload(signature, context)  # noqa: SLF001 - numba has no option for it
         except Exception:  # noqa: BLE001 - numba unpickles the file, which can raise anything
             with suppress(Exception):
                 self._copies.flush()

@@ -43,21 +43,52 @@ FULL_DISK = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16)
 KNOWN = "assert compiled.load_rows.stats.cache_hits"
 
 
+def run(copies: Path, *lines: str) -> None:
+    """A process that finds and keeps copies of machine code in that folder."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(copies)}
+    subprocess.run([sys.executable, "-B", "-c", "\n".join(lines)], check=True, env=environment)  # noqa: S603 - our own program
+
+
 def test_machine_code_that_cannot_be_kept_or_read_back_is_compiled_anew(tmp_path: Path) -> None:
     pytest.importorskip("numba")
-
-    def run(*lines: str) -> None:
-        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-        subprocess.run([sys.executable, "-B", "-c", "\n".join(lines)], check=True, env=environment)  # noqa: S603 - our own program
-
-    run(FULL_DISK, LOAD_ROWS)
-    run(LOAD_ROWS)
-    run(LOAD_ROWS, KNOWN)
+    run(tmp_path, FULL_DISK, LOAD_ROWS)
+    run(tmp_path, LOAD_ROWS)
+    run(tmp_path, LOAD_ROWS, KNOWN)
     for suffix in ("nbi", "nbc"):
         (damaged,) = tmp_path.rglob(f"compiled.load_rows-*.{suffix}")
         damaged.write_bytes(damaged.read_bytes()[:-20])
-        run(LOAD_ROWS)
-        run(LOAD_ROWS, KNOWN)  # and kept again
+        run(tmp_path, LOAD_ROWS)
+        run(tmp_path, LOAD_ROWS, KNOWN)  # and kept again
+
+
+LOADED = "'numba.np.arraymath' in __import__('sys').modules"
+
+
+def test_copies_are_read_without_the_rest_of_numba(tmp_path: Path) -> None:
+    """With numba as it is locked; with one that nobody has tried all is loaded, as numba does."""
+    numba = pytest.importorskip("numba")
+    from fastlloyd.clustering import machine
+
+    assert numba.version_info.short in machine._READS_ALONE
+    untried = "from fastlloyd.clustering import machine; machine._READS_ALONE = ()"
+    run(tmp_path, LOAD_ROWS)
+    run(tmp_path, LOAD_ROWS, KNOWN, f"assert not {LOADED}")
+    run(tmp_path, untried, LOAD_ROWS, KNOWN, f"assert {LOADED}")
+
+
+COMPILED_AFTER = """
+from numba import njit
+@njit
+def largest(values):
+    return np.max(values) + np.linalg.norm(values) + len({str(len(values)): 1})
+assert largest(np.array([3.0, 4.0])) == 10.0
+"""
+
+
+def test_whoever_compiles_afterwards_finds_all_of_numba(tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    run(tmp_path, LOAD_ROWS)
+    run(tmp_path, LOAD_ROWS, KNOWN, COMPILED_AFTER)
 
 
 def test_many_small_computations_load_compiled_code_as_one_large_one_does() -> None:
