@@ -82,6 +82,15 @@ def fit(path: Path, n: int) -> dict[str, list[float]]:
     return {"alone": timed.alone, "ours": timed.ours, "peak_mib": [peak]}
 
 
+def fit_twice(path: Path, n: int) -> list[dict[str, list[float]]]:
+    """In a process of its own: what loads compiled code, and what finds it loaded."""
+    command = [sys.executable, "-m", "benchmarks.stream", "--records", str(n), "--fit", str(path)]
+    found: list[dict[str, list[float]]] = json.loads(
+        subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    )
+    return found
+
+
 def main() -> int:
     """Write, cluster, report."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stream", description=__doc__)
@@ -95,10 +104,11 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path = Path(folder) / "records.parquet"
+        write(path, ROW_GROUP)
+        fit_twice(path, ROW_GROUP)  # where the code has never been used, it is compiled now
         write(path, n)
         size = path.stat().st_size
-        command = [sys.executable, "-m", "benchmarks.stream", "--records", str(n), "--fit", str(path)]
-        fresh, again = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+        fresh, again = fit_twice(path, n)
     text = page(n, size, fresh, again)
     print(text)
     write_section("stream", text)

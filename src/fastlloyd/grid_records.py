@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
-from fastlloyd.clustering.acceleration import reading_ahead
+from fastlloyd.clustering.acceleration import is_compiled, reading_ahead
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.outside import Outside, records_outside
 from fastlloyd.errors import DataError
@@ -112,6 +112,7 @@ class GridRecords:
             return
         with ThreadPoolExecutor(1) as reader, reading_ahead():
             coming = deque(reader.submit(next, blocks, None) for _ in range(self._records.n_ahead))
+            is_compiled((self._records.n_rows or 0) * self.domain.n_features)  # loads compiled code while those are read
             try:
                 while (block := coming.popleft().result()) is not None:
                     coming.append(reader.submit(next, blocks, None))

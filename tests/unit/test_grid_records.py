@@ -57,6 +57,23 @@ def on_grid(source: Any, kept_cells: int, outside: Outside = Outside.CLIP) -> Gr
     return GridRecords(source, DOMAIN, outside, source="memory", kept_cells=kept_cells)
 
 
+@pytest.mark.parametrize("n_rows", [1 << 40, None])
+def test_compiled_code_is_loaded_while_the_first_blocks_are_read(monkeypatch: pytest.MonkeyPatch, n_rows: int | None) -> None:
+    source = records(5, 6)
+    done: list[object] = []
+    source.n_rows = n_rows
+    to_grid = Domain.to_grid
+
+    def noted(domain: Domain, block: FloatArray) -> Any:
+        done.append("block")
+        return to_grid(domain, block)
+
+    monkeypatch.setattr("fastlloyd.grid_records.is_compiled", done.append)
+    monkeypatch.setattr(Domain, "to_grid", noted)
+    assert len(list(on_grid(source, kept_cells=0))) == 2
+    assert done == [2 * (n_rows or 0), "block", "block"]  # for all records, before anything is done with the first
+
+
 @given(
     sizes=st.lists(st.integers(1, 20), min_size=1, max_size=5),
     kept=st.integers(0, 120),
