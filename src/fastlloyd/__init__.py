@@ -10,7 +10,13 @@ from fastlloyd._version import __version__
 
 if TYPE_CHECKING:
     from fastlloyd.clustering.domain import Domain
-    from fastlloyd.errors import ClippedRecordsWarning, FastLloydError, PrivacyLeakWarning, WeakGuaranteeWarning
+    from fastlloyd.errors import (
+        ClippedRecordsWarning,
+        FastLloydError,
+        NoisyResultWarning,
+        PrivacyLeakWarning,
+        WeakGuaranteeWarning,
+    )
     from fastlloyd.estimators import FastLloyd, GLloyd, Lloyd, MomentLloyd, SuLloyd
     from fastlloyd.mechanism import Mechanism
     from fastlloyd.mechanisms import read_mechanism
@@ -28,6 +34,7 @@ __all__ = [
     "Lloyd",
     "Mechanism",
     "MomentLloyd",
+    "NoisyResultWarning",
     "Plan",
     "PrivacyLeakWarning",
     "ServerSession",
@@ -49,6 +56,7 @@ _HOME = {
     "read_mechanism": "fastlloyd.mechanisms",
     "Plan": "fastlloyd.plan",
     "ClippedRecordsWarning": "fastlloyd.errors",
+    "NoisyResultWarning": "fastlloyd.errors",
     "PrivacyLeakWarning": "fastlloyd.errors",
     "ServerSession": "fastlloyd.protocol.server",
     "SuLloyd": "fastlloyd.estimators",

@@ -53,6 +53,10 @@ class WeakGuaranteeWarning(UserWarning):
     """The guarantee holds as stated, but states little: delta is large."""
 
 
+class NoisyResultWarning(UserWarning):
+    """The noise dominates the result. Noisy answers and public scales tell so: the guarantee covers this warning too."""
+
+
 class ClippedRecordsWarning(UserWarning):
     """Many records have values outside the bounds. An exact fact about the records, for their owner: not to be published."""
 

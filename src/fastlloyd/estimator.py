@@ -22,12 +22,19 @@ from fastlloyd.clustering.domain import Domain, FloatArray, GridArray, IntArray,
 from fastlloyd.clustering.outside import Outside, records_outside
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.errors import ClippedRecordsWarning, DataError, PlanError, PrivacyLeakWarning, WeakGuaranteeWarning
+from fastlloyd.errors import (
+    ClippedRecordsWarning,
+    DataError,
+    NoisyResultWarning,
+    PlanError,
+    PrivacyLeakWarning,
+    WeakGuaranteeWarning,
+)
 from fastlloyd.expander import PublicSeed
 from fastlloyd.guarantees import PrivacyStatement, cautions, mechanism_statement
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.presets import check_expected, choose
-from fastlloyd.uncertainty import noise_deviation, standard_errors
+from fastlloyd.uncertainty import Verdict, are_faint, noise_deviation, standard_errors, typical_error
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
@@ -51,7 +58,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         ignored. There is no sample_weight: a weight would multiply what one record can change.
         Warns PrivacyLeakWarning naming each public parameter that had to be taken from X, and WeakGuaranteeWarning where delta
         is above 1 / (100 n_records); ClippedRecordsWarning, which is for the owner of X only, where more than a tenth of the
-        records lie outside the bounds. Raises DataError, PlanError or BudgetError (all ValueErrors); TypeError on sparse X and
+        records lie outside the bounds; NoisyResultWarning, which the guarantee covers, where the noise dominates the centroids.
+        Raises DataError, PlanError or BudgetError (all ValueErrors); TypeError on sparse X and
         on any other keyword.
         """
         self._refuse("fit", unknown)
@@ -79,7 +87,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         clustering = central.cluster(mechanism, grid, SystemNoise())
         self.mechanism_ = mechanism
         self.cluster_centers_ = domain.from_grid(clustering.centroids)
-        self.cluster_centers_std_ = standard_errors(mechanism, clustering, noise_deviation(mechanism))
+        noise = noise_deviation(mechanism)
+        self.cluster_centers_std_ = standard_errors(mechanism, clustering, noise)
         self.noisy_counts_ = clustering.noisy_counts(mechanism.count_bits)
         for name in ("noisy_loss_", "noisy_loss_std_"):  # of an earlier fit, whose centroids are gone
             self.__dict__.pop(name, None)
@@ -92,6 +101,15 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self._centroids = clustering.centroids
         self.labels_ = kernels.assign(grid, clustering.centroids).astype(np.int32)
         self._n_features_out = mechanism.n_clusters
+        solid = clustering.updated & ~are_faint(mechanism, self.noisy_counts_, noise)
+        typical = typical_error(mechanism, self.cluster_centers_std_, solid, noise)
+        if mechanism.noise is not Noise.NONE and Verdict.on(typical) is Verdict.MOSTLY_NOISE:
+            warnings.warn(
+                "the noise dominates: these centroids say more about the noise than about the records. More records, fewer "
+                "clusters or features, tighter bounds or a larger epsilon would help.",
+                NoisyResultWarning,
+                stacklevel=2,
+            )
         return self
 
     def predict(self, X: ArrayLike) -> IntArray:

@@ -5,12 +5,17 @@ import math
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from fastlloyd.algorithms import Clustering, Noise
 from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.plan import Plan, TrustMode
 
+BoolArray = npt.NDArray[np.bool_]
+
+FAINT = 3  # a noisy count of so many standard deviations is hardly one of no records
 FINE, MOSTLY_NOISE = 0.1, 0.5  # of the radius: beyond the second, a centroid may well be that of its neighbour
 
 
@@ -82,6 +87,24 @@ def relative_errors(mechanism: Mechanism, errors: FloatArray) -> FloatArray:
     lengths = np.sqrt(((errors / mechanism.domain.units) ** 2).sum(axis=1))
     ratios: FloatArray = lengths / max(mechanism.planned_radius, 1.0)
     return ratios
+
+
+def are_faint(mechanism: Mechanism, noisy_counts: FloatArray, noise: NoiseDeviation) -> BoolArray:
+    """Which clusters may hold no records, bool (n_clusters,).
+
+    MomentLloyd's counts are not as they came: their noise was taken into account before anything was divided by them.
+    """
+    return noisy_counts < (FAINT * noise.counts if isinstance(mechanism, LloydMechanism) else 0.0)
+
+
+def typical_error(mechanism: Mechanism, errors: FloatArray, solid: BoolArray, noise: NoiseDeviation) -> float:
+    """Median of the relative errors.
+
+    A centroid that is not solid, having stayed or being faint, counts as moved by any distance, unless the noise on counts
+    would not hide a single record: then its cluster is empty, and no noise has moved it.
+    """
+    unknown = 0.0 if FAINT * noise.counts < 1 else np.inf
+    return float(np.median(np.where(solid, np.nan_to_num(relative_errors(mechanism, errors)), unknown)))
 
 
 class LossEstimate(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,16 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fastlloyd import FastLloyd, FastLloydError, GLloyd, Lloyd, MomentLloyd, PrivacyLeakWarning, SuLloyd
+from fastlloyd import (
+    FastLloyd,
+    FastLloydError,
+    GLloyd,
+    Lloyd,
+    MomentLloyd,
+    NoisyResultWarning,
+    PrivacyLeakWarning,
+    SuLloyd,
+)
 from fastlloyd.algorithms import Clustering
 from fastlloyd.central import cluster
 from fastlloyd.errors import BudgetError, ClippedRecordsWarning, DataError, PlanError, WeakGuaranteeWarning
@@ -24,6 +33,7 @@ from fastlloyd.exchanges import Round
 from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.metrics import wcss
 from fastlloyd.momentlloyd.rounds import StepRound
+from fastlloyd.testing import SeededNoise
 
 X = load_iris().data
 BOUNDS = ([4, 2, 1, 0], [8, 5, 7, 3])
@@ -55,12 +65,49 @@ def test_with_public_settings_nothing_leaks_and_nothing_warns(kind: type[FastLlo
 def test_what_is_taken_from_the_data_is_named_in_a_warning(given: dict[str, Any], leaks: list[str]) -> None:
     with pytest.warns(PrivacyLeakWarning) as caught:
         model = FastLloyd(3, **given).fit(X)
-    message = str(caught[0].message)
+    [message] = [str(warning.message) for warning in caught if warning.category is PrivacyLeakWarning]
     assert all(leak in message for leak in leaks)
     assert all(leak in message or leak not in ("bounds", "n_records", "delta") for leak in leaks)
     assert ("delta" in message) is ("delta" in leaks)
     assert " ".join(model.privacy_spent_["taken_from_the_data"]) in message.replace("; ", " ")
-    assert len(caught) == 1
+    assert {warning.category for warning in caught} <= {PrivacyLeakWarning, NoisyResultWarning}
+
+
+@pytest.fixture
+def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same noise in every run of a test."""
+    monkeypatch.setattr("fastlloyd.estimator.SystemNoise", lambda: SeededNoise(0))
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("kind", [MomentLloyd, FastLloyd, GLloyd, SuLloyd])
+def test_a_fit_whose_noise_dominates_says_so_at_the_callers_line(kind: type[FastLloyd]) -> None:
+    with pytest.warns(NoisyResultWarning, match="the noise dominates") as caught:
+        kind(3, epsilon=1e-3, **PUBLIC).fit(X)
+    assert {warning.filename for warning in caught} == {__file__}
+
+
+@pytest.mark.filterwarnings("ignore:epsilon is 1(000|e.09):fastlloyd.errors.WeakGuaranteeWarning")
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("kind", [MomentLloyd, FastLloyd, GLloyd, SuLloyd])
+def test_a_fit_with_little_noise_does_not_say_so_however_many_clusters_are_empty(kind: type[FastLloyd]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NoisyResultWarning)
+        kind(3, epsilon=1e3, delta=1e-6, **PUBLIC).fit(X)
+        model = kind(8, epsilon=1e9, delta=1e-6, **PUBLIC).fit(X[:2])
+        assert Lloyd(8, **PUBLIC).fit(X[:2]).noisy_counts_.max() <= 2  # no noise at all
+    assert (model.noisy_counts_ < 0.5).sum() >= 6
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_warning_made_an_error_leaves_the_results_that_were_paid_for() -> None:
+    model = FastLloyd(3, epsilon=1e-3, **PUBLIC)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NoisyResultWarning)
+        with pytest.raises(NoisyResultWarning):
+            model.fit(X)
+    assert model.predict(X).shape == (150,)
+    assert model.privacy_spent_["epsilon"] <= 1e-3
 
 
 @pytest.mark.parametrize("kind", [FastLloyd, GLloyd, SuLloyd])

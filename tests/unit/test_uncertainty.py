@@ -15,7 +15,15 @@ from fastlloyd.explain import noise_factor
 from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.plan import Client, TrustMode
 from fastlloyd.testing import SeededNoise
-from fastlloyd.uncertainty import NoiseDeviation, noise_deviation, noise_deviation_of_run, relative_errors, standard_errors
+from fastlloyd.uncertainty import (
+    NoiseDeviation,
+    are_faint,
+    noise_deviation,
+    noise_deviation_of_run,
+    relative_errors,
+    standard_errors,
+    typical_error,
+)
 from kinds import lloyd_of
 
 DOMAIN = Domain(features=("age", "dose"), lower=(0.0, -1.0), upper=(100.0, 3.0))
@@ -153,3 +161,26 @@ def test_without_noise_nothing_is_uncertain() -> None:
     assert noise_deviation(m) == NoiseDeviation(sums=0.0, counts=0.0)
     assert not standard_errors(m, clustering, noise_deviation(m)).any()
     assert m.rounds[0].sum_scale == Fraction(0)
+
+
+@pytest.mark.parametrize(
+    ("counts", "solid", "expected"),
+    [
+        (5.0, [True, True, True], 2.0),
+        (5.0, [True, False, True], 3.0),
+        (5.0, [True, False, False], math.inf),
+        (0.34, [True, False, False], math.inf),  # three deviations are more than a record
+        (0.33, [True, False, False], 0.0),  # an empty cluster is known to be one
+        (0.33, [True, True, True], 2.0),
+    ],
+)
+def test_the_typical_error_is_the_median_and_unknown_ones_are_large(counts: float, solid: list[bool], expected: float) -> None:
+    m = _mechanism(FASTLLOYD)
+    lengths = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]]) * m.domain.units * m.planned_radius
+    noise = NoiseDeviation(sums=1.0, counts=counts)
+    assert typical_error(m, lengths, np.array(solid), noise) == pytest.approx(expected)
+
+
+def test_counts_within_three_deviations_of_their_noise_are_faint() -> None:
+    noise = NoiseDeviation(sums=1.0, counts=2.0)
+    assert are_faint(_mechanism(FASTLLOYD), np.array([-1.0, 5.9, 6.1]), noise).tolist() == [True, True, False]

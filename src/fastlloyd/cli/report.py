@@ -21,12 +21,19 @@ from fastlloyd.momentlloyd.mechanism import MomentMechanism
 from fastlloyd.outputs import NOT_PRIVATE, Result
 from fastlloyd.plan import TrustMode
 from fastlloyd.records import RecordFile, Table
-from fastlloyd.uncertainty import LossEstimate, Verdict, noise_deviation, noise_deviation_of_run, relative_errors
+from fastlloyd.uncertainty import (
+    FAINT,
+    LossEstimate,
+    Verdict,
+    are_faint,
+    noise_deviation,
+    noise_deviation_of_run,
+    typical_error,
+)
 
 Records = Table | RecordFile
 
 SHOWN_FEATURES, SHOWN_CLIENTS = 6, 12
-FAINT = 3  # a noisy count of so many standard deviations is hardly one of no records
 RELATIONS = {
     "add_or_remove_one": "whether any single record is in the data",
     "replace_one": "what any single record says",
@@ -270,16 +277,12 @@ def reliability(result: Result) -> list[str]:
         if result.plan is None
         else noise_deviation_of_run(result.plan, len(result.included[len(m.clustering_rounds) - 1]))
     )
-    # momentlloyd's counts are not as they came: their noise was taken into account before anything was divided by them
-    floor = FAINT * deviation.counts if isinstance(m, LloydMechanism) else 0.0
-    if faint := int((result.updated & (result.noisy_counts < floor)).sum()):
+    faint_ones = are_faint(m, result.noisy_counts, deviation)
+    if faint := int((result.updated & faint_ones).sum()):
         sentences.append(
             f"{faint} of {K} rest on noisy counts below {FAINT} standard deviations of their noise: they may hold no records."
         )
-    # one that stayed, or is faint, counts as moved by any distance
-    solid = result.updated & (result.noisy_counts >= floor)
-    ratios = np.where(solid, np.nan_to_num(relative_errors(m, result.errors)), np.inf)
-    typical = float(np.median(ratios))
+    typical = typical_error(m, result.errors, result.updated & ~faint_ones, deviation)
     if math.isfinite(typical):
         size = f"about {typical:.0%}" if typical >= 0.01 else "less than 1%"
         sentences.append(

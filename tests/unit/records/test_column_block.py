@@ -192,7 +192,7 @@ assert "pandas" not in sys.modules
 
 
 def test_of_parquet_so_many_bytes_are_read_ahead_and_of_other_files_one_block(tmp_path: Path) -> None:
-    for kind, n in ((pa.float32(), 16), (pa.float64(), 8)):
+    for kind, n in ((pa.float32(), 4), (pa.float64(), 2)):
         path = tmp_path / "x.parquet"
         pq.write_table(pa.table({"a": pa.array([1.0, 2.0], kind)}), path)
         assert open_records(path).n_ahead == n
