@@ -34,7 +34,7 @@ from fastlloyd.expander import PublicSeed
 from fastlloyd.guarantees import PrivacyStatement, cautions, mechanism_statement
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.presets import check_expected, choose
-from fastlloyd.uncertainty import Verdict, are_faint, noise_deviation, standard_errors, typical_error
+from fastlloyd.uncertainty import Verdict, noise_deviation, standard_errors, typical_error
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
@@ -101,9 +101,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self._centroids = clustering.centroids
         self.labels_ = kernels.assign(grid, clustering.centroids).astype(np.int32)
         self._n_features_out = mechanism.n_clusters
-        solid = clustering.updated & ~are_faint(mechanism, self.noisy_counts_, noise)
-        typical = typical_error(mechanism, self.cluster_centers_std_, solid, noise)
-        if mechanism.noise is not Noise.NONE and Verdict.on(typical) is Verdict.MOSTLY_NOISE:
+        typical = typical_error(mechanism, self.cluster_centers_std_, clustering.updated, self.noisy_counts_, noise)
+        if Verdict.on(typical) is Verdict.MOSTLY_NOISE:
             warnings.warn(
                 "the noise dominates: these centroids say more about the noise than about the records. More records, fewer "
                 "clusters or features, tighter bounds or a larger epsilon would help.",

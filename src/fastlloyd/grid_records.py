@@ -112,8 +112,8 @@ class GridRecords:
             return
         with ThreadPoolExecutor(1) as reader, reading_ahead():
             coming = deque(reader.submit(next, blocks, None) for _ in range(self._records.n_ahead))
-            is_compiled((self._records.n_rows or 0) * self.domain.n_features)  # loads compiled code while those are read
             try:
+                is_compiled((self._records.n_rows or 0) * self.domain.n_features)  # loads compiled code while those are read
                 while (block := coming.popleft().result()) is not None:
                     coming.append(reader.submit(next, blocks, None))
                     yield block

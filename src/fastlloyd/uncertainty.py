@@ -97,14 +97,20 @@ def are_faint(mechanism: Mechanism, noisy_counts: FloatArray, noise: NoiseDeviat
     return noisy_counts < (FAINT * noise.counts if isinstance(mechanism, LloydMechanism) else 0.0)
 
 
-def typical_error(mechanism: Mechanism, errors: FloatArray, solid: BoolArray, noise: NoiseDeviation) -> float:
+def typical_error(
+    mechanism: Mechanism, errors: FloatArray, updated: BoolArray, noisy_counts: FloatArray, noise: NoiseDeviation
+) -> float:
     """Median of the relative errors.
 
-    A centroid that is not solid, having stayed or being faint, counts as moved by any distance, unless the noise on counts
-    would not hide a single record: then its cluster is empty, and no noise has moved it.
+    A centroid that stayed, or is faint, counts as moved by any distance. But one that stayed because its cluster is empty was
+    not moved by noise: that is known where noise on counts would not hide a single record.
     """
-    unknown = 0.0 if FAINT * noise.counts < 1 else np.inf
-    return float(np.median(np.where(solid, np.nan_to_num(relative_errors(mechanism, errors)), unknown)))
+    ratios = np.nan_to_num(relative_errors(mechanism, errors))
+    ratios[~updated | are_faint(mechanism, noisy_counts, noise)] = np.inf
+    most_of_none = FAINT * noise.counts
+    if most_of_none < 1:
+        ratios[~updated & (noisy_counts <= most_of_none)] = 0.0
+    return float(np.median(ratios))
 
 
 class LossEstimate(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ import gc
 import threading
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -59,19 +60,58 @@ def on_grid(source: Any, kept_cells: int, outside: Outside = Outside.CLIP) -> Gr
 
 @pytest.mark.parametrize("n_rows", [1 << 40, None])
 def test_compiled_code_is_loaded_while_the_first_blocks_are_read(monkeypatch: pytest.MonkeyPatch, n_rows: int | None) -> None:
-    source = records(5, 6)
+    reading = threading.Event()
     done: list[object] = []
-    source.n_rows = n_rows
+
+    class Told(Source):
+        def blocks_to_check(self) -> Iterator[tuple[int, FloatArray]]:
+            reading.set()
+            yield from super().blocks_to_check()
+
+    def loading(steps: int) -> None:
+        assert reading.wait(60)
+        done.append(steps)
+
     to_grid = Domain.to_grid
 
     def noted(domain: Domain, block: FloatArray) -> Any:
         done.append("block")
         return to_grid(domain, block)
 
-    monkeypatch.setattr("fastlloyd.grid_records.is_compiled", done.append)
+    source = Told(*records(5, 6).parts)
+    source.n_rows = n_rows
+    monkeypatch.setattr("fastlloyd.grid_records.is_compiled", loading)
     monkeypatch.setattr(Domain, "to_grid", noted)
     assert len(list(on_grid(source, kept_cells=0))) == 2
     assert done == [2 * (n_rows or 0), "block", "block"]  # for all records, before anything is done with the first
+
+
+def test_what_interrupts_the_loading_does_not_wait_for_blocks_that_nobody_wants(monkeypatch: pytest.MonkeyPatch) -> None:
+    leaving, read, threads = threading.Event(), [], n_threads()
+
+    class Slow(Source):
+        def blocks_to_check(self) -> Iterator[tuple[int, FloatArray]]:
+            for first, block in super().blocks_to_check():
+                read.append(first)
+                assert leaving.wait(60)
+                yield first, block
+
+    class Executor(ThreadPoolExecutor):
+        def __exit__(self, *raised: Any) -> None:
+            leaving.set()
+            super().__exit__(*raised)
+
+    def loading(_steps: int) -> None:
+        raise KeyboardInterrupt
+
+    source = Slow(*records(*[5] * 40).parts)
+    source.n_ahead = 40
+    monkeypatch.setattr("fastlloyd.grid_records.ThreadPoolExecutor", Executor)
+    monkeypatch.setattr("fastlloyd.grid_records.is_compiled", loading)
+    with pytest.raises(KeyboardInterrupt):
+        next(iter(on_grid(source, kept_cells=0)))
+    assert len(read) <= 1
+    assert n_threads() == threads
 
 
 @given(

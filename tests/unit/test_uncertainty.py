@@ -10,6 +10,7 @@ import pytest
 from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, Clustering, next_centroids, query
 from fastlloyd.clustering.domain import Domain, IntArray
 from fastlloyd.design import design_mechanism, design_plan
+from fastlloyd.design_moments import design_moments
 from fastlloyd.expander import PublicSeed
 from fastlloyd.explain import noise_factor
 from fastlloyd.lloyd_mechanism import LloydMechanism
@@ -164,23 +165,29 @@ def test_without_noise_nothing_is_uncertain() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "solid", "expected"),
+    ("deviation", "updated", "counts", "expected"),
     [
-        (5.0, [True, True, True], 2.0),
-        (5.0, [True, False, True], 3.0),
-        (5.0, [True, False, False], math.inf),
-        (0.34, [True, False, False], math.inf),  # three deviations are more than a record
-        (0.33, [True, False, False], 0.0),  # an empty cluster is known to be one
-        (0.33, [True, True, True], 2.0),
+        (5.0, [True, True, True], [90, 90, 90], 2.0),
+        (5.0, [True, False, True], [90, 90, 90], 3.0),
+        (5.0, [True, True, True], [90, 14, 90], 3.0),  # faint
+        (5.0, [True, False, False], [90, 90, 90], math.inf),
+        (0.34, [True, False, False], [90, 0, 0], math.inf),  # three deviations are more than a record
+        (0.33, [True, False, False], [90, 0, -0.5], 0.0),  # a cluster that is known to be empty
+        (0.33, [True, False, False], [90, 47, 48], math.inf),  # one of many records, whose floor was set too high
+        (0.33, [True, True, True], [90, 0.5, 0.5], math.inf),  # moved by noise over noise
     ],
 )
-def test_the_typical_error_is_the_median_and_unknown_ones_are_large(counts: float, solid: list[bool], expected: float) -> None:
+def test_the_typical_error_is_the_median_and_unknown_ones_are_large(
+    deviation: float, updated: list[bool], counts: list[float], expected: float
+) -> None:
     m = _mechanism(FASTLLOYD)
     lengths = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]]) * m.domain.units * m.planned_radius
-    noise = NoiseDeviation(sums=1.0, counts=counts)
-    assert typical_error(m, lengths, np.array(solid), noise) == pytest.approx(expected)
+    noise = NoiseDeviation(sums=1.0, counts=deviation)
+    assert typical_error(m, lengths, np.array(updated), np.array(counts, dtype=float), noise) == pytest.approx(expected)
 
 
-def test_counts_within_three_deviations_of_their_noise_are_faint() -> None:
-    noise = NoiseDeviation(sums=1.0, counts=2.0)
-    assert are_faint(_mechanism(FASTLLOYD), np.array([-1.0, 5.9, 6.1]), noise).tolist() == [True, True, False]
+def test_counts_within_three_deviations_of_their_noise_are_faint_except_momentlloyds_which_are_denoised() -> None:
+    noise, counts = NoiseDeviation(sums=1.0, counts=2.0), np.array([-1.0, 5.9, 6.1])
+    assert are_faint(_mechanism(FASTLLOYD), counts, noise).tolist() == [True, True, False]
+    moment = design_moments(DOMAIN, n_clusters=3, n_records=N, epsilon=0.5, public_seed=PublicSeed.from_int(1))
+    assert are_faint(moment, counts, noise).tolist() == [True, False, False]

@@ -277,12 +277,11 @@ def reliability(result: Result) -> list[str]:
         if result.plan is None
         else noise_deviation_of_run(result.plan, len(result.included[len(m.clustering_rounds) - 1]))
     )
-    faint_ones = are_faint(m, result.noisy_counts, deviation)
-    if faint := int((result.updated & faint_ones).sum()):
+    if faint := int((result.updated & are_faint(m, result.noisy_counts, deviation)).sum()):
         sentences.append(
             f"{faint} of {K} rest on noisy counts below {FAINT} standard deviations of their noise: they may hold no records."
         )
-    typical = typical_error(m, result.errors, result.updated & ~faint_ones, deviation)
+    typical = typical_error(m, result.errors, result.updated, result.noisy_counts, deviation)
     if math.isfinite(typical):
         size = f"about {typical:.0%}" if typical >= 0.01 else "less than 1%"
         sentences.append(
