@@ -143,6 +143,7 @@ def test_a_misspelt_column_and_bounds_of_its_right_name_are_named_together() -> 
         "bounds: column 'systolic' is unknown (did you mean 'systolc'?); there are 'age', 'systolc'; 'systolc' has none: "
         "if one name is misspelt, correct that one"
     )
+    assert "; 'bmi', 'systolc' have none" in refusal(lambda: parse_bounds("age=0:9,systolic=8:20", ["age", "bmi", "systolc"]))
 
 
 def test_without_a_table_a_file_that_has_all_columns_may_have_others_and_a_name_that_is_misspelt_is_found(folder: Path) -> None:
