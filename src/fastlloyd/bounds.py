@@ -103,8 +103,8 @@ def _check_names(given: Mapping[str, object], columns: Sequence[str], others: Se
     missing = [name for name in columns if name not in given]
     for name in given:
         if name not in known:
-            without = f"; {listing(missing)} {'has' if len(missing) == 1 else 'have'} none: if one name is misspelt, correct that one"
-            both = without if missing else ""
+            have = "has" if len(missing) == 1 else "have"
+            both = f"; {listing(missing)} {have} none: if one name is misspelt, correct that one" if missing else ""
             raise DataError(f"bounds: column {unknown_name(str(name), known)}{both}")
     if missing:
         raise DataError(f"bounds are missing for {listing(missing)}; every column needs them")
