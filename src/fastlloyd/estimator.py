@@ -34,7 +34,7 @@ from fastlloyd.expander import PublicSeed
 from fastlloyd.guarantees import PrivacyStatement, cautions, mechanism_statement
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.presets import check_expected, choose
-from fastlloyd.uncertainty import Verdict, noise_deviation, standard_errors, typical_error
+from fastlloyd.uncertainty import NOISE_DOMINATES, Verdict, noise_deviation, standard_errors, typical_error
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
@@ -59,8 +59,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         Warns PrivacyLeakWarning naming each public parameter that had to be taken from X, and WeakGuaranteeWarning where delta
         is above 1 / (100 n_records); ClippedRecordsWarning, which is for the owner of X only, where more than a tenth of the
         records lie outside the bounds; NoisyResultWarning, which the guarantee covers, where the noise dominates the centroids.
-        Raises DataError, PlanError or BudgetError (all ValueErrors); TypeError on sparse X and
-        on any other keyword.
+        Raises DataError, PlanError or BudgetError (all ValueErrors); TypeError on sparse X and on any other keyword.
         """
         self._refuse("fit", unknown)
         check_numbers(self.get_params(deep=False))
@@ -103,12 +102,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self._n_features_out = mechanism.n_clusters
         typical = typical_error(mechanism, self.cluster_centers_std_, clustering.updated, self.noisy_counts_, noise)
         if Verdict.on(typical) is Verdict.MOSTLY_NOISE:
-            warnings.warn(
-                "the noise dominates: these centroids say more about the noise than about the records. More records, fewer "
-                "clusters or features, tighter bounds or a larger epsilon would help.",
-                NoisyResultWarning,
-                stacklevel=2,
-            )
+            warnings.warn(NOISE_DOMINATES, NoisyResultWarning, stacklevel=2)
         return self
 
     def predict(self, X: ArrayLike) -> IntArray:

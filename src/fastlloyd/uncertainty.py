@@ -17,6 +17,10 @@ BoolArray = npt.NDArray[np.bool_]
 
 FAINT = 3  # a noisy count of so many standard deviations is hardly one of no records
 FINE, MOSTLY_NOISE = 0.1, 0.5  # of the radius: beyond the second, a centroid may well be that of its neighbour
+NOISE_DOMINATES = (
+    "The noise dominates: these centroids say more about the noise than about the records. More records, fewer clusters or "
+    "features, tighter bounds or a larger epsilon would help."
+)
 
 
 class Verdict(enum.Enum):

@@ -82,7 +82,7 @@ def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize("kind", [MomentLloyd, FastLloyd, GLloyd, SuLloyd])
 def test_a_fit_whose_noise_dominates_says_so_at_the_callers_line(kind: type[FastLloyd]) -> None:
-    with pytest.warns(NoisyResultWarning, match="the noise dominates") as caught:
+    with pytest.warns(NoisyResultWarning, match="The noise dominates") as caught:
         kind(3, epsilon=1e-3, **PUBLIC).fit(X)
     assert {warning.filename for warning in caught} == {__file__}
 

@@ -23,6 +23,7 @@ from fastlloyd.plan import TrustMode
 from fastlloyd.records import RecordFile, Table
 from fastlloyd.uncertainty import (
     FAINT,
+    NOISE_DOMINATES,
     LossEstimate,
     Verdict,
     are_faint,
@@ -289,10 +290,7 @@ def reliability(result: Result) -> list[str]:
             f"({m.radius_share} of that of {m.n_clusters} equal cubes filling the bounds)."
         )
     if Verdict.on(typical) is Verdict.MOSTLY_NOISE:
-        sentences.append(
-            "The noise dominates: these centroids say more about the noise than about the records. More records, fewer "
-            "clusters or features, tighter bounds or a larger epsilon would help."
-        )
+        sentences.append(NOISE_DOMINATES)
     return sentences
 
 
