@@ -16,7 +16,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.network_parties import Barrier, Clocked, Pulse, TimedServer, TimedStore, VolatileClient, VolatileServer
+from benchmarks.network_parties import (
+    Barrier,
+    Clocked,
+    PausingClient,
+    PausingServer,
+    Pulse,
+    TimedServer,
+    TimedStore,
+    VolatileClient,
+    VolatileServer,
+)
 from benchmarks.network_run import Setup, over_grpc
 from benchmarks.report import machine, write_section
 from fastlloyd.clustering.domain import GridArray
@@ -103,12 +113,16 @@ def durable_rounds() -> list[Figure]:
         durable = over_grpc(setup, server, client, n_processes=2)
     after, slowest, servers = durable.median_round, durable.slowest_commit, durable.server_commit
     commits = (after - before) / ((slowest + servers) / 2)
+    asleep = over_grpc(setup, partial(_pausing_server, servers), partial(_pausing_client, slowest), n_processes=2)
+    pauses = (asleep.median_round - before) / ((asleep.slowest_commit + asleep.server_commit) / 2)
     return [
         Figure("a round of FastLloyd, 2 clients, state in memory", _ms(before), ""),
         Figure("the same with durable state", _ms(after), ""),
         Figure("the slower of the clients' two commits in a round of that run, which the server waits for", _ms(slowest), ""),
         Figure("the server's commit in that round", _ms(servers), ""),
         Figure("what durability adds to a round, in the mean of these", f"{commits:.1f} commits", "at most 2 commits"),
+        Figure("the round in memory, where everyone sleeps about as long as these commits took", _ms(asleep.median_round), ""),
+        Figure("what the two pauses add, in the mean of how long they lasted", f"{pauses:.1f} pauses", ""),
     ]
 
 
@@ -169,6 +183,17 @@ def _volatile_client(setup: Setup, name: str) -> ClientParty:
     identity, X = Identity.from_private_bytes(setup.signing[name]), _records(setup.plan)
     session = ClientSession(setup.plan, name, X, identity=identity, noise=SystemNoise(), random_bytes=os.urandom)
     return Clocked(VolatileClient(session))
+
+
+def _pausing_server(seconds: float, plan: Plan) -> ServerParty:
+    return PausingServer(ServerSession(plan, SystemNoise()), seconds)
+
+
+def _pausing_client(seconds: float, setup: Setup, name: str) -> ClientParty:
+    identity, X = Identity.from_private_bytes(setup.signing[name]), _records(setup.plan)
+    session = ClientSession(setup.plan, name, X, identity=identity, noise=SystemNoise(), random_bytes=os.urandom)
+    client = PausingClient(session, seconds)
+    return Clocked(client, client.commits)
 
 
 def _durable_server(folder: Path, plan: Plan) -> ServerParty:

@@ -171,5 +171,41 @@ class VolatileClient:
         return []
 
 
+class PausingServer(VolatileServer):
+    """One that sleeps where others commit: when it has closed a round. `commits` has the seconds that it slept."""
+
+    def __init__(self, session: ServerSession, seconds: float) -> None:
+        super().__init__(session)
+        self.commits: list[float] = []
+        self.pause = seconds
+
+    def receive(self, name: str, _log: LogPosition, message: Message) -> list[Request]:
+        requests = super().receive(name, _log, message)
+        if isinstance(message, Upload) and requests:
+            self.commits.append(_slept(self.pause))
+        return requests
+
+
+class PausingClient(VolatileClient):
+    """The same of a client, before each upload but the first."""
+
+    def __init__(self, session: ClientSession, seconds: float) -> None:
+        super().__init__(session)
+        self.commits: list[float] = []
+        self.pause = seconds
+
+    def receive(self, message: Message) -> list[Request]:
+        requests = super().receive(message)
+        if isinstance(message, Broadcast):
+            self.commits.append(_slept(self.pause))
+        return requests
+
+
+def _slept(seconds: float) -> float:
+    begun = time.perf_counter()
+    time.sleep(seconds)
+    return time.perf_counter() - begun
+
+
 def _requests(actions: list[Action]) -> list[Request]:
     return [action for action in actions if isinstance(action, Send | Finish)]

@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from benchmarks.network_parties import Clocked, Pulse, TimedServer
+from benchmarks.network_parties import Clocked, PausingServer, Pulse, TimedServer
 from fastlloyd.algorithms import FASTLLOYD
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.design import design_plan
@@ -177,7 +177,7 @@ async def _take_part(
 def _serve(pipe: Connection, plan: Plan, tls: dict[str, TlsIdentity], make: Callable[[Plan], ServerParty]) -> None:
     party = make(plan)
     idle, connected = asyncio.run(_serve_one_run(pipe, plan, tls, party))
-    pipe.send((idle, connected, party.commits if isinstance(party, TimedServer) else []))
+    pipe.send((idle, connected, party.commits if isinstance(party, TimedServer | PausingServer) else []))
 
 
 async def _serve_one_run(pipe: Connection, plan: Plan, tls: dict[str, TlsIdentity], party: ServerParty) -> tuple[int, int]:
