@@ -370,10 +370,11 @@ def test_replace_one_adds_more_noise_at_the_same_epsilon() -> None:
     assert other.privacy_spent_["neighboring_relation"] == "replace_one"
 
 
+@pytest.mark.usefixtures("seeded")
 def test_no_warning_but_the_leak_warning_comes_out_of_a_fit() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        FastLloyd(3, **PUBLIC).fit(X).predict(X)
+        FastLloyd(3, epsilon=5.0, **PUBLIC).fit(X).predict(X)
 
 
 @pytest.mark.parametrize("integer", [np.int64, np.int32, np.uint8])
