@@ -142,11 +142,16 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         check_is_fitted(self)
         return self.mechanism_.domain.to_grid(validate_records(self, X, reset=False))
 
+    def _fraction_bits(self) -> int:
+        """The bits of the grid where the user names none."""
+        return 16
+
     def _domain(self, values: NDArray[Any], leaks: list[str]) -> Domain:
         d = values.shape[1]
         names = [str(name) for name in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None
         columns = names or [f"x{i}" for i in range(d)]
-        scaling, bits = choose(Scaling, self.scaling, "scaling"), int(self.fraction_bits)
+        scaling = choose(Scaling, self.scaling, "scaling")
+        bits = self._fraction_bits() if self.fraction_bits is None else int(self.fraction_bits)
         if self.bounds is None:
             leaks.append("bounds were taken from the data, so the smallest and largest value of each feature leak")
             return Domain.of_data(columns, *data_bounds([values]), scaling=scaling, fraction_bits=bits)

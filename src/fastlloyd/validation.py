@@ -97,7 +97,7 @@ def check_numbers(settings: dict[str, Any]) -> None:
 
 
 def _check(name: str, value: object, kind: type, expected: str) -> None:
-    if value is None and name not in ("n_clusters", "fraction_bits", "epsilon"):
+    if value is None and name not in ("n_clusters", "epsilon"):
         return
     if isinstance(value, bool) or not isinstance(value, kind):
         raise PlanError(f"{name} is {value!r:.40}; expected {expected}")

@@ -1,6 +1,7 @@
 """scikit-learn's own checks of estimators: all pass but for noise, and which ones noise may fail is said."""
 
 import itertools
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -24,7 +25,7 @@ ESTIMATORS = [MomentLloyd, FastLloyd, GLloyd, SuLloyd, Lloyd]
 # Most checks need bounds and numbers of records that are theirs; that these leak is tested elsewhere.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*taken from the data:fastlloyd.errors.PrivacyLeakWarning"),
-    pytest.mark.filterwarnings("ignore:epsilon is 1e.(12|15|22):fastlloyd.errors.WeakGuaranteeWarning"),
+    pytest.mark.filterwarnings("ignore:epsilon is 1e.(10|12|15|22):fastlloyd.errors.WeakGuaranteeWarning"),
 ]
 
 
@@ -68,24 +69,61 @@ class SmallNoise(SystemNoise):
 
 
 @pytest.mark.parametrize(
-    ("kind", "epsilon", "fraction_bits"),
+    ("kind", "epsilon"),
     [
-        # At 1e12 and 16 bits it does not: the noise on a sum deviates by 0.4 grid units, and a centroid moves now and then.
-        *((kind, 1e15, 16) for kind in REPEATABLE if kind is not RepeatableMomentLloyd),
-        *((kind, 1e12, 11) for kind in REPEATABLE if kind is not RepeatableMomentLloyd),
-        (RepeatableMomentLloyd, 1e22, 16),  # it counts in units of which 2^26 are a radius squared, whatever the grid
+        *((kind, 1e15) for kind in REPEATABLE if kind is not RepeatableMomentLloyd),
+        (RepeatableMomentLloyd, 1e22),  # it counts in units of which 2^26 are a radius squared, whatever the grid
     ],
 )
 def test_every_check_passes_where_the_noise_rounds_to_zero(
-    kind: type[FastLloyd], epsilon: float, fraction_bits: int, monkeypatch: pytest.MonkeyPatch
+    kind: type[FastLloyd], epsilon: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fastlloyd.estimator.SystemNoise", SmallNoise)
-    estimator = kind(epsilon=epsilon, delta=1e-6, fraction_bits=fraction_bits)
+    every_check_passes(kind(epsilon=epsilon, delta=1e-6, fraction_bits=16))
+
+
+def every_check_passes(estimator: FastLloyd) -> None:
     results = check_estimator(estimator, expected_failed_checks={}, on_skip=None)
     outcome = {result["check_name"]: result["status"] for result in results}
     assert outcome.pop("check_array_api_input", "skipped") in ("passed", "skipped")  # runs only where SCIPY_ARRAY_API is set
     assert set(outcome.values()) == {"passed"}
     assert {"check_methods_subset_invariance", "check_pipeline_consistency", "check_transformer_general"} < outcome.keys()
+
+
+class WithinReach:
+    """Any value that genuine noise takes but with probability 2 Phi(-8.5) < 2e-17; in every other array the farthest."""
+
+    private = False
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.default_rng(seed)
+
+    def gaussian(self, scale: Fraction, size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        reach = math.floor(8.5 * scale + 0.5)  # |noise| > reach: before rounding it is at least reach + 1/2 > 8.5 scale
+        values = [-reach, reach] if self._generator.integers(2) else np.arange(-reach, reach + 1)
+        return self._generator.choice(values, size).astype(np.int64)
+
+    def two_sided_geometric(self, scale: Fraction, size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        assert scale < Fraction(1, 50)  # another value than 0 has probability below 2 exp(-50)
+        return np.zeros(size, dtype=np.int64)
+
+
+@pytest.fixture
+def any_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other noise in every fit, whatever is within reach of genuine noise, and the same in every run of this test."""
+    seeds = itertools.count()
+    monkeypatch.setattr("fastlloyd.estimator.SystemNoise", lambda: WithinReach(next(seeds)))
+
+
+@pytest.mark.usefixtures("any_noise")
+@pytest.mark.parametrize("kind", [kind for kind in REPEATABLE if kind is not RepeatableMomentLloyd])
+def test_at_a_huge_epsilon_every_check_passes_whatever_the_noise(kind: type[FastLloyd]) -> None:
+    """As shipped. What earlier noise moved is forgotten, and that of the last iteration rounds to zero, or moves no centroid.
+
+    `check_pipeline_consistency`, which scikit-learn leaves out for such estimators, MomentLloyd fails now and then.
+    """
+    for _ in range(3):
+        every_check_passes(kind(epsilon=1e12, delta=1e-6))
 
 
 @pytest.fixture
@@ -95,26 +133,45 @@ def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fastlloyd.estimator.SystemNoise", lambda: SeededNoise(next(seeds)))
 
 
-@pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_every_check_that_is_not_for_repeatable_estimators_passes_at_a_huge_epsilon(kind: type[FastLloyd]) -> None:
-    """As shipped, with other noise in every fit: none may fail. What scikit-learn leaves out for that is run above.
+    """As shipped, with genuine noise. What scikit-learn leaves out for such estimators is run above.
 
-    The noise is that of seeds: `check_fit_idempotent` is not left out, and GLloyd's noise on a sum is not always zero here. Of
-    2,639 pairs of its fits with the system's noise 108 differed, by a grid unit of a centroid; of the others none in
-    161 to 3,001.
+    Nothing is left to chance: `check_fit_idempotent` alone compares two fits, and passes whatever the noise: see the next.
     """
     results = check_estimator(kind(epsilon=1e12, delta=1e-6), expected_failed_checks={}, on_skip=None)
     outcome = {result["check_name"]: result["status"] for result in results}
     assert set(outcome.values()) <= {"passed", "skipped"}
     left_out = {name for name, status in outcome.items() if status == "skipped"} - {"check_array_api_input"}
-    repeated = {"check_methods_sample_order_invariance", "check_methods_subset_invariance", "check_fit_idempotent"}
+    repeated = {"check_methods_sample_order_invariance", "check_methods_subset_invariance"}
     assert left_out <= repeated | {
         "check_pipeline_consistency",
         "check_transformer_general",
         "check_transformer_data_not_an_array",
     }
-    assert outcome["check_clustering"] == "passed"
+    assert outcome["check_clustering"] == outcome["check_fit_idempotent"] == "passed"
+
+
+def fits_alike(estimator: FastLloyd, n_pairs: int) -> bool:
+    for _ in range(n_pairs):
+        try:
+            check_fit_idempotent(type(estimator).__name__, estimator)
+        except AssertionError:
+            return False
+    return True
+
+
+@pytest.mark.usefixtures("any_noise")
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_at_a_huge_epsilon_two_fits_are_alike_whatever_the_noise(kind: type[FastLloyd]) -> None:
+    assert fits_alike(kind(epsilon=1e12, delta=1e-6), 40)
+
+
+@pytest.mark.usefixtures("any_noise")
+@pytest.mark.parametrize(("kind", "epsilon"), [(GLloyd, 1e12), (FastLloyd, 1e10), (MomentLloyd, 1e10)])
+def test_where_noise_moves_centroids_two_fits_differ(kind: type[FastLloyd], epsilon: float) -> None:
+    # why GLloyd has a coarser grid; and that the test above can fail
+    assert not fits_alike(kind(epsilon=epsilon, delta=1e-6, fraction_bits=16), 20)
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)

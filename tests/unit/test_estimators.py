@@ -5,6 +5,8 @@ import json
 import pickle
 import traceback
 import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -189,9 +191,25 @@ def test_the_deviations_of_the_noise_are_in_the_units_of_each_feature_and_shrink
     assert 1.3 < ratio < 5
 
 
+@pytest.mark.parametrize(
+    ("estimator", "bits"),
+    [
+        *((kind, 16) for kind in (FastLloyd, SuLloyd, Lloyd, MomentLloyd)),
+        (GLloyd, 13),
+        (partial(GLloyd, preset="paper"), 16),
+        (partial(GLloyd, fraction_bits=15), 15),
+        (partial(FastLloyd, fraction_bits=15), 15),
+    ],
+)
+def test_the_grid_is_the_papers_but_that_of_glloyd(estimator: Callable[..., FastLloyd], bits: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakGuaranteeWarning)  # the paper's delta
+        assert estimator(3, **PUBLIC).fit(X).mechanism_.domain.fraction_bits == bits
+
+
 def test_where_all_noise_rounds_to_zero_glloyd_is_lloyd() -> None:
     with pytest.warns(WeakGuaranteeWarning, match="protects hardly anything"):
-        private = GLloyd(3, epsilon=1e15, delta=1e-6, **PUBLIC).fit(X)
+        private = GLloyd(3, epsilon=1e15, delta=1e-6, fraction_bits=16, **PUBLIC).fit(X)  # on the grid of Lloyd
     # one of 7 * 3 * 5 values is not 0 with probability 105 * 2 Phi(-25) < 1e-130
     assert all(max(round.sum_scale, round.count_scale) < 0.02 for round in private.mechanism_.rounds)
     plain = Lloyd(3, **PUBLIC).fit(X)
@@ -209,7 +227,7 @@ def test_where_all_noise_rounds_to_zero_glloyd_is_lloyd() -> None:
         ({"epsilon": float("nan")}, BudgetError, "epsilon is nan"),
         ({"epsilon": "1"}, PlanError, "epsilon is '1'; expected a number"),
         ({"epsilon": None}, PlanError, "epsilon is None; expected a number"),
-        ({"fraction_bits": None}, PlanError, "fraction_bits is None; expected an integer"),
+        ({"fraction_bits": "16"}, PlanError, "fraction_bits is '16'; expected an integer"),
         ({"delta": 1.0}, BudgetError, "delta is 1.0"),
         ({"delta": 0}, BudgetError, "delta is 0"),
         ({"bounds": ([8, 5, 7, 3], [4, 2, 1, 0])}, PlanError, "reversed"),
