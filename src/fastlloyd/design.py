@@ -12,7 +12,7 @@ from typing import Any
 from fastlloyd import budget
 from fastlloyd.algorithms import Algorithm, AnyAlgorithm, MomentAlgorithm, Noise
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.clustering.initialization import RadiusSearch, sphere_packing
+from fastlloyd.clustering.initialization import RadiusSearch, initial_centroids
 from fastlloyd.design_moments import design_moments
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
@@ -91,7 +91,7 @@ def design_mechanism(
     if min_count is None:
         min_count = default_min_count(algorithm.noise, rounds[-1], count_bits)
     seed = public_seed
-    start = sphere_packing(domain.half_widths, n_clusters, seed, initialization)
+    start = initial_centroids(domain, n_clusters, seed, initialization)
     return LloydMechanism(
         algorithm=algorithm,
         domain=domain,

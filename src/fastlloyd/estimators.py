@@ -40,7 +40,7 @@ class FastLloyd(Estimator):
     random_state : seeds the initial centroids, never the noise; int, RandomState instance or None (fresh).
     n_expected : public guess of the number of records, at most n_records, used only to plan the number of iterations and the
         share of the loss; None: n_records.
-    preset : "default", or "paper" for the settings of the published experiments (weaker delta, no floor under counts).
+    preset : "default", or "paper" for the settings of the published experiments (weaker delta, no floor under counts, 16 bits).
     scaling : "per-feature" (each feature fills [-1, 1]) or "common" (keeps Euclidean distances of the original units).
     neighboring_relation : "add_or_remove_one" or "replace_one".
     n_iter : number of iterations; None: by the error analysis, 2 to 7.
@@ -50,8 +50,9 @@ class FastLloyd(Estimator):
     loss_share : that part of the budget, above 0 and below 1; None: chosen from n_expected, at most a fifth.
     radius, alpha, postprocessing, clipping, noise : the axes of the paper's ablation; None keeps the algorithm's own.
         "none" | "constant" | "step"; number; "none" | "truncate" | "fold"; bool; "gaussian" | "laplace".
-    fraction_bits : q; records are rounded to multiples of 2**-q of the half width of the domain. None: 16, the paper's; of
-        `GLloyd` 13 unless the preset is "paper".
+    fraction_bits : q; records are rounded to multiples of 2**-q of the half width of the domain; with scaling="common" no
+        feature may be narrower than one of these. None: 16, as in the paper, on the command line and in plans; of `GLloyd` 13
+        unless the preset is "paper".
 
     Attributes
     ----------
@@ -146,8 +147,9 @@ class FastLloyd(Estimator):
 class GLloyd(FastLloyd):
     """k-means with Gaussian noise on absolute sums and counts: (epsilon, delta)-DP, the paper's second baseline.
 
-    Parameters, attributes and neighbouring relation as in `FastLloyd`. Departs from the paper: 13 bits of grid instead of 16
-    unless the preset is "paper". Its last noise is several times FastLloyd's; now it too rounds to zero at an epsilon of 1e12.
+    Parameters, attributes and neighbouring relation as in `FastLloyd`.
+    Departs from the paper: 13 bits of grid instead of 16 unless the preset is "paper". So its noise, which is larger than
+    that of `FastLloyd`, rounds to zero in scikit-learn's checks at an epsilon of 1e12.
     """
 
     _algorithm = GLLOYD
@@ -167,7 +169,7 @@ class SuLloyd(FastLloyd):
 
 
 class Lloyd(FastLloyd):
-    """Lloyd's algorithm on the same grid, from the same initial centroids, without any noise: NOT PRIVATE.
+    """Lloyd's algorithm on the grid of `FastLloyd`, from the same initial centroids, without any noise: NOT PRIVATE.
 
     For comparison. Parameters as in `FastLloyd`; epsilon and delta are not used.
     """

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastlloyd.algorithms import Algorithm, Answer, Clustering, Noise, lloyd
 from fastlloyd.clustering.domain import IntArray
-from fastlloyd.clustering.initialization import RadiusSearch, sphere_packing
+from fastlloyd.clustering.initialization import RadiusSearch, initial_centroids
 from fastlloyd.dp.accountant import GaussianRelease, GeometricRelease
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
@@ -88,7 +88,7 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
     def initial_centroids(self) -> IntArray:
         """Where every run of this mechanism starts, int64 (n_clusters, n_features), grid units; no data involved."""
         seed = PublicSeed.from_hex(self.public_seed)
-        return sphere_packing(self.domain.half_widths, self.n_clusters, seed, self.initialization)
+        return initial_centroids(self.domain, self.n_clusters, seed, self.initialization)
 
     def sensitivity(self, round: Round) -> Sensitivity:
         """Of the round's query, one record added or removed."""

@@ -35,6 +35,11 @@ BLOCK_ELEMENTS = 1 << 17  # values converted together: 1 MiB of float64
 EXACT_BITS = 53  # integers below 2**53 are exact in float64, and so are sums and products that stay below it
 
 
+def finest_bits(n_features: int) -> int:
+    """The most fraction_bits, up to 32, with which squared distances of so many features are exact; 0 if none are."""
+    return max((q for q in range(1, 33) if n_features * (2 << q) ** 2 < 1 << EXACT_BITS), default=0)
+
+
 class Scaling(enum.Enum):
     """How original units become the domain [-1, 1]^d."""
 
@@ -85,12 +90,11 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if type(self.fraction_bits) is not int:  # NumPy's integers would wrap around in the test of exactness below
             raise PlanError(f"fraction_bits is {self.fraction_bits!r:.40}; expected a Python int, 1 to 32")
         if not 1 <= self.fraction_bits <= 32:
-            raise PlanError(f"fraction_bits is {self.fraction_bits}; expected 1 to 32")
-        if d * (2 << self.fraction_bits) ** 2 >= 1 << EXACT_BITS:
-            finest = max((q for q in range(1, 33) if d * (2 << q) ** 2 < 1 << EXACT_BITS), default=0)
+            raise PlanError(f"fraction_bits is {self.fraction_bits!s:.40}; expected 1 to 32")
+        if self.fraction_bits > finest_bits(d):
             raise PlanError(
                 f"fraction_bits {self.fraction_bits} with {d} features leaves the range of exact arithmetic; "
-                f"use fraction_bits {finest} or less"
+                f"use fraction_bits {finest_bits(d)} or less"
             )
         if not self.half_widths.all():
             narrow = self.features[int(np.argmin(self.half_widths))]

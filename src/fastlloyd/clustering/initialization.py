@@ -3,13 +3,15 @@
 import enum
 import functools
 
+import msgspec
 import numpy as np
 
-from fastlloyd.clustering.domain import IntArray
+from fastlloyd.clustering.domain import Domain, IntArray, finest_bits
 from fastlloyd.clustering.kernels import squared_distances
 from fastlloyd.expander import PublicSeed, PublicStream
 
 ATTEMPTS = 100  # "after 100 repeated attempts"
+PACKING_BITS = 16  # of the grid on which centroids are packed where that of the domain is coarser
 
 
 class RadiusSearch(enum.Enum):
@@ -21,6 +23,20 @@ class RadiusSearch(enum.Enum):
 
     BISECTION = "bisection"  # the largest feasible a, as the paper's text says
     HALVING = "halving"  # a = B, B/2, B/4, ...: what the published experiments ran
+
+
+def initial_centroids(domain: Domain, n_clusters: int, seed: PublicSeed, search: RadiusSearch) -> IntArray:
+    """Where a run starts, int64 (n_clusters, n_features) in grid units: `sphere_packing` inside the bounds.
+
+    On a grid of less than 16 bits it is the start of 16 bits, rounded half up: one seed means one start. Packed on the coarse
+    grid the points would be altogether different ones, and comparing two grids would be comparing two starts.
+    """
+    finer = min(PACKING_BITS, finest_bits(domain.n_features)) - domain.fraction_bits
+    if finer <= 0:
+        return sphere_packing(domain.half_widths, n_clusters, seed, search)
+    packed_in, unit = msgspec.structs.replace(domain, fraction_bits=domain.fraction_bits + finer), 1 << finer
+    points = (sphere_packing(packed_in.half_widths, n_clusters, seed, search) + unit // 2) // unit
+    return np.clip(points, -domain.half_widths, domain.half_widths)  # whose widths are rounded, too
 
 
 def sphere_packing(half_widths: IntArray, n_clusters: int, seed: PublicSeed, search: RadiusSearch) -> IntArray:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastlloyd.clustering.domain import IntArray
-from fastlloyd.clustering.initialization import ATTEMPTS, RadiusSearch, pack, sphere_packing
+from fastlloyd.clustering.domain import Domain, IntArray, Scaling, finest_bits
+from fastlloyd.clustering.initialization import ATTEMPTS, RadiusSearch, initial_centroids, pack, sphere_packing
 from fastlloyd.expander import PublicSeed
 from fastlloyd.queries import centroids_digest
 
@@ -87,6 +87,42 @@ def test_w34_bisection_packs_more_widely_than_halving_for_most_seeds(d: int, k: 
         ratios.append(by_bisection / by_halving)
     assert sum(ratio > 1 for ratio in ratios) >= 18
     assert np.median(ratios) > 1.04
+
+
+@SEARCHES
+@pytest.mark.parametrize("scaling", list(Scaling))
+@pytest.mark.parametrize("upper", [(1.0,), (1.0, 0.3, 0.01), (1.0, 2.0)])
+def test_a_seed_means_one_start_whatever_the_grid_but_for_rounding(
+    search: RadiusSearch, scaling: Scaling, upper: tuple[float, ...]
+) -> None:
+    def start(q: int) -> tuple[IntArray, Domain]:
+        d = len(upper)
+        domain = Domain(
+            features=tuple(f"f{i}" for i in range(d)), lower=(0.0,) * d, upper=upper, scaling=scaling, fraction_bits=q
+        )
+        return initial_centroids(domain, 4, PublicSeed.from_int(5), search), domain
+
+    finest, domain = start(16)
+    assert np.array_equal(finest, sphere_packing(domain.half_widths, 4, PublicSeed.from_int(5), search))
+    for q in (7, 8, 13, 15):
+        points, domain = start(q)
+        assert points.dtype == np.int64
+        assert (np.abs(points) <= domain.half_widths).all()
+        assert np.abs(points / 2**q - finest / 2**16).max() <= 2.0 ** -(q + 1) * (1 + (scaling is Scaling.COMMON))
+    finer, domain = start(18)
+    assert np.array_equal(finer, sphere_packing(domain.half_widths, 4, PublicSeed.from_int(5), search))
+
+
+def test_where_16_bits_are_too_many_for_the_features_the_start_is_packed_on_the_finest_grid_there_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert [finest_bits(d) for d in (1 << 19, 1 << 20, 1 << 52)] == [15, 15, 0]
+    assert finest_bits((1 << 19) - 1) == 16
+    monkeypatch.setattr("fastlloyd.clustering.initialization.finest_bits", lambda _: 15)  # a million features take a minute
+    domain = Domain(features=("x", "y", "z"), lower=(0.0,) * 3, upper=(1.0,) * 3, fraction_bits=12)
+    points = initial_centroids(domain, 4, PublicSeed.from_int(5), RadiusSearch.BISECTION)
+    packed = sphere_packing(cube(3, 2**15), 4, PublicSeed.from_int(5), RadiusSearch.BISECTION)
+    assert np.array_equal(points, (packed + 4) // 8)
 
 
 @SEARCHES
