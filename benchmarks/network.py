@@ -10,6 +10,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import deque
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -123,7 +124,32 @@ def durable_rounds() -> list[Figure]:
         Figure("what durability adds to a round, in the mean of these", f"{commits:.1f} commits", "at most 2 commits"),
         Figure("the round in memory, where everyone sleeps about as long as these commits took", _ms(asleep.median_round), ""),
         Figure("what the two pauses add, in the mean of how long they lasted", f"{pauses:.1f} pauses", ""),
+        Figure(
+            "a client's answer in such a round, nothing else running, one after the other", _ms(_answer(setup, 0)), ""
+        ),
+        Figure("the same answer after 1 ms of sleep", _ms(_answer(setup, 1e-3)), ""),
     ]
+
+
+def _answer(setup: Setup, pause: float) -> float:
+    """Median seconds in which a client answers a sum, all parties in this thread; `pause` : seconds of sleep before each."""
+    server = _volatile_server(setup.plan)
+    clients = {name: _volatile_client(setup, name) for name in setup.plan.names}
+    pending = deque((name, request) for name, client in clients.items() for request in client.begin())
+    seconds = []
+    while pending:
+        sender, request = pending.popleft()
+        if not isinstance(request, Send):
+            continue
+        if request.to == SERVER:
+            pending += [(SERVER, each) for each in server.receive(sender, EMPTY_LOG, request.message)]
+            continue
+        if pause:
+            time.sleep(pause)
+        begun = time.perf_counter()
+        pending += [(request.to, each) for each in clients[request.to].receive(request.message)]
+        seconds.append(time.perf_counter() - begun)
+    return statistics.median(seconds)
 
 
 def a_hundred_clients() -> list[Figure]:
