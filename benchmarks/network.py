@@ -124,9 +124,7 @@ def durable_rounds() -> list[Figure]:
         Figure("what durability adds to a round, in the mean of these", f"{commits:.1f} commits", "at most 2 commits"),
         Figure("the round in memory, where everyone sleeps about as long as these commits took", _ms(asleep.median_round), ""),
         Figure("what the two pauses add, in the mean of how long they lasted", f"{pauses:.1f} pauses", ""),
-        Figure(
-            "a client's answer in such a round, nothing else running, one after the other", _ms(_answer(setup, 0)), ""
-        ),
+        Figure("a client's answer in such a round, nothing else running, one after the other", _ms(_answer(setup, 0)), ""),
         Figure("the same answer after 1 ms of sleep", _ms(_answer(setup, 1e-3)), ""),
     ]
 
