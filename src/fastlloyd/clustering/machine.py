@@ -17,6 +17,9 @@ from numba.core import types
 from numba.core.runtime.nrt import rtsys
 from numba.extending import intrinsic
 
+if numba.config.DISABLE_JIT:  # as where there is no numba: what it cannot write does not run uncompiled
+    raise ImportError("numba is told by NUMBA_DISABLE_JIT not to compile")
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 

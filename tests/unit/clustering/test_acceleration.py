@@ -32,6 +32,11 @@ def test_a_library_that_refuses_to_be_imported_is_done_without(tmp_path: Path, r
     subprocess.run([sys.executable, "-c", before + PROGRAM], check=True)  # noqa: S603 - our own program
 
 
+def test_where_numba_is_told_not_to_compile_it_is_done_without() -> None:
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True, env=environment)  # noqa: S603 - our own program
+
+
 LOAD_ROWS = """
 import numpy as np
 from fastlloyd.clustering import compiled
