@@ -17,7 +17,8 @@ from numba.core import types
 from numba.core.runtime.nrt import rtsys
 from numba.extending import intrinsic
 
-if numba.config.DISABLE_JIT:  # as where there is no numba: what it cannot write does not run uncompiled
+# As where there is no numba: the instructions below do not run uncompiled.
+if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]  # numba sets it from the environment
     raise ImportError("numba is told by NUMBA_DISABLE_JIT not to compile")
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
