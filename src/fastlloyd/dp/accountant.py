@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Self
 
 from fastlloyd.dp.neighboring import NeighboringRelation
@@ -130,9 +131,7 @@ class Accountant:
         """
         if not 0 < delta < 1:
             raise BudgetError(f"delta must be above 0 and below 1, got {delta!r}")
-        with working_precision(_BITS) as mp:
-            gaussian = _gaussian_epsilon(mp, self._mu_squared, delta)
-            return round_up(exact(mp, self._pure_epsilon + gaussian) * (1 + mp.ldexp(1, 8 - _BITS)))
+        return _epsilon(self._mu_squared, self._pure_epsilon, float(delta))
 
     def get_delta(self, epsilon: float) -> float:
         """Return a delta such that everything released is (epsilon, delta)-DP.
@@ -144,8 +143,20 @@ class Accountant:
         """
         if not 0 < epsilon < math.inf:
             raise BudgetError(f"epsilon must be a finite number above 0, got {epsilon!r}")
-        with working_precision(_BITS) as mp:
-            return _gaussian_delta(mp, self._mu_squared, Fraction(epsilon) - self._pure_epsilon)
+        return _delta(self._mu_squared, Fraction(epsilon) - self._pure_epsilon)
+
+
+@lru_cache  # fits with the same settings ask the same, and an integral takes longer than the clustering of a few records
+def _epsilon(mu_squared: Fraction, pure_epsilon: Fraction, delta: float) -> float:
+    with working_precision(_BITS) as mp:
+        gaussian = _gaussian_epsilon(mp, mu_squared, delta)
+        return round_up(exact(mp, pure_epsilon + gaussian) * (1 + mp.ldexp(1, 8 - _BITS)))
+
+
+@lru_cache
+def _delta(mu_squared: Fraction, epsilon: Fraction) -> float:
+    with working_precision(_BITS) as mp:
+        return _gaussian_delta(mp, mu_squared, epsilon)
 
 
 def _gaussian_delta(mp: Any, mu_squared: Fraction, epsilon: Fraction) -> float:

@@ -178,3 +178,12 @@ def test_a_release_without_noise_is_refused() -> None:
         GeometricRelease(Fraction(-2), Fraction(1))
     with pytest.raises(PlanError, match="squared_sensitivity must be at least 0, got -2"):
         GaussianRelease(Fraction(-2), Fraction(1))
+
+
+def test_what_was_asked_before_answers_no_other_question() -> None:
+    asked = account(gaussian(0.5))
+    before = asked.get_delta(1.0), asked.get_epsilon(1e-6)
+    asked.compose([gaussian(0.5), geometric(Fraction(1, 10))])
+    assert asked.get_delta(1.0) > before[0]
+    assert asked.get_epsilon(1e-6) > before[1]
+    assert (account(gaussian(0.5)).get_delta(1.0), account(gaussian(0.5)).get_epsilon(np.float64(1e-6))) == before
