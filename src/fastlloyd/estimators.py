@@ -50,8 +50,8 @@ class FastLloyd(Estimator):
     loss_share : that part of the budget, above 0 and below 1; None: chosen from n_expected, at most a fifth.
     radius, alpha, postprocessing, clipping, noise : the axes of the paper's ablation; None keeps the algorithm's own.
         "none" | "constant" | "step"; number; "none" | "truncate" | "fold"; bool; "gaussian" | "laplace".
-    fraction_bits : q; records are rounded to multiples of 2**-q of the half width of the domain; with scaling="common" no
-        feature may be narrower than one of these. None: 16, as in the paper, on the command line and in plans; of `GLloyd` 13
+    fraction_bits : q; records are rounded to multiples of 2**-q of the half width of the domain; with scaling="common" a
+        feature whose width rounds to none is refused. None: 16, as in the paper, on the command line and in plans; of `GLloyd` 13
         unless the preset is "paper".
 
     Attributes
@@ -148,8 +148,8 @@ class GLloyd(FastLloyd):
     """k-means with Gaussian noise on absolute sums and counts: (epsilon, delta)-DP, the paper's second baseline.
 
     Parameters, attributes and neighbouring relation as in `FastLloyd`.
-    Departs from the paper: 13 bits of grid instead of 16 unless the preset is "paper". So its noise, which is larger than
-    that of `FastLloyd`, rounds to zero in scikit-learn's checks at an epsilon of 1e12.
+    Departs from the paper: 13 bits of grid instead of 16 unless the preset is "paper". So its last noise, which is larger
+    than that of `FastLloyd`, rounds to zero in scikit-learn's checks at an epsilon of 1e12.
     """
 
     _algorithm = GLLOYD

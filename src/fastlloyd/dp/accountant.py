@@ -131,7 +131,7 @@ class Accountant:
         """
         if not 0 < delta < 1:
             raise BudgetError(f"delta must be above 0 and below 1, got {delta!r}")
-        return _epsilon(self._mu_squared, self._pure_epsilon, float(delta))
+        return _epsilon(Fraction(self._mu_squared), Fraction(self._pure_epsilon), Fraction(*delta.as_integer_ratio()))
 
     def get_delta(self, epsilon: float) -> float:
         """Return a delta such that everything released is (epsilon, delta)-DP.
@@ -143,11 +143,11 @@ class Accountant:
         """
         if not 0 < epsilon < math.inf:
             raise BudgetError(f"epsilon must be a finite number above 0, got {epsilon!r}")
-        return _delta(self._mu_squared, Fraction(epsilon) - self._pure_epsilon)
+        return _delta(Fraction(self._mu_squared), Fraction(epsilon) - self._pure_epsilon)
 
 
 @lru_cache  # fits with the same settings ask the same, and an integral takes longer than the clustering of a few records
-def _epsilon(mu_squared: Fraction, pure_epsilon: Fraction, delta: float) -> float:
+def _epsilon(mu_squared: Fraction, pure_epsilon: Fraction, delta: Fraction) -> float:
     with working_precision(_BITS) as mp:
         gaussian = _gaussian_epsilon(mp, mu_squared, delta)
         return round_up(exact(mp, pure_epsilon + gaussian) * (1 + mp.ldexp(1, 8 - _BITS)))
@@ -196,7 +196,7 @@ def _hockey_stick(mp: Any, mu: Any, c: Any) -> Any:
     return body + rest
 
 
-def _gaussian_epsilon(mp: Any, mu_squared: Fraction, delta: float) -> Fraction:
+def _gaussian_epsilon(mp: Any, mu_squared: Fraction, delta: Fraction) -> Fraction:
     """Return an epsilon >= 0 at which the rounded-up delta is at most `delta`; the least such up to _TOLERANCE."""
     if mu_squared == 0 or _gaussian_delta(mp, mu_squared, Fraction(0)) <= delta:
         return Fraction(0)

@@ -187,3 +187,11 @@ def test_what_was_asked_before_answers_no_other_question() -> None:
     assert asked.get_delta(1.0) > before[0]
     assert asked.get_epsilon(1e-6) > before[1]
     assert (account(gaussian(0.5)).get_delta(1.0), account(gaussian(0.5)).get_epsilon(np.float64(1e-6))) == before
+
+
+def test_a_delta_is_taken_exactly_as_it_is_given() -> None:
+    below_one = Fraction(2**60 - 1, 2**60)  # the nearest float is 1, at which no epsilon is needed
+    assert account(gaussian(50)).get_epsilon(below_one) > 800  # type: ignore[arg-type]  # a Fraction is one of the numbers
+    single = np.float32(1e-6)  # a little below
+    asked: float = account(gaussian(1)).get_epsilon(single)  # type: ignore[arg-type]  # the same
+    assert asked == account(gaussian(1)).get_epsilon(float(single)) > account(gaussian(1)).get_epsilon(1e-6)
