@@ -51,8 +51,8 @@ class FastLloyd(Estimator):
     radius, alpha, postprocessing, clipping, noise : the axes of the paper's ablation; None keeps the algorithm's own.
         "none" | "constant" | "step"; number; "none" | "truncate" | "fold"; bool; "gaussian" | "laplace".
     fraction_bits : q; records are rounded to multiples of 2**-q of the half width of the domain; with scaling="common" a
-        feature whose width rounds to none is refused. None: 16, as in the paper, on the command line and in plans; of `GLloyd` 13
-        unless the preset is "paper".
+        feature whose width rounds to none is refused. None: 16, as in the paper, on the command line and in plans; of `GLloyd`
+        13 unless the preset is "paper".
 
     Attributes
     ----------
