@@ -29,15 +29,13 @@ def main() -> int:
     show("The other parts", other_rows)
     moment_rows = moments.rows(7)
     show("MomentLloyd", moment_rows)
-    found = scaling.measured(9)
-    growth = scaling.slopes(found)
-    print("exponents of growth:", growth)
+    found = scaling.measured(25)
+    print(scaling.said(found))
     scaling.draw(found)
     write_section("kernels", f"{machine()}.\n\n{as_markdown(kernel_rows)}\n\n{summary(kernel_rows)}")
     write_section("parts", as_markdown(other_rows))
     write_section("moments", as_markdown(moment_rows))
-    said = ", ".join(f"{axis}: {slope:.2f}" for axis, slope in growth.items())
-    write_section("scaling", f"Exponents of growth, fitted over two decades (1 is linear): {said}.")
+    write_section("scaling", scaling.said(found))
     return 0
 
 
