@@ -66,11 +66,14 @@ rerun = set -e; for name in $(PAPER); do \
 paper: $(READY)  ## the paper's experiments, in full, to results/ (needs FASTLLOYD_DATA); it goes on where it was stopped
 	@$(call rerun,results,)
 
-reproduction: $(READY)  ## tables and figures of results/ to docs/reproduction/
+reproduction: $(READY)  ## tables, figures and raw trials of results/ to docs/reproduction/
 	@set -e; for name in $(PAPER); do \
 		pooled=; test $$name != ablation || pooled=--pooled; \
 		$(BIN)/fastlloyd experiment table results/$$name $$pooled --format csv > docs/reproduction/$$name.csv; \
 		$(BIN)/fastlloyd experiment plot results/$$name --formats png --out docs/reproduction/$$name --force; \
+		mkdir -p docs/reproduction/trials/$$name; \
+		gzip -9nc results/$$name/trials.jsonl > docs/reproduction/trials/$$name/trials.jsonl.gz; \
+		cp results/$$name/provenance.json results/$$name/spec.toml docs/reproduction/trials/$$name/; \
 	done
 
 paper-quick: $(READY)  ## the same with few runs, to results-quick/: does all of it work?

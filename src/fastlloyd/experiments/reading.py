@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fastlloyd.errors import DataError
-from fastlloyd.experiments import rows
+from fastlloyd.experiments import packed, rows
 from fastlloyd.experiments.quantities import in_order
 from fastlloyd.experiments.rows import Row
 
@@ -90,9 +90,10 @@ def _rows(folder: Path) -> tuple[list[Row], list[str]]:
     """Every trial once: those of `trials.jsonl` if it is there, in the order of the table as far as that has them."""
     notes: list[str] = []
     table = _trials(folder / TABLE, _table(folder / TABLE)) if (folder / TABLE).is_file() else {}
-    if not (folder / TRIALS).is_file():
+    content = packed.content(folder / TRIALS)
+    if content is None:
         return list(table.values()), notes
-    trials = _trials(folder / TRIALS, _lines(folder / TRIALS, notes))
+    trials = _trials(folder / TRIALS, _lines(content, folder / TRIALS, notes))
     for key, row in table.items():
         if key in trials and (column := rows.difference(row, trials[key])):
             raise DataError(
@@ -120,9 +121,9 @@ def _trials(path: Path, lines: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[
     return found
 
 
-def _lines(path: Path, notes: list[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _lines(content: bytes, path: Path, notes: list[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """The objects of a JSON Lines file; a last line that a kill cut short is left out, and noted."""
-    text = _text(path)
+    text = _decoded(content, path)
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         if not line and number == len(lines):
@@ -161,11 +162,17 @@ def _table(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")  # spreadsheets put a mark of byte order before the first letter
-    except UnicodeDecodeError:
-        raise DataError(f"{path} is not text in UTF-8; it is damaged or no file of results") from None
+        return _decoded(path.read_bytes(), path)
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror})") from None
+
+
+def _decoded(content: bytes, path: Path) -> str:
+    try:
+        text = content.decode("utf-8-sig")  # spreadsheets put a mark of byte order before the first letter
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is not text in UTF-8; it is damaged or no file of results") from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _toml(text: str, path: Path) -> dict[str, Any]:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from fastlloyd.errors import DataError, OutputError, StateError
-from fastlloyd.experiments.trial import OF_SET, OK, Row, Trial, columns, key
+from fastlloyd.experiments import packed
+from fastlloyd.experiments.adding import remembered
+from fastlloyd.experiments.trial import FIXED, OF_SET, OK, Row, Trial, columns, key
 from fastlloyd.outputs import to_json, write_chunks, write_file
 from fastlloyd.records.arrow import load
 from fastlloyd.store.locking import Lock
@@ -19,7 +21,7 @@ from fastlloyd.store.locking import Lock
 TRIALS, CSV, PARQUET, PROVENANCE = "trials.jsonl", "results.csv", "results.parquet", "provenance.json"
 _TEXT = ("dataset", "method", "status", "error")
 _WHOLE = ("n_records", "n_features", "n_clusters", "clients", "run", "n_iterations")
-_SAME = ("fastlloyd", "digest", "code")  # what rows depend on: a folder holds rows of one of each
+_NEEDED = frozenset(("fastlloyd", "code", "datasets", "sessions"))
 
 
 class Folder:
@@ -29,17 +31,17 @@ class Folder:
     short is dropped when the folder is opened again.
     """
 
-    def __init__(self, path: Path, provenance: dict[str, Any], options: Sequence[str], measures: Sequence[str]) -> None:
+    def __init__(self, path: Path, provenance: dict[str, Any]) -> None:
         self.path, self.provenance = path, provenance
-        self._options, self._measures = list(options), list(measures)
         earlier_provenance(path, provenance)  # before a lock is left in a folder of something else
         self._lock, self._descriptor = _locked(path), -1
         try:
             if (earlier := earlier_provenance(path, provenance)) is not None:
-                self.provenance |= {name: earlier[name] for name in ("datasets", "sessions")}
+                self.provenance = _added(earlier, provenance)
             self._write_provenance()
+            packed.unpack(path / TRIALS)
             _drop_torn_line(path / TRIALS)
-            self.rows = read_rows(path, options, measures)
+            self.rows = read_rows(path)
             self._descriptor = os.open(path / TRIALS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         except BaseException:
             self.close()
@@ -67,7 +69,7 @@ class Folder:
             raise OutputError(f"{self.path / TRIALS} cannot be written ({error.strerror})") from None
         if written != len(line):
             raise OutputError(f"{self.path / TRIALS} cannot be written (the disk is full)")
-        self.rows[row_key(row, self._options)] = row
+        self.rows[row_key(row)] = row
 
     def note_set(self, row: Row, digest: str) -> None:
         """Remember which records rows came of. Raises DataError if the folder's earlier rows came of others."""
@@ -86,15 +88,17 @@ class Folder:
 
         The tables hold every row of the folder: those of the trials in their order, then those of runs not asked for.
         """
+        trials = list(trials)
         rows = self._in_order(trials)
         os.fsync(self._descriptor)
         self.provenance["sessions"] += [session] if session else []
         self._write_provenance()
-        names = columns(self._options, self._measures)
+        options = _once((trial.options for trial in trials), (_options(row) for row in rows))
+        names = columns(options, _once((trial.measures for trial in trials), (_measures(row) for row in rows)))
         write_chunks(self.path / CSV, csv_lines(rows, names))
         paths = [self.path / name for name in (TRIALS, CSV, PROVENANCE)]
         if find_spec("pyarrow") is not None:
-            self._write_parquet(rows, names)
+            self._write_parquet(rows, names, options)
             paths.append(self.path / PARQUET)
         else:  # what an earlier session wrote would lack the rows of this one
             (self.path / PARQUET).unlink(missing_ok=True)
@@ -109,7 +113,7 @@ class Folder:
     def _write_provenance(self) -> None:
         write_file(self.path / PROVENANCE, to_json(self.provenance))
 
-    def _write_parquet(self, rows: Sequence[Row], names: Sequence[str]) -> None:
+    def _write_parquet(self, rows: Sequence[Row], names: Sequence[str], options: Sequence[str]) -> None:
         pa, parquet = load("pyarrow", PARQUET), load("pyarrow.parquet", PARQUET)
 
         def kind(name: str) -> Any:
@@ -117,7 +121,7 @@ class Folder:
                 return pa.string()
             if name in _WHOLE:
                 return pa.int64()
-            return _option_type([row[name] for row in rows if name in row]) if name in self._options else pa.float64()
+            return _option_type([row[name] for row in rows if name in row]) if name in options else pa.float64()
 
         schema = pa.schema([(name, kind(name)) for name in names])
         arrays = [_array([row.get(name) for row in rows], field.type) for name, field in zip(names, schema, strict=True)]
@@ -139,23 +143,25 @@ def earlier_provenance(path: Path, provenance: dict[str, Any]) -> dict[str, Any]
         if foreign:
             raise OutputError(f"{path} holds {foreign[0]!r} and no results of an experiment; choose an empty folder")
         return None
-    for name, what in zip(_SAME, ("version of fastlloyd", "specification", "code of methods or sets"), strict=True):
-        if earlier[name] != provenance[name]:
-            raise OutputError(f"{path} holds results of another {what}; choose another folder for these")
+    if earlier["fastlloyd"] != provenance["fastlloyd"]:
+        raise OutputError(f"{path} holds results of another version of fastlloyd; choose another folder for these")
+    for name in earlier["code"].keys() & provenance["code"].keys():
+        if earlier["code"][name] != provenance["code"][name]:
+            raise OutputError(f"{path} holds results of another code of {name}; choose another folder for these")
     return earlier
 
 
-def read_rows(path: Path, options: Sequence[str], measures: Sequence[str]) -> dict[str, Row]:
+def read_rows(path: Path) -> dict[str, Row]:
     """All rows in a folder by the keys of their trials; a last line that is not whole is left out. Raises OutputError."""
-    if not (path / TRIALS).exists():
+    content = packed.content(path / TRIALS)
+    if content is None:
         return {}
-    numbers = frozenset(("epsilon", *measures))  # which may be infinite
     rows = {}
-    for number, line in enumerate((path / TRIALS).read_bytes().split(b"\n")[:-1], 1):
+    for number, line in enumerate(content.split(b"\n")[:-1], 1):
         try:
             row = json.loads(line)
-            row |= {name: float(row[name]) for name in numbers & row.keys()}
-            rows[row_key(row, options)] = row
+            row |= {name: float(row[name]) for name in ("epsilon", *_measures(row)) if name in row}  # which may be infinite
+            rows[row_key(row)] = row
         except (ValueError, TypeError, KeyError):
             raise OutputError(
                 f"{path / TRIALS}, line {number}, is no row of an experiment; the file was changed: remove the line"
@@ -163,9 +169,9 @@ def read_rows(path: Path, options: Sequence[str], measures: Sequence[str]) -> di
     return rows
 
 
-def row_key(row: Row, options: Sequence[str]) -> str:
+def row_key(row: Row) -> str:
     """The key of the trial that a row came of."""
-    taken = {name: row[name] for name in options if name in row}
+    taken = {name: row[name] for name in _options(row)}
     return key(row["dataset"], row["method"], row["epsilon"], taken, row["clients"], row["run"])
 
 
@@ -183,6 +189,30 @@ def csv_lines(rows: Iterable[Row], names: Sequence[str]) -> Iterable[str]:
 def n_failed(rows: Iterable[Row]) -> int:
     """How many rows say that a trial failed."""
     return sum(row["status"] != OK for row in rows)
+
+
+def _options(row: Row) -> list[str]:
+    """Names of the swept options of a row: they stand before its status, and measures after it."""
+    names = list(row)
+    return [name for name in names[: names.index("status")] if name not in FIXED]
+
+
+def _measures(row: Row) -> list[str]:
+    names = list(row)
+    return [name for name in names[names.index("status") :] if name not in FIXED]
+
+
+def _once(*names: Iterable[Iterable[str]]) -> list[str]:
+    """Every name once, in the order in which they come."""
+    return list(dict.fromkeys(name for one in names for some in one for name in some))
+
+
+def _added(earlier: dict[str, Any], provenance: dict[str, Any]) -> dict[str, Any]:
+    """The provenance of a folder to which another session adds."""
+    kept = {name: earlier[name] for name in ("datasets", "sessions")}
+    both = {name: earlier.get(name, {}) | provenance.get(name, {}) for name in ("code", "methods")}
+    before = remembered(earlier, provenance.get("specification", {}))
+    return provenance | kept | both | ({"earlier_specifications": before} if before else {})
 
 
 def _taken(memory: io.StringIO) -> str:
@@ -238,7 +268,7 @@ def _read_provenance(path: Path) -> dict[str, Any] | None:
         return None
     except (OSError, ValueError):
         raise OutputError(f"{path / PROVENANCE} cannot be read; choose another folder") from None
-    if not isinstance(content, dict) or not {"datasets", "sessions", *_SAME} <= content.keys():
+    if not isinstance(content, dict) or not content.keys() >= _NEEDED:
         raise OutputError(f"{path / PROVENANCE} is not that of an experiment; choose another folder")
     return content
 

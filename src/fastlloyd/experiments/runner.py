@@ -19,6 +19,7 @@ import msgspec
 from fastlloyd._version import __version__
 from fastlloyd.datasets.named import absent, check_at_hand
 from fastlloyd.documents import load_text
+from fastlloyd.experiments import adding
 from fastlloyd.experiments import spec as specifications
 from fastlloyd.experiments.methods import load_method
 from fastlloyd.experiments.problem import check_own
@@ -81,8 +82,8 @@ def outlook(path: Path, out: Path, *, quick: bool) -> Outlook:
     """
     spec = specifications.read(path, quick=quick)
     every = specifications.trials(spec, path.resolve().parent)
-    earlier_provenance(out, _provenance(spec, path, every, quick=quick))
-    done = read_rows(out, specifications.swept(spec), specifications.measured(spec))
+    _check_addition(spec, path, out, every, quick=quick)
+    done = read_rows(out)
     return Outlook(progress=_progress(done, every), absent=absent(trial.dataset for trial in every if trial.key not in done))
 
 
@@ -102,13 +103,14 @@ def run(
     spec = specifications.read(path, quick=quick)
     source = path.resolve().parent
     every = specifications.trials(spec, source)
-    done = read_rows(out, specifications.swept(spec), specifications.measured(spec))
+    _check_addition(spec, path, out, every, quick=quick)
+    done = read_rows(out)
     # before anything is made: a set that is not there, or cannot be clustered, would be a row that fails for each of its trials
     wanted = list(dict.fromkeys(trial.dataset for trial in every if trial.key not in done))
     check_at_hand(wanted)
     for name in wanted:
         check_own(name, source)
-    with _folder(spec, path, out, every, quick=quick) as folder:
+    with Folder(out, _provenance(spec, path, every, quick=quick)) as folder:
         write_file(out / COPY, load_text(path))
         now = _progress(folder.rows, every)
         watch(now)
@@ -159,8 +161,10 @@ class _Session:
         }
 
 
-def _folder(spec: Spec, path: Path, out: Path, every: list[Trial], *, quick: bool) -> Folder:
-    return Folder(out, _provenance(spec, path, every, quick=quick), specifications.swept(spec), specifications.measured(spec))
+def _check_addition(spec: Spec, path: Path, out: Path, every: list[Trial], *, quick: bool) -> None:
+    """Raise OutputError if the folder holds something else, or the same trials with other settings."""
+    earlier = earlier_provenance(out, _provenance(spec, path, every, quick=quick))
+    adding.check(every, earlier, path.resolve().parent, out)
 
 
 def _progress(found: dict[str, Row], every: list[Trial]) -> Progress:
@@ -174,8 +178,7 @@ def _provenance(spec: Spec, path: Path, every: list[Trial], *, quick: bool) -> d
     return {
         "note": "public records and exact measures: NOT PRIVATE",
         "fastlloyd": __version__,
-        "digest": spec.digest,
-        "specification": {"file": path.name, "quick": quick, "content": _without_none(msgspec.to_builtins(spec))},
+        "specification": {"file": path.name, "quick": quick, "content": _without_none(msgspec.json.decode(msgspec.json.encode(spec)))},
         "code": {name: code_digest(name, source) for name in specifications.references(spec)},
         "methods": {method.name: method.label for method in (load_method(name, source) for name in methods)},
         "datasets": {},

@@ -1,6 +1,5 @@
 """What is to be run, read from TOML: sets, methods, epsilons, options, runs; and every trial it asks for, in order."""
 
-import hashlib
 import itertools
 import math
 import tomllib
@@ -11,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from fastlloyd.documents import canonical, load_text
+from fastlloyd.documents import load_text
 from fastlloyd.errors import DataError, PlanError
 from fastlloyd.experiments import fields
 from fastlloyd.experiments.braces import expand
@@ -78,14 +77,6 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     preset: str = "paper"
     quick: Quick | None = None
 
-    @property
-    def digest(self) -> str:
-        """SHA-256, hex, of all that a row depends on: not the title, the figures and the numbers of runs."""
-        grids = tuple(msgspec.structs.replace(grid, runs=None) for grid in self.grid)
-        return hashlib.sha256(
-            canonical(msgspec.structs.replace(self, title="", figures=(), runs=1, quick=None, grid=grids))
-        ).hexdigest()
-
 
 _SET_ANEW = ("runs", "epsilons", "measures", "clients", "delta", "preset")
 
@@ -131,16 +122,6 @@ def trials(spec: Spec, folder: Path) -> list[Trial]:
             if len(found) > MAX_TRIALS:
                 raise PlanError(f"the specification asks for more than {MAX_TRIALS:,} trials; make it several")
     return list(found.values())
-
-
-def swept(spec: Spec) -> list[str]:
-    """Names of all options that are swept, in the order in which they are first named."""
-    return list(dict.fromkeys(name for grid in spec.grid for name in grid.options))
-
-
-def measured(spec: Spec) -> list[str]:
-    """Names of all measures, in the order in which they are first named."""
-    return list(dict.fromkeys(name for grid in spec.grid for name in _of(spec, grid, "measures")))
 
 
 def references(spec: Spec) -> list[str]:

@@ -61,15 +61,14 @@ FAILED = {name: ROW[name] for name in ("dataset", "method", "epsilon", "clients"
     "status": "failed",
     "error": 'says, "no"',
 }
-OPTIONS, MEASURES = ["alpha", "clipping"], ["davies_bouldin"]
 
 
 def provenance(**changed: Any) -> dict[str, Any]:
-    return {"fastlloyd": "0", "digest": "d", "code": {}, "datasets": {}, "sessions": []} | changed
+    return {"fastlloyd": "0", "code": {"a.py:B": "e"}, "datasets": {}, "sessions": []} | changed
 
 
 def opened(path: Path, **changed: Any) -> Folder:
-    return Folder(path, provenance(**changed), OPTIONS, MEASURES)
+    return Folder(path, provenance(**changed))
 
 
 @pytest.fixture
@@ -83,7 +82,7 @@ def written(tmp_path: Path) -> Path:
 
 
 def test_rows_come_back_as_they_were_infinite_ones_too(written: Path) -> None:
-    assert read_rows(written, OPTIONS, MEASURES) == {
+    assert read_rows(written) == {
         LLOYD.key: ROW_OF_LLOYD,
         msgspec.structs.replace(TRIAL, run=1).key: FAILED,
         TRIAL.key: ROW,
@@ -155,7 +154,7 @@ def test_wherever_the_last_line_is_cut_the_rows_before_it_stay(
         folder.append(ROW_OF_LLOYD)
     content = (out / "trials.jsonl").read_bytes()
     (out / "trials.jsonl").write_bytes(content[: data.draw(st.integers(len(whole), len(content) - 1))])
-    assert read_rows(out, OPTIONS, MEASURES) == {TRIAL.key: ROW}
+    assert read_rows(out) == {TRIAL.key: ROW}
     with opened(out) as folder:
         assert folder.rows == {TRIAL.key: ROW}
         folder.append(ROW_OF_LLOYD)
@@ -182,7 +181,7 @@ def test_two_runners_do_not_share_a_folder(written: Path) -> None:
 
 @pytest.mark.parametrize(
     ("changed", "what"),
-    [({"digest": "e"}, "specification"), ({"fastlloyd": "1"}, "version"), ({"code": {"a.py:B": "f"}}, "code")],
+    [({"fastlloyd": "1"}, "version"), ({"code": {"a.py:B": "f"}}, "code")],
 )
 def test_a_folder_of_something_else_is_refused_and_left_as_it_is(written: Path, changed: dict[str, Any], what: str) -> None:
     before = {path: path.read_bytes() for path in written.iterdir()}

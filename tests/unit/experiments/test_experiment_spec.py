@@ -11,7 +11,7 @@ import pytest
 from fastlloyd.errors import FastLloydError, PlanError
 from fastlloyd.experiments.methods import load_method
 from fastlloyd.experiments.problem import make_problem
-from fastlloyd.experiments.spec import read, swept, trials
+from fastlloyd.experiments.spec import read, trials
 from fastlloyd.experiments.trial import Trial
 
 HEAD = """
@@ -120,21 +120,6 @@ def test_quick_needs_a_table_of_that_name(folder: Path) -> None:
         read(write(folder, HEAD + GRID), quick=True)
 
 
-def test_the_digest_covers_what_rows_depend_on_and_nothing_else(folder: Path) -> None:
-    def digest(text: str, *, quick: bool = False) -> str:
-        return read(write(folder, text), quick=quick).digest
-
-    same = digest(HEAD + GRID)
-    assert digest("# a comment\n" + HEAD + GRID) == same
-    assert digest(HEAD.replace('"t"', '"another"') + GRID) == same
-    assert digest(HEAD.replace("runs = 2", "runs = 200") + GRID) == same
-    assert digest(HEAD + GRID + QUICK) == same == digest(HEAD + GRID + QUICK, quick=True)
-    assert digest(HEAD + GRID.replace("datasets", "runs = 5\ndatasets")) == same
-    for changed in ("seed = 2\n" + HEAD, HEAD.replace("0.1", "0.2"), HEAD + 'preset = "default"\n', HEAD + "delta = 1e-5\n"):
-        assert digest(changed + GRID) != same
-    assert digest(HEAD + GRID.replace("0.8", "0.9")) != same
-
-
 @pytest.mark.parametrize(
     ("before", "after", "reason"),
     [
@@ -228,16 +213,6 @@ def test_two_methods_of_one_name_are_refused(folder: Path) -> None:
     )
     with pytest.raises(PlanError, match="both have the name 'x'"):
         asked(folder, HEAD + GRID.replace('"lloyd"', '"mine.py:{M,N}"'))
-
-
-def test_options_are_listed_in_the_order_of_the_specification(folder: Path) -> None:
-    text = (
-        HEAD
-        + GRID
-        + 'radius = ["step"]\n'
-        + '[[grid]]\ndatasets = ["sets.py:one"]\nmethods = ["fastlloyd"]\n[grid.options]\nclipping = [true]\nalpha = [1]\n'
-    )
-    assert swept(read(write(folder, text))) == ["alpha", "radius", "clipping"]
 
 
 @pytest.mark.parametrize("path", sorted((Path(__file__).parents[3] / "paper").glob("*.toml")), ids=lambda path: path.name)
