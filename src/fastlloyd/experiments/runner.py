@@ -178,7 +178,7 @@ def _provenance(spec: Spec, path: Path, every: list[Trial], *, quick: bool) -> d
     return {
         "note": "public records and exact measures: NOT PRIVATE",
         "fastlloyd": __version__,
-        "specification": {"file": path.name, "quick": quick, "content": _without_none(msgspec.json.decode(msgspec.json.encode(spec)))},
+        "specification": {"file": path.name, "quick": quick, "content": _content(spec)},
         "code": {name: code_digest(name, source) for name in specifications.references(spec)},
         "methods": {method.name: method.label for method in (load_method(name, source) for name in methods)},
         "datasets": {},
@@ -195,7 +195,9 @@ def _installed(name: str) -> str:
         return ""
 
 
-def _without_none(content: dict[str, Any]) -> dict[str, Any]:
+def _content(spec: Spec) -> dict[str, Any]:
+    """As JSON has it, so that it equals what is read back."""
+    content: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(spec))
     return {name: value for name, value in content.items() if value is not None}
 
 
