@@ -105,8 +105,8 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
         """A row per cluster."""
         return self.n_clusters, self.n_features + 1
 
-    def round_releases(self, round: Exchange) -> list[Release]:
-        """What one round reveals, as an accountant takes it."""
+    def round_releases(self, round: Exchange, relation: NeighboringRelation) -> list[Release]:
+        """What one round reveals, as an accountant takes it; a replacement costs no less than a record added or removed."""
         round = _round(round)
         s = self.sensitivity(round)
         match self.noise:
@@ -114,19 +114,19 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
                 return []
             case Noise.LAPLACE:
                 # Replacing a record moves at most twice the l1 sensitivity of sums and of counts.
-                r = 2 if self.neighboring_relation is NeighboringRelation.REPLACE_ONE else 1
+                r = 2 if relation is NeighboringRelation.REPLACE_ONE else 1
                 return [
                     GeometricRelease(Fraction(r * s.l1), round.sum_scale),
                     GeometricRelease(Fraction(r * s.count), round.count_scale),
                 ]
             case Noise.GAUSSIAN:
-                return [*self._gaussian_releases(round)]
+                return [*self._gaussian_releases(round, relation)]
 
-    def _gaussian_releases(self, round: Round) -> list[GaussianRelease]:
+    def _gaussian_releases(self, round: Round, relation: NeighboringRelation) -> list[GaussianRelease]:
         s = self.sensitivity(round)
         sums = GaussianRelease(Fraction(s.squared_l2), round.sum_scale**2)
         counts = GaussianRelease(Fraction(s.count**2), round.count_scale**2)
-        if self.neighboring_relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
             return [sums, counts]
         # Within one cluster the sum moves by twice the radius and the count not at all; across two, both move once.
         within = [GaussianRelease(4 * sums.squared_sensitivity, sums.variance)]

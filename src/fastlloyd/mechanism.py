@@ -107,8 +107,8 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """Rows and columns of a round's answer."""
         raise NotImplementedError
 
-    def round_releases(self, round: Exchange) -> list[Release]:
-        """What one round reveals, as an accountant takes it."""
+    def round_releases(self, round: Exchange, relation: NeighboringRelation) -> list[Release]:
+        """What one round reveals to whom that relation compares, as an accountant takes it."""
         raise NotImplementedError
 
     def course(self) -> Course:
@@ -185,9 +185,11 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """Rows and columns of the exchange's answer."""
         return (1, 1) if isinstance(exchange, LossRound) else self.round_shape(exchange)
 
-    def releases_of(self, exchange: Exchange) -> list[Release]:
-        """What one exchange reveals, as an accountant takes it."""
-        return self._loss_releases(exchange) if isinstance(exchange, LossRound) else self.round_releases(exchange)
+    def releases_of(self, exchange: Exchange, relation: NeighboringRelation | None = None) -> list[Release]:
+        """What one exchange reveals, as an accountant takes it; relation : None for the mechanism's own."""
+        if isinstance(exchange, LossRound):
+            return self._loss_releases(exchange)
+        return self.round_releases(exchange, relation or self.neighboring_relation)
 
     def releases(self) -> list[Release]:
         """Everything the run reveals, for an accountant that knows nothing of clusters."""
@@ -197,9 +199,13 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """An accountant that has seen the whole run."""
         return Accountant(self.neighboring_relation).compose(self.releases())
 
-    def accountant_of(self, exchange: Exchange) -> Accountant:
-        """An accountant that has seen one exchange; what those of all exchanges have seen adds up to the whole run, exactly."""
-        return Accountant(self.neighboring_relation).compose(self.releases_of(exchange))
+    def accountant_of(self, exchange: Exchange, relation: NeighboringRelation | None = None) -> Accountant:
+        """An accountant that has seen one exchange; what those of all exchanges have seen adds up to the whole run, exactly.
+
+        relation : None for the mechanism's own.
+        """
+        relation = relation or self.neighboring_relation
+        return Accountant(relation).compose(self.releases_of(exchange, relation))
 
     def draw_noise(self, exchange: Exchange, source: NoiseSource) -> IntArray:
         """The total noise of one answer, int64 of its `shape`, part by part: in a round all sums first, then all counts."""

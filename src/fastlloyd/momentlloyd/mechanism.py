@@ -5,6 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 from fastlloyd.algorithms import Answer, Clustering, Noise
+from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
 from fastlloyd.exchanges import Exchange, Part
 from fastlloyd.expander import PublicSeed
@@ -123,10 +124,10 @@ class MomentMechanism(
         """The question's."""
         return _moment(round).question(self).shape
 
-    def round_releases(self, round: Exchange) -> list[Release]:
+    def round_releases(self, round: Exchange, relation: NeighboringRelation) -> list[Release]:
         """The dearest corner of the question's sensitivity."""
         variances = [scale**2 for scale in _moment(round).scales]
-        return [*_moment(round).question(self).sensitivity.releases(variances, self.neighboring_relation)]
+        return [*_moment(round).question(self).sensitivity.releases(variances, relation)]
 
     @property
     def sum_unit(self) -> str:

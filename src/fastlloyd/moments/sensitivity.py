@@ -24,7 +24,7 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
     """Of one answer, part by part.
 
     entries : by how much one record added or removed moves one entry of the part at most (the bound of the ring).
-    added : corners for one record added or removed. replaced : corners for one record replaced by another.
+    added : corners for one record added or removed. replaced : corners for one record replaced by another, both of them used.
     """
 
     entries: tuple[int, ...]
@@ -32,8 +32,12 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
     replaced: tuple[Corner, ...]
 
     def corners(self, relation: NeighboringRelation) -> tuple[Corner, ...]:
-        """Those of one neighbouring relation."""
-        return self.added if relation is NeighboringRelation.ADD_OR_REMOVE_ONE else self.replaced
+        """Those of one neighbouring relation.
+
+        Replacing a record may take one away, or bring one in, and no more: a row with a missing cell is dropped before anything
+        is asked. So the corners of a replacement include those of one record added or removed.
+        """
+        return self.added if relation is NeighboringRelation.ADD_OR_REMOVE_ONE else (*self.replaced, *self.added)
 
     def releases(self, variances: Sequence[Fraction], relation: NeighboringRelation) -> list[GaussianRelease]:
         """The dearest corner, as the accountant takes it; variances : of the noise, one per part."""
