@@ -301,7 +301,7 @@ def _mechanism(question: Question, epsilon: float, n_iterations: int | None = No
 def _plan(question: Question, federation: Federation, epsilon: float) -> Plan:
     each, rest = divmod(question.n_records, federation.n_clients)
     clients = tuple(Client(name=f"client-{i + 1}", max_records=each + (i < rest)) for i in range(federation.n_clients))
-    return design_plan(
+    plan = design_plan(
         question.algorithm,
         _domain(question.n_features),
         clients=clients,
@@ -319,6 +319,8 @@ def _plan(question: Question, federation: Federation, epsilon: float) -> Plan:
         estimate_loss=question.estimate_loss,
         loss_share=question.loss_share,
     )
+    plan.check_undivided()  # as `plan new` does
+    return plan
 
 
 def _domain(n_features: int) -> Domain:

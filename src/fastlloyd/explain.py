@@ -7,7 +7,7 @@ import numpy as np
 from fastlloyd.algorithms import Noise, RadiusSchedule
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.documents import in_groups
-from fastlloyd.guarantees import NOT_PROTECTED, NOT_PROTECTED_FEDERATED, cautions, coalitions
+from fastlloyd.guarantees import NOT_PROTECTED, NOT_PROTECTED_FEDERATED, coalitions, plan_cautions
 from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.mechanisms import AnyMechanism
@@ -96,7 +96,7 @@ def protection(plan: Plan) -> str:
             f"data: epsilon = {m.epsilon:g}{delta}, neighbouring relation: {relation}, over all {len(m.rounds)} rounds"
             f"{' and the estimate of the loss' if m.loss else ''}."
         ),
-        *(f"WARNING: {caution}." for caution in cautions(m)),
+        *(f"WARNING: {caution}." for caution in plan_cautions(plan)),
         "No party sees another's records, sums or counts: clients upload them masked, the server adds up masked numbers.",
     ]
     if plan.trust is TrustMode.SERVER_NOISE:
@@ -112,12 +112,6 @@ def protection(plan: Plan) -> str:
             f"may see the results, and up to {plan.max_colluding} client(s) that pool what they see, with up to "
             f"{plan.max_dropouts} absent. It is not meant to hold against the server together with a client: the table says "
             f"what is left. Price: the noise is {noise_factor(plan):.3f} times as large as with a trusted server."
-        )
-    if 2 * plan.min_included <= plan.n_clients:
-        lines.append(
-            "A server that breaks the protocol could lead two groups of clients to two results, because a round needs no more "
-            "than half of the clients; publishing both would leave a client behind one share of noise. Compare results first, "
-            "or tolerate fewer dropouts."
         )
     return "\n".join(lines)
 

@@ -56,8 +56,18 @@ def coalitions(plan: Plan) -> list[dict[str, Any]]:
         left = M - D - s
         who = f"{s} client{'s' if s > 1 else ''}, without the server"
         rows.append({"who": who, "epsilon": _epsilon(mu_squared, left, m) if left > 0 else None})
-    rows.append({"who": "the server together with any client", "epsilon": _epsilon(mu_squared, 1, m)})
+    rows.append({"who": "the server together with any client", "epsilon": one_share_epsilon(plan)})
     return rows
+
+
+def one_share_epsilon(plan: Plan) -> float:
+    """Epsilon, at the plan's delta, of all answers of each client behind its own share of noise only (client-noise).
+
+    mu sqrt(h): see docs/proofs/shares-of-noise.md. The server together with a client sees that, and no more can be told by all
+    the sums, of whatever sets, that a server which breaks the protocol leads clients to open.
+    """
+    m = plan.mechanism
+    return _epsilon(m.accountant().mu_squared * plan.n_shares, 1, m)
 
 
 def _epsilon(mu_squared: Fraction, n_shares: int, m: Mechanism) -> float:
@@ -93,6 +103,29 @@ def cautions(m: Mechanism) -> list[str]:
         "outright on average; leave delta out, or pass a smaller one"
     )
     return [*said, caution]
+
+
+def plan_cautions(plan: Plan) -> list[str]:
+    """Those of its mechanism, and what few clients in a round mean.
+
+    A plan of which half the clients are enough for a round is not made any more; those that there are can be read.
+    """
+    said = cautions(plan.mechanism)
+    if plan.min_included == 2 < plan.n_clients:
+        said.append(
+            f"with {plan.max_dropouts} of {plan.n_clients} clients absent a round is the sum of two: each of the two subtracts "
+            "its own numbers and has the other's sums and counts, with noise that hides single records but not what they add "
+            f"up to; allow at most {plan.n_clients - 3} dropouts, or agree that these two may know it"
+        )
+    if plan.is_divisible:
+        said.append(
+            f"up to {plan.max_dropouts} of {plan.n_clients} clients may miss a round, so half of them are enough for one: a "
+            "server that breaks the protocol can lead two groups of clients to two results, and nobody notices. It, and whoever "
+            "reads both, then learns about one client's records what one share of noise lets through: at most epsilon "
+            f"{one_share_epsilon(plan):.4g}, where the plan says {plan.mechanism.epsilon:g}. Make a new plan, with at most "
+            f"{(plan.n_clients - 1) // 2} dropouts"
+        )
+    return said
 
 
 class PrivacyStatement(dict[str, Any]):
@@ -171,6 +204,7 @@ def plan_statement(plan: Plan) -> dict[str, Any]:
     shared = plan.trust is TrustMode.CLIENT_NOISE
     statement = mechanism_statement(plan.mechanism)
     statement["not_protected"] = statement["not_protected"] + NOT_PROTECTED_FEDERATED
+    statement["cautions"] = plan_cautions(plan)
     statement["federated"] = {
         "trust": plan.trust.value,
         "n_clients": plan.n_clients,

@@ -106,6 +106,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return self.n_clients - self.max_dropouts
 
     @property
+    def is_divisible(self) -> bool:
+        """Whether two groups of clients, without one in common, are each enough to close every round (client-noise)."""
+        return self.trust is TrustMode.CLIENT_NOISE and 2 * self.min_included <= self.n_clients
+
+    def check_undivided(self) -> None:
+        """Raise PlanError if the plan `is_divisible`: a server that lies could then lead two groups to two results."""
+        if self.is_divisible:
+            raise PlanError(
+                f"max_dropouts is {self.max_dropouts} of {self.n_clients} clients; expected at most "
+                f"{(self.n_clients - 1) // 2}, so that every round needs more than half of them: else a server that breaks the "
+                "protocol leads two groups to two results, and nobody notices"
+            )
+
+    @property
     def ring(self) -> Ring:
         """Where masked sums live."""
         return Ring.of(self.ring_bits)

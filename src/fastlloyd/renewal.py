@@ -25,7 +25,8 @@ def renew(
 
     The mechanism stays as it is, so records, caps and noise of a sum too; with fewer clients each adds a larger share of it.
     None: as before. timeouts : seconds by step. authority : its certificate, base64 of DER. Raises PlanError for unknown or
-    repeated names, for certificates that the authority did not issue, and if what is left cannot give the guarantee.
+    repeated names, for certificates that the authority did not issue, if what is left cannot give the guarantee, and if half
+    of the clients would be enough for a round.
     """
     clients = {client.name: client for client in plan.clients}
     for name in leave_out:
@@ -44,7 +45,7 @@ def renew(
             )
         new[member.name] = member.client(clients[member.name].max_records)
     identity = plan.server if server is None else server.server(plan.server.address)
-    return msgspec.structs.replace(
+    renewed = msgspec.structs.replace(
         plan,
         run_id=run_id.hex(),
         clients=tuple((clients | new).values()),
@@ -56,3 +57,5 @@ def renew(
         authority=plan.authority if authority is None else authority,
         timeouts=Timeouts(**(msgspec.structs.asdict(plan.timeouts) | dict(timeouts or {}))),
     )
+    renewed.check_undivided()
+    return renewed

@@ -645,10 +645,11 @@ def test_force_replaces_an_earlier_result(fastlloyd: Command) -> None:
 def test_a_plan_is_made_shown_and_explained(fastlloyd: Command) -> None:
     clients = ("--client", "hospital-a:200", "--client", "hospital-b:150", "--client", "hospital-c:150")
     features = ("--features", "age,dose", *BOUNDS, "--n-clusters", "3", "--epsilon", "1.5")
-    code, out, _ = fastlloyd("plan", "new", *clients, *features, "--max-dropouts", "1", "--out", "p.toml")
+    code, out, err = fastlloyd("plan", "new", "--simulation", *clients, *features, "--max-dropouts", "1", "--out", "p.toml")
     plan = Plan.from_toml(Path("p.toml").read_text())
     assert code == 0
     assert plan.digest.hex() in out
+    assert "Warning: with 1 of 3 clients absent a round is the sum of two" in err
     assert Path("p.toml").read_text().startswith(HEADING)
     assert plan.names == ("hospital-a", "hospital-b", "hospital-c")
     assert (plan.mechanism.n_records, plan.mechanism.epsilon, plan.max_dropouts) == (500, 1.5, 1)
@@ -713,7 +714,7 @@ def test_two_clusters_of_the_demo_lose_less_than_half_of_what_one_does(seed: int
 
 FIT = ("fit", "data.csv", *PUBLIC)
 SIMULATE = ("simulate", "data.csv", *PUBLIC, "--clients", "3")
-NEW = ("plan", "new", "--client", "a:50", "--client", "b:50", "--features", "age,dose", *BOUNDS, "-k", "2")
+NEW = ("plan", "new", "--simulation", "--client", "a:50", "--client", "b:50", "--features", "age,dose", *BOUNDS, "-k", "2")
 K2 = ("-k", "2")
 
 REFUSED_DATA = {
@@ -822,7 +823,12 @@ REFUSED = {
     "a federated run without noise": ((*SIMULATE, "--algorithm", "lloyd"), "protects nobody"),
     "unknown trust": ((*SIMULATE, "--trust", "client"), "did you mean 'client-noise'"),
     "odd ring": ((*SIMULATE, "--ring-bits", "16"), "ring_bits is 16"),
-    "plan without bounds": ((*NEW[:8], "-k", "2"), "--bounds"),
+    "plan without bounds": ((*NEW[:9], "-k", "2"), "--bounds"),
+    "plan without a server": (("plan", "new", *NEW[3:]), "needs --server FILE"),
+    "plan of which half the clients are enough": (
+        (*NEW, "--client", "c:50", "--client", "d:50", "--max-dropouts", "2"),
+        "max_dropouts is 2 of 4 clients; expected at most 1",
+    ),
     "plan with an odd client": ((*NEW, "--client", "c"), "NAME:CAP"),
     "plan with an odd name": ((*NEW, "--client", "c d:5"), "c d"),
     "plan with one name twice": ((*NEW, "--client", "a:5"), "'a'"),

@@ -476,7 +476,7 @@ def test_timeouts_are_options(parties: Command) -> None:
 
 
 def test_a_plan_of_names_is_for_simulations_and_says_what_a_network_needs(fastlloyd: Command) -> None:
-    made = fastlloyd("plan", "new", "--client", "a:5", "--client", "b:5", *MECHANISM)
+    made = fastlloyd("plan", "new", "--simulation", "--client", "a:5", "--client", "b:5", *MECHANISM)
     assert made.code == 0
     assert "For simulations only: the plan has no certificate of the server" in made.out
     for command in ("show", "explain"):
@@ -557,6 +557,13 @@ REFUSED = {
     "a server that is private": ((*UNSERVED, "--server", "keys/sums.identity.toml", *ADDRESS), "is a private identity"),
     "a server that is a client": ((*UNSERVED, "--server", "keys/a.public.toml", *ADDRESS), "are both called 'a'"),
     "no address": ((*UNSERVED, *SERVER, "--address", "here"), "server address 'here' is not HOST:PORT"),
+    "no server": (UNSERVED, "a plan needs --server FILE, the public file of whoever adds up; or say --simulation"),
+    "no address for clients": ((*UNSERVED, *SERVER), "a plan needs --address HOST:PORT"),
+    "a client by its name": ((*NEW, "--client", "d:5"), "client 'd' needs its public file, --member FILE:CAP"),
+    "a simulation with a server": ((*NEW, "--simulation"), "leave out --simulation, or --server"),
+    "half the clients are enough": (
+        ("plan", "new", "--simulation", *(f"--client={name}:5" for name in "abcd"), *MECHANISM, "--max-dropouts", "2"),
+        "max_dropouts is 2 of 4 clients; expected at most 1"),
     "no time at all": ((*NEW, "--round-timeout", "0"), "the timeout of round is 0 s; expected 1 to 604800"),
     "too much time": ((*NEW, "--joining-timeout", "604801"), "the timeout of joining is 604801 s"),
     "time in words": ((*NEW, "--joining-timeout", "soon"), "--joining-timeout"),

@@ -13,8 +13,9 @@ import pytest
 from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, MOMENTLLOYD, SULLOYD, Algorithm, AnyAlgorithm
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.design import design_mechanism, design_plan
-from fastlloyd.dp.gdp import gdp_delta, gdp_epsilon
+from fastlloyd.dp.gdp import gdp_delta, gdp_epsilon, mu_from_squared
 from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.errors import PlanError
 from fastlloyd.expander import PublicSeed
 from fastlloyd.explain import expected_errors, explain, noise_factor
 from fastlloyd.guarantees import (
@@ -24,6 +25,8 @@ from fastlloyd.guarantees import (
     cautions,
     coalitions,
     mechanism_statement,
+    one_share_epsilon,
+    plan_cautions,
     plan_statement,
 )
 from fastlloyd.lloyd_mechanism import LloydMechanism
@@ -273,6 +276,44 @@ def test_w24_a_delta_above_a_hundredth_record_is_warned_about() -> None:
     assert re.search(r"delta is 1.09e-05, above 1 / \(100 n_records\): .* 0.11 records be exposed", caution)
     assert plan_statement(papers)["cautions"] == [caution]
     assert f"WARNING: {caution}." in explain(papers)
+
+
+@pytest.mark.parametrize(("M", "D"), [(4, 2), (5, 3), (10, 5), (10, 8), (3, 1), (5, 2), (10, 4), (4, 0)])
+def test_w13_a_plan_of_which_half_the_clients_are_enough_is_read_with_a_warning_and_its_figure(M: int, D: int) -> None:
+    """The figure is mu sqrt(h), all answers of a client behind one share: the last row of the table, too."""
+    of = plan(M, max_dropouts=D)
+    assert Plan.from_toml(of.to_toml()) == of
+    assert of.is_divisible == (2 * D >= M)
+    if not of.is_divisible:
+        of.check_undivided()
+        assert not any("two groups" in caution for caution in plan_cautions(of))
+        return
+    one_share = gdp_epsilon(mu_from_squared(of.mechanism.accountant().mu_squared * of.n_shares), of.mechanism.delta)
+    assert one_share_epsilon(of) == coalitions(of)[-1]["epsilon"] == one_share
+    assert (one_share > 1.2) == (of.n_shares > 1)  # one share that is enough by itself hides as much as the plan says
+    [caution] = [caution for caution in plan_cautions(of) if "two groups" in caution]
+    assert (
+        f"at most epsilon {one_share:.4g}, where the plan says 1. Make a new plan, with at most {(M - 1) // 2} dropouts"
+        in caution
+    )
+    assert caution in plan_statement(of)["cautions"]
+    assert f"WARNING: {caution}." in explain(of)
+    with pytest.raises(PlanError, match=rf"max_dropouts is {D} of {M} clients; expected at most {(M - 1) // 2}"):
+        of.check_undivided()
+
+
+def test_in_server_noise_nothing_is_said_of_groups_for_a_server_that_lies_about_its_noise_is_worse() -> None:
+    of = plan(4, trust=SERVER_NOISE, max_dropouts=3)
+    assert not of.is_divisible
+    assert plan_cautions(of) == []
+
+
+@pytest.mark.parametrize("trust", TrustMode)
+@pytest.mark.parametrize(("M", "D", "is_said"), [(3, 1, True), (4, 1, False), (2, 0, False), (3, 0, False), (5, 3, True)])
+def test_who_reads_a_plan_is_told_that_absence_can_leave_a_sum_of_two(trust: TrustMode, M: int, D: int, is_said: bool) -> None:
+    said = [caution for caution in plan_cautions(plan(M, trust=trust, max_dropouts=D)) if "the sum of two" in caution]
+    assert len(said) == is_said
+    assert all(f"with {D} of {M} clients absent" in caution for caution in said)
 
 
 def test_many_features_are_cut_short_and_counted() -> None:

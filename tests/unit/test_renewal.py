@@ -1,6 +1,7 @@
 """The next plan is the same mechanism under another run id, with the public files and without the clients that were named."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,18 +22,17 @@ PUBLIC = {name: PrivateIdentity.make(name, EXPIRES).public for name in (*NAMES, 
 
 
 def plan(**changes: object) -> Plan:
-    return design_plan(
-        FASTLLOYD,
-        Domain(features=("x",), lower=(0.0,), upper=(1.0,), fraction_bits=16),
-        clients=tuple(Client(name=name, max_records=100 + i) for i, name in enumerate(NAMES)),
-        run_id=bytes(16),
-        n_clusters=2,
-        epsilon=8.0,
-        delta=1e-6,
-        public_seed=PublicSeed.from_int(1),
-        n_iterations=2,
-        **changes,  # type: ignore[arg-type]  # names of settings
-    )
+    settings: dict[str, Any] = {
+        "clients": tuple(Client(name=name, max_records=100 + i) for i, name in enumerate(NAMES)),
+        "run_id": bytes(16),
+        "n_clusters": 2,
+        "epsilon": 8.0,
+        "delta": 1e-6,
+        "public_seed": PublicSeed.from_int(1),
+        "n_iterations": 2,
+    }
+    domain = Domain(features=("x",), lower=(0.0,), upper=(1.0,), fraction_bits=16)
+    return design_plan(FASTLLOYD, domain, **(settings | changes))
 
 
 OLD = plan()
@@ -84,6 +84,16 @@ def test_what_is_left_must_still_give_the_guarantee() -> None:
         renew(OLD, run_id=NEXT, leave_out=NAMES)
     with pytest.raises(PlanError, match="2 clients less 1 dropouts less 1 colluding"):
         renew(plan(max_dropouts=1), run_id=NEXT, leave_out=["a", "b"])
+
+
+def test_w13_no_plan_is_renewed_of_which_half_the_clients_would_be_enough_for_a_round() -> None:
+    old = plan(max_dropouts=2)  # as it could be made before
+    with pytest.raises(PlanError, match="max_dropouts is 2 of 4 clients; expected at most 1"):
+        renew(old, run_id=NEXT)
+    assert renew(plan(max_dropouts=1), run_id=NEXT).max_dropouts == 1
+    five = renew(plan(clients=tuple(Client(name=name, max_records=50) for name in "abcde"), max_dropouts=2), run_id=NEXT)
+    with pytest.raises(PlanError, match="max_dropouts is 2 of 4 clients; expected at most 1"):
+        renew(five, run_id=NEXT, leave_out=["a"])
 
 
 def test_names_that_are_not_in_the_plan_or_there_twice_are_refused() -> None:

@@ -71,6 +71,7 @@ def join(
 
     agreed = network.networked_plan(plan)
     network.check_digest(agreed, digest, plan)
+    network.warn_of(agreed)
     check_dataset(dataset)
     address = agreed.server.address if server is None else server
     check_address(address)

@@ -21,6 +21,7 @@ from fastlloyd import outputs
 from fastlloyd.cli.plan_file import read_plan
 from fastlloyd.documents import load_text
 from fastlloyd.errors import PlanError
+from fastlloyd.guarantees import plan_cautions
 from fastlloyd.identity import PrivateIdentity
 from fastlloyd.plan import Plan
 from fastlloyd.store import Role, Store, store_path
@@ -223,6 +224,12 @@ def stopped(*, as_json: bool = False) -> typer.Exit:
     """Say how to go on; to be raised."""
     say_last("Stopped. The same command takes the run up again.", as_json=as_json)
     return typer.Exit(STOPPED)
+
+
+def warn_of(plan: Plan, *, as_json: bool = False) -> None:
+    """Say on stderr what is weak about the plan, before anything is sent."""
+    for caution in plan_cautions(plan):
+        say_last(caution if as_json else f"Warning: {caution}.", level="warning", as_json=as_json)
 
 
 def say_last(sentence: str, *, level: str = "info", as_json: bool = False) -> None:

@@ -18,7 +18,7 @@ _MAX_BYTES = 1 << 16  # of certificates and their chain
 def given_clients(clients: Sequence[str], members: Sequence[str]) -> tuple[Client, ...]:
     """Clients by NAME:CAP, who can be simulated only, then those by FILE:CAP, who can join. Raises PlanError."""
     if not (clients or members):
-        raise PlanError("a plan needs clients: --member FILE:CAP with a public file, or for a simulation --client NAME:CAP")
+        raise PlanError("a plan needs clients: --member FILE:CAP with a public file, or with --simulation --client NAME:CAP")
     by_name = [_split(text, "client", "NAME:CAP, such as hospital-a:200") for text in clients]
     by_file = [_split(text, "member", "FILE:CAP, such as clinic-a.public.toml:200") for text in members]
     return (
@@ -31,6 +31,20 @@ def given_server(network: NetworkOptions) -> Server:
     """The server of a new plan, as far as it is known."""
     address = network.address or ""
     return Server(address=address) if network.server is None else PublicIdentity.load(network.server).server(address)
+
+
+def check_complete(clients: Sequence[Client], server: Server) -> None:
+    """Raise PlanError, naming the option, if a run over a network would lack something of these parties."""
+    in_one_process = "or say --simulation, for a plan that is run in one process or over MPI only"
+    if not server.certificate:
+        raise PlanError(f"a plan needs --server FILE, the public file of whoever adds up; {in_one_process}")
+    if not server.address:
+        raise PlanError(f"a plan needs --address HOST:PORT, where the clients reach the server; {in_one_process}")
+    for client in clients:
+        if not client.certificate:
+            raise PlanError(
+                f"client {client.name!r} needs its public file, --member FILE:CAP instead of --client NAME:CAP; {in_one_process}"
+            )
 
 
 def given_authority(network: NetworkOptions) -> str | None:

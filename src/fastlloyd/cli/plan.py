@@ -63,6 +63,12 @@ Page = Annotated[
     ),
 ]
 ForcePage = Annotated[bool, typer.Option("--force", help="Replace an earlier page.", rich_help_panel=OUTPUT)]
+Simulation = Annotated[
+    bool,
+    typer.Option(
+        "--simulation", help="The plan is for one process or MPI only: no server, no public files.", rich_help_panel=FEDERATION
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.", rich_help_panel=OUTPUT)]
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier plan.", rich_help_panel=OUTPUT)]
 
@@ -76,6 +82,7 @@ def new(
     network: NetworkOptions,
     client: Clients = [],  # noqa: B006 - typer's default, never changed
     member: Members = [],  # noqa: B006 - the same
+    simulation: Simulation = False,
     out: NewPlan = Path("plan.toml"),
     force: Force = False,
 ) -> None:
@@ -83,19 +90,24 @@ def new(
     import os
 
     from fastlloyd import outputs
-    from fastlloyd.cli import progress
+    from fastlloyd.cli import progress, report
     from fastlloyd.cli.federated import trust
-    from fastlloyd.cli.parties import given_authority, given_clients, given_server, given_timeouts
+    from fastlloyd.cli.parties import check_complete, given_authority, given_clients, given_server, given_timeouts
     from fastlloyd.cli.settings import chosen_algorithm, design_arguments, given_domain
     from fastlloyd.design import design_plan
     from fastlloyd.errors import PlanError
+    from fastlloyd.guarantees import plan_cautions
     from fastlloyd.names import parse_columns
     from fastlloyd.plan import Timeouts
 
     outputs.check_file(out, heading=HEADING, force=force)
     if mechanism.bounds is None:
         raise PlanError("a plan needs --bounds: public bounds of every feature, chosen without looking at the data")
-    clients = given_clients(client, member)
+    if simulation and network.server is not None:
+        raise PlanError("--simulation makes a plan without a server; leave out --simulation, or --server")
+    clients, server = given_clients(client, member), given_server(network)
+    if not simulation:
+        check_complete(clients, server)
     cap = sum(c.max_records for c in clients) if mechanism.n_records is None else mechanism.n_records
     with progress.placing(mechanism.n_clusters):
         plan = design_plan(
@@ -103,7 +115,7 @@ def new(
             given_domain(mechanism.bounds, parse_columns(features), mechanism.scaling, others=None),
             clients=clients,
             run_id=os.urandom(16),
-            server=given_server(network),
+            server=server,
             timeouts=Timeouts(**given_timeouts(network)),
             authority=given_authority(network),
             trust=trust(mechanism, federation),
@@ -112,7 +124,9 @@ def new(
             ring_bits=federation.ring_bits,
             **design_arguments(mechanism, cap),
         )
+    plan.check_undivided()
     outputs.write_file(out, plan.to_toml())
+    report.warn(plan_cautions(plan))
     _say_written(plan, out)
 
 
@@ -123,12 +137,15 @@ def show(file: PlanFile, json: Json = False) -> None:
     from rich.table import Table
 
     from fastlloyd import outputs
+    from fastlloyd.cli import report
     from fastlloyd.cli.plan_file import read_plan
+    from fastlloyd.guarantees import plan_cautions
 
     plan = read_plan(file)
     if json:
         typer.echo(outputs.to_json(_for_machines(plan)), nl=False)
         return
+    report.warn(plan_cautions(plan))
     m, issuer = plan.mechanism, plan.issuer
     table = Table(title=f"{file}", show_header=False)
     table.add_column()
@@ -203,8 +220,10 @@ def renew(
     import os
 
     from fastlloyd import outputs
+    from fastlloyd.cli import report
     from fastlloyd.cli.parties import given_authority, given_timeouts
     from fastlloyd.cli.plan_file import read_plan
+    from fastlloyd.guarantees import plan_cautions
     from fastlloyd.identity import PublicIdentity
     from fastlloyd.renewal import renew as renewed
 
@@ -220,6 +239,7 @@ def renew(
         authority=given_authority(network),
     )
     outputs.write_file(out, plan.to_toml())
+    report.warn(plan_cautions(plan))
     _say_written(plan, out)
     typer.echo("A run of it spends its epsilon again, on the same records too.")
 

@@ -52,6 +52,7 @@ def serve(
         raise PlanError(f"{key} is not the identity of the server in {plan}, {agreed.server.name!r}; use the one it names")
     address = f"[::]:{agreed.server.address.rpartition(':')[2]}" if listen is None else listen
     check_address(address, "--listen")
+    network.warn_of(agreed, as_json=json)
     with network.store_of(identity, key, store, Role.SERVER) as kept, network.logging_to_stderr(as_json=json):
         party = DurableServer.open(agreed, store=kept, noise=SystemNoise())
         server = GrpcServer(
