@@ -120,7 +120,7 @@ def plan_cautions(plan: Plan) -> list[str]:
     if plan.is_divisible:
         said.append(
             f"up to {plan.max_dropouts} of {plan.n_clients} clients may miss a round, so half of them are enough for one: a "
-            "server that breaks the protocol can lead two groups of clients to two results, and nobody notices. It, and whoever "
+            "server that breaks the protocol can lead two groups of clients to two results, and nobody notices. It, and who "
             "reads both, then learns about one client's records what one share of noise lets through: at most epsilon "
             f"{one_share_epsilon(plan):.4g}, where the plan says {plan.mechanism.epsilon:g}. Make a new plan, with at most "
             f"{(plan.n_clients - 1) // 2} dropouts"
