@@ -35,15 +35,15 @@ def given_server(network: NetworkOptions) -> Server:
 
 def check_complete(clients: Sequence[Client], server: Server) -> None:
     """Raise PlanError, naming the option, if a run over a network would lack something of these parties."""
-    in_one_process = "or say --simulation, for a plan that is run in one process or over MPI only"
+    alone = "or say --simulation, for a plan that is run in one process or over MPI only"
     if not server.certificate:
-        raise PlanError(f"a plan needs --server FILE, the public file of whoever adds up; {in_one_process}")
+        raise PlanError(f"a plan needs --server FILE, the public file of whoever adds up; {alone}")
     if not server.address:
-        raise PlanError(f"a plan needs --address HOST:PORT, where the clients reach the server; {in_one_process}")
+        raise PlanError(f"a plan needs --address HOST:PORT, where the clients reach the server; {alone}")
     for client in clients:
         if not client.certificate:
             raise PlanError(
-                f"client {client.name!r} needs its public file, --member FILE:CAP instead of --client NAME:CAP; {in_one_process}"
+                f"client {client.name!r} needs its public file, --member FILE:CAP instead of --client NAME:CAP; {alone}"
             )
 
 
