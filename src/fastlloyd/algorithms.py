@@ -81,8 +81,9 @@ class Clustering(msgspec.Struct, frozen=True):
     centroids and previous : int64 (n_clusters, n_features), grid units, after and before the last update; answer : the last
     noisy answer of a round; updated : bool (n_clusters,), False where the last noisy count was too small and the centroid
     stayed; loss : the noisy loss of `centroids` in the units of `LossRound`, None where it was not asked for.
-    unit : grid units in one unit of the answer's sums. sizes : float64 (n_clusters,), how many records each cluster
-    has, denoised; None: the noisy counts as they are.
+    unit : grid units in one unit of the answer's sums. sizes : float64 (n_clusters,), how many records each cluster was taken to
+    have, where noisy counts were shrunk before anything was divided by them; None where they were not. It helps to move
+    centroids; it is no count.
     """
 
     centroids: IntArray
@@ -94,8 +95,8 @@ class Clustering(msgspec.Struct, frozen=True):
     sizes: FloatArray | None = None
 
     def noisy_counts(self, count_bits: int) -> FloatArray:
-        """Records per cluster, float64 (n_clusters,): `sizes`, or the last answer's counts as they are."""
-        return self.answer[:, -1] / 2.0**count_bits if self.sizes is None else self.sizes
+        """Records per cluster in the last round, float64 (n_clusters,): exact numbers and noise, so they may be negative."""
+        return self.answer[:, -1] / 2.0**count_bits
 
 
 def lloyd(mechanism: "LloydMechanism") -> Generator[Query, Answer, Clustering]:

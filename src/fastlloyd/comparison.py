@@ -22,7 +22,7 @@ from fastlloyd.expander import PublicSeed
 from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.outputs import Result
-from fastlloyd.uncertainty import noise_deviation, standard_errors
+from fastlloyd.uncertainty import noise_deviation
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ def lloyd(m: Mechanism, X: Iterable[GridArray]) -> Result:
         initialization=m.initialization if isinstance(m, LloydMechanism) else RadiusSearch.BISECTION,
     )
     clustering = cluster(plain, X, SystemNoise())
-    return Result.of(plain, clustering, standard_errors(plain, clustering, noise_deviation(plain)))
+    return Result.of(plain, clustering, noise_deviation(plain))
 
 
 def compare(private: Result, without_noise: Result, X: Iterable[GridArray]) -> Comparison:

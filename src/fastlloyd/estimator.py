@@ -89,6 +89,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         noise = noise_deviation(mechanism)
         self.cluster_centers_std_ = standard_errors(mechanism, clustering, noise)
         self.noisy_counts_ = clustering.noisy_counts(mechanism.count_bits)
+        self.noisy_counts_std_ = noise.counts
         for name in ("noisy_loss_", "noisy_loss_std_"):  # of an earlier fit, whose centroids are gone
             self.__dict__.pop(name, None)
         self.privacy_spent_ = PrivacyStatement(mechanism_statement(mechanism) | {"taken_from_the_data": leaks})

@@ -59,7 +59,9 @@ class FastLloyd(Estimator):
     cluster_centers_ : float64 (n_clusters, n_features), original units. Private.
     cluster_centers_std_ : float64 (n_clusters, n_features), original units: how far the noise of the last iteration moved each
         coordinate, one standard deviation; NaN where a centroid stayed (`uncertainty.standard_errors`). Private.
-    noisy_counts_ : float64 (n_clusters,), records per cluster in the last iteration, with noise. Private.
+    noisy_counts_ : float64 (n_clusters,), records per cluster in the last iteration and noise, as they came: unbiased, so they
+        may be negative. Private.
+    noisy_counts_std_ : float, the standard deviation of the noise in each of noisy_counts_, records. Public.
     noisy_loss_ : float, only with estimate_loss: sum of squared distances to the nearest centroid in the scaled domain, with
         noise; privacy_spent_["loss_estimate"] says at which distance records are cut off. Private.
     noisy_loss_std_ : float, only with estimate_loss: the standard deviation of the noise in noisy_loss_. Public.

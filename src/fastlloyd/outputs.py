@@ -28,7 +28,7 @@ from fastlloyd.guarantees import mechanism_statement, plan_statement
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.plan import Plan
 from fastlloyd.protocol import ClientResult
-from fastlloyd.uncertainty import LossEstimate
+from fastlloyd.uncertainty import LossEstimate, NoiseDeviation
 
 PRIVACY, CENTROIDS, MECHANISM, PLAN, ROUNDS, PICTURE, COMPARISON = FILES = (
     "privacy.json",
@@ -46,8 +46,8 @@ NOT_COVERED = "Settings were taken from the data; the guarantee does not cover t
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """What a run found out, in original units, and the settings that say how private it is.
 
-    centroids : float64 (n_clusters, n_features). noisy_counts : float64 (n_clusters,), records. updated : bool
-    (n_clusters,), False where a centroid stayed in the last round. errors : float64 (n_clusters, n_features), standard
+    centroids : float64 (n_clusters, n_features). noisy_counts : float64 (n_clusters,), records per cluster in the last round and
+    noise, as they came: they may be negative; count_error : the standard error of each, records. updated : bool (n_clusters,), False where a centroid stayed in the last round. errors : float64 (n_clusters, n_features), standard
     errors by `uncertainty.standard_errors`, NaN where it stayed. leaks : sentences, what was taken from the data although
     the guarantee does not cover it. Of a federated run: plan; included, the clients in every round's sum; unconfirmed, those
     of the last round that did not confirm that they ended with the same centroids. cautions : sentences for the statement,
@@ -57,6 +57,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     mechanism: Mechanism
     centroids: FloatArray
     noisy_counts: FloatArray
+    count_error: float
     updated: NDArray[np.bool_]
     errors: FloatArray
     leaks: tuple[str, ...] = ()
@@ -67,14 +68,15 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     loss: LossEstimate | None = None
 
     @classmethod
-    def of(cls, mechanism: Mechanism, clustering: Clustering, errors: FloatArray, **others: Any) -> "Result":
-        """The result of a mechanism's loop, brought into original units; `others` are fields."""
+    def of(cls, mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation, **others: Any) -> "Result":
+        """The result of a mechanism's loop, brought into original units; noise : in its last answer; `others` are fields."""
         return cls(
             mechanism=mechanism,
             centroids=mechanism.domain.from_grid(clustering.centroids),
             noisy_counts=clustering.noisy_counts(mechanism.count_bits),
+            count_error=noise.counts,
             updated=clustering.updated,
-            errors=errors,
+            errors=uncertainty.standard_errors(mechanism, clustering, noise),
             **others,
         )
 
@@ -82,11 +84,10 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     def of_run(cls, plan: Plan, run: ClientResult, *, leaks: tuple[str, ...] = (), cautions: tuple[str, ...] = ()) -> "Result":
         """What a client of a federated run ended with."""
         n_included = len(run.included[len(plan.mechanism.clustering_rounds) - 1])
-        noise = uncertainty.noise_deviation_of_run(plan, n_included)
         return cls.of(
             plan.mechanism,
             run.clustering,
-            uncertainty.standard_errors(plan.mechanism, run.clustering, noise),
+            uncertainty.noise_deviation_of_run(plan, n_included),
             leaks=leaks,
             plan=plan,
             included=run.included,
@@ -133,6 +134,7 @@ def summary(result: Result) -> dict[str, Any]:
             {
                 "centroid": centroid.tolist(),
                 "noisy_count": float(count),
+                "noisy_count_standard_error": result.count_error,
                 "standard_errors": errors.tolist() if updated else None,
             }
             for centroid, count, errors, updated in rows
@@ -156,7 +158,7 @@ def files(result: Result) -> dict[str, bytes]:
 
 
 def centroids_csv(result: Result) -> str:
-    """One row per cluster: centroid in original units, noisy count, standard errors; every digit that float64 holds.
+    """One row per cluster: centroid in original units, noisy count, their standard errors; every digit that float64 holds.
 
     Standard errors are empty where a centroid stayed in the last round. Without noise, or with bounds or caps taken from the
     data (which the digits of the centroids give away), there is one more column, `privacy`, that says so.
@@ -166,11 +168,11 @@ def centroids_csv(result: Result) -> str:
     writer = csv.writer(text, lineterminator="\n")
     said = NOT_PRIVATE if not result.private else NOT_COVERED if result.leaks else ""
     mark = (["privacy"], [said]) if said else ([], [])
-    writer.writerow([*features, "noisy_count", *(f"se_{name}" for name in features), *mark[0]])
+    writer.writerow([*features, "noisy_count", *(f"se_{name}" for name in features), "se_noisy_count", *mark[0]])
     rows = zip(result.centroids, result.noisy_counts, result.errors, result.updated, strict=True)
     for centroid, count, errors, updated in rows:
         cells = errors.tolist() if updated else [""] * len(features)
-        writer.writerow([*centroid.tolist(), float(count), *cells, *mark[1]])
+        writer.writerow([*centroid.tolist(), float(count), *cells, result.count_error, *mark[1]])
     return text.getvalue()
 
 

@@ -69,13 +69,14 @@ def standard_errors(mechanism: Mechanism, clustering: Clustering, noise: NoiseDe
     (r - m c) / C, so se_i = units_i sqrt(sd(r)^2 + sd(c)^2 m_i^2) / C, where the noisy count stands for C, and for m the
     displacement of the last update (the centroid itself where sums are absolute), as it is after clipping and folding.
     It speaks of the noise only, given the previous centroids: not of how the records are spread. NaN where the centroid
-    stayed in the last round, because its noisy count was too small to divide by. MomentLloyd divides by no less than the count
-    that stands here, and shrinks the move: its noise is at most this.
+    stayed in the last round, because its noisy count was too small to divide by. MomentLloyd divides by no less than the `sizes`
+    of the clustering, which stand for C there, and shrinks the move: its noise is at most this.
     """
+    sizes = clustering.noisy_counts(mechanism.count_bits) if clustering.sizes is None else clustering.sizes
     moves = (clustering.centroids - clustering.previous if mechanism.sums_are_relative else clustering.centroids).astype(
         np.float64
     )
-    counts = np.where(clustering.updated, np.abs(clustering.noisy_counts(mechanism.count_bits)), np.nan)[:, None]
+    counts = np.where(clustering.updated, np.abs(sizes), np.nan)[:, None]
     errors: FloatArray = (
         mechanism.domain.units * np.sqrt((clustering.unit * noise.sums) ** 2 + (noise.counts * moves) ** 2) / counts
     )
@@ -96,9 +97,9 @@ def relative_errors(mechanism: Mechanism, errors: FloatArray) -> FloatArray:
 def are_faint(mechanism: Mechanism, noisy_counts: FloatArray, noise: NoiseDeviation) -> BoolArray:
     """Which clusters may hold no records, bool (n_clusters,).
 
-    MomentLloyd's counts are not as they came: their noise was taken into account before anything was divided by them.
+    None of MomentLloyd's: the noise of its counts was taken into account before anything was divided by them.
     """
-    return noisy_counts < (FAINT * noise.counts if isinstance(mechanism, LloydMechanism) else 0.0)
+    return noisy_counts < (FAINT * noise.counts if isinstance(mechanism, LloydMechanism) else -np.inf)
 
 
 def typical_error(

@@ -17,7 +17,7 @@ from fastlloyd.expander import PublicSeed
 from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.outputs import Result
 from fastlloyd.testing import SeededNoise
-from fastlloyd.uncertainty import noise_deviation, standard_errors
+from fastlloyd.uncertainty import noise_deviation
 
 X = np.random.default_rng(0).uniform([0, -1], [100, 3], (400, 2))
 
@@ -28,7 +28,7 @@ def _private(algorithm: Algorithm, scaling: Scaling, search: RadiusSearch) -> Re
         n_records=500, epsilon=1.0, public_seed=PublicSeed.from_int(4), initialization=search,
     )  # fmt: skip
     clustering = cluster(m, m.domain.to_grid(X), SeededNoise(1))
-    return Result.of(m, clustering, standard_errors(m, clustering, noise_deviation(m)))
+    return Result.of(m, clustering, noise_deviation(m))
 
 
 @pytest.mark.parametrize("algorithm", [FASTLLOYD, SULLOYD], ids=lambda a: a.name)

@@ -51,6 +51,7 @@ KEPT = {
     "n_features_in_",
     "n_iter_",
     "noisy_counts_",
+    "noisy_counts_std_",
     "noisy_loss_",
     "noisy_loss_std_",
     "privacy_spent_",

@@ -20,7 +20,7 @@ from fastlloyd.expander import PublicSeed
 from fastlloyd.labels import FittedClustering, record_blocks
 from fastlloyd.outputs import Result
 from fastlloyd.testing import SeededNoise
-from fastlloyd.uncertainty import noise_deviation, standard_errors
+from fastlloyd.uncertainty import noise_deviation
 
 NAMES = ("age", "dose")
 
@@ -33,7 +33,7 @@ def _result(domain: Domain, n_clusters: int = 4, seed: int = 1) -> Result:
         min_count=Fraction(0),
     )  # fmt: skip
     clustering = cluster(m, X, SeededNoise(seed))
-    return Result.of(m, clustering, standard_errors(m, clustering, noise_deviation(m)))
+    return Result.of(m, clustering, noise_deviation(m))
 
 
 @pytest.fixture
@@ -55,6 +55,7 @@ def test_labels_and_distances_are_bit_for_bit_those_of_the_estimator(tmp_path: P
         mechanism=model.mechanism_,
         centroids=model.cluster_centers_,
         noisy_counts=model.noisy_counts_,
+        count_error=1.0,
         updated=np.full(5, True),
         errors=np.zeros((5, 2)),
     )
@@ -81,7 +82,7 @@ def test_every_grid_point_comes_back_from_its_decimal_digits(
     grid = np.clip(np.array(points)[:, None], -domain.saturation, domain.saturation)
     made = Result(
         mechanism=made.mechanism, centroids=domain.from_grid(grid), noisy_counts=made.noisy_counts,
-        updated=made.updated, errors=made.errors,
+        count_error=made.count_error, updated=made.updated, errors=made.errors,
     )  # fmt: skip
     for name, content in outputs.files(made).items():
         (folder / name).write_bytes(content)

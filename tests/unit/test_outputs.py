@@ -32,7 +32,7 @@ def _result(algorithm: Algorithm = FASTLLOYD, *, epsilon: float = 1.0, n: int = 
     m = design_mechanism(algorithm, DOMAIN, n_clusters=3, n_records=500, epsilon=epsilon, public_seed=PublicSeed.from_int(5))
     X = DOMAIN.to_grid(np.random.default_rng(1).uniform([0, -1], [100, 3], (n, 2)))
     clustering = central.cluster(m, X, SeededNoise(5))
-    return Result.of(m, clustering, uncertainty.standard_errors(m, clustering, uncertainty.noise_deviation(m)))
+    return Result.of(m, clustering, uncertainty.noise_deviation(m))
 
 
 def _federated(result: Result) -> Result:
@@ -49,6 +49,7 @@ def _federated(result: Result) -> Result:
         mechanism=plan.mechanism,
         centroids=result.centroids,
         noisy_counts=result.noisy_counts,
+        count_error=result.count_error,
         updated=result.updated,
         errors=result.errors,
         plan=plan,
@@ -71,13 +72,14 @@ def _strict(text: str) -> Any:
 def test_the_table_of_centroids_reads_back_bit_for_bit() -> None:
     result = _result(epsilon=20.0)
     header, *rows = csv.reader(io.StringIO(outputs.centroids_csv(result)))
-    assert header == ["age", "dose, mg", "noisy_count", "se_age", "se_dose, mg"]
+    assert header == ["age", "dose, mg", "noisy_count", "se_age", "se_dose, mg", "se_noisy_count"]
     assert result.updated.any()
     for row, centroid, count, errors, updated in zip(
         rows, result.centroids, result.noisy_counts, result.errors, result.updated, strict=True
     ):
         assert [float(cell) for cell in row[:3]] == [*centroid, count]
-        assert row[3:] == ([repr(float(e)) for e in errors] if updated else ["", ""])
+        assert row[3:5] == ([repr(float(e)) for e in errors] if updated else ["", ""])
+        assert float(row[5]) == result.count_error
 
 
 def test_standard_errors_are_empty_where_a_centroid_stayed() -> None:
@@ -86,7 +88,7 @@ def test_standard_errors_are_empty_where_a_centroid_stayed() -> None:
     rows = list(csv.reader(io.StringIO(outputs.centroids_csv(result))))[1:]
     clusters = outputs.summary(result)["clusters"]
     for row, cluster, updated in zip(rows, clusters, result.updated, strict=True):
-        assert (row[3:] == ["", ""]) == (not updated)
+        assert (row[3:5] == ["", ""]) == (not updated)
         assert (cluster["standard_errors"] is None) == (not updated)
 
 
@@ -112,6 +114,7 @@ def test_the_summary_is_strict_json_that_reads_back_exactly(epsilon: float) -> N
     read = _strict(outputs.to_json(outputs.summary(result)))
     assert [cluster["centroid"] for cluster in read["clusters"]] == result.centroids.tolist()
     assert [cluster["noisy_count"] for cluster in read["clusters"]] == result.noisy_counts.tolist()
+    assert {cluster["noisy_count_standard_error"] for cluster in read["clusters"]} == {result.count_error}
     assert read["privacy"] == _strict(outputs.files(result)["privacy.json"].decode())
     assert (read["private"], read["privacy"]["epsilon"]) == (True, epsilon)
 
@@ -300,8 +303,8 @@ def test_the_estimate_of_the_loss_stands_in_the_statement_with_all_that_it_means
         n_expected=400, estimate_loss=True, loss_share=0.1,
     )  # fmt: skip
     clustering = central.cluster(m, DOMAIN.to_grid([[50.0, 1.0]] * 300), SeededNoise(0))
-    errors = uncertainty.standard_errors(m, clustering, uncertainty.noise_deviation(m))
-    result = Result.of(m, clustering, errors, loss=uncertainty.loss_estimate(m, clustering))
+    noise = uncertainty.noise_deviation(m)
+    result = Result.of(m, clustering, noise, loss=uncertainty.loss_estimate(m, clustering))
     said = outputs.statement(result)
     stated, loss, answer = said["loss_estimate"], m.loss, clustering.loss
     assert loss is not None

@@ -48,8 +48,9 @@ def fit(
     X = on_grid(records, domain, outside)
     with progress.passes(m, X) as watched:
         clustering = cluster(m, watched, SystemNoise())
-    errors = uncertainty.standard_errors(m, clustering, uncertainty.noise_deviation(m))
-    result = Result.of(m, clustering, errors, leaks=leaks, loss=uncertainty.loss_estimate(m, clustering))
+    result = Result.of(
+        m, clustering, uncertainty.noise_deviation(m), leaks=leaks, loss=uncertainty.loss_estimate(m, clustering)
+    )
     report.warn([*leaks, *cautions(m)])
     report.left_out(records.dropped or 0)
     report.clipped(X.n_outside)

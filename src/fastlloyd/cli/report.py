@@ -211,7 +211,10 @@ def show_centroids(screen: Console, result: Result) -> None:
     if hidden:
         columns.append(tables.Column(heading=f"{hidden} more", cells=["..." for _ in numbers]))
     counts = zip(result.noisy_counts, result.updated, strict=True)
-    cells = [f"{count:.0f}{'' if updated else ' (stayed)'}" for count, updated in counts]
+    cells = [
+        f"{measured(count, result.count_error) if result.private else f'{count:.0f}'}{'' if updated else ' (stayed)'}"
+        for count, updated in counts
+    ]
     columns.append(tables.Column(heading="noisy count" if result.private else "count", cells=cells))
     of_noise = " ± standard error of the noise" if result.private else ""
     tables.show(screen, f"{m.name}: centroids in original units{of_noise}", columns)
