@@ -81,9 +81,9 @@ class Clustering(msgspec.Struct, frozen=True):
     centroids and previous : int64 (n_clusters, n_features), grid units, after and before the last update; answer : the last
     noisy answer of a round; updated : bool (n_clusters,), False where the last noisy count was too small and the centroid
     stayed; loss : the noisy loss of `centroids` in the units of `LossRound`, None where it was not asked for.
-    unit : grid units in one unit of the answer's sums. sizes : float64 (n_clusters,), how many records each cluster was taken to
-    have, where noisy counts were shrunk before anything was divided by them; None where they were not. It helps to move
-    centroids; it is no count.
+    unit : grid units in one unit of the answer's sums. sizes : float64 (n_clusters,), how many records each cluster was taken
+    to have, where noisy counts were shrunk before anything was divided by them; None where they were not. Sizes help to move
+    centroids; they are no counts.
     """
 
     centroids: IntArray

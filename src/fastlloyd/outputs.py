@@ -46,11 +46,12 @@ NOT_COVERED = "Settings were taken from the data; the guarantee does not cover t
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """What a run found out, in original units, and the settings that say how private it is.
 
-    centroids : float64 (n_clusters, n_features). noisy_counts : float64 (n_clusters,), records per cluster in the last round and
-    noise, as they came: they may be negative; count_error : the standard error of each, records. updated : bool (n_clusters,), False where a centroid stayed in the last round. errors : float64 (n_clusters, n_features), standard
-    errors by `uncertainty.standard_errors`, NaN where it stayed. leaks : sentences, what was taken from the data although
-    the guarantee does not cover it. Of a federated run: plan; included, the clients in every round's sum; unconfirmed, those
-    of the last round that did not confirm that they ended with the same centroids. cautions : sentences for the statement,
+    centroids : float64 (n_clusters, n_features). noisy_counts : float64 (n_clusters,), records per cluster in the last round
+    and noise, as they came: they may be negative. count_error : the standard error of each of them, records. updated : bool
+    (n_clusters,), False where a centroid stayed in the last round. errors : float64 (n_clusters, n_features), standard errors
+    by `uncertainty.standard_errors`, NaN where it stayed. leaks : sentences, what was taken from the data although the
+    guarantee does not cover it. Of a federated run: plan; included, the clients in every round's sum; unconfirmed, those of
+    the last round that did not confirm that they ended with the same centroids. cautions : sentences for the statement,
     beside those on the mechanism. loss : the estimate of the loss, where the mechanism asks for it.
     """
 

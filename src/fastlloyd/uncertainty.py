@@ -69,8 +69,8 @@ def standard_errors(mechanism: Mechanism, clustering: Clustering, noise: NoiseDe
     (r - m c) / C, so se_i = units_i sqrt(sd(r)^2 + sd(c)^2 m_i^2) / C, where the noisy count stands for C, and for m the
     displacement of the last update (the centroid itself where sums are absolute), as it is after clipping and folding.
     It speaks of the noise only, given the previous centroids: not of how the records are spread. NaN where the centroid
-    stayed in the last round, because its noisy count was too small to divide by. MomentLloyd divides by no less than the `sizes`
-    of the clustering, which stand for C there, and shrinks the move: its noise is at most this.
+    stayed in the last round, because its noisy count was too small to divide by. MomentLloyd divides by no less than the
+    `sizes` of the clustering, which stand for C there, and shrinks the move: its noise is at most this.
     """
     sizes = clustering.noisy_counts(mechanism.count_bits) if clustering.sizes is None else clustering.sizes
     moves = (clustering.centroids - clustering.previous if mechanism.sums_are_relative else clustering.centroids).astype(
