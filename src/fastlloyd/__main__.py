@@ -6,7 +6,10 @@ import sys
 def main() -> int:
     """Run the command line and return its exit code."""
     try:
+        from fastlloyd.cli.core_dumps import forbid_core_dumps
         from fastlloyd.cli.failures import run
+
+        forbid_core_dumps()
     except KeyboardInterrupt:
         return 130
     return run(sys.argv[1:])

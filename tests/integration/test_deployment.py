@@ -10,6 +10,9 @@ import pytest
 
 from fastlloyd.cli import failures, network
 from fastlloyd.cli.app import subcommand
+from fastlloyd.cli.open_files import OWN_FILES
+from fastlloyd.parties import MAX_CLIENTS
+from fastlloyd.transport.grpc_tls import wanted_connections
 
 ROOT = Path(__file__).parents[2]
 UNIT, DOCKERFILE = ROOT / "examples/fastlloyd-serve.service", ROOT / "examples/Dockerfile"
@@ -58,6 +61,12 @@ def test_the_unit_starts_again_what_was_stopped_and_nothing_that_is_over_or_need
     assert service["Restart"] == "on-failure"  # a kill, a crash (1), and whatever has no code of ours
     assert failures.UNEXPECTED not in never
     assert service["WorkingDirectory"] == service["ReadWritePaths"]  # plan, identity and store lie there
+
+
+def test_the_unit_lets_the_largest_plan_have_its_connections_and_leaves_no_core_dump() -> None:
+    service = unit()["Service"]
+    assert int(service["LimitNOFILE"]) >= wanted_connections(MAX_CLIENTS) + OWN_FILES
+    assert service["LimitCORE"] == "0"
 
 
 def test_both_run_the_program_where_the_dockerfile_installs_it() -> None:

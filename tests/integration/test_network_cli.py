@@ -366,6 +366,12 @@ def test_serve_refuses_what_is_not_its_own(site: Site) -> None:
     refused(site, arguments, "has no certificate of the server")
 
 
+def test_serve_is_refused_where_the_system_lets_it_open_too_few_files(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (60, 60))
+    refused(site, site.serve(), "lets this process open 60 files", "LimitNOFILE=70")
+
+
 def test_an_expired_identity_is_refused_on_both_sides(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     earlier = datetime.now(UTC) - timedelta(days=30)
     monkeypatch.setattr(identity, "datetime", SimpleNamespace(now=lambda _: earlier))

@@ -37,6 +37,7 @@ def serve(
 ) -> None:
     """Add up masked numbers for the clients of a plan, until the run is over. It can be stopped and started at any time."""
     from fastlloyd.cli import network
+    from fastlloyd.cli.open_files import allow_connections
     from fastlloyd.cli.passphrase import given_passphrase
     from fastlloyd.dp.noise import SystemNoise
     from fastlloyd.errors import PlanError
@@ -45,8 +46,10 @@ def serve(
     from fastlloyd.runs import DurableServer
     from fastlloyd.store import Role
     from fastlloyd.transport.grpc_server import GrpcServer
+    from fastlloyd.transport.grpc_tls import needed_connections, wanted_connections
 
     agreed = network.networked_plan(plan)
+    max_connections = allow_connections(needed_connections(agreed.n_clients), wanted_connections(agreed.n_clients))
     identity = PrivateIdentity.load(key, ask_passphrase=lambda: given_passphrase(passphrase_file))
     if identity.public.certificate != agreed.server.certificate:
         raise PlanError(f"{key} is not the identity of the server in {plan}, {agreed.server.name!r}; use the one it names")
@@ -62,6 +65,7 @@ def serve(
             identity=network.tls(identity),
             certificates=network.certificates(agreed),
             linger=agreed.timeouts.confirming,
+            max_connections=max_connections,
         )
         result = network.drive(server.serve, server.stop, lambda: party.session.progress, lambda: _details(party, server))
         if result is None:

@@ -34,6 +34,7 @@ from fastlloyd.transport.grpc_tls import (
     peer_fingerprint,
     server_credentials,
     server_options,
+    wanted_connections,
 )
 from fastlloyd.transport.meter import Meter
 from fastlloyd.transport.outbox import Outbox
@@ -80,6 +81,7 @@ class GrpcServer:
         keepalive: Keepalive | None = None,
         linger: float = 60.0,
         grace: float = GRACE,
+        max_connections: int | None = None,
     ) -> None:
         self.port = 0
         self._party, self._plan, self._address = party, plan, address
@@ -87,7 +89,9 @@ class GrpcServer:
         self._identity, self._trusted = identity, [*certificates.values(), identity.certificate]
         self._names = {fingerprint(certificate): name for name, certificate in certificates.items()}
         self._limits = Limits.of(plan)
-        self._options = server_options(self._limits, plan.n_clients, keepalive or Keepalive())
+        self._options = server_options(
+            self._limits, max_connections or wanted_connections(plan.n_clients), keepalive or Keepalive()
+        )
         self._streams: dict[str, Outbox] = {}
         self._n_streams: Counter[str] = Counter()  # also those that lie unread and cannot be ended
         self._left: set[str] = set()

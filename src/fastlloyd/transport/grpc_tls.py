@@ -29,8 +29,9 @@ def health_request(plan_digest: bytes) -> bytes:
 
 _MAX_METADATA_BYTES: Final = 8192
 _FIRST_WINDOW: Final = 65_535  # bytes that HTTP/2 lets a sender be ahead, until the line is measured
-_HANDSHAKE_SECONDS: Final = 10
-_IDLE_SECONDS: Final = 60  # a connection without a stream is closed
+_HANDSHAKE_SECONDS: Final = 5
+_IDLE_SECONDS: Final = 10  # a connection without a stream is closed
+_SPARE_CONNECTIONS: Final = 1000  # above what clients need: whoever wants to keep them out must hold as many
 
 # gRPC has no option for the lowest version of TLS. It has one for the cipher suites of TLS 1.2, which those of TLS 1.3 are no
 # part of: the one named here cannot be used without a pre-shared key, so no handshake of TLS 1.2 succeeds.
@@ -105,14 +106,24 @@ def channel_credentials(identity: TlsIdentity, server_certificate: bytes) -> "gr
     return credentials
 
 
-def server_options(limits: Limits, n_clients: int, keepalive: Keepalive) -> list[tuple[str, int]]:
+def needed_connections(n_clients: int) -> int:
+    """With fewer a server cannot do: each client may come back before its old connection is found to be broken."""
+    return 2 * n_clients
+
+
+def wanted_connections(n_clients: int) -> int:
+    """How many connections a server takes where the system lets it."""
+    return 2 * needed_connections(n_clients) + _SPARE_CONNECTIONS
+
+
+def server_options(limits: Limits, max_connections: int, keepalive: Keepalive) -> list[tuple[str, int]]:
     """Channel arguments of the server: what a peer may make it hold, and for how long."""
     return [
         *_sizes(limits),
         *keepalive.options(),
         ("grpc.so_reuseport", 0),  # a second server on this port is an error, not half of the clients
         ("grpc.max_concurrent_streams", 2),  # of one connection: the run, and a question after health
-        ("grpc.max_allowed_incoming_connections", 4 * n_clients + 16),
+        ("grpc.max_allowed_incoming_connections", max_connections),
         ("grpc.server_handshake_timeout_ms", _HANDSHAKE_SECONDS * 1000),
         ("grpc.max_connection_idle_ms", _IDLE_SECONDS * 1000),
     ]
