@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastlloyd import central
+from fastlloyd import central, extras
 from fastlloyd.algorithms import Noise
 from fastlloyd.bounds import data_bounds, given_bounds
 from fastlloyd.clustering import kernels
@@ -43,7 +43,7 @@ try:
 
     from fastlloyd.validation import check_numbers, validate_records
 except ImportError:
-    raise ImportError("the estimators need scikit-learn 1.6 or later: pip install 'fastlloyd[sklearn]'") from None
+    raise ImportError(f"the estimators need scikit-learn 1.6 or later: {extras.command('sklearn')}") from None
 
 
 class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from fastlloyd import extras
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.errors import OutputError
 
@@ -91,7 +92,7 @@ def new_figure(height: float, name: str, width: float = WIDTH) -> "Figure":
         from matplotlib.figure import Figure
         from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError:
-        raise OutputError(f"{name} was left out because matplotlib is not installed: pip install 'fastlloyd[plot]'") from None
+        raise OutputError(f"{name} was left out because matplotlib is not installed: {extras.command('plot')}") from None
     margins = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
     figure = Figure(figsize=(width, height), dpi=DOTS_PER_INCH, layout=margins)
     FigureCanvasAgg(figure)

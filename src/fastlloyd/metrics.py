@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fastlloyd import extras
 from fastlloyd.errors import DataError
 
 # Cells of float64 in a temporary array (2 MiB): fits a cache, and Python's loop over blocks costs next to nothing.
@@ -245,7 +246,7 @@ def _sklearn_metrics() -> Any:
     try:
         from sklearn import metrics
     except ImportError:
-        raise DataError("this measure needs scikit-learn, which is not installed: pip install 'fastlloyd[sklearn]'") from None
+        raise DataError(f"this measure needs scikit-learn, which is not installed: {extras.command('sklearn')}") from None
     return metrics
 
 

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 
 if importlib.util.find_spec("grpc") is None:  # not imported here: that is the business of grpc_tls
-    pytest.skip('gRPC is not installed: pip install "fastlloyd[network]"', allow_module_level=True)
+    pytest.skip('gRPC is not installed: python -m pip install ".[network]"', allow_module_level=True)
 
 from authorities import Issuer, key_pem, pem, self_signed
 from fastlloyd.errors import NetworkError

@@ -52,6 +52,18 @@ def test_everything_on_the_page_runs_in_its_order_and_shows_what_it_says(
             _type(block, monkeypatch, capsys)
 
 
+def test_the_first_blocks_of_the_readme_run_in_a_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(DOCS.parent / "examples")
+    targets = re.findall(r"^([a-z-]+):", (DOCS.parent / "Makefile").read_text(), re.MULTILINE)
+    made, fitted = re.findall(r"^```console\n(.*?)^```$", (DOCS.parent / "README.md").read_text(), re.DOTALL | re.MULTILINE)[:2]
+    assert made == "$ make demo\n"
+    assert "demo" in targets
+    (arguments,) = re.findall(r"^\$ \.venv/bin/fastlloyd (.*)$", fitted, re.MULTILINE)
+    assert run(shlex.split(arguments)) == 0
+    assert (tmp_path / "result/centroids.csv").exists()
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_that_is_only_shown_exists_with_its_options(page: str) -> None:
     """Blocks of sh are for several people at several machines, or for other programs."""

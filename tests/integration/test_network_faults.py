@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 if importlib.util.find_spec("grpc") is None:
-    pytest.skip('gRPC is not installed: pip install "fastlloyd[network]"', allow_module_level=True)
+    pytest.skip('gRPC is not installed: python -m pip install ".[network]"', allow_module_level=True)
 
 import fastlloyd
 from fastlloyd.cli import failures, network

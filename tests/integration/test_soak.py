@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 if importlib.util.find_spec("grpc") is None:
-    pytest.skip('gRPC is not installed: pip install "fastlloyd[network]"', allow_module_level=True)
+    pytest.skip('gRPC is not installed: python -m pip install ".[network]"', allow_module_level=True)
 if not sys.platform.startswith("linux"):
     pytest.skip("what a process holds is read from /proc", allow_module_level=True)
 

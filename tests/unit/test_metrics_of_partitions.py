@@ -243,6 +243,6 @@ def test_without_scikit_learn_the_sentence_says_what_to_install(
     index: Callable[..., float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(DataError, match=r"not installed: pip install 'fastlloyd\[sklearn\]'"):
+    with pytest.raises(DataError, match='not installed: python -m pip install "scikit-learn'):
         index(PAIRS, MIDDLES)
     assert metrics.dunn(PAIRS, MIDDLES) == 4.0

@@ -12,7 +12,13 @@ if TYPE_CHECKING:
     from fastlloyd.records import Table
 
 HOSPITALS = ("hospital-a", "hospital-b", "hospital-c")
+NEEDED = ("sklearn", "network", "plot")  # for the records, the network and the picture
 N_RECORDS = 600  # a round public number above the 569 tumours
+NEXT = (
+    "\nNext: your own table. `fastlloyd bounds template FILE` writes a form for public bounds; fill it in, then "
+    "`fastlloyd fit FILE --bounds bounds.toml --n-records N --n-clusters K --out result` clusters it. docs/tutorial.md goes "
+    "through it; docs/how-to/run-a-study.md tells several organisations how to run a study."
+)
 
 
 def demo(output: OutputOptions) -> None:
@@ -23,12 +29,15 @@ def demo(output: OutputOptions) -> None:
 
     import typer
 
-    from fastlloyd import comparison, outputs
+    from fastlloyd import comparison, extras, outputs
     from fastlloyd.cli import hospitals, progress, report
     from fastlloyd.clustering.domain import Domain
     from fastlloyd.datasets import TUMOUR_BOUNDS, load_tumours
+    from fastlloyd.errors import FastLloydError
     from fastlloyd.guarantees import NOT_PROTECTED, NOT_PROTECTED_FEDERATED
 
+    if missing := [extra for extra in NEEDED if not extras.is_installed(extra)]:
+        raise FastLloydError(f"the demo needs packages that are not installed yet: {extras.command(*missing)}")
     report.check_output(output)
     table = load_tumours()
     lower, upper = zip(*(TUMOUR_BOUNDS[name] for name in table.columns), strict=True)
@@ -69,6 +78,7 @@ def demo(output: OutputOptions) -> None:
         "public records were set by people who knew their ranges; those of private records must not be."
     )
     report.say_where(output, paths)
+    screen.print(NEXT)
     if output.json:
         content: dict[str, Any] = json.loads(said) | {"nicv": figures, "files": [str(path) for path in paths]}
         typer.echo(outputs.to_json(content), nl=False)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fastlloyd import extras
 from fastlloyd.cli import experiment_pictures
 from fastlloyd.cli.options import OUTPUT
 from fastlloyd.cli.usage import Command, Group
@@ -103,7 +104,7 @@ def _say(summary: "Summary", out: Path) -> None:
     if summary.others:
         typer.echo(f"Note: {out} holds {_trials(summary.others)} more, of runs not asked for; the tables keep them.", err=True)
     if not any(path.suffix == ".parquet" for path in summary.paths):
-        typer.echo("Note: no Parquet file, which needs pyarrow: pip install 'fastlloyd[data]'.", err=True)
+        typer.echo(f"Note: no Parquet file, which needs pyarrow: {extras.command('data')}", err=True)
 
 
 def _trials(n: int) -> str:

@@ -134,8 +134,8 @@ class MechanismOptions:
     algorithm: Annotated[
         str | None,
         typer.Option(
-            help="momentlloyd is ours, the others are the paper's; lloyd adds no noise: NOT PRIVATE. Default: momentlloyd "
-            "(preset paper: fastlloyd).",
+            help="momentlloyd is our own mechanism, the others are the paper's; lloyd adds no noise: NOT PRIVATE. Default: "
+            "momentlloyd (preset paper: fastlloyd).",
             metavar="momentlloyd|fastlloyd|glloyd|sulloyd|lloyd",
             rich_help_panel=CLUSTERING,
             show_default=False,

@@ -135,12 +135,6 @@ def conclude(result: Result, options: OutputOptions, paths: list[Path], more: di
         typer.echo(outputs.to_json(content), nl=False)
 
 
-OUR_OWN = (
-    "momentlloyd is our own mechanism and the default; the paper's is --algorithm fastlloyd (its published settings: "
-    "--preset paper)."
-)
-
-
 def say_where(options: OutputOptions, paths: list[Path]) -> None:
     """Say where the result went."""
     if paths:
@@ -178,8 +172,6 @@ def show(screen: Console, result: Result) -> None:
         screen.print(f"{NOT_PRIVATE}: {result.mechanism.name} adds no noise and protects nobody.", style="bold red")
         return
     screen.print(guarantee(result))
-    if isinstance(result.mechanism, MomentMechanism):
-        screen.print(OUR_OWN)
     if result.plan is not None:
         screen.print(_trust(result))
     for sentence in reliability(result):

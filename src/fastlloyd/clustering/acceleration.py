@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from threading import Lock
 from types import ModuleType
+
+from fastlloyd import extras
 
 WORTH_LOADING = 1 << 24  # steps, each about a nanosecond in compiled code and several without
 _MODULE = "fastlloyd.clustering.compiled"
@@ -95,7 +96,7 @@ def n_threads() -> int:
 
 @cache
 def _is_installed() -> bool:
-    return all(find_spec(name) is not None for name in ("numba", "threadpoolctl"))
+    return extras.is_installed("fast")
 
 
 @cache

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from fastlloyd import extras
 from fastlloyd.errors import DataError
 from fastlloyd.records import Table
 
@@ -64,7 +65,7 @@ def _columns_of(loader: str, bounds: Mapping[str, tuple[float, float]]) -> Table
         from sklearn import datasets
     except ImportError:
         raise DataError(
-            "the bundled data sets ship with scikit-learn, which is not installed: pip install 'fastlloyd[sklearn]'"
+            f"the bundled data sets ship with scikit-learn, which is not installed: {extras.command('sklearn')}"
         ) from None
     bunch: Any = getattr(datasets, loader)()
     names = [str(name) for name in bunch.feature_names]

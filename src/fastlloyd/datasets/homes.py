@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from fastlloyd import extras
 from fastlloyd.datasets import formats
 from fastlloyd.datasets.catalogue import DataSet, Home, values_digest
 from fastlloyd.datasets.folder import FOLDER_VARIABLE
@@ -121,7 +122,7 @@ def _downloader() -> Callable[[str], bytes]:
         from pooch import HTTPDownloader
         from requests import HTTPError, RequestException
     except ImportError:
-        raise DataError("fetching needs pooch, which is not installed: pip install 'fastlloyd[datasets]'") from None
+        raise DataError(f"fetching needs pooch, which is not installed: {extras.command('datasets')}") from None
 
     def get(address: str) -> bytes:
         received = _Limited()

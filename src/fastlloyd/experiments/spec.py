@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from fastlloyd import extras
 from fastlloyd.documents import load_text
 from fastlloyd.errors import DataError, PlanError
 from fastlloyd.experiments import fields
@@ -232,7 +233,7 @@ def _check_values(
         if name not in MEASURES:
             raise PlanError(f"measure {unknown_name(name, list(MEASURES))}")
         if (needed := MEASURES[name].needs) and find_spec(needed) is None:
-            raise PlanError(f"measure {name!r} needs scikit-learn, which is not installed: pip install 'fastlloyd[{needed}]'")
+            raise PlanError(f"measure {name!r} needs scikit-learn, which is not installed: {extras.command(needed)}")
 
 
 def _check_options(grid: Grid, methods: Sequence[Method]) -> None:

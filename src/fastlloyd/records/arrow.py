@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fastlloyd import extras
 from fastlloyd.errors import DataError
 from fastlloyd.names import listing
 from fastlloyd.records.column_block import ColumnBlock, FloatArray
@@ -33,7 +34,7 @@ def load(name: str, source: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise DataError(f"{source}: this needs pyarrow, which is not installed: pip install 'fastlloyd[data]'") from None
+        raise DataError(f"{source}: this needs pyarrow, which is not installed: {extras.command('data')}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

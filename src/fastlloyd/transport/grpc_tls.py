@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from fastlloyd import extras
 from fastlloyd.errors import NetworkError
 from fastlloyd.protocol.messages import Limits
 from fastlloyd.transport.frames import max_frame_bytes
@@ -84,7 +85,7 @@ def load_grpc() -> Any:
         import grpc
         import grpc.aio
     except ImportError:
-        raise NetworkError('runs over a network need gRPC; install it with pip install "fastlloyd[network]"') from None
+        raise NetworkError(f"runs over a network need gRPC, which is not installed: {extras.command('network')}") from None
     return grpc
 
 

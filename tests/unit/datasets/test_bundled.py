@@ -58,5 +58,5 @@ def test_bounds_cannot_be_changed_by_a_caller() -> None:
 def test_without_scikit_learn_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn", None)
     for loader in (load_tumours, load_iris):
-        with pytest.raises(DataError, match=r"not installed: pip install 'fastlloyd\[sklearn\]'$"):
+        with pytest.raises(DataError, match='not installed: python -m pip install "scikit-learn'):
             loader()

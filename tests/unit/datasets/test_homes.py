@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from fastlloyd import extras
 from fastlloyd.datasets import CATALOGUE, DataSet, formats, homes, load, values_digest
 from fastlloyd.datasets.catalogue import Form, Home
 from fastlloyd.errors import DataError
@@ -187,7 +188,7 @@ def test_a_disk_that_fails_leaves_the_old_file_and_no_new_one(
 def test_without_pooch_the_sentence_says_what_to_install(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pooch", None)
     assert refusal(tiny(server.put("tiny.csv", b""))) == (
-        "fetching needs pooch, which is not installed: pip install 'fastlloyd[datasets]'"
+        f"fetching needs pooch, which is not installed: {extras.command('datasets')}"
     )
     assert not server.asked
 

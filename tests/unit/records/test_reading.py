@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fastlloyd import extras
 from fastlloyd.errors import DataError
 from fastlloyd.records import Missing, open_records, read_csv, read_table
 from record_files import BINARY, NAMED, NAMELESS, SECRET, Matrix, csv_text, matrices, refusal, written
@@ -241,4 +242,4 @@ def test_without_pyarrow_numpy_and_text_files_are_read_and_the_others_say_what_t
     for kind in ("csv", "npy", "columns in npz"):
         assert same(paths[kind], np.ones((2, 2)))
     for kind in ("parquet", "arrow"):
-        assert "pip install 'fastlloyd[data]'" in refusal(partial(open_records, paths[kind]))
+        assert extras.command("data") in refusal(partial(open_records, paths[kind]))

@@ -1,0 +1,40 @@
+"""Optional packages: which an extra brings, and the command that installs those that are missing."""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Final
+
+MODULES: Final = {
+    "sklearn": ("sklearn",),
+    "plot": ("matplotlib",),
+    "fast": ("numba", "threadpoolctl"),
+    "data": ("pyarrow",),
+    "network": ("grpc",),
+    "datasets": ("pooch",),
+    "mpi": ("mpi4py",),
+}
+"""What can be imported once an extra is installed."""
+
+
+def is_installed(extra: str) -> bool:
+    """Whether everything that an extra brings can be imported; nothing is imported to find out."""
+    return all(find_spec(module) is not None for module in MODULES[extra])
+
+
+def command(*extras: str) -> str:
+    """The command that installs what these extras bring: from the package index, wherever fastlloyd itself came from."""
+    wanted = [requirement for extra in extras for requirement in _requirements(extra)]
+    return "python -m pip install " + " ".join(f'"{requirement}"' for requirement in wanted)
+
+
+def _requirements(extra: str) -> Sequence[str]:
+    """As pyproject.toml has them; the names of the modules where fastlloyd is run without being installed."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        every = requires("fastlloyd") or []
+    except PackageNotFoundError:
+        every = []
+    mark = f'extra == "{extra}"'
+    found = [requirement.split(";")[0].strip() for requirement in every if requirement.partition(";")[2].strip() == mark]
+    return found or MODULES[extra]
