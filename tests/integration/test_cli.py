@@ -438,13 +438,30 @@ def test_values_outside_the_bounds_are_clipped_and_the_owner_is_told(fastlloyd: 
 def test_a_value_outside_the_bounds_is_refused_by_its_line_or_by_its_number_in_the_file(
     fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch, large: bool
 ) -> None:
-    """Blank lines, lines within quotation marks and dropped records count."""
+    """Blank lines, lines of the header and dropped records count."""
     monkeypatch.setattr(reading, "LARGE_TEXT", 0 if large else 1 << 28)
-    (here / "odd.csv").write_text('age,note\n20,a\n\n21,"two\nlines"\n,b\n22,c\n400,d\n')
+    (here / "odd.csv").write_text('age,"note in\ntwo lines"\n20,a\n\n21,"b"\n,c\n22,d\n400,e\n')
     _write_arrow(here / "odd.parquet", {"age": [20.0, 21.0, None, 22.0, 400.0], "note": list("abcde")})
     fit = ("--columns", "age", "--bounds", "0:100", "--n-records", "9", "-k", "2", "--missing", "drop", "--outside", "refuse")
     for file, place in (("odd.csv", "line 8"), ("odd.parquet", "record 5")):
         _refused(fastlloyd("fit", file, *fit), f"{file}, {place}, column 'age': the value lies outside the bounds")
+
+
+def test_a_stray_quotation_mark_in_an_unused_column_is_refused_at_every_door(fastlloyd: Command, here: Path) -> None:
+    records = (here / "data.csv").read_text().splitlines()
+    lines = [records[0] + ",note", *(f"{record},text" for record in records[1:])]
+    (here / "notes.csv").write_text("\n".join(lines))
+    chosen = ("--columns", "age,dose")
+    assert fastlloyd("fit", "notes.csv", *chosen, *PUBLIC, "--out", "result").code == 0
+    lines[50], lines[80] = f'{records[50]},"text', f'{records[80]},text"'
+    (here / "notes.csv").write_text("\n".join(lines))
+    for command in (
+        ("fit", "notes.csv", *chosen, *PUBLIC),
+        ("simulate", "notes.csv", "--clients", "2", *chosen, *PUBLIC),
+        ("assign", "result", "notes.csv"),
+        ("bounds", "template", "notes.csv", "--out", "template.toml"),
+    ):
+        _refused(fastlloyd(*command), "notes.csv, line 51: the row does not end in its line", "as Parquet")
 
 
 def test_values_outside_the_bounds_are_refused_on_request_by_line_and_column(fastlloyd: Command) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -27,6 +27,15 @@ CHOOSE = "choose numeric columns with --columns"
 EMPTY = "empty it if it stands for a missing value (--missing drop leaves out all such records)"
 LOOKED_AT = 100  # records that tell what a column holds
 BLOCK_CELLS = 1 << 16  # cells held as text at a time: Python's text takes many times the memory of the numbers
+
+HEADER_LENGTH = 1 << 14  # characters of a header that spans lines, looked at for the delimiter
+
+_QUOTED = re.compile(r'(?:^|(?<=[,;\t\r\n])) *"[^"]*(?:""[^"]*)*(?:"|(?P<open>\Z))')  # a cell between quotation marks
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_OPEN = (
+    "the row does not end in its line, because a quotation mark stays open; take the mark out or close it, or, if a column of "
+    "text has line breaks, export without that column, or as Parquet"
+)
 
 _Row = tuple[int, list[str]]  # line number, cells
 
@@ -65,7 +74,7 @@ class DelimitedFile:
             yield self._layout.numbers(block)
 
     def line(self, record: int) -> int:
-        """The number of the (last) line of the record of this number, counted from 1; not of what comes through a pipe."""
+        """The number of the line of the record of this number, counted from 1; not of what comes through a pipe."""
         _, rows = self._begin()
         return next(islice(rows, record - 1, None))[0]
 
@@ -106,30 +115,59 @@ class DelimitedFile:
 
 
 def _rows(path: Path) -> Iterator[_Row]:
-    """Split a text file into rows of cells, without the blank lines."""
+    """Split a text file into rows of cells, each with its line, without the blank lines. Raises DataError.
+
+    A record is one line: where a quotation mark stays open, a reader of CSV takes the records that follow for text of that
+    cell, up to the next quotation mark, and nobody would notice. Only a header may go on in further lines.
+    """
     with opened(path) as text:
-        start = []  # up to the first line that is not blank, which tells the delimiter
-        for line in text:
-            start.append(line)
-            if line.strip():
-                break
-        unquoted = re.sub(r'"[^"]*"', "", start[-1]) if start else ""
+        start = _first_row(text)
+        unquoted = _QUOTED.sub("", "".join(start))
         delimiter = next((character for character in ",;\t" if character in unquoted), ",")
         reader = csv.reader(chain(start, text), delimiter=delimiter, skipinitialspace=True, strict=True)
-        width = blank = 0
+        width = blank = last = 0
         try:
             for cells in reader:
+                line, last = last + 1, reader.line_num
                 if not cells:
-                    blank = reader.line_num
+                    blank = line
                     continue
+                if last > line and (width or not _is_long_header(cells, delimiter)):
+                    raise DataError(f"{path}, line {line}: {_OPEN}")
                 if blank and width == 1:
                     yield blank, [""]  # in a table of one column a blank line between records is a missing cell
-                yield reader.line_num, cells
+                yield line, cells
                 width, blank = width or len(cells), 0
         except csv.Error:
-            raise DataError(
-                f"{path}, line {reader.line_num} or before: a quotation mark has no partner, or a cell is far too long"
-            ) from None
+            fault = _OPEN if reader.line_num > last + 1 else "a quotation mark has no partner, or a cell is far too long"
+            raise DataError(f"{path}, line {last + 1}: {fault}") from None
+
+
+def _first_row(text: Iterable[str]) -> list[str]:
+    """The lines up to the end of the first row that is not blank, which tells the delimiter; of a long one the first lines."""
+    lines: list[str] = []
+    row = ""
+    for line in text:
+        lines.append(line)
+        row += line if row or line.strip() else ""
+        is_open = any(cell["open"] is not None for cell in _QUOTED.finditer(row))
+        if (row and not is_open) or len(row) > HEADER_LENGTH:
+            break
+    return lines
+
+
+def _is_long_header(cells: Sequence[str], delimiter: str) -> bool:
+    """Whether a first row that spans lines is a header, and none of its lines a record that a quotation mark swallowed.
+
+    A record that was swallowed brings its delimiters along, or, in a table of one column, a number or a missing cell.
+    """
+    if not _is_header(cells):
+        return False
+    long = [cell for cell in cells if _LINE_END.search(cell)]
+    if len(cells) > 1:
+        return not any(delimiter in cell for cell in long)
+    further = [line for cell in long for line in _LINE_END.split(cell)[1:]]
+    return not any(_is_number(line) or _is_missing(line) or set(line) & set(",;\t") for line in further)
 
 
 @dataclass(frozen=True, slots=True)

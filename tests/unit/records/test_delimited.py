@@ -100,11 +100,14 @@ def test_chosen_columns_come_in_the_order_asked_whatever_the_others_hold(folder:
         ('a, "b, c"\n1, "2"\n', ("a", "b, c"), [[1, 2]]),
         ("größe,数\n1,2\n", ("größe", "数"), [[1, 2]]),
         ('a,"b\nc"\n1,2\n', ("a", "b\nc"), [[1, 2]]),
+        ('\n"a\r\n(cm, kg)";"b\n"\n1;2\n', ("a\r\n(cm, kg)", "b"), [[1, 2]]),
+        ('"a\nb"\n1\n2\n', ("a\nb",), [[1], [2]]),
+        ('size 5", b,note\n1, 2,5" pipe\n3,4,"5"" pipe"\n', ("b",), [[2], [4]]),
         ("1e3,-.5\n+2.,0\n", ("x1", "x2"), [[1000, -0.5], [2, 0]]),
     ],
 )
 def test_hand_worked_tables(folder: Path, text: str, columns: tuple[str, ...], values: list[list[float]]) -> None:
-    table = read_csv(write(folder, text))
+    table = read_csv(write(folder, text), columns if "note" in text else None)
     assert (table.columns, table.values.tolist()) == (columns, values)
 
 
@@ -175,9 +178,9 @@ def test_the_memory_beyond_the_table_does_not_grow_with_the_file(folder: Path) -
         (f"a,b\n1,2\n3,{SECRET},4\n", None, "line 3", "3 cell(s) and the first row 2"),
         (f"a,b\n1,2\n\n{SECRET}\n", None, "line 4", "1 cell(s) and the first row 2"),
         (f"a,b,c\n1,2,3\n1,{SECRET}\n", ["a"], "line 3", "separator"),
-        (f'a,b\n1,"2\n{SECRET},3\n', None, "line 3 or before", "quotation mark"),
-        (f'a,b\n1,"2"{SECRET}\n', None, "line 2 or before", "quotation mark"),
-        (f"a,b\n1,{SECRET * 20_000}\n", ["a"], "line 2 or before", "far too long"),
+        (f'a,b\n1,"2\n{SECRET},3\n', None, "line 2", "a quotation mark stays open"),
+        (f'a,b\n1,"2"{SECRET}\n', None, "line 2", "quotation mark has no partner"),
+        (f"a,b\n1,{SECRET * 20_000}\n", ["a"], "line 2", "far too long"),
         (f"id,2019\n{SECRET},3\n", None, "line 1, column 'x1'", "header only if none of its cells is a number"),
     ],
 )  # fmt: skip
@@ -263,6 +266,86 @@ def test_what_is_no_readable_file_is_refused_by_name(folder: Path) -> None:
 def test_a_file_below_a_file_is_refused(folder: Path) -> None:
     path = write(folder, "a\n1\n") / "x.csv"
     assert refusal(lambda: read_csv(path)).startswith(f"{path}: cannot be read (")
+
+
+# A record is a line
+
+OPEN = "the row does not end in its line, because a quotation mark stays open; take the mark out or close it, or, if a column "
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("closed", ['990,1980,"', '990,1980,text"', '990,1980,text",', "990,1980,text"])
+@pytest.mark.parametrize("columns", [["a", "b"], ["a", "b", "note"]], ids=["unused", "used"])
+def test_a_quotation_mark_that_opens_in_one_record_and_closes_in_another_loses_none_of_them(
+    folder: Path, newline: str, packed: bool, closed: str, columns: list[str]
+) -> None:
+    """The second mark may stand at the end of a line, in the middle, or nowhere."""
+    rows = ["a,b,note", *(f"{i},{2 * i},{SECRET}" for i in range(1000))]
+    assert len(read_csv(write(folder, newline.join(rows)), ["a", "b"]).values) == 1000
+    rows[101], rows[991] = f'100,200,"{SECRET}', closed
+    text = newline.join(rows).encode()
+    path = folder / "marks.csv"
+    path.write_bytes(gzip.compress(text) if packed else text)
+    sentence = refusal(lambda: read_csv(path, columns))
+    assert sentence.startswith(f"{path}, line 102: {OPEN}") or (
+        "note" in columns and sentence.startswith(f"{path}, line 2, column 'note': not a number")
+    )
+
+
+@pytest.mark.parametrize("block", [1, 5, 6, 1 << 16])
+@pytest.mark.parametrize("row", range(1, 6))
+def test_a_record_that_spans_lines_is_refused_by_its_first_line_wherever_blocks_begin(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, block: int, row: int
+) -> None:
+    monkeypatch.setattr(delimited, "BLOCK_CELLS", block)
+    rows = ['"a\n(cm)",note', *(f"{i}," for i in range(5))]
+    rows[row] = f'7,"{SECRET}\n{SECRET}"'
+    sentence = refusal(lambda: read_csv(write(folder, "\n".join(rows)), ["a\n(cm)"]))
+    assert f"line {row + 2}: {OPEN}" in sentence
+    assert sentence.endswith("of text has line breaks, export without that column, or as Parquet")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'"{SECRET}\n",2\n3,4\n',  # no header
+        f'a,b,"note\n1,2,{SECRET}\n3,4,"\n5,6,{SECRET}\n',  # a header with the first two records in it
+        f'a;b;"note\n1;2;{SECRET}\n3;4;"\n5;6;{SECRET}\n',
+        f'a,b,"note\n1,2,"{SECRET}"\n3,4,5\n',
+        f'a,"note\n1,{SECRET}\n',  # to the end
+        'a,"note\n',
+        '"a\n1\n2"\n3\n4\n',  # in a table of one column
+        '"a\nb\n?"\n3\n4\n',
+        '"a\n1;2"\n3\n4\n',
+        "\n\n" + '"a,b\n' + f"1,{SECRET}\n" * 10_000,
+    ],
+)
+def test_a_header_that_would_take_a_record_along_is_refused(folder: Path, text: str) -> None:
+    path = write(folder, text)
+    line = 1 + len(text) - len(text.lstrip("\n"))
+    assert refusal(lambda: read_csv(path, ["a"])).startswith(
+        (f"{path}, line {line}: {OPEN}", f"{path}, line {line}: a quotation")
+    )
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(st.lists(st.sampled_from(["1", "", '"', '""', '"5"', 'x"', '"x', "x, y"]), min_size=2, max_size=3), max_size=6),
+    st.sampled_from(",;\t"),
+    st.sampled_from(["\n", "\r\n"]),
+)
+def test_every_line_below_the_header_is_one_record_or_the_file_is_refused(
+    folder: Path, rows: list[list[str]], delimiter: str, newline: str
+) -> None:
+    lines = [delimiter.join(["1", *cells]) for cells in rows]
+    path = write(folder, newline.join([delimiter.join(["a", "b", "c"]), "1" + 2 * delimiter, *lines]))
+    try:
+        table = read_csv(path, ["a"])
+    except DataError as refused:
+        assert str(refused).startswith(f"{path}, line ")  # noqa: PT017 - either outcome is right
+    else:
+        assert len(table.values) == 1 + len(lines)
 
 
 # Fuzz: whatever the text, a table or one sentence
