@@ -24,10 +24,11 @@ from fastlloyd.design import design_plan
 from fastlloyd.expander import PublicSeed
 from fastlloyd.identity import PrivateIdentity
 from fastlloyd.lloyd_mechanism import LloydMechanism
-from fastlloyd.outputs import CENTROIDS, PLAN, Result
+from fastlloyd.outputs import Result
 from fastlloyd.plan import Plan, Timeouts
 from fastlloyd.protocol import SERVER as SERVER_NAME
 from fastlloyd.protocol import ClientResult
+from fastlloyd.stored_result import EXACT, PLAN
 from federation import Federation
 from known_noise import KnownNoise
 
@@ -160,7 +161,7 @@ class Site:
 
     def centroids(self) -> dict[str, bytes]:
         """What each client that has a result wrote."""
-        found = {name: self.folder / f"result-{name}" / CENTROIDS for name in NAMES}
+        found = {name: self.folder / f"result-{name}" / EXACT for name in NAMES}
         return {name: path.read_bytes() for name, path in found.items() if path.is_file()}
 
     def expected(self) -> dict[str, bytes]:

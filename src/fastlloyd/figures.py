@@ -264,7 +264,7 @@ def _draw_noise(ax: "Axes", point: FloatArray, covariance: FloatArray, colour: s
 def _write_numbers(ax: "Axes", points: FloatArray, areas: FloatArray) -> None:
     from matplotlib.patheffects import withStroke
 
-    for number, (point, area) in enumerate(zip(points, areas, strict=True), 1):
+    for number, (point, area) in enumerate(zip(points, areas, strict=True)):  # as labels are numbered
         beside = math.sqrt(area / math.pi) + 3
         ax.annotate(
             str(number),

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd import uncertainty
+from fastlloyd import digits, uncertainty
 from fastlloyd.algorithms import Clustering, Noise
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.errors import OutputError
@@ -28,18 +28,23 @@ from fastlloyd.guarantees import mechanism_statement, plan_statement
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.plan import Plan
 from fastlloyd.protocol import ClientResult
+from fastlloyd.stored_result import (
+    CENTROIDS,
+    CLUSTER,
+    COUNT_ERROR,
+    EXACT,
+    FILES,
+    MECHANISM,
+    NOISY_COUNT,
+    PLAN,
+    PRIVACY,
+    ROUNDS,
+)
 from fastlloyd.uncertainty import LossEstimate, NoiseDeviation
 
-PRIVACY, CENTROIDS, MECHANISM, PLAN, ROUNDS, PICTURE, COMPARISON = FILES = (
-    "privacy.json",
-    "centroids.csv",
-    "mechanism.toml",
-    "plan.toml",
-    "rounds.json",
-    "clusters.png",
-    "comparison-NOT-PRIVATE.json",
-)
 NOT_PRIVATE = "NOT PRIVATE"
+MARK = "privacy"  # the column, or key, that says so
+OTHER_COLUMNS = (CLUSTER, NOISY_COUNT, COUNT_ERROR, MARK)  # of centroids.csv, beside features and their standard errors
 NOT_COVERED = "Settings were taken from the data; the guarantee does not cover them (see taken_from_the_data in privacy.json)."
 
 
@@ -127,19 +132,10 @@ def statement(result: Result) -> dict[str, Any]:
 
 def summary(result: Result) -> dict[str, Any]:
     """The whole result for machines (`--json`); `standard_errors` is null where a centroid stayed in the last round."""
-    rows = zip(result.centroids, result.noisy_counts, result.errors, result.updated, strict=True)
     return {
         "private": result.private,
         "features": list(result.mechanism.domain.features),
-        "clusters": [
-            {
-                "centroid": centroid.tolist(),
-                "noisy_count": float(count),
-                "noisy_count_standard_error": result.count_error,
-                "standard_errors": errors.tolist() if updated else None,
-            }
-            for centroid, count, errors, updated in rows
-        ],
+        "clusters": _clusters(result),
         "leaks": list(result.leaks),
         "privacy": statement(result),
     } | ({"rounds": _rounds(result)} if result.plan else {})
@@ -152,29 +148,73 @@ def files(result: Result) -> dict[str, bytes]:
         settings = {name: f"# {NOT_PRIVATE}: this run added no noise\n{text}" for name, text in settings.items()}
     elif result.leaks:
         settings = {name: f"# {NOT_COVERED}\n{text}" for name, text in settings.items()}
-    texts = {CENTROIDS: centroids_csv(result), PRIVACY: to_json(statement(result)), **settings}
+    texts = {CENTROIDS: centroids_csv(result), EXACT: centroids_json(result), PRIVACY: to_json(statement(result)), **settings}
     if result.plan is not None:
         texts[ROUNDS] = to_json(_rounds(result))
     return {name: text.encode() for name, text in texts.items()}
 
 
 def centroids_csv(result: Result) -> str:
-    """One row per cluster: centroid in original units, noisy count, their standard errors; every digit that float64 holds.
+    """One row per cluster, for people: number from 0, centroid in original units, noisy count, their standard errors.
 
-    Standard errors are empty where a centroid stayed in the last round. Without noise, or with bounds or caps taken from the
-    data (which the digits of the centroids give away), there is one more column, `privacy`, that says so.
+    Digits are those that the standard errors warrant; `centroids.json` has all of them. Standard errors are empty where a
+    centroid stayed in the last round. Without noise, or with bounds or caps taken from the data, there is one more column,
+    `privacy`, that says so. A feature that is called as one of the other columns is called `feature_...` here.
     """
-    features = result.mechanism.domain.features
+    features = _columns(result.mechanism.domain.features)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    said = NOT_PRIVATE if not result.private else NOT_COVERED if result.leaks else ""
-    mark = (["privacy"], [said]) if said else ([], [])
-    writer.writerow([*features, "noisy_count", *(f"se_{name}" for name in features), "se_noisy_count", *mark[0]])
+    mark = {MARK: _mark(result)} if _mark(result) else {}
+    writer.writerow([CLUSTER, *features, NOISY_COUNT, *map(_error_of, features), COUNT_ERROR, *mark])
     rows = zip(result.centroids, result.noisy_counts, result.errors, result.updated, strict=True)
-    for centroid, count, errors, updated in rows:
-        cells = errors.tolist() if updated else [""] * len(features)
-        writer.writerow([*centroid.tolist(), float(count), *cells, result.count_error, *mark[1]])
+    for number, (centroid, count, errors, updated) in enumerate(rows):
+        values = map(digits.rounded, [*centroid.tolist(), float(count)], [*errors.tolist(), result.count_error])
+        cells = map(digits.rounded, errors.tolist(), errors.tolist()) if updated else [""] * len(features)
+        writer.writerow([number, *values, *cells, digits.rounded(result.count_error, result.count_error), *mark.values()])
     return text.getvalue()
+
+
+def _columns(features: Sequence[str]) -> list[str]:
+    """What the columns of features are called, so that no two columns of the table are called alike."""
+    others = {*OTHER_COLUMNS, *map(_error_of, features)}
+    taken = others.union(features)
+    names = []
+    for feature in features:
+        name = feature
+        while name in others or (name != feature and (name in taken or _error_of(name) in taken)):
+            name = f"feature_{name}"
+        taken |= {name, _error_of(name)}
+        names.append(name)
+    return names
+
+
+def _error_of(feature: str) -> str:
+    return f"se_{feature}"
+
+
+def _mark(result: Result) -> str:
+    """What every file says of a result that is not private, or whose settings are not covered."""
+    return NOT_PRIVATE if not result.private else NOT_COVERED if result.leaks else ""
+
+
+def centroids_json(result: Result) -> str:
+    """The same with every digit, for programs: `StoredResult` reads it."""
+    content = {"features": list(result.mechanism.domain.features), "clusters": _clusters(result)}
+    return to_json(({MARK: _mark(result)} if _mark(result) else {}) | content)
+
+
+def _clusters(result: Result) -> list[dict[str, Any]]:
+    rows = zip(result.centroids, result.noisy_counts, result.errors, result.updated, strict=True)
+    return [
+        {
+            "cluster": number,
+            "centroid": centroid.tolist(),
+            "noisy_count": float(count),
+            "noisy_count_standard_error": result.count_error,
+            "standard_errors": errors.tolist() if updated else None,
+        }
+        for number, (centroid, count, errors, updated) in enumerate(rows)
+    ]
 
 
 def to_json(content: Any) -> str:

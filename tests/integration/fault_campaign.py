@@ -141,7 +141,7 @@ def test_a_genuine_disk_is_full_when_the_result_is_written(site: Site) -> None:
         filler.unlink()
         assert site.run(command, FAST)[0] == 0
         assert [process.wait(HANG) for process in running] == [0] * 3
-        assert (disk / "result-b" / "centroids.csv").read_bytes() == site.centroids()["a"]
+        assert (disk / "result-b" / "centroids.json").read_bytes() == site.centroids()["a"]
 
 
 def test_a_run_of_a_thousand_rounds_holds_no_more_at_its_end_than_its_rounds_must_cost(tmp_path: Path) -> None:

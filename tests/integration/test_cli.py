@@ -27,9 +27,9 @@ from fastlloyd.errors import OutputError
 from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.mechanisms import read_mechanism
 from fastlloyd.metrics import nicv
-from fastlloyd.outputs import COMPARISON
 from fastlloyd.plan import Plan
 from fastlloyd.records import RecordFile, reading
+from fastlloyd.stored_result import COMPARISON
 from kinds import lloyd_of
 
 SECRET_NUMBER, SECRET_TEXT = "271828.18", "Zebra"
@@ -145,11 +145,12 @@ def test_fit_shows_centroids_guarantee_and_files_and_writes_them(fastlloyd: Comm
         assert expected in out
     assert {p.name for p in (here / "result").iterdir()} == {
         "centroids.csv",
+        "centroids.json",
         "privacy.json",
         "mechanism.toml",
         "clusters.png",
     }
-    table = np.loadtxt("result/centroids.csv", delimiter=",", skiprows=1)
+    table = np.loadtxt("result/centroids.csv", delimiter=",", skiprows=1)[:, 1:]
     X = np.loadtxt("data.csv", delimiter=",", skiprows=1)
     nearest = np.abs(X[:, :1] - [20, 50, 80]).argmin(axis=1)
     exact = np.array([X[nearest == j].mean(axis=0) for j in range(3)])
@@ -167,8 +168,8 @@ def test_json_is_all_there_is_on_stdout_and_agrees_with_the_files(fastlloyd: Com
     read = _strict(out)
     assert code == 0
     assert "Guarantee" in err
-    table = [line.split(",") for line in Path("result/centroids.csv").read_text().splitlines()[1:]]
-    assert [[float(cell) for cell in row[:2]] for row in table] == [c["centroid"] for c in read["clusters"]]
+    assert _strict(Path("result/centroids.json").read_text())["clusters"] == read["clusters"]
+    assert [cluster["cluster"] for cluster in read["clusters"]] == [0, 1, 2]
     assert read["privacy"] == _strict(Path("result/privacy.json").read_text())
     assert sorted(read["files"]) == sorted(str(path) for path in Path("result").iterdir())
     assert read["leaks"] == []
@@ -370,7 +371,7 @@ def test_without_matplotlib_everything_else_is_written(fastlloyd: Command, monke
     code, _, err = fastlloyd("fit", "data.csv", *PUBLIC, "--out", "result")
     assert code == 0
     assert err.splitlines() == ["Warning: clusters.png was left out because matplotlib is not installed"]
-    assert {p.name for p in Path("result").iterdir()} == {"centroids.csv", "privacy.json", "mechanism.toml"}
+    assert {p.name for p in Path("result").iterdir()} == {"centroids.csv", "centroids.json", "privacy.json", "mechanism.toml"}
 
 
 @pytest.mark.parametrize("postprocessing", ["none", "truncate"])

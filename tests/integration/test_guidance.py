@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from fastlloyd import advice, advice_figure, figures, labels, outputs
+from fastlloyd import advice, advice_figure, figures, labels, stored_result
 from fastlloyd.cli.failures import run
 from fastlloyd.errors import OutputError
 from fastlloyd.testing import SeededNoise
@@ -219,10 +219,10 @@ def test_assign_labels_records_by_the_nearest_centroid_of_the_file(fastlloyd: Co
     assert header == ["record", "cluster", "distance", "privacy"]
     assert [int(row[0]) for row in rows] == list(range(1, 301))
     X = np.loadtxt("data.csv", delimiter=",", skiprows=1)
-    centroids = np.loadtxt("result/centroids.csv", delimiter=",", skiprows=1, usecols=(0, 1))
+    centroids = np.array([cluster["centroid"] for cluster in _strict(Path("result/centroids.json").read_text())["clusters"]])
     scaled = (X[:, None, :] - centroids) / np.array([50, 2.5])
     distances = np.sqrt((scaled**2).sum(axis=2))
-    assert [int(row[1]) - 1 for row in rows] == distances.argmin(axis=1).tolist()
+    assert [int(row[1]) for row in rows] == distances.argmin(axis=1).tolist()
     assert np.allclose([float(row[2]) for row in rows], distances.min(axis=1), atol=1e-4)
     assert {row[3] for row in rows} == {"NOT PRIVATE"}
 
@@ -378,7 +378,7 @@ def test_no_exact_figure_gets_into_the_private_files(fastlloyd: Command) -> None
     exact = _strict(Path("result/comparison-NOT-PRIVATE.json").read_text())
     numbers = [exact["centroid_distance"], exact["with_noise"]["nicv"], exact["without_noise"]["nicv"]]
     for path in Path("result").iterdir():
-        if path.name not in (outputs.COMPARISON, outputs.PICTURE):
+        if path.name not in (stored_result.COMPARISON, stored_result.PICTURE):
             assert not [number for number in numbers if repr(number)[:14] in path.read_text()], path
     with_it, without = (_strict(Path(f"{folder}/privacy.json").read_text()) for folder in ("result", "without"))
     assert with_it.keys() == without.keys()

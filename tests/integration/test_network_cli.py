@@ -27,10 +27,11 @@ from fastlloyd.cli.hospitals import make_identities
 from fastlloyd.cli.join import join as join_command
 from fastlloyd.cli.serve import serve as serve_command
 from fastlloyd.identity import PrivateIdentity
-from fastlloyd.outputs import CENTROIDS, PLAN, write_file
+from fastlloyd.outputs import write_file
 from fastlloyd.parties import Timeouts
 from fastlloyd.store import Role, Store, read
 from fastlloyd.store.events import ExchangeCharged, RunEnded
+from fastlloyd.stored_result import EXACT, PLAN
 from fastlloyd.transport.grpc_tls import load_grpc
 from network_processes import DATASET, HANG, NAMES, SERVER, Site, cleared, make_site
 
@@ -222,7 +223,7 @@ def test_a_folder_that_only_looks_like_the_result_is_no_reason_to_lose_the_resul
     shutil.copy(site.folder / PLAN, site.folder / "mine" / PLAN)
     refused(site, site.join("a", "--out", "mine"), "mine exists already")
     (site.folder / "result-b").mkdir()
-    for name in (PLAN, CENTROIDS, "rounds.json", "privacy.json"):
+    for name in (PLAN, EXACT, "rounds.json", "privacy.json"):
         (site.folder / "result-b" / name).write_text((site.folder / PLAN).read_text() if name == PLAN else "{}")
     server = site.start(SERVER, site.serve())
     clients = [site.start(name, site.join(name), FAST) for name in NAMES]
@@ -230,7 +231,7 @@ def test_a_folder_that_only_looks_like_the_result_is_no_reason_to_lose_the_resul
     assert server.wait(HANG) == 0
     assert "result-b exists already" in site.said("b")
     assert site.run(site.join("b", "--out", "elsewhere"), FAST)[0] == 0
-    assert (site.folder / "elsewhere" / CENTROIDS).read_bytes() == site.centroids()["a"]
+    assert (site.folder / "elsewhere" / EXACT).read_bytes() == site.centroids()["a"]
 
 
 # Who is missing

@@ -95,7 +95,7 @@ def test_a_picture_with_records_or_without_noise_says_that_it_is_not_private(mon
 
 def test_every_cluster_is_numbered_and_the_axes_name_the_features(monkeypatch: pytest.MonkeyPatch) -> None:
     written = _texts(monkeypatch, _picture(2, 3)).splitlines()
-    assert {"1", "2", "3", "feature 0", "feature 1"} <= set(written)
+    assert {"0", "1", "2", "feature 0", "feature 1"} <= set(written)
     assert "hollow" in _texts(monkeypatch, _picture(2, 1, errors=np.full((1, 2), np.nan)))
 
 

@@ -1,10 +1,14 @@
 """Labels of records: those of the estimators, from the files a run left, whatever else is in the file of records."""
 
+import csv
+import json
 import math
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,6 +23,7 @@ from fastlloyd.errors import DataError, FastLloydError, PlanError
 from fastlloyd.expander import PublicSeed
 from fastlloyd.labels import FittedClustering, record_blocks
 from fastlloyd.outputs import Result
+from fastlloyd.stored_result import StoredResult
 from fastlloyd.testing import SeededNoise
 from fastlloyd.uncertainty import noise_deviation
 
@@ -45,7 +50,7 @@ def result(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("scaling", list(Scaling))
 def test_labels_and_distances_are_bit_for_bit_those_of_the_estimator(tmp_path: Path, scaling: Scaling) -> None:
-    """The estimator keeps its grid points; here they come back from the decimal digits of centroids.csv."""
+    """The estimator keeps its grid points; here they come back from the decimal digits of centroids.json."""
     rng = np.random.default_rng(0)
     X = rng.uniform([-2, -1.1], [102, 3.1], (5000, 2))  # some outside the bounds
     model = FastLloyd(
@@ -103,12 +108,49 @@ def test_blocks_of_records_are_the_records(tmp_path: Path, monkeypatch: pytest.M
     assert np.array_equal(np.concatenate(blocks), X[:, [2, 0]])
 
 
+def _as_before(result: Path) -> None:
+    """Make the folder one of the time when centroids.csv had every digit, and was alone."""
+    content = json.loads((result / "centroids.json").read_text())
+    rows = [[*c["centroid"], c["noisy_count"], *(c["standard_errors"] or ["", ""])] for c in content["clusters"]]
+    with (result / "centroids.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["age", "dose", "noisy_count", "se_age", "se_dose"], *rows])
+    (result / "centroids.json").unlink()
+
+
+def test_a_folder_of_before_there_were_exact_centroids_apart_is_read_as_ever(result: Path) -> None:
+    now = StoredResult.read(result)
+    _as_before(result)
+    before = StoredResult.read(result)
+    assert np.array_equal(now.centroids, before.centroids)
+    assert tuple(msgspec.structs.replace(c, noisy_count_standard_error=None) for c in now.clusters) == before.clusters
+
+
+def test_rounded_centroids_without_the_exact_ones_are_refused_in_words(result: Path) -> None:
+    (result / "centroids.json").unlink()
+    with pytest.raises(DataError, match="holds rounded numbers; the exact ones are in"):
+        FittedClustering.read(result)
+
+
 def _cells(change: Callable[[float], object]) -> Callable[[str], str]:
-    """Change the first number of every row of a table."""
+    """Change the first number of every row of a table, or of every centroid."""
 
     def changed(text: str) -> str:
+        if text.startswith("{"):
+            content = json.loads(text)
+            for cluster in content["clusters"]:
+                cluster["centroid"][0] = change(cluster["centroid"][0])
+            return json.dumps(content)
         header, *rows = (line.split(",") for line in text.splitlines())
         return "\n".join(",".join(row) for row in [header, *([str(change(float(row[0]))), *row[1:]] for row in rows)])
+
+    return changed
+
+
+def _content(change: Callable[[dict[str, Any]], object]) -> Callable[[str], str]:
+    def changed(text: str) -> str:
+        content = json.loads(text)
+        change(content)
+        return json.dumps(content)
 
     return changed
 
@@ -117,15 +159,29 @@ CENTROID_CHANGES: dict[str, tuple[Callable[[str], str], str]] = {
     "a last digit": (_cells(lambda x: math.nextafter(x, math.inf)), "rounded, changed"),
     "rounded": (_cells(lambda x: round(x, 1)), "rounded, changed"),
     "far away": (_cells(lambda x: x + 1e12), "rounded, changed"),
+    "words": (_cells(lambda _: "x"), "not the centroids"),
+    "nothing": (lambda _: "", "not the centroids"),
+}
+TABLE_CHANGES: dict[str, tuple[Callable[[str], str], str]] = CENTROID_CHANGES | {
     "not finite": (_cells(lambda _: math.nan), "each of their 4 clusters"),
-    "words": (_cells(lambda _: "x"), "not the centroids.csv"),
     "a row less": (lambda text: "\n".join(text.splitlines()[:-1]), "each of their 4 clusters"),
     "no rows": (lambda text: text.splitlines()[0], "each of their 4 clusters"),
-    "nothing": (lambda _: "", "not the centroids.csv"),
     "another order": (lambda text: text.replace("age,dose", "dose,age"), "not their features"),
     "another table": (lambda _: "a,b\n1,2\n", "not their features"),
     "rows of different lengths": (lambda text: text + "1\n", "not the centroids.csv"),
     "an open quotation": (lambda text: text + '"', "not the centroids.csv"),
+}
+EXACT_CHANGES: dict[str, tuple[Callable[[str], str], str]] = CENTROID_CHANGES | {
+    "not finite": (_cells(lambda _: math.nan), "not the centroids.json"),
+    "too large": (_content(lambda c: c["clusters"][0].update(centroid=[1e308, 1e308])), "rounded, changed"),
+    "a cluster less": (_content(lambda c: c["clusters"].pop()), "each of their 4 clusters"),
+    "no clusters": (_content(lambda c: c["clusters"].clear()), "each of their 4 clusters"),
+    "a coordinate less": (_content(lambda c: c["clusters"][1]["centroid"].pop()), "each of their 4 clusters"),
+    "another order of features": (_content(lambda c: c["features"].reverse()), "features are not theirs"),
+    "another order of clusters": (_content(lambda c: c["clusters"].reverse()), "not numbered 0, 1, 2"),
+    "a list": (lambda _: "[]", "not the centroids.json"),
+    "endless brackets": (lambda _: "[" * 100_000, "not the centroids.json"),
+    "cut off": (lambda text: text[: len(text) // 2], "not the centroids.json"),
 }
 MECHANISM_CHANGES: dict[str, tuple[Callable[[str], str], str]] = {
     "changed": (lambda text: text.replace("n_expected = 200", "n_expected = 201"), "changed after it was made"),
@@ -135,9 +191,18 @@ MECHANISM_CHANGES: dict[str, tuple[Callable[[str], str], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", CENTROID_CHANGES)
+@pytest.mark.parametrize("case", EXACT_CHANGES)
 def test_centroids_that_were_changed_are_refused(result: Path, case: str) -> None:
-    change, sentence = CENTROID_CHANGES[case]
+    change, sentence = EXACT_CHANGES[case]
+    _change(result / "centroids.json", change)
+    with pytest.raises(DataError, match=sentence):
+        FittedClustering.read(result)
+
+
+@pytest.mark.parametrize("case", TABLE_CHANGES)
+def test_a_table_of_before_that_was_changed_is_refused(result: Path, case: str) -> None:
+    _as_before(result)
+    change, sentence = TABLE_CHANGES[case]
     _change(result / "centroids.csv", change)
     with pytest.raises(DataError, match=sentence):
         FittedClustering.read(result)
@@ -171,6 +236,6 @@ def test_a_result_torn_apart_is_refused(result: Path, tmp_path: Path) -> None:
 
 def test_centroids_of_another_result_are_refused(result: Path, tmp_path: Path) -> None:
     other = _result(Domain(features=NAMES, lower=(0.0, -1.0), upper=(90.0, 7.0)), seed=2)
-    (result / "centroids.csv").write_text(outputs.centroids_csv(other))
+    (result / "centroids.json").write_text(outputs.centroids_json(other))
     with pytest.raises(DataError, match="made with other settings"):
         FittedClustering.read(result)

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import os
 import stat
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fastlloyd import central, outputs, uncertainty
+from fastlloyd import central, digits, outputs, uncertainty
 from fastlloyd.algorithms import FASTLLOYD, LLOYD, Algorithm
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.design import design_mechanism, design_plan
@@ -69,17 +72,83 @@ def _strict(text: str) -> Any:
     return json.loads(text, parse_constant=refuse)
 
 
-def test_the_table_of_centroids_reads_back_bit_for_bit() -> None:
+def test_the_table_of_centroids_has_the_digits_that_their_errors_warrant_and_the_other_file_has_all() -> None:
     result = _result(epsilon=20.0)
     header, *rows = csv.reader(io.StringIO(outputs.centroids_csv(result)))
-    assert header == ["age", "dose, mg", "noisy_count", "se_age", "se_dose, mg", "se_noisy_count"]
+    assert header == ["cluster", "age", "dose, mg", "noisy_count", "se_age", "se_dose, mg", "se_noisy_count"]
     assert result.updated.any()
-    for row, centroid, count, errors, updated in zip(
-        rows, result.centroids, result.noisy_counts, result.errors, result.updated, strict=True
-    ):
-        assert [float(cell) for cell in row[:3]] == [*centroid, count]
-        assert row[3:5] == ([repr(float(e)) for e in errors] if updated else ["", ""])
-        assert float(row[5]) == result.count_error
+    exact = _strict(outputs.centroids_json(result))
+    assert exact["features"] == ["age", "dose, mg"]
+    for number, (row, cluster) in enumerate(zip(rows, exact["clusters"], strict=True)):
+        centroid, count, errors = result.centroids[number], result.noisy_counts[number], result.errors[number]
+        assert (int(row[0]), cluster["cluster"]) == (number, number)
+        assert (cluster["centroid"], cluster["noisy_count"]) == (centroid.tolist(), count)
+        assert cluster["noisy_count_standard_error"] == result.count_error
+        assert cluster["standard_errors"] == (errors.tolist() if result.updated[number] else None)
+        exact_cells = [*centroid, count, *errors, result.count_error]
+        for cell, value, error in zip(row[1:], exact_cells, [*errors, result.count_error] * 2, strict=True):
+            if cell and np.isfinite(error):
+                assert abs(float(cell) - value) <= 0.05 * error
+                assert len(cell.strip("-0.").replace(".", "")) <= 7
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "expected"),
+    [
+        (12.3456, 0.5612, 12.35),
+        (30269.6, 170.3, 30270.0),
+        (0.5612, 0.5612, 0.56),
+        (62.61234567, 0.0, 62.6123),
+        (62.61234567, math.nan, 62.6123),
+        (-0.04, 1.0, 0.0),
+        (1234.5, 5e4, 1000.0),
+    ],
+)
+def test_a_number_keeps_the_digits_down_to_the_second_of_its_error(value: float, error: float, expected: float) -> None:
+    assert digits.rounded(value, error) == expected
+    assert math.copysign(1, digits.rounded(value, error)) == math.copysign(1, expected)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "cluster",
+                "noisy_count",
+                "privacy",
+                "se_age",
+                "age",
+                "se_se_age",
+                "feature_cluster",
+                "se_feature_cluster",
+                "se_cluster",
+                "se_noisy_count",
+            ]
+        ),
+        unique=True,
+        min_size=1,
+    )
+)
+def test_no_two_columns_of_the_table_are_called_alike_whatever_the_features_are_called(names: list[str]) -> None:
+    d = len(names)
+    domain = Domain(features=tuple(names), lower=(0.0,) * d, upper=(1.0,) * d)
+    m = design_mechanism(LLOYD, domain, n_clusters=1, n_records=9, epsilon=1.0, public_seed=PublicSeed.from_int(5))
+    result = Result(
+        mechanism=m,
+        centroids=np.full((1, d), 0.5),
+        noisy_counts=np.ones(1),
+        count_error=0.0,
+        updated=np.ones(1, dtype=bool),
+        errors=np.zeros((1, d)),
+    )
+    header, _ = csv.reader(io.StringIO(outputs.centroids_csv(result)))
+    assert len(set(header)) == len(header) == 2 * d + 4
+    assert (header[0], header[d + 1], header[-1]) == ("cluster", "noisy_count", "privacy")
+    assert all(
+        column in (name, f"feature_{name}", f"feature_feature_{name}") for column, name in zip(header[1:], names, strict=False)
+    )
+    assert [f"se_{column}" for column in header[1 : d + 1]] == header[d + 2 : -2]
+    assert _strict(outputs.centroids_json(result))["features"] == names
 
 
 def test_standard_errors_are_empty_where_a_centroid_stayed() -> None:
@@ -88,18 +157,18 @@ def test_standard_errors_are_empty_where_a_centroid_stayed() -> None:
     rows = list(csv.reader(io.StringIO(outputs.centroids_csv(result))))[1:]
     clusters = outputs.summary(result)["clusters"]
     for row, cluster, updated in zip(rows, clusters, result.updated, strict=True):
-        assert (row[3:5] == ["", ""]) == (not updated)
+        assert (row[4:6] == ["", ""]) == (not updated)
         assert (cluster["standard_errors"] is None) == (not updated)
 
 
 def test_the_settings_in_the_folder_are_those_of_the_run() -> None:
     result = _result()
     written = outputs.files(result)
-    assert set(written) == {"centroids.csv", "privacy.json", "mechanism.toml"}
+    assert set(written) == {"centroids.csv", "centroids.json", "privacy.json", "mechanism.toml"}
     assert LloydMechanism.from_toml(written["mechanism.toml"].decode()) == result.mechanism
     federated = _federated(result)
     written = outputs.files(federated)
-    assert set(written) == {"centroids.csv", "privacy.json", "plan.toml", "rounds.json"}
+    assert set(written) == {"centroids.csv", "centroids.json", "privacy.json", "plan.toml", "rounds.json"}
     assert Plan.from_toml(written["plan.toml"].decode()) == federated.plan
     assert _strict(written["rounds.json"].decode()) == [
         {"round": 1, "included": ["a", "b", "c"]},
@@ -271,8 +340,8 @@ def test_every_file_of_a_run_with_bounds_from_the_data_says_that_they_are_not_co
     # three centroids give the widths of the bounds away by their digits alone, so the table needs the mark of its own
     leaking = msgspec.structs.replace(_result(), leaks=("bounds were taken from the data",))
     texts = {name: content.decode() for name, content in outputs.files(leaking).items()}
-    assert texts.keys() == {"centroids.csv", "privacy.json", "mechanism.toml"}
-    for name in ("centroids.csv", "mechanism.toml"):
+    assert texts.keys() == {"centroids.csv", "centroids.json", "privacy.json", "mechanism.toml"}
+    for name in ("centroids.csv", "centroids.json", "mechanism.toml"):
         assert outputs.NOT_COVERED in texts[name]
         assert outputs.NOT_COVERED not in outputs.files(_result())[name].decode()
     assert LloydMechanism.from_toml(texts["mechanism.toml"]) == leaking.mechanism

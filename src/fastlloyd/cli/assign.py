@@ -88,7 +88,7 @@ class _Tally:
 
 
 def _csv(fitted: "FittedClustering", blocks: "Iterable[FloatArray]", tally: _Tally, *, distance: bool) -> Iterator[str]:
-    """The file of labels, block by block: record and cluster from 1, and in every row that it is not private.
+    """The file of labels, block by block: records from 1, clusters from 0, and in every row that it is not private.
 
     A record with a missing cell keeps its row, without cluster and distance.
     """
@@ -112,7 +112,7 @@ def _labels(fitted: "FittedClustering", values: "FloatArray", tally: _Tally, *, 
     """Cluster, and distance if asked for, of records without missing cells."""
     labels = fitted.label(values)
     tally.n_clipped += labels.n_clipped
-    clusters = [str(cluster) for cluster in (labels.clusters + 1).tolist()]
+    clusters = [str(cluster) for cluster in labels.clusters.tolist()]
     if not distance:
         return clusters
     return [f"{cluster},{d!r}" for cluster, d in zip(clusters, labels.distances.tolist(), strict=True)]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fastlloyd import comparison, outputs
+from fastlloyd import comparison, outputs, stored_result
 from fastlloyd.algorithms import Noise
 from fastlloyd.cli.options import MechanismOptions
 from fastlloyd.cli.settings import chosen_algorithm
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 CAUTION = (
     "exact figures of a comparison with lloyd were computed from the records and shown to whoever ran the command "
-    f"({outputs.COMPARISON} if there is an output folder): {NOT_PRIVATE}, and not covered by the guarantee"
+    f"({stored_result.COMPARISON} if there is an output folder): {NOT_PRIVATE}, and not covered by the guarantee"
 )
 
 
@@ -44,7 +44,7 @@ def marked(result: Result, exact: Comparison | None) -> Result:
 
 def files(exact: Comparison | None) -> dict[str, bytes]:
     """The file that the figures go to, apart from those of the result."""
-    return {} if exact is None else {outputs.COMPARISON: outputs.to_json(comparison.to_builtins(exact)).encode()}
+    return {} if exact is None else {stored_result.COMPARISON: outputs.to_json(comparison.to_builtins(exact)).encode()}
 
 
 def for_machines(exact: Comparison | None) -> dict[str, Any]:

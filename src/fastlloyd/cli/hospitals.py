@@ -16,9 +16,10 @@ from pathlib import Path
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.errors import FastLloydError
 from fastlloyd.identity import PrivateIdentity
-from fastlloyd.outputs import PLAN, write_file
+from fastlloyd.outputs import write_file
 from fastlloyd.plan import Plan
 from fastlloyd.records import Table
+from fastlloyd.stored_result import EXACT, PLAN
 
 SERVER = "server"
 DATASET = "tumours"
@@ -68,7 +69,7 @@ def run_processes(folder: Path, plan: Plan, parts: Mapping[str, Table], options:
             *(options if name == first else ()),
         ]
     _run(folder, commands)
-    results = {(folder / name / "centroids.csv").read_bytes() for name in parts}
+    results = {(folder / name / EXACT).read_bytes() for name in parts}
     if len(results) != 1:
         raise FastLloydError("the hospitals ended with different centroids, which must never happen; please report it")
     return (folder / f"{first}.out").read_text(encoding="utf-8")

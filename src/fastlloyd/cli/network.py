@@ -17,7 +17,7 @@ from typing import Any, TextIO, TypeVar
 import typer
 from rich.console import Console
 
-from fastlloyd import outputs
+from fastlloyd import outputs, stored_result
 from fastlloyd.cli.plan_file import read_plan
 from fastlloyd.documents import load_text
 from fastlloyd.errors import PlanError
@@ -32,7 +32,7 @@ NO_RESULT, STOPPED, TURNED_AWAY = 3, 4, 5
 server turned this client away, whose run is not over: the same command takes it up when what the sentence says is put right.
 """
 
-_OF_A_RUN = (outputs.PLAN, outputs.CENTROIDS, outputs.ROUNDS)
+_OF_A_RUN = (stored_result.PLAN, stored_result.EXACT, stored_result.ROUNDS)
 
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ def holds_result(folder: Path | None, plan: Plan) -> bool:
     if folder is None or not all((folder / name).is_file() for name in _OF_A_RUN):
         return False
     try:
-        return Plan.from_toml(load_text(folder / outputs.PLAN)).digest == plan.digest
+        return Plan.from_toml(load_text(folder / stored_result.PLAN)).digest == plan.digest
     except PlanError:
         return False
 
@@ -112,7 +112,7 @@ def written(folder: Path | None, result: outputs.Result) -> list[Path]:
     try:
         if folder is None or any((folder / name).read_bytes() != contents[name] for name in _OF_A_RUN):
             return []
-        return [path for name in outputs.FILES if (path := folder / name).is_file()]
+        return [path for name in stored_result.FILES if (path := folder / name).is_file()]
     except OSError:
         return []
 

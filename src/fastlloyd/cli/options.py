@@ -329,7 +329,7 @@ class OutputOptions:
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder to make: centroids.csv, privacy.json, the settings as TOML, clusters.png.",
+            help="Folder to make: centroids.csv (.json: every digit), privacy.json, the settings as TOML, clusters.png.",
             metavar="DIR",
             rich_help_panel=OUTPUT,
             show_default=False,

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from fastlloyd import figures, outputs
+from fastlloyd import digits, figures, outputs, stored_result
 from fastlloyd.cli import tables
 from fastlloyd.cli.options import OutputOptions
 from fastlloyd.clustering.domain import FloatArray
@@ -105,7 +105,7 @@ def console(options: OutputOptions) -> Console:
 def write(result: Result, options: OutputOptions, records: Records, more: Mapping[str, bytes] | None = None) -> list[Path]:
     """Write the output folder, if there is one, before anything is shown: whoever stops reading loses nothing.
 
-    `more` are files beside those of the result, by name; `outputs.FILES` lists them too.
+    `more` are files beside those of the result, by name; `stored_result.FILES` lists them too.
     """
     if options.out is None:
         return []
@@ -113,12 +113,12 @@ def write(result: Result, options: OutputOptions, records: Records, more: Mappin
         result = msgspec.structs.replace(result, cautions=(*result.cautions, SHOWS_RECORDS))
     contents = outputs.files(result) | dict(more or {})
     try:
-        contents[outputs.PICTURE] = figures.draw(picture(result, _shown(records) if options.plot_data else None))
+        contents[stored_result.PICTURE] = figures.draw(picture(result, _shown(records) if options.plot_data else None))
     except OutputError as error:
         warn([str(error)])
     paths = outputs.write_folder(options.out, contents, force=options.force)
-    if options.plot_data and outputs.PICTURE in contents:
-        warn([f"{options.out / outputs.PICTURE} shows the records themselves and is {NOT_PRIVATE}"])
+    if options.plot_data and stored_result.PICTURE in contents:
+        warn([f"{options.out / stored_result.PICTURE} shows the records themselves and is {NOT_PRIVATE}"])
     return paths
 
 
@@ -196,7 +196,7 @@ def show_centroids(screen: Console, result: Result) -> None:
     m = result.mechanism
     shown = m.domain.features[:SHOWN_FEATURES]
     hidden = m.n_features - len(shown)
-    numbers = range(1, len(result.centroids) + 1)
+    numbers = range(len(result.centroids))  # as labels are numbered
     columns = [tables.Column(heading="cluster", cells=[str(number) for number in numbers])]
     for name, values, errors in zip(shown, result.centroids.T, result.errors.T, strict=False):
         columns.append(tables.Column(heading=name, cells=list(map(measured, values, errors))))
@@ -301,12 +301,11 @@ def beyond_bounds(result: Result) -> list[str]:
 
 def measured(value: float, error: float) -> str:
     """A value and its standard error, to the second digit of the error: 12.34 ± 0.56, 30270 ± 170, (1.20 ± 0.34)e-09."""
-    if not math.isfinite(error) or error == 0:
-        return f"{value:.6g}"
-    decimals = 1 - math.floor(math.log10(error))
-    if -6 <= decimals <= 6:
-        digits = max(decimals, 0)
-        return f"{round(value, decimals):.{digits}f} ± {round(error, decimals):.{digits}f}"
+    places = digits.decimals(error)
+    if places is None:
+        return f"{value:.{digits.WITHOUT_ERROR}g}"
+    if -6 <= places <= 6:
+        return f"{round(value, places):.{max(places, 0)}f} ± {round(error, places):.{max(places, 0)}f}"
     power = math.floor(math.log10(max(abs(value), error)))
-    digits = min(max(decimals + power, 0), 15)
-    return f"({value / 10.0**power:.{digits}f} ± {error / 10.0**power:.{digits}f})e{power:+03d}"
+    shown = min(max(places + power, 0), 15)
+    return f"({value / 10.0**power:.{shown}f} ± {error / 10.0**power:.{shown}f})e{power:+03d}"
