@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.cluster import KMeans
 
-from fastlloyd import FastLloyd, SuLloyd
+from fastlloyd import FastLloyd, MomentLloyd, SuLloyd
 from fastlloyd._version import __version__
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.datasets import named
@@ -43,6 +43,11 @@ BOUNDS: dict[str, tuple[Any, Any]] = {
 
 Fit = Callable[[FloatArray, int, float], FloatArray]
 """Records in [-1, 1], number of clusters, epsilon -> centroids in [-1, 1]."""
+
+
+def momentlloyd(X: FloatArray, k: int, epsilon: float) -> FloatArray:
+    """Our default, as `fastlloyd` below."""
+    return np.asarray(MomentLloyd(k, epsilon=epsilon, bounds=(-1, 1), n_records=len(X)).fit(X).cluster_centers_)
 
 
 def fastlloyd(estimator: type[FastLloyd], preset: str) -> Fit:
@@ -108,6 +113,7 @@ def main() -> int:
     methods: dict[str, Fit] = {
         "one mean (not private)": one_mean,
         "scikit-learn KMeans (not private)": scikit_learn,
+        "fastlloyd MomentLloyd": momentlloyd,
         "fastlloyd FastLloyd": fastlloyd(FastLloyd, "default"),
         "fastlloyd FastLloyd, preset paper": fastlloyd(FastLloyd, "paper"),
         "fastlloyd SuLloyd (delta = 0)": fastlloyd(SuLloyd, "default"),

@@ -104,3 +104,11 @@ def test_the_python_examples_run(page: str, capsys: pytest.CaptureFixture[str]) 
     for block in blocks:
         exec(compile(block, page, "exec"), {})  # noqa: S102 - our own documents
     assert capsys.readouterr().out
+
+
+def test_the_index_of_pitfalls_lists_every_section_in_its_order_with_its_severity() -> None:
+    text = (ROOT / "docs/pitfalls.md").read_text()
+    sections = re.findall(r"^## (Critical|Important|Minor): (.+)$", text, re.MULTILINE)
+    assert len(sections) == len(re.findall("^## ", text, re.MULTILINE)) > 15
+    assert sections == sorted(sections, key=lambda section: ["Critical", "Important", "Minor"].index(section[0]))
+    assert re.findall(r"^\| (\w+) \| \[(.+)\]\(#", text, re.MULTILINE) == [(kind.lower(), what) for kind, what in sections]

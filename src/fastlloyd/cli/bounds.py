@@ -19,7 +19,10 @@ Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file of
 
 @bounds_app.command(cls=Command)
 def template(data: Data, columns: Columns = None, out: Template = None, force: Force = False) -> None:
-    """Write the names of the columns of DATA, with blanks for their bounds; no record is used."""
+    """Write the names of the columns of DATA, with blanks for their bounds.
+
+    It uses no value. Which columns of a text file hold numbers it sees in the first 100 records.
+    """
     from fastlloyd import outputs
     from fastlloyd.bounds import TEMPLATE_HEADING, bounds_template
     from fastlloyd.errors import OutputError
