@@ -9,7 +9,9 @@ import base64
 import contextlib
 import importlib.util
 import signal
+import socket
 import ssl
+import struct
 import sys
 import threading
 import time
@@ -106,7 +108,7 @@ def test_a_server_that_nobody_asks_anything_draws_noise_ahead(monkeypatch: pytes
         ("nobody listens", "nobody listens at 127.0.0.1:{port}"),
         ("unknown host", "there is no host of the name in no-such-host.invalid:443"),
         ("plaintext", "what answers at 127.0.0.1:{port} does not speak TLS 1.3"),
-        ("hangs up", "what answers at 127.0.0.1:{port} does not speak TLS 1.3"),
+        ("hangs up", "what answers at 127.0.0.1:{port} hung up before a TLS connection stood"),
     ],
 )
 def test_a_client_that_gets_no_connection_says_why_when_its_time_is_up(trouble: str, sentence: str) -> None:
@@ -434,6 +436,39 @@ def test_a_client_whose_connection_breaks_in_every_round_comes_back_and_ends_wit
             site.check(list(await asyncio.gather(*(client.run() for client in clients))))
         assert site.parties["c1"].n_begun > 1
         assert site.parties["c1"].remembered[-1].length > 0
+
+    within(test)
+
+
+@pytest.mark.parametrize("how", ["hangs up", "is reset", "nobody listens"])
+def test_after_a_connection_that_broke_a_client_doubts_neither_certificate_nor_port(how: str) -> None:
+    """The server, or the network, lets it in once and never again."""
+
+    async def test() -> None:
+        site = Site()
+        async with serving(site.server()) as port, Relay(port) as relay:
+            client = site.client("c0", relay.port)
+            run = asyncio.create_task(client.run())
+            await until(lambda: client._is_attached)
+
+            async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                if how == "is reset":
+                    no_linger = struct.pack("ii", 1, 0)
+                    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_linger)
+                writer.close()
+
+            relay._server.close()
+            await relay._server.wait_closed()
+            other = None if how == "nobody listens" else await asyncio.start_server(hang_up, "127.0.0.1", relay.port)
+            relay.cut()
+            await until(lambda: "lost" in client.trouble or "any more" in client.trouble)
+            site.parties["c0"].patience = lambda: 0.0
+            outcome = await run
+            if other is not None:
+                other.close()
+        assert isinstance(outcome, Ended)
+        for doubt in ("certificate", "port right", "wrong", "TLS"):
+            assert doubt not in outcome.reason
 
     within(test)
 

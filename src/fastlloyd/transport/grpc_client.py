@@ -83,7 +83,7 @@ class GrpcClient:
         self._digest, self._run_id = plan.digest, bytes.fromhex(plan.run_id)
         self._limits = Limits.of(plan)
         self._options = channel_options(self._limits, server_certificate, keepalive or Keepalive())
-        self._outbox, self._is_attached = Outbox(), False
+        self._outbox, self._is_attached, self._was_attached = Outbox(), False, False
         self.trouble = ""
         self._n_failures = 0
         self._log = SparingLog(_LOG)
@@ -163,7 +163,13 @@ class GrpcClient:
             raise RemoteProtocolError(f"the server at {self._address} refuses this client: {code}, {printable(details)}")
         if self._is_attached:
             return f"the connection to {self._address} broke"
-        return explain(details, address=self._address, planned=self._planned, own_certificate=self._identity.certificate)
+        return explain(
+            details,
+            address=self._address,
+            planned=self._planned,
+            own_certificate=self._identity.certificate,
+            was_connected=self._was_attached,
+        )
 
     async def _converse(self, call: "Call") -> None:
         positions: list[LogPosition] = []
@@ -176,7 +182,7 @@ class GrpcClient:
         if not isinstance(frame, Attached):
             raise RemoteProtocolError(f"the server began with {type(frame).__name__}; expected Attached")
         self._log.info(self._address, "connected to %s", self._address)
-        self._is_attached, self.trouble, self._n_failures = True, "", 0
+        self._is_attached, self._was_attached, self.trouble, self._n_failures = True, True, "", 0
         reader = asyncio.create_task(self._read_all(call, frame.log))
         writer = asyncio.create_task(self._outbox.write_all(partial(self._write, call)))
         try:

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,14 @@ EXPIRED = tls_identity("c0", days=-1).certificate
         (f"{ALL}UNKNOWN: ipv4:10.0.0.1:443: Failed to connect to remote host: Connection refused", "nobody listens at"),
         (f"{ALL}UNAVAILABLE: ipv4:10.0.0.1:443: Socket closed", "refused this certificate: it is not in the roster"),
         (f"{ALL}UNAVAILABLE: ipv4:10.0.0.1:443: recvmsg:Connection reset by peer", "refused this certificate"),
-        (f"{ALL}UNAVAILABLE: ipv4:10.0.0.1:443: Handshake read failed (Socket closed)", "does not speak TLS 1.3"),
+        (
+            f"{ALL}UNAVAILABLE: ipv4:10.0.0.1:443: Handshake read failed (Socket closed)",
+            "hung up before a TLS connection stood",
+        ),
+        (
+            f"{ALL}UNKNOWN: Failed to connect to remote host: getsockopt(SO_ERROR): Connection reset by peer",
+            "hung up before a TLS connection stood",
+        ),
         (
             f"{ALL}UNKNOWN: Tls handshake failed (TSI_PROTOCOL_FAILURE): SSL_ERROR_SSL: WRONG_VERSION_NUMBER",
             "does not speak TLS",
@@ -55,6 +63,34 @@ def test_every_failure_to_connect_has_a_sentence_that_names_the_address(
     assert sentence in said
     assert ADDRESS in said
     assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    "details",
+    [
+        "Socket closed",
+        "recvmsg:Connection reset by peer",
+        "Broken pipe",
+        "Handshake read failed (Socket closed)",
+        "UNKNOWN: Tls handshake failed (TSI_PROTOCOL_FAILURE)",
+        "Failed to connect to remote host: Connection refused",
+        "Failed to connect to remote host: getsockopt(SO_ERROR): Connection reset by peer",
+    ],
+)
+def test_a_client_that_was_connected_doubts_neither_its_certificate_nor_the_port(details: str) -> None:
+    ends: dict[str, Any] = {"address": ADDRESS, "planned": "sums.example.org:8443", "own_certificate": OWN}
+    said = explain(f"{ALL}UNAVAILABLE: ipv4:10.0.0.1:443: {details}", **ends, was_connected=True)
+    assert ADDRESS in said
+    for doubt in ("certificate", "roster", "port right", "wrong", "not started", "--server", "TLS"):
+        assert doubt not in said
+    expired = explain(f"{ALL}{details}", **ends | {"own_certificate": EXPIRED}, was_connected=True)
+    assert ("it expired on 20" in expired) is ("Connection refused" not in details)
+
+
+@pytest.mark.parametrize("details", ["CERTIFICATE_VERIFY_FAILED: self signed", "address lookup failed", "No route to host"])
+def test_what_has_no_other_cause_after_a_connection_is_said_as_before_one(details: str) -> None:
+    ends: dict[str, Any] = {"address": ADDRESS, "planned": ADDRESS, "own_certificate": OWN}
+    assert explain(f"{ALL}{details}", **ends, was_connected=True) == explain(f"{ALL}{details}", **ends)
 
 
 def test_a_refused_certificate_that_has_expired_is_said_to_have() -> None:
