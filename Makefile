@@ -6,6 +6,7 @@ READY := .venv/.ready
 WORKERS ?= auto
 SCHEDULES ?= 100000
 KILLS ?= 500
+DAMAGES ?= 4000
 EXECUTIONS ?= 1000000
 
 .DEFAULT_GOAL := help
@@ -38,11 +39,12 @@ audit: $(READY)  ## the long statistical campaigns; rewrites docs/audit.md and d
 	$(BIN)/python -m pytest -m audit -n 0 tests/statistical/audit_campaign.py
 	$(BIN)/python -m pytest -m audit -n 0 tests/statistical/moment_audit_campaign.py tests/statistical/test_moment_audit.py
 
-campaign: $(READY)  ## schedules, kills, failing disks, fuzzed parsers; rewrites docs/campaigns.md; `make campaign SCHEDULES=5000 KILLS=50 EXECUTIONS=9999` only prints
+campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed parsers; rewrites docs/campaigns.md; `make campaign SCHEDULES=5000 KILLS=50 DAMAGES=400 EXECUTIONS=9999` only prints
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements-fuzz.lock \
 		|| echo "Atheris was not installed (pip says why; it has wheels for few platforms): no parser will be fuzzed"
 	SCHEDULES=$(SCHEDULES) $(BIN)/python -m pytest -m campaign -n 0 tests/properties/protocol_campaign.py
 	KILLS=$(KILLS) $(BIN)/python -m pytest -m campaign -n 0 tests/integration/kill_campaign.py
+	DAMAGES=$(DAMAGES) $(BIN)/python -m pytest -m campaign -n 0 tests/integration/damage_campaign.py
 	$(BIN)/python -m pytest -m campaign -n 0 tests/integration/fault_campaign.py
 	EXECUTIONS=$(EXECUTIONS) $(BIN)/python -m pytest -m campaign -n 0 tests/properties/fuzz_campaign.py
 

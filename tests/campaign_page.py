@@ -12,7 +12,7 @@ from pathlib import Path
 from fastlloyd import __version__
 
 PAGE = Path(__file__).parents[1] / "docs" / "campaigns.md"
-SECTIONS = ("Schedules", "Kills", "Fuzzed parsers")
+SECTIONS = ("Schedules", "Kills", "Damaged stores", "Fuzzed parsers")
 HEADING = """\
 # Campaigns
 

@@ -5,7 +5,6 @@ opens the copy. Or its disk fails in the midst of the commit, and it ends with a
 are lost, as on a connection that breaks.
 """
 
-import shutil
 import sqlite3
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,9 +24,9 @@ from fastlloyd.protocol.messages import Limits, Message, decode, encode
 from fastlloyd.runs import DurableClient, DurableServer
 from fastlloyd.store import Role, Store
 from fastlloyd.store.events import Event, ExchangeCharged, MessageRecorded
-from fastlloyd.store.files import files
 from federation import entropy, identity
 from known_noise import KnownNoise
+from stores import copy_store
 
 SERVER_KEY = identity("the server").public
 DATASET, FINGERPRINT = "patients", bytes(32)
@@ -118,15 +117,6 @@ class Mortal:
         assert store is not None
         copy_store(store.path, self.folder / str(self.n_lives + 1))
         store.close()
-
-
-def copy_store(path: Path, folder: Path) -> Path:
-    """A copy of a store and its log, as another process would find them now."""
-    folder.mkdir(parents=True)
-    for file in files(path):
-        if file.exists():
-            shutil.copy(file, folder / file.name)
-    return folder / path.name
 
 
 @dataclass

@@ -1,13 +1,17 @@
-"""What the tests of stores share: owners, runs of fixed ids, events and messages that belong together."""
+"""What the tests of stores share: owners, runs of fixed ids, events and messages that belong together, and damaged files."""
 
 import hashlib
+import shutil
 from fractions import Fraction
 from pathlib import Path
+from typing import NamedTuple
 
 from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.errors import StateError
 from fastlloyd.protocol import messages
-from fastlloyd.store import Role, Store
-from fastlloyd.store.events import Cost, MessageRecorded, RunCost, RunReserved, recorded
+from fastlloyd.store import LogPosition, Role, Store, read
+from fastlloyd.store import files as layout
+from fastlloyd.store.events import Cost, ExchangeCharged, MessageRecorded, PeerSeen, RunCost, RunReserved, recorded
 
 OWNER = hashlib.sha256(b"owner").digest()
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
@@ -45,3 +49,79 @@ def upload(run: bytes, number: int, payload: bytes = b"sixteen bytes...") -> tup
 
 def new_store(folder: Path, role: Role = Role.CLIENT) -> Store:
     return Store.create(folder / "clinic-a.store", role=role, identity=OWNER)
+
+
+def copy_store(path: Path, folder: Path) -> Path:
+    """A copy of a store and what lies beside it, as another process would find them now."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in layout.files(path):
+        (folder / file.name).unlink(missing_ok=True)
+        if file.exists():
+            shutil.copy(file, folder / file.name)
+    return folder / path.name
+
+
+def killed(folder: Path, role: Role) -> tuple[Path, LogPosition]:
+    """A store as a process leaves it that is killed after four rounds, and where it stood: all of its steps lie in the log."""
+    (folder / "alive").mkdir()
+    run = run_id(1)
+    with new_store(folder / "alive", role) as store:
+        if role is Role.CLIENT:
+            store.append([reserved(run, n_exchanges=4)], secrets={(run, "key"): bytes(32)})
+        for number in range(1, 5):
+            event, message = upload(run, number)
+            seen = PeerSeen(name="b", position=LogPosition(number, bytes(32)))
+            charged = ExchangeCharged(run_id=run, number=number)
+            store.append([event, charged if role is Role.CLIENT else seen], messages=[message])
+        return copy_store(store.path, folder / "killed"), store.position
+
+
+class Damage(NamedTuple):
+    """What one of a store's files holds instead."""
+
+    file: str
+    content: bytes
+
+
+LOG = "clinic-a.store-wal"
+_HEADER, _FRAME_HEADER, _PAGE = 32, 24, 4096  # of SQLite's log, in bytes
+_FIELDS = (0, 4, 8, 12, 16, 20, 24, 28)  # where numbers begin in both headers
+
+
+def places(size: int, n_in_page: int) -> list[int]:
+    """Offsets in a log of this size: every number of every header, and so many bytes of every page."""
+    frames = range(_HEADER, size, _FRAME_HEADER + _PAGE)
+    in_page = [_FRAME_HEADER + at * _PAGE // n_in_page for at in range(n_in_page)]
+    return [*_FIELDS, *(start + at for start in frames for at in (*_FIELDS[:6], *in_page) if start + at < size)]
+
+
+def flips(content: bytes, n_in_page: int, bit: int = 0) -> list[Damage]:
+    """A log with one bit flipped, in each of its places."""
+    return [
+        Damage(LOG, content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :])
+        for at in places(len(content), n_in_page)
+    ]
+
+
+def cuts(content: bytes, n_in_page: int) -> list[Damage]:
+    """A log that ends at each of its places."""
+    return [Damage(LOG, content[:at]) for at in places(len(content), n_in_page)]
+
+
+def opened_or_refused(path: Path, damage: Damage, folder: Path) -> LogPosition | None:
+    """Where a damaged copy stands for who works with it and for who reads it, which is the same; None if both refuse it."""
+    found: list[LogPosition | None] = []
+    for attempt in (lambda copy: read(copy)[0].position, _opened):
+        copy = copy_store(path, folder)
+        (folder / damage.file).write_bytes(damage.content)
+        try:
+            found.append(attempt(copy))
+        except StateError:
+            found.append(None)
+    assert found[0] == found[1]
+    return found[0]
+
+
+def _opened(path: Path) -> LogPosition:
+    with Store.open(path) as store:
+        return store.position

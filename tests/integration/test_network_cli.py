@@ -30,10 +30,13 @@ from fastlloyd.identity import PrivateIdentity
 from fastlloyd.outputs import write_file
 from fastlloyd.parties import Timeouts
 from fastlloyd.store import Role, Store, read
+from fastlloyd.store import files as layout
 from fastlloyd.store.events import ExchangeCharged, RunEnded
+from fastlloyd.store.head_file import head_path
 from fastlloyd.stored_result import EXACT, PLAN
 from fastlloyd.transport.grpc_tls import load_grpc
 from network_processes import DATASET, HANG, NAMES, SERVER, Site, cleared, make_site
+from stores import copy_store
 
 NO_RESULT, STOPPED, REFUSED, TURNED_AWAY = 3, 4, 2, 5
 FAST = {"fast": True}
@@ -88,7 +91,8 @@ def refused(site: Site, arguments: list[str], *fragments: str, new: tuple[str, .
     for name in new:
         path = site.folder / after_name(name)
         assert read(path)[0].position.length == 0
-        after.pop(after_name(name))
+        for file in (path, head_path(path)):
+            after.pop(file.name)
     assert after == before
 
 
@@ -485,20 +489,24 @@ def test_an_old_copy_of_a_clients_store_is_refused(site: Site) -> None:
     client = site.start("b", site.join("b"), FAST)
     site.wait_for(lambda: "client b is connected" in site.said(SERVER))
     assert site.end(client) == STOPPED
-    shutil.copy(site.folder / "b.store", site.folder / "old.store")
+    old = copy_store(site.folder / "b.store", site.folder / "old")
     others = [site.start(name, site.join(name), FAST | {"die": [3, "after"]}) for name in "ac"]
     dying = site.start("b", site.join("b"), FAST | {"die": [1, "after"]})  # a sum and an upload further
     assert dying.wait(HANG) == -signal.SIGKILL
-    newest = tree(site.folder)["b.store"]
-    assert events(site, "b") > read(site.folder / "old.store")[0].position.length
-    for name in ("b.store", "b.store-wal", "b.store-shm"):
-        (site.folder / name).unlink(missing_ok=True)
-    (site.folder / "old.store").rename(site.folder / "b.store")
+    assert events(site, "b") > read(old)[0].position.length
+    newest = copy_store(site.folder / "b.store", site.folder / "newest")
+    for file in layout.files(site.folder / "b.store")[:3]:  # first without its head file, which was left where it is
+        file.unlink(missing_ok=True)
+    shutil.copy(old, site.folder)
+    refused(site, site.join("b"), "b.store is damaged, or an old copy", "b.store-head knows of")
+    for command in (["status"], ["ledger", "verify"], ["ledger", "show"]):
+        refused(site, [*command, "b.store"], "b.store is damaged, or an old copy")
+    copy_store(old, site.folder)
     code, out, err = site.run(site.join("b"), FAST)
     assert (code, out) in ((REFUSED, ""), (TURNED_AWAY, ""))
     assert "is an old copy" in err.splitlines()[-1]
     assert "Traceback" not in err
-    assert newest
+    assert events(site, "b") < read(newest)[0].position.length
     for process in (*others, server):
         process.kill()
 

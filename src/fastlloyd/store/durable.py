@@ -8,7 +8,7 @@ import hashlib
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -27,6 +27,7 @@ from fastlloyd.store.events import (
     next_head,
 )
 from fastlloyd.store.files import FINGERPRINT_KEY, FOR_EVER, Contents
+from fastlloyd.store.head_file import HeadFile
 from fastlloyd.store.history import History
 from fastlloyd.store.locking import Lock
 
@@ -44,6 +45,7 @@ class Store:
         "_connection",
         "_contents",
         "_failure",
+        "_head",
         "_history",
         "_lock",
         "_one_at_a_time",
@@ -57,15 +59,19 @@ class Store:
         self.path, self._lock = path, lock
         self._failure, self._owes_wiping = "", False
         self._one_at_a_time = threading.RLock()
-        with files.sentences(path):
-            self._connection = files.connect(path)
-        try:
+        with ExitStack() as undo:
+            with files.sentences(path):
+                self._connection = files.connect(path)
+            undo.callback(self._connection.close)
+            known = files.remembered(self._connection, path)
             with files.one_moment(self._connection, path):
-                self._contents: Contents = files.verify(self._connection, path)
+                self._contents: Contents = files.verify(self._connection, path, known)
+            with files.sentences(path):
+                self._head = HeadFile.of(path, known, self._contents.position)
+                undo.callback(self._head.close)
+                files.mark_head(self._connection)
             self._finish_wiping()  # of a process that was killed between a wipe and this
-        except BaseException:
-            self._connection.close()
-            raise
+            undo.pop_all()
         self._position, self._history = self._contents.position, self._contents.history
 
     @classmethod
@@ -92,7 +98,7 @@ class Store:
             try:
                 store.check_owner(role, identity)
             except BaseException:
-                store._connection.close()
+                store._close_files()
                 raise
         except BaseException:
             lock.release()
@@ -192,12 +198,14 @@ class Store:
             try:
                 with files.sentences(self.path):
                     self._commit(rows, texts, secrets or {}, [event.run_id for event in events if isinstance(event, RunEnded)])
+                    if rows:
+                        self._head.note(LogPosition(rows[-1][0], rows[-1][2]))
             except BaseException as error:
                 self._stop(str(error) or type(error).__name__)
                 raise
             self._history = history
             if rows:
-                self._position = LogPosition(self._position.length + len(rows), rows[-1][2])
+                self._position = LogPosition(rows[-1][0], rows[-1][2])
             if self._owes_wiping:
                 self._wipe_log()
 
@@ -217,7 +225,7 @@ class Store:
                 return
             try:
                 with files.sentences(self.path):
-                    self._connection.close()  # brings the log into the file and removes it, unless somebody reads
+                    self._close_files()
             finally:
                 self._lock.release()
                 self._lock = None
@@ -226,6 +234,10 @@ class Store:
             if self._owes_wiping and log.exists() and log.stat().st_size:
                 why = failed or "end the programs that read the store, then open it again"
                 raise StateError(f"{log} may still hold what was wiped: {why}")
+
+    def _close_files(self) -> None:
+        self._head.close()
+        self._connection.close()  # brings the log into the file and removes it, unless somebody reads
 
     def __enter__(self) -> Self:
         return self
@@ -284,9 +296,11 @@ class Store:
 
 def read(path: Path) -> tuple[Contents, list[Event]]:
     """Verify a store and read its events, also while another process works with it; nothing is written."""
-    with files.sentences(path), closing(files.connect_to_read(path)) as connection, files.one_moment(connection, path):
-        contents = files.verify(connection, path)
-        return contents, [decode(body) for (body,) in connection.execute("SELECT body FROM events ORDER BY number")]
+    with files.sentences(path), closing(files.connect_to_read(path)) as connection:
+        known = files.remembered(connection, path)
+        with files.one_moment(connection, path):
+            contents = files.verify(connection, path, known)
+            return contents, [decode(body) for (body,) in connection.execute("SELECT body FROM events ORDER BY number")]
 
 
 def _matched(events: Sequence[Event], messages: Sequence[bytes]) -> list[tuple[int, bytes, bytes]]:

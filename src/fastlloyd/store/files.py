@@ -12,6 +12,7 @@ from typing import Final
 
 from fastlloyd.errors import StateError
 from fastlloyd.secagg.keys import PUBLIC_KEY_BYTES
+from fastlloyd.store import head_file
 from fastlloyd.store.events import SALT_BYTES, LogPosition, MessageRecorded, Role, decode, first_head, next_head
 from fastlloyd.store.history import History
 
@@ -22,7 +23,8 @@ NOT_A_STORE: Final = (
 )
 _MAGIC: Final = b"SQLite format 3\0"
 APPLICATION_ID: Final = 0x464C4C31
-FORMAT: Final = 1
+FORMAT_WITHOUT_HEAD, FORMAT = 1, 2
+"""The tables are the same. From 2 on a head file must be there; a store of 1 becomes one of 2 when it is next worked with."""
 FOR_EVER: Final = b""
 """In place of a run id: secrets that no run's end wipes."""
 FINGERPRINT_KEY: Final = "fingerprint"
@@ -88,6 +90,7 @@ def create(path: Path, *, role: Role, identity: bytes) -> None:
     with sentences(path):
         if path.is_symlink() or path.exists():
             raise StateError(f"{path} exists already; a store is never made anew over an old one")
+        _check_never_was(path)
         unfinished = path.with_name(path.name + "-new")
         for left in files(unfinished):
             left.unlink(missing_ok=True)
@@ -99,13 +102,14 @@ def create(path: Path, *, role: Role, identity: bytes) -> None:
             connection.execute(f"PRAGMA user_version = {FORMAT}")
             for statement in SCHEMA:
                 connection.execute(statement)
-            row = (role.value, identity, secrets.token_bytes(SALT_BYTES))
-            connection.execute("INSERT INTO store VALUES (?, ?, ?)", row)
+            salt = secrets.token_bytes(SALT_BYTES)
+            connection.execute("INSERT INTO store VALUES (?, ?, ?)", (role.value, identity, salt))
             if role is Role.CLIENT:
                 insert_secret(connection, FOR_EVER, FINGERPRINT_KEY, secrets.token_bytes(FINGERPRINT_KEY_BYTES))
             connection.execute("COMMIT")
+        head_file.create(path, LogPosition(0, first_head(role, identity, salt)))
         unfinished.rename(path)
-        _sync_folder(path.parent)
+        head_file.sync_folder(path.parent)
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -161,10 +165,34 @@ def one_moment(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
                 connection.execute("ROLLBACK")
 
 
-def verify(connection: sqlite3.Connection, path: Path) -> Contents:
-    """Check everything that the file holds against everything else in it; StateError if it is damaged."""
+def remembered(connection: sqlite3.Connection, path: Path) -> LogPosition | None:
+    """What the head file says; to be asked before the moment that is verified. None of a store that has none yet.
+
+    StateError if the file is damaged, or missing and was there before.
+    """
+    with sentences(path):
+        _check_kind(connection, path)
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        known = head_file.remembered(path)
+    if known is None and version == FORMAT:
+        raise StateError(
+            f"{head_file.head_path(path)} is missing, so nobody can tell whether {path.name} is the newest state; bring it "
+            "back from where the store came from: the two belong together (docs/how-to/ledger.md)"
+        )
+    return known
+
+
+def mark_head(connection: sqlite3.Connection) -> None:
+    """Note, for good, that the store has a head file."""
+    if connection.execute("PRAGMA user_version").fetchone() != (FORMAT,):
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+def verify(connection: sqlite3.Connection, path: Path, known: LogPosition | None) -> Contents:
+    """Check all that the file holds against everything else in it and the head file; StateError if it is damaged or older."""
     _check_layout(connection, path)
     contents, recorded = _follow_chain(connection, path)
+    _check_newest(connection, path, contents, known)
     _check_messages(connection, path, contents.history, recorded)
     _check_secrets(connection, path, contents.history)
     return contents
@@ -182,8 +210,8 @@ def truncate_log(connection: sqlite3.Connection) -> bool:
 
 
 def files(path: Path) -> tuple[Path, ...]:
-    """The file and the two that SQLite keeps beside it."""
-    return path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")
+    """The file, the two that SQLite keeps beside it, and the head file."""
+    return path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm"), head_file.head_path(path)
 
 
 def _open(path: Path, mode: str) -> sqlite3.Connection:
@@ -226,8 +254,10 @@ def _settle(connection: sqlite3.Connection, path: Path) -> None:
 def _check_layout(connection: sqlite3.Connection, path: Path) -> None:
     _check_kind(connection, path)
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version != FORMAT:
-        raise StateError(f"{path} has format {version}; this version of fastlloyd reads format {FORMAT}")
+    if version not in (FORMAT_WITHOUT_HEAD, FORMAT):
+        raise StateError(
+            f"{path} has format {version}; this version of fastlloyd reads formats {FORMAT_WITHOUT_HEAD} and {FORMAT}"
+        )
     layout = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid").fetchall()
     if tuple(sql for (sql,) in layout) != SCHEMA:
         raise StateError(f"{path} was changed by another program: its tables are not those of a store")
@@ -264,6 +294,31 @@ def _follow_chain(connection: sqlite3.Connection, path: Path) -> tuple[Contents,
             recorded[length] = event
     position = LogPosition(length, head)
     return Contents(role=role, identity=identity, first_head=first, position=position, history=history), recorded
+
+
+def _check_newest(connection: sqlite3.Connection, path: Path, contents: Contents, known: LogPosition | None) -> None:
+    """Raise StateError if the head file knows more events, or others. A step more is one that a crash kept from being noted."""
+    if known is None:
+        return
+    holds, found = contents.position.length, [(contents.first_head,)]
+    if known.length:
+        found = connection.execute("SELECT head FROM events WHERE number = ?", (known.length,)).fetchall()
+    if found != [(known.head,)]:
+        raise StateError(
+            f"{path} is damaged, or an old copy: it holds {holds} events, and {head_file.head_path(path).name} knows of "
+            f"{known.length if known.length > holds else 'others'}; nothing is done with it: keep both files, and see "
+            "docs/how-to/ledger.md"
+        )
+
+
+def _check_never_was(path: Path) -> None:
+    """Raise StateError if a head file tells of a store that is gone: what it knew was spent is not to be forgotten."""
+    known = head_file.remembered(path)
+    if known is not None and known.length:
+        raise StateError(
+            f"there is no store {path}, and {head_file.head_path(path).name} says that it held {known.length} events; bring "
+            "the newest copy of both files back, or go on under a new identity"
+        )
 
 
 def _check_messages(connection: sqlite3.Connection, path: Path, history: History, recorded: dict[int, MessageRecorded]) -> None:
@@ -310,12 +365,3 @@ def _reason(error: sqlite3.Error) -> str:
             return "is held by another program; close whatever else has opened it"
         case _:
             return f"cannot be used: the disk failed, or is full or read-only ({name}); put that right and start again"
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "posix":  # elsewhere a folder cannot be opened
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

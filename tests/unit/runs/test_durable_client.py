@@ -17,7 +17,8 @@ from fastlloyd.runs.durable_client import GRACE
 from fastlloyd.store import LogPosition, Role, Store
 from fastlloyd.store.events import LimitSet, Outcome
 from federation import identity, make_federation, make_plan, same_clustering
-from mortal_parties import DATASET, FINGERPRINT, World, check_ledger, copy_store, messages_of
+from mortal_parties import DATASET, FINGERPRINT, World, check_ledger, messages_of
+from stores import copy_store
 
 FEDERATION = make_federation(make_plan(3, n_clusters=2, n_features=2, n_iterations=2, max_dropouts=1), seed=4)
 PLAN = FEDERATION.plan

@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,8 @@ from fastlloyd.errors import StateError
 from fastlloyd.store import LogPosition, Role, Store, read
 from fastlloyd.store import files as layout
 from fastlloyd.store.events import Event, ExchangeCharged, LimitSet, Outcome, PeerSeen, encode, first_head
-from stores import OWNER, new_store, reserved, run_id, upload
+from fastlloyd.store.head_file import head_path
+from stores import OWNER, copy_store, new_store, reserved, run_id, upload
 
 A, B = run_id(1), run_id(2)
 LIMIT = LimitSet(dataset="patients", epsilon=1.0, delta=1e-6)
@@ -107,11 +108,15 @@ def test_no_two_stores_have_a_head_in_common(tmp_path: Path) -> None:
 # Before or after, never between
 
 
-def _torn(folder: Path, position: LogPosition, before: int, lengths: range) -> set[int]:
-    """Open a copy whose write-ahead log ends after each of these falling lengths; which numbers of events were found."""
-    original, log, _ = layout.files(folder / "clinic-a.store")
-    copy, copied_log, index = layout.files(folder / "copy" / "clinic-a.store")
+def _torn(folder: Path, position: LogPosition, before: int, lengths: range, head: bytes) -> set[int]:
+    """Open a copy whose write-ahead log ends after each of these falling lengths; which numbers of events were found.
+
+    head : the head file as it was before the step that was cut off.
+    """
+    original, log, _, _ = layout.files(folder / "clinic-a.store")
+    copy, copied_log, index, copied_head = layout.files(folder / "copy" / "clinic-a.store")
     copy.parent.mkdir()
+    copied_head.write_bytes(head)
     shutil.copyfile(original, copy)
     copy.chmod(0o600)
     shutil.copyfile(log, copied_log)
@@ -130,35 +135,35 @@ def _torn(folder: Path, position: LogPosition, before: int, lengths: range) -> s
 def test_a_log_cut_off_at_any_byte_of_the_last_step_holds_the_state_before_or_after(tmp_path: Path) -> None:
     with new_store(tmp_path) as store:
         store.append([LIMIT])
-        start = layout.files(store.path)[1].stat().st_size
+        start, head = layout.files(store.path)[1].stat().st_size, head_path(store.path).read_bytes()
         store.append([LIMIT])
         end = layout.files(store.path)[1].stat().st_size
         assert end > start
-        assert _torn(tmp_path, store.position, 1, range(end, start - 1, -1)) == {1, 2}
+        assert _torn(tmp_path, store.position, 1, range(end, start - 1, -1), head) == {1, 2}
 
 
 def test_a_step_of_events_messages_and_secrets_is_never_there_in_part(tmp_path: Path) -> None:
     with new_store(tmp_path) as store:
         store.append([LIMIT])
-        start = layout.files(store.path)[1].stat().st_size
+        start, head = layout.files(store.path)[1].stat().st_size, head_path(store.path).read_bytes()
         event, message = upload(A, 1, bytes(9000))
         store.append([reserved(A), event, ExchangeCharged(run_id=A, number=1)], messages=[message], secrets={(A, "key"): KEY})
         end = layout.files(store.path)[1].stat().st_size
-        assert _torn(tmp_path, store.position, 1, range(end, start - 1, -97)) == {1, 4}
+        assert _torn(tmp_path, store.position, 1, range(end, start - 1, -97), head) == {1, 4}
 
 
 def test_a_wipe_that_was_cut_off_is_before_or_after_too(tmp_path: Path) -> None:
     with new_store(tmp_path) as store:
         event, message = upload(A, 1, bytes(9000))
         store.append([reserved(A), event, ExchangeCharged(run_id=A, number=1)], messages=[message], secrets={(A, "key"): KEY})
-        start = layout.files(store.path)[1].stat().st_size
+        start, head = layout.files(store.path)[1].stat().st_size, head_path(store.path).read_bytes()
         with closing(sqlite3.connect(store.path)) as reader:
             reader.execute("BEGIN")
             reader.execute("SELECT * FROM events").fetchall()  # keeps the log from being cut off
             store._connection.execute("PRAGMA busy_timeout = 1")
             store.append([store.history.runs[A].end(Outcome.FINISHED)])
         end = layout.files(store.path)[1].stat().st_size
-        assert _torn(tmp_path, store.position, 3, range(end, start - 1, -97)) == {3, 4}
+        assert _torn(tmp_path, store.position, 3, range(end, start - 1, -97), head) == {3, 4}
 
 
 def test_a_process_that_is_killed_leaves_the_steps_it_had_committed(tmp_path: Path) -> None:
@@ -440,16 +445,12 @@ def test_a_closed_store_takes_no_step_and_closes_twice(tmp_path: Path) -> None:
 def test_an_old_copy_is_known_by_whoever_remembers_more_of_it(tmp_path: Path) -> None:
     with new_store(tmp_path) as store:
         store.append([LIMIT])
-        backup = tmp_path / "backup"
-        with closing(sqlite3.connect(store.path)) as connection, closing(sqlite3.connect(backup)) as copy:
-            connection.backup(copy)
+        backup = copy_store(store.path, tmp_path / "backup")
         store.append([LIMIT])
         remembered = store.position
         store.check_remembered(remembered, "the server")
         store.check_remembered(LogPosition(0, bytes(32)), "the server")
-    for path in layout.files(store.path):
-        path.unlink(missing_ok=True)
-    backup.rename(store.path).chmod(0o600)
+    copy_store(backup, tmp_path)
     with Store.open(store.path) as store:
         with pytest.raises(StateError, match="old copy: the server remembers 2 events of it and it holds 1"):
             store.check_remembered(remembered, "the server")
@@ -483,7 +484,7 @@ def test_the_key_of_fingerprints_is_drawn_once(tmp_path: Path) -> None:
     with Store.open(store.path) as store:
         assert store.fingerprint_key() == key
         assert len(key) == 32
-    with suppress(FileNotFoundError):
-        store.path.unlink()
+    for path in layout.files(store.path):
+        path.unlink(missing_ok=True)
     with new_store(tmp_path) as store:
         assert store.fingerprint_key() != key

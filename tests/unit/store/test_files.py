@@ -106,7 +106,7 @@ def test_a_changed_byte_anywhere_in_the_file_is_found_or_changes_nothing(path: P
         ("DELETE FROM secrets WHERE name = 'fingerprint'", "its key for fingerprints is missing"),
         ("CREATE TABLE more (x)", "changed by another program"),
         ("DROP TABLE secrets", "changed by another program"),
-        ("PRAGMA user_version = 2", "has format 2"),
+        ("PRAGMA user_version = 3", "has format 3"),
         ("PRAGMA application_id = 3", "not a store"),
     ],
 )
@@ -167,7 +167,9 @@ def test_a_store_serves_its_owner_only(path: Path) -> None:
 def test_nobody_else_may_read_any_file_of_a_store(path: Path, tmp_path: Path) -> None:
     with Store.open(path) as store:
         store.append([LIMIT])
-        assert {file.name for file in tmp_path.iterdir()} == {f"clinic-a.store{end}" for end in ("", "-wal", "-shm", "-lock")}
+        assert {file.name for file in tmp_path.iterdir()} == {
+            f"clinic-a.store{end}" for end in ("", "-wal", "-shm", "-head", "-lock")
+        }
         assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in tmp_path.iterdir())
     path.chmod(0o640)
     for attempt in (Store.open, read):
@@ -195,9 +197,10 @@ def test_a_store_is_never_made_over_another(path: Path) -> None:
 
 
 def test_what_an_interrupted_making_left_is_replaced(tmp_path: Path) -> None:
-    (tmp_path / "clinic-a.store-new").write_bytes(b"half a file")
+    for left in ("clinic-a.store-new", "clinic-a.store-head-new"):
+        (tmp_path / left).write_bytes(b"half a file")
     new_store(tmp_path).close()
-    assert {file.name for file in tmp_path.iterdir()} == {"clinic-a.store", "clinic-a.store-lock"}
+    assert {file.name for file in tmp_path.iterdir()} == {f"clinic-a.store{end}" for end in ("", "-head", "-lock")}
 
 
 @pytest.mark.parametrize("attempt", [Store.open, read])
