@@ -41,6 +41,9 @@ class Barrier:
     def deadline(self) -> list[Request]:
         return []
 
+    def slept(self) -> None:
+        pass
+
 
 class Pulse:
     """A client that sends the next round as soon as it is told the last; `seconds` between one and the next."""
@@ -64,6 +67,9 @@ class Pulse:
 
     def deadline(self) -> list[Request]:
         return []
+
+    def slept(self) -> None:
+        pass
 
     def send(self, number: int) -> list[Request]:
         self.begun = time.perf_counter()
@@ -128,6 +134,9 @@ class Clocked:
     def deadline(self) -> list[Request]:
         return self.party.deadline()
 
+    def slept(self) -> None:
+        pass
+
 
 class VolatileServer:
     """A session as a party: without a store, so that nothing is measured but the run."""
@@ -149,6 +158,9 @@ class VolatileServer:
     def deadline(self) -> list[Request]:
         return []
 
+    def slept(self) -> None:
+        pass
+
 
 class VolatileClient:
     """The same of a client."""
@@ -169,6 +181,9 @@ class VolatileClient:
 
     def deadline(self) -> list[Request]:
         return []
+
+    def slept(self) -> None:
+        pass
 
 
 class PausingServer(VolatileServer):

@@ -78,6 +78,9 @@ class SessionServer:
     def deadline(self) -> list[Request]:
         return requests(self.session.deadline())
 
+    def slept(self) -> None:
+        """It has no clock."""
+
 
 @dataclass
 class SessionClient:
@@ -119,6 +122,9 @@ class SessionClient:
         if not self.n_begun:
             return [Finish(Ended("no connection to the server came about in time"))]
         return self._counted(self.session.deadline())
+
+    def slept(self) -> None:
+        """It has no clock."""
 
     def _counted(self, actions: list[Action]) -> list[Request]:
         self._n_events += sum(isinstance(action, Record) for action in actions)

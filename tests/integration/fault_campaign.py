@@ -1,4 +1,4 @@
-"""Disks that fail under real processes of both algorithms, and a long run: `make campaign`.
+"""Disks that fail under real processes of both algorithms, a process that is stopped, and a long run: `make campaign`.
 
 Plain `pytest` does not collect it.
 """
@@ -6,14 +6,18 @@ Plain `pytest` does not collect it.
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fastlloyd.algorithms import FASTLLOYD, MOMENTLLOYD
+from fastlloyd.plan import Timeouts
 from network_processes import HANG, N_COMMITS, NAMES, SERVER, Death, Site, cleared, make_site
 from soak import check_growth, soak
 
@@ -68,6 +72,28 @@ def test_a_party_finds_its_disk_full_at_every_commit(name: str, site: Site) -> N
     if name != SERVER:
         faults.insert(-1, (n_commits - 1, "result"))
     assert len(faults) - 1 <= site.run_to_the_end({name: faults}) <= len(faults)
+
+
+@pytest.mark.parametrize("stopped", ["a", SERVER])
+def test_a_process_that_is_stopped_for_longer_than_its_step_goes_on_when_it_wakes(
+    stopped: str, made: Path, tmp_path: Path
+) -> None:
+    """By SIGSTOP, as a machine that sleeps, while everyone waits for `c`. The one that is stopped would wait for 8 seconds."""
+    times = Timeouts(joining=8 if stopped == SERVER else 3600, dealing=1, round=3600, confirming=3600)
+    marks: dict[str, dict[str, Any]] = {"a": FAST | ({} if stopped == SERVER else {"grace": 8 - 3600 - 1}), "b": FAST}
+    with cleared(Site.make(made, tmp_path / "site", timeouts=times)) as site:
+        server = site.start(SERVER, site.serve())
+        site.wait_for(lambda: "listening" in site.said(SERVER))
+        clients = {name: site.start(name, site.join(name), marks[name]) for name in "ab"}
+        site.wait_for(lambda: all(f"client {name} is connected" in site.said(SERVER) for name in "ab"))
+        process = server if stopped == SERVER else clients[stopped]
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(8 + 3)
+        clients["c"] = site.start("c", site.join("c"), FAST)
+        process.send_signal(signal.SIGCONT)
+        ends = {name: client.wait(HANG) for name, client in clients.items()}
+        assert set(ends.values()) == {0}, {name: site.said(name)[-400:] for name in (*NAMES, SERVER)}
+        assert server.wait(HANG) == 0
 
 
 @pytest.mark.parametrize("name", ["b", SERVER])

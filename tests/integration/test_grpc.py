@@ -753,6 +753,28 @@ def test_the_linger_ends_though_somebody_moves_in_the_moment_in_which_it_is_over
     within(test)
 
 
+def test_seconds_in_which_the_process_was_stopped_do_not_shorten_the_linger() -> None:
+    """Otherwise a server that wakes is gone before those that are behind have asked for the end."""
+
+    async def test() -> None:
+        loop, server = asyncio.get_running_loop(), Site().server(linger=20.0, grace=HANG)
+        genuine, moved = loop.time, 0.0
+        loop.time = lambda: genuine() + moved  # type: ignore[method-assign]
+        await server.start()
+        server._outcome.set_result(ServerResult(included=()))
+        server._over.set()
+        waiting = asyncio.create_task(server.wait())
+        for _ in range(3):
+            await asyncio.sleep(0.05)
+            moved += 15.0  # more than the linger in all, and less than within() allows
+        done, _ = await asyncio.wait({waiting}, timeout=0.1)
+        assert not done
+        server.stop()
+        await waiting
+
+    within(test)
+
+
 def test_an_error_of_a_party_ends_its_transport_and_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         site = Site()

@@ -14,7 +14,7 @@ from fastlloyd.identity import PrivateIdentity
 from fastlloyd.protocol import Finish, Message, Send
 from fastlloyd.protocol.messages import Broadcast, KeyBox, Upload
 from fastlloyd.runs import DurableClient, DurableServer
-from fastlloyd.runs.steps import MAX_BEGUN_AGAIN, StepTimer
+from fastlloyd.runs.steps import MAX_BEGUN_AGAIN, Again, StepTimer
 from fastlloyd.store import LogPosition, Role, Store
 from fastlloyd.store.events import LimitSet
 from fastlloyd.testing import InjectedNoise
@@ -182,9 +182,9 @@ def test_a_step_is_counted_anew_after_a_restart_of_the_other_side_but_not_for_ev
     for _ in range(MAX_BEGUN_AGAIN):
         timer.left("a round", 10)
         now[0] += 9
-        timer.begin_again()
+        timer.begin_again(Again.OTHER_SIDE_CAME_BACK)
         assert timer.left("a round", 10) == 10
     now[0] += 9
-    timer.begin_again()
+    timer.begin_again(Again.OTHER_SIDE_CAME_BACK)
     assert timer.left("a round", 10) == 1
     assert timer.left("the next", 10) == 10

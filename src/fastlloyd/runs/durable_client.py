@@ -14,7 +14,7 @@ from fastlloyd.protocol.actions import Action, ClientResult, Ended, Finish, Keep
 from fastlloyd.protocol.messages import Upload, encode
 from fastlloyd.protocol.restoring import decode_records
 from fastlloyd.protocol.transitions import ClientState
-from fastlloyd.runs.steps import Clock, Footing, StepTimer
+from fastlloyd.runs.steps import Again, Clock, Footing, StepTimer
 from fastlloyd.secagg.keys import EphemeralKey, Identity
 from fastlloyd.store import LogPosition, Role, Store
 from fastlloyd.store.events import Event, ExchangeCharged, Outcome, RunReserved, recorded
@@ -126,7 +126,7 @@ class DurableClient:
                 f"the server's store is an old copy: it remembers {log.length} events of this client's, and a sum that it had "
                 f"closed holds an answer made at {answered}; the server must go on with its newest, or the run is given up"
             )
-        self._timer.begin_again()
+        self._timer.begin_again(Again.OTHER_SIDE_CAME_BACK)
 
     def begin(self) -> list[Send | Finish]:
         """A connection stands: Hello, and what was sent last, the same bytes as ever."""
@@ -147,6 +147,10 @@ class DurableClient:
         """Stop waiting: the run ends without a result."""
         self._footing.check()
         return self._commit(self._session.deadline())
+
+    def slept(self) -> None:
+        """Wake from a stop of this process, or a sleep of its machine: the step's time begins again."""
+        self._timer.begin_again(Again.SLEPT)
 
     def conclude(self) -> None:
         """The result is durable elsewhere: end the run, wipe its keys and messages."""

@@ -12,7 +12,7 @@ from fastlloyd.protocol.actions import Action, Finish, Record, Send, ServerResul
 from fastlloyd.protocol.messages import encode
 from fastlloyd.protocol.restoring import decode_records
 from fastlloyd.protocol.transitions import ServerState
-from fastlloyd.runs.steps import Clock, Footing, StepTimer
+from fastlloyd.runs.steps import Again, Clock, Footing, StepTimer
 from fastlloyd.store import LogPosition, Store
 from fastlloyd.store.events import Event, Outcome, PeerSeen, recorded
 
@@ -99,6 +99,10 @@ class DurableServer:
         if self.outcome is not None and not self._end_is_said:
             return self._commit([Finish(self.outcome)])
         return self._commit(self._session.deadline())
+
+    def slept(self) -> None:
+        """Wake from a stop of this process, or a sleep of its machine: the step's time begins again."""
+        self._timer.begin_again(Again.SLEPT)
 
     def conclude(self) -> None:
         """No client will be answered any more: end the run and wipe its messages."""

@@ -1,5 +1,7 @@
 """What both parties of a run need around a step: how long it has taken, and whether the last one is on disk."""
 
+import enum
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 
@@ -10,6 +12,13 @@ Clock = Callable[[], float]
 MAX_BEGUN_AGAIN = 5
 
 
+class Again(enum.Enum):
+    """Why the time of a step begins again."""
+
+    OTHER_SIDE_CAME_BACK = enum.auto()  # it may have been started again, and counts anew as well
+    SLEPT = enum.auto()  # this process was stopped, or its machine was
+
+
 class StepTimer:
     """Counts from when it first saw a step; a process that is started again counts anew."""
 
@@ -17,18 +26,20 @@ class StepTimer:
         self._clock = clock
         self._step: Hashable = None
         self._since = 0.0
-        self._begun_again = 0
+        self._begun_again: Counter[Again] = Counter()
 
     def left(self, step: Hashable, allowed: float) -> float:
         """Seconds left of those allowed for this step, 0 or less once they are over."""
         if step != self._step:
-            self._step, self._since, self._begun_again = step, self._clock(), 0
+            self._step, self._since = step, self._clock()
+            self._begun_again.clear()
         return allowed - (self._clock() - self._since)
 
-    def begin_again(self) -> None:
-        """Count the step anew, as the other side may do after a restart; a few times only, so that every step has an end."""
-        if self._begun_again < MAX_BEGUN_AGAIN:
-            self._since, self._begun_again = self._clock(), self._begun_again + 1
+    def begin_again(self, why: Again) -> None:
+        """Count the step anew; a few times for each reason, so that every step has an end."""
+        if self._begun_again[why] < MAX_BEGUN_AGAIN:
+            self._since = self._clock()
+            self._begun_again[why] += 1
 
 
 class Footing:

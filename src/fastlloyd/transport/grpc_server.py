@@ -1,6 +1,7 @@
 """The server's end of the network: one stream per client, and a party that answers them. It knows no rounds and no keys."""
 
 import asyncio
+import contextlib
 import logging
 from collections import Counter
 from collections.abc import Mapping
@@ -40,7 +41,7 @@ from fastlloyd.transport.meter import Meter
 from fastlloyd.transport.outbox import Outbox
 from fastlloyd.transport.party import Request, ServerParty
 from fastlloyd.transport.sparing_log import SparingLog
-from fastlloyd.transport.turns import Turns
+from fastlloyd.transport.turns import LOOK, PAUSE, Turns
 
 if TYPE_CHECKING:
     import grpc.aio
@@ -155,19 +156,21 @@ class GrpcServer:
     async def _stay(self) -> None:
         """For the linger, or until all have left; after an end without a result, until nobody was connected for the grace.
 
-        One wait with one timeout: of two, one inside the other, Python 3.11 loses the outer when both are over at once.
+        Seconds in which this process was stopped do not count: nobody could ask. One wait with one timeout: of two, one inside
+        the other, Python 3.11 loses the outer when both are over at once.
         """
         without_result = self._outcome.done() and not self._outcome.exception() and self._outcome.result().reason is not None
-        clock = asyncio.get_running_loop().time
-        end = clock() + self._linger
-        while not self._nobody_waits and (left := end - clock()) > 0:
-            self._moved.clear()
-            try:
-                async with asyncio.timeout(min(left, self._grace) if without_result else left):
+        clock, stayed, alone = asyncio.get_running_loop().time, 0.0, 0.0
+        while not self._nobody_waits and stayed < self._linger and not (without_result and alone >= self._grace):
+            begun = clock()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(
+                    min(LOOK, self._linger - stayed, *([self._grace - alone] if without_result else []))
+                ):
                     await self._moved.wait()
-            except TimeoutError:
-                if without_result and not self._streams:
-                    return
+            passed = min(clock() - begun, LOOK + PAUSE)
+            stayed, alone = stayed + passed, 0.0 if self._streams or self._moved.is_set() else alone + passed
+            self._moved.clear()
 
     def _end_waiting(self) -> None:
         self._over.set()

@@ -24,6 +24,9 @@ class Party(Protocol):
     def deadline(self) -> list[Request]:
         """The present step has taken too long."""
 
+    def slept(self) -> None:
+        """Wake from a stop of this process, or a sleep of its machine: nobody was heard, so the step's time begins again."""
+
 
 class ServerParty(Party, Protocol):
     """The server's side of a run, as a transport sees it."""

@@ -21,6 +21,8 @@ from fastlloyd.transport.party import Party, Request
 T = TypeVar("T")
 Prepared = TypeVar("Prepared")
 _SHORTEST_WAIT: Final = 0.02  # seconds between two looks at a deadline
+LOOK: Final = 1.0  # seconds between two looks at the clock while a step may take no longer than so long
+PAUSE: Final = 3.0  # seconds that a look comes late only where the process was stopped or the machine slept
 _A_MOMENT: Final = 5e-4  # seconds in which what follows from a turn is sent, and whoever shares the core may go first
 
 
@@ -55,6 +57,9 @@ class Turns(Generic[Prepared]):
         self._following: deque[Callable[[], None]] = deque()  # what is left to do in the loop after turns that are over
         self._is_called = False
         self._timer: asyncio.TimerHandle | None = None
+        self._end = 0.0  # of the present step, by the loop's clock
+        self._looked: float | None = None
+        self._has_slept = self._is_due = False
         self._is_closed = False
 
     async def ask(self, question: Callable[[], list[Request]]) -> None:
@@ -146,17 +151,34 @@ class Turns(Generic[Prepared]):
 
     def _arm(self, timeout: float | None) -> None:
         self._disarm()
-        if timeout is not None and not self._is_closed:
-            self._timer = self._loop.call_later(max(timeout, _SHORTEST_WAIT), self._due)
+        if timeout is None or self._is_closed:
+            self._looked = None
+            return
+        self._end, self._is_due = self._loop.time() + max(timeout, _SHORTEST_WAIT), False
+        self._look()
 
     def _disarm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _due(self) -> None:
-        self._put(lambda: self._prepare(self._deadline()), self._dispatch)
+    def _look(self) -> None:
+        """Look at the clock again and again: at the end of the step, or after a sleep, it is the party's turn.
 
-    def _deadline(self) -> list[Request]:
-        """The party's deadline, unless a message that came first has begun another step."""
+        Where a process is stopped, or its machine sleeps, everybody's answers and this timer are due in the same moment, and
+        the timer would win: nobody would have been given the time to answer that the step has.
+        """
+        now = self._loop.time()
+        self._has_slept |= self._looked is not None and now - self._looked > LOOK + PAUSE
+        self._looked = now
+        if (self._has_slept or now >= self._end) and not self._is_due:
+            self._is_due = True
+            self._put(partial(self._due, self._has_slept), self._dispatch)
+            self._has_slept = False
+        self._timer = self._loop.call_at(now + LOOK if self._is_due else min(self._end, now + LOOK), self._look)
+
+    def _due(self, has_slept: bool) -> Prepared:
+        """The party's deadline, unless it slept, or a message that came first has begun another step."""
+        if has_slept:
+            self._party.slept()
         timeout = self._party.timeout
-        return self._party.deadline() if timeout is not None and timeout <= 0 else []
+        return self._prepare(self._party.deadline() if timeout is not None and timeout <= 0 else [])

@@ -295,3 +295,5 @@ def test_a_client_waits_longer_than_the_server_in_every_step(world: World) -> No
     assert client.timeout == times.confirming + GRACE
     world.clock.now += times.confirming + GRACE
     assert client.timeout == 0
+    client.slept()  # it was its own machine that slept
+    assert client.timeout == times.confirming + GRACE

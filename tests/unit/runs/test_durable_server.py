@@ -9,6 +9,7 @@ import pytest
 from fastlloyd.errors import RemoteProtocolError, StateError
 from fastlloyd.protocol import SERVER, ClientResult, Ended, Finish, Send, ServerResult, ServerSession
 from fastlloyd.protocol.messages import Abort, Confirmations, Limits, decode
+from fastlloyd.runs.steps import MAX_BEGUN_AGAIN
 from fastlloyd.store import LogPosition
 from fastlloyd.store.events import Outcome, PeerSeen
 from federation import make_federation, make_plan
@@ -160,6 +161,26 @@ def test_each_step_has_its_own_time(world: World) -> None:
     assert server.timeout == 1
     again = restarted(world)  # counts anew
     assert again.timeout == times.dealing
+
+
+def test_a_server_that_slept_gives_the_step_its_time_again_and_a_few_times_only(world: World) -> None:
+    server, times = started_without(world, "c2"), PLAN.timeouts
+    carry(world)
+    assert server.timeout == times.joining
+    for _ in range(MAX_BEGUN_AGAIN):
+        world.clock.now += 10 * times.joining
+        assert server.timeout < 0
+        server.slept()
+        assert server.timeout == times.joining
+    world.clock.now += times.joining - 1
+    server.slept()
+    assert server.timeout == 1
+    world.clock.now += 1
+    server.deadline()
+    assert server.timeout == times.dealing
+    world.clock.now += 1
+    server.slept()  # of another step
+    assert server.timeout == times.dealing
 
 
 def test_noise_that_is_drawn_ahead_stays_in_memory(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

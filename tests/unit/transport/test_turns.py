@@ -31,6 +31,9 @@ class Party:
         self.n_deadlines += 1
         return [Finish(Ended("late"))]
 
+    def slept(self) -> None:
+        self.threads.add(threading.get_ident())
+
 
 class Driver:
     """Turns of a party, and all that came of them."""
@@ -120,6 +123,106 @@ def test_a_deadline_is_looked_at_again_when_its_turn_comes() -> None:
             await asyncio.sleep(0.001)
         assert driver.dispatched == [Finish(Ended("late"))]
         assert driver.party.n_deadlines == 1
+        await driver.turns.close()
+
+    asyncio.run(test())
+
+
+class Patient(Party):
+    """Waits ten seconds of the loop's clock, which a test moves; notes every sleep, after which the ten seconds begin again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.get_running_loop()
+        self._genuine, self.moved = self.loop.time, 0.0
+        self.loop.time = lambda: self._genuine() + self.moved  # type: ignore[method-assign]
+        self.since, self.n_slept = self.loop.time(), 0
+
+    @property
+    def timeout(self) -> float | None:
+        return None if self.n_deadlines else self.since + 10.0 - self.loop.time()
+
+    def slept(self) -> None:
+        self.n_slept += 1
+        self.since = self.loop.time()
+
+    async def pass_time(self, seconds: float) -> None:
+        """As it passes for a process that runs: a little, and whatever is due, and so on."""
+        end = self.moved + seconds
+        while self.moved < end:
+            self.moved += 0.5
+            await asyncio.sleep(0.002)
+
+
+async def until_taken(driver: Driver) -> None:
+    """Every turn that waits now is over."""
+    await driver.turns.take(lambda: None, lambda _: None)
+
+
+def test_a_process_that_was_stopped_gives_the_step_its_time_again_before_the_deadline_is_looked_at() -> None:
+    async def test() -> None:
+        driver = Driver()
+        driver.party = driver.turns._party = party = Patient()
+        await driver.turns.watch()
+        await party.pass_time(6.0)
+        party.moved += 1000.0  # stopped: nothing was due in between
+        await party.pass_time(0.5)
+        await until_taken(driver)
+        assert (party.n_slept, party.n_deadlines) == (1, 0)
+        await party.pass_time(8.0)
+        await until_taken(driver)
+        assert (party.n_slept, party.n_deadlines) == (1, 0)
+        await party.pass_time(4.0)
+        await until_taken(driver)
+        assert (party.n_slept, party.n_deadlines) == (1, 1)
+        await driver.turns.close()
+
+    asyncio.run(test())
+
+
+def test_a_turn_in_progress_while_the_process_is_stopped_hides_the_sleep_from_nobody() -> None:
+    async def test() -> None:
+        driver, begun, go_on = Driver(), threading.Event(), threading.Event()
+        driver.party = driver.turns._party = party = Patient()
+        await driver.turns.watch()
+
+        def work() -> list[Request]:
+            begun.set()
+            go_on.wait(60)
+            return []
+
+        asking = asyncio.create_task(driver.turns.ask(work))
+        await asyncio.to_thread(begun.wait, 60)
+        party.moved += 1000.0
+        go_on.set()
+        time.sleep(0.05)  # the turn is over before the loop looks at its timers again
+        await asking
+        await party.pass_time(0.5)
+        await until_taken(driver)
+        assert (party.n_slept, party.n_deadlines) == (1, 0)
+        await driver.turns.close()
+
+    asyncio.run(test())
+
+
+def test_a_party_that_is_long_at_work_has_not_slept() -> None:
+    async def test() -> None:
+        driver, begun, go_on = Driver(), threading.Event(), threading.Event()
+        driver.party = driver.turns._party = party = Patient()
+        await driver.turns.watch()
+
+        def work() -> list[Request]:
+            begun.set()
+            go_on.wait(60)
+            return []
+
+        asking = asyncio.create_task(driver.turns.ask(work))
+        await asyncio.to_thread(begun.wait, 60)
+        await party.pass_time(60.0)
+        go_on.set()
+        await asking
+        await until_taken(driver)
+        assert (party.n_slept, party.n_deadlines) == (0, 1)
         await driver.turns.close()
 
     asyncio.run(test())
