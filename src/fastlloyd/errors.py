@@ -62,4 +62,4 @@ class ClippedRecordsWarning(UserWarning):
 
 
 class PrivacyLeakWarning(UserWarning):
-    """A public parameter was taken from the data, so the stated guarantee does not cover it."""
+    """A public parameter was taken from the data, so the stated guarantee does not hold."""

@@ -31,7 +31,7 @@ from fastlloyd.errors import (
     WeakGuaranteeWarning,
 )
 from fastlloyd.expander import PublicSeed
-from fastlloyd.guarantees import PrivacyStatement, cautions, mechanism_statement
+from fastlloyd.guarantees import PrivacyStatement, cautions, mechanism_statement, with_leaks
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.presets import check_expected, choose
 from fastlloyd.uncertainty import NOISE_DOMINATES, Verdict, noise_deviation, standard_errors, typical_error
@@ -69,7 +69,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         mechanism = self._mechanism(domain, len(values), leaks)
         if leaks and mechanism.noise is not Noise.NONE:
             warnings.warn(
-                f"{'; '.join(leaks)}. The guarantee does not cover what this reveals about the records: pass public values.",
+                f"{'; '.join(leaks)}. The guarantee does not hold, and privacy_spent_ says that the result is not private: "
+                "pass public values.",
                 PrivacyLeakWarning,
                 stacklevel=2,
             )
@@ -92,7 +93,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self.noisy_counts_std_ = noise.counts
         for name in ("noisy_loss_", "noisy_loss_std_"):  # of an earlier fit, whose centroids are gone
             self.__dict__.pop(name, None)
-        self.privacy_spent_ = PrivacyStatement(mechanism_statement(mechanism) | {"taken_from_the_data": leaks})
+        self.privacy_spent_ = PrivacyStatement(with_leaks(mechanism_statement(mechanism), leaks))
         if mechanism.loss is not None and clustering.loss is not None:
             self.noisy_loss_ = clustering.loss * mechanism.loss.unit(domain.fraction_bits)
             self.noisy_loss_std_ = mechanism.loss_deviation

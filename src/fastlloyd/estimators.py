@@ -66,6 +66,8 @@ class FastLloyd(Estimator):
         noise; privacy_spent_["loss_estimate"] says at which distance records are cut off. Private.
     noisy_loss_std_ : float, only with estimate_loss: the standard deviation of the noise in noisy_loss_. Public.
     privacy_spent_ : dict, the machine-readable privacy statement of this fit; shown in one line, complete for programs.
+        "private" is False where bounds or n_records were taken from X. It speaks of the last `fit` of this very model ALONE:
+        not of earlier ones, nor of the clones that a grid search or a cross-validation fits, each of which spends epsilon too.
     mechanism_ : Mechanism, every public setting of this fit.
     n_iter_ : int, iterations run.
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn; the names only where X had some.

@@ -50,7 +50,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     unit: FloatArray
     title: str
     private: bool = True
-    covered: bool = True  # whether the guarantee covers the domain too, because it was not taken from the data
+    covered: bool = True  # whether no setting was taken from the data
     records: FloatArray | None = None
 
 
@@ -82,7 +82,8 @@ def draw(picture: Picture) -> bytes:
     _draw_records(ax, picture, view)
     _draw_centroids(ax, picture, view)
     _write_titles(ax, picture)
-    return to_png(figure, picture.title + ("" if picture.private and picture.records is None else ", NOT PRIVATE"))
+    private = picture.private and picture.covered and picture.records is None
+    return to_png(figure, picture.title + ("" if private else ", NOT PRIVATE"))
 
 
 def new_figure(height: float, name: str, width: float = WIDTH) -> "Figure":
@@ -292,7 +293,7 @@ def _write_titles(ax: "Axes", picture: Picture) -> None:
     ax.annotate(caption, (0, 1), (0, 8), xycoords="axes fraction", textcoords="offset points", fontsize=9.5, color="#444444")
     warning = CONTAINS_RECORDS if picture.records is not None else "" if picture.private else "no noise was added: NOT PRIVATE"
     if not warning and not picture.covered:
-        warning = "settings from the data are not covered"
+        warning = "settings from the data: NOT PRIVATE"
     if warning:
         ax.annotate(
             warning, (1, 1), (0, 27), xycoords="axes fraction", textcoords="offset points",

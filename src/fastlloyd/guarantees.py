@@ -1,6 +1,7 @@
 """The privacy statement: what a mechanism or plan promises, to whom, and what it does not; for machines and for people."""
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +20,10 @@ PROTECTED = [
     "every noisy answer of the run, the centroids and noisy counts of every iteration, and what is computed from them later",
     "one record (one row): the guarantee compares data sets that differ in one record",
 ]
+NOT_COVERED = (
+    "NOT PRIVATE: settings were taken from the data (taken_from_the_data in the privacy statement says which); epsilon and "
+    "delta would hold if these settings were public"
+)
 PROTECTED_LOSS = "the estimate of the loss of the final centroids"
 NOT_PROTECTED = [
     "anything computed from the records without noise, such as labels of the records or an exact loss",
@@ -177,6 +182,26 @@ def mechanism_statement(m: Mechanism) -> dict[str, Any]:
         "cautions": cautions(m),
         "mechanism_digest": m.digest.hex(),
     }
+
+
+def with_leaks(statement: dict[str, Any], leaks: Sequence[str]) -> dict[str, Any]:
+    """The statement of a run of which some settings were taken from the data; `leaks` says which, a sentence each.
+
+    The domain of neighbouring data sets then differs, or their caps do: what the noise was made for does not hold.
+    """
+    taken = {"taken_from_the_data": list(leaks)}
+    if not leaks or not statement["private"]:
+        return statement | taken
+    return (
+        statement
+        | taken
+        | {
+            "private": False,
+            "protected": [],
+            "not_protected": ["anything, because settings were taken from the data", *statement["not_protected"]],
+            "cautions": [NOT_COVERED, *statement["cautions"]],
+        }
+    )
 
 
 def loss_statement(m: Mechanism) -> dict[str, Any] | None:

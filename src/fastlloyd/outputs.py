@@ -13,6 +13,8 @@ import secrets
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
+from itertools import count as counted
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from fastlloyd import digits, uncertainty
 from fastlloyd.algorithms import Clustering, Noise
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.errors import OutputError
-from fastlloyd.guarantees import mechanism_statement, plan_statement
+from fastlloyd.guarantees import NOT_COVERED, mechanism_statement, plan_statement, with_leaks
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.plan import Plan
 from fastlloyd.protocol import ClientResult
@@ -45,7 +47,6 @@ from fastlloyd.uncertainty import LossEstimate, NoiseDeviation
 NOT_PRIVATE = "NOT PRIVATE"
 MARK = "privacy"  # the column, or key, that says so
 OTHER_COLUMNS = (CLUSTER, NOISY_COUNT, COUNT_ERROR, MARK)  # of centroids.csv, beside features and their standard errors
-NOT_COVERED = "Settings were taken from the data; the guarantee does not cover them (see taken_from_the_data in privacy.json)."
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,16 +104,21 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def private(self) -> bool:
-        """Whether noise protects the records."""
+    def has_noise(self) -> bool:
+        """Whether there is noise in it."""
         return self.mechanism.noise is not Noise.NONE
+
+    @property
+    def private(self) -> bool:
+        """Whether the guarantee holds: there is noise, and no setting was taken from the data."""
+        return self.has_noise and not self.leaks
 
 
 def statement(result: Result) -> dict[str, Any]:
     """The content of `privacy.json`: what is promised, and what was taken from the data outside of it."""
     said = mechanism_statement(result.mechanism) if result.plan is None else plan_statement(result.plan)
-    said["taken_from_the_data"] = list(result.leaks)
-    said["cautions"] += [*([NOT_COVERED] if result.leaks else []), *result.cautions]
+    said = with_leaks(said, result.leaks)
+    said["cautions"] = [*said["cautions"], *result.cautions]
     if result.plan is not None:
         said["federated"]["unconfirmed"] = list(result.unconfirmed)
     if result.loss is not None:
@@ -144,7 +150,7 @@ def summary(result: Result) -> dict[str, Any]:
 def files(result: Result) -> dict[str, bytes]:
     """The text files of a result, by name: everything but the picture."""
     settings = {MECHANISM: result.mechanism.to_toml()} if result.plan is None else {PLAN: result.plan.to_toml()}
-    if not result.private:  # a comment: the seal covers the content only
+    if not result.has_noise:  # a comment: the seal covers the content only
         settings = {name: f"# {NOT_PRIVATE}: this run added no noise\n{text}" for name, text in settings.items()}
     elif result.leaks:
         settings = {name: f"# {NOT_COVERED}\n{text}" for name, text in settings.items()}
@@ -193,8 +199,8 @@ def _error_of(feature: str) -> str:
 
 
 def _mark(result: Result) -> str:
-    """What every file says of a result that is not private, or whose settings are not covered."""
-    return NOT_PRIVATE if not result.private else NOT_COVERED if result.leaks else ""
+    """What every file says of a result that is not private."""
+    return NOT_PRIVATE if not result.has_noise else NOT_COVERED if result.leaks else ""
 
 
 def centroids_json(result: Result) -> str:
@@ -263,6 +269,23 @@ def write_folder(out: Path, contents: Mapping[str, bytes], *, force: bool, files
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return [out / name for name in contents]
+
+
+def free_name(folder: Path) -> Path:
+    """The first of folder, folder-2, folder-3, ... that does not exist."""
+    names = chain([folder], (folder.with_name(f"{folder.name}-{number}") for number in counted(2)))
+    return next(name for name in names if not name.exists())
+
+
+def write_new_folder(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
+    """As `write_folder`, under a name that is free; nothing is ever replaced, not what somebody else makes meanwhile."""
+    while True:
+        name = free_name(folder)
+        try:
+            return write_folder(name, contents, force=False)
+        except OutputError:
+            if not name.exists():  # it was not taken meanwhile
+                raise
 
 
 def check_file(path: Path, *, heading: str, force: bool) -> None:

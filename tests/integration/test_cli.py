@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +38,7 @@ SECRETS = ("271828", "2.7182", SECRET_TEXT)
 BOUNDS = ("--bounds", "age=0:100,dose=0:5")
 PAPERS = ("--algorithm", "fastlloyd")
 PUBLIC = (*BOUNDS, "--n-records", "500", "-k", "3")
+FROM_DATA = ("--bounds", "from-data", "--n-records", "from-data")
 # From this start every record of data.csv is nearest to its own cluster's centroid, by 0.4 half widths of the domain, and stays
 # so: at epsilon 10 noise moves a centroid by 0.01. From one start in ten a run ends in another local minimum.
 START = ("--public-seed", "8")
@@ -210,20 +212,75 @@ def test_the_public_seed_decides_the_start_and_never_the_noise(fastlloyd: Comman
     assert mechanisms[0] == mechanisms[1] == mechanisms[3] != mechanisms[2]
 
 
-def test_public_numbers_left_out_are_taken_from_the_data_and_each_said_once(fastlloyd: Command) -> None:
-    code, out, err = fastlloyd("fit", "data.csv", "-k", "3", "--json")
-    warnings = [line for line in err.splitlines() if line.startswith("Warning")]
+@pytest.mark.parametrize("command", [("fit",), ("simulate", "--clients", "2")], ids=["fit", "simulate"])
+@pytest.mark.parametrize(
+    ("given", "fragments"),
+    [
+        ((), ("state --bounds (", "and --n-records (", "--bounds from-data --n-records from-data takes them", "NOT PRIVATE")),
+        (BOUNDS, ("state --n-records (a round number", "--n-records from-data takes it from the data: NOT PRIVATE")),
+        (("--n-records", "500"), ("state --bounds (the smallest", "bounds template", "--bounds from-data takes it")),
+        (("--algorithm", "lloyd"), ("state --bounds",)),
+    ],
+    ids=["neither", "no cap", "no bounds", "lloyd"],
+)
+def test_what_is_not_stated_is_never_taken_from_the_data_unasked(
+    fastlloyd: Command, here: Path, command: Sequence[str], given: Sequence[str], fragments: Sequence[str]
+) -> None:
+    name, *more = command
+    before = _tree(here)
+    _refused(fastlloyd(name, "data.csv", *more, "-k", "3", *given), *fragments)
+    assert _tree(here) == before
+
+
+@pytest.mark.parametrize("command", [("fit",), ("simulate", "--clients", "2")], ids=["fit", "simulate"])
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        (FROM_DATA, ["bounds were", "n_records was"]),
+        ((*BOUNDS, *FROM_DATA[2:]), ["n_records was"]),
+        ((*FROM_DATA[:2], "--n-records", "500"), ["bounds were"]),
+    ],
+    ids=["both", "cap", "bounds"],
+)
+def test_what_is_taken_from_the_data_on_request_makes_the_result_not_private_wherever_that_is_said(
+    fastlloyd: Command, command: Sequence[str], given: Sequence[str], taken: Sequence[str]
+) -> None:
+    name, *more = command
+    code, out, err = fastlloyd(name, "data.csv", *more, "-k", "3", *given, "--json", "--out", "result")
+    warnings = [line.removeprefix("Warning: ") for line in err.splitlines() if line.startswith("Warning")]
     assert code == 0
-    assert [("--bounds" in line, "--n-records" in line) for line in warnings] == [(True, False), (False, True)]
-    assert [f"Warning: {leak}" for leak in _strict(out)["leaks"]] == warnings
-    _, _, err = fastlloyd("fit", "data.csv", "-k", "3", *BOUNDS)
-    assert err.count("Warning") == 1
+    assert [any(w.startswith(t) for w in warnings) for t in taken] == [True] * len(taken) == [True] * len(warnings)
+    said, read = _strict(Path("result/privacy.json").read_text()), _strict(out)
+    for statement in (said, read["privacy"]):
+        assert statement["private"] is False
+        assert statement["taken_from_the_data"] == warnings == read["leaks"]
+        assert statement["protected"] == []
+        assert statement["cautions"][0].startswith("NOT PRIVATE: settings were taken from the data")
+    assert read["private"] is False
+    text = " ".join(err.split())
+    assert (
+        "NOT PRIVATE: settings were taken from the data (see the warnings). If they were public, the guarantee would be" in text
+    )
+    assert "Guarantee: " not in text
+    for path in Path("result").iterdir():
+        assert b"NOT PRIVATE" in path.read_bytes() or path.name == "rounds.json", path
+    assert Path(f"result/{'plan' if more else 'mechanism'}.toml").read_text().startswith("# NOT PRIVATE: settings were taken")
+
+
+def test_what_is_stated_makes_the_result_private_and_nothing_says_otherwise(fastlloyd: Command) -> None:
+    _, out, err = fastlloyd("fit", "data.csv", *PUBLIC, "--json", "--out", "result")
+    assert _strict(out)["private"] is _strict(out)["privacy"]["private"] is True
+    assert "Warning" not in err
+    assert "NOT PRIVATE" not in err
+    assert not [path for path in Path("result").iterdir() if b"NOT PRIVATE" in path.read_bytes()]
 
 
 def test_the_number_of_records_is_no_leak_where_the_relation_makes_it_public(fastlloyd: Command) -> None:
-    _, out, err = fastlloyd("fit", "data.csv", "-k", "3", *BOUNDS, "--neighboring-relation", "replace-one", "--json")
+    given = (*BOUNDS, "--n-records", "from-data", "--neighboring-relation", "replace-one", "--json", "--no-out")
+    _, out, err = fastlloyd("fit", "data.csv", "-k", "3", *given)
     assert "Warning" not in err
     assert _strict(out)["privacy"]["n_records_cap"] == 300
+    assert _strict(out)["private"] is True
 
 
 @pytest.mark.parametrize("command", [("fit",), ("simulate", "--clients", "2")], ids=["fit", "simulate"])
@@ -235,18 +292,20 @@ def test_the_number_of_records_leaks_under_every_relation_where_some_may_be_drop
     lines[5] = ",1.5"
     (here / "gaps.csv").write_text("\n".join(lines))
     name, *more = command
-    shared = (*more, "-k", "3", *BOUNDS, "--neighboring-relation", "replace-one", "--missing", "drop", "--json")
+    relation = ("--neighboring-relation", "replace-one")
+    shared = (*more, "-k", "3", *BOUNDS, *FROM_DATA[2:], *relation, "--missing", "drop", "--json", "--no-out")
     for data, n_records in (("data.csv", 300), ("gaps.csv", 299)):
         _, out, err = fastlloyd(name, data, *shared)
         privacy = _strict(out)["privacy"]
         assert privacy["n_records_cap"] == n_records
-        assert ["--n-records" in leak for leak in privacy["taken_from_the_data"]] == [True]
-        assert "Warning: --n-records was left out" in err
+        assert ["n_records" in leak for leak in privacy["taken_from_the_data"]] == [True]
+        assert privacy["private"] is False
+        assert "Warning: n_records was taken from the data" in err
 
 
 def test_a_constant_column_gets_bounds_half_a_unit_away(fastlloyd: Command, here: Path) -> None:
     (here / "flat.csv").write_text("a,b,c\n1,7,1e9\n2,7,1e9\n3,7,1e9\n")
-    code, _, _ = fastlloyd("fit", "flat.csv", "-k", "1", "--out", "result")
+    code, _, _ = fastlloyd("fit", "flat.csv", "-k", "1", *FROM_DATA, "--out", "result")
     m = read_mechanism(Path("result/mechanism.toml").read_text())
     assert code == 0
     assert (m.domain.lower[:2], m.domain.upper[:2]) == ((1.0, 6.5), (3.0, 7.5))
@@ -579,7 +638,7 @@ def test_many_features_and_clients_are_summed_up_on_screen_and_complete_in_the_f
     assert "3 more" in out
     assert "keep these files from it" in " ".join(out.split())
     [header, *rows] = Path("result/centroids.csv").read_text().splitlines()
-    assert header.count(",") == 19
+    assert header.count(",") == 20
     assert len(rows) == 2
 
 
@@ -589,7 +648,7 @@ def test_centroids_that_all_stayed_are_said_to_be_worth_nothing(fastlloyd: Comma
     assert code == 0
     assert "3 of 3 centroids stayed" in out
     assert "Trust in the centroids" not in out
-    assert all(line.split(",")[3:5] == ["", ""] for line in Path("result/centroids.csv").read_text().splitlines()[1:])
+    assert all(line.split(",")[4:6] == ["", ""] for line in Path("result/centroids.csv").read_text().splitlines()[1:])
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -633,7 +692,7 @@ def test_a_file_of_very_many_records_is_fitted_in_passes_with_the_same_files_and
     assert (few.code, many.code) == (0, 0)
     assert {p.name for p in Path("many").iterdir()} == {p.name for p in Path("few").iterdir()} | {COMPARISON}
     for leaking in ([], ["--outside", "refuse"]):
-        outcome = fastlloyd("fit", "data.csv", "--n-clusters", "3", "--epsilon", "1", *leaking, "--json")
+        outcome = fastlloyd("fit", "data.csv", "--n-clusters", "3", "--epsilon", "1", *FROM_DATA, *leaking, "--json")
         assert outcome.code == 0
         assert len(_strict(outcome.out)["leaks"]) == 2
 
@@ -654,6 +713,64 @@ def test_a_file_that_changes_between_two_rounds_is_refused_and_nothing_is_writte
     outcome = fastlloyd("fit", "data.csv", *PUBLIC, "--out", "result")
     _refused(outcome, "data.csv", "was changed while it was in use")
     assert not Path("result").exists()
+
+
+@pytest.mark.parametrize("command", [("fit",), ("simulate", "--clients", "2")], ids=["fit", "simulate"])
+def test_without_a_folder_a_run_makes_a_new_one_and_never_the_same_twice(
+    fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch, command: Sequence[str]
+) -> None:
+    """The clock stands still, so that all runs would have one name."""
+    monkeypatch.setattr(time, "strftime", lambda _: "2025-01-31-120000")
+    name, *more = command
+    first, second = (fastlloyd(name, "data.csv", *more, *PUBLIC) for _ in range(2))
+    assert (first.code, second.code) == (0, 0)
+    made = [here / "data-k3-2025-01-31-120000", here / "data-k3-2025-01-31-120000-2"]
+    assert sorted(path for path in here.iterdir() if path.is_dir()) == made
+    for outcome, folder in zip((first, second), made, strict=True):
+        assert f"Written to {folder.name}: centroids.csv, " in outcome.out
+        assert {"centroids.csv", "centroids.json", "privacy.json", "clusters.png"} <= {path.name for path in folder.iterdir()}
+    assert (made[0] / "centroids.json").read_bytes() != (made[1] / "centroids.json").read_bytes()
+    assert fastlloyd("assign", made[0].name, "data.csv").code == 0
+
+
+def test_a_folder_that_is_taken_at_the_last_moment_costs_no_result(
+    fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "strftime", lambda _: "now")
+    genuine = Path.rename
+
+    def overtaken(self: Path, target: Path) -> Path:
+        if target.name == "data-k3-now":
+            target.mkdir()
+            (target / "mine.txt").write_text("of another process")
+        return genuine(self, target)
+
+    monkeypatch.setattr(Path, "rename", overtaken)
+    outcome = fastlloyd("fit", "data.csv", *PUBLIC)
+    assert outcome.code == 0
+    assert "Written to data-k3-now-2: " in outcome.out
+    assert [path.name for path in (here / "data-k3-now").iterdir()] == ["mine.txt"]
+
+
+def test_a_working_directory_that_cannot_be_written_is_refused_before_anything_is_spent(
+    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(central, "cluster", lambda *_: pytest.fail("spent"))
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    _refused(fastlloyd(*FIT), "Permission denied", "data-k3-")
+
+
+@pytest.mark.parametrize("command", [("fit",), ("simulate", "--clients", "2")], ids=["fit", "simulate"])
+def test_nothing_is_kept_only_where_that_is_asked_for(fastlloyd: Command, here: Path, command: Sequence[str]) -> None:
+    name, *more = command
+    before = _tree(here)
+    code, out, _ = fastlloyd(name, "data.csv", *more, *PUBLIC, "--no-out")
+    assert code == 0
+    assert "Nothing was written, as --no-out says" in out
+    assert _tree(here) == before
 
 
 def test_force_replaces_an_earlier_result(fastlloyd: Command) -> None:
@@ -791,13 +908,13 @@ REFUSED = {
     "delta without noise": ((*FIT, "--algorithm", "lloyd", "--delta", "1e-6"), "--delta has no effect: lloyd adds no noise"),
     "more expected than allowed": ((*FIT, "--n-expected", "501"), "n_expected is 501, above n_records"),
     "more expected of a plan than allowed": ((*NEW, "--n-expected", "101"), "n_expected is 101, above n_records"),
-    "bounds equal": (("fit", "data.csv", *K2, "--bounds", "5:5"), "equal"),
-    "bounds reversed": (("fit", "data.csv", *K2, "--bounds", "5:1"), "reversed"),
-    "bounds for one of two": (("fit", "data.csv", *K2, "--bounds", "age=0:100"), "'dose'"),
-    "bounds for a third": (("fit", "data.csv", *K2, "--bounds", "age=0:100,dose=0:5,x=0:1"), "'x'"),
-    "bounds of nan": (("fit", "data.csv", *K2, "--bounds", "nan:5"), "finite"),
-    "bounds of text": (("fit", "data.csv", *K2, "--bounds", "wide"), "LO:HI"),
-    "bounds in no file": (("fit", "data.csv", *K2, "--bounds", "none.toml"), "none.toml"),
+    "bounds equal": (("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "5:5"), "equal"),
+    "bounds reversed": (("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "5:1"), "reversed"),
+    "bounds for one of two": (("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "age=0:100"), "'dose'"),
+    "bounds for a third": (("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "age=0:100,dose=0:5,x=0:1"), "'x'"),
+    "bounds of nan": (("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "nan:5"), "finite"),
+    "bounds of text": (("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "wide"), "LO:HI"),
+    "bounds in no file": (("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "none.toml"), "none.toml"),
     "unknown treatment of missing cells": ((*FIT, "--missing", "fill"), "missing"),
     "unknown treatment of values outside": ((*FIT, "--outside", "refuze"), "did you mean 'refuse'"),
     "template of no file": (("bounds", "template", "none.csv"), "none.csv: there is no such file"),
@@ -830,7 +947,14 @@ REFUSED = {
     "output is a file": ((*FIT, "--out", "data.csv", "--force"), "is a file"),
     "output below a file": ((*FIT, "--out", "data.csv/result"), "data.csv"),
     "output where none can be": ((*FIT, "--out", "/proc/fastlloyd"), "/proc"),
-    "picture without a folder": ((*FIT, "--plot-data"), "--out"),
+    "cap of text": (("fit", "data.csv", *BOUNDS, *K2, "--n-records", "many"), "--n-records is 'many'; expected an integer"),
+    "cap with a fraction": (("fit", "data.csv", *BOUNDS, *K2, "--n-records", "5.5"), "or from-data"),
+    "cap of very many digits": (("fit", "data.csv", *BOUNDS, *K2, "--n-records", "9" * 5000), "expected an integer"),
+    "plan with bounds of no data": (("plan", "new", *NEW[2:9], "--bounds", "from-data", *K2), "a plan needs --bounds"),
+    "plan with a cap of no data": ((*NEW, "--n-records", "from-data"), "a plan holds no records to count"),
+    "nowhere and somewhere": ((*FIT, "--no-out", "--out", "result"), "leave one of them out"),
+    "force for a new folder": ((*FIT, "--no-out", "--force"), "--force is about the output folder"),
+    "picture without a folder": ((*FIT, "--no-out", "--plot-data"), "--out"),
     "force without a folder": ((*FIT, "--force"), "--out"),
     "no clients": ((*SIMULATE[:-1], "0"), "--clients"),
     "one client": ((*SIMULATE[:-1], "1"), "no share of noise"),
@@ -871,7 +995,8 @@ def test_bad_records_are_refused_in_a_sentence_without_a_value_of_them(
         (here / "bad.csv").write_text(content, encoding="utf-8", errors="surrogateescape")
     before = _tree(here)
     name, *more = command
-    _refused(fastlloyd(name, "bad.csv", *K2, *more, *options, "--out", "result"), fragment)
+    taken = [*(() if "--bounds" in options else FROM_DATA[:2]), *(() if "--n-records" in options else FROM_DATA[2:])]
+    _refused(fastlloyd(name, "bad.csv", *K2, *more, *taken, *options, "--out", "result"), fragment)
     assert _tree(here) == before
 
 
@@ -954,8 +1079,8 @@ def test_garbage_is_no_plan(fastlloyd: Command, here: Path, case: str) -> None:
 
 
 def test_the_settings_of_a_fit_are_no_plan_and_that_is_said(fastlloyd: Command) -> None:
-    for taken_from_the_data in (BOUNDS, ()):
-        assert fastlloyd("fit", "data.csv", "-k", "3", *taken_from_the_data, "--out", "result", "--force").code == 0
+    for given in (PUBLIC[:4], FROM_DATA):
+        assert fastlloyd("fit", "data.csv", "-k", "3", *given, "--out", "result", "--force").code == 0
         for command in ("show", "explain"):
             outcome = fastlloyd("plan", command, "result/mechanism.toml")
             _refused(outcome, "result/mechanism.toml holds the settings of a run of fit", "privacy.json")
@@ -1016,7 +1141,11 @@ def test_a_full_disk_is_said_and_leaves_nothing(fastlloyd: Command, here: Path, 
 
     monkeypatch.setattr(Path, "write_bytes", fail)
     before = _tree(here)
-    _refused(fastlloyd(*FIT, "--out", "result"), "No space left")
+    code, out, err = fastlloyd(*FIT, "--out", "result")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "No space left on device); nothing was left there; the result was shown, and its epsilon is spent" in err
+    assert "noisy count" in out  # it is spent, so it is not lost
+    assert _strict(fastlloyd(*FIT, "--json", "--out", "result").out)["files"] == []
     assert _tree(here) == before
 
 

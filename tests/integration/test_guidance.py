@@ -400,7 +400,7 @@ def test_lloyd_is_not_compared_with_itself(fastlloyd: Command, here: Path) -> No
 
 def test_without_a_folder_the_comparison_is_on_screen_only(fastlloyd: Command, here: Path) -> None:
     before = _tree(here)
-    code, out, _ = fastlloyd(*FIT, "--compare-non-private")
+    code, out, _ = fastlloyd(*FIT, "--compare-non-private", "--no-out")
     assert code == 0
     assert "NOT PRIVATE" in out
     assert _tree(here) == before

@@ -72,6 +72,10 @@ def test_what_is_taken_from_the_data_is_named_in_a_warning(given: dict[str, Any]
     assert all(leak in message or leak not in ("bounds", "n_records", "delta") for leak in leaks)
     assert ("delta" in message) is ("delta" in leaks)
     assert " ".join(model.privacy_spent_["taken_from_the_data"]) in message.replace("; ", " ")
+    assert model.privacy_spent_["private"] is False
+    assert model.privacy_spent_["protected"] == []
+    assert model.privacy_spent_["cautions"][0].startswith("NOT PRIVATE: settings were taken from the data")
+    assert "private=False" in repr(model.privacy_spent_)
     assert {warning.category for warning in caught} <= {PrivacyLeakWarning, NoisyResultWarning}
 
 

@@ -90,6 +90,7 @@ def test_a_picture_with_records_or_without_noise_says_that_it_is_not_private(mon
     assert _texts(monkeypatch, _picture(2, 3, records=records)).count("NOT PRIVATE") == 2
     assert "contains raw data: NOT PRIVATE" in _texts(monkeypatch, _picture(2, 3, records=records))
     assert _texts(monkeypatch, _picture(2, 3, private=False)).count("NOT PRIVATE") == 2
+    assert _texts(monkeypatch, _picture(2, 3, covered=False)).count("NOT PRIVATE") == 2
     assert "NOT PRIVATE" not in _texts(monkeypatch, _picture(2, 3))
 
 
@@ -166,7 +167,7 @@ def test_noise_in_the_view_spreads_as_noise_in_the_features_does(seed: int, d: i
 
 def test_without_matplotlib_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(OutputError, match=r"fastlloyd\[plot\]"):
+    with pytest.raises(OutputError, match=r"pip install .?matplotlib"):
         draw(_picture(2, 2))
 
 

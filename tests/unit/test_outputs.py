@@ -21,7 +21,7 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.design import design_mechanism, design_plan
 from fastlloyd.errors import OutputError
 from fastlloyd.expander import PublicSeed
-from fastlloyd.guarantees import PROTECTED_LOSS
+from fastlloyd.guarantees import NOT_COVERED, PROTECTED_LOSS
 from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.outputs import Result
 from fastlloyd.plan import Client, Plan
@@ -191,8 +191,14 @@ def test_the_summary_is_strict_json_that_reads_back_exactly(epsilon: float) -> N
 def test_what_leaked_stands_in_the_statement() -> None:
     result = _result()
     leaking = Result(**{name: getattr(result, name) for name in result.__struct_fields__} | {"leaks": ("bounds leak",)})
-    assert outputs.statement(leaking)["taken_from_the_data"] == ["bounds leak"]
+    federated = msgspec.structs.replace(_federated(result), leaks=("bounds leak",))
+    for said in map(outputs.statement, (leaking, federated)):
+        assert (said["private"], said["taken_from_the_data"], said["protected"]) == (False, ["bounds leak"], [])
+        assert said["cautions"] == [NOT_COVERED]
+        assert said["not_protected"][0] == "anything, because settings were taken from the data"
     assert outputs.statement(result)["taken_from_the_data"] == []
+    assert outputs.statement(result)["private"] is outputs.summary(result)["private"] is True
+    assert outputs.summary(leaking)["private"] is False
 
 
 def test_every_file_of_a_run_without_noise_says_not_private() -> None:
@@ -342,12 +348,12 @@ def test_every_file_of_a_run_with_bounds_from_the_data_says_that_they_are_not_co
     texts = {name: content.decode() for name, content in outputs.files(leaking).items()}
     assert texts.keys() == {"centroids.csv", "centroids.json", "privacy.json", "mechanism.toml"}
     for name in ("centroids.csv", "centroids.json", "mechanism.toml"):
-        assert outputs.NOT_COVERED in texts[name]
-        assert outputs.NOT_COVERED not in outputs.files(_result())[name].decode()
+        assert NOT_COVERED in texts[name]
+        assert NOT_COVERED not in outputs.files(_result())[name].decode()
     assert LloydMechanism.from_toml(texts["mechanism.toml"]) == leaking.mechanism
     header, *rows = csv.reader(io.StringIO(texts["centroids.csv"]))
     assert header[-1] == "privacy"
-    assert {row[-1] for row in rows} == {outputs.NOT_COVERED}
+    assert {row[-1] for row in rows} == {NOT_COVERED}
 
 
 def test_a_file_put_into_the_folder_at_the_last_moment_survives_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

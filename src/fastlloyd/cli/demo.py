@@ -30,7 +30,7 @@ def demo(output: OutputOptions) -> None:
     import typer
 
     from fastlloyd import comparison, extras, outputs
-    from fastlloyd.cli import hospitals, progress, report
+    from fastlloyd.cli import destination, hospitals, progress, report
     from fastlloyd.clustering.domain import Domain
     from fastlloyd.datasets import TUMOUR_BOUNDS, load_tumours
     from fastlloyd.errors import FastLloydError
@@ -38,7 +38,7 @@ def demo(output: OutputOptions) -> None:
 
     if missing := [extra for extra in NEEDED if not extras.is_installed(extra)]:
         raise FastLloydError(f"the demo needs packages that are not installed yet: {extras.command(*missing)}")
-    report.check_output(output)
+    place = destination.named(output)
     table = load_tumours()
     lower, upper = zip(*(TUMOUR_BOUNDS[name] for name in table.columns), strict=True)
     domain = Domain(features=table.columns, lower=lower, upper=upper)
@@ -50,7 +50,7 @@ def demo(output: OutputOptions) -> None:
             said = hospitals.run_processes(folder, plan, _parts(plan, table), options)
         contents = {path.name: path.read_bytes() for path in sorted((folder / HOSPITALS[0]).iterdir())}
         nicv = _nicv(folder / HOSPITALS[0], table)
-    paths = [] if output.out is None else outputs.write_folder(output.out, contents, force=output.force)
+    paths = place.write(contents)
     X = [domain.to_grid(table.values)]
     lloyd = comparison.lloyd(plan.mechanism, X)
     figures = {"momentlloyd": nicv, "lloyd": comparison.figures(lloyd, X).nicv, "note": "computed on raw data: NOT PRIVATE"}
@@ -77,7 +77,8 @@ def demo(output: OutputOptions) -> None:
         "Start and noise are new every time: run the demo again to see how far they move the result. The bounds of these "
         "public records were set by people who knew their ranges; those of private records must not be."
     )
-    report.say_where(output, paths)
+    nothing = "Nothing was written; --out DIR keeps centroids, settings, privacy statement and picture."
+    report.say_where(output, paths, nothing)
     screen.print(NEXT)
     if output.json:
         content: dict[str, Any] = json.loads(said) | {"nicv": figures, "files": [str(path) for path in paths]}

@@ -6,15 +6,15 @@ from fastlloyd.cli.options import (
     Data,
     MechanismOptions,
     MissingCells,
-    OutputOptions,
     OutsideBounds,
+    ResultOptions,
 )
 
 
 def fit(
     data: Data,
     mechanism: MechanismOptions,
-    output: OutputOptions,
+    output: ResultOptions,
     columns: Columns = None,
     missing: MissingCells = "refuse",
     outside: OutsideBounds = "clip",
@@ -23,7 +23,7 @@ def fit(
     """Cluster the records of one file with differential privacy. A file larger than memory is read anew in each round."""
     from fastlloyd import uncertainty
     from fastlloyd.central import cluster
-    from fastlloyd.cli import compare, progress, report
+    from fastlloyd.cli import compare, destination, ending, progress
     from fastlloyd.cli.settings import (
         check_options,
         chosen_algorithm,
@@ -34,10 +34,9 @@ def fit(
     )
     from fastlloyd.design import design_any
     from fastlloyd.dp.noise import SystemNoise
-    from fastlloyd.guarantees import cautions
     from fastlloyd.outputs import Result
 
-    report.check_output(output)
+    place = destination.of_run(output, data, mechanism.n_clusters)
     if compare_non_private:
         compare.check(mechanism)
     check_options(mechanism, missing, outside)
@@ -51,13 +50,4 @@ def fit(
     result = Result.of(
         m, clustering, uncertainty.noise_deviation(m), leaks=leaks, loss=uncertainty.loss_estimate(m, clustering)
     )
-    report.warn([*leaks, *cautions(m)])
-    report.left_out(records.dropped or 0)
-    report.clipped(X.n_outside)
-    exact = compare.compare(result, X) if compare_non_private else None
-    result = compare.marked(result, exact)
-    paths = report.write(result, output, records, compare.files(exact))
-    screen = report.console(output)
-    report.show(screen, result)
-    compare.show(screen, exact)
-    report.conclude(result, output, paths, compare.for_machines(exact))
+    ending.end(result, output, place, records, X, with_comparison=compare_non_private)

@@ -60,7 +60,7 @@ def join(
     dry_run: DryRun = False,
 ) -> None:
     """Take part in a run with your records, which stay here. It can be stopped and started at any time."""
-    from fastlloyd.cli import network, report
+    from fastlloyd.cli import destination, network, report
     from fastlloyd.cli.passphrase import given_passphrase
     from fastlloyd.errors import OutputError
     from fastlloyd.identity import PrivateIdentity
@@ -77,8 +77,8 @@ def join(
     check_address(address)
     if output.out is None and not dry_run:
         raise OutputError("the result needs a place: name a folder with --out DIR")
-    if not network.holds_result(output.out, agreed):
-        report.check_output(output)
+    is_there = network.holds_result(output.out, agreed)
+    place = destination.Destination(folder=output.out, force=output.force) if is_there else destination.named(output)
     identity = PrivateIdentity.load(key, ask_passphrase=lambda: given_passphrase(passphrase_file))
     network.check_member(identity, agreed, key)
     table, X = _records(agreed, data, missing, outside)
@@ -91,7 +91,7 @@ def join(
         outcome = _take_part(party, agreed, identity, address)
         result = Result.of_run(agreed, outcome)
         try:
-            paths = network.written(output.out, result) or report.write(result, output, table)
+            paths = network.written(output.out, result) or report.write(result, output, place, table)
         except OutputError as error:
             raise OutputError(
                 f"{error}; the result is kept in {kept.path}: the same command, with space or another --out, writes it"
@@ -101,7 +101,8 @@ def join(
     for line in report.rounds(result):
         screen.print(line)
     report.show(screen, result)
-    report.conclude(result, output, paths)
+    report.say_where(output, paths, "")
+    report.for_machines(result, output, paths)
 
 
 def _records(plan: "Plan", data: Path, missing: str, outside: str) -> "tuple[Table, GridArray]":

@@ -81,8 +81,8 @@ class MechanismOptions:
         str | None,
         typer.Option(
             help="Public bounds, chosen without looking at the data: LO:HI for all columns, or a=LO:HI,b=LO:HI, or a TOML file "
-            "with a table \\[bounds] (`fastlloyd bounds template`). Default: taken from the data, which leaks its extremes.",
-            metavar="BOUNDS",
+            "with a table \\[bounds] (`fastlloyd bounds template`). from-data: those of the records, NOT PRIVATE.",
+            metavar="BOUNDS|from-data",
             rich_help_panel=PRIVACY,
             show_default=False,
         ),
@@ -98,10 +98,10 @@ class MechanismOptions:
         typer.Option(help="Default: 1 / (100 n-records).", metavar="DELTA", rich_help_panel=PRIVACY, show_default=False),
     ] = None
     n_records: Annotated[
-        int | None,
+        str | None,
         typer.Option(
-            help="Public cap on the number of records. Default: their number, which leaks it (plan new: the sum of the caps).",
-            metavar="N",
+            help="Public cap on the number of records. from-data: their number, NOT PRIVATE (plan new: the sum of caps).",
+            metavar="N|from-data",
             rich_help_panel=PRIVACY,
             show_default=False,
         ),
@@ -341,4 +341,23 @@ class OutputOptions:
     ] = False
     plot_data: Annotated[
         bool, typer.Option("--plot-data", help="Draw the records in clusters.png: NOT PRIVATE.", rich_help_panel=OUTPUT)
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultOptions(OutputOptions):
+    """Where the result of a run goes that nothing else keeps."""
+
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder to make: centroids.csv (.json: every digit), privacy.json, the settings as TOML, clusters.png. "
+            "Default: a new one here, named after the data, K and the time.",
+            metavar="DIR",
+            rich_help_panel=OUTPUT,
+            show_default=False,
+        ),
+    ] = None
+    no_out: Annotated[
+        bool, typer.Option("--no-out", help="Show the result only; what it spent is spent.", rich_help_panel=OUTPUT)
     ] = False

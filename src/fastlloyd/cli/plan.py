@@ -93,7 +93,7 @@ def new(
     from fastlloyd.cli import progress, report
     from fastlloyd.cli.federated import trust
     from fastlloyd.cli.parties import check_complete, given_authority, given_clients, given_server, given_timeouts
-    from fastlloyd.cli.settings import chosen_algorithm, design_arguments, given_domain
+    from fastlloyd.cli.settings import FROM_DATA, chosen_algorithm, design_arguments, given_cap, given_domain
     from fastlloyd.design import design_plan
     from fastlloyd.errors import PlanError
     from fastlloyd.guarantees import plan_cautions
@@ -101,14 +101,16 @@ def new(
     from fastlloyd.plan import Timeouts
 
     outputs.check_file(out, heading=HEADING, force=force)
-    if mechanism.bounds is None:
+    if mechanism.bounds in (None, FROM_DATA):
         raise PlanError("a plan needs --bounds: public bounds of every feature, chosen without looking at the data")
+    if mechanism.n_records == FROM_DATA:
+        raise PlanError("a plan holds no records to count; leave --n-records out, or state a number")
     if simulation and network.server is not None:
         raise PlanError("--simulation makes a plan without a server; leave out --simulation, or --server")
     clients, server = given_clients(client, member), given_server(network)
     if not simulation:
         check_complete(clients, server)
-    cap = sum(c.max_records for c in clients) if mechanism.n_records is None else mechanism.n_records
+    cap = given_cap(mechanism) or sum(c.max_records for c in clients)
     with progress.placing(mechanism.n_clusters):
         plan = design_plan(
             chosen_algorithm(mechanism),

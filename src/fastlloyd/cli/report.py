@@ -1,7 +1,7 @@
 """What a command leaves on the screen and in the output folder."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from rich.console import Console
 
 from fastlloyd import digits, figures, outputs, stored_result
 from fastlloyd.cli import tables
+from fastlloyd.cli.destination import Destination
 from fastlloyd.cli.options import OutputOptions
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.clustering.update import Postprocessing
@@ -46,17 +47,6 @@ DROPPED = (
     "record stays at its client; do not publish this result"
 )
 SHOWS_RECORDS = "clusters.png beside this statement shows the records themselves: NOT PRIVATE"
-
-
-def check_output(options: OutputOptions) -> None:
-    """Refuse, before anything is computed, an output that could not be written."""
-    if options.out is None:
-        if options.plot_data or options.force:
-            raise OutputError(
-                f"--{'plot-data' if options.plot_data else 'force'} is about the output folder; name it with --out DIR"
-            )
-        return
-    outputs.check_destination(options.out, force=options.force)
 
 
 def warn(sentences: Iterable[str]) -> None:
@@ -102,12 +92,14 @@ def console(options: OutputOptions) -> Console:
     return Console(stderr=options.json, markup=False, highlight=False, emoji=False)
 
 
-def write(result: Result, options: OutputOptions, records: Records, more: Mapping[str, bytes] | None = None) -> list[Path]:
+def write(
+    result: Result, options: OutputOptions, place: Destination, records: Records, more: Mapping[str, bytes] | None = None
+) -> list[Path]:
     """Write the output folder, if there is one, before anything is shown: whoever stops reading loses nothing.
 
     `more` are files beside those of the result, by name; `stored_result.FILES` lists them too.
     """
-    if options.out is None:
+    if place.folder is None:
         return []
     if options.plot_data:
         result = msgspec.structs.replace(result, cautions=(*result.cautions, SHOWS_RECORDS))
@@ -116,9 +108,9 @@ def write(result: Result, options: OutputOptions, records: Records, more: Mappin
         contents[stored_result.PICTURE] = figures.draw(picture(result, _shown(records) if options.plot_data else None))
     except OutputError as error:
         warn([str(error)])
-    paths = outputs.write_folder(options.out, contents, force=options.force)
+    paths = place.write(contents)
     if options.plot_data and stored_result.PICTURE in contents:
-        warn([f"{options.out / stored_result.PICTURE} shows the records themselves and is {NOT_PRIVATE}"])
+        warn([f"{paths[0].parent / stored_result.PICTURE} shows the records themselves and is {NOT_PRIVATE}"])
     return paths
 
 
@@ -127,27 +119,26 @@ def _shown(records: Records) -> FloatArray:
     return np.asarray(next(records.blocks()), dtype=np.float64)
 
 
-def conclude(result: Result, options: OutputOptions, paths: list[Path], more: dict[str, Any] | None = None) -> None:
-    """Say where the result went; with --json print it, and `more`, to stdout."""
-    say_where(options, paths)
+def for_machines(result: Result, options: OutputOptions, paths: Sequence[Path], more: Mapping[str, Any] | None = None) -> None:
+    """With --json print the result, and `more`, to stdout."""
     if options.json:
-        content = outputs.summary(result) | (more or {}) | {"files": [str(path) for path in paths]}
+        content = outputs.summary(result) | dict(more or {}) | {"files": [str(path) for path in paths]}
         typer.echo(outputs.to_json(content), nl=False)
 
 
-def say_where(options: OutputOptions, paths: list[Path]) -> None:
-    """Say where the result went."""
+def say_where(options: OutputOptions, paths: Sequence[Path], nothing: str) -> None:
+    """Say where the result went; `nothing` where it went nowhere."""
     if paths:
-        console(options).print(f"Written to {options.out}: {', '.join(path.name for path in paths)}.", soft_wrap=True)
+        console(options).print(f"Written to {paths[0].parent}: {', '.join(path.name for path in paths)}.", soft_wrap=True)
     elif not options.json:
-        console(options).print("Nothing was written; --out DIR keeps centroids, settings, privacy statement and picture.")
+        console(options).print(nothing)
 
 
 def picture(result: Result, records: FloatArray | None = None) -> figures.Picture:
     """What `clusters.png` shows; with the records only on request."""
     m = result.mechanism
     clusters = f"{m.n_clusters} cluster{'s' if m.n_clusters > 1 else ''}"
-    guarantee = (f"ε = {m.epsilon:.4g}" + (f", δ = {m.delta:.2g}" if m.delta else "")) if result.private else "no privacy"
+    guarantee = (f"ε = {m.epsilon:.4g}" + (f", δ = {m.delta:.2g}" if m.delta else "")) if result.has_noise else "no privacy"
     return figures.Picture(
         features=m.domain.features,
         centroids=result.centroids,
@@ -157,7 +148,7 @@ def picture(result: Result, records: FloatArray | None = None) -> figures.Pictur
         half_widths=m.domain.units * m.domain.half_widths,
         unit=m.domain.units * 2**m.domain.fraction_bits,
         title=f"{m.name}, {clusters}, {guarantee}",
-        private=result.private,
+        private=result.has_noise,
         covered=not result.leaks,
         records=records,
     )
@@ -168,10 +159,10 @@ def show(screen: Console, result: Result) -> None:
     show_centroids(screen, result)
     if result.loss is not None:
         screen.print(loss(result, result.loss))
-    if not result.private:
+    if not result.has_noise:
         screen.print(f"{NOT_PRIVATE}: {result.mechanism.name} adds no noise and protects nobody.", style="bold red")
         return
-    screen.print(guarantee(result))
+    screen.print(guarantee(result), style="bold red" if result.leaks else None)
     if result.plan is not None:
         screen.print(_trust(result))
     for sentence in reliability(result):
@@ -204,11 +195,11 @@ def show_centroids(screen: Console, result: Result) -> None:
         columns.append(tables.Column(heading=f"{hidden} more", cells=["..." for _ in numbers]))
     counts = zip(result.noisy_counts, result.updated, strict=True)
     cells = [
-        f"{measured(count, result.count_error) if result.private else f'{count:.0f}'}{'' if updated else ' (stayed)'}"
+        f"{measured(count, result.count_error) if result.has_noise else f'{count:.0f}'}{'' if updated else ' (stayed)'}"
         for count, updated in counts
     ]
-    columns.append(tables.Column(heading="noisy count" if result.private else "count", cells=cells))
-    of_noise = " ± standard error of the noise" if result.private else ""
+    columns.append(tables.Column(heading="noisy count" if result.has_noise else "count", cells=cells))
+    of_noise = " ± standard error of the noise" if result.has_noise else ""
     tables.show(screen, f"{m.name}: centroids in original units{of_noise}", columns)
 
 
@@ -216,7 +207,7 @@ def loss(result: Result, estimate: LossEstimate) -> str:
     """The estimate of the loss and what it means; no exact number of records is involved."""
     m, n = result.mechanism, result.mechanism.n_expected
     cap = m.loss.cap * m.loss.unit(m.domain.fraction_bits) if m.loss else math.nan
-    name = "Private estimate of the loss" if result.private else f"Loss, {NOT_PRIVATE}"
+    name = "Private estimate of the loss" if result.has_noise else f"Loss, {NOT_PRIVATE}"
     per_record = measured(estimate.value / n, estimate.standard_error / n)
     remarks = " It is negative because the noise is larger than the loss." if estimate.value < 0 else ""
     if result.plan is not None and len(result.included[-1]) < result.plan.n_clients:
@@ -235,10 +226,14 @@ def guarantee(result: Result) -> str:
     hidden = RELATIONS[m.neighboring_relation.value]
     rounds = "rounds" if isinstance(m, MomentMechanism) else "iterations"
     what = f"all {len(m.clustering_rounds)} {rounds}{' and the loss' if m.loss else ''} together"
-    exception = " What was taken from the data (see the warnings) is not covered." if result.leaks else ""
+    said = (
+        f"{NOT_PRIVATE}: settings were taken from the data (see the warnings). If they were public, the guarantee would be "
+        if result.leaks
+        else "Guarantee: "
+    )
     return (
-        f"Guarantee: differential privacy with {parameters}, over {what}. It hides {hidden} "
-        f"(neighbouring relation {m.neighboring_relation.value}).{exception}"
+        f"{said}differential privacy with {parameters}, over {what}. It hides {hidden} "
+        f"(neighbouring relation {m.neighboring_relation.value})."
     )
 
 

@@ -26,14 +26,20 @@ from fastlloyd.names import parse_columns
 from fastlloyd.presets import algorithm, check_expected, check_no_effect, choose, fraction, preset, variant
 from fastlloyd.records import Missing, RecordFile, Table, read_table, table_or_file
 
+FROM_DATA = "from-data"
 BOUNDS_LEAK = (
-    "--bounds were left out and taken from the data: the smallest and largest value of every column leak, and the guarantee "
-    "does not cover them; pass bounds you know without looking at the data"
+    "bounds were taken from the data: the smallest and largest value of every column leak, and the guarantee does not hold; "
+    "state bounds that are known without looking at the data"
 )
 N_RECORDS_LEAK = (
-    "--n-records was left out and taken from the data: their number leaks{delta}, and the guarantee does not cover it; "
-    "pass a round number above it"
+    "n_records was taken from the data: the number of records leaks{delta}, and the guarantee does not hold; state a round "
+    "number above it"
 )
+NEEDED = {
+    "--bounds": "the smallest and largest value of every column, known without looking at the data (`fastlloyd bounds "
+    "template` makes a form)",
+    "--n-records": "a round number above the number of records",
+}
 
 Records = Table | RecordFile
 
@@ -51,10 +57,8 @@ def check_options(options: MechanismOptions, missing: str, outside: str) -> None
     choose(Missing, missing, "missing")
     choose(Outside, outside, "outside")
     choose(Scaling, options.scaling, "scaling")
-    cap = options.n_records
-    if cap is not None and cap < 1:
-        raise PlanError(f"n_records is {cap}; expected 1 or more, a round number above the number of records")
-    cap = MAX_RECORDS if cap is None else cap
+    _refuse_without_public_numbers(options)
+    cap = given_cap(options) or MAX_RECORDS
     epsilon = design_arguments(options, cap)["epsilon"]
     chosen = chosen_algorithm(options)
     check_numbers(options.n_clusters, cap, epsilon, chosen.noise)
@@ -83,14 +87,13 @@ def public_numbers(options: MechanismOptions, records: Records, missing: str) ->
     Replacing one record leaves their number as it is, so that under replace_one it may be taken from the data; but not where
     records with missing cells are dropped: whether a record counts then depends on what it says.
     """
-    private = chosen_algorithm(options).noise is not Noise.NONE
     leaks = []
-    if options.bounds is None:
+    if options.bounds in (None, FROM_DATA):
         domain = _domain_of_data(records, choose(Scaling, options.scaling, "scaling"))
         leaks.append(BOUNDS_LEAK)
     else:
         domain = given_domain(options.bounds, records.columns, options.scaling, records.others)
-    n_records = options.n_records
+    n_records = given_cap(options)
     if n_records is None:
         n_records = sum(np.shape(block)[0] for block in records.blocks())
         if relation(options) is NeighboringRelation.ADD_OR_REMOVE_ONE or choose(Missing, missing, "missing") is Missing.DROP:
@@ -99,7 +102,29 @@ def public_numbers(options: MechanismOptions, records: Records, missing: str) ->
             raise DataError(f"n_clusters is {options.n_clusters}, and there are fewer records; ask for fewer clusters")
     elif isinstance(records, Table):
         check_cap(len(records.values), n_records)
-    return PublicNumbers(domain, n_records, tuple(leaks) if private else ())
+    return PublicNumbers(domain, n_records, tuple(leaks))
+
+
+def given_cap(options: MechanismOptions) -> int | None:
+    """The cap on the number of records that is stated, None where the data are to say it. Raises PlanError."""
+    text = options.n_records
+    if text in (None, FROM_DATA):
+        return None
+    if not re.fullmatch(r"[-+]?[0-9]{1,40}", text):
+        raise PlanError(f"--n-records is {text!r:.80}; expected an integer, 1 or more, or {FROM_DATA}")
+    if int(text) < 1:
+        raise PlanError(f"n_records is {int(text)}; expected 1 or more, a round number above the number of records")
+    return int(text)
+
+
+def _refuse_without_public_numbers(options: MechanismOptions) -> None:
+    """What is taken from the data is taken by those who say so: the result is not private."""
+    given = {"--bounds": options.bounds, "--n-records": options.n_records}
+    missing = {name: what for name, what in NEEDED.items() if given[name] is None}
+    if missing:
+        stated = " and ".join(f"{name} ({what})" for name, what in missing.items())
+        taken = " ".join(f"{name} {FROM_DATA}" for name in missing)
+        raise PlanError(f"state {stated}; {taken} takes {'it' if len(missing) == 1 else 'them'} from the data: NOT PRIVATE")
 
 
 def on_grid(records: Records, domain: Domain, outside: str) -> GridRecords:

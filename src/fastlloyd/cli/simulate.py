@@ -12,8 +12,8 @@ from fastlloyd.cli.options import (
     FederationOptions,
     MechanismOptions,
     MissingCells,
-    OutputOptions,
     OutsideBounds,
+    ResultOptions,
 )
 
 Clients = Annotated[
@@ -39,7 +39,7 @@ def simulate(
     clients: Clients,
     mechanism: MechanismOptions,
     federation: FederationOptions,
-    output: OutputOptions,
+    output: ResultOptions,
     columns: Columns = None,
     missing: MissingCells = "refuse",
     outside: OutsideBounds = "clip",
@@ -47,13 +47,12 @@ def simulate(
     compare_non_private: CompareNonPrivate = False,
 ) -> None:
     """Split the records of one file over clients and run them together in this process, message by message."""
-    from fastlloyd.cli import compare, report
+    from fastlloyd.cli import compare, destination, ending
     from fastlloyd.cli.federated import run_split, trust
     from fastlloyd.cli.settings import check_options, on_grid, public_numbers, read_all
-    from fastlloyd.guarantees import cautions
     from fastlloyd.simulation import parse_drop
 
-    report.check_output(output)
+    place = destination.of_run(output, data, mechanism.n_clusters)
     if compare_non_private:
         compare.check(mechanism)
     check_options(mechanism, missing, outside)
@@ -64,15 +63,4 @@ def simulate(
     numbers = public_numbers(mechanism, table, missing)
     X = on_grid(table, numbers.domain, outside)
     result = run_split(X, names, numbers, mechanism, federation, dropped)
-    report.warn([*result.leaks, *cautions(result.mechanism), *result.cautions])
-    report.left_out(table.dropped)
-    report.clipped(X.n_outside)
-    exact = compare.compare(result, X) if compare_non_private else None
-    result = compare.marked(result, exact)
-    paths = report.write(result, output, table, compare.files(exact))
-    screen = report.console(output)
-    for line in report.rounds(result):
-        screen.print(line)
-    report.show(screen, result)
-    compare.show(screen, exact)
-    report.conclude(result, output, paths, compare.for_machines(exact))
+    ending.end(result, output, place, table, X, with_comparison=compare_non_private)
