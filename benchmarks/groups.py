@@ -32,7 +32,7 @@ from fastlloyd.expander import PublicSeed
 from fastlloyd.experiments.problem import Problem
 from fastlloyd.metrics import nicv
 from fastlloyd.presets import preset
-from fastlloyd.testing import SeededNoise
+from fastlloyd.testing import SeededNoise, repeatable_noise
 
 EPSILONS = (0.05, 0.2, 1.0, 3.0, 8.0)
 RUNS = 8
@@ -43,6 +43,7 @@ PEERS = ("fastlloyd-paper", "fastlloyd-default", "noisy-mean")
 Row = dict[str, Any]
 
 
+@repeatable_noise()
 def moment_lloyd(problem: Problem, asked: dict[str, Any], seed: int) -> FloatArray:
     """The product."""
     mechanism = design_moments(problem.domain, **asked)
@@ -52,6 +53,7 @@ def moment_lloyd(problem: Problem, asked: dict[str, Any], seed: int) -> FloatArr
 def _fast_lloyd(name: str) -> Callable[..., FloatArray]:
     chosen = preset(name)
 
+    @repeatable_noise()
     def run(problem: Problem, asked: dict[str, Any], seed: int) -> FloatArray:
         mechanism = design_mechanism(
             FASTLLOYD, problem.domain, initialization=chosen.initialization, min_count=chosen.min_count, **asked

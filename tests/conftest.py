@@ -7,6 +7,7 @@ Whether the tests pass depends on the commit alone. So examples are derived from
 import importlib
 import os
 import pkgutil
+from collections.abc import Iterator
 
 # Tests run in as many processes as there are cores: threads of libraries in each of them, or waiting for work by turning round,
 # would only take the cores from one another. Read when these libraries are loaded, here and in processes that tests start.
@@ -17,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import fastlloyd
+from fastlloyd import testing
 
 # A shared machine makes examples slow at random; a hang is caught by the run's own limit.
 CLOCKLESS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -32,3 +34,10 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("new")
     for module in pkgutil.walk_packages(fastlloyd.__path__, "fastlloyd."):
         importlib.import_module(module.name)
+
+
+@pytest.fixture(scope="module")
+def repeatable_noise() -> Iterator[None]:
+    """For tests that give sessions or `central.cluster` noise they know."""
+    with testing.repeatable_noise():
+        yield

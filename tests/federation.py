@@ -21,7 +21,7 @@ from fastlloyd.plan import Client, Plan, TrustMode
 from fastlloyd.protocol import ClientResult, ClientSession, ServerSession
 from fastlloyd.protocol.messages import Broadcast, Limits, Message, decode, encode
 from fastlloyd.secagg import Identity
-from fastlloyd.testing import InjectedNoise
+from fastlloyd.testing import InjectedNoise, repeatable_noise
 from fastlloyd.transport.in_process import Link, everything_arrives, run_in_process
 
 CAP = 40
@@ -115,6 +115,7 @@ class Federation:
     client_noise: dict[str, list[IntArray]]
     server_noise: list[IntArray]
 
+    @repeatable_noise()
     def client(self, name: str, seed: str = "") -> ClientSession:
         noise = injected_by_part(self.plan.mechanism, self.client_noise[name])
         return ClientSession(
@@ -124,6 +125,7 @@ class Federation:
     def clients(self) -> list[ClientSession]:
         return [self.client(name) for name in self.plan.names]
 
+    @repeatable_noise()
     def server(self) -> ServerSession:
         return ServerSession(self.plan, injected_by_part(self.plan.mechanism, self.server_noise))
 

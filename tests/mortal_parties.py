@@ -24,6 +24,7 @@ from fastlloyd.protocol.messages import Limits, Message, decode, encode
 from fastlloyd.runs import DurableClient, DurableServer
 from fastlloyd.store import Role, Store
 from fastlloyd.store.events import Event, ExchangeCharged, MessageRecorded
+from fastlloyd.testing import repeatable_noise
 from federation import entropy, identity
 from known_noise import KnownNoise
 from stores import copy_store
@@ -243,6 +244,7 @@ class World:
                 self.connect(client)
         return None
 
+    @repeatable_noise()
     def open(self, name: str, store: Store, **changes: Any) -> DurableClient | DurableServer:
         """A party from its store, as `join` and `serve` open it."""
         if name == SERVER:

@@ -15,6 +15,7 @@ from fastlloyd.protocol.messages import Broadcast
 from fastlloyd.runs import DurableClient, DurableServer
 from fastlloyd.store import Role, Store
 from fastlloyd.store.files import files
+from fastlloyd.testing import repeatable_noise
 from federation import entropy, identity, injected, make_federation, make_plan
 from grpc_site import Outcome, Site, serving
 
@@ -54,7 +55,7 @@ def soak(
                 seen[message.round] = held(paths)
             return super().receive(message)
 
-    with contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack, repeatable_noise():
         store = stack.enter_context(Store.create(paths["server"], role=Role.SERVER, identity=bytes(32)))
         site.party = DurableServer.open(plan, store=store, noise=injected(federation.server_noise))  # type: ignore[assignment]
         for name in plan.names:

@@ -43,6 +43,7 @@ from fastlloyd.protocol.messages import (
 from fastlloyd.protocol.roster import Roster
 from fastlloyd.protocol.transitions import ClientState, ServerState
 from fastlloyd.secagg import EphemeralKey, GroupKey, seal
+from fastlloyd.testing import repeatable_noise
 from federation import Federation, among, entropy, identity, make_plan, parts_of, same_clustering, starts_cheaply
 
 M = TypeVar("M", bound=Message)
@@ -173,6 +174,7 @@ class Letter:
 class Network:
     """One run. An operation is a method of two small numbers; those after `sneak` are an attacker's, the others bad luck."""
 
+    @repeatable_noise()
     def __init__(self, federation: Federation, watch: Watch, crashes: dict[str, tuple[int, Crash, int]] | None = None) -> None:
         """crashes : party -> in which of its steps it dies, when in that step, after how many letters."""
         watch.clear()
@@ -223,6 +225,7 @@ class Network:
         elif party != SERVER and isinstance(outcome := self.clients[party].outcome, ClientResult):
             self.results[party] = outcome
 
+    @repeatable_noise()
     def _restart(self, party: str, *, is_step_lost: bool) -> None:
         """Only the log is left. All connections of the party break, and are made anew."""
         if party == SERVER:

@@ -7,6 +7,7 @@ import numpy as np
 from fastlloyd.algorithms import Clustering
 from fastlloyd.clustering.domain import Domain, GridArray, IntArray
 from fastlloyd.dp.noise import NoiseSource
+from fastlloyd.dp.repeatable import check_private
 from fastlloyd.errors import DataError
 from fastlloyd.grid_records import GridRecords
 from fastlloyd.mechanism import Mechanism
@@ -20,10 +21,11 @@ def cluster(mechanism: Mechanism, X: GridArray | Iterable[GridArray], noise: Noi
 
     An array is looked at before the first round and must stay as it is; blocks are looked at in each round, except those of
     `GridRecords` under the mechanism's domain, which are grid points by the way they are made. The result
-    satisfies the mechanism's guarantee if `noise` is `SystemNoise`. Raises DataError when X is not made of grid points of the
-    domain, when there are more records than the public cap `mechanism.n_records`, or when their number changes between two
-    rounds.
+    satisfies the mechanism's guarantee if `noise` is `SystemNoise`. Raises LocalProtocolError for noise that is not private
+    outside `testing.repeatable_noise`; DataError when X is not made of grid points of the domain, when there are more records
+    than the public cap `mechanism.n_records`, or when their number changes between two rounds.
     """
+    check_private(noise)
     read = _array(mechanism.domain, X) if isinstance(X, np.ndarray) else _stream(mechanism.domain, X)
     loop = mechanism.loop()
     query = next(loop)

@@ -1,7 +1,8 @@
 """NOT PRIVATE. Stand-ins for tests: noise that can be repeated protects nobody. Nothing here may serve real records."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +12,22 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from numpy.typing import ArrayLike, NDArray
 
 from fastlloyd.dp.noise import rounded_gaussian, two_sided_geometric
+from fastlloyd.dp.repeatable import ALLOWED
 from fastlloyd.errors import LocalProtocolError
+
+
+@contextmanager
+def repeatable_noise() -> Iterator[None]:
+    """NOT PRIVATE. Within it sessions and `central.cluster` take noise that can be repeated; outside they refuse it.
+
+    It holds for the thread or task that enters it, where the session is made or `cluster` is called. Sessions that were made
+    within it keep their noise.
+    """
+    before = ALLOWED.set(True)
+    try:
+        yield
+    finally:
+        ALLOWED.reset(before)
 
 
 class SeededNoise:

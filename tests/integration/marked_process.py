@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from fastlloyd.protocol.transitions import ServerState
 from fastlloyd.runs import DurableServer, durable_client
 from fastlloyd.store import Store
 from fastlloyd.store.events import Event
+from fastlloyd.testing import repeatable_noise
 from fastlloyd.transport.grpc_server import GrpcServer
 from known_noise import KnownNoise
 
@@ -118,7 +119,8 @@ def main(marks: dict[str, Any]) -> int:
         hurry(marks["hurry"])
     if marks.get("fast"):
         figures.draw = no_picture
-    return fastlloyd.main()
+    with repeatable_noise() if "noise" in marks else nullcontext():
+        return fastlloyd.main()
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ from fastlloyd.simulation import Drop, parse_drop, roster, simulate, split_evenl
 from fastlloyd.testing import InjectedNoise, SeededNoise
 from kinds import lloyd_of
 
+pytestmark = pytest.mark.usefixtures("repeatable_noise")
+
 DOMAIN = Domain(features=("age", "dose"), lower=(0.0, 0.0), upper=(100.0, 5.0))
 SEED = PublicSeed.from_int(3)
 T = 3

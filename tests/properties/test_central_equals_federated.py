@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,8 @@ from fastlloyd.protocol import ClientResult, ClientSession, ServerSession
 from fastlloyd.testing import InjectedNoise, SeededNoise
 from fastlloyd.transport.in_process import Drops, Gone, run_in_process
 from federation import CAP, Federation, entropy, identity, injected, make_plan
+
+pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
 
 def federation(plan: Plan, seed: int, sizes: list[int]) -> Federation:

@@ -41,6 +41,8 @@ from fastlloyd.testing import SeededNoise
 from fastlloyd.uncertainty import FINE, MOSTLY_NOISE, Verdict
 from kinds import lloyd_of
 
+pytestmark = pytest.mark.usefixtures("repeatable_noise")
+
 B = 2**16
 THREE = Federation(n_clients=3)
 PRIVATE = [a for a in ALGORITHMS.values() if isinstance(a, Algorithm) and a is not LLOYD]

@@ -19,6 +19,8 @@ from fastlloyd.outputs import Result
 from fastlloyd.testing import SeededNoise
 from fastlloyd.uncertainty import noise_deviation
 
+pytestmark = pytest.mark.usefixtures("repeatable_noise")
+
 X = np.random.default_rng(0).uniform([0, -1], [100, 3], (400, 2))
 
 

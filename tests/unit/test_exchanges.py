@@ -33,6 +33,8 @@ from fastlloyd.plan import MIN_SHARE_DEVIATION, Client, Plan, TrustMode, aliasin
 from fastlloyd.testing import SeededNoise
 from fastlloyd.uncertainty import loss_estimate, loss_estimate_of_run
 
+pytestmark = pytest.mark.usefixtures("repeatable_noise")
+
 PRIVATE = pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD, SULLOYD], ids=lambda a: a.name)
 RELATION = pytest.mark.parametrize("relation", NeighboringRelation, ids=lambda r: r.value)
 TRUST = pytest.mark.parametrize("trust", TrustMode)

@@ -24,6 +24,8 @@ from fastlloyd.grid_records import GridRecords
 from fastlloyd.records import Table
 from fastlloyd.testing import SeededNoise
 
+pytestmark = pytest.mark.usefixtures("repeatable_noise")
+
 DOMAIN = Domain(features=("age", "dose"), lower=(0.0, 0.0), upper=(100.0, 5.0))
 
 

@@ -27,6 +27,8 @@ from fastlloyd.stored_result import StoredResult
 from fastlloyd.testing import SeededNoise
 from fastlloyd.uncertainty import noise_deviation
 
+pytestmark = pytest.mark.usefixtures("repeatable_noise")
+
 NAMES = ("age", "dose")
 
 

@@ -32,6 +32,8 @@ from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.mechanism import MAX_CLUSTERS, MAX_RECORDS, usable_delta
 from fastlloyd.testing import InjectedNoise, SeededNoise
 
+pytestmark = pytest.mark.usefixtures("repeatable_noise")
+
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 PRIVATE = pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD, SULLOYD], ids=lambda a: a.name)
 ABLATED = msgspec.structs.replace(FASTLLOYD, name="ablated", noise=Noise.LAPLACE)

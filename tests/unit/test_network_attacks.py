@@ -20,6 +20,8 @@ from fastlloyd.store.events import LimitSet
 from fastlloyd.testing import InjectedNoise
 from federation import Federation, entropy, identity, injected, make_federation, make_plan
 
+pytestmark = pytest.mark.usefixtures("repeatable_noise")
+
 NOWHERE = bytes(32)
 
 

@@ -27,6 +27,8 @@ from fastlloyd.outputs import Result
 from fastlloyd.plan import Client, Plan
 from fastlloyd.testing import SeededNoise
 
+pytestmark = pytest.mark.usefixtures("repeatable_noise")
+
 DOMAIN = Domain(features=("age", "dose, mg"), lower=(0.0, -1.0), upper=(100.0, 3.0))
 CONTENTS = {"centroids.csv": b"a,b\n", "privacy.json": b"{}\n"}
 

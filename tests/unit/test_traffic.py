@@ -18,6 +18,8 @@ from fastlloyd.testing import SeededNoise
 from fastlloyd.traffic import traffic
 from fastlloyd.transport.in_process import run_in_process
 
+pytestmark = pytest.mark.usefixtures("repeatable_noise")
+
 
 @pytest.mark.parametrize(
     ("n_clients", "trust", "ring_bits", "n_features", "n_iterations", "estimate_loss"),

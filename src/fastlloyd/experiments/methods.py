@@ -20,7 +20,7 @@ from fastlloyd.names import unknown_name
 from fastlloyd.plan import TrustMode
 from fastlloyd.presets import choose, preset, specialise, variant
 from fastlloyd.simulation import roster, simulate, split_evenly
-from fastlloyd.testing import SeededNoise
+from fastlloyd.testing import SeededNoise, repeatable_noise
 
 Option = bool | int | float | str
 ALGORITHM_OPTIONS = frozenset({"alpha", "radius", "postprocessing", "clipping"})
@@ -132,7 +132,8 @@ def _run(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> Outcome
     fields = {name: value for name, value in setting.options.items() if name in ALGORITHM_OPTIONS}
     chosen = variant(algorithm, **fields)
     ran = _centrally if setting.clients == 1 or algorithm.noise is Noise.NONE else _federated
-    mechanism, clustering = ran(chosen, problem, setting)
+    with repeatable_noise():
+        mechanism, clustering = ran(chosen, problem, setting)
     centroids = clustering.centroids / 2**problem.domain.fraction_bits
     return Outcome(centroids=centroids, n_iterations=mechanism.n_iterations)
 

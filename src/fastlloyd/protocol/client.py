@@ -5,6 +5,7 @@ from typing import Self
 
 from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import NoiseSource
+from fastlloyd.dp.repeatable import check_private
 from fastlloyd.errors import FastLloydError, LocalProtocolError, PlanError, RemoteProtocolError
 from fastlloyd.plan import Plan
 from fastlloyd.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Keep, Record, Send
@@ -49,11 +50,12 @@ class ClientSession:
     name : who this is in the plan.
     X : int64 (n, n_features), grid points inside the domain (`Domain.to_grid`), at most `max_records` of them.
     identity : the key whose public half stands in the plan.
-    noise : where this client's share of the noise comes from; the records are protected only if it is private.
+    noise : where this client's share of the noise comes from.
     random_bytes : fresh bytes for keys and nonces, in production `os.urandom`.
 
     Raises
     ------
+    LocalProtocolError : the noise is not private, outside `testing.repeatable_noise`.
     PlanError : the name is not in the plan, the identity is not that client's, or a signing key is missing.
     DataError : the records have another dtype or shape, leave the domain, or are more than the cap. No value is shown.
     """
@@ -84,6 +86,7 @@ class ClientSession:
         noise: NoiseSource,
         random_bytes: Callable[[int], bytes],
     ) -> None:
+        check_private(noise)
         _check_grid_points(plan, name, X)
         if identity.public.hex() != plan.client(name).signing_key:
             raise PlanError(f"this identity is not the one whose signing_key the plan lists for client {name!r}")

@@ -6,6 +6,7 @@ from typing import Self
 import numpy as np
 
 from fastlloyd.dp.noise import NoiseSource
+from fastlloyd.dp.repeatable import check_private
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.plan import Plan
 from fastlloyd.protocol.actions import Action, Finish, Record, Send, ServerResult
@@ -39,7 +40,8 @@ class ServerSession:
     Parameters
     ----------
     plan : the plan.
-    noise : where the noise comes from in `server-noise`; not used in `client-noise`.
+    noise : where the noise comes from in `server-noise`; not used in `client-noise`. LocalProtocolError if it is not private,
+        outside `testing.repeatable_noise`.
 
     outcome : how the run ended; None while it goes on.
     """
@@ -64,6 +66,7 @@ class ServerSession:
     )
 
     def __init__(self, plan: Plan, noise: NoiseSource) -> None:
+        check_private(noise)
         self.state = ServerState.JOINING
         self.plan, self._noise = plan, noise
         self._roster = Roster.of(plan)

@@ -21,6 +21,8 @@ from fastlloyd.expander import PublicSeed
 from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.testing import InjectedNoise, SeededNoise
 
+pytestmark = pytest.mark.usefixtures("repeatable_noise")
+
 BOXES = {
     "square": Domain(features=("x", "y"), lower=(-1.0, 0.0), upper=(1.0, 5.0), fraction_bits=10),
     "oblong": Domain(

@@ -35,6 +35,8 @@ from fastlloyd.traffic import traffic
 from fastlloyd.transport.in_process import Drops, Gone, run_in_process
 from federation import injected_by_part, make_federation, make_plan, results, same_clustering, starts_cheaply
 
+pytestmark = pytest.mark.usefixtures("repeatable_noise")
+
 
 @pytest.fixture(autouse=True)
 def _cheap_starts(monkeypatch: pytest.MonkeyPatch) -> None:

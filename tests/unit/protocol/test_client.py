@@ -34,6 +34,8 @@ from federation import (
     same_clustering,
 )
 
+pytestmark = pytest.mark.usefixtures("repeatable_noise")
+
 FEDERATION = make_federation(make_plan(4, max_dropouts=1), seed=5)
 PLAN = FEDERATION.plan
 INBOX = inboxes(FEDERATION)

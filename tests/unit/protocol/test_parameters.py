@@ -44,6 +44,8 @@ from federation import (
     starts_cheaply,
 )
 
+pytestmark = pytest.mark.usefixtures("repeatable_noise")
+
 FEDERATION = make_federation(
     make_plan(3, trust=TrustMode.SERVER_NOISE, max_dropouts=1, algorithm=MOMENTLLOYD, n_clusters=1, n_features=1), seed=5
 )

@@ -41,6 +41,8 @@ from federation import (
 )
 from virtual_network import Crash, Network, Watch
 
+pytestmark = pytest.mark.usefixtures("repeatable_noise")
+
 FEDERATION = make_federation(make_plan(4, max_dropouts=1, trust=TrustMode.SERVER_NOISE), seed=9)
 PLAN = FEDERATION.plan
 NAMES = PLAN.names

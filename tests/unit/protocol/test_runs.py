@@ -15,6 +15,8 @@ from fastlloyd.protocol.messages import Broadcast, Confirmations, KeyBox, Sealed
 from fastlloyd.transport.in_process import Drops, Gone, InProcessOutcome, Link, everything_arrives, run_in_process
 from federation import Federation, identity, injected, make_federation, make_plan, results, same_clustering
 
+pytestmark = pytest.mark.usefixtures("repeatable_noise")
+
 HONEST = [
     (trust, n_clients, ring_bits)
     for trust in TrustMode

@@ -28,6 +28,8 @@ from fastlloyd.testing import InjectedNoise
 from fastlloyd.transport.in_process import run_in_process
 from federation import BrokenNoise, identity, inboxes, injected, make_federation, make_plan
 
+pytestmark = pytest.mark.usefixtures("repeatable_noise")
+
 FEDERATION = make_federation(make_plan(4, max_dropouts=1, trust=TrustMode.SERVER_NOISE), seed=9)
 PLAN = FEDERATION.plan
 NAMES = PLAN.names

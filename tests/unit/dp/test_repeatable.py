@@ -1,0 +1,131 @@
+"""Noise that can be repeated reaches no session and no `cluster`, but where `testing.repeatable_noise` was entered."""
+
+import re
+import threading
+from collections.abc import Callable
+from contextvars import Context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastlloyd
+from fastlloyd import central
+from fastlloyd.dp.noise import NoiseSource, SystemNoise
+from fastlloyd.dp.repeatable import check_private
+from fastlloyd.errors import LocalProtocolError
+from fastlloyd.protocol import ClientSession, Keep, Record, ServerSession
+from fastlloyd.runs import DurableClient, DurableServer
+from fastlloyd.simulation import simulate
+from fastlloyd.store import Role, Store
+from fastlloyd.testing import InjectedNoise, SeededNoise, repeatable_noise
+from federation import entropy, identity, make_federation, make_plan
+
+PACKAGE = Path(fastlloyd.__file__).parent
+FEDERATION = make_federation(make_plan(3))
+PLAN = FEDERATION.plan
+
+
+class Unsaid(SystemNoise):
+    """Says neither."""
+
+    private = None  # type: ignore[assignment]  # that is the point
+
+
+def client(noise: NoiseSource) -> ClientSession:
+    return ClientSession(PLAN, "c0", FEDERATION.X["c0"], identity=identity("c0"), noise=noise, random_bytes=entropy(""))
+
+
+def restored_client(noise: NoiseSource) -> ClientSession:
+    started = FEDERATION.client("c0").start()
+    [secret] = [action.secret for action in started if isinstance(action, Keep)]
+    return ClientSession.restore(
+        PLAN, "c0", FEDERATION.X["c0"], identity=identity("c0"), secret=secret, noise=noise, random_bytes=entropy(""),
+        recorded=[action.message for action in started if isinstance(action, Record)],
+    )  # fmt: skip
+
+
+def durable_client(noise: NoiseSource, folder: Path) -> DurableClient:
+    with Store.create(folder / "c0.store", role=Role.CLIENT, identity=identity("c0").public) as store:
+        return DurableClient.join(
+            PLAN, "c0", FEDERATION.X["c0"], identity=identity("c0"), store=store, dataset="records", fingerprint=bytes(32),
+            noise=noise, random_bytes=entropy(""),
+        )  # fmt: skip
+
+
+def durable_server(noise: NoiseSource, folder: Path) -> DurableServer:
+    with Store.create(folder / "server.store", role=Role.SERVER, identity=bytes(32)) as store:
+        return DurableServer.open(PLAN, store=store, noise=noise)
+
+
+DOORS: dict[str, Callable[[NoiseSource, Path], Any]] = {
+    "cluster": lambda noise, _: central.cluster(PLAN.mechanism, np.zeros((3, 2), dtype=np.int64), noise),
+    "client": lambda noise, _: client(noise),
+    "restored client": lambda noise, _: restored_client(noise),
+    "server": lambda noise, _: ServerSession(PLAN, noise),
+    "restored server": lambda noise, _: ServerSession.restore(PLAN, noise, []),
+    "durable client": durable_client,
+    "durable server": durable_server,
+    "simulation": lambda noise, _: simulate(
+        PLAN, {name: identity(name) for name in PLAN.names}, list(FEDERATION.X.values()), noise=noise
+    ),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("noise", [SeededNoise(1), InjectedNoise([]), Unsaid()], ids=lambda source: type(source).__name__)
+def test_noise_that_is_not_private_is_refused_at_every_door_and_nothing_is_drawn_or_stored(
+    door: str, noise: NoiseSource, tmp_path: Path
+) -> None:
+    def refused() -> None:
+        with pytest.raises(LocalProtocolError, match=rf"noise from {type(noise).__name__} protects nobody; pass dp.noise.System"):
+            DOORS[door](noise, tmp_path)
+
+    Context().run(refused)
+    for path in tmp_path.glob("*.store"):
+        with Store.open(path) as store:
+            assert store.position.length == 0
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_where_it_is_allowed_it_is_taken_and_genuine_noise_is_taken_everywhere(door: str, tmp_path: Path) -> None:
+    DOORS[door](SystemNoise(), tmp_path)
+    with repeatable_noise():
+        for path in tmp_path.glob("*.store*"):
+            path.unlink()
+        DOORS[door](SeededNoise(3), tmp_path)
+
+
+def test_the_permission_ends_with_the_block_also_by_an_exception_and_is_in_no_other_thread() -> None:
+    found: list[str] = []
+
+    def ask() -> None:
+        try:
+            check_private(SeededNoise(1))
+            found.append("taken")
+        except LocalProtocolError:
+            found.append("refused")
+
+    ask()
+    with pytest.raises(KeyError), repeatable_noise():
+        with repeatable_noise():
+            ask()
+        ask()
+        thread = threading.Thread(target=ask)
+        thread.start()
+        thread.join()
+        raise KeyError
+    ask()
+    assert found == ["refused", "taken", "taken", "refused", "refused"]
+
+
+def test_only_the_testing_module_sets_the_permission_and_only_experiments_enter_it() -> None:
+    sources = {path.relative_to(PACKAGE).as_posix(): path.read_text() for path in PACKAGE.rglob("*.py")}
+    sets = {name for name, text in sources.items() if re.search(r"\bALLOWED\.(set|reset)\b|import ALLOWED", text)}
+    assert sets == {"testing.py"}
+    assert {name for name, text in sources.items() if re.search(r"\brepeatable import\b(?! check_private$)", text, re.M)} == sets
+    entering = {name for name, text in sources.items() if "repeatable_noise()" in text and name.startswith("experiments/")}
+    assert entering == {"experiments/methods.py"}
+    calls = {name for name, text in sources.items() if re.search(r"^\s*(with|@)\s*(testing\.)?repeatable_noise\(\)", text, re.M)}
+    assert calls == entering
