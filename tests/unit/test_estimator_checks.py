@@ -24,6 +24,7 @@ from fastlloyd.testing import UNREPEATABLE_CHECKS, SeededNoise, expected_failed_
 ESTIMATORS = [MomentLloyd, FastLloyd, GLloyd, SuLloyd, Lloyd]
 # Most checks need bounds and numbers of records that are theirs; that these leak is tested elsewhere.
 pytestmark = [
+    pytest.mark.usefixtures("repeatable_noise"),
     pytest.mark.filterwarnings("ignore:.*taken from the data:fastlloyd.errors.PrivacyLeakWarning"),
     pytest.mark.filterwarnings("ignore:epsilon is 1e.(10|12|15|22):fastlloyd.errors.WeakGuaranteeWarning"),
 ]

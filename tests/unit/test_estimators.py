@@ -35,7 +35,9 @@ from fastlloyd.exchanges import Round
 from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.metrics import wcss
 from fastlloyd.momentlloyd.rounds import StepRound
-from fastlloyd.testing import SeededNoise, repeatable_noise
+from fastlloyd.testing import SeededNoise
+
+pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
 X = load_iris().data
 BOUNDS = ([4, 2, 1, 0], [8, 5, 7, 3])
@@ -173,8 +175,7 @@ def test_lloyd_is_the_same_loop_without_noise() -> None:
         two_sided_geometric = gaussian
 
     grid = model.mechanism_.domain.to_grid(X)
-    with repeatable_noise():
-        again = cluster(model.mechanism_, grid, Silence())
+    again = cluster(model.mechanism_, grid, Silence())
     assert np.array_equal(model.mechanism_.domain.from_grid(again.centroids), model.cluster_centers_)
     assert model.noisy_counts_.sum() == len(X)
 

@@ -31,6 +31,8 @@ from fastlloyd.uncertainty import (
 )
 from kinds import lloyd_of
 
+pytestmark = pytest.mark.usefixtures("repeatable_noise")
+
 DOMAIN = Domain(features=("age", "dose"), lower=(0.0, -1.0), upper=(100.0, 3.0))
 N = 3000
 N_RUNS = 3000
