@@ -54,7 +54,8 @@ def problem(n: int, k: int, d: int) -> tuple[GridArray, IntArray, int]:
 
 def iteration(X: GridArray, C: IntArray, squared_radius: int) -> Callable[[], object]:
     """Ours: exact relative sums and counts within the radius."""
-    return lambda: kernels.cluster_statistics(X, C, squared_radius)
+    limits = np.full(X.shape[1], B)
+    return lambda: kernels.cluster_statistics(X, C, squared_radius, limits=limits)
 
 
 def scikit_learn_iteration(X: GridArray, C: IntArray) -> Callable[[], object]:

@@ -52,7 +52,7 @@ def beside(n: int, k: int, d: int, epsilon: float, repetitions: int, *, votes: b
     def both() -> None:
         peer.fit(X)
         if m:
-            kernels.cluster_statistics(grid, candidates, None)
+            kernels.cluster_statistics(grid, candidates, None, limits=B)
 
     more = f" and a pass with k = {m:,}" if m else ""
     name = f"MomentLloyd.fit, N = {n:,}, k = {k}, d = {d}, epsilon = {epsilon:g}"

@@ -88,7 +88,7 @@ def a_round(repetitions: int) -> Row:
     def parts_alone() -> None:
         for _ in range(ROUNDS):
             for part in parts:
-                kernels.cluster_statistics(part, start, m.rounds[-1].squared_radius)
+                kernels.cluster_statistics(part, start, m.rounds[-1].squared_radius, limits=m.domain.half_widths)
                 plan.draw_client_noise(m.rounds[-1], source)
                 for _ in range(2):  # its own for the upload, which serves for the broadcast as well, and the other's
                     expand_mask(key, _context("a"), plan.n_words, plan.ring)

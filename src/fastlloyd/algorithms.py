@@ -107,7 +107,7 @@ def lloyd(mechanism: "LloydMechanism") -> Generator[Query, Answer, Clustering]:
     centroids = mechanism.initial_centroids()
     clustering = None
     for round in mechanism.rounds:
-        answer = yield query(round, centroids, mechanism.count_bits)
+        answer = yield query(mechanism, round, centroids)
         clustering = next_centroids(mechanism, round, centroids, answer)
         centroids = clustering.centroids
     if clustering is None:
@@ -118,11 +118,12 @@ def lloyd(mechanism: "LloydMechanism") -> Generator[Query, Answer, Clustering]:
     return clustering
 
 
-def query(round: "Round", centroids: IntArray, count_bits: int) -> Query:
+def query(mechanism: "LloydMechanism", round: "Round", centroids: IntArray) -> Query:
     """What one round asks: relative moments where there is a radius, absolute moments otherwise."""
+    bits, limits = mechanism.count_bits, mechanism.domain.half_widths
     if round.squared_radius is None:
-        return Moments(centroids, count_bits)
-    return RelativeMoments(centroids, round.squared_radius, count_bits)
+        return Moments(centroids, bits, limits)
+    return RelativeMoments(centroids, round.squared_radius, bits, limits)
 
 
 def next_centroids(mechanism: "LloydMechanism", round: "Round", centroids: IntArray, answer: Answer) -> Clustering:

@@ -100,7 +100,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             self.privacy_spent_["loss_estimate"]["standard_error"] = self.noisy_loss_std_
         self.n_iter_ = mechanism.n_iterations
         self._centroids = clustering.centroids
-        self.labels_ = kernels.assign(grid, clustering.centroids).astype(np.int32)
+        self.labels_ = kernels.assign(grid, clustering.centroids, limits=domain.half_widths).astype(np.int32)
         self._n_features_out = mechanism.n_clusters
         typical = typical_error(mechanism, self.cluster_centers_std_, clustering.updated, self.noisy_counts_, noise)
         if Verdict.on(typical) is Verdict.MOSTLY_NOISE:
@@ -110,7 +110,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     def predict(self, X: ArrayLike) -> IntArray:
         """Index of the nearest centroid of each record in the scaled domain, int32 (n_samples,). NOT PRIVATE."""
         grid = self._grid(X)
-        return kernels.assign(grid, self._centroids).astype(np.int32)
+        return kernels.assign(grid, self._centroids, limits=self.mechanism_.domain.half_widths).astype(np.int32)
 
     def transform(self, X: ArrayLike) -> FloatArray:
         """Distances to the centroids in the scaled domain, float64 (n_samples, n_clusters). NOT PRIVATE.

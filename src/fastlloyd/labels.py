@@ -48,7 +48,7 @@ class FittedClustering(msgspec.Struct, frozen=True, kw_only=True):
         Values outside the bounds are clipped. Raises DataError where a value is not finite.
         """
         grid = self.domain.to_grid(values)
-        clusters = kernels.assign(grid, self.centroids)
+        clusters = kernels.assign(grid, self.centroids, limits=self.domain.half_widths)
         squared = ((grid - self.centroids[clusters]) ** 2).sum(axis=1)
         return Labels(
             clusters=clusters,

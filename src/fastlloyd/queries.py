@@ -31,11 +31,15 @@ class Query(Protocol):
 
 
 class RelativeMoments(msgspec.Struct, frozen=True):
-    """Offsets from the nearest centroid, summed over the records within the radius, and their counts (Section 5.1)."""
+    """Offsets from the nearest centroid, summed over the records within the radius, and their counts (Section 5.1).
+
+    limits : B_i of each feature, int64 (n_features,), which tells `kernels` the range of records; None: any domain's.
+    """
 
     centroids: IntArray
     squared_radius: int
     count_bits: int = 0
+    limits: IntArray | None = None
 
     @property
     def digest(self) -> bytes:
@@ -44,15 +48,19 @@ class RelativeMoments(msgspec.Struct, frozen=True):
 
     def evaluate(self, X: GridArray) -> IntArray:
         """Relative sums and counts of the records within the radius."""
-        sums, counts = kernels.cluster_statistics(X, self.centroids, self.squared_radius)
+        sums, counts = kernels.cluster_statistics(X, self.centroids, self.squared_radius, limits=self.limits)
         return np.column_stack([sums, counts << self.count_bits])
 
 
 class Moments(msgspec.Struct, frozen=True):
-    """Sums of the records nearest to each centroid, and their counts: the query of Su et al. and of GLloyd."""
+    """Sums of the records nearest to each centroid, and their counts: the query of Su et al. and of GLloyd.
+
+    limits : as above.
+    """
 
     centroids: IntArray
     count_bits: int = 0
+    limits: IntArray | None = None
 
     @property
     def digest(self) -> bytes:
@@ -61,7 +69,7 @@ class Moments(msgspec.Struct, frozen=True):
 
     def evaluate(self, X: GridArray) -> IntArray:
         """Sums and counts of all records."""
-        sums, counts = kernels.cluster_statistics(X, self.centroids, None)
+        sums, counts = kernels.cluster_statistics(X, self.centroids, None, limits=self.limits)
         return np.column_stack([sums + counts[:, None] * self.centroids, counts << self.count_bits])
 
 

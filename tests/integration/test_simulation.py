@@ -72,7 +72,7 @@ def _centroids_of(plan: Plan, run: ClientResult, parts: list[IntArray]) -> IntAr
     centroids = m.initial_centroids()
     for round, included in zip(m.rounds, run.included[:T], strict=True):
         X = np.vstack([X for name, X in zip(plan.names, parts, strict=True) if name in included])
-        centroids = next_centroids(m, round, centroids, query(round, centroids, m.count_bits).evaluate(X)).centroids
+        centroids = next_centroids(m, round, centroids, query(m, round, centroids).evaluate(X)).centroids
     return centroids
 
 

@@ -185,7 +185,7 @@ def _pair_is_within(mechanism: LloydMechanism, rng: np.random.Generator) -> bool
     centroids = rng.integers(-B, B + 1, (mechanism.n_clusters, len(B)))
     others = rng.uniform(-1, 1, (rng.integers(0, 4), len(B)))
     record = _extreme_record(round, centroids[0], B, rng) / B
-    asked = query(round, centroids, mechanism.count_bits)
+    asked = query(mechanism, round, centroids)
     before, after = (asked.evaluate(domain.to_grid(X)) for X in (others, np.vstack([others, record])))
     change, s = after - before, mechanism.sensitivity(round)
     sums, counts = change[:, :-1], change[:, -1]

@@ -153,7 +153,7 @@ def test_where_its_assumption_holds_the_error_is_that_of_many_noises(algorithm: 
     q = _question(n_records=5000, n_features=d, n_clusters=1, algorithm=algorithm)
     m = _mechanism(q, 1.0)
     last, start, noise = m.rounds[-1], np.full((1, d), 64, dtype=np.int64), SeededNoise(d)
-    exact = query(last, start, m.count_bits).evaluate(_records_at(m, start))
+    exact = query(m, last, start).evaluate(_records_at(m, start))
     noiseless = next_centroids(m, last, start, exact).centroids
     squares = [
         float(((next_centroids(m, last, start, exact + m.draw_noise(last, noise)).centroids - noiseless) ** 2).sum())

@@ -49,7 +49,7 @@ def _spread_over_errors(m: LloydMechanism, deviation: NoiseDeviation, draw: Call
     [round] = m.rounds
     start = m.initial_centroids()
     corner = DOMAIN.to_grid(np.random.default_rng(0).uniform([80, 2.2], [100, 3.0], (N, 2)))
-    exact = query(round, start, m.count_bits).evaluate(corner)
+    exact = query(m, round, start).evaluate(corner)
     noiseless = DOMAIN.from_grid(next_centroids(m, round, start, exact).centroids)
     squares = np.zeros((1, 2))
     for _ in range(N_RUNS):
@@ -221,7 +221,7 @@ def test_noisy_counts_are_the_counts_of_the_last_round_and_the_noise_drawn_for_t
     ended = central.cluster(m, X, noise)
     counts = np.bincount(kernels.assign(X, ended.previous), minlength=m.n_clusters) << m.count_bits
     if isinstance(m, LloydMechanism):
-        counts = query(m.rounds[-1], ended.previous, m.count_bits).evaluate(X)[:, -1]
+        counts = query(m, m.rounds[-1], ended.previous).evaluate(X)[:, -1]
     assert np.array_equal(ended.noisy_counts(m.count_bits), (counts + noise.last) / 2**m.count_bits)
     assert noise_deviation(m).counts * 2**m.count_bits == pytest.approx(noise.deviation)
 

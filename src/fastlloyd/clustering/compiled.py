@@ -4,11 +4,14 @@ Records are worked on in blocks that stay in the cache, feature by feature, so t
 into vector instructions. All numbers are integers below 2**53 held in float64: sums and products are exact in any order, so
 that no result depends on how the compiler arranges them ("reassoc" and "contract" change nothing).
 
-The key of a record x and a centroid c orders centroids by distance and then by index:
+Centroids stand in groups of L, a power of two. The key of a record x and a centroid c orders the centroids of a group by
+distance and then by index:
 
-    key = L (|c|^2 - 2 x.c) + index of c,   L a power of two, at least the number of clusters.
+    key = L (|c|^2 - 2 x.c) + index of c in its group.
 
-The least key is that of the nearest centroid, ties going to the lowest index, and its low digits are the label.
+The least key is that of the nearest centroid, ties going to the lowest index, and its low digits are the label; of two groups
+the later one has it if its score, the rest of the key, is less. L follows from the range in which records *may* lie and from
+the centroids, so that every key is exact (`group_size`): what is done with a record is the same for all records.
 """
 
 from collections.abc import Callable
@@ -33,7 +36,7 @@ from fastlloyd.clustering.machine import (
     take,
 )
 
-_EXACT = float(1 << 52)  # half of 2**53: the other half covers the rounding of the bound itself
+_EXACT = float(1 << 53)
 
 _Labels = NDArray[np.uint32]  # unsigned: the compiler need not expect a negative index
 _Points = NDArray[np.int32]
@@ -130,6 +133,27 @@ def is_within(XT: _Points, half_widths: IntArray) -> bool:
 
 
 @_jit
+def group_size(centroids: IntArray, limits: IntArray) -> float:
+    """L for records x with |x_j| <= limits[j], an array (d,); an empty one: with |x - c|^2 < 2**53, as all kernels need it.
+
+    The largest power of two with L (|c|^2 + 2 |x|.|c| + 1) <= 2**53: so large may a key be, and all sums on the way to it. At
+    most the number of centroids, rounded up to a power of two.
+    """
+    k, d = centroids.shape
+    reach = 0.0
+    for c in range(k):
+        size = 0.0
+        for j in range(len(limits)):
+            x = np.abs(np.float64(centroids[c, j]))
+            size += x * (x + 2.0 * np.float64(limits[j]))
+        reach = max(reach, size)
+    L = 1.0
+    while len(limits) == d and k > L and 2.0 * L * (reach + 1.0) <= _EXACT:
+        L *= 2.0
+    return L
+
+
+@_jit
 def feature_statistics(
     XT: _Points,
     start: int,
@@ -137,6 +161,7 @@ def feature_statistics(
     chunk: int,
     counters: IntArray,
     centroids: IntArray,
+    L: float,
     squared_radius: float,
     rows: int,
     sums: IntArray,
@@ -144,47 +169,45 @@ def feature_statistics(
 ) -> None:
     """Add absolute sums (k, d) and counts (k,) of the records of a span within the radius, in blocks of `rows` records.
 
-    XT : int32 (d, n), C-contiguous. counters : int64 (2,), how many chunks, of `chunk` records each, have been taken, and in
-    how many some key would not have been exact, whose sums are of no use. Threads that call this with the same counters, and
-    sums of their own, share the span.
+    XT : int32 (d, n), C-contiguous. counters : int64 (2,), how many chunks, of `chunk` records each, have been taken, and how
+    many were lost. Threads that call this with the same counters, and sums of their own, share the span.
     A feature that is 1 for all records stands behind the last one: its sums are the counts.
     """
     k, d = centroids.shape
-    A, constants, L, limit = _feature_keys(centroids)
+    A, constants, group = _feature_keys(centroids, L)
     width = (rows + 3) // 4 * 4
     block = np.zeros((d // 4 * 4 + 4, width))
     block[d] = 1.0
     points = block[: A.shape[1]]
     squares, best, s, t = np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows)
+    scores, found = np.empty(rows), np.empty(rows)
     signed = np.empty(width, np.int32)
     labels = signed.view(np.uint32)
     totals = np.empty((len(block) // 4, 4, k + 1, 4))  # four copies; index k takes the records beyond the radius
-    exact = True  # in this chunk
     begin = start + chunk * take(counters, 0, 1)
     while begin < stop:
         end = min(begin + chunk, stop)
         totals[:] = 0.0
-        if d == 2 and k <= 2:
-            exact = _add_two_clusters(XT[0, begin:end], XT[1, begin:end], A, constants, L, limit, squared_radius, totals[0, 0])
-        elif d == 2 and k <= 4:
-            exact = _add_four_clusters(XT[0, begin:end], XT[1, begin:end], A, constants, L, limit, squared_radius, totals[0, 0])
+        if d == 2 and k <= 2 and group == len(constants):
+            _add_two_clusters(XT[0, begin:end], XT[1, begin:end], A, constants, L, squared_radius, totals[0, 0])
+        elif d == 2 and k <= 4 and group == len(constants):
+            _add_four_clusters(XT[0, begin:end], XT[1, begin:end], A, constants, L, squared_radius, totals[0, 0])
         else:
             for first in range(begin, end, rows):
                 m = min(rows, end - first)
                 _load(XT, first, m, block, squares)
-                exact = _is_exact(squares, m, limit)
-                if not exact:
-                    break
-                _least_keys(points, A, constants, best, s, t, m)
-                _labels_within(best, squares, L, squared_radius, k, signed, m)
+                if group == len(constants):
+                    _least_keys(points, A, constants, best, s, t, m)
+                    _labels_within(best, squares, L, squared_radius, k, signed, m)
+                else:
+                    _least_scores(points, A, constants, group, L, scores, found, best, s, t, m)
+                    _found_within(scores, found, squares, squared_radius, k, signed, m)
                 signed[m : (m + 3) // 4 * 4] = k  # what an earlier block left behind the last record
                 for four in range((d + 2) // 4):
                     _add_to_totals(block[4 * four : 4 * four + 4], labels, totals[four].reshape(totals[four].size), m)
                 if d % 4 < 2:  # what is left are the counts, and perhaps one feature
                     _add_two_to_totals(block[d // 4 * 4 :], labels, totals[d // 4].reshape(totals[d // 4].size), m)
         _add_integers(totals, sums, counts)
-        if not exact:
-            take(counters, 1, 1)
         begin = start + chunk * take(counters, 0, 1)
 
 
@@ -237,9 +260,9 @@ def _share_ticket(ticket: IntArray, squared_radius: float) -> None:
     XT = carray(int32_at(ticket[0]), (d, ticket[2]))
     counters, centroids = carray(int64_at(ticket[4]), (2,)), carray(int64_at(ticket[5]), (k, d))
     sums, counts = carray(int64_at(ticket[6]), (k, d)), carray(int64_at(ticket[7]), (k,))
-    start, stop, chunk, rows = ticket[8], ticket[9], ticket[10], ticket[11]
+    start, stop, chunk, rows, L = ticket[8], ticket[9], ticket[10], ticket[11], np.float64(ticket[12])
     try:
-        feature_statistics(XT, start, stop, chunk, counters, centroids, squared_radius, rows, sums, counts)
+        feature_statistics(XT, start, stop, chunk, counters, centroids, L, squared_radius, rows, sums, counts)
     except Exception:  # noqa: BLE001 - no memory: the chunks it took are missing
         take(counters, 1, 1)
 
@@ -288,19 +311,23 @@ def await_looking(state: IntArray) -> None:
 
 
 @_jit
-def feature_labels(XT: _Points, start: int, stop: int, centroids: IntArray, rows: int, labels: NDArray[np.int32]) -> bool:
+def feature_labels(
+    XT: _Points, start: int, stop: int, centroids: IntArray, L: float, rows: int, labels: NDArray[np.int32]
+) -> None:
     """Set labels to the index of the nearest centroid of each record of XT[:, start:stop]; otherwise as above."""
-    A, constants, L, limit = _feature_keys(centroids)
-    block = np.zeros((A.shape[1], rows))
+    A, constants, group = _feature_keys(centroids, L)
+    k, block = len(centroids), np.zeros((A.shape[1], rows))
     squares, best, s, t = np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows)
+    scores, found = np.empty(rows), np.empty(rows)
     for first in range(start, stop, rows):
         m = min(rows, stop - first)
         _load(XT, first, m, block, squares)
-        if not _is_exact(squares, m, limit):
-            return False
-        _least_keys(block, A, constants, best, s, t, m)
-        _labels_within(best, squares, L, np.inf, len(centroids), labels[first - start :], m)
-    return True
+        if group == len(constants):
+            _least_keys(block, A, constants, best, s, t, m)
+            _labels_within(best, squares, L, np.inf, k, labels[first - start :], m)
+        else:
+            _least_scores(block, A, constants, group, L, scores, found, best, s, t, m)
+            _found_within(scores, found, squares, np.inf, k, labels[first - start :], m)
 
 
 @_jit
@@ -323,73 +350,73 @@ def row_statistics(
     products: FloatArray,
     constants: FloatArray,
     L: float,
-    limit: float,
     squared_radius: float,
     sums: FloatArray,
     counts: FloatArray,
-) -> bool:
+) -> None:
     """Add the records of `block` (m, d) to sums (k + 1, d) and counts (k + 1,), given products = A block^T (k, m)."""
-    m, k = len(block), len(constants)
-    best, signed = np.empty(m), np.empty(m, np.int32)
-    if not _is_exact(squares, m, limit):
-        return False
-    _least_products(products, constants, best)
-    _labels_within(best, squares, L, squared_radius, k, signed, m)
+    signed = np.empty(len(block), np.int32)
+    row_labels(squares, products, constants, L, squared_radius, signed)
     labels = signed.view(np.uint32)
-    for r in range(m):
+    for r in range(len(block)):
         row, total = block[r], sums[labels[r]]
         counts[labels[r]] += 1.0
         for j in range(len(row)):
             total[j] += row[j]
-    return True
 
 
 @_jit
 def row_labels(
-    squares: FloatArray, products: FloatArray, constants: FloatArray, L: float, limit: float, labels: NDArray[np.int32]
-) -> bool:
-    """Set labels (m, or more) to the index of the nearest centroid of each record; otherwise as `row_statistics`."""
-    m, k = len(squares), len(constants)
+    squares: FloatArray, products: FloatArray, constants: FloatArray, L: float, squared_radius: float, labels: NDArray[np.int32]
+) -> None:
+    """Set labels (m, or more) to the index of the nearest centroid of each record, or to k beyond the radius."""
+    m, k, group = len(squares), len(constants), np.intp(L)
     best = np.empty(m)
-    if not _is_exact(squares, m, limit):
-        return False
-    _least_products(products, constants, best)
-    _labels_within(best, squares, L, np.inf, k, labels, m)
-    return True
+    _least_products(products[:group], constants[:group], best)
+    if group >= k:
+        _labels_within(best, squares, L, squared_radius, k, labels, m)
+        return
+    scores, found = np.empty(m), np.empty(m)
+    scores[:] = np.inf
+    for first in range(0, k, group):
+        if first:
+            _least_products(products[first : first + group], constants[first : first + group], best)
+        _keep_lesser(best, L, np.float64(first), scores, found, m)
+    _found_within(scores, found, squares, squared_radius, k, labels, m)
 
 
 @_jit
-def keys(centroids: IntArray, n_rows: int, n_columns: int) -> tuple[FloatArray, FloatArray, float, float]:
-    """A, constants, L and limit: the keys of x are A x + constants, all of them exact where |x|^2 < limit.
+def keys(centroids: IntArray, L: float, multiple: int, n_columns: int) -> tuple[FloatArray, FloatArray, int]:
+    """A, constants and rows of a group: the keys of x are A x + constants.
 
-    | |c|^2 - 2 x.c | <= (|x| + |c|)^2 bounds a key divided by L, and so all sums on the way. Padded to n_rows centroids whose
-    keys are infinite, and n_columns features that are 0.
+    Groups are padded to a multiple of so many rows, with centroids whose keys are infinite, and centroids to n_columns
+    features, with such that are 0.
     """
     k, d = centroids.shape
-    L = 1.0
-    while k > L:
-        L *= 2.0
-    A, constants, reach = np.zeros((n_rows, n_columns)), np.full(n_rows, np.inf), 0.0
+    size = min(int(L), k)
+    group = (size + multiple - 1) // multiple * multiple
+    last = k - (k - 1) // size * size  # centroids in the last group
+    n_rows = (k - 1) // size * group + (last + multiple - 1) // multiple * multiple
+    A, constants = np.zeros((n_rows, n_columns)), np.full(n_rows, np.inf)
     for c in range(k):
-        norm = 0.0
+        row, norm = c // size * group + c % size, 0.0
         for j in range(d):
             x = np.float64(centroids[c, j])
-            A[c, j] = -2.0 * L * x
+            A[row, j] = -2.0 * L * x
             norm += x * x
-        constants[c] = L * norm + c
-        reach = max(reach, np.sqrt(norm))
-    return A, constants, L, max(np.sqrt(_EXACT / L) - reach, 0.0) ** 2
+        constants[row] = L * norm + c % size
+    return A, constants, group
 
 
 @_jit
-def _feature_keys(centroids: IntArray) -> tuple[FloatArray, FloatArray, float, float]:
+def _feature_keys(centroids: IntArray, L: float) -> tuple[FloatArray, FloatArray, int]:
     """Keys padded as `_least_keys` needs them."""
-    k, d = centroids.shape
+    d = centroids.shape[1]
     if d <= 2:
-        return keys(centroids, (k + 3) // 4 * 4, 2)
+        return keys(centroids, L, 4, 2)
     if d == 5:
-        return keys(centroids, k + k % 2, 5)
-    return keys(centroids, k + k % 2, d + d % 2)
+        return keys(centroids, L, 2, 5)
+    return keys(centroids, L, 2, d + d % 2)
 
 
 @_jit
@@ -405,12 +432,26 @@ def _load(XT: _Points, start: int, m: int, block: FloatArray, squares: FloatArra
 
 
 @_jit
-def _is_exact(squares: FloatArray, m: int, limit: float) -> bool:
-    """Whether all keys are below 2**53, see `keys`. Counted: the compiler adds up many at a time, and finds no maximum so."""
-    beyond = 0.0
-    for r in range(m):
-        beyond += 1.0 if squares[r] >= limit else 0.0
-    return beyond == 0.0
+def _least_scores(
+    block: FloatArray,
+    A: FloatArray,
+    constants: FloatArray,
+    group: int,
+    L: float,
+    scores: FloatArray,
+    found: FloatArray,
+    best: FloatArray,
+    s: FloatArray,
+    t: FloatArray,
+    m: int,
+) -> None:
+    """Set scores[r] to the least score of record r among several groups, and found[r] to the index of its centroid."""
+    scores[:m] = np.inf
+    start = 0.0
+    for first in range(0, len(constants), group):
+        _least_keys(block, A[first : first + group], constants[first : first + group], best, s, t, m)
+        _keep_lesser(best, L, start, scores, found, m)
+        start += L
 
 
 @_jit
@@ -462,20 +503,18 @@ def _add_two_clusters(
     A: FloatArray,
     constants: FloatArray,
     L: float,
-    limit: float,
     squared_radius: float,
     totals: FloatArray,
-) -> bool:
+) -> None:
     """All at once, within registers, for two features and up to two clusters: sums and counts, set in totals (k + 1, 4).
 
-    False if a key was not exact, and then the totals are of no use. `in0` is 1 for a record of the first cluster, otherwise 0.
+    `in0` is 1 for a record of the first cluster, otherwise 0.
     """
     n0, n1, a0, a1, b0, b1, share = constants[0], constants[1], A[0, 0], A[1, 0], A[0, 1], A[1, 1], 1.0 / L
-    x0, y0, c0, x1, y1, c1, beyond = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    x0, y0, c0, x1, y1, c1 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for r in range(len(x)):
         p, q = np.float64(x[r]), np.float64(y[r])
         square, u, v = p * p + q * q, n0 + a0 * p + b0 * q, n1 + a1 * p + b1 * q
-        beyond += 1.0 if square >= limit else 0.0
         best = min(u, v)
         within = 1.0 if square + np.floor(best * share) <= squared_radius else 0.0
         in0, in1 = within if u == best else 0.0, within if v == best else 0.0
@@ -487,7 +526,6 @@ def _add_two_clusters(
         c1 += in1
     totals[0, 0], totals[0, 1], totals[0, 2] = x0, y0, c0
     totals[1, 0], totals[1, 1], totals[1, 2] = x1, y1, c1
-    return beyond == 0.0
 
 
 @_jit
@@ -497,21 +535,19 @@ def _add_four_clusters(
     A: FloatArray,
     constants: FloatArray,
     L: float,
-    limit: float,
     squared_radius: float,
     totals: FloatArray,
-) -> bool:
+) -> None:
     """The same for three or four."""
     n0, n1, n2, n3, share = constants[0], constants[1], constants[2], constants[3], 1.0 / L
     a0, a1, a2, a3 = A[0, 0], A[1, 0], A[2, 0], A[3, 0]
     b0, b1, b2, b3 = A[0, 1], A[1, 1], A[2, 1], A[3, 1]
-    x0, y0, c0, x1, y1, c1, beyond = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    x0, y0, c0, x1, y1, c1 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     x2, y2, c2, x3, y3, c3 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for r in range(len(x)):
         p, q = np.float64(x[r]), np.float64(y[r])
         square = p * p + q * q
         u, v, w, z = n0 + a0 * p + b0 * q, n1 + a1 * p + b1 * q, n2 + a2 * p + b2 * q, n3 + a3 * p + b3 * q
-        beyond += 1.0 if square >= limit else 0.0
         best = min(min(u, v), min(w, z))  # noqa: PLW3301 - a tree: two of them at the same time
         within = 1.0 if square + np.floor(best * share) <= squared_radius else 0.0
         in0, in1 = within if u == best else 0.0, within if v == best else 0.0
@@ -532,7 +568,6 @@ def _add_four_clusters(
     totals[1, 0], totals[1, 1], totals[1, 2] = x1, y1, c1
     totals[2, 0], totals[2, 1], totals[2, 2] = x2, y2, c2
     totals[3, 0], totals[3, 1], totals[3, 2] = x3, y3, c3
-    return beyond == 0.0
 
 
 @_jit
@@ -623,12 +658,36 @@ def _least_products(products: FloatArray, constants: FloatArray, best: FloatArra
 def _labels_within(
     best: FloatArray, squares: FloatArray, L: float, squared_radius: float, k: int, labels: NDArray[np.int32], m: int
 ) -> None:
-    """Split each key into score and label; the label of a record beyond the radius becomes k."""
-    share, beyond = 1.0 / L, float(k)  # exact: L is a power of two
+    """Split each key into score and label; the label of a record beyond the radius becomes k.
+
+    A record out of range, which nobody should pass, has some label: no label is too large, for it says where to write.
+    """
+    share, beyond, last = 1.0 / L, float(k), k - 1.0  # exact: L is a power of two
     for r in range(m):
         score = np.floor(best[r] * share)
-        label = best[r] - score * L
+        label = min(best[r] - score * L, last)
         labels[r] = np.int32(label if squares[r] + score <= squared_radius else beyond)
+
+
+@_jit
+def _keep_lesser(best: FloatArray, L: float, start: float, scores: FloatArray, found: FloatArray, m: int) -> None:
+    """Of the least keys of a group, whose first centroid is `start`, and what earlier groups have: the lesser scores."""
+    share = 1.0 / L
+    for r in range(m):
+        score = np.floor(best[r] * share)
+        label = best[r] - score * L + start
+        found[r] = label if score < scores[r] else found[r]
+        scores[r] = min(score, scores[r])
+
+
+@_jit
+def _found_within(
+    scores: FloatArray, found: FloatArray, squares: FloatArray, squared_radius: float, k: int, labels: NDArray[np.int32], m: int
+) -> None:
+    """The labels that were found; that of a record beyond the radius becomes k."""
+    beyond, last = float(k), k - 1.0
+    for r in range(m):
+        labels[r] = np.int32(min(found[r], last) if squares[r] + scores[r] <= squared_radius else beyond)
 
 
 @_jit

@@ -7,6 +7,9 @@ by shape (measured in docs/performance.md):
 - few features: compiled loops over records, feature by feature (`compiled.py`);
 - many features: one matrix product per block by BLAS, the rest compiled;
 - small data, or without numba: one matrix product per block, the rest NumPy.
+
+Shapes, centroids and the range in which records *may* lie decide what is done, never where records do lie: what a record costs
+is the same for all records, up to what the processor makes of their bits.
 """
 
 import os
@@ -32,6 +35,7 @@ WORTH_THREADS = 1 << 19  # n k d from which a second thread is repaid
 LONG_WORK = 1 << 27  # n k d of some tenths of a second
 SPAN_RECORDS = 1 << 25  # records per float64 accumulator, whose sums so stay below 2**53
 
+_NO_LIMITS = np.zeros(0, dtype=np.int64)
 Statistics = tuple[IntArray, IntArray]
 Labels = NDArray[np.int32]
 Span = tuple[int, int]
@@ -39,23 +43,32 @@ _T = TypeVar("_T")
 
 
 def cluster_statistics(
-    X: GridArray, centroids: IntArray, squared_radius: int | None, *, block_rows: int | None = None
+    X: GridArray,
+    centroids: IntArray,
+    squared_radius: int | None,
+    *,
+    limits: IntArray | None = None,
+    block_rows: int | None = None,
 ) -> Statistics:
     """Relative sums and counts of `reference.cluster_statistics`; same integers. X may be int32, and of any memory order.
 
+    limits : what coordinates of records are at most in magnitude, int64 (n_features,), from public knowledge: the narrower, the
+    faster. None: squared distances of records and centroids are below 2**53, which must hold in any case.
     Works on blocks of `block_rows` records (chosen from the shape when None): no array of n_records x n_clusters exists.
     """
     centroids = np.ascontiguousarray(centroids, dtype=np.int64)
     radius = np.inf if squared_radius is None else float(squared_radius)
     compiled = _is_compiled(X, centroids)
+    group = _group_size(centroids, limits) if compiled else 1
     if compiled and _is_feature_major(X):
-        found = _feature_statistics(X.T, (0, len(X)), centroids, radius, block_rows, _threads(X, len(centroids)))
+        found = _feature_statistics(X.T, (0, len(X)), centroids, group, radius, block_rows, _threads(X, len(centroids)))
         if found:
             return found[0] - found[1][:, None] * centroids, found[1]
 
     def statistics(start: int, stop: int) -> Statistics:
-        found = _compiled_statistics(X, (start, stop), centroids, radius, block_rows) if compiled else None
-        return found or _plain_statistics(X[start:stop], centroids, radius, block_rows)
+        if compiled:
+            return _compiled_statistics(X, (start, stop), centroids, group, radius, block_rows)
+        return _plain_statistics(X[start:stop], centroids, radius, block_rows)
 
     sums, counts = np.zeros(centroids.shape, dtype=np.int64), np.zeros(len(centroids), dtype=np.int64)
     for some_sums, some_counts in on_all_cores(statistics, X, len(centroids), compiled):
@@ -64,16 +77,19 @@ def cluster_statistics(
     return sums - counts[:, None] * centroids, counts
 
 
-def assign(X: GridArray, centroids: IntArray, *, block_rows: int | None = None) -> Labels:
-    """Index of the nearest centroid of every record, int32 (n_records,); ties go to the lowest index."""
+def assign(X: GridArray, centroids: IntArray, *, limits: IntArray | None = None, block_rows: int | None = None) -> Labels:
+    """Index of the nearest centroid of every record, int32 (n_records,); ties go to the lowest index. limits : as above."""
     centroids = np.ascontiguousarray(centroids, dtype=np.int64)
     if len(centroids) == 1:
         return np.zeros(len(X), dtype=np.int32)
     labels = np.empty(len(X), dtype=np.int32)
     compiled = _is_compiled(X, centroids)
+    group = _group_size(centroids, limits) if compiled else 1
 
     def label(start: int, stop: int) -> None:
-        if not (compiled and _compiled_labels(X, (start, stop), centroids, block_rows, labels)):
+        if compiled:
+            _compiled_labels(X, (start, stop), centroids, group, block_rows, labels)
+        else:
             _plain_labels(X[start:stop], centroids, block_rows, labels[start:stop])
 
     per_thread = PIECES if X.size * len(centroids) < LONG_WORK else MANY_PIECES
@@ -123,55 +139,73 @@ def _plain_labels(X: GridArray, centroids: IntArray, block_rows: int | None, lab
         labels[start:stop], _ = nearest(X[start:stop].astype(np.float64), C)
 
 
+def _group_size(centroids: IntArray, limits: IntArray | None) -> int:
+    """How many centroids compiled code tells apart by one key, exactly for all records within the limits."""
+    return int(compiled_code().group_size(centroids, _NO_LIMITS if limits is None else limits))
+
+
 def _compiled_statistics(
-    X: GridArray, span: Span, centroids: IntArray, squared_radius: float, block_rows: int | None
-) -> Statistics | None:
-    """The same for X[start:stop] by compiled code; None if a key would leave the range of exact arithmetic."""
+    X: GridArray, span: Span, centroids: IntArray, group: int, squared_radius: float, block_rows: int | None
+) -> Statistics:
+    """The same for X[start:stop] by compiled code."""
     k, d = centroids.shape
     if is_by_feature(X):
-        sums, counts = np.zeros((k, d), dtype=np.int64), np.zeros(k, dtype=np.int64)
+        totals, numbers = np.zeros((k, d), dtype=np.int64), np.zeros(k, dtype=np.int64)
         for XT, part, _ in _feature_major(X, span):
-            found = _feature_statistics(XT, part, centroids, squared_radius, block_rows, 1)
-            if found is None:
-                return None
-            sums += found[0]
-            counts += found[1]
-        return sums, counts
-    A, constants, L, limit = compiled_code().keys(centroids, k, d)
+            some_totals, some_numbers = _of_features(XT, part, centroids, group, squared_radius, block_rows)
+            totals += some_totals
+            numbers += some_numbers
+        return totals, numbers
+    A, constants, _ = compiled_code().keys(centroids, float(group), 1, d)
     sums, counts = np.zeros((k + 1, d)), np.zeros(k + 1)
     for block, squares, products, _ in _products(X, span, A, block_rows):
-        if not compiled_code().row_statistics(block, squares, products, constants, L, limit, squared_radius, sums, counts):
-            return None
+        compiled_code().row_statistics(block, squares, products, constants, float(group), squared_radius, sums, counts)
     return sums[:k].astype(np.int64), counts[:k].astype(np.int64)
 
 
 def _feature_statistics(
-    XT: NDArray[np.int32], span: Span, centroids: IntArray, squared_radius: float, block_rows: int | None, threads: int
+    XT: NDArray[np.int32],
+    span: Span,
+    centroids: IntArray,
+    group: int,
+    squared_radius: float,
+    block_rows: int | None,
+    threads: int,
 ) -> Statistics | None:
-    """The same for XT[:, start:stop], whose chunks so many threads share; each adds up what it finds, without the others."""
-    n, rows = span[1] - span[0], block_rows or _feature_rows(len(XT))
-    chunk = min(SPAN_RECORDS, max(1, -(-n // (CHUNKS * threads * rows))) * rows)
-    if threads > 1:
-        from fastlloyd.clustering.team import share_statistics  # with numba, which takes a while
+    """The same for XT[:, start:stop], shared by so many threads; None if one of them had no memory."""
+    if threads == 1:
+        return _of_features(XT, span, centroids, group, squared_radius, block_rows)
+    from fastlloyd.clustering.team import share_statistics  # with numba, which takes a while
 
-        return share_statistics(XT, span, chunk, centroids, squared_radius, rows, threads)
+    rows = block_rows or _feature_rows(len(XT))
+    return share_statistics(XT, span, _chunk(span, rows, threads), centroids, group, squared_radius, rows, threads)
+
+
+def _of_features(
+    XT: NDArray[np.int32], span: Span, centroids: IntArray, group: int, squared_radius: float, block_rows: int | None
+) -> Statistics:
+    """The same by this thread."""
+    rows = block_rows or _feature_rows(len(XT))
     sums, counts = np.zeros(centroids.shape, dtype=np.int64), np.zeros(len(centroids), dtype=np.int64)
-    counters = np.zeros(2, dtype=np.int64)
-    compiled_code().feature_statistics(XT, *span, chunk, counters, centroids, squared_radius, rows, sums, counts)
-    return None if counters[1] else (sums, counts)
+    chunk, counters = _chunk(span, rows, 1), np.zeros(2, dtype=np.int64)
+    compiled_code().feature_statistics(XT, *span, chunk, counters, centroids, float(group), squared_radius, rows, sums, counts)
+    return sums, counts
 
 
-def _compiled_labels(X: GridArray, span: Span, centroids: IntArray, block_rows: int | None, labels: Labels) -> bool:
+def _chunk(span: Span, rows: int, threads: int) -> int:
+    """Records that a thread takes at a time, and adds up what it finds, without the others: whole blocks of rows."""
+    return min(SPAN_RECORDS, max(1, -(-(span[1] - span[0]) // (CHUNKS * threads * rows))) * rows)
+
+
+def _compiled_labels(X: GridArray, span: Span, centroids: IntArray, group: int, block_rows: int | None, labels: Labels) -> None:
     if is_by_feature(X):
-        return all(
-            compiled_code().feature_labels(XT, start, stop, centroids, block_rows or _feature_rows(X.shape[1]), labels[first:])
-            for XT, (start, stop), first in _feature_major(X, span)
-        )
-    A, constants, L, limit = compiled_code().keys(centroids, *centroids.shape)
-    return all(
-        compiled_code().row_labels(squares, products, constants, L, limit, labels[first:])
-        for _, squares, products, first in _products(X, span, A, block_rows)
-    )
+        rows = block_rows or _feature_rows(X.shape[1])
+        for XT, (start, stop), first in _feature_major(X, span):
+            compiled_code().feature_labels(XT, start, stop, centroids, float(group), rows, labels[first:])
+        return
+    A, constants, _ = compiled_code().keys(centroids, float(group), 1, X.shape[1])
+    for _, squares, products, first in _products(X, span, A, block_rows):
+        compiled_code().row_labels(squares, products, constants, float(group), np.inf, labels[first:])
 
 
 def _feature_rows(d: int) -> int:

@@ -60,7 +60,7 @@ class _Job:
 class _Helper:
     def __init__(self, state: IntArray) -> None:
         self.state = state
-        self.ticket, self.squared_radius = np.zeros(12, dtype=np.int64), np.zeros(1)
+        self.ticket, self.squared_radius = np.zeros(13, dtype=np.int64), np.zeros(1)
         self.bell: SimpleQueue[None] = SimpleQueue()  # whose `put` is whole or not at all: a Semaphore may stay locked
         self.job: _Job | None = None
         with suppress(RuntimeError):  # no more threads are allowed: a helper that never comes is one that is always busy
@@ -140,13 +140,14 @@ def share_statistics(
     span: Span,
     chunk: int,
     centroids: IntArray,
+    group: int,
     squared_radius: float,
     rows: int,
     n_threads: int,
 ) -> tuple[IntArray, IntArray] | None:
     """`compiled.feature_statistics` by this thread and up to n_threads - 1 others, which take chunks of so many records.
 
-    None if some key would not be exact. Integers add up in any order, so nothing depends on who takes what.
+    None if one of them had no memory. Integers add up in any order, so nothing depends on who takes what.
     """
     k, d = centroids.shape
     each = k * d + k
@@ -154,14 +155,15 @@ def share_statistics(
     counters, parts = numbers[:2], numbers[2:].reshape(n_threads, each)
     sums, counts = parts[0, : k * d].reshape(k, d), parts[0, k * d :]
     team, ours = _team(n_threads - 1), _address(numbers)
-    ticket = np.array([_address(XT), d, XT.shape[1], k, ours, _address(centroids), 0, 0, *span, chunk, rows], dtype=np.int64)
+    where = [_address(XT), d, XT.shape[1], k, ours, _address(centroids), 0, 0]
+    ticket = np.array([*where, *span, chunk, rows, group], dtype=np.int64)
     try:
         try:
             for i, helper in enumerate(team.helpers, start=1):
                 ticket[6] = ours + 8 * (2 + i * each)
                 ticket[7] = ticket[6] + 8 * k * d
                 helper.offer(ticket, squared_radius)
-            feature_statistics(XT, *span, chunk, counters, centroids, squared_radius, rows, sums, counts)
+            feature_statistics(XT, *span, chunk, counters, centroids, float(group), squared_radius, rows, sums, counts)
         finally:
             withdraw(team.states, ours)  # at once: between two calls of compiled code the interpreter looks for no signals
     except BaseException:

@@ -66,7 +66,7 @@ class ClippedOffsets:
     def answer(self, X: GridArray, *, centroids: IntArray, radius: int, **frame: IntArray) -> IntArray:
         """See `Question.answer`."""
         points = self.space.place(X, **frame)
-        labels = kernels.assign(points, centroids)
+        labels = kernels.assign(points, centroids, limits=self.space.limits)
         compiled = points.dtype.kind == "i" and is_compiled(points.size)
         sums = (_compiled_sums if compiled else _plain_sums)(points, labels, centroids, radius, self.units)
         counts = np.bincount(labels, minlength=self.n_clusters).astype(np.int64)

@@ -50,5 +50,5 @@ class Votes:
 
     def answer(self, X: GridArray, *, candidates: IntArray, **frame: IntArray) -> IntArray:
         """See `Question.answer`."""
-        labels = kernels.assign(self.space.place(X, **frame), candidates)
+        labels = kernels.assign(self.space.place(X, **frame), candidates, limits=self.space.limits)
         return np.bincount(labels, minlength=self.n_candidates)[:, np.newaxis].astype(np.int64) << self.count_bits

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastlloyd.clustering import kernels, reference
-from fastlloyd.clustering.domain import Domain, IntArray
+from fastlloyd.clustering.domain import Domain, IntArray, finest_bits
 
 
 def cube(d: int, q: int) -> Domain:
@@ -192,25 +192,92 @@ def test_w32_no_array_of_records_times_clusters_exists(way: str) -> None:
             tracemalloc.stop()
 
 
-def test_keys_that_would_not_be_exact_are_left_to_the_plain_kernel() -> None:
+LIMITS = ("none", "box", "reach")
+
+
+def known(limits: str, X: IntArray, box: Domain) -> IntArray | None:
+    """Nothing; the box of the domain; or no more than where records happen to lie."""
+    if limits == "none":
+        return None
+    return box.half_widths if limits == "box" else np.abs(X).max(axis=0, initial=0)
+
+
+@each_way
+@settings(max_examples=200)
+@given(situations(), st.sampled_from(LIMITS), st.sampled_from("CF"))
+def test_whatever_is_known_of_the_range_of_records_the_integers_are_the_same(
+    way: str, situation: tuple[IntArray, IntArray, int | None], limits: str, order: Literal["C", "F"]
+) -> None:
+    X, centroids, squared_radius = situation
+    known_limits = known(limits, X, cube(X.shape[1], 16))
+    squared = ((X[:, None, :] - centroids) ** 2).sum(axis=2)
+    expected = reference.cluster_statistics(X, centroids, squared_radius)
+    X = X.astype(np.int32, order=order)
+    with forced(way):
+        assert equal(kernels.cluster_statistics(X, centroids, squared_radius, limits=known_limits), expected)
+        assert kernels.assign(X, centroids, limits=known_limits).tolist() == [row.tolist().index(row.min()) for row in squared]
+
+
+@settings(max_examples=300)
+@given(st.integers(1, 40), st.integers(1, 20), st.integers(1, 25), st.integers(0, 2**32), st.booleans())
+def test_as_many_centroids_share_a_key_as_stay_exact_for_every_record_of_the_range(
+    k: int, d: int, q: int, seed: int, saturated: bool
+) -> None:
     pytest.importorskip("numba")
-    box = cube(2, 24)
-    X = np.array([[2**24, 2**24], [-(2**24), 5], [7, 7]], dtype=np.int32)
-    centroids = np.array([[box.saturation, box.saturation], [-box.saturation, 3], [1, 1]])
-    for way in ("by feature", "by row"):
-        with forced(way):
-            assert kernels._compiled_statistics(X, (0, 3), centroids, np.inf, None) is None
-            assert not kernels._compiled_labels(X, (0, 3), centroids, None, np.empty(3, dtype=np.int32))
-            assert equal(kernels.cluster_statistics(X, centroids, None), reference.cluster_statistics(X, centroids, None))
+    q = min(q, finest_bits(d))
+    box, generator = cube(d, q), np.random.default_rng(seed)
+    reach = box.saturation if saturated else 2**q
+    C = generator.integers(-reach, reach, (k, d), endpoint=True)
+    L = kernels._group_size(C, box.half_widths)
+    # the largest sum of magnitudes on the way to a key: of a record in the corner opposite to the centroid
+    largest = max(sum(c * c + 2 * abs(c) * 2**q for c in centroid) for centroid in C.tolist())
+    assert L & (L - 1) == 0
+    assert L * (largest + 1) <= 2**53
+    assert k <= L < 2 * k or 2 * L * (largest + 1) > 2**53
+    assert kernels._group_size(C, None) == 1  # and this is exact wherever distances are
 
 
-def test_the_least_exact_bound_admits_what_the_domains_of_the_paper_need() -> None:
-    # q = 16 and centroids in the box, 784 features and 16 clusters: 784 (2 B)^2 16 < 2^52
+@pytest.mark.parametrize(("d", "k"), [(1, 40), (2, 3), (2, 15), (3, 9), (5, 7), (16, 10), (20, 37)])
+@pytest.mark.parametrize("way", ["by feature", "by row"])
+def test_at_the_finest_grid_records_and_centroids_in_the_corners_are_told_apart(way: str, d: int, k: int) -> None:
+    """Where few or no two centroids share a key, and ties are between groups."""
+    q = finest_bits(d)
+    box, generator = cube(d, q), np.random.default_rng(d)
+    X = generator.choice([-(2**q), -(2**q) + 1, 2**q], (500, d))
+    C = generator.choice([-box.saturation, -(2**q), 2**q, 2**q - 1], (k, d))
+    C[k // 2 :] = C[: k - k // 2]  # each a second time, in another group
+    squared = ((X[:, None, :] - C) ** 2).sum(axis=2)
+    with forced(way):
+        assert kernels._group_size(C, box.half_widths) < k
+        for limits in (box.half_widths, None):
+            found = kernels.assign(X.astype(np.int32), C, limits=limits)
+            assert found.tolist() == squared.argmin(axis=1).tolist()
+            found_sums = kernels.cluster_statistics(X.astype(np.int32), C, int(np.median(squared.min(axis=1))), limits=limits)
+            assert equal(found_sums, reference.cluster_statistics(X, C, int(np.median(squared.min(axis=1)))))
+
+
+def test_the_domains_of_the_paper_have_one_key_for_all_clusters() -> None:
+    # q = 16 and centroids in the box, 784 features and 16 clusters: 784 (B^2 + 2 B^2) 16 < 2^53
     pytest.importorskip("numba")
     B, k, d = 2**16, 16, 784
-    X, centroids = np.full((3, d), B, dtype=np.int32), np.full((k, d), -B)
-    with forced("by row"):
-        assert kernels._compiled_statistics(X, (0, 3), centroids, np.inf, None) is not None
+    assert kernels._group_size(np.full((k, d), -B), np.full(d, B)) == k
+
+
+@pytest.mark.parametrize("way", ["by feature", "by row"])
+@settings(max_examples=100)
+@given(st.integers(1, 12), st.integers(1, 6), st.sampled_from([0, 1, 2**20]), st.booleans())
+def test_a_record_out_of_every_range_gets_some_label_and_no_number_beyond(
+    way: str, k: int, d: int, limit: int, rows: bool
+) -> None:
+    """A label says where compiled code writes. Nobody may pass such a record; who does spoils sums, not memory."""
+    X = np.random.default_rng(k).choice([-(2**31), 2**31 - 1, 0], (30, d)).astype(np.int32, order="C" if rows else "F")
+    C = np.random.default_rng(d).choice([-(2**40), 2**40 + 1, 3], (k, d))
+    with forced(way):
+        labels = kernels.assign(X, C, limits=np.full(d, limit))
+        assert labels.min() >= 0
+        assert labels.max() < k
+        _, counts = kernels.cluster_statistics(X, C, None, limits=np.full(d, limit))
+        assert counts.sum() == 30
 
 
 def test_compiled_code_is_loaded_only_where_it_is_repaid() -> None:
@@ -291,8 +358,9 @@ for by_feature in (False, True):
         X = generator.integers(-9, 9, (n, d)).astype(np.int32)
         C = generator.integers(-9, 9, (k, d))
         for X in (X, np.asfortranarray(X)):
-            kernels.cluster_statistics(X, C, 50, block_rows=rows or None)
-            labels = kernels.assign(X, C, block_rows=rows or None)
+            for limits in (None, np.full(d, 9), np.full(d, 2**24)):
+                kernels.cluster_statistics(X, C, 50, limits=limits, block_rows=rows or None)
+                labels = kernels.assign(X, C, limits=limits, block_rows=rows or None)
             offsets._compiled_sums(X, labels, C, 7, 4)
             offsets._compiled_sums(X.astype(np.int64), labels, C, 7, 4)
 """

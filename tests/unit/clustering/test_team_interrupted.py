@@ -71,7 +71,7 @@ CENTROIDS = np.random.default_rng(1).integers(-1000, 1001, (5, 3))
 
 
 def shared() -> tuple[IntArray, IntArray]:
-    found = team.share_statistics(XT, (0, XT.shape[1]), 64, CENTROIDS, 500_000.0, 16, N_HELPERS + 1)
+    found = team.share_statistics(XT, (0, XT.shape[1]), 64, CENTROIDS, 8, 500_000.0, 16, N_HELPERS + 1)
     assert found is not None
     return found
 
@@ -162,7 +162,7 @@ def refused(*_):
 
 threading.Thread.start = refused
 XT, centroids = np.ones((1, 100), dtype=np.int32), np.zeros((1, 1), dtype=np.int64)
-sums, counts = team.share_statistics(XT, (0, 100), 10, centroids, np.inf, 16, 3)
+sums, counts = team.share_statistics(XT, (0, 100), 10, centroids, 4, np.inf, 16, 3)
 assert sums.tolist() == [[100]] and counts.tolist() == [100]
 assert sorted(team.work_together(lambda start, _: start, [(0, 1), (1, 2)], 3)) == [0, 1]
 """
