@@ -35,6 +35,9 @@ class Barrier:
         end: list[Request] = [Finish(ServerResult(included=()))] if message.round == self.n_rounds else []
         return [*(Send(name, broadcast) for name in self.names), *end]
 
+    def announce(self, _name: str, _log: LogPosition) -> None:
+        pass
+
     def draw_ahead(self) -> None:
         pass
 
@@ -151,6 +154,9 @@ class VolatileServer:
 
     def receive(self, name: str, _log: LogPosition, message: Message) -> list[Request]:
         return _requests(self.session.receive(name, message))
+
+    def announce(self, _name: str, _log: LogPosition) -> None:
+        pass
 
     def draw_ahead(self) -> None:
         self.session.draw_ahead()

@@ -54,6 +54,7 @@ class SessionServer:
     patience: Callable[[], float | None] = lambda: None
     logs: dict[str, LogPosition] = field(default_factory=dict)
     received: list[tuple[str, Message]] = field(default_factory=list)
+    announced: list[str] = field(default_factory=list)
 
     @property
     def timeout(self) -> float | None:
@@ -71,6 +72,9 @@ class SessionServer:
         actions = self.session.receive(name, message)
         self.logs[name] = log  # of a message that was taken: one who speaks in another's name spoils nobody's log
         return requests(actions)
+
+    def announce(self, name: str, _log: LogPosition) -> None:
+        self.announced.append(name)
 
     def draw_ahead(self) -> None:
         self.session.draw_ahead()

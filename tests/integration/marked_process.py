@@ -1,6 +1,7 @@
 """`fastlloyd` in a process that a test has marked: MARKS (JSON), then the command line.
 
-die : [n, "before" or "after"], kill this process at its n-th commit to a store, from 0. noise : draw known noise of this name
+die : [n, "before" or "after"], kill this process at its n-th commit to a store, from 0; those that only say whom a server saw
+do not count, since how many they are depends on who came together. noise : draw known noise of this name
 instead of genuine noise. grace : seconds that a client waits longer than the server. hurry : the server waits for so many
 clients to join, and then acts as if its time for joining were over. fast : draw no picture. silence : seconds
 without anyone connected after which a server ends whose run has no result. full : n, no file can grow during the n-th commit
@@ -27,10 +28,15 @@ from fastlloyd.dp import noise
 from fastlloyd.protocol.transitions import ServerState
 from fastlloyd.runs import DurableServer, durable_client
 from fastlloyd.store import Store
-from fastlloyd.store.events import Event
+from fastlloyd.store.events import Event, PeerSeen
 from fastlloyd.testing import repeatable_noise
 from fastlloyd.transport.grpc_server import GrpcServer
 from known_noise import KnownNoise
+
+
+def counts(events: Sequence[Event]) -> bool:
+    """Whether a commit is one of those that every such run has."""
+    return not all(isinstance(event, PeerSeen) for event in events)
 
 
 def die_at(commit: int, when: str) -> None:
@@ -39,8 +45,8 @@ def die_at(commit: int, when: str) -> None:
 
     def append(store: Store, events: Sequence[Event], **more: Any) -> None:
         nonlocal n_commits
-        is_it = n_commits == commit
-        n_commits += 1
+        is_it = n_commits == commit and counts(events)
+        n_commits += counts(events)
         if is_it and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         genuine(store, events, **more)
@@ -69,8 +75,9 @@ def full_at(commit: int) -> None:
 
     def append(store: Store, events: Sequence[Event], **more: Any) -> None:
         nonlocal n_commits
-        n_commits += 1
-        if n_commits - 1 != commit:
+        is_it = n_commits == commit and counts(events)
+        n_commits += counts(events)
+        if not is_it:
             return genuine(store, events, **more)
         with full_disk():
             return genuine(store, events, **more)

@@ -672,6 +672,41 @@ def test_a_party_that_takes_long_holds_up_no_stream() -> None:
     within(test)
 
 
+def test_a_party_learns_of_all_whose_messages_have_come_before_it_answers_the_next() -> None:
+    """So that it can make durable at once what it saw of them."""
+
+    async def test() -> None:
+        site = Site()
+        receive, announced = site.party.receive, site.party.announced
+        begun, go_on = threading.Event(), threading.Event()
+        known: list[tuple[str, list[str]]] = []
+
+        def slowly(name: str, log: LogPosition, message: Message) -> list[Request]:
+            known.append((name, sorted(announced)))
+            begun.set()
+            go_on.wait(HANG)
+            return receive(name, log, message)
+
+        site.party.receive = slowly  # type: ignore[method-assign]  # takes as long as the test wants
+        server = site.server()
+        async with serving(server) as port, contextlib.AsyncExitStack() as stack:
+            streams = {name: await stack.enter_async_context(site.stream(name, port)) for name in site.plan.names}
+            for stream in streams.values():
+                await stream.write(site.attach())
+                assert isinstance(await answer(site, stream), Attached)
+            await streams["c0"].write(site.hello("c0"))
+            await asyncio.to_thread(begun.wait, HANG)
+            for name in ("c1", "c2"):
+                await streams[name].write(site.hello(name))
+            await until(lambda: len(server._waiting) == 2)
+            go_on.set()
+            await until(lambda: len(site.party.received) == 3)
+        assert known[0] == ("c0", ["c0"])
+        assert [everyone for _, everyone in known[1:]] == [["c0", "c1", "c2"]] * 2
+
+    within(test)
+
+
 def test_a_reader_that_does_not_read_is_cut_off_and_holds_up_nobody() -> None:
     async def test() -> None:
         site = Site(make_federation(make_plan(2)))

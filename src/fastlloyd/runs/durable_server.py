@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Self
 
 from fastlloyd.dp.noise import NoiseSource
@@ -9,7 +10,7 @@ from fastlloyd.errors import RemoteProtocolError, StateError
 from fastlloyd.plan import Plan
 from fastlloyd.protocol import Message, ServerSession
 from fastlloyd.protocol.actions import Action, Finish, Record, Send, ServerResult
-from fastlloyd.protocol.messages import encode
+from fastlloyd.protocol.messages import Upload, encode
 from fastlloyd.protocol.restoring import decode_records
 from fastlloyd.protocol.transitions import ServerState
 from fastlloyd.runs.steps import Again, Clock, Footing, StepTimer
@@ -20,9 +21,11 @@ from fastlloyd.store.events import Event, Outcome, PeerSeen, recorded
 class DurableServer:
     """The server in one run: a `transport.party.ServerParty`.
 
-    Uploads of an open round and confirmations are in memory only: after a restart the clients send them again. The positions
-    that clients report of their stores become durable with the next step, so that a round costs one transaction. A client
-    is known by its signing key: under a new one it may begin a new store.
+    Uploads of an open round and confirmations are in memory only: after a restart the clients send them again. The position
+    that a client reports of its store with an upload is durable before the upload is taken: after a restart an older copy of
+    that store, which would answer otherwise, is refused. One transaction holds all positions that came together, and that of
+    the upload that closes a round holds the sum as well. Other positions become durable with the next step. A client is known
+    by its signing key: under a new one it may begin a new store.
     """
 
     def __init__(self, session: ServerSession, store: Store, clock: Clock = time.monotonic) -> None:
@@ -87,7 +90,13 @@ class DurableServer:
         self._check_grown(name, log)  # before the session moves: the store would refuse it in the midst of everyone's step
         actions = self._session.receive(name, message)
         self._seen[name] = log
-        return self._commit(actions)
+        return self._commit(actions, is_taken=isinstance(message, Upload))
+
+    def announce(self, name: str, log: LogPosition) -> None:
+        """A message of client `name`, its store at `log`, waits for its turn; the next commit holds that position, too."""
+        with suppress(RemoteProtocolError):  # an old copy is refused in its turn
+            self._check_grown(name, log)
+            self._seen[name] = log
 
     def draw_ahead(self) -> None:
         """As `ServerSession.draw_ahead`: in memory only, so that a process that is started again draws other noise."""
@@ -123,15 +132,16 @@ class DurableServer:
             )
         return known
 
-    def _commit(self, actions: Sequence[Action]) -> list[Send | Finish]:
+    def _commit(self, actions: Sequence[Action], *, is_taken: bool = False) -> list[Send | Finish]:
+        """Make durable what is to be recorded, and who was seen: with a record, or where an upload was taken."""
         messages = [action.message for action in actions if isinstance(action, Record)]
-        if messages:
-            events: list[Event] = [
-                PeerSeen(name=self._keys[name], position=position)
-                for name, position in self._seen.items()
-                if self._store.peer(self._keys[name]) != position
-            ]
-            events += [recorded(self._run_id, message) for message in messages]
+        events: list[Event] = [
+            PeerSeen(name=self._keys[name], position=position)
+            for name, position in self._seen.items()
+            if self._store.peer(self._keys[name]) != position
+        ]
+        events += [recorded(self._run_id, message) for message in messages]
+        if messages or (is_taken and events):
             with self._footing.commit():
                 self._store.append(events, messages=[encode(message) for message in messages])
             self._seen.clear()

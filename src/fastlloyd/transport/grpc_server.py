@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from fastlloyd.errors import NetworkError, RemoteProtocolError
 from fastlloyd.plan import Plan
 from fastlloyd.protocol.actions import Finish, Send, ServerResult
-from fastlloyd.protocol.messages import Limits, decode, encode
+from fastlloyd.protocol.messages import Limits, Message, decode, encode
 from fastlloyd.store.events import LogPosition
 from fastlloyd.transport.frames import (
     Answer,
@@ -96,6 +96,7 @@ class GrpcServer:
         self._streams: dict[str, Outbox] = {}
         self._n_streams: Counter[str] = Counter()  # also those that lie unread and cannot be ended
         self._left: set[str] = set()
+        self._waiting: deque[tuple[str, LogPosition]] = deque()  # messages whose turn has not come, and their clients' logs
         self._log = SparingLog(_LOG)
         self.meter = Meter()
         self._is_stopped = False
@@ -232,7 +233,8 @@ class GrpcServer:
                 match frame:
                     case Post(log, data):
                         message = decode(data, self._limits)
-                        await self._turns.ask(partial(self._party.receive, name, log, message))
+                        self._waiting.append((name, log))
+                        await self._turns.ask(partial(self._receive, name, log, message))
                     case Leave():
                         return self._leave(name)
                     case Attach():
@@ -241,6 +243,12 @@ class GrpcServer:
             refused = refusal(error)  # what the client is told, which holds nothing that a terminal takes for a command
             self._log.warning(name, "client %s is refused: %s", name, refused.reason)
             outbox.close(encode_frame(refused))
+
+    def _receive(self, name: str, log: LogPosition, message: Message) -> list[Request]:
+        """In the party's thread: one turn, before which the party learns of all whose messages have come."""
+        while self._waiting:
+            self._party.announce(*self._waiting.popleft())
+        return self._party.receive(name, log, message)
 
     async def _write(self, context: "Context", frame: bytes) -> None:
         self.meter.sent += len(frame)

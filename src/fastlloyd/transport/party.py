@@ -40,6 +40,9 @@ class ServerParty(Party, Protocol):
     def receive(self, name: str, log: LogPosition, message: Message) -> list[Request]:
         """Answer a client. Raises RemoteProtocolError to refuse it; the others go on."""
 
+    def announce(self, name: str, log: LogPosition) -> None:
+        """A message of client `name`, whose log stands at `log`, has come and waits for its turn."""
+
     def draw_ahead(self) -> None:
         """Draw the noise that the next answer needs; called when there is nothing to answer."""
 

@@ -18,7 +18,7 @@ from fastlloyd.store import Store
 from fastlloyd.store import files as layout
 from fastlloyd.store.events import Outcome, RunEnded
 from mortal_parties import DISK_FAULTS, READ_ONLY, FailingDisk, World
-from runs_with_deaths import FEDERATIONS, N_COMMITS, run_with
+from runs_with_deaths import FEDERATIONS, N_COMMITS, check_died_at_every_commit, run_with
 from stores import new_store, reserved, run_id, upload
 
 KINDS = tuple(DISK_FAULTS)  # the last is the one that leaves the step on disk
@@ -47,7 +47,7 @@ def test_every_commit_of_everyone_meets_every_fault_of_a_disk_and_the_result_is_
         name: [(n, KINDS[n % len(KINDS)]) for n in range(len(KINDS) * n_commits)] for name, n_commits in N_COMMITS.items()
     }
     world = run_with(trust, tmp_path, faults)
-    assert world.died == {name: len(KINDS) * n_commits for name, n_commits in N_COMMITS.items()}
+    check_died_at_every_commit(world, N_COMMITS, len(KINDS))
     check_sent(world)
 
 

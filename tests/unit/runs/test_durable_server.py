@@ -8,12 +8,13 @@ import pytest
 
 from fastlloyd.errors import RemoteProtocolError, StateError
 from fastlloyd.protocol import SERVER, ClientResult, Ended, Finish, Send, ServerResult, ServerSession
-from fastlloyd.protocol.messages import Abort, Confirmations, Limits, decode
+from fastlloyd.protocol.messages import Abort, Confirmations, Limits, Upload, decode
 from fastlloyd.runs.steps import MAX_BEGUN_AGAIN
-from fastlloyd.store import LogPosition
+from fastlloyd.store import LogPosition, Store
 from fastlloyd.store.events import Outcome, PeerSeen
 from federation import make_federation, make_plan
 from mortal_parties import World
+from stores import copy_store
 
 FEDERATION = make_federation(make_plan(3, n_clusters=1, n_features=1, n_iterations=2, max_dropouts=1), seed=4)
 PLAN = FEDERATION.plan
@@ -144,6 +145,65 @@ def test_an_old_copy_of_a_clients_store_is_refused(world: World, is_durable: boo
         assert "go on under a new identity" in str(refusal.value)
     server.attach("c0", LogPosition(length + 1, bytes(32)))  # whether that is a continuation the client itself can tell
     server.attach("c1", LogPosition(99, bytes(32)))  # others go on
+
+
+def test_whenever_a_server_is_started_again_it_knows_of_every_upload_it_took_and_refuses_older_copies(world: World) -> None:
+    """A copy from before an upload would make another one for the same round: it is refused before it says a word."""
+    started_without(world)
+    taken: dict[str, LogPosition] = {}
+    seen: dict[str, list[LogPosition]] = {name: [] for name in PLAN.names}
+    n_uploads = n_refused = 0
+    while world.queue:
+        sender, to, data = world.queue.popleft()
+        for name in PLAN.names:
+            seen[name].append(world.parties[name].party.position)
+        world._deliver(sender, to, data)
+        if to != SERVER or not isinstance(decode(data, world.limits), Upload):
+            continue
+        n_uploads, taken[sender] = n_uploads + 1, world.parties[sender].party.position
+        mortal = world.parties[SERVER]
+        assert mortal.store is not None
+        with Store.open(copy_store(mortal.store.path, world.folder / "again" / str(n_uploads))) as store:
+            again: Any = world.open(SERVER, store)
+            for name, position in taken.items():
+                for old in {old for old in seen[name] if old.length < position.length}:
+                    n_refused += 1
+                    with pytest.raises(RemoteProtocolError, match=f"the store of client '{name}' is an old copy"):
+                        again.attach(name, old)
+                again.attach(name, position)
+    assert n_uploads == 6
+    assert n_refused > 20
+
+
+def test_uploads_that_came_together_cost_one_commit_and_one_more_that_closes_the_round(world: World) -> None:
+    server = started_without(world)
+    uploads: list[tuple[str, Any]] = []
+    while world.queue:
+        sender, to, data = world.queue.popleft()
+        message = decode(data, world.limits)
+        if to == SERVER and isinstance(message, Upload):
+            uploads.append((sender, message))
+        else:
+            world._deliver(sender, to, data)
+    store, positions = world.parties[SERVER].store, {name: world.parties[name].party.position for name in PLAN.names}
+    assert store is not None
+    assert sorted(name for name, _ in uploads) == list(PLAN.names)
+    for name, _ in uploads:
+        server.announce(name, positions[name])
+    server.announce("c0", LogPosition(1, bytes(32)))  # an old copy waits, too: it is refused when its turn comes
+    keys, before = {client.name: client.signing_key for client in PLAN.clients}, world.parties[SERVER].n_appends
+    for n_appends, (name, upload) in zip((1, 1, 2), uploads, strict=True):
+        server.receive(name, positions[name], upload)
+        assert world.parties[SERVER].n_appends == before + n_appends
+        assert all(store.peer(keys[other]) == positions[other] for other in PLAN.names)
+
+
+def test_a_message_that_is_no_upload_costs_no_commit_of_its_own(world: World) -> None:
+    started_without(world)
+    n_appends = world.parties[SERVER].n_appends
+    sender, _, data = world.queue.popleft()
+    world._deliver(sender, SERVER, data)
+    assert world.parties[SERVER].n_appends == n_appends
 
 
 def test_each_step_has_its_own_time(world: World) -> None:

@@ -10,7 +10,15 @@ from fastlloyd.plan import TrustMode
 from fastlloyd.protocol import SERVER
 from federation import starts_cheaply
 from mortal_parties import AFTER, BEFORE
-from runs_with_deaths import MOMENTS, N_COMMITS, N_COMMITS_OF_MOMENTS, expected, run_to_the_end, run_with
+from runs_with_deaths import (
+    MOMENTS,
+    N_COMMITS,
+    N_COMMITS_OF_MOMENTS,
+    check_died_at_every_commit,
+    expected,
+    run_to_the_end,
+    run_with,
+)
 
 
 @pytest.mark.parametrize("trust", TrustMode)
@@ -36,7 +44,7 @@ def test_everyone_may_die_before_and_after_every_commit(trust: TrustMode, tmp_pa
         name: [(n, BEFORE if n % 2 == 0 else AFTER) for n in range(2 * n_commits)] for name, n_commits in N_COMMITS.items()
     }
     world = run_with(trust, tmp_path, deaths)
-    assert world.died == {name: 2 * n_commits for name, n_commits in N_COMMITS.items()}
+    check_died_at_every_commit(world, N_COMMITS, 2)
 
 
 def test_the_same_where_parameters_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +58,7 @@ def test_the_same_where_parameters_travel(tmp_path: Path, monkeypatch: pytest.Mo
         for name, n_commits in N_COMMITS_OF_MOMENTS.items()
     }
     world = run_to_the_end(MOMENTS, right, tmp_path / "with", deaths)
-    assert world.died == {name: 2 * n_commits for name, n_commits in N_COMMITS_OF_MOMENTS.items()}
+    check_died_at_every_commit(world, N_COMMITS_OF_MOMENTS, 2)
 
 
 DEATHS = st.dictionaries(st.integers(0, 6), st.sampled_from([BEFORE, AFTER]), max_size=4)
