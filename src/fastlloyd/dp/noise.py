@@ -9,9 +9,10 @@ two-sided geometric
     one changes every probability by a factor of at most exp(1 / scale).
 
 Both invert a distribution function F at a uniform number u of which only the first 64 bits are drawn: the answer is the
-least integer m with u <= F(m). Float64 brackets the answers of all u that begin with these bits, and where both ends of
-the bracket agree there is only one. Otherwise further bits are drawn, and F is evaluated to more digits, until every
-comparison is decided. That the brackets hold rests on a margin that is checked, not certified; see `_MARGIN`.
+least integer m with u <= F(m). Polynomials with a proven bound on their error (`dp/quantiles.py`) bracket the answers of all u
+that begin with these bits, and where both ends of the bracket agree there is only one. Otherwise F is enclosed between integers
+(`dp/enclosures.py`), and further bits are drawn, until every comparison is decided. So the law is exact, and what is drawn
+depends on the bits alone, on no machine and no library. Proof: docs/proofs/sampler.md.
 
 The few values that need further bits take longer, so the time of a draw says something about them. Draw before the
 moment of sending depends on it.
@@ -21,33 +22,20 @@ import os
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.dp.precision import exact, working_precision
+from fastlloyd.dp.enclosures import exponential, normal_cdf
+from fastlloyd.dp.quantiles import EXPONENTIAL, LOWEST_BIT, NORMAL, Law, cells_of
 from fastlloyd.errors import FastLloydError, OverflowRisk
 
 RandomBytes = Callable[[int], bytes]
 """Returns that many fresh bytes, as os.urandom does."""
 
 MAX_SCALE = 2**44
-"""Above it float64 brackets would no longer be short, and sums of noise could come near 2^63."""
-
-_MARGIN = 2.0**-44
-"""Allowed error of a float64 quantile q, as a multiple of 1 + |q|.
-
-It covers the rounding of the 64 bits to a float, the errors of scipy's `ndtri` and numpy's `log`, and the products
-after it. The tests compare with mpmath over the whole range, down to probabilities of 2^-64, and demand that the
-largest error is a hundred times smaller.
-"""
-
-_ENDS = np.array([[0.0], [1.0]])  # of the cell that begins at a word, low and high
-_OUTWARD = np.array([[-_MARGIN], [_MARGIN]])
-
-_SMALLEST_FLOAT_SCALE = 2.0**-60
-"""Below it all values in a finite bracket round to 0, whatever the scale: no need to enter the range of subnormals."""
+"""Above it sums of noise could come near 2^63."""
 
 _MOST_BITS = 4096
 """An honest source leaves a comparison open after that many bits with probability below 2^-3900."""
@@ -100,8 +88,7 @@ def rounded_gaussian(scale: Fraction, size: int, random_bytes: RandomBytes) -> N
     Parameters
     ----------
     scale
-        Standard deviation in units of the grid, exact; above 0, at most 2^44. From about 2^36 most of the time goes
-        into comparisons that float64 could not decide.
+        Standard deviation in units of the grid, exact; above 0, at most 2^44.
 
     Raises
     ------
@@ -115,9 +102,9 @@ def rounded_gaussian(scale: Fraction, size: int, random_bytes: RandomBytes) -> N
     negative_half, is_positive = words >> np.uint64(1), words & np.uint64(1)
 
     def cdf(m: int, bits: int) -> tuple[int, int]:
-        return _normal_cdf(Fraction(2 * m + 1, 2) / scale, bits)
+        return normal_cdf(Fraction(2 * m + 1, 2) / scale, bits)
 
-    values = _settle(_gaussian_brackets(negative_half, scale), negative_half, cdf, random_bytes)
+    values = _invert(NORMAL, negative_half, scale, 0.5, cdf, random_bytes)
     return np.where(is_positive, -values, values)
 
 
@@ -142,9 +129,9 @@ def two_sided_geometric(scale: Fraction, size: int, random_bytes: RandomBytes) -
     words = _draw_words(2 * size, random_bytes)
 
     def cdf(m: int, bits: int) -> tuple[int, int]:
-        return _exponential_cdf(m / scale, bits)
+        return exponential(m / scale, bits)
 
-    values = _settle(_geometric_brackets(words, scale), words, cdf, random_bytes)
+    values = _invert(EXPONENTIAL, words, scale, 0.0, cdf, random_bytes)
     return values[:size] - values[size:]
 
 
@@ -169,53 +156,36 @@ def _draw_words(size: int, random_bytes: RandomBytes) -> NDArray[np.uint64]:
     return words
 
 
-def _gaussian_brackets(words: NDArray[np.uint64], scale: Fraction) -> NDArray[np.float64]:
-    """Enclose floor(scale * Phi^-1(p) + 1/2) for all p from words / 2^64 to (words + 1) / 2^64; all p <= 1/2.
-
-    Returns (2, n), the low ends and the high ends.
-    """
-    from scipy.special import ndtri
-
-    ends = ndtri((words.astype(np.float64) + _ENDS) * 2.0**-64)
-    sigma = max(float(scale), _SMALLEST_FLOAT_SCALE)
-    brackets: NDArray[np.float64] = np.floor(sigma * (ends + _OUTWARD * (1.0 - ends)) + 0.5)
-    return brackets
-
-
-def _geometric_brackets(words: NDArray[np.uint64], scale: Fraction) -> NDArray[np.float64]:
-    """Enclose ceil(scale * ln u) for all u from words / 2^64 to (words + 1) / 2^64; (2, n), as above."""
-    start = words.astype(np.float64)
-    ends = np.log(np.maximum(start + _ENDS, 0.5) * 2.0**-64)
-    b = max(float(scale), _SMALLEST_FLOAT_SCALE)
-    brackets: NDArray[np.float64] = np.ceil(b * (ends + _OUTWARD * (1.0 - ends)))
-    brackets[0, start == 0] = -np.inf
-    return brackets
-
-
-def _settle(
-    brackets: NDArray[np.float64],
+def _invert(
+    law: Law,
     words: NDArray[np.uint64],
+    scale: Fraction,
+    shift: float,
     cdf: Callable[[int, int], tuple[int, int]],
     random_bytes: RandomBytes,
 ) -> NDArray[np.int64]:
-    """Take the bracketed integers where there is one, and decide the others; the first cell has no lower end."""
-    low, high = brackets
-    values: NDArray[np.int64] = high.astype(np.int64)
-    for i in (low != high).nonzero()[0].tolist():
+    """The least integers m with u <= F(m), for u that begin with `words`; F(0) is all that u can be.
+
+    Those that are bracketed by one integer are taken, the others decided. Words without a cell have no low end.
+    """
+    lowest = np.uint64(1 << LOWEST_BIT)
+    low, high = cells_of(law).brackets(np.maximum(words, lowest), scale, shift)
+    values: NDArray[np.int64] = np.minimum(high, 0)
+    for i in ((low < values) | (words < lowest)).nonzero()[0].tolist():
         u = _LazyUniform(int(words[i]), random_bytes)
-        values[i] = _least_integer(partial(u.is_below, cdf), low[i], int(high[i]))
+        values[i] = _least_integer(partial(u.is_below, cdf), int(low[i]) if words[i] >= lowest else None, int(values[i]))
     return values
 
 
-def _least_integer(holds: Callable[[int], bool], low: float, high: int) -> int:
-    """Return the least integer at which `holds`, given that it lies between low (perhaps -infinity) and high."""
+def _least_integer(holds: Callable[[int], bool], low: int | None, high: int) -> int:
+    """Return the least integer at which `holds`, given that it is at most `high` and, if there is a `low`, not below it."""
     step = 1
-    if low == -np.inf:
+    if low is None:
         while holds(high - step):
             high, step = high - step, 2 * step
         floor = high - step
     else:
-        floor = int(low) - 1
+        floor = low - 1
     while high - floor > 1:
         middle = (floor + high) // 2
         if holds(middle):
@@ -242,27 +212,3 @@ class _LazyUniform:
             self._prefix = (self._prefix << 64) | int(_draw_words(1, self._random_bytes)[0])
             self._bits += 64
         raise FastLloydError("the random source repeats itself beyond all chance; no noise was drawn")
-
-
-def _normal_cdf(x: Fraction, bits: int) -> tuple[int, int]:
-    """Enclose 2^bits * Phi(x) between two integers."""
-    if x < 0 and x * x > 2 * bits:
-        return 0, 1  # Phi(x) <= exp(-x^2 / 2) < 2^-bits
-    with working_precision(bits + 64) as mp:
-        return _around(mp.ldexp(mp.ncdf(exact(mp, x)), bits))
-
-
-def _exponential_cdf(x: Fraction, bits: int) -> tuple[int, int]:
-    """Enclose 2^bits * min(1, e^x) between two integers."""
-    if x >= 0:
-        return 2**bits, 2**bits
-    if -x > bits:
-        return 0, 1  # e^x < 2^-bits
-    with working_precision(bits + 64) as mp:
-        return _around(mp.ldexp(mp.exp(exact(mp, x)), bits))
-
-
-def _around(scaled: Any) -> tuple[int, int]:
-    """Enclose a number that is at most 2^bits and correct to far less than 1, whatever the last bits of it say."""
-    whole = int(scaled)
-    return whole - 1, whole + 2
