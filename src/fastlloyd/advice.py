@@ -1,8 +1,11 @@
 """What to expect of a run before there is one: error, iterations, noise and bytes, from public numbers only.
 
-The error is that of `explain.expected_errors`, which the planner's analysis rests on, as a share of the radius of a cluster.
-A typical cluster holds C = N / k records. In the last round its centroid becomes m' = (R + r) / (C + c), with R the exact sum
-of its records, r noise of variance s_R^2 in each of d coordinates and c noise of variance s_C^2. To first order
+The error is that of `Mechanism.expected_error`, as a share of the radius of a cluster. MomentLloyd's comes from a table made by
+simulation (`momentlloyd/expected.py`), with the range in which four of five runs lie.
+
+Of the paper's algorithms it is the closed form that the planner's analysis rests on. A typical cluster holds C = N / k records.
+In the last round its centroid becomes m' = (R + r) / (C + c), with R the exact sum of its records, r noise of variance s_R^2 in
+each of d coordinates and c noise of variance s_C^2. To first order
 
     m' - m = (r - m c) / C,    so    sqrt(E |m' - m|^2) = sqrt(d s_R^2 + |m|^2 s_C^2) / C,
 
@@ -20,22 +23,21 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
-import numpy as np
 
 from fastlloyd import budget
-from fastlloyd.algorithms import FASTLLOYD, Algorithm, AnyAlgorithm, Noise
+from fastlloyd.algorithms import MOMENTLLOYD, Algorithm, AnyAlgorithm, Noise
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.initialization import RadiusSearch
-from fastlloyd.design import design_mechanism, design_plan
+from fastlloyd.design import design_any, design_plan
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
 from fastlloyd.expander import PublicSeed
-from fastlloyd.explain import expected_errors, noise_factor
-from fastlloyd.lloyd_mechanism import LloydMechanism, check_alpha
-from fastlloyd.mechanism import MAX_RECORDS, check_numbers
+from fastlloyd.explain import noise_factor
+from fastlloyd.lloyd_mechanism import check_alpha
+from fastlloyd.mechanism import MAX_RECORDS, Mechanism, check_numbers
 from fastlloyd.plan import MAX_CLIENTS, Client, Plan, TrustMode, ring_load
 from fastlloyd.traffic import Traffic, traffic
-from fastlloyd.uncertainty import FINE, Verdict, noise_deviation, noise_deviation_of_run, relative_errors
+from fastlloyd.uncertainty import FINE, NoiseDeviation, Verdict, noise_deviation, noise_deviation_of_run
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 MAX_EPSILONS = 100
@@ -43,6 +45,7 @@ MAX_FEATURES = 10_000
 MAX_OTHER_CLUSTERS = 500
 CANDIDATE_EPSILONS = [float(f"{digits}e{power}") for power in range(-4, 0) for digits in range(10, 100)] + [10.0]
 CANDIDATE_RECORDS = [*range(1, 10), *(digits * 10**power for power in range(11) for digits in range(10, 100))]
+ERRORS = ("relative_error", "error_low", "error_high")
 T = TypeVar("T", float, int)
 
 
@@ -73,7 +76,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     n_records: int
     n_features: int
     n_clusters: int
-    algorithm: Algorithm = FASTLLOYD
+    algorithm: AnyAlgorithm = MOMENTLLOYD
     delta: float | None = None
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
     estimate_loss: bool = False
@@ -84,20 +87,25 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     """What to expect at one epsilon.
 
-    relative_error : of a typical centroid, as a share of `radius`, that of a cluster, which is in half widths of the bounds.
-    sum_noise, count_noise : standard deviation in the last round of one coordinate of a sum (half widths) and of a count
-    (records). loss_noise : that of the estimate of the loss, for each record, in squared half widths; None where it is not
-    asked for. Of a federated run: the bits its ring must have, and the bytes of its last and of its first client, which also
-    deals the keys.
+    n_rounds : of the clustering, each of which reads all records. relative_error : of a typical centroid, as a share of
+    `radius`, that of a cluster, which is in half widths of the bounds; infinite where noise leaves nothing. error_low and
+    error_high : four of five runs lie between them; None where the error is a closed form. sum_noise, count_noise : standard
+    deviation in the last round of one coordinate of a sum (half widths; None for MomentLloyd, whose unit is found on the way)
+    and of a count (records). loss_noise : that of the estimate of the loss, for each record, in squared half widths; None where
+    it is not asked for. Of a federated run: the bits its ring must have, and the bytes of its last and of its first client,
+    which also deals the keys.
     """
 
     epsilon: float
     delta: float
     n_iterations: int
+    n_rounds: int
     radius: float
-    sum_noise: float
+    sum_noise: float | None
     count_noise: float
     relative_error: float
+    error_low: float | None = None
+    error_high: float | None = None
     loss_noise: float | None = None
     ring_bits: int | None = None
     required_bits: int | None = None
@@ -135,22 +143,13 @@ def advise(question: Question, epsilons: Sequence[float] = EPSILONS) -> Advice:
     )
 
 
-def papers(algorithm: AnyAlgorithm) -> Algorithm:
-    """An algorithm of the paper, whose error analysis is used here; PlanError for MomentLloyd, which has none."""
-    if not isinstance(algorithm, Algorithm):
-        raise PlanError(
-            f"nobody can say beforehand how far the noise moves centroids of {algorithm.name}; ask for fastlloyd: it "
-            "usually does worse at the same epsilon"
-        )
-    return algorithm
-
-
 def check_question(question: Question) -> None:
     """Refuse numbers that no run could have, naming them."""
     if not 1 <= question.n_features <= MAX_FEATURES:
         raise PlanError(f"n_features is {question.n_features}; expected 1 to {MAX_FEATURES}")
     check_numbers(question.n_clusters, question.n_records, 1.0, question.algorithm.noise)
-    check_alpha(question.algorithm)
+    if isinstance(question.algorithm, Algorithm):
+        check_alpha(question.algorithm)
     if question.algorithm.noise is Noise.NONE:
         raise PlanError(
             f"{question.algorithm.name} adds no noise, so there is nothing to expect of it; name a private algorithm"
@@ -181,8 +180,6 @@ def outlook(question: Question, epsilon: float) -> Outlook:
         m = _mechanism(question, epsilon)
         return _outlook(m, noise_deviation(m), 1.0)
     plan = _plan(question, question.federation, epsilon)
-    if not isinstance(plan.mechanism, LloydMechanism):
-        raise TypeError("a question names an algorithm of the paper")
     return msgspec.structs.replace(
         _outlook(plan.mechanism, noise_deviation_of_run(plan, plan.n_clients), noise_factor(plan)),
         ring_bits=plan.ring_bits,
@@ -198,12 +195,12 @@ def relative_error(question: Question, epsilon: float, n_iterations: int | None 
     Of a federated run without its plan: on the coarser grid of the central model's counts, which changes hardly a digit.
     """
     factor = 1.0 if question.federation is None else question.federation.noise_factor
-    return _relative_error(_mechanism(question, epsilon, n_iterations), factor)
+    return _mechanism(question, epsilon, n_iterations).expected_error(factor).typical
 
 
 def least_epsilon(question: Question, target: float = FINE) -> float | None:
     """The smallest epsilon with two digits, up to 10, whose error is at most `target` of the radius; None if none is."""
-    return _first(CANDIDATE_EPSILONS, lambda epsilon, T: _is_at_most(target, question, epsilon, T))
+    return _first(CANDIDATE_EPSILONS, _fewest(question), lambda epsilon, T: _is_at_most(target, question, epsilon, T))
 
 
 def needed_records(question: Question, epsilon: float, target: float = FINE) -> int | None:
@@ -213,7 +210,7 @@ def needed_records(question: Question, epsilon: float, target: float = FINE) -> 
     def enough(n_records: int, T: int | None) -> bool:
         return _is_at_most(target, msgspec.structs.replace(question, n_records=n_records), epsilon, T)
 
-    return _first(candidates, enough)
+    return _first(candidates, _fewest(question), enough)
 
 
 def curves(question: Question, epsilons: Sequence[float]) -> dict[int, list[float]]:
@@ -230,26 +227,32 @@ def curves(question: Question, epsilons: Sequence[float]) -> dict[int, list[floa
 
 
 def to_builtins(advice: Advice) -> dict[str, Any]:
-    """The advice as tables, lists, strings and finite numbers."""
+    """The advice as tables, lists, strings and finite numbers: null stands for an error without end."""
     content: dict[str, Any] = msgspec.to_builtins(advice, enc_hook=str)
     content["question"]["algorithm"] = advice.question.algorithm.name
     content["question"]["bounds"] = None  # said, so that nobody looks for them
     for outlook, table in zip(advice.outlooks, content["outlooks"], strict=True):
+        table |= {name: None for name in ERRORS if table[name] is not None and math.isinf(table[name])}
         table["verdict"] = outlook.verdict.value
     return content
 
 
-def _first(candidates: Sequence[T], is_enough: Callable[[T, int | None], bool]) -> T | None:
+def _fewest(question: Question) -> int | None:
+    """The fewest iterations that the planner chooses; None for MomentLloyd, whose error does not depend on their number."""
+    return budget.MIN_ITERATIONS if isinstance(question.algorithm, Algorithm) else None
+
+
+def _first(candidates: Sequence[T], fewest: int | None, is_enough: Callable[[T, int | None], bool]) -> T | None:
     """The first of ascending candidates that is enough with the planner's number of iterations, None if the last is not.
 
-    The error falls along the candidates while the number of iterations T stays, and grows with T, which the planner raises from
-    2 upwards along them. So none before the first that is enough at T = 2 can be, and every one is from the first that is
-    enough at T = 7; between the two, where the error may jump up with T, each is tried.
+    The error falls along the candidates while the number of iterations T stays, and grows with T, which the planner raises
+    from the fewest upwards along them. So none before the first that is enough with the fewest can be; from there on, where
+    the error may jump up with T, each is tried.
     """
     low, high = 0, len(candidates)
     while low < high:
         middle = (low + high) // 2
-        if is_enough(candidates[middle], budget.MIN_ITERATIONS):
+        if is_enough(candidates[middle], fewest):
             high = middle
         else:
             low = middle + 1
@@ -263,26 +266,27 @@ def _is_at_most(target: float, question: Question, epsilon: float, n_iterations:
         return False
 
 
-def _outlook(m: LloydMechanism, noise: Any, factor: float) -> Outlook:
+def _outlook(m: Mechanism, noise: NoiseDeviation, factor: float) -> Outlook:
     half_width = 2**m.domain.fraction_bits
+    error = m.expected_error(factor)
+    simulated = error.low < error.high
     return Outlook(
         epsilon=m.epsilon,
         delta=m.delta,
         n_iterations=m.n_iterations,
+        n_rounds=len(m.clustering_rounds),
         radius=m.planned_radius / half_width,
-        sum_noise=noise.sums / half_width,
+        sum_noise=noise.sums / half_width if m.sums_are_in_grid_units else None,
         count_noise=noise.counts,
-        relative_error=_relative_error(m, factor),
+        relative_error=error.typical,
+        error_low=error.low if simulated else None,
+        error_high=error.high if simulated else None,
         loss_noise=factor * m.loss_deviation / m.n_expected if m.loss else None,
     )
 
 
-def _relative_error(m: LloydMechanism, factor: float) -> float:
-    return float(relative_errors(m, np.array([expected_errors(m, factor)]))[0])
-
-
-def _mechanism(question: Question, epsilon: float, n_iterations: int | None = None) -> LloydMechanism:
-    return design_mechanism(
+def _mechanism(question: Question, epsilon: float, n_iterations: int | None = None) -> Mechanism:
+    return design_any(
         question.algorithm,
         _domain(question.n_features),
         n_clusters=question.n_clusters,

@@ -2,10 +2,7 @@
 
 import math
 
-import numpy as np
-
-from fastlloyd.algorithms import Noise, RadiusSchedule
-from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.algorithms import RadiusSchedule
 from fastlloyd.documents import in_groups
 from fastlloyd.guarantees import NOT_PROTECTED, NOT_PROTECTED_FEDERATED, coalitions, plan_cautions
 from fastlloyd.lloyd_mechanism import LloydMechanism
@@ -55,25 +52,6 @@ def noise_factor(plan: Plan) -> float:
     if plan.trust is TrustMode.SERVER_NOISE:
         return 1.0
     return math.sqrt(plan.n_clients / plan.n_shares)
-
-
-def expected_errors(m: LloydMechanism, noise_factor: float = 1.0) -> FloatArray:
-    """Expected standard error of one centroid per feature, original units, float64 (n_features,).
-
-    For a cluster of n_expected / n_clusters records whose centroid moves by half the radius in the last round (the paper's
-    Section 5.5 assumption): sqrt(var(sum noise) + var(count noise) (offset)^2) / size.
-    """
-    last = m.rounds[-1]
-    size = m.n_expected / m.n_clusters
-    widths = m.domain.half_widths.astype(np.float64)
-    if last.squared_radius is None:
-        offset = 0.225 * widths
-    else:
-        offset = np.full(m.n_features, math.sqrt(last.squared_radius) / 2 / math.sqrt(m.n_features))
-    spread = math.sqrt(2) if m.noise is Noise.LAPLACE else 1.0
-    sums, counts = float(last.sum_scale), float(last.count_scale / 2**m.count_bits)
-    errors: FloatArray = spread * noise_factor * np.sqrt(sums**2 + (counts * offset) ** 2) / size * m.domain.units
-    return errors
 
 
 def _title(plan: Plan) -> str:
@@ -204,7 +182,7 @@ def _lloyd_choices(m: LloydMechanism, factor: float) -> str:
     )
     lines += _loss(m, factor)
     lines.append(f"- Centroids whose noisy count is below {m.min_count} stay where they are.")
-    errors = expected_errors(m, factor)
+    errors = m.expected_standard_errors(factor)
     lines.append(
         f"- Expected standard error of a centroid, for clusters of {m.n_expected / m.n_clusters:.0f} records, in original "
         "units:"

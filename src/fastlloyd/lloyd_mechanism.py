@@ -1,19 +1,21 @@
 """The mechanism of Lloyd, SuLloyd, GLloyd and FastLloyd: radii, noise of sums and counts, where centroids start."""
 
+import math
 from collections.abc import Generator, Iterable
 from fractions import Fraction
-from math import sqrt
 from typing import Any
 
+import numpy as np
+
 from fastlloyd.algorithms import Algorithm, Answer, Clustering, Noise, lloyd
-from fastlloyd.clustering.domain import IntArray
+from fastlloyd.clustering.domain import FloatArray, IntArray
 from fastlloyd.clustering.initialization import RadiusSearch, initial_centroids
 from fastlloyd.dp.accountant import GaussianRelease, GeometricRelease
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
 from fastlloyd.exchanges import Exchange, Part, Round
 from fastlloyd.expander import PublicSeed
-from fastlloyd.mechanism import NAME, Mechanism, Release, check_guarantee, check_sizes
+from fastlloyd.mechanism import NAME, ExpectedError, Mechanism, Release, check_guarantee, check_sizes
 from fastlloyd.queries import Query, Sensitivity, centroids_digest, sensitivity
 
 
@@ -85,6 +87,29 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
         """Lloyd's."""
         return lloyd(self)
 
+    def expected_standard_errors(self, noise_factor: float = 1.0) -> FloatArray:
+        """Expected standard error of one centroid per feature, original units, float64 (n_features,).
+
+        For a cluster of n_expected / n_clusters records whose centroid moves by half the radius in the last round (the paper's
+        Section 5.5 assumption): math.sqrt(var(sum noise) + var(count noise) (offset)^2) / size.
+        """
+        last = self.rounds[-1]
+        size = self.n_expected / self.n_clusters
+        if last.squared_radius is None:
+            offset = 0.225 * self.domain.half_widths.astype(np.float64)
+        else:
+            offset = np.full(self.n_features, math.sqrt(last.squared_radius) / 2 / math.sqrt(self.n_features))
+        spread = math.sqrt(2) if self.noise is Noise.LAPLACE else 1.0
+        sums, counts = float(last.sum_scale), float(last.count_scale / 2**self.count_bits)
+        errors: FloatArray = spread * noise_factor * np.sqrt(sums**2 + (counts * offset) ** 2) / size * self.domain.units
+        return errors
+
+    def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
+        """The length of the expected standard errors, a closed form."""
+        errors = self.expected_standard_errors(noise_factor) / self.domain.units
+        error = float(np.linalg.norm(errors)) / max(self.planned_radius, 1.0)
+        return ExpectedError(typical=error, low=error, high=error)
+
     def initial_centroids(self) -> IntArray:
         """Where every run of this mechanism starts, int64 (n_clusters, n_features), grid units; no data involved."""
         seed = PublicSeed.from_hex(self.public_seed)
@@ -149,7 +174,7 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
         return {
             "round": number,
             "squared_radius": round.squared_radius,
-            "sum_sensitivity_l2": sqrt(s.squared_l2),
+            "sum_sensitivity_l2": math.sqrt(s.squared_l2),
             "sum_sensitivity_l1": s.l1,
             "count_sensitivity": s.count,
             "sensitivities_are_for": "one record added or removed" + (" (the cost counts a replacement)" if replace else ""),

@@ -81,7 +81,7 @@ def _strict(text: str) -> Any:
 
 
 def test_advise_says_what_to_expect_and_keeps_it(fastlloyd: Command, here: Path) -> None:
-    code, out, err = fastlloyd(*ADVISE, "--out", "advice")
+    code, out, err = fastlloyd(*ADVISE, "--algorithm", "fastlloyd", "--out", "advice")
     assert (code, err) == (0, "")
     for expected in (
         "fastlloyd: 2,000 records, 4 features, 8 clusters",
@@ -100,8 +100,19 @@ def test_advise_says_what_to_expect_and_keeps_it(fastlloyd: Command, here: Path)
     assert set(_tree(here)) == {"data.csv", "advice", "advice/advise.json", "advice/advise.png"}
 
 
+def test_advise_without_an_algorithm_is_about_momentlloyd(fastlloyd: Command) -> None:
+    code, out, err = fastlloyd(*ADVISE)
+    assert (code, err) == (0, "")
+    for said in ("momentlloyd: 2,000 records", "4 of 5 runs", "simulations of many kinds of records", "noise of a count"):
+        assert said in " ".join(out.split())
+    federated = fastlloyd(*ADVISE, "--clients", "5", "--epsilons", "1")
+    assert "5 clients, client-noise: bytes of a client" in " ".join(federated.out.split())
+    few = fastlloyd("advise", "--records", "40", "--features", "20", "--clusters", "10", "--epsilons", "0.1").out
+    assert "useless" in few
+
+
 def test_advise_on_a_federated_run_says_the_bytes_and_the_ring(fastlloyd: Command) -> None:
-    options = ("--clients", "5", "--max-dropouts", "1", "--epsilons", "2,0.5")
+    options = ("--clients", "5", "--max-dropouts", "1", "--epsilons", "2,0.5", "--algorithm", "fastlloyd")
     code, out, _ = fastlloyd(*ADVISE, *options)
     assert code == 0
     text = " ".join(out.split())
@@ -111,7 +122,7 @@ def test_advise_on_a_federated_run_says_the_bytes_and_the_ring(fastlloyd: Comman
     assert [o["epsilon"] for o in read["outlooks"]] == [0.5, 2]
     assert read["outlooks"][0]["client"]["sent_per_round"] == 345
     assert read["question"]["federation"]["trust"] == "client-noise"
-    narrow = fastlloyd(*ADVISE, *options[:2], "--trust", "server-noise", "--ring-bits", "32").out
+    narrow = fastlloyd(*ADVISE, *options[:2], *options[-2:], "--trust", "server-noise", "--ring-bits", "32").out
     assert "ring of 32 bits" in " ".join(narrow.split())
 
 

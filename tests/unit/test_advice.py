@@ -27,15 +27,17 @@ from fastlloyd.advice import (
     relative_error,
     to_builtins,
 )
-from fastlloyd.algorithms import ALGORITHMS, FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, next_centroids, query
+from fastlloyd.algorithms import ALGORITHMS, FASTLLOYD, GLLOYD, LLOYD, MOMENTLLOYD, SULLOYD, Algorithm, next_centroids, query
 from fastlloyd.central import cluster
 from fastlloyd.clustering.domain import Domain, IntArray
-from fastlloyd.design import design_mechanism, design_plan
+from fastlloyd.design import design_any, design_mechanism, design_plan
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError, FastLloydError, PlanError
 from fastlloyd.expander import PublicSeed
 from fastlloyd.lloyd_mechanism import LloydMechanism
+from fastlloyd.momentlloyd import expected
+from fastlloyd.momentlloyd.mechanism import MomentMechanism
 from fastlloyd.plan import Client, TrustMode
 from fastlloyd.testing import SeededNoise
 from fastlloyd.uncertainty import FINE, MOSTLY_NOISE, Verdict
@@ -49,7 +51,8 @@ PRIVATE = [a for a in ALGORITHMS.values() if isinstance(a, Algorithm) and a is n
 
 
 def _question(**changes: Any) -> Question:
-    return Question(**({"n_records": 4000, "n_features": 2, "n_clusters": 4} | changes))
+    standard: dict[str, Any] = {"algorithm": FASTLLOYD, "n_records": 4000, "n_features": 2, "n_clusters": 4}
+    return Question(**(standard | changes))
 
 
 def _domain(d: int) -> Domain:
@@ -57,6 +60,7 @@ def _domain(d: int) -> Domain:
 
 
 def _mechanism(q: Question, epsilon: float, seed: int = 1) -> LloydMechanism:
+    assert isinstance(q.algorithm, Algorithm)
     return design_mechanism(
         q.algorithm,
         _domain(q.n_features),
@@ -100,7 +104,7 @@ def test_a_federated_error_is_the_one_that_the_plan_explains(trust: TrustMode) -
         max_dropouts=2,
     )
     o = outlook(q, 0.7)
-    errors = explain.expected_errors(lloyd_of(plan), explain.noise_factor(plan))  # original units: half widths, here
+    errors = lloyd_of(plan).expected_standard_errors(explain.noise_factor(plan))  # original units: half widths, here
     assert o.relative_error == pytest.approx(float(np.linalg.norm(errors)) / o.radius, rel=1e-4)
     assert o.relative_error == pytest.approx(relative_error(q, 0.7), rel=1e-3)
     assert federation.noise_factor == explain.noise_factor(plan)
@@ -348,3 +352,108 @@ def test_epsilons_that_are_none_are_refused(epsilons: list[float]) -> None:
 def test_refusals_are_of_the_right_kind() -> None:
     with pytest.raises(PlanError):
         advise(_question(n_records=0))
+
+
+# MomentLloyd, the default: a table made by simulation
+
+SIGNAL = st.floats(0.1, 1e6)
+
+
+def _moment_mechanism(q: Question, epsilon: float) -> MomentMechanism:
+    m = design_any(
+        MOMENTLLOYD, _domain(q.n_features), n_clusters=q.n_clusters, n_records=q.n_records, epsilon=epsilon, delta=q.delta,
+        public_seed=PublicSeed.from_int(3), neighboring_relation=q.neighboring_relation,
+    )  # fmt: skip
+    assert isinstance(m, MomentMechanism)
+    return m
+
+
+def test_advice_is_about_momentlloyd_unless_another_is_named() -> None:
+    asked = Question(n_records=20_000, n_features=4, n_clusters=5)
+    said = advise(asked, [1.0]).outlooks[0]
+    assert asked.algorithm is MOMENTLLOYD
+    assert said.error_low is not None
+    assert said.error_high is not None
+    assert said.error_low < said.relative_error < said.error_high
+    assert said.n_rounds == len(_moment_mechanism(asked, 1.0).rounds)
+    assert to_builtins(advise(asked, [1.0]))["question"]["algorithm"] == "momentlloyd"
+
+
+@given(st.sampled_from(expected.TABLE), SIGNAL, SIGNAL)
+def test_more_signal_never_means_a_larger_error_and_the_three_lines_do_not_cross(
+    row: tuple[tuple[float, ...], ...], one: float, other: float
+) -> None:
+    for signals in (sorted([one, other]), [max(one, other)] * 2):
+        for line in row:
+            assert expected.between(line, signals[1]) <= expected.between(line, signals[0])
+        low, typical, high = (expected.between(line, signals[0]) for line in row)
+        assert low <= typical <= high
+
+
+def test_the_table_has_a_row_for_every_number_of_features_and_gives_its_own_numbers_back() -> None:
+    assert [low for low, _ in expected.FEATURES] == [1, *(high + 1 for _, high in expected.FEATURES[:-1])]
+    assert len(expected.TABLE) == len(expected.FEATURES)
+    for line in (line for row in expected.TABLE for line in row):
+        assert [expected.between(line, signal) for signal in expected.SIGNALS] == pytest.approx(list(line))
+
+
+@given(st.integers(1, 60), st.integers(1, 12), st.integers(500, 10**6), st.floats(0.2, 8))
+@settings(max_examples=25)
+def test_what_decides_is_records_times_mu_over_clusters_and_noise(d: int, k: int, n_records: int, epsilon: float) -> None:
+    q = _question(algorithm=MOMENTLLOYD, n_records=n_records, n_features=d, n_clusters=k, delta=1e-7)
+    m = _moment_mechanism(q, epsilon)
+    assert expected.signal(m) == pytest.approx(n_records * gdp_mu(epsilon, 1e-7) / k, rel=1e-3)
+    noisier = m.expected_error(2.0)
+    assert noisier.typical == expected.between(expected.TABLE[_row(d)][1], expected.signal(m) / 2)
+    assert noisier.typical >= m.expected_error().typical
+
+
+def _row(d: int) -> int:
+    return [low <= d <= high for low, high in expected.FEATURES].index(True)
+
+
+def test_replacing_a_record_costs_signal_and_too_many_features_are_refused() -> None:
+    q = _question(algorithm=MOMENTLLOYD)
+    replaced = msgspec.structs.replace(q, neighboring_relation=NeighboringRelation.REPLACE_ONE)
+    assert expected.signal(_moment_mechanism(replaced, 1.0)) < 0.8 * expected.signal(_moment_mechanism(q, 1.0))
+    with pytest.raises(PlanError, match="known for at most 256: ask for fastlloyd"):
+        outlook(msgspec.structs.replace(q, n_features=257), 1.0)
+
+
+@pytest.mark.parametrize("n_records", [100, 10_000])
+def test_the_hints_of_momentlloyd_are_the_first_that_are_enough(n_records: int) -> None:
+    q = _question(algorithm=MOMENTLLOYD, n_records=n_records, delta=1e-8)
+    least = least_epsilon(q)
+    enough = [epsilon for epsilon in CANDIDATE_EPSILONS if relative_error(q, epsilon) <= FINE]
+    assert least == enough[0]
+    needed = needed_records(q, 1.0)
+    assert needed is not None
+    assert relative_error(msgspec.structs.replace(q, n_records=needed), 1.0) <= FINE
+    assert relative_error(msgspec.structs.replace(q, n_records=round(needed * 0.97)), 1.0) > FINE
+
+
+def test_an_error_without_end_is_null_for_machines() -> None:
+    content = to_builtins(advise(_question(algorithm=MOMENTLLOYD, n_records=20, n_clusters=10, n_features=20), [0.1]))
+    assert content["outlooks"][0]["relative_error"] is None
+    assert content["outlooks"][0]["verdict"] == "mostly noise"
+    json.dumps(content, allow_nan=False)
+
+
+def test_records_that_the_table_was_not_made_with_lie_in_its_range() -> None:
+    """Three square clusters, 40 seeds of noise. Nine fits of ten are below the upper line for records that the table
+    knows; here at least half must lie between the lines, and the seeds are fixed.
+    """
+    rng = np.random.default_rng(8)
+    centres = np.array([[-0.6, -0.5, 0.4], [0.5, -0.4, -0.5], [0.1, 0.6, 0.2]])
+    X = np.concatenate([centre + rng.uniform(-0.2, 0.2, (700, 3)) for centre in centres])
+    m = _moment_mechanism(_question(algorithm=MOMENTLLOYD, n_records=2100, n_features=3, n_clusters=3), 1.0)
+    grid = m.domain.to_grid(X)
+    error = m.expected_error()
+    found = []
+    for seed in range(40):
+        centroids = m.domain.from_grid(cluster(m, grid, SeededNoise(seed)).centroids)
+        nearest = np.argmin(((X[:, None] - centroids) ** 2).sum(axis=2), axis=1)
+        moved = [float(np.linalg.norm(centroids[j] - X[nearest == j].mean(axis=0))) for j in range(3)]
+        found.append(float(np.median(moved)) / (m.planned_radius / B))
+    assert sum(error.low <= one <= error.high for one in found) >= 20
+    assert sum(one <= error.high for one in found) >= 36

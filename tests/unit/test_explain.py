@@ -17,7 +17,7 @@ from fastlloyd.dp.gdp import gdp_delta, gdp_epsilon, mu_from_squared
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
 from fastlloyd.expander import PublicSeed
-from fastlloyd.explain import expected_errors, explain, noise_factor
+from fastlloyd.explain import explain, noise_factor
 from fastlloyd.guarantees import (
     NOT_PROTECTED,
     NOT_PROTECTED_FEDERATED,
@@ -260,7 +260,7 @@ def test_nothing_that_is_explained_can_depend_on_data() -> None:
         (plan_statement, ["plan"]),
         (mechanism_statement, ["m"]),
         (noise_factor, ["plan"]),
-        (expected_errors, ["m", "noise_factor"]),
+        (LloydMechanism.expected_standard_errors, ["self", "noise_factor"]),
     ):
         assert list(inspect.signature(function).parameters) == taken
     assert explain(plan()) == explain(plan())
@@ -353,8 +353,8 @@ def test_the_expected_error_is_that_of_a_simulated_division(algorithm: Algorithm
     half = 0.225 * m.domain.half_widths
     offset = half if last.squared_radius is None else np.full(2, math.sqrt(last.squared_radius / 2) / 2)
     simulated = (((size * offset + sums) / (size + counts) - offset) * box.units).std(axis=0)
-    assert expected_errors(m) == pytest.approx(simulated, rel=0.05)
-    assert expected_errors(m, 1.5) == pytest.approx(1.5 * expected_errors(m))
+    assert m.expected_standard_errors() == pytest.approx(simulated, rel=0.05)
+    assert m.expected_standard_errors(1.5) == pytest.approx(1.5 * m.expected_standard_errors())
 
 
 def test_the_text_shows_no_long_fractions_and_no_secret_names() -> None:

@@ -8,18 +8,21 @@ import typer
 from fastlloyd.cli.options import CLUSTERING, FEDERATION, OUTPUT, PRIVACY, FederationOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from fastlloyd.advice import Advice, Federation, Outlook, Question
+    from fastlloyd.cli.tables import Column
 
 ADVICE, PICTURE = FILES = ("advise.json", "advise.png")
 NOT_IN_IT = (
     "Not in the error: that k-means itself may end in a poor local optimum or with a number of clusters that does not fit; "
     "records clipped to the bounds or left out beyond the radius; clusters smaller than most, whose error is larger."
 )
-OF_THE_DEFAULT = (
-    "What runs unless you name another is momentlloyd, of which nobody can say this beforehand. It usually does better than "
-    "fastlloyd at the same epsilon: a cautious estimate for it, and no bound."
+SIMULATED = (
+    "The error comes from simulations of many kinds of records: the middle one, and the range that held four runs of five. "
+    "Your records may differ from all of them."
 )
 
 Records = Annotated[
@@ -49,7 +52,7 @@ Clusters = Annotated[
     ),
 ]
 AlgorithmName = Annotated[
-    str, typer.Option(help="What will run.", metavar="fastlloyd|glloyd|sulloyd", rich_help_panel=CLUSTERING)
+    str, typer.Option(help="What will run.", metavar="momentlloyd|fastlloyd|glloyd|sulloyd", rich_help_panel=CLUSTERING)
 ]
 Epsilons = Annotated[
     str,
@@ -103,7 +106,7 @@ def advise(
     federation: FederationOptions,
     epsilons: Epsilons = "0.1,0.2,0.5,1,2,5,10",
     delta: Delta = None,
-    algorithm: AlgorithmName = "fastlloyd",
+    algorithm: AlgorithmName = "momentlloyd",
     neighboring_relation: Relation = "add_or_remove_one",
     loss: Loss = False,
     loss_share: LossShare = None,
@@ -128,7 +131,7 @@ def advise(
         n_records=records,
         n_features=features,
         n_clusters=clusters,
-        algorithm=advising.papers(presets.algorithm(algorithm)),
+        algorithm=presets.algorithm(algorithm),
         delta=delta,
         neighboring_relation=presets.choose(
             NeighboringRelation, neighboring_relation.replace("-", "_"), "neighboring_relation"
@@ -199,20 +202,22 @@ def _files(advice: "Advice", text: str) -> dict[str, bytes]:
 
 def _show(screen: "Console", advice: "Advice") -> None:
     question, last = advice.question, advice.outlooks[-1]
+    what = "how far noise moves the centroid" if last.error_high is None else "from the centroid to the mean of the records"
+    of_a_sum = "" if last.sum_noise is None else "of one feature's sum in half widths, "
     of_the_loss = ", of the loss in squared half widths" if question.estimate_loss else ""
     _show_table(screen, advice)
     screen.print(
-        f"In the table, error: how far noise moves a typical centroid, one of {question.n_records / question.n_clusters:,.0f} "
+        f"In the table, error: {what} of a typical cluster, one of {question.n_records / question.n_clusters:,.0f} "
         f"records, as a share of the radius of a cluster, {last.radius:.3g} half widths of the bounds; noise: standard "
-        f"deviation in the last round, of one feature's sum in half widths, of a count in records{of_the_loss}. "
-        f"delta = {last.delta:.3g}."
+        f"deviation in the last round, {of_a_sum}of a count in records{of_the_loss}. delta = {last.delta:.3g}."
     )
     if question.federation is not None:
         _show_traffic(screen, advice, question.federation)
         for line in _traffic_notes(last, question.federation):
             screen.print(line)
     screen.print(NOT_IN_IT)
-    screen.print(OF_THE_DEFAULT)
+    if last.error_high is not None:
+        screen.print(SIMULATED)
     for line in _hints(advice):
         screen.print(line)
 
@@ -225,15 +230,37 @@ def _show_table(screen: "Console", advice: "Advice") -> None:
     columns = [
         Column(heading="epsilon", cells=[f"{o.epsilon:g}" for o in outlooks]),
         Column(heading="error", cells=[_percent(o.relative_error) for o in outlooks]),
+        *_ranges(outlooks),
         Column(heading="verdict", cells=[o.verdict.value for o in outlooks], justify="left"),
-        Column(heading="rounds", cells=[str(o.n_iterations) for o in outlooks]),
-        Column(heading="noise of a sum", cells=[f"{o.sum_noise:.3g}" for o in outlooks]),
-        Column(heading="of a count", cells=[f"{o.count_noise:.3g}" for o in outlooks]),
+        Column(heading="rounds", cells=[str(o.n_rounds) for o in outlooks]),
+        *_sums(outlooks),
+        Column(heading="noise of a count", cells=[f"{o.count_noise:.3g}" for o in outlooks]),
     ]
     if q.estimate_loss:
         cells = ["" if o.loss_noise is None else f"{o.loss_noise:.3g}" for o in outlooks]
         columns.append(Column(heading="of the loss per record", cells=cells))
     tables.show(screen, f"{_subject(q)}, {_count(q.n_clusters, 'cluster')}", columns)
+
+
+def _ranges(outlooks: "Sequence[Outlook]") -> "list[Column]":
+    """Between which errors four of five runs lie, where that is known."""
+    from fastlloyd.cli.tables import Column
+
+    ends = [(o.error_low, o.error_high) for o in outlooks]
+    cells = ["" if low is None or high is None else _range(low, high) for low, high in ends]
+    return [Column(heading="4 of 5 runs", cells=cells)] if any(cells) else []
+
+
+def _range(low: float, high: float) -> str:
+    return f"{_percent(low)} to {_percent(high)}" if high < float("inf") else f"{_percent(low)} and more"
+
+
+def _sums(outlooks: "Sequence[Outlook]") -> "list[Column]":
+    from fastlloyd.cli.tables import Column
+
+    noise = [o.sum_noise for o in outlooks]
+    cells = ["" if one is None else f"{one:.3g}" for one in noise]
+    return [Column(heading="noise of a sum", cells=cells)] if any(cells) else []
 
 
 def _show_traffic(screen: "Console", advice: "Advice", federation: "Federation") -> None:
@@ -243,7 +270,7 @@ def _show_traffic(screen: "Console", advice: "Advice", federation: "Federation")
     rows = [(o, o.client) for o in advice.outlooks if o.client is not None]
     columns = [
         Column(heading="epsilon", cells=[f"{o.epsilon:g}" for o, _ in rows]),
-        Column(heading="rounds", cells=[f"{o.n_iterations:,}" for o, _ in rows]),
+        Column(heading="rounds", cells=[f"{o.n_rounds:,}" for o, _ in rows]),
         Column(heading="sent per round", cells=[f"{client.sent_per_round:,}" for _, client in rows]),
         Column(heading="in all", cells=[f"{client.sent:,}" for _, client in rows]),
         Column(heading="received per round", cells=[f"{client.received_per_round:,}" for _, client in rows]),
@@ -288,6 +315,8 @@ def _subject(question: "Question") -> str:
 
 
 def _percent(error: float) -> str:
+    if error == float("inf"):
+        return "useless"
     return f"{100 * error:.3g}%" if error < 1 else f"{error:,.0%}"
 
 

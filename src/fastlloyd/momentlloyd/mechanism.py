@@ -9,9 +9,10 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
 from fastlloyd.exchanges import Exchange, Part
 from fastlloyd.expander import PublicSeed
-from fastlloyd.mechanism import Mechanism, Release, check_guarantee, check_sizes
+from fastlloyd.mechanism import ExpectedError, Mechanism, Release, check_guarantee, check_sizes
 from fastlloyd.momentlloyd import box
 from fastlloyd.momentlloyd.course import MomentCourse
+from fastlloyd.momentlloyd.expected import expected_error
 from fastlloyd.momentlloyd.loop import moment_lloyd
 from fastlloyd.momentlloyd.planner import MAX_CANDIDATES, MAX_FEATURES
 from fastlloyd.momentlloyd.rounds import (
@@ -82,6 +83,11 @@ class MomentMechanism(
         return True
 
     @property
+    def sums_are_in_grid_units(self) -> bool:
+        """No: in shares of a radius that noisy answers determine."""
+        return False
+
+    @property
     def clustering_rounds(self) -> tuple[Rounds, ...]:
         """The rounds."""
         return self.rounds
@@ -100,6 +106,10 @@ class MomentMechanism(
     def n_iterations(self) -> int:
         """How many steps there are."""
         return sum(isinstance(round, StepRound) for round in self.rounds)
+
+    def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
+        """By a table made by simulation."""
+        return expected_error(self, noise_factor)
 
     def course(self) -> MomentCourse:
         """The same, state by state."""
