@@ -11,7 +11,8 @@ from fastlloyd.errors import StateError
 from fastlloyd.protocol import messages
 from fastlloyd.store import LogPosition, Role, Store, read
 from fastlloyd.store import files as layout
-from fastlloyd.store.events import Cost, ExchangeCharged, MessageRecorded, PeerSeen, RunCost, RunReserved, recorded
+from fastlloyd.store.costs import Cost, EarlierRunCost, ExchangeCost, RunCost
+from fastlloyd.store.events import EarlierRunReserved, ExchangeCharged, MessageRecorded, PeerSeen, RunReserved, recorded
 
 OWNER = hashlib.sha256(b"owner").digest()
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
@@ -21,13 +22,38 @@ def run_id(number: int) -> bytes:
     return hashlib.sha256(b"run" + bytes([number])).digest()[:16]
 
 
-def cost(*mu_squared: Fraction, epsilon: float = 1.0, delta: float = 1e-6, slack: float = 0.0) -> RunCost:
+def cost(*mu_squared: Fraction, epsilon: float = 1.0, delta: float = 1e-6, distance: Fraction = Fraction(0)) -> RunCost:
     return RunCost(
         neighboring_relation=ADD,
-        costs=tuple(Cost(square, Fraction(0)) for square in mu_squared),
+        costs=tuple(ExchangeCost(Cost(square, Fraction(0)), Cost(4 * square, Fraction(0))) for square in mu_squared),
         epsilon=epsilon,
         delta=delta,
-        delta_slack=slack,
+        distance=distance,
+    )
+
+
+def pure_cost(*epsilons: Fraction) -> RunCost:
+    return RunCost(
+        neighboring_relation=ADD,
+        costs=tuple(ExchangeCost(Cost(Fraction(0), each), Cost(Fraction(0), 2 * each)) for each in epsilons),
+        epsilon=float(sum(epsilons)) or 1.0,
+        delta=0.0,
+        distance=Fraction(0),
+    )
+
+
+def earlier(
+    run: bytes,
+    *costs: Cost,
+    relation: NeighboringRelation = ADD,
+    slack: float = 0.0,
+    plan_digest: bytes = bytes(32),
+    dataset: str = "patients",
+) -> EarlierRunReserved:
+    """The reservation of a run as versions wrote it that kept one relation only."""
+    kept = EarlierRunCost(neighboring_relation=relation, costs=costs, epsilon=1.0, delta=1e-6, delta_slack=slack)
+    return EarlierRunReserved(
+        run_id=run, plan_digest=plan_digest, client="clinic-a", dataset=dataset, fingerprint=bytes(32), cost=kept
     )
 
 

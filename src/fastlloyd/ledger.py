@@ -1,22 +1,16 @@
 """What was spent on each data set, and whether one more run fits its limit.
 
-All runs on one data set are added up, adaptively composed: mu^2 of Gaussian noise, exactly, and epsilon of Laplace noise. What
-a run reserved counts until it ends; then what was charged. Together they are
+All runs on one data set are added up, for neighbours by one relation: what a run reserved counts until it ends; then what was
+charged. How they add up, and what a limit holds, is in `spending.py`.
 
-    (eps_GDP(mu, delta - slack) + eps_pure, delta)-DP.
-
-slack : a run whose noise was added in shares is within a total variation distance tau of one that is exactly as private as
-planned, and its plan sets (1 + e^eps) tau of delta aside (docs/proofs/shares-of-noise.md). Runs that add up to a larger E are
-set aside (1 + e^E) times the sum of their taus.
-
-Neighbouring relation: that of the runs if they have the same. Otherwise one record added or removed, for which a mechanism
-that was made for replacing one costs no more than it states: every sensitivity is at most as large.
+Neighbouring relation: one record replaced as long as all runs of the data set are made for that; otherwise one record added or
+removed. What each exchange costs under either is in the store, of runs that earlier versions joined as far as it can be told.
 """
 
+import enum
 import hmac
 import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 
@@ -26,75 +20,48 @@ from numpy.typing import NDArray
 
 from fastlloyd.algorithms import Noise
 from fastlloyd.dp.accountant import Accountant, GaussianRelease
-from fastlloyd.dp.gdp import gdp_epsilon, gdp_mu, mu_from_squared
+from fastlloyd.dp.gdp import pure_mu_squared
 from fastlloyd.dp.neighboring import NeighboringRelation
-from fastlloyd.dp.precision import exact, round_up, working_precision
 from fastlloyd.errors import BudgetError
 from fastlloyd.expander import length_prefixed
-from fastlloyd.mechanism import NAME, Mechanism, usable_delta
+from fastlloyd.mechanism import NAME, Mechanism
 from fastlloyd.names import unknown_name
 from fastlloyd.plan import Plan
-from fastlloyd.store.events import Cost, LimitSet, RunCost, RunReserved
+from fastlloyd.spending import Spending
+from fastlloyd.store.costs import AnyRunCost, Cost, ExchangeCost, RunCost
+from fastlloyd.store.events import EarlierRunReserved, LimitSet, RunReserved
 from fastlloyd.store.history import History, Run
 
 _FINGERPRINT_LABEL = b"fastlloyd/v1/fingerprint"
-_BITS = 170
+ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 
 
-class Spending(msgspec.Struct, frozen=True, kw_only=True):
-    """What some exchanges cost together.
+class Proviso(enum.Enum):
+    """Why a sum of runs holds only if their number and size were not chosen from results."""
 
-    mu_squared, pure_epsilon : exact. distance : the sum of the taus of their runs, rounded up. delta : the smallest that one of
-    their plans states with Gaussian noise, 0 without any. neighboring_relation : None while nothing is spent.
-    """
-
-    mu_squared: Fraction = Fraction(0)
-    pure_epsilon: Fraction = Fraction(0)
-    distance: Fraction = Fraction(0)
-    delta: float = 0.0
-    neighboring_relation: NeighboringRelation | None = None
-
-    @classmethod
-    def of(cls, exchanges: Iterable[tuple[RunCost, Sequence[int]]]) -> "Spending":
-        """Add up, per run, the exchanges of these numbers, counted from 1."""
-        runs = [(cost, numbers) for cost, numbers in exchanges if numbers]
-        costs = Counter(cost.costs[number - 1] for cost, numbers in runs for number in numbers)
-        relations = {cost.neighboring_relation for cost, _ in runs}
-        replacing = relations == {NeighboringRelation.REPLACE_ONE}
-        return cls(
-            mu_squared=sum((n * cost.mu_squared for cost, n in costs.items()), Fraction(0)),
-            pure_epsilon=sum((n * cost.pure_epsilon for cost, n in costs.items()), Fraction(0)),
-            distance=sum((_distance(cost) for cost, _ in runs), Fraction(0)),
-            delta=min((cost.delta for cost, _ in runs if cost.delta), default=0.0),
-            neighboring_relation=(NeighboringRelation.REPLACE_ONE if replacing else NeighboringRelation.ADD_OR_REMOVE_ONE)
-            if runs
-            else None,
-        )
-
-    def epsilon(self, delta: float) -> float:
-        """An epsilon such that everything spent is (epsilon, delta)-DP, rounded up; infinite where there is none."""
-        if self.mu_squared == 0:
-            return round_up(self.pure_epsilon)
-        mu, slack = mu_from_squared(self.mu_squared), 0.0
-        try:
-            while True:
-                gaussian = gdp_epsilon(mu, usable_delta(delta, slack))
-                total = round_up(self.pure_epsilon + Fraction(gaussian)) if math.isfinite(gaussian) else math.inf
-                needed = _slack(self.distance, total)
-                if needed <= slack:
-                    return total
-                slack = 2 * needed
-        except BudgetError:  # no delta left
-            return math.inf
+    NO_LIMIT = "no limit was set before the first run"
+    RAISED = "its limit was raised or lifted after a run"
+    EARLIER = "a run was joined by an earlier version of fastlloyd, which let runs through by another rule"
+    EXCEEDED = "its runs exceed the limit that was set before the first of them"
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """One data set: its runs, its limit if it has one, what they spent, and the delta at which that is shown."""
+    """One data set: its runs, its limit if it has one, and what the runs spent.
+
+    relation : of the neighbours that the limit speaks of. spent : under that relation; otherwise : under the other one.
+    first_run : what the first run reserved. first_limit : the limit that was in force before it, if none later was larger.
+    proviso : why the runs together need not keep to that limit, had they been chosen from results; None if they do.
+    """
 
     dataset: str
     runs: tuple[Run, ...]
     limit: LimitSet | None
+    relation: NeighboringRelation
     spent: Spending
+    otherwise: Spending
+    first_run: Spending
+    first_limit: LimitSet | None
+    proviso: Proviso | None
 
     @property
     def delta(self) -> float:
@@ -113,56 +80,76 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def left(self) -> float | None:
-        """The largest epsilon, rounded down, of one more run in the central model at the limit's delta; None without a limit.
+        """The largest epsilon, rounded down, of one more plan at the limit's delta; None without a limit.
 
-        It is less than limit minus spent where noise is Laplace only, and more where it is Gaussian: mu^2 add up.
+        At a delta of 0 a plan with Laplace noise, otherwise one with Gaussian noise; `left_pure` is the other.
         """
         limit = self.limit
         if limit is None or math.isinf(limit.epsilon):
             return None
-        for_gaussian = math.nextafter(float(Fraction(limit.epsilon) - self.spent.pure_epsilon), 0)
-        if for_gaussian <= 0 or self.epsilon >= limit.epsilon:
-            return 0.0
-        if limit.delta == 0:
-            return for_gaussian
-        try:
-            usable = usable_delta(limit.delta, _slack(self.spent.distance, limit.epsilon))
-        except BudgetError:  # shares of noise were added up in so many runs that no delta is left at such an epsilon
-            return 0.0
-        room = Fraction(gdp_mu(for_gaussian, usable)) ** 2
-        if room <= self.spent.mu_squared:
-            return 0.0
-        mu = math.nextafter(mu_from_squared(room - self.spent.mu_squared), 0)
-        return gdp_epsilon(mu, limit.delta) * (1 - 2**-40)
+        return self.left_pure if limit.delta == 0 else self.spent.left(limit.epsilon, limit.delta, self.first_run)
+
+    @property
+    def left_pure(self) -> float | None:
+        """The same of one with Laplace noise, after others with Laplace noise."""
+        limit = self.limit
+        return None if limit is None or math.isinf(limit.epsilon) else self.spent.left_pure(limit.epsilon)
+
+    @property
+    def is_within(self) -> bool:
+        """Whether the limit, if there is one, holds all that is spent."""
+        limit = self.limit
+        return limit is None or math.isinf(limit.epsilon) or self.spent.fits(limit.epsilon, limit.delta, self.first_run)
 
 
-def run_cost(mechanism: Mechanism) -> RunCost:
+def run_cost(mechanism: Mechanism, distance: Fraction = Fraction(0)) -> RunCost:
     """What every exchange of a mechanism costs, exactly; together no more than what it states.
 
-    Raises BudgetError for one without noise.
+    distance : `Plan.distance`. Raises BudgetError for a mechanism without noise.
     """
     if mechanism.noise is Noise.NONE:
         raise BudgetError(f"{mechanism.name} adds no noise; no limit and no ledger holds what it costs")
-    accountants = [mechanism.accountant_of(exchange) for exchange in mechanism.exchanges]
+
+    def cost(number: int, relation: NeighboringRelation) -> Cost:
+        accountant = mechanism.accountant_of(mechanism.exchanges[number], relation)
+        return Cost(accountant.mu_squared, accountant.pure_epsilon)
+
     return RunCost(
         neighboring_relation=mechanism.neighboring_relation,
-        costs=tuple(Cost(accountant.mu_squared, accountant.pure_epsilon) for accountant in accountants),
+        costs=tuple(ExchangeCost(cost(n, ADD), cost(n, REPLACE)) for n in range(len(mechanism.exchanges))),
         epsilon=float(mechanism.epsilon),
         delta=float(mechanism.delta),
-        delta_slack=float(mechanism.delta_slack),
+        distance=distance,
     )
 
 
-def account(history: History, dataset: str) -> Account:
-    """The account of one data set, empty if no run used it yet."""
+def account(history: History, dataset: str, plans: Mapping[bytes, RunCost] | None = None) -> Account:
+    """The account of one data set, empty if no run used it yet.
+
+    plans : by digest, the costs of plans whose files are at hand; they stand in for what the store knows of their runs.
+    """
     runs = tuple(run for run in history.runs.values() if run.reserved is not None and run.reserved.dataset == dataset)
-    spent = Spending.of((run.reserved.cost, run.counted) for run in runs if run.reserved is not None)
-    return Account(dataset=dataset, runs=runs, limit=history.limits.get(dataset), spent=spent)
+    counted = _counted(runs, plans or {})
+    relation = _relation(cost for cost, _ in counted)
+    spent = Spending.of(counted, relation)
+    first = _reserved(counted[:1], relation)
+    first_limit, proviso = _kept(history, runs, dataset, spent, first)
+    return Account(
+        dataset=dataset,
+        runs=runs,
+        limit=history.limits.get(dataset),
+        relation=relation,
+        spent=spent,
+        otherwise=Spending.of(counted, REPLACE if relation is ADD else ADD),
+        first_run=first,
+        first_limit=first_limit,
+        proviso=proviso,
+    )
 
 
-def accounts(history: History) -> list[Account]:
+def accounts(history: History, plans: Mapping[bytes, RunCost] | None = None) -> list[Account]:
     """Those of all data sets that have a run or a limit, by name."""
-    return [account(history, dataset) for dataset in known_datasets(history)]
+    return [account(history, dataset, plans) for dataset in known_datasets(history)]
 
 
 def known_datasets(history: History) -> list[str]:
@@ -174,20 +161,33 @@ def known_datasets(history: History) -> list[str]:
 def check(history: History, dataset: str, cost: RunCost) -> None:
     """Raise BudgetError if a run of this cost would bring the data set above its limit, as all earlier ones count now."""
     before = account(history, dataset)
-    limit = before.limit
-    if limit is None or math.isinf(limit.epsilon):
-        return
-    everything = range(1, len(cost.costs) + 1)
-    counted = [(run.reserved.cost, run.counted) for run in before.runs if run.reserved is not None]
-    after = Spending.of([*counted, (cost, everything)]).epsilon(limit.delta)
-    if after > limit.epsilon:
-        alone = Spending.of([(cost, everything)]).epsilon(limit.delta)
-        raise BudgetError(
-            f"data set {dataset!r} has the limit epsilon {limit.epsilon:g} at delta {limit.delta:g}, of which "
-            f"{rounded_up(before.epsilon)} is spent or reserved; this run needs {rounded_up(alone)}, which together makes "
-            f"{rounded_up(after)}: "
-            "plan a run that costs less, or set another limit with fastlloyd ledger limit"
+    limits = [limit for limit in (before.limit, before.first_limit) if limit is not None]
+    everything = [*_counted(before.runs, {}), (cost, range(1, len(cost.costs) + 1))]
+    relation = _relation(cost for cost, _ in everything)
+    after = Spending.of(everything, relation)
+    for limit in limits:
+        if not math.isinf(limit.epsilon) and not after.fits(limit.epsilon, limit.delta, _reserved(everything[:1], relation)):
+            alone = _reserved(everything[-1:], relation)
+            raise BudgetError(_refusal(before, limit, after, alone))
+
+
+def _refusal(before: Account, limit: LimitSet, after: Spending, alone: Spending) -> str:
+    """Why a run is refused, and what may be done about it."""
+    told = f"data set {before.dataset!r} has the limit epsilon {limit.epsilon:g} at delta {limit.delta:g}"
+    if after.n_unknown:
+        return (
+            f"{told} for a record added or removed, and holds a run that an earlier version joined for replaced records: what "
+            "it costs where a record is added is not in the store; plan runs for replace_one, or lift the limit with "
+            "fastlloyd ledger limit"
         )
+    spent, needed, together = (rounded_up(each.epsilon(limit.delta)) for each in (before.spent, alone, after))
+    said = (
+        f"{told}, of which {spent} is spent or reserved; this run needs {needed}, which together makes {together}: plan a run "
+        "that costs less, or set another limit with fastlloyd ledger limit"
+    )
+    if after.epsilon(limit.delta) <= limit.epsilon:
+        said += "; about a millionth of a limit's delta is set aside for the noise that clients add in shares"
+    return said
 
 
 def check_records(history: History, dataset: str, fingerprint: bytes) -> None:
@@ -226,7 +226,7 @@ def check_slip(history: History, dataset: str, *, new: bool) -> None:
 
 def reserve(history: History, plan: Plan, *, client: str, dataset: str, fingerprint: bytes) -> RunReserved:
     """The event that reserves a whole run on a data set, once it is known to fit; BudgetError if it does not."""
-    cost = run_cost(plan.mechanism)
+    cost = run_cost(plan.mechanism, plan.distance)
     check_records(history, dataset, fingerprint)
     check(history, dataset, cost)
     return RunReserved(
@@ -242,11 +242,26 @@ def reserve(history: History, plan: Plan, *, client: str, dataset: str, fingerpr
 def check_sums(history: History) -> None:
     """Raise BudgetError unless the accountant, by its own route, finds every data set's epsilon large enough. Takes seconds."""
     for one in accounts(history):
-        releases = [GaussianRelease(one.spent.mu_squared, Fraction(1))] if one.spent.mu_squared else []
-        accountant = Accountant(NeighboringRelation.ADD_OR_REMOVE_ONE).compose(releases)
-        for_gaussian = float(Fraction(one.epsilon) - one.spent.pure_epsilon) if math.isfinite(one.epsilon) else math.inf
-        if releases and math.isfinite(for_gaussian) and accountant.get_delta(for_gaussian) > one.delta * (1 + 2**-30):
-            raise BudgetError(f"data set {one.dataset!r}: two ways to add up what is spent disagree; report it, start no run")
+        for spent, epsilon in ((one.spent, one.epsilon), (one.otherwise, one.otherwise.epsilon(one.delta))):
+            if not _found_again(spent, epsilon, one.delta):
+                raise BudgetError(
+                    f"data set {one.dataset!r}: two ways to add up what is spent disagree; report it, start no run"
+                )
+    costs = (c for run in history.runs.values() if run.reserved is not None for c in run.reserved.cost.under(REPLACE))
+    for epsilon in {float(cost.pure_epsilon) for cost in costs if cost is not None and cost.pure_epsilon}:
+        # total variation: that of two Gaussians m apart is at least that of an epsilon-DP exchange
+        m = math.sqrt(pure_mu_squared(Fraction(epsilon)))
+        if math.erfc(m / math.sqrt(8)) > 2 / (1 + math.exp(min(epsilon, 700))) + 1e-12:
+            raise BudgetError("two ways to count Laplace noise as Gaussian disagree; report it, start no run")
+
+
+def _found_again(spent: Spending, epsilon: float, delta: float) -> bool:
+    """Whether that epsilon holds by integration of the privacy loss, or by adding up pure epsilons."""
+    if math.isinf(epsilon) or (spent.is_pure and spent.pure_epsilon <= Fraction(epsilon)):
+        return True
+    releases = [GaussianRelease(spent.whole, Fraction(1))] if spent.whole else []
+    found = Accountant(ADD).compose(releases).get_delta(epsilon) if epsilon > 0 else 0.0
+    return found <= delta * (1 + 2**-30)
 
 
 def fingerprint(key: bytes, columns: Sequence[str], values: NDArray[np.float64]) -> bytes:
@@ -272,19 +287,32 @@ def rounded_up(value: float) -> str:
     return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal_from_float(value)):.4g}"
 
 
-def _distance(cost: RunCost) -> Fraction:
-    """tau, from the slack (1 + e^epsilon) tau that the plan set aside; rounded up."""
-    if cost.delta_slack == 0:
-        return Fraction(0)
-    with working_precision(_BITS) as mp:
-        tau = exact(mp, cost.delta_slack) / (1 + mp.exp(cost.epsilon))
-        return Fraction(math.nextafter(round_up(tau), math.inf))
+def _counted(runs: Iterable[Run], plans: Mapping[bytes, RunCost]) -> list[tuple[AnyRunCost, Sequence[int]]]:
+    """What each run costs, and which of its exchanges count."""
+    return [(plans.get(run.reserved.plan_digest, run.reserved.cost), run.counted) for run in runs if run.reserved is not None]
 
 
-def _slack(distance: Fraction, epsilon: float) -> float:
-    """(1 + e^epsilon) tau, rounded up."""
-    if distance == 0:
-        return 0.0
-    with working_precision(_BITS) as mp:
-        slack = (1 + mp.exp(epsilon)) * exact(mp, distance)
-        return math.nextafter(round_up(slack), math.inf) if slack < 1 else 1.0
+def _reserved(runs: Iterable[tuple[AnyRunCost, Sequence[int]]], relation: NeighboringRelation) -> Spending:
+    """What runs reserved, all of their exchanges."""
+    return Spending.of([(cost, range(1, len(cost.costs) + 1)) for cost, _ in runs], relation)
+
+
+def _relation(costs: Iterable[AnyRunCost]) -> NeighboringRelation:
+    """What a limit speaks of: records replaced, as long as all runs, those that cost nothing too, are made for that."""
+    return REPLACE if {cost.neighboring_relation for cost in costs} == {REPLACE} else ADD
+
+
+def _kept(
+    history: History, runs: Sequence[Run], dataset: str, spent: Spending, first_run: Spending
+) -> tuple[LimitSet | None, Proviso | None]:
+    """The limit from before the first run, if none after it was larger; and why it may not hold whatever was chosen."""
+    if not runs:
+        return None, None
+    first, *later = history.limits_since_first_run[dataset]
+    if first is None or math.isinf(first.epsilon):
+        return None, Proviso.NO_LIMIT
+    if any(limit is None or limit.epsilon > first.epsilon or limit.delta > first.delta for limit in later):
+        return None, Proviso.RAISED
+    if any(isinstance(run.reserved, EarlierRunReserved) for run in runs):
+        return first, Proviso.EARLIER
+    return first, None if spent.fits(first.epsilon, first.delta, first_run) else Proviso.EXCEEDED

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -39,7 +40,7 @@ from fastlloyd.secagg.ring import NoiseTail, Ring, RingLoad, choose_ring
 
 __all__ = [
     "MAX_CLIENTS", "MIN_SHARE_DEVIATION", "PROTOCOL_VERSION", "Client", "Plan", "Server", "Timeouts", "TrustMode",
-    "aliasing_slack", "ring_load",
+    "aliasing_distance", "aliasing_slack", "ring_load",
 ]  # fmt: skip
 
 PROTOCOL_VERSION = 3
@@ -207,6 +208,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             return self.mechanism.draw_noise(exchange, source)
         return np.zeros(self.mechanism.shape(exchange), dtype=np.int64)
 
+    @property
+    def distance(self) -> Fraction:
+        """tau: how far a run is at most, in total variation, from one with exactly its mechanism's noise; 0 in server-noise."""
+        if self.trust is TrustMode.SERVER_NOISE:
+            return Fraction(0)
+        return Fraction(aliasing_distance(self.mechanism.n_released, self.n_shares))
+
     def to_toml(self) -> str:
         """The file `plan.toml`."""
         return to_toml(self, "A fastlloyd plan: settings, no records, good for one run. The last line seals the content.")
@@ -220,12 +228,22 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 def aliasing_slack(epsilon: float, n_released: int, n_shares: int) -> float:
     """What adding up separately rounded shares can add to delta, rounded up (docs/proofs/shares-of-noise.md).
 
-    (1 + e^epsilon) times the number of released coordinates times 5 h exp(-pi^2 s^2 / 2), s = 4 grid units the smallest
-    deviation of a share. inf where epsilon is too large for the bound to mean anything.
+    (1 + e^epsilon) times the distance. inf where epsilon is too large for the bound to mean anything.
     """
     with working_precision(170) as mp:
-        bound = (1 + mp.exp(epsilon)) * n_released * 5 * n_shares * mp.exp(-(mp.pi**2) * MIN_SHARE_DEVIATION**2 / 2)
+        bound = (1 + mp.exp(epsilon)) * _distance(mp, n_released, n_shares)
         return math.nextafter(float(bound), math.inf) if bound < 1 else math.inf
+
+
+def aliasing_distance(n_released: int, n_shares: int) -> float:
+    """tau: how far separately rounded shares are from one rounded Gaussian, in total variation, rounded up."""
+    with working_precision(170) as mp:
+        return math.nextafter(float(_distance(mp, n_released, n_shares)), math.inf)
+
+
+def _distance(mp: Any, n_released: int, n_shares: int) -> Any:
+    """The number of released coordinates times 5 h exp(-pi^2 s^2 / 2), s = 4 grid units the smallest deviation of a share."""
+    return n_released * 5 * n_shares * mp.exp(-(mp.pi**2) * MIN_SHARE_DEVIATION**2 / 2)
 
 
 def ring_load(plan: Plan) -> RingLoad:

@@ -41,7 +41,8 @@ def test_show_lists_runs_spending_limit_and_what_is_left(store: Path, capsys: py
     assert run(["ledger", "show", str(store)]) == 0
     shown = capsys.readouterr().out
     assert "3 (1 open)" in shown
-    assert "counted for neighbours by add_or_remove_one" in shown
+    assert "patients: spent is counted for one record added or removed; of one replaced it is " in shown
+    assert "chosen from results: no limit was set before the first run." in shown
     one = account(read(store)[0].history, "patients")
     m = make_plan().mechanism
     assert one.spent.mu_squared == 2 * m.accountant().mu_squared + m.accountant_of(m.exchanges[0]).mu_squared

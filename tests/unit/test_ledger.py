@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
+from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, MOMENTLLOYD, SULLOYD, Algorithm, AnyAlgorithm
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.design import design_mechanism
 from fastlloyd.dp.accountant import Accountant, GaussianRelease, GeometricRelease
@@ -20,7 +20,7 @@ from fastlloyd.errors import BudgetError
 from fastlloyd.expander import PublicSeed
 from fastlloyd.ledger import (
     Account,
-    Spending,
+    Proviso,
     account,
     accounts,
     check,
@@ -31,10 +31,13 @@ from fastlloyd.ledger import (
     run_cost,
 )
 from fastlloyd.lloyd_mechanism import LloydMechanism
+from fastlloyd.plan import TrustMode
+from fastlloyd.spending import Spending, set_aside
 from fastlloyd.store import History, Role
-from fastlloyd.store.events import Event, ExchangeCharged, LimitSet, Outcome, RunCost
+from fastlloyd.store.costs import Cost, RunCost
+from fastlloyd.store.events import Event, ExchangeCharged, LimitSet, Outcome
 from federation import make_plan
-from stores import ADD, REPLACE, cost, reserved, run_id
+from stores import ADD, REPLACE, cost, earlier, pure_cost, reserved, run_id
 
 DELTA = 1e-6
 KEY = b"k" * 32
@@ -62,8 +65,8 @@ def of_costs(*costs: RunCost, limit: tuple[float, float] | None = None) -> Histo
     return history(*limits, *runs)
 
 
-def whole(cost: RunCost) -> Spending:
-    return Spending.of([(cost, range(1, len(cost.costs) + 1))])
+def whole(cost: RunCost, relation: NeighboringRelation | None = None) -> Spending:
+    return Spending.of([(cost, range(1, len(cost.costs) + 1))], relation or cost.neighboring_relation)
 
 
 # The cost of a mechanism
@@ -82,20 +85,22 @@ def test_the_costs_of_all_exchanges_add_up_to_the_mechanisms_exactly(
     assert len(run_cost(m).costs) == n_iterations + loss
     assert spent.mu_squared == accountant.mu_squared == m.accountant().mu_squared
     assert spent.pure_epsilon == accountant.pure_epsilon
-    assert spent.neighboring_relation is relation
     assert spent.epsilon(m.delta) <= m.epsilon  # what the plan states covers it
 
 
 @PRIVATE
 @pytest.mark.parametrize("loss", [False, True])
-def test_a_mechanism_for_replacing_costs_no_more_where_a_record_is_added_or_removed(algorithm: Algorithm, loss: bool) -> None:
-    """Runs of both relations are added up by this: the same scales, accounted for under each."""
-    replacing = mechanism(algorithm, REPLACE, estimate_loss=loss, n_iterations=3)
-    adding = _under(replacing, ADD)
-    for exchange in replacing.exchanges:
-        ours, theirs = replacing.accountant_of(exchange), adding.accountant_of(exchange)
-        assert theirs.mu_squared <= ours.mu_squared
-        assert theirs.pure_epsilon <= ours.pure_epsilon
+def test_what_a_run_costs_is_known_for_neighbours_by_either_relation(algorithm: Algorithm, loss: bool) -> None:
+    """The second route: the same scales in a mechanism that was made for the other relation."""
+    for relation, other in ((REPLACE, ADD), (ADD, REPLACE)):
+        m = mechanism(algorithm, relation, estimate_loss=loss, n_iterations=3)
+        for one in (relation, other):
+            found = whole(run_cost(m), one)
+            accountant = _under(m, one).accountant()
+            assert (found.mu_squared, found.pure_epsilon) == (accountant.mu_squared, accountant.pure_epsilon)
+        added, replaced = whole(run_cost(m), ADD), whole(run_cost(m), REPLACE)
+        assert added.mu_squared <= replaced.mu_squared <= 4 * added.mu_squared
+        assert added.pure_epsilon <= replaced.pure_epsilon <= 2 * added.pure_epsilon
 
 
 def _under(m: LloydMechanism, relation: NeighboringRelation) -> LloydMechanism:
@@ -124,15 +129,12 @@ def test_spent_is_the_accountants_by_its_other_route_and_never_less(
 ) -> None:
     releases = [GaussianRelease(square, Fraction(1)) for square in gaussian]
     accountant = Accountant(ADD).compose([*releases, *(GeometricRelease(e, Fraction(1)) for e in pure if e)])
-    laplace = msgspec.structs.replace(
-        cost(*[Fraction(0)] * len(pure) or [Fraction(0)], delta=0.0),
-        costs=tuple(msgspec.structs.replace(cost(Fraction(0)).costs[0], pure_epsilon=e) for e in pure or [Fraction(0)]),
-    )
-    spent = account(of_costs(cost(*gaussian), laplace), "patients").spent
+    spent = account(of_costs(cost(*gaussian), pure_cost(*(pure or [Fraction(0)]))), "patients").spent
     epsilon = spent.epsilon(delta)
     assert (spent.mu_squared, spent.pure_epsilon) == (accountant.mu_squared, accountant.pure_epsilon)
-    if spent.pure_epsilon < epsilon:
-        assert accountant.get_delta(epsilon) <= delta * (1 + 1e-9)
+    if 0 < epsilon < math.inf:
+        as_gaussian = Accountant(ADD).compose([GaussianRelease(spent.whole, Fraction(1))])
+        assert as_gaussian.get_delta(epsilon) <= delta * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-3])
@@ -158,7 +160,7 @@ def test_spent_never_falls_but_by_what_the_end_of_a_run_releases(runs: list[tupl
         if ends:
             before, open_run = account(now, "patients").spent, now.runs[run]
             now = now.followed_by([open_run.end(Outcome.ABORTED)])
-            released = Spending.of([(reserved(run, n_exchanges=n_exchanges).cost, open_run.uncharged)])
+            released = Spending.of([(reserved(run, n_exchanges=n_exchanges).cost, open_run.uncharged)], ADD)
             assert account(now, "patients").spent.mu_squared == before.mu_squared - released.mu_squared
     charges = sum((Fraction(len(run.charged), 100) for run in now.runs.values()), Fraction(0))
     assert account(now, "patients").spent.mu_squared >= charges
@@ -186,39 +188,127 @@ def test_data_sets_are_added_up_apart() -> None:
     check_sums(now)
 
 
-def test_runs_of_both_relations_are_counted_for_records_added_or_removed() -> None:
-    replacing = msgspec.structs.replace(cost(Fraction(1, 4)), neighboring_relation=REPLACE)
-    assert whole(replacing).neighboring_relation is REPLACE
-    assert account(of_costs(replacing, cost(Fraction(1, 4))), "patients").spent.neighboring_relation is ADD
-    assert Spending().neighboring_relation is None
+def replacing(square: Fraction) -> RunCost:
+    return msgspec.structs.replace(cost(square), neighboring_relation=REPLACE)
+
+
+def test_runs_are_counted_for_replaced_records_as_long_as_all_are_made_for_that() -> None:
+    quarter = Fraction(1, 4)
+    one = account(of_costs(replacing(quarter), replacing(quarter)), "patients")
+    assert (one.relation, one.spent.mu_squared, one.otherwise.mu_squared) == (REPLACE, 8 * quarter, 2 * quarter)
+    one = account(of_costs(replacing(quarter), cost(quarter)), "patients")
+    assert (one.relation, one.spent.mu_squared, one.otherwise.mu_squared) == (ADD, 2 * quarter, 8 * quarter)
+    assert account(history(LimitSet(dataset="patients", epsilon=1.0, delta=DELTA)), "patients").relation is ADD
+
+
+def test_a_run_for_added_records_that_ended_before_its_first_upload_still_says_what_the_limit_speaks_of() -> None:
+    """Else the limit would come to speak of replaced records, of which it never promised anything."""
+    now = of_costs(cost(Fraction(1, 4)), replacing(Fraction(1, 4)))
+    now = now.followed_by([now.runs[run_id(0)].end(Outcome.ABORTED)])
+    one = account(now, "patients")
+    assert (one.relation, one.spent.mu_squared) == (ADD, Fraction(1, 4))
+
+
+# Runs that earlier versions joined
+
+
+def test_an_earlier_run_for_replaced_records_lets_no_run_for_added_ones_through_a_limit() -> None:
+    unknown = earlier(run_id(1), Cost(Fraction(1, 10**6), Fraction(0)), relation=REPLACE)
+    now = history(LimitSet(dataset="patients", epsilon=9.0, delta=DELTA), unknown)
+    assert account(now, "patients").epsilon < 1
+    check(now, "patients", replacing(Fraction(1, 10**6)))
+    with pytest.raises(BudgetError, match="where a record is added is not in the store; plan runs for replace_one"):
+        check(now, "patients", cost(Fraction(1, 10**6)))
+    assert math.isinf(account(now, "patients").otherwise.epsilon(DELTA))
+    check_sums(now)
+
+
+def test_an_earlier_run_of_laplace_noise_counts_alike_both_ways() -> None:
+    now = history(LimitSet(dataset="patients", epsilon=1.0, delta=0.0))
+    now = now.followed_by([earlier(run_id(1), Cost(Fraction(0), Fraction(1, 2)), relation=REPLACE)])
+    check(now, "patients", pure_cost(Fraction(1, 2)))
+    with pytest.raises(BudgetError):
+        check(now, "patients", pure_cost(Fraction(51, 100)))
+
+
+def test_the_plan_of_an_earlier_run_says_what_the_store_does_not() -> None:
+    known = replacing(Fraction(1, 100))
+    event = earlier(run_id(1), Cost(Fraction(4, 100), Fraction(0)), relation=REPLACE, plan_digest=b"p" * 32)
+    assert account(history(event), "patients").otherwise.n_unknown == 1
+    one = account(history(event), "patients", {b"p" * 32: known})
+    assert (one.otherwise.n_unknown, one.otherwise.mu_squared) == (0, Fraction(1, 100))
+
+
+# On which condition a sum holds
+
+LIMIT = LimitSet(dataset="patients", epsilon=2.0, delta=DELTA)
+LOWER, HIGHER = (msgspec.structs.replace(LIMIT, epsilon=epsilon) for epsilon in (1.0, 3.0))
+SMALL = reserved(run_id(1))
+
+
+@pytest.mark.parametrize(
+    ("events", "first", "proviso"),
+    [
+        ([LIMIT], None, None),
+        ([SMALL], None, Proviso.NO_LIMIT),
+        ([SMALL, LIMIT], None, Proviso.NO_LIMIT),
+        ([LIMIT, SMALL], LIMIT, None),
+        ([HIGHER, LIMIT, SMALL], LIMIT, None),
+        ([LOWER, LIMIT, SMALL], LIMIT, None),
+        ([LIMIT, SMALL, LOWER], LIMIT, None),
+        ([LIMIT, SMALL, LOWER, LIMIT], LIMIT, None),
+        ([LIMIT, SMALL, HIGHER], None, Proviso.RAISED),
+        ([LIMIT, SMALL, HIGHER, LIMIT], None, Proviso.RAISED),
+        ([LIMIT, SMALL, msgspec.structs.replace(LOWER, delta=2 * DELTA)], None, Proviso.RAISED),
+        ([LIMIT, SMALL, msgspec.structs.replace(LIMIT, epsilon=math.inf)], None, Proviso.RAISED),
+        ([msgspec.structs.replace(LIMIT, epsilon=math.inf), SMALL], None, Proviso.NO_LIMIT),
+        ([LIMIT, earlier(run_id(1), Cost(Fraction(1, 100), Fraction(0)))], LIMIT, Proviso.EARLIER),
+        ([LIMIT, msgspec.structs.replace(SMALL, cost=cost(Fraction(4)))], LIMIT, Proviso.EXCEEDED),
+    ],
+)
+def test_a_sum_holds_whatever_runs_were_chosen_by_if_a_limit_was_set_before_them_and_never_raised(
+    events: list[Event], first: LimitSet | None, proviso: Proviso | None
+) -> None:
+    one = account(history(*events), "patients")
+    assert (one.first_limit, one.proviso) == (first, proviso)
+
+
+def test_a_past_that_exceeds_its_limit_is_shown_and_lets_nothing_more_through() -> None:
+    """Under the rule of earlier versions this fitted: 1.98 at most of Gaussian noise, and 1 of Laplace noise."""
+    now = of_costs(cost(Fraction(1, 5)), pure_cost(Fraction(1)), limit=(3.0, 1e-4))
+    one = account(now, "patients")
+    assert one.spent.epsilon(1e-4) > 3
+    assert one.left == one.left_pure == 0
+    check_sums(now)
+    with pytest.raises(BudgetError, match="has the limit epsilon 3"):
+        check(now, "patients", cost(Fraction(1, 10**9)))
 
 
 # Shares of noise
 
 
-def test_the_slack_of_shares_grows_with_what_all_runs_spend_together() -> None:
-    """By the proof: the runs are (E, delta')-DP for shares that add up exactly, and (1 + e^E) taus go on top."""
-    slack = 1e-8
-    each = cost(Fraction(1, 4), epsilon=1.0, slack=slack)
-    spent = account(of_costs(*[each] * 9), "patients").spent
-    tau = slack / (1 + math.e)
-    assert math.isclose(spent.distance, 9 * tau, rel_tol=1e-12)
+def test_the_distances_of_shares_weigh_more_the_larger_the_limit() -> None:
+    """The runs are (E, delta')-DP for shares that add up exactly, and (1 + e^E) taus go on top."""
+    tau = Fraction(set_aside(DELTA)) / 9
+    now = of_costs(*[cost(Fraction(1, 100), distance=tau)] * 2, limit=(1.0, DELTA))
+    spent = account(now, "patients").spent
+    assert spent.distance == 2 * tau
     epsilon = spent.epsilon(DELTA)
-    needed = 9 * tau * (1 + math.exp(epsilon))
-    assert needed > 9 * slack * 5  # adding up the runs' own slacks would be optimistic
+    needed = 2 * float(tau) * (1 + math.exp(epsilon))
     ideal = Spending(mu_squared=spent.mu_squared)
-    assert epsilon >= ideal.epsilon(DELTA - needed)
-    assert epsilon <= ideal.epsilon(DELTA - 3 * needed)
+    assert ideal.epsilon(DELTA - needed) <= epsilon <= ideal.epsilon(DELTA - 3 * needed)
+    check(now, "patients", cost(Fraction(1, 10**6)))
+    with pytest.raises(BudgetError, match="a millionth of a limit's delta is set aside"):
+        check(now, "patients", cost(Fraction(1, 10**6), distance=tau))
 
 
 def test_where_shares_leave_no_delta_nothing_holds() -> None:
-    spent = whole(cost(Fraction(100), epsilon=1.0, slack=1e-9))
-    assert math.isinf(spent.epsilon(DELTA))
+    assert math.isinf(whole(cost(Fraction(100), distance=Fraction(1, 10**12))).epsilon(DELTA))
     assert math.isinf(whole(cost(Fraction(1))).epsilon(0.0))
 
 
 def test_what_is_left_is_nothing_where_shares_leave_no_delta() -> None:
-    now = of_costs(cost(Fraction(1, 100), slack=1e-9), limit=(30.0, DELTA))
+    now = of_costs(cost(Fraction(1, 100), distance=Fraction(1, 10**14)), limit=(30.0, DELTA))
     assert account(now, "patients").left == 0
     assert account(now, "patients").epsilon < 1
 
@@ -227,7 +317,22 @@ def test_one_federated_run_costs_no_more_than_its_plan_states() -> None:
     plan = make_plan()
     m = plan.mechanism
     assert m.delta_slack > 0
-    assert whole(run_cost(m)).epsilon(m.delta) <= m.epsilon
+    assert plan.distance > 0
+    assert whole(run_cost(m, plan.distance)).epsilon(m.delta) <= m.epsilon
+
+
+@pytest.mark.parametrize("trust", list(TrustMode))
+@pytest.mark.parametrize("algorithm", [FASTLLOYD, SULLOYD, MOMENTLLOYD], ids=lambda algorithm: algorithm.name)
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 7.0])
+def test_a_plan_fits_a_limit_of_its_own_epsilon_and_delta(trust: TrustMode, algorithm: AnyAlgorithm, epsilon: float) -> None:
+    if algorithm is SULLOYD and trust is TrustMode.CLIENT_NOISE:
+        return
+    plan = make_plan(trust=trust, algorithm=algorithm, epsilon=epsilon)
+    m = plan.mechanism
+    now = history(LimitSet(dataset="patients", epsilon=m.epsilon, delta=m.delta))
+    now = now.followed_by([reserve(now, plan, client="c0", dataset="patients", fingerprint=bytes(32))])
+    assert account(now, "patients").epsilon <= m.epsilon
+    assert account(now, "patients").proviso is None
 
 
 # Limits
@@ -314,7 +419,7 @@ def test_sums_that_are_too_small_are_found_by_the_second_route(monkeypatch: pyte
 def test_runs_of_many_different_plans_are_added_up_exactly() -> None:
     costs = [run_cost(mechanism(epsilon=0.01 + n / 10_000)) for n in range(30)]
     spent = account(of_costs(*costs), "patients").spent
-    assert spent.mu_squared == sum((c.mu_squared for each in costs for c in each.costs), Fraction(0))
+    assert spent.mu_squared == sum((c.added.mu_squared for each in costs for c in each.costs), Fraction(0))
 
 
 # Reserving, and knowing records again

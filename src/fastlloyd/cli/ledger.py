@@ -9,8 +9,11 @@ import typer
 from fastlloyd.cli.usage import Command, Group
 
 if TYPE_CHECKING:
-    from fastlloyd.ledger import Account
+    from fastlloyd.ledger import Account, Proviso
+    from fastlloyd.spending import Spending
+    from fastlloyd.store.costs import RunCost
     from fastlloyd.store.files import Contents
+    from fastlloyd.store.history import History
 
 ledger_app = typer.Typer(cls=Group, help="See and limit what runs spend on your data sets.", no_args_is_help=True)
 
@@ -31,12 +34,25 @@ Epsilon = Annotated[
 NewDataSet = Annotated[
     bool, typer.Option("--new", help="The data set is new: no run was joined under its name yet, and it has no limit.")
 ]
+Plans = Annotated[
+    list[Path],
+    typer.Option(
+        "--plan",
+        help="Plan of a run that an earlier version joined: it says what the store does not. As often as needed.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
 Delta = Annotated[float, typer.Option(help="The delta of that epsilon, below 1 / records.", metavar="D", show_default=False)]
 
 
 @ledger_app.command(cls=Command)
-def show(file: StoreFile, json: Json = False) -> None:
-    """Show, for each data set, its runs, what they spent, the limit and what is left."""
+def show(
+    file: StoreFile,
+    plan: Plans = [],  # noqa: B006 - typer's default, never changed
+    json: Json = False,
+) -> None:
+    """Show, for each data set, its runs, what they spent, the limit and what is left, and on what condition that holds."""
     from fastlloyd import outputs
     from fastlloyd.errors import StateError
     from fastlloyd.ledger import accounts
@@ -46,7 +62,7 @@ def show(file: StoreFile, json: Json = False) -> None:
     contents, _ = read(path)
     if contents.role is not Role.CLIENT:
         raise StateError(f"{path} is the store of a server; only clients have records, and a ledger")
-    listed = accounts(contents.history)
+    listed = accounts(contents.history, _costs(plan, contents.history))
     if json:
         typer.echo(outputs.to_json({"data_sets": [_summary(one) for one in listed]} | _position(contents)), nl=False)
     elif listed:
@@ -105,8 +121,10 @@ def limit(
     else:
         spent = rounded_up(one.epsilon)
         typer.echo(f"Data set {dataset!r} has the limit epsilon {epsilon:g} at delta {delta:g}; {spent} is spent.")
-        if not one.left:
+        if not one.left and not one.left_pure:
             typer.echo("Nothing is left: no further run will be allowed.")
+    if one.proviso is not None and not json:
+        typer.echo(f"From now on {_condition(one.proviso)}")
 
 
 @ledger_app.command(cls=Command)
@@ -133,6 +151,22 @@ def release(file: StoreFile, run: RunId, json: Json = False) -> None:
         )
 
 
+def _costs(plans: list[Path], history: "History") -> "dict[bytes, RunCost]":
+    """What plans cost, by their digests; StateError for one that no run in the store is of."""
+    from fastlloyd.cli.plan_file import read_plan
+    from fastlloyd.errors import StateError
+    from fastlloyd.ledger import run_cost
+
+    joined = {run.reserved.plan_digest for run in history.runs.values() if run.reserved is not None}
+    costs = {}
+    for path in plans:
+        plan = read_plan(path)
+        if plan.digest not in joined:
+            raise StateError(f"--plan {path} has the digest {plan.digest.hex()}; no run in this store is of that plan")
+        costs[plan.digest] = run_cost(plan.mechanism, plan.distance)
+    return costs
+
+
 def _print(listed: list["Account"], title: str) -> None:
     import math
 
@@ -154,26 +188,89 @@ def _print(listed: list["Account"], title: str) -> None:
     console = Console(markup=False, highlight=False, emoji=False)
     tables.show(console, title, columns)
     for one in listed:
-        if one.spent.neighboring_relation is not None:
-            console.print(f"{one.dataset}: counted for neighbours by {one.spent.neighboring_relation.value}.", soft_wrap=True)
+        for sentence in _meaning(one):
+            console.print(f"{one.dataset}: {sentence}", soft_wrap=True)
+
+
+def _meaning(one: "Account") -> list[str]:
+    """What the row of a data set says, in sentences."""
+    import math
+
+    from fastlloyd.ledger import ADD, rounded_up
+
+    said = []
+    if one.runs:
+        adding = one.relation is ADD
+        counted, other = ("added or removed", "replaced") if adding else ("replaced", "added or removed")
+        spent = one.otherwise.epsilon(one.delta)
+        also = f"of one {other} it is {rounded_up(spent)}" if math.isfinite(spent) else f"of one {other} no bound is known"
+        said.append(f"spent is counted for one record {counted}; {also}.")
+        if one.otherwise.n_unknown:
+            said.append("a run of an earlier version does not say what it costs there; its plan does: --plan FILE.")
+    first = one.first_limit
+    if one.proviso is not None:
+        said.append(_condition(one.proviso))
+    elif first is not None:
+        said.append(
+            f"all runs together keep to epsilon {first.epsilon:g} at delta {first.delta:g}, the limit from before the first "
+            "run, whatever they were chosen by."
+        )
+    if one.limit is not None and math.isfinite(one.limit.epsilon):
+        if not one.is_within:
+            said.append("more is spent than the limit has room for; no further run is allowed.")
+        elif (one.left_pure or 0) > (one.left or 0):
+            said.append(f"a run with Laplace noise only may cost {_down(one.left_pure or 0)}.")
+    return said
+
+
+def _condition(proviso: "Proviso") -> str:
+    return f"the sum holds if number and size of the runs were not chosen from results: {proviso.value}."
+
+
+def _spent(spending: "Spending", delta: float) -> dict[str, Any]:
+    import math
+
+    epsilon = spending.epsilon(delta)
+    return {
+        "epsilon": epsilon if math.isfinite(epsilon) else None,
+        "mu_squared": str(spending.mu_squared),
+        "pure_epsilon": str(spending.pure_epsilon),
+        "exchanges_without_bound": spending.n_unknown,
+    }
 
 
 def _summary(one: "Account") -> dict[str, Any]:
     import math
 
-    spent, limit = one.spent, one.limit
+    from fastlloyd.ledger import ADD, REPLACE
+
+    limit, first = one.limit, one.first_limit
     return {
         "data_set": one.dataset,
         "spent": {
             "epsilon": one.epsilon if math.isfinite(one.epsilon) else None,
             "delta": one.delta,
-            "mu_squared": str(spent.mu_squared),
-            "pure_epsilon": str(spent.pure_epsilon),
-            "neighboring_relation": spent.neighboring_relation.value if spent.neighboring_relation else None,
+            "mu_squared": str(one.spent.mu_squared),
+            "pure_epsilon": str(one.spent.pure_epsilon),
+            "neighboring_relation": one.relation.value if one.runs else None,
+        },
+        "spent_by_relation": {
+            one.relation.value: _spent(one.spent, one.delta),
+            (REPLACE if one.relation is ADD else ADD).value: _spent(one.otherwise, one.delta),
         },
         "limit": None
         if limit is None or math.isinf(limit.epsilon)
-        else {"epsilon": limit.epsilon, "delta": limit.delta, "left_for_one_run": one.left},
+        else {
+            "epsilon": limit.epsilon,
+            "delta": limit.delta,
+            "holds_all": one.is_within,
+            "left_for_one_run": one.left,
+            "left_for_one_run_with_laplace_noise": one.left_pure,
+        },
+        "holds_whatever_runs_were_chosen_by": {"epsilon": first.epsilon, "delta": first.delta}
+        if first is not None and one.proviso is None
+        else None,
+        "holds_if_runs_were_not_chosen_from_results": one.proviso.value if one.proviso else None,
         "runs": [
             {
                 "run_id": run.run_id.hex(),

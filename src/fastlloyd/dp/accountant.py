@@ -50,7 +50,7 @@ class GaussianRelease:
 
     @property
     def mu_squared(self) -> Fraction:
-        """The release is mu-GDP, exactly."""
+        """The release is mu-GDP; this is mu^2, an exact fraction."""
         return Fraction(self.squared_sensitivity) / self.variance
 
 
@@ -74,7 +74,7 @@ class GeometricRelease:
 
     @property
     def pure_epsilon(self) -> Fraction:
-        """The release is epsilon-DP, exactly."""
+        """The release is epsilon-DP; this is that epsilon, an exact fraction."""
         return Fraction(self.sensitivity) / self.scale
 
 

@@ -23,6 +23,7 @@ from fastlloyd.errors import BudgetError
 _BITS = 170  # 50 decimal digits, and some
 _FAR = 40  # Phi(-40) < 2^-1074: from here on delta is below the least float, or above the greatest one under 1
 _LEAST = math.ulp(0.0)
+_LARGE = 1000  # a pure epsilon from which on a simple bound is good enough
 
 
 def gdp_delta(mu: float | Fraction, epsilon: float) -> float:
@@ -68,6 +69,36 @@ def gdp_epsilon(mu: float | Fraction, delta: float) -> float:
     _check_mu(mu)
     _check_delta(delta)
     return least_float(lambda epsilon: _delta(mu, epsilon) <= delta)
+
+
+@lru_cache(maxsize=4096)
+def pure_mu_squared(epsilon: Fraction) -> Fraction:
+    """Return m^2, rounded up, such that whatever is epsilon-DP is m-GDP: m = 2 Phi^-1(e^epsilon / (1 + e^epsilon)).
+
+    The trade-off function of epsilon-DP is two lines that meet at 1 / (1 + e^epsilon); that of m-GDP is convex and passes
+    through their ends and that point, so it lies nowhere above them (docs/proofs/ledger.md). Above epsilon 1000 the larger
+    8 epsilon is returned: Phi(-x) <= e^(-x^2/2) / 2 at x = sqrt(2 epsilon) is at most 1 / (1 + e^epsilon).
+
+    Raises
+    ------
+    BudgetError
+        If epsilon is below 0.
+    """
+    if epsilon < 0:
+        raise BudgetError(f"epsilon must be at least 0, got {float(epsilon)}")
+    if epsilon == 0:
+        return Fraction(0)
+    if epsilon > _LARGE:
+        return 8 * epsilon
+    with working_precision(_BITS) as mp:
+        e = exact(mp, epsilon)
+        if epsilon < 1:  # both sides near 0: 2 Phi(m/2) - 1 >= tanh(epsilon / 2)
+            least = mp.tanh(e / 2) * (1 + mp.ldexp(1, -140))
+            m = least_float(lambda x: math.isinf(x) or mp.erf(mp.mpf(x) / mp.sqrt(8)) >= least)
+        else:  # both sides near 1: 2 Phi(-m/2) <= 2 / (1 + e^epsilon)
+            most = 2 / (1 + mp.exp(e)) * (1 - mp.ldexp(1, -140))
+            m = least_float(lambda x: x > 4 * _LARGE or mp.erfc(mp.mpf(x) / mp.sqrt(8)) <= most)
+    return Fraction(m) ** 2
 
 
 def mu_from_squared(mu_squared: Fraction) -> float:

@@ -2,7 +2,7 @@
 
 rounded Gaussian
     floor(scale * Z + 1/2) with Z exactly standard normal. The values it hides are integers, and n + floor(y + 1/2) =
-    floor(n + y + 1/2), so the release is a function of n + scale * Z: exactly as private as the Gaussian mechanism.
+    floor(n + y + 1/2), so the release is a function of n + scale * Z: as private as the Gaussian mechanism, at least.
     (Truncation, or rounding half to even, has no such identity and leaks.)
 two-sided geometric
     P(x) proportional to exp(-|x| / scale) on the integers, the discrete Laplace law: a change of the hidden value by

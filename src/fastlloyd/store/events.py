@@ -17,19 +17,15 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import StateError
 from fastlloyd.protocol.messages import MAX_REASON, Digest, Message, Name, Reason, RoundNumber, RunId, message_digest
+from fastlloyd.store.costs import MAX_EXCHANGES, EarlierRunCost, Positive, RunCost, Share
 
-MAX_EXCHANGES: Final = 1000
 MAX_LENGTH: Final = 1 << 53
 SALT_BYTES: Final = 16
 FRACTION: Final = re.compile(r"[0-9]{1,400}(/[0-9]{1,400})?")  # not below 0; more digits than any exchange of any mechanism has
 _STORE_LABEL = b"fastlloyd/v1/store"
 _EVENT_LABEL = b"fastlloyd/v1/event"
-
-Positive = Annotated[float, Meta(gt=0)]
-Share = Annotated[float, Meta(ge=0, lt=1)]
 
 
 class Role(enum.Enum):
@@ -53,42 +49,19 @@ class LogPosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     head: Digest
 
 
-class Cost(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What one exchange costs, exactly: it is sqrt(mu_squared)-GDP and pure_epsilon-DP, composed."""
-
-    mu_squared: Fraction
-    pure_epsilon: Fraction
-
-
-class RunCost(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
-    """What a run may cost each record of a data set: that of every exchange, under the neighbouring relation.
-
-    epsilon, delta : what its plan states. delta_slack : the part of delta for adding up rounded shares of noise.
-    """
-
-    neighboring_relation: NeighboringRelation
-    costs: Annotated[tuple[Cost, ...], Meta(min_length=1, max_length=MAX_EXCHANGES)]
-    epsilon: Positive
-    delta: Share
-    delta_slack: Share
-
-
 class _Event(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
     """An array of a number, which says what it is, and the fields in order."""
 
 
-class RunReserved(_Event, frozen=True, tag=1):
-    """Client: I join this run of this plan as `client`, with the data set of that name; all it may cost counts from now on.
-
-    fingerprint : `ledger.fingerprint` of the records.
-    """
+class EarlierRunReserved(_Event, frozen=True, tag=1):
+    """Client: as `RunReserved`, by a version that kept the cost for one neighbouring relation only; not written any more."""
 
     run_id: RunId
     plan_digest: Digest
     client: Name
     dataset: Name
     fingerprint: Digest
-    cost: RunCost
+    cost: EarlierRunCost
 
 
 class MessageRecorded(_Event, frozen=True, tag=2):
@@ -136,7 +109,22 @@ class PeerSeen(_Event, frozen=True, tag=6):
     position: LogPosition
 
 
-Event = RunReserved | MessageRecorded | ExchangeCharged | RunEnded | LimitSet | PeerSeen
+class RunReserved(_Event, frozen=True, tag=7):
+    """Client: I join this run of this plan as `client`, with the data set of that name; all it may cost counts from now on.
+
+    fingerprint : `ledger.fingerprint` of the records.
+    """
+
+    run_id: RunId
+    plan_digest: Digest
+    client: Name
+    dataset: Name
+    fingerprint: Digest
+    cost: RunCost
+
+
+Reservation = RunReserved | EarlierRunReserved
+Event = EarlierRunReserved | MessageRecorded | ExchangeCharged | RunEnded | LimitSet | PeerSeen | RunReserved
 
 
 def _encode_fraction(value: object) -> str:

@@ -6,6 +6,7 @@ from typing import Self
 
 from fastlloyd.errors import StateError
 from fastlloyd.store.events import (
+    EarlierRunReserved,
     Event,
     ExchangeCharged,
     LimitSet,
@@ -13,6 +14,7 @@ from fastlloyd.store.events import (
     MessageRecorded,
     Outcome,
     PeerSeen,
+    Reservation,
     Role,
     RunEnded,
     RunReserved,
@@ -25,7 +27,7 @@ class Run:
     """One run: what was reserved for it (None at a server), which exchanges were charged, in order, and how it ended."""
 
     run_id: bytes
-    reserved: RunReserved | None = None
+    reserved: Reservation | None = None
     charged: tuple[int, ...] = ()
     ended: RunEnded | None = None
 
@@ -53,22 +55,25 @@ class Run:
 class History:
     """A fold of events in their order; `add` raises StateError at one that cannot follow those before it.
 
-    runs : by run id, in the order in which they began. limits : the last one set on each data set. peers : the position that
-    each client reported last.
+    runs : by run id, in the order in which they began. limits : the last one set on each data set. limits_since_first_run :
+    those in force on a data set since its first run was reserved, in order; None where there was none. peers : the position
+    that each client reported last.
     """
 
-    __slots__ = ("limits", "peers", "role", "runs")
+    __slots__ = ("limits", "limits_since_first_run", "peers", "role", "runs")
 
     def __init__(self, role: Role) -> None:
         self.role = role
         self.runs: dict[bytes, Run] = {}
         self.limits: dict[str, LimitSet] = {}
+        self.limits_since_first_run: dict[str, tuple[LimitSet | None, ...]] = {}
         self.peers: dict[str, LogPosition] = {}
 
     def followed_by(self, events: Iterable[Event]) -> Self:
         """The history with these events after it; this one stays as it is."""
         after = type(self)(self.role)
         after.runs, after.limits, after.peers = dict(self.runs), dict(self.limits), dict(self.peers)
+        after.limits_since_first_run = dict(self.limits_since_first_run)
         for event in events:
             after.add(event)
         return after
@@ -90,10 +95,8 @@ class History:
         """Take one more event."""
         self._check_role(event)
         match event:
-            case RunReserved():
-                if event.run_id in self.runs:
-                    raise StateError(f"run {event.run_id.hex()} was joined before; a plan is good for one run, renew it")
-                self.runs[event.run_id] = Run(run_id=event.run_id, reserved=event)
+            case RunReserved() | EarlierRunReserved():
+                self._reserve(event)
             case MessageRecorded():
                 self.runs[event.run_id] = self.open_run(event.run_id)
             case ExchangeCharged():
@@ -109,12 +112,23 @@ class History:
                     raise StateError(f"the end of run {event.run_id.hex()} must release exactly the exchanges never charged")
                 self.runs[event.run_id] = replace(run, ended=event)
             case LimitSet():
-                self.limits[event.dataset] = event
+                self._set_limit(event)
             case PeerSeen():
                 self._see(event)
 
+    def _reserve(self, event: Reservation) -> None:
+        if event.run_id in self.runs:
+            raise StateError(f"run {event.run_id.hex()} was joined before; a plan is good for one run, renew it")
+        self.runs[event.run_id] = Run(run_id=event.run_id, reserved=event)
+        self.limits_since_first_run.setdefault(event.dataset, (self.limits.get(event.dataset),))
+
+    def _set_limit(self, event: LimitSet) -> None:
+        self.limits[event.dataset] = event
+        if event.dataset in self.limits_since_first_run:
+            self.limits_since_first_run[event.dataset] += (event,)
+
     def _check_role(self, event: Event) -> None:
-        if isinstance(event, RunReserved | ExchangeCharged | LimitSet) and self.role is not Role.CLIENT:
+        if isinstance(event, Reservation | ExchangeCharged | LimitSet) and self.role is not Role.CLIENT:
             raise StateError(f"a {type(event).__name__} belongs into the store of a client; this is a server's")
         if isinstance(event, PeerSeen) and self.role is not Role.SERVER:
             raise StateError("a PeerSeen belongs into the store of a server; this is a client's")

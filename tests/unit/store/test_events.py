@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fastlloyd.design import design_mechanism
 from fastlloyd.errors import StateError
 from fastlloyd.ledger import run_cost
+from fastlloyd.store.costs import Cost
 from fastlloyd.store.events import (
     Event,
     ExchangeCharged,
@@ -26,17 +27,18 @@ from fastlloyd.store.events import (
     decode,
     encode,
 )
-from stores import cost, reserved, run_id
+from stores import cost, earlier, reserved, run_id
 
 A = run_id(1)
 EVENTS: list[Event] = [
     reserved(A),
-    msgspec.structs.replace(reserved(A), cost=cost(Fraction(3, 7), Fraction(0), slack=1e-30)),
+    msgspec.structs.replace(reserved(A), cost=cost(Fraction(3, 7), Fraction(0), distance=Fraction(1, 10**30))),
     MessageRecorded(run_id=A, kind="Upload", digest=bytes(32)),
     ExchangeCharged(run_id=A, number=7),
     RunEnded(run_id=A, outcome=Outcome.ABORTED, reason="the server ended it", released=(2, 3)),
     LimitSet(dataset="patients", epsilon=float("inf"), delta=0.0),
     PeerSeen(name="clinic-a", position=LogPosition(3, bytes(32))),
+    earlier(A, Cost(Fraction(3, 7), Fraction(0)), slack=1e-30),
 ]
 
 
