@@ -17,6 +17,9 @@ from fastlloyd.names import listing, refuse_repeated, split_list, unknown_name
 from fastlloyd.records.delimited import floats
 from fastlloyd.records.files import opened
 
+Bounds = tuple[npt.ArrayLike, npt.ArrayLike] | Mapping[str, tuple[float, float]]
+"""As programs give them: (lower, upper), each a number or an array (n_features,); or a pair for each column by its name."""
+
 _Interval = tuple[float, float]
 
 TEMPLATE_HEADING = "# Public bounds"  # how every template begins

@@ -5,17 +5,22 @@ whatever else touches the records again without noise. `labels_` is the only exa
 for who asks by name, and stays out of pickles, copies and the tables of attributes that notebooks draw.
 """
 
+from __future__ import annotations  # signatures in short: help and ? show what is written here, not what it stands for
+
+import json
 import numbers
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Self
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastlloyd import central, extras
-from fastlloyd.algorithms import Noise
+from fastlloyd import central, extras, figures
+from fastlloyd.algorithms import AnyAlgorithm, Noise
 from fastlloyd.bounds import data_bounds, given_bounds
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, FloatArray, GridArray, IntArray, Scaling
@@ -34,6 +39,9 @@ from fastlloyd.expander import PublicSeed
 from fastlloyd.guarantees import PrivacyStatement, cautions, mechanism_statement, with_leaks
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.presets import check_expected, choose
+from fastlloyd.records.columns import numbered
+from fastlloyd.records.files import opened
+from fastlloyd.stored_result import PRIVACY, StoredResult
 from fastlloyd.uncertainty import NOISE_DOMINATES, Verdict, noise_deviation, standard_errors, typical_error
 
 try:
@@ -46,10 +54,87 @@ except ImportError:
     raise ImportError(f"the estimators need scikit-learn 1.6 or later: {extras.command('sklearn')}") from None
 
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+RandomState = int | np.random.RandomState
+
+
 class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """What all estimators share; they differ in how they are designed."""
 
-    _noise: ClassVar[Noise]
+    _algorithm: ClassVar[AnyAlgorithm]
+
+    @classmethod
+    def from_result(cls, folder: str | os.PathLike[str]) -> Self:
+        """The fitted estimator of a result that a command left (`fit`, `simulate`, `join`): it can predict, transform and plot.
+
+        folder : with centroids.json (in older results centroids.csv), the settings and privacy.json. All attributes of a fitted
+        estimator are there but labels_, which no result holds. Parameters are those that a fit with the same settings in the
+        central model needs; features have the names of the file, unless it had none (x1, x2, ...). Spends nothing.
+        Raises PlanError if the settings were changed, DataError if the folder is no whole result or one of another algorithm.
+        """
+        path = Path(folder)
+        stored = StoredResult.read(path)
+        m = stored.mechanism
+        if m.name != cls._algorithm.name:
+            raise DataError(f"{path} is a result of {m.name}, not of {cls._algorithm.name}: use the estimator of that name")
+        statement = _statement(path if path.is_dir() else path.parent, m)
+        has_names = list(m.domain.features) != numbered(m.n_features)
+        model = cls(**cls._settings(m, has_names=has_names))
+        model.mechanism_ = m
+        model.privacy_spent_ = statement
+        model._centroids = stored.centroids
+        model.cluster_centers_ = m.domain.from_grid(stored.centroids)
+        model.cluster_centers_std_ = stored.standard_errors
+        model.noisy_counts_ = stored.noisy_counts
+        model.noisy_counts_std_ = stored.count_error
+        if (loss := statement["loss_estimate"]) is not None:
+            model.noisy_loss_, model.noisy_loss_std_ = loss["value"], loss["standard_error"]
+        model.n_iter_ = m.n_iterations
+        model.n_features_in_ = m.n_features
+        if has_names:
+            model.feature_names_in_ = np.array(m.domain.features, dtype=object)
+        model._n_features_out = m.n_clusters
+        return model
+
+    @classmethod
+    def _settings(cls, m: Mechanism, *, has_names: bool) -> dict[str, Any]:
+        """Parameters of which such a mechanism is designed."""
+        ends = zip(m.domain.lower, m.domain.upper, strict=True)
+        bounds = dict(zip(m.domain.features, ends, strict=True)) if has_names else (list(m.domain.lower), list(m.domain.upper))
+        return {
+            "n_clusters": m.n_clusters,
+            "epsilon": 1.0 if m.noise is Noise.NONE else m.epsilon,
+            "delta": m.delta if m.noise is Noise.GAUSSIAN else None,
+            "bounds": bounds,
+            "n_records": m.n_records,
+            "random_state": int(m.public_seed, 16),
+            "n_expected": m.n_expected,
+            "scaling": m.domain.scaling.value,
+            "neighboring_relation": m.neighboring_relation.value,
+            "estimate_loss": m.loss is not None,
+            "loss_share": None if m.loss is None or m.noise is Noise.NONE else plain(m.loss_share),
+            "fraction_bits": m.domain.fraction_bits,
+        }
+
+    def plot(self, X: ArrayLike | None = None) -> Figure:
+        """The picture of the result, as the commands write it: noisy centroids with what the noise may have moved them.
+
+        X : records to draw as well, which makes the picture NOT PRIVATE, as it then says; None: noisy numbers only, so that it
+        may be shown wherever `cluster_centers_` may. Returns a matplotlib Figure, which a notebook shows and `savefig` saves.
+        Raises OutputError if matplotlib is not installed.
+        """
+        check_is_fitted(self)
+        picture = figures.Picture.of(
+            self.mechanism_,
+            private=self.privacy_spent_["private"],
+            records=None if X is None else np.asarray(validate_records(self, X, reset=False), dtype=np.float64),
+            centroids=self.cluster_centers_,
+            errors=self.cluster_centers_std_,
+            noisy_counts=self.noisy_counts_,
+        )
+        return figures.figure_of(picture, "the picture")
 
     def fit(self, X: ArrayLike, y: object = None, **unknown: object) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Cluster the records privately.
@@ -195,7 +280,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     def __sklearn_tags__(self) -> Tags:
         """The noise is new in every fit, whatever the random_state."""
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = self._noise is not Noise.NONE
+        tags.non_deterministic = self._algorithm.noise is not Noise.NONE
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
@@ -208,7 +293,25 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         return [name for name in super().__dir__() if name != "labels_"]
 
 
-def _public_seed(random_state: int | np.random.RandomState | None) -> PublicSeed:
+def plain(value: Fraction) -> float | Fraction:
+    """The same number as a float, where there is one."""
+    return float(value) if Fraction(float(value)) == value else value
+
+
+def _statement(folder: Path, m: Mechanism) -> PrivacyStatement:
+    """The privacy statement of a result with this mechanism. Raises DataError."""
+    path = folder / PRIVACY
+    with opened(path) as text:
+        try:
+            said = json.load(text)
+        except (ValueError, RecursionError):
+            said = None
+    if not isinstance(said, dict) or said.get("mechanism_digest") != m.digest.hex() or "loss_estimate" not in said:
+        raise DataError(f"{path} is not the privacy statement of the settings beside it; keep a result together")
+    return PrivacyStatement(said)
+
+
+def _public_seed(random_state: RandomState | None) -> PublicSeed:
     """The seed of the initial centroids; the noise has none."""
     if random_state is None:
         return PublicSeed(os.urandom(32))

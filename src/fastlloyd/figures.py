@@ -7,14 +7,16 @@ import io
 import math
 import textwrap
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 import numpy as np
 
 from fastlloyd import extras
+from fastlloyd.algorithms import Noise
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.errors import OutputError
+from fastlloyd.mechanism import Mechanism
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,6 +55,29 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     covered: bool = True  # whether no setting was taken from the data
     records: FloatArray | None = None
 
+    @classmethod
+    def of(cls, m: Mechanism, *, private: bool, records: FloatArray | None = None, **numbers: Any) -> Self:
+        """Of a result of this mechanism. private : whether no setting was taken from the data; numbers : the noisy fields."""
+        clusters = f"{m.n_clusters} cluster{'s' if m.n_clusters > 1 else ''}"
+        has_noise = m.noise is not Noise.NONE
+        guarantee = (f"ε = {m.epsilon:.4g}" + (f", δ = {m.delta:.2g}" if m.delta else "")) if has_noise else "no privacy"
+        return cls(
+            features=m.domain.features,
+            centre=m.domain.centre,
+            half_widths=m.domain.units * m.domain.half_widths,
+            unit=m.domain.units * 2**m.domain.fraction_bits,
+            title=f"{m.name}, {clusters}, {guarantee}",
+            private=has_noise,
+            covered=private or not has_noise,
+            records=records,
+            **numbers,
+        )
+
+    @property
+    def name(self) -> str:
+        """The title, and whether the picture may be shown."""
+        return self.title + ("" if self.private and self.covered and self.records is None else ", NOT PRIVATE")
+
 
 class View(msgspec.Struct, frozen=True):
     """A plane to look at: x -> (x - origin) @ axes, with axes float64 (n_features, 2), a label and limits for each axis."""
@@ -75,15 +100,19 @@ class View(msgspec.Struct, frozen=True):
 
 def draw(picture: Picture) -> bytes:
     """The picture as PNG. Raises OutputError if matplotlib is not installed."""
-    figure = new_figure(_height(picture), "clusters.png")
+    return to_png(figure_of(picture), picture.name)
+
+
+def figure_of(picture: Picture, name: str = "clusters.png") -> "Figure":
+    """The picture as a figure of matplotlib. Raises OutputError, which names it, if matplotlib is not installed."""
+    figure = new_figure(_height(picture), name)
     ax = figure.add_subplot()
     view = choose_view(picture)
     _draw_domain(ax, picture, view)
     _draw_records(ax, picture, view)
     _draw_centroids(ax, picture, view)
     _write_titles(ax, picture)
-    private = picture.private and picture.covered and picture.records is None
-    return to_png(figure, picture.title + ("" if private else ", NOT PRIVATE"))
+    return figure
 
 
 def new_figure(height: float, name: str, width: float = WIDTH) -> "Figure":
@@ -94,8 +123,15 @@ def new_figure(height: float, name: str, width: float = WIDTH) -> "Figure":
         from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError:
         raise OutputError(f"{name} was left out because matplotlib is not installed: {extras.command('plot')}") from None
+
+    class Shown(Figure):
+        """A figure that notebooks show without pyplot."""
+
+        def _repr_png_(self) -> bytes:
+            return to_png(self, name)
+
     margins = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
-    figure = Figure(figsize=(width, height), dpi=DOTS_PER_INCH, layout=margins)
+    figure = Shown(figsize=(width, height), dpi=DOTS_PER_INCH, layout=margins)
     FigureCanvasAgg(figure)
     return figure
 

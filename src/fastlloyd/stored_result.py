@@ -52,6 +52,23 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
     centroids: IntArray
     clusters: tuple[Cluster, ...]
 
+    @property
+    def noisy_counts(self) -> FloatArray:
+        """Records per cluster, with noise, float64 (n_clusters,)."""
+        return np.array([cluster.noisy_count for cluster in self.clusters])
+
+    @property
+    def count_error(self) -> float:
+        """Standard error of each of them, NaN where the result does not say it."""
+        error = self.clusters[0].noisy_count_standard_error
+        return math.nan if error is None else error
+
+    @property
+    def standard_errors(self) -> FloatArray:
+        """Of the centroids, float64 (n_clusters, n_features), original units; NaN where one stayed in the last round."""
+        unknown = (math.nan,) * self.mechanism.n_features
+        return np.array([cluster.standard_errors or unknown for cluster in self.clusters])
+
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read what `fit`, `simulate` or `join` left: the folder, or its table of centroids with the settings beside it.
@@ -131,7 +148,8 @@ def _on_grid(path: Path, clusters: Sequence[Cluster], mechanism: Mechanism) -> I
     """The centroids as grid points: no float of the file is trusted further than to name one."""
     domain = mechanism.domain
     shape = (mechanism.n_clusters, domain.n_features)
-    whole = len(clusters) == shape[0] and all(len(cluster.centroid) == shape[1] for cluster in clusters)
+    lengths = {len(numbers) for c in clusters for numbers in (c.centroid, c.standard_errors) if numbers is not None}
+    whole = len(clusters) == shape[0] and lengths == {shape[1]}
     values: FloatArray = np.array([cluster.centroid for cluster in clusters] if whole else [[math.nan]], dtype=np.float64)
     if values.shape != shape or not np.isfinite(values).all():
         raise DataError(

@@ -136,21 +136,13 @@ def say_where(options: OutputOptions, paths: Sequence[Path], nothing: str) -> No
 
 def picture(result: Result, records: FloatArray | None = None) -> figures.Picture:
     """What `clusters.png` shows; with the records only on request."""
-    m = result.mechanism
-    clusters = f"{m.n_clusters} cluster{'s' if m.n_clusters > 1 else ''}"
-    guarantee = (f"ε = {m.epsilon:.4g}" + (f", δ = {m.delta:.2g}" if m.delta else "")) if result.has_noise else "no privacy"
-    return figures.Picture(
-        features=m.domain.features,
+    return figures.Picture.of(
+        result.mechanism,
+        private=result.private,
+        records=records,
         centroids=result.centroids,
         errors=result.errors,
         noisy_counts=result.noisy_counts,
-        centre=m.domain.centre,
-        half_widths=m.domain.units * m.domain.half_widths,
-        unit=m.domain.units * 2**m.domain.fraction_bits,
-        title=f"{m.name}, {clusters}, {guarantee}",
-        private=result.has_noise,
-        covered=not result.leaks,
-        records=records,
     )
 
 
