@@ -12,6 +12,7 @@ from fastlloyd.algorithms import FASTLLOYD, AnyAlgorithm, Clustering, MomentAlgo
 from fastlloyd.clustering.domain import Domain, IntArray
 from fastlloyd.course import Circumstances
 from fastlloyd.design import design_plan
+from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import FastLloydError
 from fastlloyd.exchanges import Exchange
 from fastlloyd.expander import PublicSeed
@@ -77,6 +78,7 @@ def make_plan(
     names: Sequence[str] | None = None,
     run_id: bytes = b"sixteen bytes :)",
     estimate_loss: bool = False,
+    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
 ) -> Plan:
     names = [f"c{i}" for i in range(n_clients)] if names is None else names
     return design_plan(
@@ -97,6 +99,7 @@ def make_plan(
         max_dropouts=max_dropouts,
         ring_bits=ring_bits,
         estimate_loss=estimate_loss,
+        neighboring_relation=neighboring_relation,
     )
 
 

@@ -94,7 +94,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
     def left_pure(self, epsilon: float) -> float:
         """The same of one with Laplace noise among its like, rounded down; 0 where it would have to be counted as Gaussian."""
-        return max(0.0, math.nextafter(float(Fraction(epsilon) - self.pure_epsilon), 0)) if self.is_pure else 0.0
+        return max(0.0, -round_up(self.pure_epsilon - Fraction(epsilon))) if self.is_pure else 0.0
 
     def epsilon(self, delta: float) -> float:
         """An epsilon such that all of it is (epsilon, delta)-DP, if number and size of runs were not chosen from results.

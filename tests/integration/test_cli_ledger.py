@@ -3,18 +3,25 @@
 import json
 import sqlite3
 from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from fastlloyd.algorithms import MOMENTLLOYD
 from fastlloyd.cli.failures import run
 from fastlloyd.dp.gdp import gdp_epsilon
+from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import StateError
-from fastlloyd.ledger import account, reserve
+from fastlloyd.ledger import account, reserve, rounded_up, run_cost
+from fastlloyd.plan import Plan
+from fastlloyd.spending import Spending
 from fastlloyd.store import Role, Store, read
+from fastlloyd.store.costs import Cost
 from fastlloyd.store.events import Event, ExchangeCharged, LimitSet, Outcome
 from federation import make_plan
-from stores import OWNER, new_store
+from stores import OWNER, REPLACE, earlier, new_store, pure_cost, reserved, run_id
 
 DELTA = 1e-6
 
@@ -215,3 +222,90 @@ def test_a_run_that_is_given_up_frees_what_was_never_charged_and_never_sends_aga
     for again, reason in [(run_id, "has ended"), ("ff" * 16, "never reserved"), ("x", "32 hex digits")]:
         assert run(["ledger", "release", str(store), "--run", again]) == 2
         assert reason in capsys.readouterr().err
+
+
+# On which condition a sum holds
+
+
+def shown(store: Path, capsys: pytest.CaptureFixture[str], *more: str) -> str:
+    capsys.readouterr()
+    assert run(["ledger", "show", str(store), *more]) == 0
+    return capsys.readouterr().out
+
+
+def join_one(store: Store, plan: Plan) -> None:
+    store.append([reserve(store.history, plan, client="c0", dataset="patients", fingerprint=bytes(32))])
+
+
+def test_a_limit_from_before_the_first_run_is_said_to_hold_until_it_is_raised(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new_store(tmp_path).close()
+    path = tmp_path / "clinic-a.store"
+    limit = ["ledger", "limit", str(path), "--dataset", "patients", "--delta", "1e-3", "--epsilon"]
+    assert run([*limit, "3", "--new"]) == 0
+    assert "chosen from results" not in capsys.readouterr().out
+    with Store.open(path) as store:
+        join_one(store, make_plan())
+    kept = (
+        "all runs together keep to epsilon 3 at delta 0.001, the limit from before the first run, whatever they were chosen by."
+    )
+    assert kept in shown(path, capsys)
+    assert run([*limit, "2.5"]) == 0
+    assert kept in shown(path, capsys)
+    said = json.loads(shown(path, capsys, "--json"))["data_sets"][0]
+    assert said["holds_whatever_runs_were_chosen_by"] == {"epsilon": 3.0, "delta": 1e-3}
+    assert said["holds_if_runs_were_not_chosen_from_results"] is None
+    assert run([*limit, "4"]) == 0
+    assert "From now on the sum holds if number and size of the runs were not chosen from results" in capsys.readouterr().out
+    assert "its limit was raised or lifted after a run." in shown(path, capsys)
+    said = json.loads(shown(path, capsys, "--json"))["data_sets"][0]
+    assert said["holds_whatever_runs_were_chosen_by"] is None
+    assert said["holds_if_runs_were_not_chosen_from_results"] == "its limit was raised or lifted after a run"
+
+
+def test_laplace_noise_that_is_left_is_said_beside_gaussian_noise_that_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with new_store(tmp_path) as store:
+        store.append([LimitSet(dataset="patients", epsilon=3.0, delta=1e-6)])
+        event = reserved(run_id(1))
+        store.append([msgspec.structs.replace(event, cost=pure_cost(Fraction(2)))])
+        path = store.path
+    assert "patients: a run with Laplace noise only may cost 1." in shown(path, capsys)
+    assert "Nothing is left" not in shown(path, capsys)
+
+
+def test_a_past_that_exceeds_its_limit_is_shown_and_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As earlier versions let it through: epsilon 2.3 of Gaussian noise, and .5 in one exchange of Laplace noise."""
+    with new_store(tmp_path) as store:
+        store.append([LimitSet(dataset="patients", epsilon=3.0, delta=1e-4)])
+        store.append([earlier(run_id(1), Cost(Fraction(45, 100), Fraction(0)))])
+        store.append([earlier(run_id(2), Cost(Fraction(0), Fraction(1, 2)))])
+        path = store.path
+    text = shown(path, capsys)
+    assert "more is spent than the limit has room for; no further run is allowed." in text
+    assert "a run was joined by an earlier version of fastlloyd, which let runs through by another rule." in text
+    assert run(["ledger", "verify", str(path)]) == 0
+
+
+def test_the_plan_of_an_earlier_run_shows_what_the_store_does_not_know(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = make_plan(algorithm=MOMENTLLOYD, neighboring_relation=REPLACE)
+    (tmp_path / "plan.toml").write_text(plan.to_toml())
+    (tmp_path / "other.toml").write_text(make_plan().to_toml())
+    m = plan.mechanism
+    costs = [Cost(m.accountant_of(exchange).mu_squared, Fraction(0)) for exchange in m.exchanges]
+    with new_store(tmp_path) as store:
+        store.append([earlier(run_id(1), *costs, relation=REPLACE, plan_digest=plan.digest)])
+        path = store.path
+    text = shown(path, capsys)
+    assert "patients: spent is counted for one record replaced; of one added or removed no bound is known." in text
+    assert "its plan does: --plan FILE." in text
+    text = shown(path, capsys, "--plan", str(tmp_path / "plan.toml"))
+    assert "no bound" not in text
+    added = Spending.of([(run_cost(m, plan.distance), range(1, len(costs) + 1))], NeighboringRelation.ADD_OR_REMOVE_ONE)
+    assert f"of one added or removed it is {rounded_up(added.epsilon(m.delta))}." in text
+    assert run(["ledger", "show", str(path), "--plan", str(tmp_path / "other.toml")]) == 2
+    assert "no run in this store is of that plan" in capsys.readouterr().err
