@@ -25,6 +25,9 @@ class Barrier:
     def attach(self, _name: str, log: LogPosition) -> LogPosition:
         return log
 
+    def away(self, _name: str) -> list[Request]:
+        return []
+
     def receive(self, _name: str, _log: LogPosition, message: Message) -> list[Request]:
         assert isinstance(message, Upload)
         self.n_waiting += 1
@@ -151,6 +154,9 @@ class VolatileServer:
 
     def attach(self, _name: str, log: LogPosition) -> LogPosition:
         return log
+
+    def away(self, _name: str) -> list[Request]:
+        return []
 
     def receive(self, name: str, _log: LogPosition, message: Message) -> list[Request]:
         return _requests(self.session.receive(name, message))

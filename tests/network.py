@@ -65,7 +65,11 @@ class SessionServer:
         if log.length < known.length:
             raise RemoteProtocolError(f"the log of client {name} is older than what the server remembers of it")
         self.logs[name] = log
+        self.session.back(name)
         return known
+
+    def away(self, name: str) -> list[Request]:
+        return requests(self.session.away(name))
 
     def receive(self, name: str, log: LogPosition, message: Message) -> list[Request]:
         self.received.append((name, message))

@@ -31,6 +31,8 @@ BAD_LUCK = (
     "replay",
     "resend",
     "deadline",
+    "leave",
+    "come",
     "crash_client",
     "crash_server",
 )

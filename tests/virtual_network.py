@@ -336,6 +336,14 @@ class Network:
     def deadline(self, _a: int, _b: int) -> None:
         self._act(SERVER, self.server.deadline())
 
+    def leave(self, a: int, _b: int) -> None:
+        """The transport says that a client is away, whether it is or not: what it said may still arrive."""
+        self._act(SERVER, self.server.away(self._client(a).name))
+
+    def come(self, a: int, _b: int) -> None:
+        self.server.back(self._client(a).name)
+        self._act(self._client(a).name, self._client(a).reconnect())
+
     def crash_client(self, a: int, b: int) -> None:
         """A client dies in its next step, or now, between two steps."""
         self._crash(self._client(a).name, b)

@@ -603,6 +603,55 @@ def test_a_round_is_closed_at_its_deadline_without_the_client_that_is_away() -> 
     within(test)
 
 
+def test_who_missed_a_round_and_is_gone_costs_no_second_deadline_and_is_in_again_when_it_is_back() -> None:
+    async def test() -> None:
+        site = Site(make_federation(make_plan(3, max_dropouts=1, n_iterations=6)))
+        session, loop, back = site.party.session, asyncio.get_running_loop(), threading.Event()
+        server = site.server(grace=0.05)
+        n_late = 0
+
+        def patience() -> float | None:
+            """The time of the first round that it misses is over once the others have answered; no other's ever is."""
+            is_late = n_late == 0 and "c2" not in server.connected and set(session._uploads) == {"c0", "c1"}
+            return 0.0 if is_late else None
+
+        def late() -> list[Request]:
+            nonlocal n_late
+            n_late += 1
+            return deadline()
+
+        deadline, site.party.deadline, site.party.patience = site.party.deadline, late, patience  # type: ignore[method-assign]
+        async with serving(server) as port:
+            leaving = site.client("c2", port)
+
+            def stop(message: Message) -> None:
+                if isinstance(message, Broadcast):
+                    loop.call_soon_threadsafe(leaving.stop)
+
+            def hold(message: Message) -> None:
+                if isinstance(message, Broadcast) and message.round == 4:
+                    back.wait(HANG)
+
+            site.parties["c2"].on_message, site.parties["c0"].on_message = stop, hold
+            others = asyncio.gather(*(site.client(name, port).run() for name in ("c0", "c1")))
+            assert await leaving.run() is None
+            await until(lambda: len(session._broadcasts) == 4)
+            site.parties["c2"].on_message = lambda _: None
+            last = asyncio.create_task(site.client("c2", port).run())
+            await until(lambda: "c2" in server.connected)
+            back.set()
+            outcomes = [*await others, await last]
+        for outcome in outcomes:
+            assert isinstance(outcome, ClientResult)
+            n_before = outcome.included.index(("c0", "c1"))  # whether what it said last still arrived, the machine decides
+            assert n_before in (1, 2)
+            without = [("c0", "c1")] * (4 - n_before)
+            assert outcome.included == (*[site.plan.names] * n_before, *without, *[site.plan.names] * 2)
+        assert n_late == 1
+
+    within(test)
+
+
 def test_a_client_gives_up_at_its_deadline() -> None:
     async def test() -> None:
         site = Site()

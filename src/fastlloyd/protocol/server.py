@@ -1,6 +1,6 @@
 """The server's side of a run: it relays keys it cannot open, adds up uploads it cannot read, and fixes each round once."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Self
 
 import numpy as np
@@ -10,6 +10,7 @@ from fastlloyd.dp.repeatable import check_private
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.plan import Plan
 from fastlloyd.protocol.actions import Action, Finish, Record, Send, ServerResult
+from fastlloyd.protocol.attendance import Attendance
 from fastlloyd.protocol.messages import (
     Abort,
     Broadcast,
@@ -27,7 +28,7 @@ from fastlloyd.protocol.messages import (
 )
 from fastlloyd.protocol.restoring import fits, read_again
 from fastlloyd.protocol.roster import Roster
-from fastlloyd.protocol.transitions import SERVER_TRANSITIONS, Deadline, ServerState
+from fastlloyd.protocol.transitions import SERVER_TRANSITIONS, Away, Deadline, ServerState
 from fastlloyd.secagg.ring import RingVector
 
 
@@ -47,6 +48,7 @@ class ServerSession:
     """
 
     __slots__ = (
+        "_attendance",
         "_broadcasts",
         "_confirmations",
         "_hellos",
@@ -79,6 +81,7 @@ class ServerSession:
         self._broadcasts: list[Broadcast] = []
         self._parameters: dict[int, Parameters] = {}
         self._turn = 0  # who is waited for: so many of the last sum were asked before and did not answer
+        self._attendance = Attendance()
         self._confirmations: dict[str, Confirmation] = {}
         self._relayed: Confirmations | None = None
         self.outcome: ServerResult | None = None
@@ -114,18 +117,18 @@ class ServerSession:
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """The clients that have not yet answered in this step, in the order of the plan."""
+        """The clients that are waited for in this step, in the order of the plan: without those that are absent."""
         match self.state:
             case ServerState.JOINING:
                 return tuple(name for name in self.plan.names if name not in self._hellos)
             case ServerState.DEALING:
                 return self._present[:1]
             case ServerState.AGGREGATING:
-                return tuple(name for name in self._present if name not in self._uploads)
+                return self._unanswered(self._uploads)
             case ServerState.SETTLING:
                 return self._included[-1][self._turn : self._turn + 1]
             case ServerState.CONFIRMING:
-                return tuple(name for name in self._present if name not in self._confirmations)
+                return self._unanswered(self._confirmations)
         return ()
 
     def receive(self, sender: str, message: Message) -> list[Action]:
@@ -167,6 +170,43 @@ class ServerSession:
             case ServerState.CONFIRMING:
                 return self._relay(Deadline)
         return []
+
+    def away(self, name: str) -> list[Action]:
+        """Client `name` has had no connection for a while. If it missed a round before, nobody waits for it until it is back.
+
+        A step never goes on with fewer clients than its sum needs: those that are absent then have until the deadline, as
+        everybody has.
+        """
+        self._attendance.is_away(name)
+        match self.state:
+            case ServerState.AGGREGATING if self._is_complete(self._uploads):
+                return self._close_round(Away)
+            case ServerState.CONFIRMING if self._is_complete(self._confirmations):
+                return self._relay(Away)
+        return []
+
+    def back(self, name: str) -> None:
+        """Client `name` has a connection (again): it is waited for."""
+        self._attendance.is_back(name)
+
+    def _unanswered(self, answers: Container[str]) -> tuple[str, ...]:
+        return tuple(name for name in self._present if name not in answers and name not in self._attendance.absent)
+
+    def _is_complete(self, answers: Mapping[str, object]) -> bool:
+        """Whether everybody has answered but those that are absent, and enough have."""
+        n_unanswered = len(self._present) - len(answers)
+        if n_unanswered == 0:
+            return True
+        enough = len(answers) >= self.plan.min_included and n_unanswered <= len(self._attendance.absent)
+        return enough and not self._unanswered(answers) and self._n_vouching(answers) >= self.plan.min_included
+
+    def _n_vouching(self, answers: Container[str]) -> int:
+        """How many of these answers count: of uploads all, of confirmations those of clients of the last round.
+
+        Others only followed that round and do not vouch for it: no client would accept that.
+        """
+        counted = self._included[-1] if self.state is ServerState.CONFIRMING else self._present
+        return sum(name in answers for name in counted)
 
     def draw_ahead(self) -> None:
         """Draw the noise of the open round before anybody waits for it; for a driver that has nothing to answer."""
@@ -239,9 +279,7 @@ class ServerSession:
             return []
         self._total = self._with(upload)
         self._uploads[sender] = upload
-        if len(self._uploads) < len(self._present):
-            return []
-        return self._close_round(Upload)
+        return self._close_round(Upload) if self._is_complete(self._uploads) else []
 
     def _with(self, upload: Upload) -> RingVector:
         """The round's total with one upload more."""
@@ -289,6 +327,7 @@ class ServerSession:
         if self._turn >= self.plan.max_dropouts or self._turn + 1 >= len(asked):
             what = f"nobody worked out the parameters of round {len(self._broadcasts) + 1}"
             return self._abort_because(Deadline, f"{what} in time, after {self._turn + 1} clients were asked")
+        self._attendance.was_late(asked[self._turn : self._turn + 1])
         self._turn += 1
         return [Send(asked[self._turn], Turn(len(self._broadcasts) + 1))]
 
@@ -298,22 +337,16 @@ class ServerSession:
             raise RemoteProtocolError(f"client {sender!r} sent two different confirmations")
         if self._relayed is not None:
             return [Send(sender, self._relayed)]
-        if len(self._confirmations) < len(self._present):
-            return []
-        return self._relay(Confirmation)
+        return self._relay(Confirmation) if self._is_complete(self._confirmations) else []
 
     def _relay(self, event: type) -> list[Action]:
-        n_confirmed = self._n_confirmed(self._confirmations)
+        n_confirmed = self._n_vouching(self._confirmations)
         if n_confirmed < self.plan.min_included:
             return self._abort(event, f"{n_confirmed} clients of the last round confirmed the result")
         macs = tuple((name, self._confirmations[name].mac) for name in self._present if name in self._confirmations)
         relayed = Confirmations(macs)
         record = self._decide(event, relayed)
         return [record, *(Send(name, relayed) for name in self._present), *self._finish()]
-
-    def _n_confirmed(self, confirmed: Container[str]) -> int:
-        # clients that only followed the last round do not vouch for it: no client would accept that
-        return sum(name in confirmed for name in self._included[-1])
 
     def _abort(self, event: type, what: str) -> list[Action]:
         return self._abort_because(event, f"{what}, and at least {self.plan.min_included} are needed")
@@ -364,6 +397,7 @@ class ServerSession:
                 self._key_boxes = {name: KeyBox(dealer, self._present, box) for name, box in message.boxes}
             case Broadcast():
                 self._broadcasts.append(message)
+                self._attendance.was_late(set(self._present).difference(message.included(self.plan.names)))
                 self._uploads, self._total = {}, None
                 self._turn = 0
             case Parameters():
@@ -409,5 +443,5 @@ class ServerSession:
     def _check_confirmed(self, message: Confirmations) -> None:
         confirmed = [name for name, _ in message.macs]
         self._roster.check_members("it", confirmed, self._present, self.plan.min_included)
-        if self._n_confirmed(confirmed) < self.plan.min_included:
+        if self._n_vouching(confirmed) < self.plan.min_included:
             raise LocalProtocolError("it names too few clients of the last round")

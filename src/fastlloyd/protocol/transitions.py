@@ -34,6 +34,10 @@ class Deadline:
     """The driver's clock says that the session has waited long enough."""
 
 
+class Away:
+    """The transport says that a client has had no connection for a while. Those that have none do not say so."""
+
+
 class ClientState(enum.Enum):
     """Where a client is."""
 
@@ -108,6 +112,7 @@ SERVER_TRANSITIONS: Mapping[tuple[ServerState, type], set[ServerState]] = {
     (_S.AGGREGATING, SealedKeys): {_S.AGGREGATING},
     (_S.AGGREGATING, Upload): {_S.AGGREGATING, _S.SETTLING, _S.CONFIRMING},
     (_S.AGGREGATING, Proposal): {_S.AGGREGATING},
+    (_S.AGGREGATING, Away): {_S.AGGREGATING, _S.SETTLING, _S.CONFIRMING},
     (_S.AGGREGATING, Deadline): {_S.AGGREGATING, _S.SETTLING, _S.CONFIRMING, _S.ABORTED},
     (_S.SETTLING, Hello): {_S.SETTLING},
     (_S.SETTLING, SealedKeys): {_S.SETTLING},
@@ -119,6 +124,7 @@ SERVER_TRANSITIONS: Mapping[tuple[ServerState, type], set[ServerState]] = {
     (_S.CONFIRMING, Upload): {_S.CONFIRMING},
     (_S.CONFIRMING, Proposal): {_S.CONFIRMING},
     (_S.CONFIRMING, Confirmation): {_S.CONFIRMING, _S.FINISHED},
+    (_S.CONFIRMING, Away): {_S.CONFIRMING, _S.FINISHED},
     (_S.CONFIRMING, Deadline): {_S.FINISHED, _S.ABORTED},
     (_S.FINISHED, Hello): {_S.FINISHED},
     (_S.FINISHED, SealedKeys): {_S.FINISHED},

@@ -82,7 +82,13 @@ class DurableServer:
         """
         known = self._check_grown(name, log)
         self._seen[name] = log
+        self._session.back(name)
         return LogPosition(0, bytes(32)) if known is None else known
+
+    def away(self, name: str) -> list[Send | Finish]:
+        """Client `name` has not been there for a while. A process that is started again is told so anew."""
+        self._footing.check()
+        return self._commit(self._session.away(name))
 
     def receive(self, name: str, log: LogPosition, message: Message) -> list[Send | Finish]:
         """Answer a client. RemoteProtocolError says what it did wrong; the others go on."""

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -40,6 +40,7 @@ from fastlloyd.transport.grpc_tls import (
 from fastlloyd.transport.meter import Meter
 from fastlloyd.transport.outbox import Outbox
 from fastlloyd.transport.party import Request, ServerParty
+from fastlloyd.transport.presence import Presence
 from fastlloyd.transport.sparing_log import SparingLog
 from fastlloyd.transport.turns import LOOK, PAUSE, Turns
 
@@ -67,8 +68,9 @@ class GrpcServer:
     identity : the server's certificate and key.
     certificates : the clients' certificates (DER) by name.
     linger : seconds after the end of the run in which clients that are behind are still answered; clients that are done say so.
-    grace : seconds without anyone connected, after which a run that ended without a result is lingered over no longer: who
-        comes later has nothing to get but the news, and ends by itself when its step is over.
+    grace : seconds without a stream, after which the party is told that a client is away; and seconds without anyone connected,
+        after which a run that ended without a result is lingered over no longer: who comes later has nothing to get but the
+        news, and ends by itself when its step is over.
     """
 
     def __init__(
@@ -94,7 +96,7 @@ class GrpcServer:
             self._limits, max_connections or wanted_connections(plan.n_clients), keepalive or Keepalive()
         )
         self._streams: dict[str, Outbox] = {}
-        self._n_streams: Counter[str] = Counter()  # also those that lie unread and cannot be ended
+        self._presence = Presence(grace, self._report_away)  # streams that lie unread and cannot be ended count as well
         self._left: set[str] = set()
         self._waiting: deque[tuple[str, LogPosition]] = deque()  # messages whose turn has not come, and their clients' logs
         self._log = SparingLog(_LOG)
@@ -132,6 +134,7 @@ class GrpcServer:
         await self._grpc.start()
         _LOG.info("listening at %s for run %s", self._address, self._plan.run_id)
         await self._turns.watch()
+        self._presence.watch(self._plan.names)
 
     async def wait(self) -> ServerResult | None:
         """The end of the run, once all clients are done or `linger` or `grace` is over; None after a `stop` before."""
@@ -186,6 +189,7 @@ class GrpcServer:
         return self._left.issuperset(self._plan.names)
 
     async def _close(self) -> None:
+        self._presence.close()
         await self._turns.close()
         for name, outbox in list(self._streams.items()):
             self._drop(name, outbox)
@@ -197,9 +201,9 @@ class GrpcServer:
         name = self._names.get(peer_fingerprint(context.auth_context()) or b"")
         if name is None:
             await context.abort(load_grpc().StatusCode.PERMISSION_DENIED, "this certificate is no client's of the plan")
-        if self._n_streams[name] >= _MAX_STREAMS:
+        if self._presence.n_streams(name) >= _MAX_STREAMS:
             await context.abort(load_grpc().StatusCode.UNAVAILABLE, "too many streams of this client lie unread")
-        self._n_streams[name] += 1
+        self._presence.came(name)
         outbox = Outbox()
         reader = asyncio.create_task(self._read(name, outbox, context))
         writer = asyncio.create_task(outbox.write_all(partial(self._write, context)))
@@ -210,7 +214,7 @@ class GrpcServer:
             # However long it takes: a stream with a write under way cannot be ended. If nobody reads, keepalive ends it.
             await asyncio.wait([writer])
         finally:
-            self._n_streams[name] -= 1
+            self._presence.went(name)
             self._drop(name, outbox)
             for task in (reader, writer, closed):
                 task.cancel()
@@ -222,6 +226,9 @@ class GrpcServer:
             del self._streams[name]
             self._moved.set()
             self._log.info(name, "client %s is gone", name)
+
+    def _report_away(self, name: str) -> None:
+        self._turns.tell(partial(self._party.away, name))
 
     async def _read(self, name: str, outbox: Outbox, context: "Context") -> None:
         """Take what a client says, one frame after another: the next is read when the last has been answered."""

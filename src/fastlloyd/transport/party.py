@@ -37,6 +37,9 @@ class ServerParty(Party, Protocol):
         Raises RemoteProtocolError to refuse the client.
         """
 
+    def away(self, name: str) -> list[Request]:
+        """Client `name` has not been there for a while; until it is, it may not be worth waiting for."""
+
     def receive(self, name: str, log: LogPosition, message: Message) -> list[Request]:
         """Answer a client. Raises RemoteProtocolError to refuse it; the others go on."""
 

@@ -66,6 +66,11 @@ class Turns(Generic[Prepared]):
         """Have the party answer, and dispatch what it asks for. Raises what the party raises; nothing is done after `close`."""
         await self.take(lambda: self._prepare(question()), self._dispatch)
 
+    def tell(self, question: Callable[[], list[Request]]) -> None:
+        """The same, for nobody who waits."""
+        if not self._is_closed:
+            self._put(lambda: self._prepare(question()), self._dispatch)
+
     async def take(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
         """Do `work` in the party's thread and `then` in the loop's, both to the end even if the caller is cancelled."""
         if self._is_closed:
@@ -172,13 +177,13 @@ class Turns(Generic[Prepared]):
         self._looked = now
         if (self._has_slept or now >= self._end) and not self._is_due:
             self._is_due = True
-            self._put(partial(self._due, self._has_slept), self._dispatch)
+            self.tell(partial(self._due, self._has_slept))
             self._has_slept = False
         self._timer = self._loop.call_at(now + LOOK if self._is_due else min(self._end, now + LOOK), self._look)
 
-    def _due(self, has_slept: bool) -> Prepared:
+    def _due(self, has_slept: bool) -> list[Request]:
         """The party's deadline, unless it slept, or a message that came first has begun another step."""
         if has_slept:
             self._party.slept()
         timeout = self._party.timeout
-        return self._prepare(self._party.deadline() if timeout is not None and timeout <= 0 else [])
+        return self._party.deadline() if timeout is not None and timeout <= 0 else []

@@ -98,6 +98,7 @@ def test_w04_server_holds_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(drawn) == 1
     assert n_looks > 20
     assert set(ServerSession.__slots__) == {
+        "_attendance",
         "_broadcasts",
         "_confirmations",
         "_hellos",

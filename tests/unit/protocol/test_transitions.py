@@ -136,4 +136,4 @@ def test_rows_name_messages_that_travel_in_the_right_direction() -> None:
     for _, event in CLIENT_TRANSITIONS:
         assert event in to_client or event.__name__ in ("Start", "Deadline")
     for _, event in SERVER_TRANSITIONS:
-        assert event in to_server or event.__name__ == "Deadline"
+        assert event in to_server or event.__name__ in ("Away", "Deadline")
