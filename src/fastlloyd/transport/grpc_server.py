@@ -71,6 +71,7 @@ class GrpcServer:
     grace : seconds without a stream, after which the party is told that a client is away; and seconds without anyone connected,
         after which a run that ended without a result is lingered over no longer: who comes later has nothing to get but the
         news, and ends by itself when its step is over.
+    max_connections : more are closed as soon as they come; None: as many as are wanted for these clients.
     """
 
     def __init__(
@@ -131,10 +132,10 @@ class GrpcServer:
                 f"cannot listen at {self._address}: it is not an address of this machine, or somebody else listens at that "
                 "port; choose another HOST:PORT"
             ) from None
+        self._presence.watch(self._plan.names)
         await self._grpc.start()
         _LOG.info("listening at %s for run %s", self._address, self._plan.run_id)
         await self._turns.watch()
-        self._presence.watch(self._plan.names)
 
     async def wait(self) -> ServerResult | None:
         """The end of the run, once all clients are done or `linger` or `grace` is over; None after a `stop` before."""
