@@ -197,15 +197,7 @@ class PrivateIdentity(Secret):
         Raises IdentityError, in one sentence without anything of the content: readable by others, damaged, expired (now
         None: by the system's clock), passphrase missing or wrong.
         """
-        text = read_private(path, MAX_BYTES, secret_if=PRIVATE_HEADING)
-        if text.startswith(PUBLIC_HEADING):
-            raise IdentityError(f"{path} is a public file, which has no keys; name the private identity NAME.identity.toml")
-        if not text.startswith(PRIVATE_HEADING):
-            raise IdentityError(f"{path} is not a private identity; name one that `fastlloyd keygen` made")
-        try:
-            stored = from_toml(text, _Stored, "")
-        except PlanError:  # what it says could quote a secret
-            raise _damaged(path) from None
+        stored = _stored(path)
         stored.public.check_valid(now)
         secret = _from_hex(stored.private_keys)
         if stored.under_passphrase:
@@ -213,6 +205,11 @@ class PrivateIdentity(Secret):
                 raise IdentityError(f"{path} is under a passphrase; pass --passphrase-file FILE, or run where one can be typed")
             secret = _open(stored, ask_passphrase(), path)
         return cls._restore(stored.public, secret, path)
+
+    @staticmethod
+    def public_of(path: Path) -> PublicIdentity:
+        """The public part of `NAME.identity.toml`, also if it is under a passphrase or expired; IdentityError as `load`."""
+        return _stored(path).public
 
     @classmethod
     def _restore(cls, public: PublicIdentity, secret: bytes, path: Path) -> Self:
@@ -242,6 +239,18 @@ class _Stored(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     salt: str = ""
 
     __repr__ = Secret.__repr__
+
+
+def _stored(path: Path) -> _Stored:
+    text = read_private(path, MAX_BYTES, secret_if=PRIVATE_HEADING)
+    if text.startswith(PUBLIC_HEADING):
+        raise IdentityError(f"{path} is a public file, which has no keys; name the private identity NAME.identity.toml")
+    if not text.startswith(PRIVATE_HEADING):
+        raise IdentityError(f"{path} is not a private identity; name one that `fastlloyd keygen` made")
+    try:
+        return from_toml(text, _Stored, "")
+    except PlanError:  # what it says could quote a secret
+        raise _damaged(path) from None
 
 
 def check_passphrase(passphrase: str) -> str:

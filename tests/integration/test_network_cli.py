@@ -116,6 +116,7 @@ def test_three_clients_and_a_server_end_with_one_result_that_status_and_ledger_s
     assert {"b,", "data", "set", DATASET} <= set(out.split())
     code, out, err = site.run(site.join("c", "--json"))
     assert code == 0, err
+    assert {"connected to " + site.plan.server.address} <= {json.loads(line)["message"] for line in err.splitlines()}
     assert [process.wait(HANG) for process in clients.values()] == [0, 0], site.said("a")
     assert server.wait(HANG) == 0, site.said(SERVER)
     said = json.loads(out)
@@ -389,9 +390,7 @@ def test_an_expired_identity_is_refused_on_both_sides(site: Site, monkeypatch: p
 
 
 def test_a_limit_and_known_records_are_refused_before_anything_is_spent(site: Site) -> None:
-    with Store.create(site.folder / "a.store", role=Role.CLIENT, identity=bytes.fromhex(site.plan.clients[0].signing_key)):
-        pass
-    limit = ["ledger", "limit", "a.store", "--dataset", DATASET, "--delta", "1e-6", "--epsilon"]
+    limit = ["ledger", "limit", "a.identity.toml", "--dataset", DATASET, "--delta", "1e-6", "--epsilon"]
     assert site.run([*limit, "0.1", "--new"])[0] == 0
     refused(site, site.join("a"), "has the limit epsilon 0.1")
     refused(site, site.join("a", "--dry-run"), "has the limit epsilon 0.1")
@@ -412,20 +411,30 @@ def test_a_limit_and_known_records_are_refused_before_anything_is_spent(site: Si
 
 
 def test_a_rehearsal_spends_nothing_with_a_server_or_without(site: Site) -> None:
-    refused(site, site.join("a", "--dry-run", without=["--out"]), "are as they must be, but nobody listens at", new=("a",))
+    refused(site, site.join("a", "--dry-run", without=["--out"]), "are as they must be, but nobody listens at")
     server = site.start(SERVER, site.serve())
     site.wait_for(lambda: reachable(site))
-    for _ in range(2):
-        code, out, err = site.run(site.join("a", "--dry-run"))
-        assert (code, err) == (0, "")
-        assert "Everything is ready" in out
-        assert "Nothing was spent" in out
-        assert events(site, "a") == 0
+    code, out, err = site.run(site.join("a", "--dry-run"))
+    assert (code, err) == (0, "")
+    for said in ("Everything is ready", "Nothing was spent", f"'{DATASET}' has no limit. To set one before the run"):
+        assert said in out
     code, out, err = site.run(site.join("a", "--dry-run", "--json"))
     assert (code, err) == (0, "")
-    ready = {"ready": True, "run_id": site.plan.run_id, "client": "a", "server": site.plan.server.address}
+    ready = {"ready": True, "run_id": site.plan.run_id, "client": "a", "server": site.plan.server.address, "limit": None}
     assert json.loads(out) == ready
-    assert events(site, "a") == 0
+    assert not (site.folder / "a.store").exists()  # a rehearsal makes none
+    limit = ["ledger", "limit", "a.identity.toml", "--dataset", DATASET, "--delta", "1e-6", "--epsilon"]
+    refused(site, [*limit, "9"], "say --new")
+    code, out, err = here(site, [*limit, "9", "--new"])
+    assert (code, out.count("\n"), err.count("Note: made")) == (0, 1, 1)
+    code, out, err = site.run(site.join("a", "--dry-run"))
+    assert (code, err) == (0, "")
+    assert f"Data set '{DATASET}' has the limit epsilon 9 at delta 1e-06; the run fits." in out
+    assert json.loads(here(site, site.join("a", "--dry-run", "--json"))[1])["limit"] == {"epsilon": 9.0, "delta": 1e-6}
+    assert events(site, "a") == 1
+    assert here(site, [*limit, "0.1"])[0] == 0
+    refused(site, site.join("a", "--dry-run"), "has the limit epsilon 0.1")
+    assert events(site, "a") == 2
     assert not (site.folder / "result-a").exists()
     assert health_by_pem(site, "a") == health_by_pem(site, SERVER) == b"\x08\x01"  # SERVING
     assert site.end(server) == STOPPED
@@ -466,7 +475,7 @@ def test_a_server_with_another_certificate_is_none(site: Site) -> None:
     arguments = site.serve("--key", f"others/{SERVER}.identity.toml")
     server = site.start(SERVER, [part if part != PLAN else "false.toml" for part in arguments])
     site.wait_for(lambda: reachable(site))
-    refused(site, site.join("a", "--dry-run"), "does not have the plan's certificate", new=("a",))
+    refused(site, site.join("a", "--dry-run"), "does not have the plan's certificate")
     assert site.end(server) == STOPPED
 
 

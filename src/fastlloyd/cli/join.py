@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fastlloyd.records import Table
     from fastlloyd.runs import DurableClient
     from fastlloyd.store import Store
+    from fastlloyd.store.events import LimitSet
 
 PlanFile = Annotated[Path, typer.Argument(help="The plan that was agreed on.", metavar="PLAN", show_default=False)]
 Digest = Annotated[
@@ -62,6 +63,7 @@ def join(
     """Take part in a run with your records, which stay here. It can be stopped and started at any time."""
     from fastlloyd.cli import destination, network, report
     from fastlloyd.cli.passphrase import given_passphrase
+    from fastlloyd.cli.stores import place_of_store
     from fastlloyd.errors import OutputError
     from fastlloyd.identity import PrivateIdentity
     from fastlloyd.ledger import check_dataset, check_slip
@@ -71,7 +73,7 @@ def join(
 
     agreed = network.networked_plan(plan)
     network.check_digest(agreed, digest, plan)
-    network.warn_of(agreed)
+    network.warn_of(agreed, as_json=output.json)
     check_dataset(dataset)
     address = agreed.server.address if server is None else server
     check_address(address)
@@ -81,14 +83,17 @@ def join(
     place = destination.Destination(folder=output.out, force=output.force) if is_there else destination.named(output)
     identity = PrivateIdentity.load(key, ask_passphrase=lambda: given_passphrase(passphrase_file))
     network.check_member(identity, agreed, key)
-    table, X = _records(agreed, data, missing, outside)
-    with network.store_of(identity, key, store, Role.CLIENT) as kept:
+    table, X = _records(agreed, data, missing, outside, as_json=output.json)
+    if dry_run:
+        agreed.client(identity.name).check_cap(len(X))
+        limit = _rehearsed_budget(agreed, identity, place_of_store(identity.name, key, store), dataset, table, new_dataset)
+        _rehearse_connection(agreed, identity, address)
+        _say_ready(agreed, identity, key, dataset, limit, address, as_json=output.json)
+        return
+    with network.store_of(identity, key, store, Role.CLIENT, as_json=output.json) as kept:
         check_slip(kept.history, dataset, new=new_dataset)
-        if dry_run:
-            _rehearse(agreed, identity, kept, dataset, table, X, address, as_json=output.json)
-            return
         party = _party(agreed, identity, kept, dataset, table, X)
-        outcome = _take_part(party, agreed, identity, address)
+        outcome = _take_part(party, agreed, identity, address, as_json=output.json)
         result = Result.of_run(agreed, outcome)
         try:
             paths = network.written(output.out, result) or report.write(result, output, place, table)
@@ -97,19 +102,23 @@ def join(
                 f"{error}; the result is kept in {kept.path}: the same command, with space or another --out, writes it"
             ) from None
         party.conclude()
+    report.for_machines(result, output, paths)
+    if output.json:  # it says all that the screen would, and stderr is a log of JSON
+        return
     screen = report.console(output)
     for line in report.rounds(result):
         screen.print(line)
     report.show(screen, result)
     report.say_where(output, paths, "")
-    report.for_machines(result, output, paths)
 
 
-def _records(plan: "Plan", data: Path, missing: str, outside: str) -> "tuple[Table, GridArray]":
+def _records(plan: "Plan", data: Path, missing: str, outside: str, *, as_json: bool) -> "tuple[Table, GridArray]":
     """The plan's features of the records, as they were read and on the grid."""
+    from functools import partial
+
     import numpy as np
 
-    from fastlloyd.cli import report
+    from fastlloyd.cli import network, report
     from fastlloyd.cli.settings import on_grid
     from fastlloyd.clustering.outside import Outside
     from fastlloyd.presets import choose
@@ -121,8 +130,9 @@ def _records(plan: "Plan", data: Path, missing: str, outside: str) -> "tuple[Tab
     table = read_table(data, list(domain.features), missing=treatment)
     grid = on_grid(table, domain, outside)
     X = np.concatenate(list(grid))
-    report.left_out(table.dropped)
-    report.clipped(grid.n_outside)
+    say = partial(network.say, as_json=as_json)
+    report.left_out(table.dropped, say)
+    report.clipped(grid.n_outside, say)
     return table, X
 
 
@@ -148,7 +158,9 @@ def _party(
     )
 
 
-def _take_part(party: "DurableClient", plan: "Plan", identity: "PrivateIdentity", address: str) -> "ClientResult":
+def _take_part(
+    party: "DurableClient", plan: "Plan", identity: "PrivateIdentity", address: str, *, as_json: bool
+) -> "ClientResult":
     """Run to the end; raises typer.Exit where there is no result."""
     from fastlloyd.cli import network
     from fastlloyd.protocol import ClientResult
@@ -163,7 +175,7 @@ def _take_part(party: "DurableClient", plan: "Plan", identity: "PrivateIdentity"
         identity=network.tls(identity),
         server_certificate=network.der(plan.server.certificate),
     )
-    with network.logging_to_stderr(as_json=False):
+    with network.logging_to_stderr(as_json=as_json):
         outcome = network.drive(
             client.run,
             client.stop,
@@ -171,45 +183,66 @@ def _take_part(party: "DurableClient", plan: "Plan", identity: "PrivateIdentity"
             lambda: f"{network.seconds_left(party.timeout)}; {client.meter}",
         )
     if outcome is None:
-        raise network.stopped()
+        raise network.stopped(as_json=as_json)
     if not isinstance(outcome, ClientResult):
-        raise network.ended_without_result(outcome.reason) if party.outcome else network.turned_away(outcome.reason)
+        ended = network.ended_without_result if party.outcome else network.turned_away
+        raise ended(outcome.reason, as_json=as_json)
     return outcome
 
 
-def _rehearse(
-    plan: "Plan",
-    identity: "PrivateIdentity",
-    store: "Store",
-    dataset: str,
-    table: "Table",
-    X: "GridArray",
-    address: str,
-    *,
-    as_json: bool,
-) -> None:
-    """Everything a run needs, without taking part in it."""
+def _rehearsed_budget(
+    plan: "Plan", identity: "PrivateIdentity", path: Path, dataset: str, table: "Table", new_dataset: bool
+) -> "LimitSet | None":
+    """The limit that the run keeps to, None if there is none; nothing is stored, and no store is made.
+
+    Raises BudgetError and StateError, as taking part would.
+    """
+    from fastlloyd import ledger
+    from fastlloyd.runs import reservation
+    from fastlloyd.store import Role, Store
+
+    if not path.exists():
+        return None
+    with Store.open(path, role=Role.CLIENT, identity=identity.signing.public) as store:
+        ledger.check_slip(store.history, dataset, new=new_dataset)
+        fingerprint = ledger.fingerprint(store.fingerprint_key(), table.columns, table.values)
+        reservation(store, plan, identity.name, dataset=dataset, fingerprint=fingerprint)
+        return store.history.limits.get(dataset)
+
+
+def _rehearse_connection(plan: "Plan", identity: "PrivateIdentity", address: str) -> None:
+    """Ask the server whether it serves this plan. Raises NetworkError."""
     import asyncio
 
-    from fastlloyd import ledger
     from fastlloyd.cli import network
     from fastlloyd.errors import NetworkError
-    from fastlloyd.outputs import to_json
-    from fastlloyd.runs import reservation
     from fastlloyd.transport.grpc_client import check_connection
 
-    plan.client(identity.name).check_cap(len(X))
-    fingerprint = ledger.fingerprint(store.fingerprint_key(), table.columns, table.values)
-    reservation(store, plan, identity.name, dataset=dataset, fingerprint=fingerprint)
     certificate = network.der(plan.server.certificate)
     try:
         asyncio.run(check_connection(plan, address=address, identity=network.tls(identity), server_certificate=certificate))
     except NetworkError as error:
         raise NetworkError(f"records, bounds, cap and budget are as they must be, but {error}") from None
+
+
+def _say_ready(
+    plan: "Plan", identity: "PrivateIdentity", key: Path, dataset: str, limit: "LimitSet | None", address: str, *, as_json: bool
+) -> None:
+    import math
+
+    from fastlloyd.outputs import to_json
+
+    is_limited = limit is not None and math.isfinite(limit.epsilon)
     if as_json:
-        typer.echo(to_json({"ready": True, "run_id": plan.run_id, "client": identity.name, "server": address}), nl=False)
+        kept_to = {"epsilon": limit.epsilon, "delta": limit.delta} if limit is not None and is_limited else None
+        ready = {"ready": True, "run_id": plan.run_id, "client": identity.name, "server": address, "limit": kept_to}
+        typer.echo(to_json(ready), nl=False)
         return
     typer.echo(
         f"Everything is ready for run {plan.run_id}: records, bounds, cap, budget and certificate are as they must be, and the "
         f"server at {address} serves this plan. Nothing was spent."
     )
+    if limit is not None and is_limited:
+        typer.echo(f"Data set {dataset!r} has the limit epsilon {limit.epsilon:g} at delta {limit.delta:g}; the run fits.")
+    else:
+        typer.echo(f"Data set {dataset!r} has no limit. To set one before the run: fastlloyd ledger limit {key}")

@@ -95,14 +95,16 @@ def limit(
 ) -> None:
     """Set how much all runs on a data set may spend together; a run that would go beyond is refused before it starts.
 
-    A limit below what is spent is taken, too: no further run is allowed then. A run that was joined before goes on.
+    Where STORE is an identity that has no store yet, the store is made. A limit below what is spent is taken, too: no further
+    run is allowed then. A run that was joined before goes on.
     """
     import math
 
     from fastlloyd import outputs
+    from fastlloyd.cli.stores import client_store, has_store
     from fastlloyd.errors import BudgetError
     from fastlloyd.ledger import account, check_dataset, check_known, rounded_up
-    from fastlloyd.store import Role, Store, store_path
+    from fastlloyd.store import History, Role
     from fastlloyd.store.events import LimitSet
 
     check_dataset(dataset)
@@ -110,7 +112,9 @@ def limit(
         raise BudgetError(f"epsilon is {epsilon:g}; expected a number above 0, or inf to lift the limit")
     if not 0 <= delta < 1:
         raise BudgetError(f"delta is {delta:g}; expected 0 or more and below 1, such as 1 / (100 records)")
-    with Store.open(store_path(file), role=Role.CLIENT) as store:
+    if not has_store(file):
+        check_known(History(Role.CLIENT), dataset, new=new)  # before a store is made
+    with client_store(file) as store:
         check_known(store.history, dataset, new=new)
         store.append([LimitSet(dataset=dataset, epsilon=epsilon, delta=delta)])
         one = account(store.history, dataset)

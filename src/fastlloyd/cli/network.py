@@ -19,12 +19,13 @@ from rich.console import Console
 
 from fastlloyd import outputs, stored_result
 from fastlloyd.cli.plan_file import read_plan
+from fastlloyd.cli.stores import made_note, place_of_store
 from fastlloyd.documents import load_text
 from fastlloyd.errors import PlanError
 from fastlloyd.guarantees import plan_cautions
 from fastlloyd.identity import PrivateIdentity
 from fastlloyd.plan import Plan
-from fastlloyd.store import Role, Store, store_path
+from fastlloyd.store import Role, Store
 from fastlloyd.transport.grpc_tls import TlsIdentity
 
 NO_RESULT, STOPPED, TURNED_AWAY = 3, 4, 5
@@ -57,17 +58,14 @@ def check_digest(plan: Plan, digest: str, path: Path) -> None:
         )
 
 
-def store_of(identity: PrivateIdentity, key: Path, path: Path | None, role: Role) -> Store:
-    """The store beside the identity's file, or at `path`; made if there is none, which a client is told: it may be a slip.
-
-    Beside the file itself, not beside a link to it: one identity would have two ledgers, each without the other's runs.
-    """
-    where = key.resolve().with_name(f"{identity.name}.store") if path is None else store_path(path)
+def store_of(identity: PrivateIdentity, key: Path, path: Path | None, role: Role, *, as_json: bool = False) -> Store:
+    """The store where `place_of_store` says; made if there is none, which a client is told: it may be a slip."""
+    where = place_of_store(identity.name, key, path)
     if where.exists():
         return Store.open(where, role=role, identity=identity.signing.public)
     made = Store.create(where, role=role, identity=identity.signing.public)
     if role is Role.CLIENT:
-        typer.echo(f"Note: made {where}, a new store, in which nothing is spent and nothing is limited.", err=True)
+        say(made_note(where), as_json=as_json)
     return made
 
 
@@ -214,9 +212,10 @@ def ended_without_result(reason: str, *, as_json: bool = False) -> typer.Exit:
     return typer.Exit(NO_RESULT)
 
 
-def turned_away(reason: str) -> typer.Exit:
+def turned_away(reason: str, *, as_json: bool = False) -> typer.Exit:
     """Say why this client cannot take part now, and that its run is not over; to be raised."""
-    say_last(f"Not taken part: {reason}. The run is not over for this client: put that right, and the same command goes on.")
+    remedy = "The run is not over for this client: put that right, and the same command goes on."
+    say_last(f"Not taken part: {reason}. {remedy}", level="warning", as_json=as_json)
     return typer.Exit(TURNED_AWAY)
 
 
@@ -230,6 +229,11 @@ def warn_of(plan: Plan, *, as_json: bool = False) -> None:
     """Say on stderr what is weak about the plan, before anything is sent."""
     for caution in plan_cautions(plan):
         say_last(caution if as_json else f"Warning: {caution}.", level="warning", as_json=as_json)
+
+
+def say(sentence: str, *, as_json: bool = False) -> None:
+    """Tell the owner on stderr: a sentence of its own, or one more object of the log, where nobody reads but a program."""
+    typer.echo(_entry(time.time(), "info", sentence) if as_json else sentence, err=True)
 
 
 def say_last(sentence: str, *, level: str = "info", as_json: bool = False) -> None:

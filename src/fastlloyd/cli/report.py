@@ -1,7 +1,7 @@
 """What a command leaves on the screen and in the output folder."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +55,17 @@ def warn(sentences: Iterable[str]) -> None:
         typer.echo(f"Warning: {sentence}", err=True)
 
 
-def left_out(dropped: int) -> None:
+def on_stderr(sentence: str) -> None:
+    """How the owner is told."""
+    typer.echo(sentence, err=True)
+
+
+def left_out(dropped: int, say: Callable[[str], None] = on_stderr) -> None:
     """Tell the owner, on the owner's screen only, how many records had missing cells."""
     if dropped:
-        typer.echo(
+        say(
             f"Note: {_of_your_records(dropped, 'missing cells')} and {'was' if dropped == 1 else 'were'} left out. This number "
-            "is exact: keep it to yourself.",
-            err=True,
+            "is exact: keep it to yourself."
         )
 
 
@@ -73,13 +77,12 @@ def unlabelled(n: int) -> None:
         )
 
 
-def clipped(n: int) -> None:
+def clipped(n: int, say: Callable[[str], None] = on_stderr) -> None:
     """Tell the owner, on the owner's screen only, how many records the bounds cut."""
     if n:
-        typer.echo(
+        say(
             f"Note: {_of_your_records(n, 'values outside the bounds')}, which were clipped. This number is exact: keep it to "
-            "yourself.",
-            err=True,
+            "yourself."
         )
 
 
