@@ -29,8 +29,8 @@ from fastlloyd.cli.serve import serve as serve_command
 from fastlloyd.identity import PrivateIdentity
 from fastlloyd.outputs import write_file
 from fastlloyd.parties import Timeouts
-from fastlloyd.store import Role, Store, read
 from fastlloyd.store import files as layout
+from fastlloyd.store import read
 from fastlloyd.store.events import ExchangeCharged, RunEnded
 from fastlloyd.store.head_file import head_path
 from fastlloyd.stored_result import EXACT, PLAN
