@@ -6,16 +6,17 @@ Lloyd without noise runs 7 iterations like the others instead of until nothing m
 The share of the budget that an estimate of the loss gets is ours.
 
 Inputs are public and outputs stand in the mechanism as integers or exact rationals, so that nobody recomputes them from
-floating point. mpmath works with 50 digits; it is plain integer arithmetic and gives the same digits on every machine.
+floating point. mpmath works with 50 digits; it is plain integer arithmetic and gives the same digits on every machine. Its
+numbers live inside `fifty_digits` only: one thread at a time.
 """
 
+from contextlib import AbstractContextManager
 from fractions import Fraction
 from typing import Any
 
-import mpmath
-
 from fastlloyd.algorithms import Algorithm, Noise, RadiusSchedule
 from fastlloyd.clustering.domain import Domain
+from fastlloyd.dp.precision import exact, working_precision
 from fastlloyd.errors import PlanError
 
 MIN_ITERATIONS, MAX_ITERATIONS = 2, 7  # Section 5.5: fewer are useless, more are not needed
@@ -26,20 +27,13 @@ SU_CONSTANT = 500
 LOSS_TOLERANCE = Fraction(2, 100)  # of the typical loss: the standard deviation that the noise of its estimate may have
 MIN_LOSS_SHARE, MAX_LOSS_SHARE = Fraction(1, 100), Fraction(1, 5)
 
-_mp = mpmath.mp.clone() if hasattr(mpmath.mp, "clone") else mpmath.MPContext()
-_mp.dps = 50
-Real = Any  # an mpf of the context above
+Real = Any  # a number of 50 digits
+_BITS = 169
 
 
-def real(value: Fraction | int | float) -> Real:
-    """An exact number as a 50-digit real."""
-    exact = Fraction(value)
-    return _mp.mpf(exact.numerator) / exact.denominator
-
-
-def round_up(value: Real) -> int:
-    """The least integer that is not below a 50-digit real; `math.ceil` would go through a float."""
-    return int(_mp.ceil(value))
+def fifty_digits() -> AbstractContextManager[Any]:
+    """A context of mpmath with 50 digits, for one thread at a time; none of its numbers may be used after it."""
+    return working_precision(_BITS)
 
 
 def squared_radius(domain: Domain, n_clusters: int, alpha: Fraction) -> int:
@@ -54,7 +48,8 @@ def squared_radius(domain: Domain, n_clusters: int, alpha: Fraction) -> int:
     def fits(h: int) -> bool:
         return int(h**d) * k**2 * int(scaled.denominator**d) <= int(scaled.numerator**d)
 
-    h = int(real(scaled) / _mp.power(k, _mp.mpf(2) / d))
+    with fifty_digits() as mp:
+        h = int(exact(mp, scaled) / mp.power(k, mp.mpf(2) / d))
     while not fits(h):
         h -= 1
     while fits(h + 1):
@@ -84,19 +79,19 @@ def _usable_radius(algorithm: Algorithm, domain: Domain, n_clusters: int) -> int
     return H2
 
 
-def count_share(algorithm: Algorithm, n_features: int) -> Real:
+def count_share(mp: Any, algorithm: Algorithm, n_features: int) -> Real:
     """The share of the budget that goes to the counts: of mu^2 with Gaussian noise, of epsilon with Laplace noise.
 
     FastLloyd (Eqn 7): 1 / sigma_C^2 = 1 / (sigma^2 (1 + sqrt(4d))). GLloyd (Appendix B.1): 2 rho / (2 rho + sqrt d).
     SuLloyd: sums to counts as d to (4 d rho^2)^(1/3).
     """
-    d, rho = n_features, real(RHO)
+    d, rho = n_features, exact(mp, RHO)
     if algorithm.noise is Noise.LAPLACE:
-        counts = _mp.cbrt(4 * d * rho**2)
+        counts = mp.cbrt(4 * d * rho**2)
         return counts / (d + counts)
     if algorithm.radius is RadiusSchedule.NONE:
-        return 2 * rho / (2 * rho + _mp.sqrt(d))
-    return 1 / (1 + _mp.sqrt(4 * d))
+        return 2 * rho / (2 * rho + mp.sqrt(d))
+    return 1 / (1 + mp.sqrt(4 * d))
 
 
 def n_iterations(
@@ -114,23 +109,33 @@ def n_iterations(
     mu : the Gaussian budget (sigma = 1 / mu), None with Laplace noise, where epsilon is the budget. share : what the iterations
     have of it, of mu^2 or of epsilon.
     """
-    k, N, d, rho = n_clusters, n_expected, domain.n_features, real(RHO)
     if algorithm.noise is Noise.NONE:
         return LLOYD_ITERATIONS
-    if algorithm.noise is Noise.LAPLACE:
-        smallest = _mp.sqrt(real(SU_CONSTANT) * k**3 / N**2 * (d + _mp.cbrt(4 * d * rho**2)) ** 3)
-        affordable = real(epsilon) / smallest
-    else:
-        if mu is None:
-            raise AssertionError("Gaussian noise is planned from mu")
-        sigma = 1 / real(mu)
-        if algorithm.radius is RadiusSchedule.NONE:
-            # Departs from the paper: Appendix B.1 prints T on both sides of this inequality.
-            affordable = real(TOLERATED_ERROR) * N**2 / (k**3 * d * (2 * rho + _mp.sqrt(d)) ** 2 * sigma**2)
+    with fifty_digits() as mp:
+        if algorithm.noise is Noise.LAPLACE:
+            affordable = _affordable_by_epsilon(mp, domain.n_features, n_clusters, n_expected, epsilon)
         else:
-            eta2 = real(_usable_radius(algorithm, domain, k)) / 4**domain.fraction_bits
-            affordable = real(TOLERATED_ERROR) * 4 * N**2 / (k**3 * eta2 * sigma**2 * (1 + _mp.sqrt(4 * d)) ** 2)
-    return max(MIN_ITERATIONS, int(_mp.floor(min(affordable * real(share), MAX_ITERATIONS))))
+            if mu is None:
+                raise AssertionError("Gaussian noise is planned from mu")
+            affordable = _affordable_by_mu(mp, algorithm, domain, n_clusters, n_expected, mu)
+        return max(MIN_ITERATIONS, int(mp.floor(min(affordable * exact(mp, share), MAX_ITERATIONS))))
+
+
+def _affordable_by_epsilon(mp: Any, d: int, k: int, N: int, epsilon: float) -> Real:
+    """How many iterations' tolerated error epsilon pays for."""
+    rho = exact(mp, RHO)
+    smallest = mp.sqrt(mp.mpf(SU_CONSTANT) * k**3 / N**2 * (d + mp.cbrt(4 * d * rho**2)) ** 3)
+    return mp.mpf(epsilon) / smallest
+
+
+def _affordable_by_mu(mp: Any, algorithm: Algorithm, domain: Domain, k: int, N: int, mu: float) -> Real:
+    """The same of mu."""
+    d, rho, sigma = domain.n_features, exact(mp, RHO), 1 / mp.mpf(mu)
+    if algorithm.radius is RadiusSchedule.NONE:
+        # Departs from the paper: Appendix B.1 prints T on both sides of this inequality.
+        return exact(mp, TOLERATED_ERROR) * N**2 / (k**3 * d * (2 * rho + mp.sqrt(d)) ** 2 * sigma**2)
+    eta2 = mp.mpf(_usable_radius(algorithm, domain, k)) / 4**domain.fraction_bits
+    return exact(mp, TOLERATED_ERROR) * 4 * N**2 / (k**3 * eta2 * sigma**2 * (1 + mp.sqrt(4 * d)) ** 2)
 
 
 def squared_loss_cap(algorithm: Algorithm, domain: Domain, n_clusters: int) -> int:
@@ -149,11 +154,10 @@ def loss_share(noise: Noise, n_expected: int, *, epsilon: float, mu: float | Non
     n_expected records at half the radius from their centroid (the distance that Section 5.5 reckons with), so a quarter of the
     cap each. The cap cancels out: noise of a multiplier s deviates by s caps, and Laplace noise by sqrt 2 / epsilon caps.
     """
-    tolerated = LOSS_TOLERANCE * n_expected / 4  # in caps
     if noise is Noise.NONE:
         return Fraction(0)
-    if noise is Noise.LAPLACE:
-        share = _mp.sqrt(2) / (real(tolerated) * real(epsilon))
-    else:
-        share = 1 / (real(tolerated) * real(mu or 0)) ** 2
-    return max(MIN_LOSS_SHARE, Fraction(int(_mp.ceil(1000 * min(share, real(MAX_LOSS_SHARE)))), 1000))
+    with fifty_digits() as mp:
+        tolerated = exact(mp, LOSS_TOLERANCE * n_expected / 4)  # in caps
+        multiplier = mp.sqrt(2) / mp.mpf(epsilon) if noise is Noise.LAPLACE else 1 / mp.mpf(mu or 0)  # noise, in caps
+        share = multiplier / tolerated if noise is Noise.LAPLACE else (multiplier / tolerated) ** 2
+        return max(MIN_LOSS_SHARE, Fraction(int(mp.ceil(1000 * min(share, exact(mp, MAX_LOSS_SHARE)))), 1000))

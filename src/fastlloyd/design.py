@@ -16,6 +16,7 @@ from fastlloyd.clustering.initialization import RadiusSearch, initial_centroids
 from fastlloyd.design_moments import design_moments
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.precision import exact
 from fastlloyd.errors import PlanError
 from fastlloyd.exchanges import SCALE_UNITS, Round
 from fastlloyd.expander import PublicSeed
@@ -235,16 +236,17 @@ def _round(
     replace = relation is NeighboringRelation.REPLACE_ONE
     if algorithm.noise is Noise.NONE:
         return Round(sum_scale=Fraction(0), count_scale=Fraction(0), squared_radius=squared_radius)
-    counts = budget.count_share(algorithm, domain.n_features)
-    sums = 1 - counts
-    if algorithm.noise is Noise.LAPLACE:
-        per_round = budget.real(epsilon) / T / (2 if replace else 1)
-        sum_scale, count_scale = s.l1 / (sums * per_round), s.count / (counts * per_round)
-    else:
-        worst = max(4 * sums, 2) if replace else 1
-        mu2 = budget.real(mu_squared) / (T * worst)
-        sum_scale, count_scale = (s.squared_l2 / (sums * mu2)) ** 0.5, (s.count**2 / (counts * mu2)) ** 0.5
-    return Round(sum_scale=scale_up(sum_scale), count_scale=scale_up(count_scale), squared_radius=squared_radius)
+    with budget.fifty_digits() as mp:
+        counts = budget.count_share(mp, algorithm, domain.n_features)
+        sums = 1 - counts
+        if algorithm.noise is Noise.LAPLACE:
+            per_round = exact(mp, epsilon) / T / (2 if replace else 1)
+            sum_scale, count_scale = s.l1 / (sums * per_round), s.count / (counts * per_round)
+        else:
+            worst = max(4 * sums, 2) if replace else 1
+            mu2 = exact(mp, mu_squared) / (T * worst)
+            sum_scale, count_scale = (s.squared_l2 / (sums * mu2)) ** 0.5, (s.count**2 / (counts * mu2)) ** 0.5
+        return Round(sum_scale=scale_up(mp, sum_scale), count_scale=scale_up(mp, count_scale), squared_radius=squared_radius)
 
 
 def _count_bits(count_scales: tuple[Fraction, ...], n_shares: int) -> int:

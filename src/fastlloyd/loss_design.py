@@ -1,9 +1,11 @@
 """How much of the budget the estimate of the loss gets, and what its exchange is."""
 
 from fractions import Fraction
+from typing import Any
 
 from fastlloyd import budget
 from fastlloyd.algorithms import Noise
+from fastlloyd.dp.precision import exact
 from fastlloyd.errors import BudgetError, PlanError
 from fastlloyd.exchanges import SCALE_UNITS, LossRound
 from fastlloyd.mechanism import MAX_LOSS_CAP
@@ -36,17 +38,19 @@ def loss_round(noise: Noise, squared_cap: int, largest: int, epsilon: Fraction, 
     while squared_cap >> shift > min(largest, MAX_LOSS_CAP):
         shift += 1
     cap = squared_cap >> shift
-    match noise:
-        case Noise.NONE:
-            scale = Fraction(0)
-        case Noise.LAPLACE:
-            scale = scale_up(cap / budget.real(epsilon))
-        case Noise.GAUSSIAN:
-            scale = scale_up((cap**2 / budget.real(mu_squared)) ** 0.5)
+    with budget.fifty_digits() as mp:
+        match noise:
+            case Noise.NONE:
+                scale = Fraction(0)
+            case Noise.LAPLACE:
+                scale = scale_up(mp, cap / exact(mp, epsilon))
+            case Noise.GAUSSIAN:
+                scale = scale_up(mp, (cap**2 / exact(mp, mu_squared)) ** 0.5)
     return LossRound(scale=scale, cap=cap, shift=shift)
 
 
-def scale_up(scale: budget.Real) -> Fraction:
+def scale_up(mp: Any, scale: budget.Real) -> Fraction:
     """A scale rounded up to a multiple of 1 / SCALE_UNITS."""
     # 50 digits and a margin of 1e-40: the result is never below the exact scale
-    return Fraction(max(1, budget.round_up(scale * SCALE_UNITS * (1 + budget.real(Fraction(1, 10**40))))), SCALE_UNITS)
+    units = mp.ceil(scale * SCALE_UNITS * (1 + exact(mp, Fraction(1, 10**40))))
+    return Fraction(max(1, int(units)), SCALE_UNITS)  # `math.ceil` would go through a float

@@ -16,8 +16,11 @@ from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, N
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.design import design_mechanism
 from fastlloyd.dp.gdp import gdp_mu
+from fastlloyd.dp.precision import exact
 from fastlloyd.errors import PlanError
+from fastlloyd.exchanges import SCALE_UNITS
 from fastlloyd.expander import PublicSeed
+from fastlloyd.loss_design import scale_up
 
 RHO = 0.225
 DIMENSIONS = pytest.mark.parametrize("d", [1, 2, 3, 13, 64, 784, 1024])
@@ -27,13 +30,18 @@ def cube(d: int, q: int = 16) -> Domain:
     return Domain(features=tuple(f"f{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d, fraction_bits=q)
 
 
+def count_share(algorithm: Algorithm, d: int) -> float:
+    with budget.fifty_digits() as mp:
+        return float(budget.count_share(mp, algorithm, d))
+
+
 # Splits between sums and counts
 
 
 @DIMENSIONS
 def test_fastlloyds_split_is_equation_five_and_spends_the_whole_budget(d: int) -> None:
     sigma_R, sigma_C = math.sqrt(1 + math.sqrt(4 * d)) / (4 * d) ** 0.25, math.sqrt(1 + math.sqrt(4 * d))
-    share = float(budget.count_share(FASTLLOYD, d))
+    share = count_share(FASTLLOYD, d)
     assert share == pytest.approx(1 / sigma_C**2, rel=1e-14)
     assert 1 - share == pytest.approx(1 / sigma_R**2, rel=1e-14)
     assert sigma_C == pytest.approx((4 * d) ** 0.25 * sigma_R, rel=1e-14)
@@ -43,14 +51,14 @@ def test_fastlloyds_split_is_equation_five_and_spends_the_whole_budget(d: int) -
 def test_glloyds_split_is_that_of_appendix_b1(d: int) -> None:
     total = math.sqrt(2 * RHO + math.sqrt(d))
     sigma_S, sigma_C = total / d**0.25, total / math.sqrt(2 * RHO)
-    share = float(budget.count_share(GLLOYD, d))
+    share = count_share(GLLOYD, d)
     assert share == pytest.approx(1 / sigma_C**2, rel=1e-14)
     assert 1 - share == pytest.approx(1 / sigma_S**2, rel=1e-14)
 
 
 @DIMENSIONS
 def test_sulloyds_split_is_d_to_the_cube_root(d: int) -> None:
-    share = float(budget.count_share(SULLOYD, d))
+    share = count_share(SULLOYD, d)
     assert (1 - share) / share == pytest.approx(d / (4 * d * RHO**2) ** (1 / 3), rel=1e-13)
 
 
@@ -64,7 +72,7 @@ def test_the_splits_minimise_the_error_they_were_derived_from(d: int) -> None:
     }
     for algorithm in (FASTLLOYD, GLLOYD, SULLOYD):
         best = minimize_scalar(errors[algorithm.name], bounds=(1e-9, 1 - 1e-9), method="bounded", options={"xatol": 1e-12}).x
-        assert float(budget.count_share(algorithm, d)) == pytest.approx(best, rel=1e-4)
+        assert count_share(algorithm, d) == pytest.approx(best, rel=1e-4)
 
 
 # Radii
@@ -214,11 +222,15 @@ def test_w23_iterations_delta_and_noise_are_functions_of_public_settings() -> No
 
 
 @given(st.fractions(min_value=0, max_value=10**30))
-def test_rounding_up_a_real_is_not_done_in_floats(value: Fraction) -> None:
-    assert budget.round_up(budget.real(value)) in (math.ceil(value), math.ceil(value * (1 + Fraction(1, 10**49))))
+def test_a_scale_is_rounded_up_and_not_in_floats(value: Fraction) -> None:
+    with budget.fifty_digits() as mp:
+        scale = scale_up(mp, exact(mp, value))
+    units = value * SCALE_UNITS
+    assert scale * SCALE_UNITS in {max(1, math.ceil(units)), max(1, math.ceil(units * (1 + Fraction(1, 10**39))))}
+    assert scale >= value
 
 
 def test_rounding_up_sees_what_a_float_would_lose() -> None:
-    assert budget.round_up(budget.real(2**60 + 100)) == 2**60 + 100
-    assert budget.round_up(budget.real(5) + budget.real(Fraction(1, 10**30))) == 6
-    assert abs(budget.round_up(budget.real(Fraction(10**320))) - 10**320) < 10**271
+    with budget.fifty_digits() as mp:
+        assert scale_up(mp, mp.mpf(2**60 + 100) / SCALE_UNITS) * SCALE_UNITS == 2**60 + 101  # with a margin of 1e-40 of itself
+        assert scale_up(mp, (5 + exact(mp, Fraction(1, 10**30))) / SCALE_UNITS) * SCALE_UNITS == 6

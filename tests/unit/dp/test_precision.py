@@ -1,17 +1,31 @@
+import ast
 import math
 import os
 import signal
 import threading
 import warnings
+from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import mpmath
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fastlloyd
+from fastlloyd.algorithms import ALGORITHMS, AnyAlgorithm, Noise
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.design import design_any, design_plan
+from fastlloyd.dp import precision
+from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.dp.precision import exact, greatest_float, least_float, round_up, working_precision
+from fastlloyd.expander import PublicSeed
+from fastlloyd.guarantees import mechanism_statement, plan_statement
+from fastlloyd.plan import Client, TrustMode
 
 HANG = 300  # seconds after which the system ends a child that waits for ever; one that does not needs milliseconds
 POSITIVE = st.floats(min_value=0, allow_infinity=False, allow_nan=False)
@@ -87,3 +101,79 @@ def test_a_child_forked_while_another_thread_computes_can_compute_too() -> None:
     done.set()
     thread.join()
     assert status == 0
+
+
+# One thread at a time
+
+
+SOURCES = Path(fastlloyd.__file__).parent
+
+
+def test_mpmath_is_imported_in_one_place_only() -> None:
+    importing = {
+        source.relative_to(SOURCES).as_posix()
+        for source in SOURCES.rglob("*.py")
+        for node in ast.walk(ast.parse(source.read_text()))
+        if (isinstance(node, ast.Import) and any(name.name.split(".")[0] == "mpmath" for name in node.names))
+        or (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "mpmath")
+    }
+    assert importing == {"dp/precision.py"}
+
+
+def test_the_context_is_taken_in_a_with_statement_wherever_it_is_taken() -> None:
+    # or handed on by a function that does nothing else, and is named here
+    handing_on = {"working_precision", "fifty_digits"}
+    for source in SOURCES.rglob("*.py"):
+        tree = ast.parse(source.read_text())
+        entered = {id(item.context_expr) for node in ast.walk(tree) if isinstance(node, ast.With) for item in node.items}
+        within = {
+            id(call)
+            for function in ast.walk(tree)
+            if isinstance(function, ast.FunctionDef) and function.name in handing_on
+            for call in ast.walk(function)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in handing_on:
+                assert id(node) in entered | within, f"{source}, line {node.lineno}"
+
+
+@pytest.fixture
+def guarded(monkeypatch: pytest.MonkeyPatch) -> Counter[bool]:
+    """Counts operations on mpmath's numbers in this thread: with the lock held, and without."""
+    counts: Counter[bool] = Counter()
+
+    def watch(operation: Callable[..., object]) -> Callable[..., object]:
+        def watched(*arguments: object) -> object:
+            counts[precision._SHARED.one_thread._is_owned()] += 1
+            return operation(*arguments)
+
+        return watched
+
+    number = mpmath.ctx_mp_python._mpf
+    names = ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "pow", "rpow", "neg", "lt", "le", "gt", "ge")
+    for name in (*(f"__{name}__" for name in names), "__int__", "__float__"):
+        monkeypatch.setattr(number, name, watch(getattr(number, name)))
+    return counts
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS.values(), ids=str)
+def test_no_number_of_mpmaths_is_touched_without_the_lock(algorithm: AnyAlgorithm, guarded: Counter[bool]) -> None:
+    # a plan from its design to its statement, and noise from either law
+    domain = Domain(features=("x", "y", "z"), lower=(0.0, 0.0, 0.0), upper=(1.0, 2.0, 37.0), fraction_bits=11)
+    settings: dict[str, Any] = {
+        "n_clusters": 3,
+        "n_records": 977,
+        "epsilon": 0.8125,
+        "public_seed": PublicSeed.from_int(37),
+        "estimate_loss": True,
+    }
+    m = design_any(algorithm, domain, **settings)
+    mechanism_statement(m)
+    if m.noise is not Noise.NONE:
+        clients = tuple(Client(name=f"c{i}", max_records=100) for i in range(5))
+        trust = TrustMode.CLIENT_NOISE if m.noise is Noise.GAUSSIAN else TrustMode.SERVER_NOISE
+        plan = design_plan(algorithm, domain, clients=clients, run_id=bytes(16), trust=trust, **(settings | {"n_records": 500}))
+        plan_statement(plan)
+        m.draw_noise(m.exchanges[0], SystemNoise())
+        assert guarded[True] > 100
+    assert guarded[False] == 0
