@@ -134,7 +134,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             errors=self.cluster_centers_std_,
             noisy_counts=self.noisy_counts_,
         )
-        return figures.figure_of(picture, "the picture")
+        return figures.figure_of(picture, "the picture", figures.ON_SCREEN)
 
     def fit(self, X: ArrayLike, y: object = None, **unknown: object) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Cluster the records privately.

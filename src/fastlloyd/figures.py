@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # Okabe and Ito: told apart with every common colour vision, and in print by the numbers beside the marks
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7A5195")
 WIDTH, HEIGHT, DOTS_PER_INCH = 8.0, 6.0, 200  # inches; twice the pixels of a page 800 wide
+ON_SCREEN = 100  # dots per inch in a notebook
 SHAPE = 1.48  # width over height of what is left beside titles and labels
 CONTAINS_RECORDS = "contains raw data: NOT PRIVATE"
 LARGEST_MARK, SMALLEST_MARK = 600.0, 40.0  # square points
@@ -103,9 +104,9 @@ def draw(picture: Picture) -> bytes:
     return to_png(figure_of(picture), picture.name)
 
 
-def figure_of(picture: Picture, name: str = "clusters.png") -> "Figure":
+def figure_of(picture: Picture, name: str = "clusters.png", dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
     """The picture as a figure of matplotlib. Raises OutputError, which names it, if matplotlib is not installed."""
-    figure = new_figure(_height(picture), name)
+    figure = new_figure(_height(picture), name, dots_per_inch=dots_per_inch)
     ax = figure.add_subplot()
     view = choose_view(picture)
     _draw_domain(ax, picture, view)
@@ -115,23 +116,23 @@ def figure_of(picture: Picture, name: str = "clusters.png") -> "Figure":
     return figure
 
 
-def new_figure(height: float, name: str, width: float = WIDTH) -> "Figure":
+def new_figure(height: float, name: str, width: float = WIDTH, *, dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
     """An empty figure, `width` by `height` inches; without matplotlib OutputError that names the file."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+        from matplotlib.figure import Figure as Base
         from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError:
         raise OutputError(f"{name} was left out because matplotlib is not installed: {extras.command('plot')}") from None
 
-    class Shown(Figure):
+    class Figure(Base):
         """A figure that notebooks show without pyplot."""
 
         def _repr_png_(self) -> bytes:
             return to_png(self, name)
 
     margins = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
-    figure = Shown(figsize=(width, height), dpi=DOTS_PER_INCH, layout=margins)
+    figure = Figure(figsize=(width, height), dpi=dots_per_inch, layout=margins)
     FigureCanvasAgg(figure)
     return figure
 

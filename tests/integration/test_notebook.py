@@ -40,7 +40,7 @@ def test_the_stored_outputs_are_those_of_one_complete_run() -> None:
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
     outputs = [output for cell in cells for output in cell.outputs]
     assert {output.output_type for output in outputs} <= {"execute_result", "display_data"}  # no error, nothing on stderr
-    assert sum("image/png" in output.data for output in outputs) == 2
+    assert sum("image/png" in output.data for output in outputs) == 3
 
 
 def test_the_stored_outputs_hold_no_labels_and_nothing_of_the_machine_they_were_made_on() -> None:

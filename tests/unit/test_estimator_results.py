@@ -134,9 +134,9 @@ def test_the_picture_of_a_model_is_that_of_the_command_and_notebooks_show_it(
 ) -> None:
     genuine = figures.figure_of
 
-    def watched(picture: figures.Picture, name: str) -> Any:
+    def watched(picture: figures.Picture, *others: Any) -> Any:
         DRAWN.append(picture)
-        return genuine(picture, name)
+        return genuine(picture, *others)
 
     monkeypatch.setattr(figures, "figure_of", watched)
     model = MomentLloyd.from_result(_left_by())
@@ -144,7 +144,9 @@ def test_the_picture_of_a_model_is_that_of_the_command_and_notebooks_show_it(
     of_command, of_model = DRAWN[-2:]
     for name in of_command.__struct_fields__:
         assert np.array_equal(getattr(of_command, name), getattr(of_model, name)), name
-    assert figure._repr_png_().startswith(PNG)
+    png = figure._repr_png_()
+    assert png.startswith(PNG)
+    assert int.from_bytes(png[16:20], "big") == 800  # pixels wide
     figure.savefig("mine.svg")
     assert Path("mine.svg").stat().st_size > 1000
     with_records = model.plot(records)
