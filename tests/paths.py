@@ -1,6 +1,7 @@
 """Which path the program takes: every line of the package that Python executes, in order."""
 
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -20,21 +21,27 @@ class Step(NamedTuple):
 
 
 def path_of(run: Callable[[], object]) -> list[Step]:
-    """The lines of the package that `run` executes in this thread. A call of compiled code is the line that calls it."""
-    steps: list[Step] = []
+    """The lines of the package that `run` executes: in this thread, then in each thread that begins meanwhile.
+
+    A call of compiled code is the line that calls it.
+    """
+    steps: dict[threading.Thread, list[Step]] = {threading.current_thread(): []}
 
     def trace(frame: FrameType, event: str, _: Any) -> Callable[..., Any] | None:
         code = frame.f_code
         if not code.co_filename.startswith(_PACKAGE):
             return None
         if event == "line":
-            steps.append(Step(code.co_filename.removeprefix(_PACKAGE), code.co_name, frame.f_lineno))
+            step = Step(code.co_filename.removeprefix(_PACKAGE), code.co_name, frame.f_lineno)
+            steps.setdefault(threading.current_thread(), []).append(step)
         return trace
 
-    kept = sys.gettrace()
+    kept, kept_of_threads = sys.gettrace(), threading.gettrace()
+    threading.settrace(trace)
     sys.settrace(trace)
     try:
         run()
     finally:
         sys.settrace(kept)
-    return steps
+        threading.settrace(kept_of_threads)
+    return [step for of_thread in steps.values() for step in of_thread]

@@ -24,7 +24,7 @@ from fastlloyd.algorithms import AnyAlgorithm, Noise
 from fastlloyd.bounds import data_bounds, given_bounds
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, FloatArray, GridArray, IntArray, Scaling
-from fastlloyd.clustering.outside import Outside, records_outside
+from fastlloyd.clustering.outside import Outside, to_grid
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.errors import (
@@ -161,14 +161,14 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             )
         for caution in cautions(mechanism):
             warnings.warn(caution, WeakGuaranteeWarning, stacklevel=2)
-        if records_outside(domain, values, Outside.CLIP, source="X") > len(values) / 10:
+        grid, n_outside = to_grid(domain, values, Outside.CLIP, source="X")
+        if n_outside > len(values) / 10:
             warnings.warn(
                 "more than a tenth of the records have values outside the bounds, which are clipped: are the bounds in the "
                 "units of X? This is an exact fact about the records: keep it to yourself.",
                 ClippedRecordsWarning,
                 stacklevel=2,
             )
-        grid = domain.to_grid(values)
         clustering = central.cluster(mechanism, grid, SystemNoise())
         self.mechanism_ = mechanism
         self.cluster_centers_ = domain.from_grid(clustering.centroids)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from fastlloyd.clustering.acceleration import is_compiled, reading_ahead
 from fastlloyd.clustering.domain import Domain, GridArray
-from fastlloyd.clustering.outside import Outside, records_outside
+from fastlloyd.clustering.outside import Outside, to_grid
 from fastlloyd.errors import DataError
 from fastlloyd.records.column_block import ColumnBlock, FloatArray
 
@@ -67,18 +67,17 @@ class GridRecords:
         """One pass over all records."""
         if self._kept is not None:
             return map(self._still_on_grid, self._kept)
-        return (self._grid(*block)[0] for block in self._ahead()) if self._counted else self._first_pass()
+        if self._counted:
+            return (self._grid(*block, Outside.CLIP)[0] for block in self._ahead())
+        return self._first_pass()
 
     def _first_pass(self) -> Iterator[GridArray]:
         """Keep the grid points as long as they are few, and count the records outside."""
         kept: list[GridArray] = []
         n_cells, n_outside = 0, 0
         for first, block in self._ahead():
-            grid, all_within = self._grid(first, block)
-            if not all_within:
-                n_outside += records_outside(
-                    self.domain, block, self._outside, source=self._source, first=first, place=self._records.place
-                )
+            grid, beyond = self._grid(first, block, self._outside)
+            n_outside += beyond
             n_cells += grid.size
             if self._may_be_kept and n_cells <= self._kept_cells:
                 kept.append(grid)
@@ -89,12 +88,10 @@ class GridRecords:
         if self._may_be_kept and n_cells <= self._kept_cells:
             self._kept = kept
 
-    def _grid(self, first: int, block: FloatArray | ColumnBlock) -> tuple[GridArray, bool]:
-        """Grid points of a block, and whether all its values are known to lie within the bounds."""
-        if isinstance(block, ColumnBlock) and (found := self.domain.columns_to_grid(block)):
-            return found
+    def _grid(self, first: int, block: FloatArray | ColumnBlock, outside: Outside) -> tuple[GridArray, int]:
+        """Grid points of a block, and how many of its records have a value outside the bounds."""
         try:
-            return self.domain.to_grid(block), False
+            return to_grid(self.domain, block, outside, source=self._source, first=first, place=self._records.place)
         except DataError:
             self._records.check(block, first)  # knows better where it stands
             raise

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
-from fastlloyd.clustering.outside import Outside, records_outside
+from fastlloyd.clustering.outside import Outside, to_grid
 from fastlloyd.records import Missing, open_records
 from fastlloyd.records.column_block import FloatArray as Cells
 from fastlloyd.stored_result import StoredResult
@@ -47,13 +47,13 @@ class FittedClustering(msgspec.Struct, frozen=True, kw_only=True):
 
         Values outside the bounds are clipped. Raises DataError where a value is not finite.
         """
-        grid = self.domain.to_grid(values)
+        grid, n_clipped = to_grid(self.domain, values, Outside.CLIP, source="the records")
         clusters = kernels.assign(grid, self.centroids, limits=self.domain.half_widths)
         squared = ((grid - self.centroids[clusters]) ** 2).sum(axis=1)
         return Labels(
             clusters=clusters,
             distances=np.sqrt(squared.astype(np.float64)) / 2**self.domain.fraction_bits,
-            n_clipped=records_outside(self.domain, values, Outside.CLIP, source="the records"),
+            n_clipped=n_clipped,
         )
 
 

@@ -74,7 +74,7 @@ def test_compiled_code_is_loaded_while_the_first_blocks_are_read(monkeypatch: py
         assert reading.wait(60)
         done.append(steps)
 
-    to_grid = Domain.to_grid
+    to_grid = Domain.to_grid_and_outside
 
     def noted(domain: Domain, block: FloatArray) -> Any:
         done.append("block")
@@ -83,7 +83,7 @@ def test_compiled_code_is_loaded_while_the_first_blocks_are_read(monkeypatch: py
     source = Told(*records(5, 6).parts)
     source.n_rows = n_rows
     monkeypatch.setattr("fastlloyd.grid_records.is_compiled", loading)
-    monkeypatch.setattr(Domain, "to_grid", noted)
+    monkeypatch.setattr(Domain, "to_grid_and_outside", noted)
     assert len(list(on_grid(source, kept_cells=0))) == 2
     assert done == [2 * (n_rows or 0), "block", "block"]  # for all records, before anything is done with the first
 

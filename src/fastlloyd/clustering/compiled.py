@@ -27,8 +27,6 @@ from fastlloyd.clustering.machine import (
     add_two_of_four_records,
     exchange,
     exchange_if,
-    float32_at,
-    float64_at,
     int32_at,
     int64_at,
     machine_code,
@@ -48,88 +46,9 @@ def _jit(function: _Function) -> _Function:
     return machine_code(function, fastmath={"reassoc", "contract", "nsz", "nnan"})
 
 
-def _jit_rounded(function: _Function) -> _Function:
-    """For real numbers: every operation rounded as it is written, so the same as in NumPy."""
-    return machine_code(function)
-
-
 def begin() -> None:
     """Have numba load the rest of itself, as it does at a first call."""
     withdraw(np.zeros((0, 8), dtype=np.int64), -1)
-
-
-@_jit_rounded
-def grid_features(XT: Any, frame: Any, grid: _Points, start: int) -> bool:
-    """Fill grid[:, start:] (d, n) from records XT (d, m) as `Domain.to_grid` defines it; False if a value is not finite.
-
-    frame : float64 (5, d), lower and upper bounds, centre, unit and half width of each feature.
-    """
-    finite = True
-    for j in range(XT.shape[0]):
-        low, high, centre, unit, box = frame[0, j], frame[1, j], frame[2, j], frame[3, j], frame[4, j]
-        values, points = XT[j], grid[j, start : start + XT.shape[1]]
-        for r in range(len(values)):
-            x = np.float64(values[r])
-            finite &= x - x == 0.0
-            x = min(max(x, low), high)
-            points[r] = np.int32(min(max(np.floor((x - centre) / unit + 0.5), -box), box))
-    return finite
-
-
-@_jit_rounded
-def grid_columns(places: IntArray, frame: Any, grid: _Points) -> tuple[bool, bool]:
-    """The same for whole columns that lie apart: whether all values are finite, and whether all lie within the bounds.
-
-    places : int64 (d, 2), address and bytes of one number, 4 or 8, of each contiguous column; grid : (d, n).
-    """
-    n, finite, within = grid.shape[1], True, True
-    for j in range(len(places)):
-        if places[j, 1] == 4:
-            sound, bounded = _grid_column(carray(float32_at(places[j, 0]), (n,)), frame[:, j], grid[j])
-        else:
-            sound, bounded = _grid_column(carray(float64_at(places[j, 0]), (n,)), frame[:, j], grid[j])
-        finite &= sound
-        within &= bounded
-    return finite, within
-
-
-@_jit_rounded
-def _grid_column(values: Any, frame: Any, points: _Points) -> tuple[bool, bool]:
-    low, high, centre, unit, box = frame[0], frame[1], frame[2], frame[3], frame[4]
-    finite = within = True
-    for r in range(len(points)):
-        value = np.float64(values[r])
-        x = min(max(value, low), high)
-        finite &= value - value == 0.0
-        within &= x == value
-        points[r] = np.int32(min(max(np.floor((x - centre) / unit + 0.5), -box), box))
-    return finite, within
-
-
-@_jit_rounded
-def grid_rows(X: Any, frame: Any, grid: _Points, start: int) -> bool:
-    """The same record by record: X is (m, d), grid (n, d)."""
-    finite = True
-    low, high, centre, unit, box = frame[0], frame[1], frame[2], frame[3], frame[4]
-    for r in range(X.shape[0]):
-        record, point = X[r], grid[start + r]
-        for j in range(X.shape[1]):
-            x = np.float64(record[j])
-            finite &= x - x == 0.0
-            x = min(max(x, low[j]), high[j])
-            point[j] = np.int32(min(max(np.floor((x - centre[j]) / unit[j] + 0.5), -box[j]), box[j]))
-    return finite
-
-
-@_jit
-def is_within(XT: _Points, half_widths: IntArray) -> bool:
-    """Whether all points of XT (d, n) lie in the box [-half_widths, half_widths]."""
-    beyond = False
-    for j in range(len(XT)):
-        points, high = XT[j], np.int32(half_widths[j])
-        for r in range(len(points)):
-            beyond |= (points[r] > high) | (points[r] < -high)
-    return not beyond
 
 
 @_jit

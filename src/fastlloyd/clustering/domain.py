@@ -9,9 +9,10 @@ it depends on that record and on public settings only, so the data set's sensiti
 
 import enum
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
+from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -175,26 +176,27 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         X : real numbers (n, n_features), any dtype and memory order; equal real values give equal grid points.
         Values outside the bounds are clipped to them. Raises DataError on another shape, NaN or infinity.
         """
+        return self.to_grid_and_outside(X)[0]
+
+    def to_grid_and_outside(self, X: ArrayLike | ColumnBlock) -> tuple[GridArray, NDArray[np.bool_]]:
+        """The same, and which records have a value outside the bounds: bool (n,), a private fact about each."""
         frame = self._frame()
-        if isinstance(X, ColumnBlock) and (found := self.columns_to_grid(X)):
-            return found[0]
+        outside = np.zeros(len(X) if isinstance(X, ColumnBlock) else 0, dtype=np.bool_)
+        if isinstance(X, ColumnBlock) and (found := self._columns_to_grid(X, outside)) is not None:
+            return found, outside
         table = self._table(np.asarray(X) if isinstance(X, ColumnBlock) else X)
         grid = np.empty(table.shape, dtype=np.int32, order="F" if is_by_feature(table) else "C")
-        if not (is_compiled(table.size) and _compiled_grid(table, frame, grid)):
-            self._plain_grid(table, frame, grid)
-        return grid
+        outside = np.zeros(len(table), dtype=np.bool_)
+        if not (is_compiled(table.size) and _compiled_grid(table, frame, grid, outside)):
+            self._plain_grid(table, frame, grid, outside)
+        return grid, outside
 
-    def columns_to_grid(self, X: ColumnBlock) -> tuple[GridArray, bool] | None:
-        """The same by compiled code, and whether all values lie within the bounds.
-
-        None if compiled code is not used for such a block, or if a value is not finite.
-        """
+    def _columns_to_grid(self, X: ColumnBlock, outside: NDArray[np.bool_]) -> GridArray | None:
+        """The grid points by compiled code; None if that is not used for such a block, or if a value is not finite."""
         if not (X.shape[1] == self.n_features <= SOME_FEATURES and X.is_plain and is_compiled(math.prod(X.shape))):
             return None
         grid = np.empty(X.shape, dtype=np.int32, order="F")
-        places = np.array([(array.__array_interface__["data"][0], array.itemsize) for array in X.arrays], dtype=np.int64)
-        finite, within = compiled_code().grid_columns(places, self._frame(), grid.T)
-        return (grid, within) if finite else None
+        return grid if _compiled().grid_columns(_places(X.arrays), len(X), self._frame(), grid.T, 0, outside) else None
 
     def check_grid(self, X: GridArray) -> None:
         """Refuse what is not grid points of this domain: every sensitivity is that of a point in the box.
@@ -216,7 +218,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def _is_within(self, X: GridArray) -> bool:
         B = self.half_widths
         if X.dtype == np.int32 and X.flags.f_contiguous and is_compiled(X.size):
-            return _on_all_cores(lambda start, stop: compiled_code().is_within(X.T[:, start:stop], B), X)
+            return _on_all_cores(lambda start, stop: _compiled().is_within(X.T[:, start:stop], B), X)
         return bool((X.max(axis=0) <= B).all() and (X.min(axis=0) >= -B).all())
 
     def _table(self, X: ArrayLike) -> NDArray[Any]:
@@ -229,8 +231,8 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             )
         return table
 
-    def _plain_grid(self, table: NDArray[Any], frame: FloatArray, grid: NDArray[np.int32]) -> None:
-        """Fill the grid block by block. Raises DataError at the first value that is not finite."""
+    def _plain_grid(self, table: NDArray[Any], frame: FloatArray, grid: NDArray[np.int32], outside: NDArray[np.bool_]) -> None:
+        """Fill the grid, and mark records, block by block. Raises DataError at the first value that is not finite."""
         lower, upper, centre, units, box = frame
         rows = max(1, BLOCK_ELEMENTS // self.n_features)
         memory = np.empty((min(rows, len(table)), self.n_features), order="F")  # long loops, whatever the table's order
@@ -239,6 +241,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             with np.errstate(over="ignore"):  # what is too large for float64 becomes infinite, and is named below
                 values[...] = table[start : start + rows]
             self._check_finite(values, start)
+            outside[start : start + rows] = ((values < lower) | (values > upper)).any(axis=1)
             # one subtraction, one division, one addition per value: correctly rounded, so the same on every machine
             np.clip(values, lower, upper, out=values)
             np.subtract(values, centre, out=values)
@@ -266,22 +269,30 @@ def _in_common_units(widths: tuple[float, ...], B: int) -> tuple[int, ...]:
     return tuple(math.ceil(Fraction(w) / widest * B - Fraction(1, 2)) for w in widths)
 
 
-def _compiled_grid(table: NDArray[Any], frame: FloatArray, grid: NDArray[np.int32]) -> bool:
+def _compiled() -> ModuleType:
+    """`compiled_grid.py`, behind whatever loads numba for the first time."""
+    compiled_code()
+    from fastlloyd.clustering import compiled_grid
+
+    return compiled_grid
+
+
+def _compiled_grid(table: NDArray[Any], frame: FloatArray, grid: NDArray[np.int32], outside: NDArray[np.bool_]) -> bool:
     """Fill the grid by compiled code; False if it has none for such a table, or if a value is not finite."""
     if table.dtype not in (np.float32, np.float64):
         return False
     by_feature = grid.flags.f_contiguous
-    if by_feature and table.flags.f_contiguous:
-        return _grid_columns(tuple(table.T), frame, grid)
-    rows = max(1, BLOCK_ELEMENTS // table.shape[1])  # what is copied is copied in parts
+    in_place = by_feature and table.flags.f_contiguous and table.flags.aligned
+    rows = max(1, len(table) if in_place else BLOCK_ELEMENTS // table.shape[1])  # what is copied is copied in parts
 
     def fill(first: int, last: int) -> bool:
         for start in range(first, last, rows):
             part = table[start : min(start + rows, last)]
             if by_feature:
-                filled = compiled_code().grid_features(np.ascontiguousarray(part.T), frame, grid.T, start)
+                columns = part.T if in_place else np.ascontiguousarray(part.T)
+                filled = _compiled().grid_columns(_places(columns), len(part), frame, grid.T, start, outside)
             else:
-                filled = compiled_code().grid_rows(np.ascontiguousarray(part), frame, grid, start)
+                filled = _compiled().grid_rows(np.ascontiguousarray(part), frame, grid, start, outside)
             if not filled:
                 return False
         return True
@@ -289,16 +300,9 @@ def _compiled_grid(table: NDArray[Any], frame: FloatArray, grid: NDArray[np.int3
     return _on_all_cores(fill, grid)
 
 
-def _grid_columns(columns: Sequence[NDArray[Any]], frame: FloatArray, grid: NDArray[np.int32]) -> bool:
-    """The same, feature by feature; the grid is in column-major order."""
-
-    def fill(first: int, last: int) -> bool:
-        return all(
-            compiled_code().grid_features(column[np.newaxis, first:last], frame[:, j : j + 1], grid.T[j : j + 1], first)
-            for j, column in enumerate(columns)
-        )
-
-    return _on_all_cores(fill, grid)
+def _places(columns: Iterable[NDArray[Any]]) -> IntArray:
+    """Address and bytes of one number of each contiguous column."""
+    return np.array([(column.__array_interface__["data"][0], column.itemsize) for column in columns], dtype=np.int64)
 
 
 def _on_all_cores(task: Callable[[int, int], bool], grid: GridArray) -> bool:

@@ -1,5 +1,7 @@
 """Values outside the bounds: counted block by block, or refused with record and column and never the value."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -7,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from fastlloyd.clustering import domain
+from fastlloyd.clustering.acceleration import is_compiled
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.clustering.outside import Outside, records_outside
+from fastlloyd.clustering.outside import Outside, to_grid
 from fastlloyd.errors import DataError
+from fastlloyd.records.column_block import ColumnBlock
 
 DOMAIN = Domain(features=("age", "bmi"), lower=(0.0, 10.0), upper=(120.0, 60.0))
 RECORDS = arrays(np.float64, st.tuples(st.integers(1, 9), st.just(2)), elements=st.floats(-5, 125))
@@ -20,21 +25,22 @@ def test_the_count_is_that_of_records_that_clipping_changes_and_adds_up_over_blo
     X: npt.NDArray[np.float64], cut: int
 ) -> None:
     clipped = np.clip(X, DOMAIN.lower, DOMAIN.upper)
-    n = records_outside(DOMAIN, X, Outside.CLIP, source="memory")
+    grid, n = to_grid(DOMAIN, X, Outside.CLIP, source="memory")
+    assert np.array_equal(grid, DOMAIN.to_grid(clipped))
     assert n == (clipped != X).any(axis=1).sum()
     parts = [part for part in (X[:cut], X[cut:]) if len(part)]
-    assert n == sum(records_outside(DOMAIN, np.asfortranarray(part), Outside.CLIP, source="memory") for part in parts)
+    assert n == sum(to_grid(DOMAIN, np.asfortranarray(part), Outside.CLIP, source="memory")[1] for part in parts)
 
 
 @given(X=RECORDS, first=st.integers(1, 100))
 def test_the_first_value_outside_is_refused_by_record_and_column_alone(X: npt.NDArray[np.float64], first: int) -> None:
     beyond = (DOMAIN.lower > X) | (DOMAIN.upper < X)
     if not beyond.any():
-        assert records_outside(DOMAIN, X, Outside.REFUSE, source="memory", first=first) == 0
+        assert to_grid(DOMAIN, X, Outside.REFUSE, source="memory", first=first)[1] == 0
         return
     record, column = np.argwhere(beyond)[0]
     with pytest.raises(DataError) as refused:
-        records_outside(DOMAIN, X, Outside.REFUSE, source="memory", first=first)
+        to_grid(DOMAIN, X, Outside.REFUSE, source="memory", first=first)
     assert str(refused.value) == (
         f"memory, record {first + record}, column {DOMAIN.features[column]!r}: the value lies outside the bounds; correct it, "
         "state wider bounds from public knowledge, or clip such values with --outside clip"
@@ -43,4 +49,31 @@ def test_the_first_value_outside_is_refused_by_record_and_column_alone(X: npt.ND
 
 def test_values_on_the_bounds_are_inside() -> None:
     X = np.array([[0.0, 10.0], [120.0, 60.0]])
-    assert records_outside(DOMAIN, X, Outside.REFUSE, source="memory") == 0
+    assert to_grid(DOMAIN, X, Outside.REFUSE, source="memory")[1] == 0
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("threads", ["1", "2"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("d", [1, 2, 16, 20, 40])
+def test_points_and_marks_are_the_same_by_every_way(
+    compiled: bool, threads: str, dtype: type, d: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small blocks, in every memory order; the marks by the definition, the points by Python's fractions elsewhere."""
+    if compiled and not is_compiled(1 << 40):
+        pytest.skip("there is no compiled code")
+    for name, value in {"is_compiled": lambda _: compiled, "WORTH_THREADS": 1, "BLOCK_ELEMENTS": 100}.items():
+        monkeypatch.setattr(domain, name, value)
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    wide = Domain(features=tuple(map(str, range(d))), lower=(-2.0,) * d, upper=(1.5,) * d)
+    X: npt.NDArray[Any] = np.random.default_rng(d).normal(0, 1 if d < 9 else 0.7, (5000, d)).astype(dtype)
+    marks = ((X < -2.0) | (X > 1.5)).any(axis=1)
+    assert 0 < marks.sum() < 5000 or dtype is np.int64
+    expected = np.clip(np.floor((np.clip(X.astype(float), -2, 1.5) + 0.25) / wide.units[0] + 0.5), -(2**16), 2**16)
+    tables = [X, np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2], np.repeat(X, 2, axis=1)[:, ::2]]
+    blocks = [] if dtype is np.int64 else [ColumnBlock([np.ascontiguousarray(x) for x in X.T])]
+    every: list[npt.NDArray[Any] | ColumnBlock] = [*tables, *blocks]
+    for records in every:
+        grid, outside = wide.to_grid_and_outside(records)
+        assert np.array_equal(grid, expected)
+        assert np.array_equal(outside, marks)

@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 
 from fastlloyd.clustering.acceleration import is_compiled
 from fastlloyd.clustering.domain import Domain, Scaling
-from fastlloyd.clustering.outside import Outside, records_outside
+from fastlloyd.clustering.outside import Outside, to_grid
 from fastlloyd.errors import DataError
 from fastlloyd.grid_records import GridRecords
 from fastlloyd.records import Missing, arrow, open_records, read_table
@@ -46,9 +46,8 @@ def test_long_batches_of_floats_are_given_as_they_are_and_hold_the_same_records(
     for block in blocks:
         table = np.array(block)
         assert np.array_equal(DOMAIN.to_grid(block), DOMAIN.to_grid(table))
-        assert records_outside(DOMAIN, block, Outside.CLIP, source="x") == records_outside(
-            DOMAIN, table, Outside.CLIP, source="x"
-        )
+        found, expected = (to_grid(DOMAIN, records, Outside.CLIP, source="x") for records in (block, table))
+        assert found[1] == expected[1] == ((table < DOMAIN.lower) | (table > DOMAIN.upper)).any(axis=1).sum()
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
@@ -95,7 +94,7 @@ def test_passes_give_the_grid_points_of_the_records_that_are_kept(tmp_path: Path
     X = GridRecords(file, DOMAIN, Outside.CLIP, source="x", kept_cells=0)
     for _ in range(2):
         assert np.array_equal(np.concatenate(list(X)), DOMAIN.to_grid(table))
-    assert X.n_outside == records_outside(DOMAIN, table, Outside.CLIP, source="x") > 0
+    assert X.n_outside == to_grid(DOMAIN, table, Outside.CLIP, source="x")[1] > 0
     assert file.dropped == (missing is Missing.DROP)
 
 
@@ -124,16 +123,18 @@ def test_compiled_code_makes_the_same_points_of_columns_and_says_what_it_met(
     )
     block = ColumnBlock([column.astype(dtype) for column, dtype in zip(values, dtypes, strict=True)])
     table = np.asarray(block, dtype=np.float64)
-    found = domain.columns_to_grid(block)
+    outside = np.zeros(len(block), dtype=np.bool_)
+    found = domain._columns_to_grid(block, outside)
     if not np.isfinite(table).all():
         assert found is None
         return
     assert found is not None
-    expected = np.empty_like(found[0])
-    domain._plain_grid(table, domain._frame(), expected)
-    assert np.array_equal(found[0], expected)
-    assert found[1] == bool(((table >= lower) & (table <= upper)).all())
-    domain.check_grid(found[0])
+    expected, marked = np.empty_like(found), np.zeros_like(outside)
+    domain._plain_grid(table, domain._frame(), expected, marked)
+    assert np.array_equal(found, expected)
+    assert np.array_equal(outside, ((table < lower) | (table > upper)).any(axis=1))
+    assert np.array_equal(outside, marked)
+    domain.check_grid(found)
 
 
 def test_columns_that_lie_otherwise_in_memory_are_no_matter_for_compiled_code() -> None:
@@ -143,7 +144,7 @@ def test_columns_that_lie_otherwise_in_memory_are_no_matter_for_compiled_code() 
     for odd in (shifted, np.linspace(-1, 1, 80)[::2], np.linspace(-1, 1, 40).astype(">f8")):
         block = ColumnBlock([np.zeros(40), odd])
         assert not block.is_plain
-        assert DOMAIN.columns_to_grid(block) is None
+        assert DOMAIN._columns_to_grid(block, np.zeros(40, dtype=np.bool_)) is None
         assert np.array_equal(DOMAIN.to_grid(block), DOMAIN.to_grid(np.array([np.zeros(40), odd.astype(np.float64)]).T))
 
 
@@ -168,7 +169,7 @@ def test_a_float32_is_compared_with_the_bound_itself(tmp_path: Path, high: float
         assert all(len(block) for block in X)
         assert X.n_outside == n
     (block,) = open_records(path).column_blocks()
-    assert records_outside(domain, block, Outside.CLIP, source="x") == n
+    assert to_grid(domain, block, Outside.CLIP, source="x")[1] == n
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint64", "float16", "float32", "float64"])
