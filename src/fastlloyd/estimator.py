@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastlloyd import central, extras, figures
+from fastlloyd import central, extras, figures, result_figure
 from fastlloyd.algorithms import AnyAlgorithm, Noise
 from fastlloyd.bounds import data_bounds, given_bounds
 from fastlloyd.clustering import kernels
@@ -134,7 +134,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             errors=self.cluster_centers_std_,
             noisy_counts=self.noisy_counts_,
         )
-        return figures.figure_of(picture, "the picture", figures.ON_SCREEN)
+        return result_figure.figure_of(picture, "the picture", figures.ON_SCREEN)
 
     def fit(self, X: ArrayLike, y: object = None, **unknown: object) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Cluster the records privately.

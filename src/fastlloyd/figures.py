@@ -1,11 +1,10 @@
-"""The picture of a result: centroids with their noise ellipses, along directions chosen without the records.
+"""What is drawn of a result; and the picture of one or two features: centroids with the ellipses of their noise.
 
 matplotlib is imported when a picture is drawn, and drawn on a canvas of its own: no window, no global state.
 """
 
 import io
 import math
-import textwrap
 import warnings
 from typing import TYPE_CHECKING, Any, Self
 
@@ -26,13 +25,10 @@ if TYPE_CHECKING:
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7A5195")
 WIDTH, HEIGHT, DOTS_PER_INCH = 8.0, 6.0, 200  # inches; twice the pixels of a page 800 wide
 ON_SCREEN = 100  # dots per inch in a notebook
-SHAPE = 1.48  # width over height of what is left beside titles and labels
 CONTAINS_RECORDS = "contains raw data: NOT PRIVATE"
 LARGEST_MARK, SMALLEST_MARK = 600.0, 40.0  # square points
 NORMAL_95, RAYLEIGH_95 = 1.959964, 2.447747  # half width of a 95% interval, radius of a 95% disk, in standard errors
 MAX_LABELLED = 60
-LABEL = 64  # characters of a line that fits along either axis
-MINUS, NO_BREAK = "\N{MINUS SIGN}", "\N{NO-BREAK SPACE}"
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,13 +95,8 @@ class View(msgspec.Struct, frozen=True):
         return projected
 
 
-def draw(picture: Picture) -> bytes:
-    """The picture as PNG. Raises OutputError if matplotlib is not installed."""
-    return to_png(figure_of(picture), picture.name)
-
-
-def figure_of(picture: Picture, name: str = "clusters.png", dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
-    """The picture as a figure of matplotlib. Raises OutputError, which names it, if matplotlib is not installed."""
+def draw_map(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
+    """Centroids of one or two features where they are. OutputError, which names the file, if matplotlib is not installed."""
     figure = new_figure(_height(picture), name, dots_per_inch=dots_per_inch)
     ax = figure.add_subplot()
     view = choose_view(picture)
@@ -151,86 +142,15 @@ def _height(picture: Picture) -> float:
 
 
 def choose_view(picture: Picture) -> View:
-    """The plane of the features if there are one or two, otherwise that of the two main directions of the noisy centroids.
-
-    A single feature is drawn along a line, its centroids one below the other on parallels of it.
-    """
-    d = len(picture.features)
-    if d > 2:
-        return _principal_view(picture)
+    """The plane of two features; a single one is drawn along a line, its centroids one below the other on parallels of it."""
     lower, upper = picture.centre - picture.half_widths, picture.centre + picture.half_widths
     room = 0.04 * (upper - lower)
     ends = [(float(low), float(high)) for low, high in zip(lower - room, upper + room, strict=True)]
     names = [_short(name) for name in picture.features]
-    if d == 1:
+    if len(names) == 1:
         rows = (-0.8, len(picture.centroids) + 0.2)
         return View(np.zeros(1), np.array([[1.0, 0.0]]), (names[0], ""), (ends[0], rows))
     return View(np.zeros(2), np.eye(2), (names[0], names[1]), (ends[0], ends[1]))
-
-
-def principal_directions(points: FloatArray, weights: FloatArray) -> FloatArray:
-    """Two orthonormal directions in which weighted points vary most, float64 (n_features, 2); n_features > 2.
-
-    points : (n, n_features); weights : (n,), negative ones count as 0. Where the points do not span a plane, the feature
-    the direction found so far says least about completes it. The largest loading of each direction is positive.
-    """
-    w = np.maximum(weights, 0.0)
-    w = w / w.sum() if w.sum() > 0 else np.full(len(points), 1 / len(points))
-    spread = np.sqrt(w)[:, None] * (points - w @ points)
-    _, scales, rows = np.linalg.svd(spread, full_matrices=False)
-    directions = [row for row, scale in zip(rows[:2], scales[:2], strict=False) if scale > 1e-9]
-    while len(directions) < 2:
-        found = np.array(directions).reshape(len(directions), points.shape[1])
-        missing = np.eye(points.shape[1])[np.argmin((found**2).sum(axis=0))]
-        missing = missing - found.T @ (found @ missing)
-        directions.append(missing / np.linalg.norm(missing))
-    plane: FloatArray = np.array([row * np.sign(row[np.argmax(np.abs(row))]) for row in directions]).T
-    return plane
-
-
-def _principal_view(picture: Picture) -> View:
-    """In half widths of the scaled domain; the limits hold centroids and ellipses, and hardly more than the domain."""
-    scaled = (picture.centroids - picture.centre) / picture.unit
-    directions = principal_directions(scaled, picture.noisy_counts)
-    axes = directions / picture.unit[:, None]
-    view = View(
-        picture.centre,
-        axes,
-        (_loadings(directions[:, 0], picture, "most"), _loadings(directions[:, 1], picture, "second most")),
-        ((0, 0), (0, 0)),
-    )
-    points = view.project(picture.centroids)
-    variances = np.array([np.diag(view.covariance(errors)) for errors in picture.errors])
-    reach = RAYLEIGH_95 * np.sqrt(np.nan_to_num(variances))
-    low, high = (points - reach).min(axis=0), (points + reach).max(axis=0)
-    if picture.records is not None:
-        drawn = view.project(picture.records)
-        low, high = np.minimum(low, drawn.min(axis=0)), np.maximum(high, drawn.max(axis=0))
-    room = 0.15 * np.maximum(high - low, 0.2)
-    walls = 1.04 * picture.half_widths @ np.abs(axes)
-    low, high = np.maximum(low - room, -walls), np.minimum(high + room, walls)
-    return View(view.origin, view.axes, view.labels, _limits(low, high))
-
-
-def _limits(low: FloatArray, high: FloatArray) -> tuple[tuple[float, float], tuple[float, float]]:
-    """The smallest window of the picture's shape around a rectangle."""
-    (x, y), (width, height) = ((low + high) / 2).tolist(), ((high - low) / 2).tolist()
-    width = max(width, SHAPE * height)
-    return (x - width, x + width), (y - width / SHAPE, y + width / SHAPE)
-
-
-def _loadings(direction: FloatArray, picture: Picture, rank: str) -> str:
-    """The weights of features in a direction, largest first: at most three, and none below a fifth of the largest."""
-    order = np.argsort(-np.abs(direction), kind="stable")
-    main = [i for i in order[:3] if abs(direction[i]) >= 0.2 * abs(direction[order[0]])]
-    if direction[main[0]] > 0.995:
-        return f"{_short(picture.features[main[0]])}\n(half widths of the domain)"
-    signs = ["" if direction[i] > 0 else MINUS for i in main]
-    weights = [f"{sign}{abs(direction[i]):.2f} {_short(picture.features[i])}" for sign, i in zip(signs, main, strict=True)]
-    others = ", …" if np.sum(direction[main] ** 2) < 0.98 else ""
-    unbroken = [weight.replace(" ", NO_BREAK) for weight in weights]
-    lines = textwrap.wrap(f"weights: {', '.join(unbroken)}{others}", LABEL, break_on_hyphens=False)
-    return "\n".join([f"where centroids differ {rank} (half widths of the domain)", *lines]).replace(NO_BREAK, " ")
 
 
 def _draw_domain(ax: "Axes", picture: Picture, view: View) -> None:
@@ -243,11 +163,8 @@ def _draw_domain(ax: "Axes", picture: Picture, view: View) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     walls: dict[str, Any] = {"color": "#888888", "linewidth": 0.9, "linestyle": (0, (4, 3)), "zorder": 1}
     ends = np.column_stack([picture.centre - picture.half_widths, picture.centre + picture.half_widths])
-    if len(ends) > 2:  # both axes have one unit, so noise looks as long along one as along the other
-        ax.set_aspect("equal", adjustable="box", anchor="W")
-    if len(ends) <= 2:
-        for end in ends[0]:
-            ax.axvline(float(end), **walls)
+    for end in ends[0]:
+        ax.axvline(float(end), **walls)
     if len(ends) == 2:
         for end in ends[1]:
             ax.axhline(float(end), **walls)
@@ -316,22 +233,27 @@ def _write_numbers(ax: "Axes", points: FloatArray, areas: FloatArray) -> None:
         )
 
 
+def caution(picture: Picture) -> str:
+    """What stands above a picture that is not private; "" above one that is."""
+    if picture.records is not None:
+        return CONTAINS_RECORDS
+    if not picture.private:
+        return "no noise was added: NOT PRIVATE"
+    return "" if picture.covered else "settings from the data: NOT PRIVATE"
+
+
 def _write_titles(ax: "Axes", picture: Picture) -> None:
     marks: dict[str, Any] = {"loc": "left", "fontsize": 13, "fontweight": "bold", "pad": 26}
     ax.set_title(plain(picture.title), **marks)
     noisy = bool(np.nan_to_num(picture.errors).any())
     caption = "Mark area: noisy count" if picture.private else "Mark area: count"
-    if len(picture.features) <= 2:
-        caption += "; dashed: bounds"
+    caption += "; dashed: bounds"
     if noisy:
         caption += "; " + ("bar" if len(picture.features) == 1 else "ellipse") + ": noise, 95%"
     if np.isnan(picture.errors).any():
         caption += "; hollow: stayed in the last round"
     ax.annotate(caption, (0, 1), (0, 8), xycoords="axes fraction", textcoords="offset points", fontsize=9.5, color="#444444")
-    warning = CONTAINS_RECORDS if picture.records is not None else "" if picture.private else "no noise was added: NOT PRIVATE"
-    if not warning and not picture.covered:
-        warning = "settings from the data: NOT PRIVATE"
-    if warning:
+    if warning := caution(picture):
         ax.annotate(
             warning, (1, 1), (0, 27), xycoords="axes fraction", textcoords="offset points",
             fontsize=9.5, fontweight="bold", color="#B00020", ha="right",

@@ -23,7 +23,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fastlloyd import __main__ as fastlloyd
-from fastlloyd import figures, outputs
+from fastlloyd import figures, outputs, result_figure
 from fastlloyd.dp import noise
 from fastlloyd.protocol.transitions import ServerState
 from fastlloyd.runs import DurableServer, durable_client
@@ -125,7 +125,7 @@ def main(marks: dict[str, Any]) -> int:
     if "hurry" in marks:
         hurry(marks["hurry"])
     if marks.get("fast"):
-        figures.draw = no_picture
+        result_figure.draw = no_picture
     with repeatable_noise() if "noise" in marks else nullcontext():
         return fastlloyd.main()
 

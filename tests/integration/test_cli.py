@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fastlloyd import Lloyd, central, figures, grid_records
+from fastlloyd import Lloyd, central, figures, grid_records, result_figure
 from fastlloyd.cli import hospitals, progress, report
 from fastlloyd.cli.app import COMMANDS, subcommand
 from fastlloyd.cli.demo import N_RECORDS
@@ -408,13 +408,13 @@ def test_records_are_drawn_only_on_request_and_then_the_picture_is_marked(
     fastlloyd: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[bool] = []
-    original = figures.draw
+    original = result_figure.draw
 
     def watch(picture: figures.Picture) -> bytes:
         drawn.append(picture.records is not None)
         return original(picture)
 
-    monkeypatch.setattr(figures, "draw", watch)
+    monkeypatch.setattr(result_figure, "draw", watch)
     assert "NOT PRIVATE" not in fastlloyd("fit", "data.csv", *PUBLIC, "--out", "without").err
     assert "NOT PRIVATE" in fastlloyd("fit", "data.csv", *PUBLIC, "--out", "with", "--plot-data").err
     assert drawn == [False, True]
@@ -426,7 +426,7 @@ def test_without_matplotlib_everything_else_is_written(fastlloyd: Command, monke
     def missing(_: figures.Picture) -> bytes:
         raise OutputError("clusters.png was left out because matplotlib is not installed")
 
-    monkeypatch.setattr(figures, "draw", missing)
+    monkeypatch.setattr(result_figure, "draw", missing)
     code, _, err = fastlloyd("fit", "data.csv", *PUBLIC, "--out", "result")
     assert code == 0
     assert err.splitlines() == ["Warning: clusters.png was left out because matplotlib is not installed"]

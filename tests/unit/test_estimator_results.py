@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from fastlloyd import FastLloyd, GLloyd, Lloyd, MomentLloyd, SuLloyd, figures
+from fastlloyd import FastLloyd, GLloyd, Lloyd, MomentLloyd, SuLloyd, figures, result_figure
 from fastlloyd.cli.failures import run
 from fastlloyd.errors import DataError, NoisyResultWarning, OutputError, PlanError
 from fastlloyd.labels import FittedClustering
@@ -40,7 +40,7 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     X = np.array([[20, 1], [50, 4], [80, 2]])[rng.integers(0, 3, 300)] + rng.normal(0, [3, 0.2], (300, 2))
     frame = pd.DataFrame(X, columns=["age", "dose"])
     frame.to_csv("data.csv", index=False)
-    monkeypatch.setattr(figures, "draw", _not_drawn)
+    monkeypatch.setattr(result_figure, "draw", _not_drawn)
     return frame
 
 
@@ -132,13 +132,13 @@ def test_a_result_of_another_algorithm_or_no_whole_one_is_refused(records: Any) 
 def test_the_picture_of_a_model_is_that_of_the_command_and_notebooks_show_it(
     records: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    genuine = figures.figure_of
+    genuine = result_figure.figure_of
 
     def watched(picture: figures.Picture, *others: Any) -> Any:
         DRAWN.append(picture)
         return genuine(picture, *others)
 
-    monkeypatch.setattr(figures, "figure_of", watched)
+    monkeypatch.setattr(result_figure, "figure_of", watched)
     model = MomentLloyd.from_result(_left_by())
     figure: Any = model.plot()
     of_command, of_model = DRAWN[-2:]

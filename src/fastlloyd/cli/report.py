@@ -10,7 +10,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from fastlloyd import digits, figures, outputs, stored_result
+from fastlloyd import digits, figures, outputs, result_figure, stored_result
 from fastlloyd.cli import tables
 from fastlloyd.cli.destination import Destination
 from fastlloyd.cli.options import OutputOptions
@@ -108,7 +108,7 @@ def write(
         result = msgspec.structs.replace(result, cautions=(*result.cautions, SHOWS_RECORDS))
     contents = outputs.files(result) | dict(more or {})
     try:
-        contents[stored_result.PICTURE] = figures.draw(picture(result, _shown(records) if options.plot_data else None))
+        contents[stored_result.PICTURE] = result_figure.draw(picture(result, _shown(records) if options.plot_data else None))
     except OutputError as error:
         warn([str(error)])
     paths = place.write(contents)
