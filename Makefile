@@ -10,7 +10,7 @@ DAMAGES ?= 4000
 EXECUTIONS ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint audit campaign bench bench-stream bench-network bench-overhead bench-groups paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
+.PHONY: help demo test compatibility lint audit campaign bench bench-stream bench-network bench-overhead bench-groups paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -27,6 +27,17 @@ demo: $(READY)  ## three hospitals cluster tumour measurements: results, picture
 
 test: $(READY)  ## the tests every commit must pass
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+# the Pythons that pyproject.toml names
+PYTHONS ?= python3.11 python3.12 python3.13
+compatibility:  ## the tests on every Python that pyproject.toml names, each in a fresh clone
+	@set -e; for python in $(PYTHONS); do \
+		folder=$$(mktemp -d); \
+		git clone --quiet . $$folder; \
+		echo "$$python"; \
+		$(MAKE) --no-print-directory -C $$folder test PYTHON=$$python; \
+		rm -rf $$folder; \
+	done
 
 lint: $(READY)  ## style, types, layers
 	$(BIN)/ruff check .

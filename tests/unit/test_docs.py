@@ -112,3 +112,10 @@ def test_the_index_of_pitfalls_lists_every_section_in_its_order_with_its_severit
     assert len(sections) == len(re.findall("^## ", text, re.MULTILINE)) > 15
     assert sections == sorted(sections, key=lambda section: ["Critical", "Important", "Minor"].index(section[0]))
     assert re.findall(r"^\| (\w+) \| \[(.+)\]\(#", text, re.MULTILINE) == [(kind.lower(), what) for kind, what in sections]
+
+
+def test_compatibility_is_tested_on_every_python_that_is_claimed_and_no_other() -> None:
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    claimed = [match[1] for line in classifiers if (match := re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", line))]
+    (tried,) = re.findall(r"^PYTHONS \?= (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert tried.split() == [f"python{version}" for version in claimed]
