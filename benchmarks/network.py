@@ -105,7 +105,7 @@ def _in_process(setup: Setup) -> float:
 
 
 def durable_rounds() -> list[Figure]:
-    """Whole sessions of two clients, in memory and with stores: on a round's way are a commit of a client and the server's."""
+    """Whole sessions of two clients, in memory and with stores: on a round's way are three commits, two of a client."""
     setup = Setup.make(2, n_iterations=N_ROUNDS)
     before = over_grpc(setup, _volatile_server, _volatile_client, n_processes=2).median_round
     with tempfile.TemporaryDirectory() as name:
@@ -113,17 +113,17 @@ def durable_rounds() -> list[Figure]:
         server, client = partial(_durable_server, folder), partial(_durable_client, folder)
         durable = over_grpc(setup, server, client, n_processes=2)
     after, slowest, servers = durable.median_round, durable.slowest_commit, durable.server_commit
-    commits = (after - before) / ((slowest + servers) / 2)
-    asleep = over_grpc(setup, partial(_pausing_server, servers), partial(_pausing_client, slowest), n_processes=2)
-    pauses = (asleep.median_round - before) / ((asleep.slowest_commit + asleep.server_commit) / 2)
+    commits = (after - before) / ((2 * slowest + servers) / 3)
+    asleep = over_grpc(setup, partial(_pausing_server, servers), partial(_pausing_client, 2 * slowest), n_processes=2)
+    pauses = (asleep.median_round - before) / ((asleep.slowest_commit + asleep.server_commit) / 3)
     return [
         Figure("a round of FastLloyd, 2 clients, state in memory", _ms(before), ""),
         Figure("the same with durable state", _ms(after), ""),
-        Figure("the slower of the clients' two commits in a round of that run, which the server waits for", _ms(slowest), ""),
-        Figure("the server's commit in that round", _ms(servers), ""),
-        Figure("what durability adds to a round, in the mean of these", f"{commits:.1f} commits", "at most 2 commits"),
+        Figure("a commit of the slower client in that run; the server waits for two in a round", _ms(slowest), ""),
+        Figure("a commit of the server in that run", _ms(servers), ""),
+        Figure("what durability adds to a round, in the mean of these three", f"{commits:.1f} commits", "at most 3 commits"),
         Figure("the round in memory, where everyone sleeps about as long as these commits took", _ms(asleep.median_round), ""),
-        Figure("what the two pauses add, in the mean of how long they lasted", f"{pauses:.1f} pauses", ""),
+        Figure("what these pauses add, in thirds of how long they lasted together", f"{pauses:.1f} pauses", ""),
         Figure("a client's answer in such a round, nothing else running, one after the other", _ms(_answer(setup, 0)), ""),
         Figure("the same answer after 1 ms of sleep", _ms(_answer(setup, 1e-3)), ""),
     ]

@@ -11,16 +11,18 @@ from known_noise import KnownNoise
 from mortal_parties import Death, World, check_ledger
 
 NAMES = ("c0", "c1", "c2")
-# Commits of a run of two rounds and the loss: Hello (c0 also deals), three uploads, a confirmation, the others', the end; the
+# Commits of a run of two rounds and the loss: Hello (c0 also deals), three sums, each before it is opened, three uploads, a
+# confirmation, the others', the end; the
 # server: whom it names dealer, the sealed keys, in each round where the stores of two clients stood, and the sum with where the
 # third stood, the confirmations, the end. Of a client that comes back it knows that before, and commits it with something else.
-N_COMMITS = {"c0": 8, "c1": 7, "c2": 7, SERVER: 13}
+N_COMMITS = {"c0": 11, "c1": 10, "c2": 10, SERVER: 13}
 
 
 MOMENTS = make_federation(make_plan(3, algorithm=MOMENTLLOYD, n_clusters=1, n_features=1, epsilon=0.2), seed=4)
-# One commit more per round, whose parameters are settled; the clients end with those that follow from the last round.
+# Parameters are settled in every round; the clients end with those that follow from the last. Only who works them out has
+# something to say to a sum.
 N_ROUNDS = len(MOMENTS.plan.mechanism.exchanges)
-N_COMMITS_OF_MOMENTS = {"c0": 5 + 2 * N_ROUNDS, "c1": 4 + 2 * N_ROUNDS, "c2": 4 + 2 * N_ROUNDS, SERVER: 4 + 4 * N_ROUNDS}
+N_COMMITS_OF_MOMENTS = {"c0": 5 + 3 * N_ROUNDS, "c1": 4 + 2 * N_ROUNDS, "c2": 4 + 2 * N_ROUNDS, SERVER: 4 + 4 * N_ROUNDS}
 
 
 def federation_of(trust: TrustMode) -> Federation:

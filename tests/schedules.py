@@ -40,6 +40,7 @@ ATTACKS = (
     "corrupt",
     "misdirect",
     "second_set",
+    "two_sets",
     "equivocate",
     "wrong_plan",
     "forge_hello",

@@ -66,13 +66,15 @@ class Watch:
     """What went into masks and came out of sums, seen from inside the sessions.
 
     hidden : (group key, context of the mask) -> all plaintexts it hid; plain and cipher : the same by (client, nonce);
-    opened : (rounds of a client's session, round, broadcast, answer), in order; settled : (rounds of a session, parameters).
+    opened : (rounds of a client's session, round, broadcast, answer), in order; tried : (client, round) -> all broadcasts that
+    one of the client's lives took masks off, whatever came out; settled : (rounds of a session, parameters).
     """
 
     hidden: dict[tuple[bytes, ...], list[IntArray]] = field(default_factory=dict)
     plain: dict[tuple[str, bytes], IntArray] = field(default_factory=dict)
     cipher: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
     opened: list[tuple[ClientRounds, int, Broadcast, IntArray]] = field(default_factory=list)
+    tried: dict[tuple[str, int], set[bytes]] = field(default_factory=dict)
     settled: list[tuple[ClientRounds, Parameters]] = field(default_factory=list)
 
     @classmethod
@@ -80,6 +82,7 @@ class Watch:
         watch, hide, unmask, open_round = cls(), MaskedRound.hide, MaskedRound.open, ClientRounds.open
         settle = ClientRounds.settle
         answers: list[IntArray] = []
+        at_work: list[tuple[str, Broadcast]] = []
 
         def watched_hide(self: MaskedRound, values: IntArray, client: str, nonce: bytes) -> bytes:
             payload = hide(self, values, client, nonce)
@@ -89,11 +92,14 @@ class Watch:
             return payload
 
         def watched_unmask(self: MaskedRound, payload: bytes, included: Mapping[str, bytes], n_words: int) -> IntArray:
+            name, broadcast = at_work[-1]
+            watch.tried.setdefault((name, self.round), set()).add(encode(broadcast))
             answers.append(unmask(self, payload, included, n_words))
             return answers[-1]
 
         def watched_open(self: ClientRounds, broadcast: Broadcast) -> None:
             number = self.number
+            at_work.append((self._name, broadcast))
             open_round(self, broadcast)
             watch.opened.append((self, number, broadcast, answers[-1]))
 
@@ -112,7 +118,7 @@ class Watch:
         return watch
 
     def clear(self) -> None:
-        for seen in (self.hidden, self.plain, self.cipher, self.opened, self.settled):
+        for seen in (self.hidden, self.plain, self.cipher, self.opened, self.tried, self.settled):
             seen.clear()
 
 
@@ -242,7 +248,7 @@ class Network:
             return
         self.clients[party] = restored = self._restored_client(party)
         assert len(self.watch.plain) == n_hidden
-        if not is_step_lost:
+        if not is_step_lost and not client._accepted:
             assert (restored.state, restored.resend(), restored.reconnect(), restored._handled) == (
                 (client.state, client.resend(), client.reconnect(), client._handled)
                 if client.state is not ClientState.ABORTED
@@ -251,7 +257,9 @@ class Network:
             assert type(restored.outcome) is type(client.outcome)
         if isinstance(restored.outcome, ClientResult):
             self.results[party] = restored.outcome
-        self._act(party, restored.reconnect())
+        self._act(party, restored.resume())
+        if self.clients[party] is restored:
+            self._act(party, restored.reconnect())
 
     def _durable(self, server: ServerSession) -> dict[str, object]:
         """All that a server knows, but for what clients say again: Hellos of those not present, open uploads, confirmations."""
@@ -294,8 +302,10 @@ class Network:
             else:
                 client = self.clients[letter.recipient]
                 had_ended = client.state is ClientState.ABORTED
-                self._act(letter.recipient, client.receive(message))
-                assert not had_ended
+                self._act(letter.recipient, client.accept(message))
+                if self.clients[letter.recipient] is client:  # else it died, and the message with it
+                    self._act(letter.recipient, client.receive(message))
+                    assert not had_ended
         except RemoteProtocolError as error:
             if not str(error).count("came after the run had ended"):
                 self.accusations.append(f"{letter.recipient}: {error}")
@@ -381,6 +391,15 @@ class Network:
         uploads = self._uploads(1 + b % len(self.plan.mechanism.exchanges))
         left_out = self.names[b % len(self.names)]
         self._broadcast(a, {name: upload for name, upload in uploads.items() if name != left_out})
+
+    def two_sets(self, a: int, b: int) -> None:
+        """One proper sum after the other, over two sets, for a client that dies when it takes the first."""
+        client = self._client(a)
+        uploads = self._uploads(client.round)
+        left_out = self.names[b // len(Crash) % len(self.names)]
+        self._broadcast(a, {name: upload for name, upload in uploads.items() if name != left_out})
+        self._broadcast(a, uploads)
+        self.armed[client.name] = Crash(b % len(Crash)), 0
 
     def equivocate(self, a: int, b: int) -> None:
         """A broadcast that really was made, changed in one place for one client."""
@@ -511,7 +530,11 @@ class Network:
         assert all(len(plaintexts) == 1 for plaintexts in self.watch.hidden.values())
 
     def check_one_set_per_round(self) -> None:
-        """Each session opens each round once, in order, and so does each log; the server fixes each round once."""
+        """Each session opens each round once, in order, and so does each log; the server fixes each round once.
+
+        Of each round a client takes the masks off one broadcast, in all its lives together.
+        """
+        assert all(len(broadcasts) == 1 for broadcasts in self.watch.tried.values())
         sessions: dict[int, list[int]] = {}
         for rounds, number, _, _ in self.watch.opened:
             sessions.setdefault(id(rounds), []).append(number)

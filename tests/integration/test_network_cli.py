@@ -191,9 +191,9 @@ def test_sigterm_stops_either_side_and_the_same_command_goes_on(site: Site) -> N
 def test_a_server_that_is_stopped_while_somebody_may_ask_for_the_end_goes_on_answering(site: Site) -> None:
     """`b` dies after it confirmed; the others finish, the server is stopped and started again, and `b` gets its result."""
     server = site.start(SERVER, site.serve())
-    # b commits Hello, an upload with the keys, one with a sum, its confirmation with the last sum; then the others'
+    # b commits Hello, an upload with the keys, a sum, an upload, a sum, its confirmation; then the others'
     clients = {
-        name: site.start(name, site.join(name), FAST | ({"die": [4, "before"]} if name == "b" else {})) for name in NAMES
+        name: site.start(name, site.join(name), FAST | ({"die": [6, "before"]} if name == "b" else {})) for name in NAMES
     }
     assert [clients[name].wait(HANG) for name in NAMES] == [0, -signal.SIGKILL, 0]
     assert site.end(server) == STOPPED
@@ -211,7 +211,7 @@ def test_a_server_that_is_stopped_while_somebody_may_ask_for_the_end_goes_on_ans
 def test_a_result_that_was_written_right_before_a_kill_is_found_again(site: Site) -> None:
     server = site.start(SERVER, site.serve())
     others = [site.start(name, site.join(name), FAST) for name in "ac"]
-    dying = site.start("b", site.join("b"), FAST | {"die": [5, "before"]})  # the wipe, after the folder was written
+    dying = site.start("b", site.join("b"), FAST | {"die": [7, "before"]})  # the wipe, after the folder was written
     assert [process.wait(HANG) for process in (*others, dying)] == [0, 0, -signal.SIGKILL]
     assert server.wait(HANG) == 0
     before = tree(site.folder / "result-b")
@@ -500,7 +500,7 @@ def test_an_old_copy_of_a_clients_store_is_refused(site: Site) -> None:
     assert site.end(client) == STOPPED
     old = copy_store(site.folder / "b.store", site.folder / "old")
     others = [site.start(name, site.join(name), FAST | {"die": [3, "after"]}) for name in "ac"]
-    dying = site.start("b", site.join("b"), FAST | {"die": [1, "after"]})  # a sum and an upload further
+    dying = site.start("b", site.join("b"), FAST | {"die": [2, "after"]})  # a sum and an upload further
     assert dying.wait(HANG) == -signal.SIGKILL
     assert events(site, "b") > read(old)[0].position.length
     newest = copy_store(site.folder / "b.store", site.folder / "newest")

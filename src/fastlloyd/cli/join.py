@@ -163,11 +163,14 @@ def _take_part(
 ) -> "ClientResult":
     """Run to the end; raises typer.Exit where there is no result."""
     from fastlloyd.cli import network
-    from fastlloyd.protocol import ClientResult
+    from fastlloyd.protocol import ClientResult, Ended
     from fastlloyd.transport.grpc_client import GrpcClient
 
-    if isinstance(party.outcome, ClientResult):  # a process that was killed before it had written the result
-        return party.outcome
+    found = party.outcome
+    if isinstance(found, ClientResult):  # of a process that was killed before it had written the result
+        return found
+    if isinstance(found, Ended):  # of one that was killed before it could look into what the server had sent last
+        raise network.ended_without_result(found.reason)
     client = GrpcClient(
         party,
         plan,

@@ -29,11 +29,12 @@ class Record:
     """Make durable that `message` was decided or accepted: if it is ever sent again, it is sent as these bytes.
 
     A client records all it says and all it goes by, in order: `Hello`; as dealer the `Deal` and its `SealedKeys`; the group key
-    it adopts (`KeyBox`); every ciphertext (`Upload`: its round is spent from then on) and every `Broadcast` it opened; all
-    `Parameters` it goes on from, its own `Proposal`s, and each `Turn` that one answers; its `Confirmation`; and at the end the
-    final `Confirmations`, or an `Abort` with the reason why there is no result, whoever ended the run. The server records each
-    `Deal`, the stored set of `SealedKeys`, every `Broadcast` (from then on the round's uploads are gone), the `Parameters` of
-    every round, the relayed `Confirmations`, and an `Abort` of the whole run. What it answers besides follows from these.
+    it adopts (`KeyBox`); every ciphertext (`Upload`: its round is spent from then on) and, before it is opened, every
+    `Broadcast`; all `Parameters` it goes on from, its own `Proposal`s, and each `Turn` that one answers; its `Confirmation`;
+    and at the end the final `Confirmations`, or an `Abort` with the reason why there is no result, whoever ended the run. The
+    server records each `Deal`, the stored set of `SealedKeys`, every `Broadcast` (from then on the round's uploads are gone),
+    the `Parameters` of every round, the relayed `Confirmations`, and an `Abort` of the whole run. What it answers besides
+    follows from these.
     """
 
     message: Message

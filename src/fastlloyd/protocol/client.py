@@ -1,6 +1,7 @@
 """A client's side of a run: what it answers to each message of the server, and what it refuses."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Self
 
 from fastlloyd.clustering.domain import GridArray
@@ -62,10 +63,12 @@ class ClientSession:
 
     __slots__ = (
         "_X",
+        "_accepted",
         "_first_sent",
         "_handled",
         "_last_sent",
         "_noise",
+        "_owes_reply",
         "_phase",
         "_random_bytes",
         "_roster",
@@ -100,6 +103,8 @@ class ClientSession:
         self._first_sent: list[Action] = []
         self._last_sent: list[Action] = []
         self._unrecorded: list[Action] = []
+        self._accepted = b""  # digest of a Broadcast that is recorded and not opened yet
+        self._owes_reply = False
 
     @classmethod
     def restore(
@@ -116,12 +121,14 @@ class ClientSession:
     ) -> Self:
         """The session that recorded these messages, as if it had never been interrupted: same state, same bytes to resend.
 
-        Nothing is drawn, masked or computed anew, and no record is read, for what was recorded; parameters as above.
+        Nothing is drawn, masked or computed anew, and no record is read, for what was recorded; parameters as above. A
+        Broadcast that was recorded last is opened, for it is the one of its round; if it cannot be, the run is over. What is to
+        be made durable then, `resume` has.
 
         Parameters
         ----------
         secret : what it kept; None if it was wiped, which only a run that ended without a result can do without.
-        recorded : all that it recorded, in order, in whole steps.
+        recorded : all that it recorded, in order, in whole steps, the last of which may lack the answer to a Broadcast.
 
         Raises
         ------
@@ -153,10 +160,30 @@ class ClientSession:
         secret = EphemeralKey.draw(self._random_bytes)
         return [Keep(secret), *self._decide(self._join(secret))]
 
+    def accept(self, message: Message) -> list[Action]:
+        """What is to be made durable before `receive` is given `message`: the Broadcast whose sum it will open, or nothing.
+
+        So no restart lets this client open two sets of one round, whatever the server shows it then. Nothing is opened here. A
+        driver that cannot be interrupted need not ask: `receive` then returns the Record.
+        """
+        digest = message_digest(message)
+        match self._phase, message:
+            case ClientRounds() as rounds, Broadcast() if digest not in self._handled and not self._is_early(message):
+                with suppress(RemoteProtocolError):  # `receive` raises it again, and ends the run
+                    rounds.check(message)
+                    self._accepted = digest
+                    return [Record(message)]
+        return []
+
+    def resume(self) -> list[Action]:
+        """After `restore`: the answer to the last record, or the end that it led to, if neither was recorded; else nothing."""
+        owes_reply, self._owes_reply = self._owes_reply, False
+        return self._decide(self._reply()) if owes_reply else self.ending()
+
     def receive(self, message: Message) -> list[Action]:
         """Answer the server. RemoteProtocolError says what it did wrong and, like any other error, ends the run.
 
-        An error returns no actions: `ending` has what is to be made durable then.
+        An error returns no actions: `ending` has what is to be made durable then. What `accept` recorded is not recorded again.
         """
         if isinstance(self.outcome, Ended):
             raise RemoteProtocolError(f"{type(message).__name__} came after the run had ended: {self.outcome.reason}")
@@ -205,12 +232,13 @@ class ClientSession:
         if isinstance(message, Abort):
             self._move(Abort, ClientState.ABORTED)
             return self._end(f"the server ended it: {message.reason}")
+        record: list[Action] = [] if digest == self._accepted else [Record(message)]
         self._take(message, digest)
         if self.outcome is not None:
-            return [Record(message), Finish(self.outcome)]
+            return [*record, Finish(self.outcome)]
         if not self._replies_to(message):
-            return [Record(message)]
-        return [Record(message), *self._decide(self._reply())]
+            return record
+        return [*record, *self._decide(self._reply())]
 
     def _take(self, message: Message, digest: bytes) -> None:
         """What a message of the server means for this client, now or when it is read again after a restart."""
@@ -222,7 +250,10 @@ class ClientSession:
                 self._phase = self._begin(message, joining.open(message))
                 self._move(KeyBox, ClientState.AGGREGATING)
             case ClientRounds() as rounds, Broadcast():
+                if self._accepted not in (b"", digest):
+                    raise RemoteProtocolError(f"another broadcast of round {message.round} was accepted and recorded before")
                 rounds.open(message)
+                self._accepted = b""
                 self._move(Broadcast, _state_of(rounds))
             case ClientRounds() as rounds, Parameters():
                 rounds.settle(message)
@@ -291,10 +322,16 @@ class ClientSession:
         owed = True  # whether this client speaks next
         for position, message in enumerate(recorded, 1):
             with fits(position, message):
-                (self._recall if owed else self._take_again)(message)
+                if owed:
+                    self._recall(message)
+                elif position == len(recorded) and isinstance(message, Broadcast):
+                    self._open_last(message)
+                else:
+                    self._take_again(message)
             owed = not owed and self.outcome is None and self._replies_to(message)
-        if owed:
+        if owed and not isinstance(recorded[-1], Broadcast):
             raise LocalProtocolError(f"the records of this run end with {type(recorded[-1]).__name__}, in the middle of a step")
+        self._owes_reply = owed
 
     def _check_is_mine(self, message: Message) -> None:
         mine = (self._roster.plan_digest, self._roster.run_id, self.name)
@@ -302,10 +339,23 @@ class ClientSession:
             raise LocalProtocolError(f"the records of client {self.name!r} begin with its Hello of this run of this plan")
 
     def _take_again(self, message: Message) -> None:
+        self._check_took(message)
+        self._take(message, message_digest(message))
+
+    def _open_last(self, broadcast: Broadcast) -> None:
+        """Open a Broadcast that was recorded last, and maybe never opened; if it cannot be, the run is over."""
+        self._check_took(broadcast)
+        if isinstance(self._phase, ClientRounds):
+            self._phase.check(broadcast)
+        try:
+            self._take(broadcast, message_digest(broadcast))
+        except RemoteProtocolError as error:
+            self._unrecorded = self._end(str(error))
+
+    def _check_took(self, message: Message) -> None:
         is_known = (self.state, type(message)) in CLIENT_TRANSITIONS and not isinstance(message, Abort)
         if not is_known or self._is_early(message):
             raise LocalProtocolError(f"a client that is {self.state.value} did not take this")
-        self._take(message, message_digest(message))
 
     def _is_early(self, message: Message) -> bool:
         """Whether this belongs to a later step of the run, so that something before it was lost."""

@@ -116,6 +116,10 @@ class ClientRounds:
             raise LocalProtocolError(f"an upload for round {upload.round} stands where that for round {self.number} belongs")
         self._nonce = upload.nonce
 
+    def check(self, broadcast: Broadcast) -> None:
+        """RemoteProtocolError if this cannot be the sum this client waits for, as far as can be told without opening it."""
+        self._included_in(broadcast)
+
     def open(self, broadcast: Broadcast) -> None:
         """Unmask the sum and move the centroids; RemoteProtocolError if it cannot be the sum this client waits for."""
         included = self._included_in(broadcast)

@@ -27,8 +27,8 @@ class DurableClient:
     """One client in one run: a `transport.party.ClientParty`.
 
     A step of the session is committed to the store in one transaction, with the ledger's charge for an upload, before what it
-    sends is returned. `outcome` is None while the run goes on; a result stays in the store until `conclude`, so that a
-    process that is killed before it has written the result finds it again.
+    sends is returned; the broadcast of a round is committed before it is opened. `outcome` is None while the run goes on; a
+    result stays in the store until `conclude`: a process that is killed before it has written the result finds it again.
     """
 
     def __init__(self, session: ClientSession, store: Store, clock: Clock = time.monotonic) -> None:
@@ -81,7 +81,9 @@ class DurableClient:
             random_bytes=random_bytes,
             recorded=decode_records(store.messages(run_id), plan),
         )
-        return cls(session, store, clock)
+        client = cls(session, store, clock)
+        client._commit(session.resume())
+        return client
 
     @property
     def outcome(self) -> ClientResult | Ended | None:
@@ -136,6 +138,7 @@ class DurableClient:
     def receive(self, message: Message) -> list[Send | Finish]:
         """Answer the server. RemoteProtocolError says what it did wrong, and ends the run durably."""
         self._footing.check()
+        self._commit(self._session.accept(message))
         try:
             actions = self._session.receive(message)
         except RemoteProtocolError:

@@ -11,14 +11,15 @@ import pytest
 from fastlloyd.errors import BudgetError, DataError, FastLloydError, RemoteProtocolError, StateError
 from fastlloyd.ledger import account
 from fastlloyd.protocol import SERVER, ClientResult, Ended, Finish
-from fastlloyd.protocol.messages import Broadcast, Confirmations, decode
+from fastlloyd.protocol.messages import Broadcast, Confirmations, Upload, decode, encode
 from fastlloyd.runs import reservation
 from fastlloyd.runs.durable_client import GRACE
 from fastlloyd.store import LogPosition, Role, Store
 from fastlloyd.store.events import LimitSet, Outcome
 from federation import identity, make_federation, make_plan, same_clustering
-from mortal_parties import DATASET, FINGERPRINT, World, check_ledger, messages_of
+from mortal_parties import AFTER, BEFORE, DATASET, FINGERPRINT, Killed, World, check_ledger, messages_of
 from stores import copy_store
+from virtual_network import Watch
 
 FEDERATION = make_federation(make_plan(3, n_clusters=2, n_features=2, n_iterations=2, max_dropouts=1), seed=4)
 PLAN = FEDERATION.plan
@@ -250,6 +251,68 @@ def test_a_run_is_concluded_only_with_a_result(world: World) -> None:
     position = client.position
     client.conclude()
     assert client.position == position
+
+
+# One set per round
+
+
+def other_set(world: World, first: Broadcast) -> Broadcast:
+    """A proper sum of real uploads of the same round, without the third client's, as a lying server can make it."""
+    uploads = {}
+    for sender, data in world.sent:
+        if isinstance(message := decode(data, world.limits), Upload) and message.round == first.round and sender != "c2":
+            uploads[sender] = message
+    ring = PLAN.ring
+    total = ring.wrap(np.zeros(PLAN.n_words_of(PLAN.mechanism.exchanges[first.round - 1]), dtype=np.int64))
+    for upload in uploads.values():
+        total = ring.add(total, ring.from_bytes(upload.payload, total.size))
+    nonces = {name: upload.nonce for name, upload in uploads.items()}
+    return Broadcast.of(PLAN.names, first.round, nonces, ring.to_bytes(total))
+
+
+@pytest.mark.parametrize("when", [BEFORE, AFTER])
+@pytest.mark.parametrize("commit", [0, 1])
+def test_a_client_that_dies_when_it_takes_a_sum_opens_no_other_set_of_that_round(
+    world: World, commit: int, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first commit is that of the sum, the second that of what it says to it."""
+    watch, first, mortal = Watch.install(monkeypatch), until(world, Broadcast), world.parties["c1"]
+    second = other_set(world, first)
+    mortal.deaths.add((mortal.n_appends + commit, when))
+    with pytest.raises(Killed):
+        mortal.party.receive(first)
+    opened = watch.tried.get(("c1", 1), set())
+    client = reopened(world, "c1")
+    if (commit, when) == (0, BEFORE):
+        assert opened == set()  # the sum was never looked into, so another may be taken in its place
+        client.receive(second)
+        assert watch.tried["c1", 1] == {encode(second)}
+        return
+    with pytest.raises(RemoteProtocolError, match="is neither that of the open round, 2, nor one that came before"):
+        client.receive(second)
+    assert watch.tried["c1", 1] == {encode(first)}
+
+
+def test_a_sum_that_was_recorded_and_cannot_be_opened_ends_the_run_for_good(world: World) -> None:
+    """Also of a client that dies between the two: the server cannot try again with another sum."""
+    first, mortal = until(world, Broadcast), world.parties["c1"]
+    mortal.deaths.add((mortal.n_appends, AFTER))
+    with pytest.raises(Killed):
+        mortal.party.receive(msgspec.structs.replace(first, payload=bytes(len(first.payload))))
+    client = reopened(world, "c1")
+    store = mortal.store
+    assert store is not None
+    assert isinstance(client.outcome, Ended)
+    assert "the sum of round 1 does not open" in client.outcome.reason
+    assert (client.begin(), client.deadline(), client.timeout) == ([], [], None)
+    ended = store.history.runs[RUN].ended
+    assert ended is not None
+    assert (ended.outcome, ended.reason, ended.released) == (Outcome.ABORTED, client.outcome.reason, tuple(range(2, N + 1)))
+    assert store.messages(RUN) == []
+    with pytest.raises(RemoteProtocolError, match="came after the run had ended"):
+        client.receive(first)
+    with pytest.raises(StateError, match=r"has ended for this client \(the sum of round 1 does not open"):
+        reopened(world, "c1")
 
 
 # Old copies
