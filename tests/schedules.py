@@ -31,8 +31,7 @@ BAD_LUCK = (
     "replay",
     "resend",
     "deadline",
-    "leave",
-    "come",
+    "wander",
     "crash_client",
     "crash_server",
 )

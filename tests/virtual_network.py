@@ -346,13 +346,14 @@ class Network:
     def deadline(self, _a: int, _b: int) -> None:
         self._act(SERVER, self.server.deadline())
 
-    def leave(self, a: int, _b: int) -> None:
-        """The transport says that a client is away, whether it is or not: what it said may still arrive."""
-        self._act(SERVER, self.server.away(self._client(a).name))
-
-    def come(self, a: int, _b: int) -> None:
-        self.server.back(self._client(a).name)
-        self._act(self._client(a).name, self._client(a).reconnect())
+    def wander(self, a: int, b: int) -> None:
+        """The transport says that a client is away, though what it said may still arrive; or that it is back."""
+        client = self._client(a)
+        if b % 2:
+            self._act(SERVER, self.server.away(client.name))
+        else:
+            self.server.back(client.name)
+            self._act(client.name, client.reconnect())
 
     def crash_client(self, a: int, b: int) -> None:
         """A client dies in its next step, or now, between two steps."""

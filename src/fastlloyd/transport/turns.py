@@ -75,9 +75,10 @@ class Turns(Generic[Prepared]):
         """Do `work` in the party's thread and `then` in the loop's, both to the end even if the caller is cancelled."""
         if self._is_closed:
             return
+        done = self._put(work, then)
         if self._thread.ident is None:
-            self._thread.start()
-        await self._put(work, then)
+            self._thread.start()  # with the first turn there already: a party does not rest before it
+        await done
 
     async def watch(self) -> None:
         """Look at the party's clock for the first time."""
