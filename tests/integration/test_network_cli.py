@@ -139,7 +139,7 @@ def test_three_clients_and_a_server_end_with_one_result_that_status_and_ledger_s
     assert [(r["charged"], r["released"]) for r in account["runs"]] == [([1, 2], [])]
     # a plan is good for one run
     refused(site, site.join("a", "--out", "again"), "has ended for this client (it finished); a plan is good for one run")
-    refused(site, site.serve(), "has ended (it finished); a plan is good for one run")
+    assert here(site, site.serve()) == (0, "", "The run is over: 2 rounds; the results are with the clients.\n")
     refused(site, site.join("a", "--dry-run"), "has ended for this client (it finished)")
 
 
@@ -219,7 +219,51 @@ def test_a_result_that_was_written_right_before_a_kill_is_found_again(site: Site
     assert (code, err) == (0, "")
     assert "Written to result-b: privacy.json, centroids.csv" in out
     assert tree(site.folder / "result-b") == before
-    refused(site, site.join("b"), "has ended for this client (it finished)")
+
+
+def test_a_client_that_is_killed_right_after_the_wipe_has_finished_all_the_same(site: Site) -> None:
+    """The same command says so while the folder holds its result, and with --json it prints the result."""
+    server = site.start(SERVER, site.serve())
+    others = [site.start(name, site.join(name), FAST) for name in "ac"]
+    dying = site.start("b", site.join("b"), FAST | {"die": [7, "after"]})
+    assert [process.wait(HANG) for process in (*others, dying)] == [0, 0, -signal.SIGKILL]
+    assert server.wait(HANG) == 0
+    code, out, err = here(site, site.join("b"))
+    before = tree(site.folder)
+    assert (code, err) == (0, "")
+    assert f"Run {site.plan.run_id} has finished before, and this is its result." in " ".join(out.split())
+    assert "Written to result-b: privacy.json, centroids.csv" in out
+    code, out, _ = here(site, site.join("b", "--json"))
+    assert code == 0
+    clusters = json.loads((site.folder / "result-b" / EXACT).read_text())["clusters"]
+    assert json.loads(out)["clusters"] == clusters
+    refused(site, site.join("b", "--out", "elsewhere"), "has ended for this client (it finished)")
+    assert tree(site.folder) == before
+
+
+def test_a_server_that_is_killed_right_after_the_wipe_has_finished_and_so_have_its_clients(site: Site) -> None:
+    server = site.start(SERVER, site.serve(), {"die": [5, "after"]})
+    clients = [site.start(name, site.join(name), FAST) for name in NAMES]
+    assert [process.wait(HANG) for process in (*clients, server)] == [0, 0, 0, -signal.SIGKILL]
+    code, out, err = here(site, site.serve())
+    assert (code, out, err.splitlines()) == (0, "", ["The run is over: 2 rounds; the results are with the clients."])
+    assert here(site, site.join("b"))[0] == 0
+    kept = site.folder / "result-b"
+    for name, content in [  # what is there is not the result of this very run
+        (EXACT, "{}"),
+        (EXACT, (kept / EXACT).read_text().replace('"noisy_count"', '"count"')),
+        ("privacy.json", (kept / "privacy.json").read_text().replace(site.plan.run_id, "0" * 32)),
+        ("privacy.json", "[]"),
+        ("rounds.json", "[]"),
+        (PLAN, msgspec.structs.replace(site.plan, run_id="0" * 32).to_toml()),
+    ]:
+        genuine = (kept / name).read_text()
+        (kept / name).write_text(content)
+        code, out, err = here(site, site.join("b"))
+        assert (code, out) == (REFUSED, ""), name
+        assert "has ended for this client (it finished)" in err or "exists already" in err
+        (kept / name).write_text(genuine)
+    assert here(site, site.join("b"))[0] == 0
 
 
 def test_a_folder_that_only_looks_like_the_result_is_no_reason_to_lose_the_result(site: Site) -> None:

@@ -61,7 +61,7 @@ def join(
     dry_run: DryRun = False,
 ) -> None:
     """Take part in a run with your records, which stay here. It can be stopped and started at any time."""
-    from fastlloyd.cli import destination, network, report
+    from fastlloyd.cli import destination, finished, network, report
     from fastlloyd.cli.passphrase import given_passphrase
     from fastlloyd.cli.stores import place_of_store
     from fastlloyd.errors import OutputError
@@ -92,6 +92,9 @@ def join(
         return
     with network.store_of(identity, key, store, Role.CLIENT, as_json=output.json) as kept:
         check_slip(kept.history, dataset, new=new_dataset)
+        if network.has_finished(kept.history, agreed) and (found := finished.result_in(output.out, agreed)):
+            finished.say_again(found, output)
+            return
         party = _party(agreed, identity, kept, dataset, table, X)
         outcome = _take_part(party, agreed, identity, address, as_json=output.json)
         result = Result.of_run(agreed, outcome)

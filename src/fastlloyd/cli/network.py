@@ -25,7 +25,8 @@ from fastlloyd.errors import PlanError
 from fastlloyd.guarantees import plan_cautions
 from fastlloyd.identity import PrivateIdentity
 from fastlloyd.plan import Plan
-from fastlloyd.store import Role, Store
+from fastlloyd.store import History, Role, Store
+from fastlloyd.store.events import Outcome
 from fastlloyd.transport.grpc_tls import TlsIdentity
 
 NO_RESULT, STOPPED, TURNED_AWAY = 3, 4, 5
@@ -92,6 +93,14 @@ def check_member(identity: PrivateIdentity, plan: Plan, key: Path) -> None:
             f"{key} is not the identity that the plan names as client {identity.name!r}; use that one, or have the plan "
             "renewed with your present public file"
         )
+
+
+def has_finished(history: History, plan: Plan) -> bool:
+    """Whether the store knows the run as one that went to its end."""
+    run = history.runs.get(bytes.fromhex(plan.run_id))
+    if run is None or run.ended is None or (run.reserved is not None and run.reserved.plan_digest != plan.digest):
+        return False
+    return run.ended.outcome is Outcome.FINISHED
 
 
 def holds_result(folder: Path | None, plan: Plan) -> bool:

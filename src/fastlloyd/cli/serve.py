@@ -57,6 +57,9 @@ def serve(
     check_address(address, "--listen")
     network.warn_of(agreed, as_json=json)
     with network.store_of(identity, key, store, Role.SERVER) as kept, network.logging_to_stderr(as_json=json):
+        if network.has_finished(kept.history, agreed):  # a process that was killed right after it had wiped the run
+            _say_over(len(agreed.mechanism.exchanges), as_json=json)
+            return
         party = DurableServer.open(agreed, store=kept, noise=SystemNoise())
         server = GrpcServer(
             party,
@@ -73,7 +76,13 @@ def serve(
         party.conclude()
     if result.reason is not None:
         raise network.ended_without_result(result.reason, as_json=json)
-    network.say_last(f"The run is over: {len(result.included)} rounds; the results are with the clients.", as_json=json)
+    _say_over(len(result.included), as_json=json)
+
+
+def _say_over(n_rounds: int, *, as_json: bool) -> None:
+    from fastlloyd.cli import network
+
+    network.say_last(f"The run is over: {n_rounds} rounds; the results are with the clients.", as_json=as_json)
 
 
 def _details(party: "DurableServer", server: "GrpcServer") -> str:
