@@ -3,15 +3,19 @@
 import textwrap
 
 from fastlloyd.documents import in_groups
-from fastlloyd.explain import authority, coalition_table, protection, waiting
+from fastlloyd.explain import authority, bounds, certainty_table, coalition_table, persons, protection, study, waiting
 from fastlloyd.plan import Client, Plan, Server
 
 PAGE_HEADING = "A FASTLLOYD PLAN, TO COMPARE AND TO SIGN"  # how every page begins, so that --force replaces nothing else
 WIDTH = 76
+TO_FILL_IN = f"As `fastlloyd ledger show` says: epsilon {'_' * 12} at delta {'_' * 10}"
 
 
-def page(plan: Plan) -> str:
-    """Plain text, at most 76 columns but for names that are longer, for a printer."""
+def page(plan: Plan, spent: str | None = None) -> str:
+    """Plain text, at most 76 columns but for names that are longer, for a printer.
+
+    spent : what its reader's own runs spent before, in sentences; None leaves room to write it.
+    """
     sections = [
         f"{PAGE_HEADING}\n{'=' * len(PAGE_HEADING)}",
         f"Digest of the plan (SHA-256):\n\n{_digest(plan.digest.hex())}",
@@ -22,7 +26,9 @@ def page(plan: Plan) -> str:
         ),
         "What is agreed\n--------------\n" + "\n".join(_item(line) for line in _agreed(plan)),
         "What it protects\n----------------\n" + "\n\n".join(_filled(line) for line in protection(plan).splitlines()),
-        "\n".join(_row(line) for line in coalition_table(plan).splitlines()),
+        *(_rows(table) for table in (coalition_table(plan), certainty_table(plan.mechanism))),
+        _filled(persons(plan)),
+        "What was spent on our records before\n------------------------------------\n" + _filled(spent or TO_FILL_IN),
         "Who takes part\n--------------\n" + "\n\n".join(_parties(plan)),
         "Signatures\n----------\n"
         + _filled("I compared the digest and the fingerprints above, and agree to one run of this plan.")
@@ -34,12 +40,10 @@ def page(plan: Plan) -> str:
 
 def _agreed(plan: Plan) -> list[str]:
     m = plan.mechanism
-    ranges = zip(m.domain.features, m.domain.lower, m.domain.upper, strict=True)
     return [
+        *study(plan),
         f"Algorithm {m.name} finds {m.n_clusters} clusters in {len(m.clustering_rounds)} rounds.",
-        "Features and their public bounds: "
-        + "; ".join(f"{name!r} from {low:g} to {high:g}" for name, low, high in ranges)
-        + ".",
+        f"Features and their public bounds: {bounds(m)}.",
         f"At most {m.n_records} records in all, planned for {m.n_expected}.",
         f"Privacy budget of the whole run: epsilon {m.epsilon:g}, delta {m.delta:.3g}.",
         f"Neighbouring relation: {m.neighboring_relation.value}.",
@@ -75,6 +79,10 @@ def _filled(text: str) -> str:
 
 def _item(text: str) -> str:
     return textwrap.fill(text, WIDTH, initial_indent="- ", subsequent_indent="  ")
+
+
+def _rows(table: str) -> str:
+    return "\n".join(_row(line) for line in table.splitlines())
 
 
 def _row(line: str) -> str:

@@ -32,6 +32,7 @@ from fastlloyd.mechanism import (
 from fastlloyd.mechanisms import AnyMechanism
 from fastlloyd.plan import MIN_SHARE_DEVIATION, PROTOCOL_VERSION, Client, Plan, Server, Timeouts, TrustMode, aliasing_slack
 from fastlloyd.queries import Sensitivity, centroids_digest, sensitivity
+from fastlloyd.study import Study
 
 
 def design_mechanism(
@@ -141,6 +142,7 @@ def design_plan(
     server: Server | None = None,
     timeouts: Timeouts | None = None,
     authority: str | None = None,
+    study: Study | None = None,
     n_clusters: int,
     epsilon: float,
     delta: float | None = None,
@@ -160,8 +162,8 @@ def design_plan(
 ) -> Plan:
     """Choose everything `design_mechanism` chooses, and the count grid and ring width of a federated run.
 
-    server, timeouts, authority : for a run over a network; None: none, and those of `Timeouts`. n_records None: the sum of
-    the clients' caps. max_colluding is ignored in server-noise. ring_bits None: 64.
+    server, timeouts, authority : for a run over a network; None: none, and those of `Timeouts`. study : what it is for, in
+    words. n_records None: the sum of the clients' caps. max_colluding is ignored in server-noise. ring_bits None: 64.
     """
     n_records = sum(client.max_records for client in clients) if n_records is None else n_records
     max_colluding = 0 if trust is TrustMode.SERVER_NOISE else max_colluding
@@ -204,6 +206,7 @@ def design_plan(
         server=Server() if server is None else server,
         timeouts=Timeouts() if timeouts is None else timeouts,
         authority=authority,
+        study=study,
     )
 
 

@@ -4,7 +4,16 @@ import math
 
 from fastlloyd.algorithms import RadiusSchedule
 from fastlloyd.documents import in_groups
-from fastlloyd.guarantees import NOT_PROTECTED, NOT_PROTECTED_FEDERATED, coalitions, plan_cautions
+from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.precision import rounded_up
+from fastlloyd.guarantees import (
+    NOT_PROTECTED,
+    NOT_PROTECTED_FEDERATED,
+    coalitions,
+    person_epsilon,
+    plan_cautions,
+    totals,
+)
 from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.mechanisms import AnyMechanism
@@ -18,7 +27,8 @@ from fastlloyd.momentlloyd.rounds import (
     StepRound,
     VotesRound,
 )
-from fastlloyd.plan import Client, Plan, Server, TrustMode, ring_load
+from fastlloyd.plan import Client, Plan, Server, TrustMode
+from fastlloyd.risks import certainty, right_guesses
 from fastlloyd.secagg.parameters import TAG_BYTES
 from fastlloyd.secagg.ring import Ring
 
@@ -34,17 +44,20 @@ ASKS: dict[type[MomentRound], str] = {
 
 def explain(plan: Plan) -> str:
     """Markdown text for the people who decide whether to take part."""
-    return "\n\n".join(
-        [
-            _title(plan),
-            protection(plan),
-            coalition_table(plan),
-            _choices(plan.mechanism, noise_factor(plan)),
-            _transport(plan),
-            _parties(plan),
-            "What is NOT protected:\n" + "\n".join(f"- {line}" for line in NOT_PROTECTED + NOT_PROTECTED_FEDERATED),
-        ]
-    )
+    said = [
+        _title(plan),
+        "\n".join(study(plan)),
+        _bounds(plan.mechanism),
+        protection(plan),
+        coalition_table(plan),
+        certainty_table(plan.mechanism),
+        persons(plan),
+        _choices(plan.mechanism, noise_factor(plan)),
+        _transport(plan),
+        _parties(plan),
+        "What is NOT protected:\n" + "\n".join(f"- {line}" for line in NOT_PROTECTED + NOT_PROTECTED_FEDERATED),
+    ]
+    return "\n\n".join(filter(None, said))
 
 
 def noise_factor(plan: Plan) -> float:
@@ -63,6 +76,24 @@ def _title(plan: Plan) -> str:
     )
 
 
+def study(plan: Plan) -> list[str]:
+    """What it is for and who answers for it, a line each; none where the plan does not say."""
+    labels = {"name": "Study", "purpose": "Purpose", "controller": "Controller", "contact": "Contact"}
+    return [] if plan.study is None else [f"{labels[what]}: {text}" for what, text in plan.study.texts.items()]
+
+
+def bounds(m: Mechanism, most: int | None = None) -> str:
+    """Every feature with its public bounds; most : how many are named, None for all."""
+    d = m.domain
+    named = [f"{name!r} from {low:g} to {high:g}" for name, low, high in zip(d.features, d.lower, d.upper, strict=True)]
+    more = [f"and {len(named) - most} more features"] if most is not None and len(named) > most else []
+    return "; ".join([*named[:most], *more])
+
+
+def _bounds(m: Mechanism) -> str:
+    return f"Public bounds, to which values are clipped: {bounds(m, 20)}. At most {m.n_records} records in all."
+
+
 def protection(plan: Plan) -> str:
     """What is protected, from whom, and at which price."""
     m = plan.mechanism
@@ -75,8 +106,10 @@ def protection(plan: Plan) -> str:
             f"{' and the estimate of the loss' if m.loss else ''}."
         ),
         *(f"WARNING: {caution}." for caution in plan_cautions(plan)),
-        "No party sees another's records, sums or counts: clients upload them masked, the server adds up masked numbers.",
+        "No party sees another's records: clients upload sums and counts masked, and the server adds up masked numbers.",
     ]
+    if plan.n_clients > 2:
+        lines.append(f"But {totals(plan)}.")
     if plan.trust is TrustMode.SERVER_NOISE:
         lines.append(
             "Trust: server-noise. The server adds all the noise. This holds against any number of clients without the server, "
@@ -98,8 +131,8 @@ def waiting(plan: Plan) -> str:
     """How long the parties wait for each other."""
     t = plan.timeouts
     return (
-        f"A run waits {t.joining} s for everyone to join, {t.dealing} s for a dealer of keys, {t.round} s for the uploads of a "
-        f"round, and {t.confirming} s for everyone to confirm the result."
+        f"A run waits {t.joining} s for everyone to join, {t.round} s for the uploads of a round, {t.dealing} s for what one "
+        f"client prepares for all in between, and {t.confirming} s for everyone to confirm the result."
     )
 
 
@@ -133,11 +166,45 @@ def _parties(plan: Plan) -> str:
 
 def coalition_table(plan: Plan) -> str:
     """One line for each coalition."""
-    rows = ["Who pools what they see -> epsilon at this delta:"]
+    delta = f", at delta = {plan.mechanism.delta:.3g}" if plan.mechanism.delta else ""
+    rows = [f"Against those who pool what they see, every record of the others is protected with this epsilon{delta}:"]
     for row in coalitions(plan):
-        value = "nothing is protected" if row["epsilon"] is None else f"{row['epsilon']:.4g}"
+        value = "nothing is protected" if row["epsilon"] is None else rounded_up(row["epsilon"])
         rows.append(f"- {row['who']}: {value}")
     return "\n".join(rows)
+
+
+def certainty_table(m: Mechanism) -> str:
+    """How certain of one record anyone can become."""
+    replaced = m.neighboring_relation is NeighboringRelation.REPLACE_ONE
+    what = "which of two values a record has" if replaced else "that a certain record is in the data"
+    rows = [
+        f"- who was {before} % certain before is at most {_percent(certainty(m, before / 100))} certain afterwards"
+        for before in (1, 10, 50, 90)
+    ]
+    but = f"This holds but for a probability of at most {m.delta:.3g}. " if m.delta else ""
+    return "\n".join(
+        [
+            f"How certain anyone can become {what}, who knows all other records and sees everything that the run reveals:",
+            *rows,
+            f"{but}Who had no idea before guesses right in at most {_percent(right_guesses(m))} of all cases.",
+        ]
+    )
+
+
+def persons(plan: Plan) -> str:
+    """What several records of one person mean."""
+    delta = f" at delta = {plan.mechanism.delta:.3g}" if plan.mechanism.delta else ""
+    several = [f"{rounded_up(person_epsilon(plan, n))} with {n} records" for n in (2, 5, 10)]
+    return (
+        f"What is protected is a record, not a person. A person with several records, at one organisation or at several, is "
+        f"protected as a whole with a larger epsilon{delta}: {', '.join(several)}."
+    )
+
+
+def _percent(share: float) -> str:
+    """One digit after the point, rounded up."""
+    return f"{math.ceil(share * 1000) / 10:g} %"
 
 
 def _choices(m: AnyMechanism, factor: float) -> str:
@@ -207,12 +274,8 @@ def _loss(m: Mechanism, factor: float) -> list[str]:
 
 
 def _transport(plan: Plan) -> str:
-    required = ring_load(plan).required_bits
-    narrow = "a 32-bit ring would be safe too" if required <= 32 else "a 32-bit ring would not be safe"
-    return (
-        f"Ring: {plan.ring_bits} bits; worst-case sums and noise need {required} ({narrow}). "
-        f"Bytes per round: {_bytes_per_round(plan)}, plus at most 128 and 8 per named client"
-        + (", less for the loss." if plan.mechanism.loss else ".")
+    return f"Bytes per round: {_bytes_per_round(plan)}, plus at most 128 and 8 per named client" + (
+        ", less for the loss." if plan.mechanism.loss else "."
     )
 
 

@@ -8,9 +8,11 @@ from typing import Any
 from fastlloyd._version import __version__
 from fastlloyd.algorithms import Noise
 from fastlloyd.dp.gdp import gdp_epsilon, mu_from_squared
+from fastlloyd.dp.precision import round_up
 from fastlloyd.errors import BudgetError
 from fastlloyd.mechanism import Mechanism, usable_delta
 from fastlloyd.plan import Plan, TrustMode, aliasing_slack
+from fastlloyd.risks import profile_deviation
 
 STATEMENT_VERSION = 1
 
@@ -27,7 +29,7 @@ NOT_COVERED = (
 PROTECTED_LOSS = "the estimate of the loss of the final centroids"
 NOT_PROTECTED = [
     "anything computed from the records without noise, such as labels of the records or an exact loss",
-    "a person who has several records: with m records the privacy parameter mu is m times as large",
+    "a person who has several records as well as one who has one: the more records, the weaker the protection",
     "public settings: features and bounds, number of clusters, caps on records, epsilon, delta, number of iterations",
     "further runs on the same records: every run adds to what is spent",
     "that records were refused: too many, a bad cell, a value outside the bounds; a refusal, or a warning of many, can be seen",
@@ -36,6 +38,7 @@ NOT_PROTECTED = [
 NOT_PROTECTED_FEDERATED = [
     "against parties that do not follow the protocol: one that leaves its noise out, invents sums, or withholds answers",
     "the names of the clients and which of them took part in which round",
+    "what an organisation's records add up to: all others that pool what they see learn it, the other one where there are two",
 ]
 
 
@@ -47,22 +50,49 @@ def coalitions(plan: Plan) -> list[dict[str, Any]]:
     """
     m, M = plan.mechanism, plan.n_clients
     if plan.trust is TrustMode.SERVER_NOISE:
-        return [
-            {
-                "who": f"any {s} of {M} clients, without the server" if s else "nobody but the result's readers",
-                "epsilon": m.epsilon,
-            }
-            for s in range(M)
-        ] + [{"who": "the server, once it sees a result or meets any client", "epsilon": None}]
+        readers = [{"who": "readers of the result", "epsilon": m.epsilon}]
+        pooling = [{"who": _clients(s), "epsilon": m.epsilon} for s in _sizes(M)]
+        return [*readers, *pooling, {"who": "the server, once it sees a result or meets any client", "epsilon": None}]
     h, D = plan.n_shares, plan.max_dropouts
     mu_squared = m.accountant().mu_squared * h  # of a single share
     rows: list[dict[str, Any]] = [{"who": "the server alone, results published", "epsilon": _epsilon(mu_squared, M - D, m)}]
-    for s in sorted({*range(1, min(M, 21)), *range(21, M, max(1, M // 20)), *range(M - 1, M)}):
+    for s in _sizes(M):
         left = M - D - s
-        who = f"{s} client{'s' if s > 1 else ''}, without the server"
-        rows.append({"who": who, "epsilon": _epsilon(mu_squared, left, m) if left > 0 else None})
+        rows.append({"who": _clients(s), "epsilon": _epsilon(mu_squared, left, m) if left > 0 else None})
     rows.append({"who": "the server together with any client", "epsilon": one_share_epsilon(plan)})
     return rows
+
+
+def _sizes(n_clients: int) -> list[int]:
+    """Of the coalitions that are listed: up to 20 each, then about 20 more, and all clients but one."""
+    M = n_clients
+    return sorted({*range(1, min(M, 21)), *range(21, M, max(1, M // 20)), *range(max(1, M - 1), M)})
+
+
+def _clients(n: int) -> str:
+    return f"{n} client{'s' if n > 1 else ''}, without the server"
+
+
+def person_epsilon(plan: Plan, n_records: int) -> float:
+    """Epsilon, at the plan's delta, of a person with so many records, seen as one; at one organisation or at several."""
+    m = plan.mechanism
+    if m.noise is Noise.LAPLACE:
+        return round_up(n_records * m.accountant().pure_epsilon)
+    mu_squared = n_records**2 * m.accountant().mu_squared
+    if plan.trust is TrustMode.SERVER_NOISE:
+        return gdp_epsilon(mu_from_squared(mu_squared), m.delta)
+    return _epsilon(mu_squared * plan.n_shares, plan.n_shares, m)
+
+
+def totals(plan: Plan) -> str:
+    """What organisations learn of another one's records as a whole, by taking their own away from the noisy sums."""
+    known = (
+        f"its number of records, with a standard error of {profile_deviation(plan):.2g}, their means, and how many of them are "
+        "in each cluster. The noise hides single records, not what all records of an organisation add up to"
+    )
+    if plan.n_clients == 2:
+        return f"with two organisations each takes its own numbers away from the noisy sums and has the other's: {known}"
+    return f"if all organisations but one pool what they see, they have what the last one's records add up to: {known}"
 
 
 def one_share_epsilon(plan: Plan) -> float:
@@ -116,6 +146,8 @@ def plan_cautions(plan: Plan) -> list[str]:
     A plan of which half the clients are enough for a round is not made any more; those that there are can be read.
     """
     said = cautions(plan.mechanism)
+    if plan.n_clients == 2:
+        said.append(f"{totals(plan)}; agree that both may know it, or invite a third")
     if plan.min_included == 2 < plan.n_clients:
         said.append(
             f"with {plan.max_dropouts} of {plan.n_clients} clients absent a round is the sum of two: each of the two subtracts "

@@ -11,7 +11,6 @@ import enum
 import hmac
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 
 import msgspec
@@ -22,6 +21,7 @@ from fastlloyd.algorithms import Noise
 from fastlloyd.dp.accountant import Accountant, GaussianRelease
 from fastlloyd.dp.gdp import pure_mu_squared
 from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.precision import rounded_up
 from fastlloyd.errors import BudgetError
 from fastlloyd.expander import length_prefixed
 from fastlloyd.mechanism import NAME, Mechanism
@@ -190,6 +190,34 @@ def _refusal(before: Account, limit: LimitSet, after: Spending, alone: Spending)
     return said
 
 
+def outlook(history: History, dataset: str, plan: Plan) -> str:
+    """What runs on a data set spent before this plan's, and what they will have spent with it, in sentences for its owner."""
+    one = account(history, dataset)
+    spent = one.spent
+    run = history.runs.get(bytes.fromhex(plan.run_id))
+    delta = one.delta or plan.mechanism.delta
+    relation = "replaced" if one.relation is REPLACE else "added or removed"
+    said = f"On the data set {dataset!r} {_number(len(one.runs), 'run')} spent epsilon {rounded_up(spent.epsilon(delta))}"
+    said += f" at delta {delta:.3g}, for one record {relation}, as this store knows."
+    if run is not None:
+        return f"{said} The run of this plan is among them."
+    cost = run_cost(plan.mechanism, plan.distance)
+    everything = [*_counted(one.runs, {}), (cost, range(1, len(cost.costs) + 1))]
+    together = Spending.of(everything, _relation(cost for cost, _ in everything)).epsilon(delta)
+    said += f" With the run of this plan it is epsilon {rounded_up(together)}."
+    if one.limit is None or math.isinf(one.limit.epsilon):
+        return f"{said} There is no limit."
+    try:
+        check(history, dataset, cost)
+    except BudgetError:
+        return f"{said} That is above the limit, epsilon {one.limit.epsilon:g}: `join` will refuse the plan."
+    return f"{said} The limit is epsilon {one.limit.epsilon:g}."
+
+
+def _number(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
 def check_records(history: History, dataset: str, fingerprint: bytes) -> None:
     """Raise BudgetError if these very records were used under another data set name, where what they spent is counted."""
     for run in history.runs.values():
@@ -280,11 +308,6 @@ def fingerprint(key: bytes, columns: Sequence[str], values: NDArray[np.float64])
         mac.update(length_prefixed(columns[at].encode()))
     mac.update(rows.view(np.uint8).data)
     return mac.digest()
-
-
-def rounded_up(value: float) -> str:
-    """Four digits for people, never less than the value."""
-    return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal_from_float(value)):.4g}"
 
 
 def _counted(runs: Iterable[Run], plans: Mapping[bytes, RunCost]) -> list[tuple[AnyRunCost, Sequence[int]]]:

@@ -37,6 +37,7 @@ from fastlloyd.parties import (
     lacking,
 )
 from fastlloyd.secagg.ring import NoiseTail, Ring, RingLoad, choose_ring
+from fastlloyd.study import Study
 
 __all__ = [
     "MAX_CLIENTS", "MIN_SHARE_DEVIATION", "PROTOCOL_VERSION", "Client", "Plan", "Server", "Timeouts", "TrustMode",
@@ -64,6 +65,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     (client-noise). h = M - D - t shares of noise must be in every sum. ring_bits : 32 or 64. run_id : 32
     hex digits, fresh for every run. server, timeouts : for a run over a network; a simulation needs neither. authority : the
     certificate, base64 of DER, of the only one that may have issued the parties'; None: who issued them does not matter.
+    study : what it is for and who answers for it, in words.
     """
 
     protocol_version: int
@@ -77,6 +79,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     server: Server = Server()
     timeouts: Timeouts = Timeouts()
     authority: str | None = None  # None is left out of the digest
+    study: Study | None = None  # the same
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "clients", tuple(self.clients))  # plans are hashed

@@ -13,8 +13,9 @@ from fastlloyd.algorithms import MOMENTLLOYD
 from fastlloyd.cli.failures import run
 from fastlloyd.dp.gdp import gdp_epsilon
 from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.precision import rounded_up
 from fastlloyd.errors import StateError
-from fastlloyd.ledger import account, reserve, rounded_up, run_cost
+from fastlloyd.ledger import account, reserve, run_cost
 from fastlloyd.plan import Plan
 from fastlloyd.spending import Spending
 from fastlloyd.store import Role, Store, read

@@ -16,6 +16,7 @@ from fastlloyd.expander import PublicSeed
 from fastlloyd.explain import explain
 from fastlloyd.identity import PrivateIdentity
 from fastlloyd.plan import Plan, Server, Timeouts, TrustMode
+from fastlloyd.study import Study
 
 EXPIRES = datetime.now(UTC).date() + timedelta(days=50)
 PUBLIC = {name: PrivateIdentity.make(name, EXPIRES).public for name in ("clinic-a", "clinic-b", "sums")}
@@ -62,7 +63,11 @@ def test_the_page_has_digest_and_fingerprints_in_groups_and_what_is_agreed(trust
         "1234 s for the uploads of a round",
         str(EXPIRES),
         bytes(range(16)).hex(),
-        "Who pools what they see",
+        "Against those who pool what they see",
+        "who was 50 % certain before",
+        "A person with several records",
+        "two organisations each takes its own numbers away",
+        "As `fastlloyd ledger show` says: epsilon ____________ at delta __________",
     ):
         assert said in words(text), said
     assert max(map(len, text.splitlines())) <= WIDTH
@@ -80,7 +85,16 @@ def test_everyone_has_a_line_to_sign_on() -> None:
 
 def test_no_item_of_the_page_has_two_dashes() -> None:
     assert not [line for line in page(plan()).splitlines() if line.startswith("- -")]
-    assert "\n\nWho pools what they see -> epsilon at this delta:\n- the server alone" in page(plan())
+    assert re.search(r"\n\nAgainst those who pool [^-]+, at delta = [0-9e.-]+:\n- the server alone", page(plan()))
+
+
+def test_the_page_says_what_the_study_is_for_and_what_was_spent_before() -> None:
+    told = Study(name="Falls", controller="Clinic A")
+    text = page(msgspec.structs.replace(plan(), study=told), "On the data set 'patients' 2 runs spent epsilon 1.5.")
+    assert "- Study: Falls\n- Controller: Clinic A\n- Algorithm" in text
+    assert "What was spent on our records before\n------------------------------------\nOn the data set 'patients' 2" in text
+    assert "______ at delta" not in text
+    assert "dealer" not in text
 
 
 def test_pages_of_two_plans_differ_where_the_plans_do() -> None:
@@ -107,4 +121,4 @@ def test_a_plan_in_words_names_everyone_with_fingerprint_address_and_timeouts() 
         ("clinic-b", "at most 300 records"),
     ):
         assert f"- {name}: {role}; {in_groups(PUBLIC[name].fingerprint)}, until {EXPIRES}" in text
-    assert "A run waits 3600 s for everyone to join, 60 s for a dealer of keys, 1234 s for the uploads of a round" in text
+    assert "A run waits 3600 s for everyone to join, 1234 s for the uploads of a round, 60 s for what one" in text

@@ -7,6 +7,7 @@ import re
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -15,6 +16,7 @@ from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.design import design_mechanism, design_plan
 from fastlloyd.dp.gdp import gdp_delta, gdp_epsilon, mu_from_squared
 from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.precision import rounded_up
 from fastlloyd.errors import PlanError
 from fastlloyd.expander import PublicSeed
 from fastlloyd.explain import explain, noise_factor
@@ -26,12 +28,16 @@ from fastlloyd.guarantees import (
     coalitions,
     mechanism_statement,
     one_share_epsilon,
+    person_epsilon,
     plan_cautions,
     plan_statement,
+    totals,
 )
 from fastlloyd.lloyd_mechanism import LloydMechanism
-from fastlloyd.plan import Client, Plan, TrustMode, aliasing_slack, ring_load
+from fastlloyd.plan import Client, Plan, TrustMode, aliasing_slack
 from fastlloyd.protocol.messages import Limits
+from fastlloyd.risks import certainty
+from fastlloyd.study import Study
 from kinds import lloyd_of
 
 BOX = Domain(features=("age", "size"), lower=(0.0, 0.0), upper=(100.0, 3.0))
@@ -120,10 +126,10 @@ def test_server_noise_holds_against_clients_and_not_against_a_server_that_sees_a
     rows = coalitions(plan(4, trust=SERVER_NOISE))
     assert [row["epsilon"] for row in rows] == [1.0] * 4 + [None]
     assert [row["who"] for row in rows] == [
-        "nobody but the result's readers",
-        "any 1 of 4 clients, without the server",
-        "any 2 of 4 clients, without the server",
-        "any 3 of 4 clients, without the server",
+        "readers of the result",
+        "1 client, without the server",
+        "2 clients, without the server",
+        "3 clients, without the server",
         "the server, once it sees a result or meets any client",
     ]
     assert [row["epsilon"] for row in coalitions(plan(2, SULLOYD, trust=SERVER_NOISE))] == [1.0, 1.0, None]
@@ -235,15 +241,20 @@ def test_the_explanation_names_every_guarantee_and_every_limit(algorithm: Algori
         "neighbouring relation: add or remove one",
         f"Trust: {trust.value}.",
         f"noisy count is below {m.min_count} stay",
-        f"worst-case sums and noise need {ring_load(of).required_bits} ",
-        f"Ring: {of.ring_bits} bits",
+        "'age' from ",
+        f"At most {m.n_records} records in all.",
+        "every record of the others is protected with this epsilon",
+        f"- who was 50 % certain before is at most {math.ceil(certainty(m, 0.5) * 1000) / 10:g} % certain afterwards\n",
+        "A person with several records, at one organisation or at several, is protected as a whole with a larger epsilon",
+        f"{rounded_up(person_epsilon(of, 5))} with 5 records",
+        f"But {totals(of)}.",
         f"Bytes per round: {of.n_words * 8} from each client",
         "What is NOT protected:",
     ]
     for part in parts:
         assert part in text
     for row in coalitions(of):
-        value = "nothing is protected" if row["epsilon"] is None else f"{row['epsilon']:.4g}"
+        value = "nothing is protected" if row["epsilon"] is None else rounded_up(row["epsilon"])
         assert f"- {row['who']}: {value}\n" in text
     for line in NOT_PROTECTED + NOT_PROTECTED_FEDERATED:
         assert f"- {line}" in text
@@ -251,6 +262,23 @@ def test_the_explanation_names_every_guarantee_and_every_limit(algorithm: Algori
     assert ("not meant to hold against the server together with a client" in text) == (trust is CLIENT_NOISE)
     assert ("NEVER SEES A RESULT" in text) == (trust is SERVER_NOISE)
     assert ("Radius: none" in text) == (algorithm is not FASTLLOYD)
+    assert ("This holds but for a probability of at most 1e-06. " in text) == (algorithm is not SULLOYD)
+    for word in ("ring", "dealer", " mu "):  # nobody who decides whether to take part can do anything with them
+        assert not re.search(rf"\b{word}\b", text, re.IGNORECASE), word
+
+
+def test_what_a_study_is_for_is_said_first_and_nothing_is_said_of_one_that_has_no_words() -> None:
+    told = Study(name="Falls", purpose="groups of patients", controller="Clinic A", contact="dpo@clinic-a.example")
+    text = explain(msgspec.structs.replace(plan(), study=told))
+    lines = "Study: Falls\nPurpose: groups of patients\nController: Clinic A\nContact: dpo@clinic-a.example"
+    assert f"\n\n{lines}\n\nPublic bounds" in text
+    assert "Study:" not in explain(plan())
+    assert "\n\n\n" not in explain(plan())
+
+
+def test_a_replaced_record_is_spoken_of_as_one_of_two_values() -> None:
+    text = explain(plan(neighboring_relation=NeighboringRelation.REPLACE_ONE))
+    assert "How certain anyone can become which of two values a record has" in text
 
 
 def test_nothing_that_is_explained_can_depend_on_data() -> None:

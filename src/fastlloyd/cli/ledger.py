@@ -102,8 +102,9 @@ def limit(
 
     from fastlloyd import outputs
     from fastlloyd.cli.stores import client_store, has_store
+    from fastlloyd.dp.precision import rounded_up
     from fastlloyd.errors import BudgetError
-    from fastlloyd.ledger import account, check_dataset, check_known, rounded_up
+    from fastlloyd.ledger import account, check_dataset, check_known
     from fastlloyd.store import History, Role
     from fastlloyd.store.events import LimitSet
 
@@ -178,7 +179,7 @@ def _print(listed: list["Account"], title: str) -> None:
 
     from fastlloyd.cli import tables
     from fastlloyd.cli.tables import Column
-    from fastlloyd.ledger import rounded_up
+    from fastlloyd.dp.precision import rounded_up
 
     limits = [None if one.limit is None or math.isinf(one.limit.epsilon) else one.limit.epsilon for one in listed]
     columns = [
@@ -200,7 +201,8 @@ def _meaning(one: "Account") -> list[str]:
     """What the row of a data set says, in sentences."""
     import math
 
-    from fastlloyd.ledger import ADD, rounded_up
+    from fastlloyd.dp.precision import rounded_up
+    from fastlloyd.ledger import ADD
 
     said = []
     if one.runs:

@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
-CLUSTERING, PRIVACY, FEDERATION, NETWORK, ABLATION, OUTPUT = (
+CLUSTERING, PRIVACY, FEDERATION, STUDY, NETWORK, ABLATION, OUTPUT = (
     "Clustering",
     "Privacy",
     "Federation",
+    "Study",
     "Network",
     "Ablation",
     "Output",
@@ -260,6 +261,31 @@ class FederationOptions:
         typer.Option(
             help="Width of masked numbers. Default: 64.", metavar="32|64", rich_help_panel=FEDERATION, show_default=False
         ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions:
+    """What a run is for and who answers for it: for people, and part of what is agreed."""
+
+    study: Annotated[
+        str | None, typer.Option(help="Name of the study.", metavar="TEXT", rich_help_panel=STUDY, show_default=False)
+    ] = None
+    purpose: Annotated[
+        str | None,
+        typer.Option(help="What the result is wanted for.", metavar="TEXT", rich_help_panel=STUDY, show_default=False),
+    ] = None
+    controller: Annotated[
+        str | None,
+        typer.Option(
+            help="Who decides about purpose and means of the processing.",
+            metavar="TEXT",
+            rich_help_panel=STUDY,
+            show_default=False,
+        ),
+    ] = None
+    contact: Annotated[
+        str | None, typer.Option(help="Whom people may ask.", metavar="TEXT", rich_help_panel=STUDY, show_default=False)
     ] = None
 
 

@@ -5,10 +5,11 @@ from pathlib import Path
 
 from fastlloyd.authority import parse_authority
 from fastlloyd.certificates import certificates_in
-from fastlloyd.cli.options import NetworkOptions
+from fastlloyd.cli.options import NetworkOptions, StudyOptions
 from fastlloyd.errors import IdentityError, PlanError
 from fastlloyd.identity import PublicIdentity
 from fastlloyd.plan import Client, Server
+from fastlloyd.study import Study
 
 STEPS = ("joining", "dealing", "round", "confirming")
 
@@ -67,6 +68,12 @@ def load_certificates(path: Path) -> list[str]:
             return certificates_in(file.read(_MAX_BYTES))
     except OSError as error:
         raise IdentityError(f"{path} cannot be read ({error.strerror})") from None
+
+
+def given_study(study: StudyOptions) -> Study | None:
+    """What the plan is for, in words, if anything was said. Raises PlanError."""
+    given = {"name": study.study, "purpose": study.purpose, "controller": study.controller, "contact": study.contact}
+    return None if all(text is None for text in given.values()) else Study(**given)
 
 
 def given_timeouts(network: NetworkOptions) -> dict[str, int]:

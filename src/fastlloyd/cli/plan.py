@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fastlloyd.cli.groups import with_option_groups
-from fastlloyd.cli.options import CLUSTERING, FEDERATION, OUTPUT, FederationOptions, MechanismOptions, NetworkOptions
+from fastlloyd.cli.options import (
+    CLUSTERING,
+    FEDERATION,
+    OUTPUT,
+    PRIVACY,
+    FederationOptions,
+    MechanismOptions,
+    NetworkOptions,
+    StudyOptions,
+)
 from fastlloyd.cli.usage import Command, Group
 
 if TYPE_CHECKING:
@@ -69,6 +78,26 @@ Simulation = Annotated[
         "--simulation", help="The plan is for one process or MPI only: no server, no public files.", rich_help_panel=FEDERATION
     ),
 ]
+SpentStore = Annotated[
+    Path | None,
+    typer.Option(
+        "--store",
+        help="Your store, or the identity it belongs to: says what runs spent on your records before.",
+        metavar="STORE",
+        rich_help_panel=PRIVACY,
+        show_default=False,
+    ),
+]
+SpentOn = Annotated[
+    str | None,
+    typer.Option(
+        "--dataset",
+        help="Name of your data set, with --store.",
+        metavar="NAME",
+        rich_help_panel=PRIVACY,
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.", rich_help_panel=OUTPUT)]
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier plan.", rich_help_panel=OUTPUT)]
 
@@ -79,6 +108,7 @@ def new(
     features: Features,
     mechanism: MechanismOptions,
     federation: FederationOptions,
+    study: StudyOptions,
     network: NetworkOptions,
     client: Clients = [],  # noqa: B006 - typer's default, never changed
     member: Members = [],  # noqa: B006 - the same
@@ -92,7 +122,7 @@ def new(
     from fastlloyd import outputs
     from fastlloyd.cli import progress, report
     from fastlloyd.cli.federated import trust
-    from fastlloyd.cli.parties import check_complete, given_authority, given_clients, given_server, given_timeouts
+    from fastlloyd.cli.parties import check_complete, given_authority, given_clients, given_server, given_study, given_timeouts
     from fastlloyd.cli.settings import FROM_DATA, chosen_algorithm, design_arguments, given_cap, given_domain
     from fastlloyd.design import design_plan
     from fastlloyd.errors import PlanError
@@ -120,6 +150,7 @@ def new(
             server=server,
             timeouts=Timeouts(**given_timeouts(network)),
             authority=given_authority(network),
+            study=given_study(study),
             trust=trust(mechanism, federation),
             max_dropouts=federation.max_dropouts or 0,
             max_colluding=federation.max_colluding,
@@ -149,12 +180,14 @@ def show(file: PlanFile, json: Json = False) -> None:
         return
     report.warn(plan_cautions(plan))
     m, issuer = plan.mechanism, plan.issuer
+    words = {} if plan.study is None else plan.study.texts
     table = Table(title=f"{file}", show_header=False)
     table.add_column()
     table.add_column(overflow="fold")
     rows = {
         "digest": plan.digest.hex(),
         "run": plan.run_id,
+        **{"study" if what == "name" else what: text for what, text in words.items()},
         "algorithm": m.name,
         "clusters": str(m.n_clusters),
         "features": "\n".join(
@@ -183,16 +216,22 @@ def show(file: PlanFile, json: Json = False) -> None:
 
 
 @plan_app.command(cls=Command)
-def explain(file: PlanFile) -> None:
-    """Say in plain words what a plan protects, from whom, and how it was chosen."""
+def explain(file: PlanFile, store: SpentStore = None, dataset: SpentOn = None) -> None:
+    """Say in plain words what a plan protects, from whom, how it was chosen and, with --store, what was spent before."""
     from fastlloyd.cli.plan_file import read_plan
     from fastlloyd.explain import explain as explain_plan
 
-    typer.echo(explain_plan(read_plan(file)))
+    plan = read_plan(file)
+    spent = _spent_before(plan, store, dataset)
+    typer.echo(explain_plan(plan))
+    if spent is not None:
+        typer.echo(f"\n{spent}")
 
 
 @plan_app.command(cls=Command)
-def digest(file: PlanFile, page: Page = None, force: ForcePage = False) -> None:
+def digest(
+    file: PlanFile, page: Page = None, force: ForcePage = False, store: SpentStore = None, dataset: SpentOn = None
+) -> None:
     """Print the digest of a plan, which everyone compares before a run; nothing else goes to stdout."""
     from fastlloyd import agreement, outputs
     from fastlloyd.cli.plan_file import read_plan
@@ -201,10 +240,10 @@ def digest(file: PlanFile, page: Page = None, force: ForcePage = False) -> None:
     plan = read_plan(file)
     if page is not None:
         outputs.check_file(page, heading=agreement.PAGE_HEADING, force=force)
-        outputs.write_file(page, agreement.page(plan))
+        outputs.write_file(page, agreement.page(plan, _spent_before(plan, store, dataset)))
         typer.echo(f"Written to {page}: to be printed, compared and signed.", err=True)
-    elif force:
-        raise OutputError("--force is about the page to make; name it with --page FILE")
+    elif force or store or dataset:
+        raise OutputError("--force, --store and --dataset are about the page to make; name it with --page FILE")
     typer.echo(plan.digest.hex())
 
 
@@ -246,10 +285,30 @@ def renew(
     typer.echo("A run of it spends its epsilon again, on the same records too.")
 
 
+def _spent_before(plan: "Plan", store: Path | None, dataset: str | None) -> str | None:
+    """What the reader's own ledger says, in sentences; None if they did not ask."""
+    from fastlloyd.errors import StateError
+    from fastlloyd.ledger import check_dataset, outlook
+    from fastlloyd.store import Role, read, store_path
+
+    if store is None and dataset is None:
+        return None
+    if store is None or dataset is None:
+        raise StateError("--store and --dataset go together: whose ledger, and which of its data sets")
+    check_dataset(dataset)
+    contents, _ = read(store_path(store))
+    if contents.role is not Role.CLIENT:
+        raise StateError(f"{store_path(store)} is the store of a server; only clients have records, and a ledger")
+    return outlook(contents.history, dataset, plan)
+
+
 def _say_written(plan: "Plan", out: Path) -> None:
     from fastlloyd.errors import PlanError
+    from fastlloyd.guarantees import totals
 
     typer.echo(f"Written to {out}. Digest: {plan.digest.hex()}")
+    if plan.n_clients > 2:
+        typer.echo(f"Note: {totals(plan)}.")
     try:
         plan.check_networked()
     except PlanError as error:
@@ -299,6 +358,7 @@ def _for_machines(plan: "Plan") -> dict[str, Any]:
             for client in plan.clients
         ],
         "timeouts": _timeouts(plan),
+        "study": plan.study.texts if plan.study else None,
         "authority": {"name": issuer.name, "fingerprint": issuer.fingerprint, "expires": issuer.ends.date().isoformat()}
         if issuer
         else None,

@@ -6,6 +6,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from functools import cache
 from types import SimpleNamespace
@@ -53,6 +54,11 @@ def round_up(value: Any) -> float:
     """Return the least float that is not below the mpmath number `value` (infinity above the range of floats)."""
     nearest = float(value)
     return nearest if nearest >= value else math.nextafter(nearest, math.inf)
+
+
+def rounded_up(value: float) -> str:
+    """Four digits for people, never less than the value."""
+    return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal_from_float(value)):.4g}"
 
 
 def least_float(holds: Callable[[float], bool]) -> float:

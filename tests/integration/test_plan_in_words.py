@@ -1,0 +1,104 @@
+"""What people read before they sign, from outside: what a study is for, who learns which totals, and what was spent before."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fastlloyd.cli.failures import run
+from fastlloyd.ledger import reserve
+from fastlloyd.plan import Plan
+from fastlloyd.store import Role, Store
+from fastlloyd.store.events import LimitSet
+from stores import OWNER, new_store
+
+NEW = ["plan", "new", "--simulation", "--features", "age,dose", "--bounds", "age=0:100,dose=0:5", "-k", "2", "--delta", "1e-6"]
+TWO = ["--client", "clinic-a:500", "--client", "clinic-b:500"]
+STUDY = ["--study", "Falls", "--purpose", "groups of patients", "--controller", "Clinic A", "--contact", "dpo@clinic-a.example"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    capsys.readouterr()
+    assert run(arguments) == 0
+    return capsys.readouterr().out
+
+
+def test_a_plan_of_two_says_what_each_learns_of_the_other_and_one_of_three_what_two_of_them_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run([*NEW, *TWO]) == 0
+    assert "with two organisations each takes its own numbers away from the noisy sums" in capsys.readouterr().err
+    text = said(capsys, "plan", "explain", "plan.toml")
+    assert "WARNING: with two organisations each takes its own numbers away" in text
+    assert "sums or counts" not in text
+    note = said(capsys, *NEW, *TWO, "--client", "clinic-c:500", "--out", "three.toml")
+    assert "Note: if all organisations but one pool what they see, they have what the last one's records add up to" in note
+    assert "But if all organisations but one pool what they see" in said(capsys, "plan", "explain", "three.toml")
+
+
+def test_what_a_study_is_for_stands_in_every_view_of_its_plan(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    assert run([*NEW, *TWO, *STUDY]) == 0
+    told = json.loads(said(capsys, "plan", "show", "plan.toml", "--json"))["study"]
+    assert told == {
+        "name": "Falls",
+        "purpose": "groups of patients",
+        "controller": "Clinic A",
+        "contact": "dpo@clinic-a.example",
+    }
+    shown = said(capsys, "plan", "show", "plan.toml")
+    for what, text in zip(("study", "purpose", "controller", "contact"), told.values(), strict=True):
+        assert any(what in line and text in line for line in shown.splitlines())
+    assert "Study: Falls\nPurpose: groups of patients\n" in said(capsys, "plan", "explain", "plan.toml")
+    assert run(["plan", "digest", "plan.toml", "--page", "page.txt"]) == 0
+    assert "- Study: Falls\n- Purpose: groups of patients\n" in (here / "page.txt").read_text()
+    assert run([*NEW, *TWO, "--out", "untold.toml"]) == 0
+    assert json.loads(said(capsys, "plan", "show", "untold.toml", "--json"))["study"] is None
+    assert run([*NEW, *TWO, "--purpose", "two\nlines", "--out", "refused.toml"]) == 2
+    assert "purpose of the study is 'two\\nlines'; expected 1 to 500 printable characters" in capsys.readouterr().err
+    assert not (here / "refused.toml").exists()
+
+
+def test_the_readers_own_ledger_says_what_was_spent_before(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    assert run([*NEW, *TWO]) == 0
+    assert run([*NEW, *TWO, "--out", "next.toml"]) == 0
+    plan = Plan.from_toml((here / "plan.toml").read_text())
+    with new_store(here) as store:
+        store.append([LimitSet(dataset="patients", epsilon=1.4, delta=1e-6)])
+        store.append([reserve(store.history, plan, client="clinic-a", dataset="patients", fingerprint=bytes(32))])
+        path = str(store.path)
+    mine = ("--store", path, "--dataset", "patients")
+    text = said(capsys, "plan", "explain", "next.toml", *mine)
+    spent = "On the data set 'patients' 1 run spent epsilon 1 at delta 1e-06, for one record added or removed, as this store"
+    spent += " knows."
+    assert text.endswith(
+        f"{spent} With the run of this plan it is epsilon 1.455. That is above the limit, epsilon 1.4: `join` will refuse the "
+        "plan.\n"
+    )
+    assert f"{spent} The run of this plan is among them." in said(capsys, "plan", "explain", "plan.toml", *mine)
+    assert run(["plan", "digest", "next.toml", "--page", "page.txt", *mine]) == 0
+    assert "1 run spent epsilon 1 at delta 1e-06" in " ".join((here / "page.txt").read_text().split())
+    other = said(capsys, "plan", "explain", "next.toml", "--store", path, "--dataset", "others")
+    assert "On the data set 'others' 0 runs spent epsilon 0 at delta 1e-06" in other
+    assert "With the run of this plan it is epsilon 1. There is no limit." in other
+
+
+def test_asking_whose_ledger_without_which_data_set_is_refused(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    assert run([*NEW, *TWO]) == 0
+    Store.create(here / "hub.store", role=Role.SERVER, identity=OWNER).close()
+    for arguments, reason in (
+        (["explain", "plan.toml", "--store", "x.store"], "--store and --dataset go together"),
+        (["explain", "plan.toml", "--dataset", "patients"], "--store and --dataset go together"),
+        (["explain", "plan.toml", "--store", "x.store", "--dataset", "patients"], "there is no store"),
+        (["explain", "plan.toml", "--store", "hub.store", "--dataset", "patients"], "is the store of a server"),
+        (["explain", "plan.toml", "--store", "hub.store", "--dataset", "two words"], "dataset is 'two words'"),
+        (["digest", "plan.toml", "--store", "hub.store", "--dataset", "a"], "are about the page to make"),
+    ):
+        capsys.readouterr()
+        assert run(["plan", *arguments]) == 2
+        assert reason in capsys.readouterr().err
