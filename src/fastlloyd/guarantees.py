@@ -199,6 +199,8 @@ def mechanism_statement(m: Mechanism) -> dict[str, Any]:
         "neighboring_relation": m.neighboring_relation.value,
         "unit_of_protection": "one record (row)",
         "n_iterations": m.n_iterations,
+        "n_rounds": len(m.clustering_rounds),
+        "iterations_and_rounds": "a round is one noisy answer; an iteration is a round that moves the centroids",
         "n_clusters": m.n_clusters,
         "n_records_cap": m.n_records,
         "features": list(m.domain.features),

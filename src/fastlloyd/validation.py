@@ -24,9 +24,8 @@ def validate_records(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> 
     reset : whether the estimator learns the number and names of features (`fit`) or compares them. Raises what scikit-learn
     raises, but DataError where that would show a value of X.
     """
+    _refuse_without_cells(X)
     _refuse_dates(X)
-    if np.ma.is_masked(X):  # scikit-learn drops the mask
-        raise DataError("X has masked entries; remove these records or fill the values in")
     refused = ""
     try:
         values: NDArray[Any] = np.asarray(validate_data(estimator, X, reset=reset, dtype="numeric"))
@@ -56,6 +55,14 @@ def validate_records(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> 
         where = "X" if name is None else f"column {name!r:.80} of X"
         raise DataError(f"{where} holds text, dates or something else that is not a number; select numeric columns")
     return values
+
+
+def _refuse_without_cells(X: Any) -> None:
+    """What scikit-learn would take for something else: a query that has not been run, and a mask, which it drops."""
+    if type(X).__module__.partition(".")[0] == "polars" and type(X).__name__ == "LazyFrame":
+        raise DataError("X is a LazyFrame of Polars, which holds no records before it is collected: pass X.collect()")
+    if np.ma.is_masked(X):
+        raise DataError("X has masked entries; remove these records or fill the values in")
 
 
 def _refuse_dates(X: Any) -> None:

@@ -341,7 +341,7 @@ def test_the_loss_is_estimated_on_request_and_said_with_its_error_and_meaning(fa
     assert "Private estimate of the loss: " in text
     assert "the sum of squared distances to the nearest centroid in squared half widths of the domain" in text
     assert "for each of 500 expected records" in text
-    assert "rounds and the loss together" in text
+    assert " of them move the centroids) and the loss together" in text
     m = read_mechanism(Path("result/mechanism.toml").read_text())
     assert float(m.loss_share) == pytest.approx(0.25, rel=1e-6)
     stated = _strict(Path("result/privacy.json").read_text())["loss_estimate"]
@@ -612,9 +612,9 @@ def test_a_template_leaves_out_columns_of_text_and_says_which(fastlloyd: Command
     code, out, err = fastlloyd("bounds", "template", f"mixed{suffix}")
     assert code == 0
     assert [line.split(" = ")[0] for line in out.partition("[bounds]\n")[2].splitlines()] == ["age", "dose"]
-    assert err == (
+    assert err.splitlines()[0] == (
         "Note: left out 'name': not all cells there are numbers, and only numbers are clustered. Choose columns yourself with "
-        "--columns.\n"
+        "--columns."
     )
     assert SECRET_TEXT not in out + err
 
@@ -1200,6 +1200,122 @@ def test_help_loads_none_of_the_heavy_libraries(arguments: list[str]) -> None:
         "sys.exit(len({'numpy', 'scipy', 'matplotlib', 'sklearn', 'mpmath', 'cryptography'} & set(sys.modules)))"
     )
     subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own interpreter
+
+
+HELPED = [(), *((name,) for name in COMMANDS), ("plan", "new"), ("bounds", "template"), ("plan", "show")]
+
+
+@pytest.mark.parametrize("command", HELPED, ids=" ".join)
+def test_help_says_nothing_of_the_kind_of_a_switch_and_breaks_no_word_at_80_columns(
+    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = fastlloyd(*command, "--help")
+    assert code == 0
+    assert "<bool>" not in out
+    assert all(len(line) <= 80 for line in out.splitlines())
+    if command in (("fit",), ("simulate",), ("plan", "new")):
+        words = "momentlloyd fastlloyd glloyd sulloyd add_or_remove_one replace_one none truncate fold"
+        assert set(words.split()) <= set(out.split())
+
+
+def _completed(line: str) -> list[str]:
+    """What a shell is told to complete a line with, its last word being the one that is typed."""
+    variables = {"_FASTLLOYD_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
+    with _process(stdout=subprocess.PIPE, env=os.environ | variables) as process:
+        out, err = process.communicate(timeout=HANG)
+    assert (process.returncode, err) == (0, "")
+    return out.split()
+
+
+def test_a_shell_completes_commands_and_options(here: Path) -> None:
+    assert _completed("fastlloyd si") == ["simulate"]
+    assert _completed("fastlloyd fit --n-r") == ["--n-records"]
+    assert _completed("fastlloyd plan ren") == ["renew"]
+
+
+def test_the_way_to_complete_is_shown(fastlloyd: Command) -> None:
+    code, out, _ = fastlloyd("--show-completion", "bash")
+    assert code == 0
+    assert "_FASTLLOYD_COMPLETE=complete_bash" in out
+
+
+def test_standard_input_is_a_text_file(here: Path) -> None:
+    """Through a pipe, which is read once, and from a file, which is read again."""
+    for pass_on in (True, False):
+        with (here / "data.csv").open() as file:
+            source: Any = subprocess.PIPE if pass_on else file
+            arguments = ("fit", "-", *PUBLIC, "--json", "--no-out")
+            with _process(*arguments, stdin=source, stdout=subprocess.PIPE) as process:
+                out, _ = process.communicate(file.read() if pass_on else None, timeout=HANG)
+        assert process.returncode == 0
+        assert _strict(out)["features"] == ["age", "dose"]
+
+
+@pytest.mark.parametrize(
+    ("option", "fragment"),
+    [
+        (("--decimal", ","), "no option --decimal: decimals have a point; where cells are separated by semicolons, `tr , .`"),
+        (("--sep", ";"), "no option --sep: cells are separated by commas, semicolons or tabs, whichever the first line has"),
+        (("--delimiter", ";"), "whichever the first line has"),
+        (("--no-header",), "the first line is a header if none of its cells is a number"),
+        (("--encoding", "latin1"), "text is UTF-8"),
+    ],
+)
+def test_what_other_programs_have_options_for_is_told_by_the_file_and_that_is_said(
+    fastlloyd: Command, option: tuple[str, ...], fragment: str
+) -> None:
+    _refused(fastlloyd("fit", "data.csv", *PUBLIC, *option), fragment)
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("age;dose\n1,5;2\n", "`tr , . <IN.csv >OUT.csv` turns decimal commas into points"),
+        ("age;dose\n1,5;2,5\n", "`tr , . <IN.csv >OUT.csv` turns decimal commas into points"),
+        ("sep=;\nage;dose\n1;2\n", "the first line is a note for Excel, not a header; delete it"),
+        ("sep=,\nage,dose\n1,2\n", "the first line is a note for Excel, not a header; delete it"),
+    ],
+)
+def test_what_a_spreadsheet_writes_is_refused_with_the_way_out(
+    fastlloyd: Command, here: Path, text: str, fragment: str
+) -> None:
+    (here / "sheet.csv").write_text(text)
+    _refused(fastlloyd("fit", "sheet.csv", *PUBLIC), "sheet.csv", fragment)
+
+
+def test_a_workbook_is_refused_with_the_way_out(fastlloyd: Command, here: Path) -> None:
+    (here / "sheet.xlsx").write_bytes(b"PK")
+    _refused(fastlloyd("fit", "sheet.xlsx", *PUBLIC), "save the sheet as CSV in UTF-8, with decimal points")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_template_says_why_it_leaves_a_column_out(fastlloyd: Command, here: Path, suffix: str) -> None:
+    cells = {"age": np.arange(2.0), "ward": np.array([SECRET_TEXT, "b"]), "smokes": np.array(["yes", "no"])}
+    if suffix == ".csv":
+        (here / "mixed.csv").write_text(f"age,ward,smokes\n1,{SECRET_TEXT},yes\n2,b,no\n")
+    else:
+        _write_arrow(here / f"mixed{suffix}", cells)
+    code, out, err = fastlloyd("bounds", "template", f"mixed{suffix}")
+    assert code == 0
+    assert 'age = ["LOWER", "UPPER"]' in out
+    note, *reasons = err.splitlines()
+    assert note.startswith("Note: left out 'ward', 'smokes'")
+    expected = ["line 2, column 'ward': not a number", "line 2, column 'smokes': not a number; write yes and no"]
+    assert len(reasons) == 2
+    for reason, fragment in zip(reasons, expected if suffix == ".csv" else ["'ward' holds text"] * 2, strict=True):
+        assert fragment.replace("ward", "smokes" if "smokes" in reason else "ward") in reason
+        assert SECRET_TEXT not in reason
+
+
+def test_rounds_and_iterations_are_told_apart_in_words(fastlloyd: Command) -> None:
+    out = " ".join(fastlloyd("fit", "data.csv", *PUBLIC, "--out", "result").out.split())
+    said = _strict(Path("result/privacy.json").read_text())
+    assert len(said["rounds"]) == said["n_rounds"] > said["n_iterations"]
+    assert f"over all {said['n_rounds']} rounds ({said['n_iterations']} of them move the centroids) together" in out
+    assert said["iterations_and_rounds"] == "a round is one noisy answer; an iteration is a round that moves the centroids"
+    out = " ".join(fastlloyd("fit", "data.csv", *PUBLIC, *PAPERS, "--iterations", "3", "--no-out").out.split())
+    assert "over all 3 iterations together" in out
 
 
 def test_help_loads_neither_what_it_does_not_use_nor_a_command_that_is_not_called() -> None:

@@ -275,3 +275,13 @@ def test_column_names_that_could_deceive_a_reader_are_refused() -> None:
     frame = pd.DataFrame({"age\x1b[2K": [1.0, 2.0]})
     with pytest.raises(FastLloydError, match=r"feature name .* is not usable"):
         FastLloyd(1, bounds=(0, 1), n_records=10).fit(frame)
+
+
+def test_a_lazy_frame_is_refused_with_what_to_do_and_is_not_run() -> None:
+    frame = pl.DataFrame({"a": np.linspace(0, 1, 200), "b": np.linspace(1, 0, 200)})
+    lazy = frame.lazy().map_batches(lambda _: pytest.fail("it was collected"), schema=frame.schema)
+    model = MomentLloyd(2, epsilon=10, bounds=(0, 1), n_records=300)
+    fitted = MomentLloyd(2, epsilon=10, bounds=(0, 1), n_records=300).fit(frame)
+    for call in (model.fit, fitted.predict, fitted.transform, fitted.score):
+        with pytest.raises(DataError, match=r"X is a LazyFrame of Polars, .*: pass X\.collect\(\)"):
+            call(lazy)

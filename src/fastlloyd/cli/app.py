@@ -60,7 +60,7 @@ def _not_loaded() -> None:
     """In the place of every subcommand until one is called."""
 
 
-app = typer.Typer(cls=Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False)
 for _name, _line in COMMANDS.items():
     app.command(_name, help=_line)(_not_loaded)
 

@@ -1,5 +1,6 @@
 """`fastlloyd bounds template`: a file of public bounds to fill in, with the names of the columns and nothing else."""
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,8 @@ from fastlloyd.cli.options import OUTPUT, Columns, Data
 from fastlloyd.cli.usage import Command, Group
 
 bounds_app = typer.Typer(cls=Group, help="Make files of public bounds.", no_args_is_help=True)
+
+EXPLAINED = 5  # columns that are left out
 
 Template = Annotated[
     Path | None,
@@ -44,8 +47,22 @@ def template(data: Data, columns: Columns = None, out: Template = None, force: F
             "Choose columns yourself with --columns.",
             err=True,
         )
+        for reason in _reasons(data, records.others[:EXPLAINED]):
+            typer.echo(f"- {reason}", err=True)
     if out is None:
         typer.echo(text, nl=False)
     else:
         outputs.write_file(out, text)
         typer.echo(f"Written to {out}. Fill in two public numbers for every column, then pass --bounds {out}.")
+
+
+def _reasons(data: Path, columns: Iterable[str]) -> Iterator[str]:
+    """Why each column is left out: what is said of it to who chooses it. Standard input and pipes are gone by now."""
+    from fastlloyd.errors import DataError
+    from fastlloyd.records import Missing, open_records
+
+    for name in columns if data.is_file() else ():
+        try:
+            next(open_records(data, [name], missing=Missing.DROP).blocks(), None)
+        except DataError as error:
+            yield str(error)

@@ -33,7 +33,9 @@ def run(arguments: Sequence[str]) -> int:
         code = INTERRUPTED
     except MemoryError:
         return _say(UNEXPECTED, "Error: there is not enough memory for this many records, features and clusters")
-    except (BrokenPipeError, SystemExit):
+    except SystemExit as ended:  # a shell has been told how to complete, or click's reader has gone
+        return _reader_has_gone() if ended.code else DONE
+    except BrokenPipeError:
         return _reader_has_gone()
     except OSError as error:  # of the screen: files are written with errors of their own
         _reader_has_gone()

@@ -19,7 +19,8 @@ CLUSTERING, PRIVACY, FEDERATION, STUDY, NETWORK, ABLATION, OUTPUT = (
 Data = Annotated[
     Path,
     typer.Argument(
-        help="Records, one row each: .csv, .tsv, .txt (each also .gz), .parquet, .arrow, .feather, .npy or .npz.",
+        help="Records, one row each: .csv, .tsv, .txt (each also .gz), .parquet, .arrow, .feather, .npy or .npz; - for CSV on "
+        "standard input.",
         metavar="DATA",
         show_default=False,
     ),

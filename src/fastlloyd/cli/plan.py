@@ -197,7 +197,7 @@ def show(file: PlanFile, json: Json = False) -> None:
         "scaling": m.domain.scaling.value,
         "epsilon, delta": f"{m.epsilon:.6g}, {m.delta:.3g}",
         "neighbouring relation": m.neighboring_relation.value,
-        "rounds": str(len(m.clustering_rounds)),
+        "rounds": f"{len(m.clustering_rounds)}, of which {m.n_iterations} move the centroids",
         "loss": f"estimated, with {float(m.loss_share):.3g} of the budget" if m.loss else "not estimated",
         "records": f"at most {m.n_records}, planned for {m.n_expected}",
         "clients": "\n".join(f"{c.name}: at most {c.max_records} records" for c in plan.clients),

@@ -18,7 +18,6 @@ from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.clustering.update import Postprocessing
 from fastlloyd.errors import OutputError
 from fastlloyd.lloyd_mechanism import LloydMechanism
-from fastlloyd.momentlloyd.mechanism import MomentMechanism
 from fastlloyd.outputs import NOT_PRIVATE, Result
 from fastlloyd.plan import TrustMode
 from fastlloyd.records import RecordFile, Table
@@ -219,15 +218,16 @@ def guarantee(result: Result) -> str:
     m = result.mechanism
     parameters = f"epsilon = {m.epsilon:.6g}" + (f", delta = {m.delta:.3g}" if m.delta else "")
     hidden = RELATIONS[m.neighboring_relation.value]
-    rounds = "rounds" if isinstance(m, MomentMechanism) else "iterations"
-    what = f"all {len(m.clustering_rounds)} {rounds}{' and the loss' if m.loss else ''} together"
+    n_rounds = len(m.clustering_rounds)
+    what = "iterations" if n_rounds == m.n_iterations else f"rounds ({m.n_iterations} of them move the centroids)"
+    loss = " and the loss" if m.loss else ""
     said = (
         f"{NOT_PRIVATE}: settings were taken from the data (see the warnings). If they were public, the guarantee would be "
         if result.leaks
         else "Guarantee: "
     )
     return (
-        f"{said}differential privacy with {parameters}, over {what}. It hides {hidden} "
+        f"{said}differential privacy with {parameters}, over all {n_rounds} {what}{loss} together. It hides {hidden} "
         f"(neighbouring relation {m.neighboring_relation.value})."
     )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal
 
 from rich.cells import cell_len
@@ -34,15 +35,23 @@ class Column:
             return min(self.natural, _TEXT)
         return max(min(cell_len(self.heading), _SHORT), *map(cell_len, (*self.heading.split(), *self.cells)))
 
+    @property
+    def narrowest(self) -> int:
+        """The width that breaks no cell and no word of a heading."""
+        return self.least if self.is_text else max(map(cell_len, (*self.heading.split(), *self.cells)))
+
 
 def show(screen: Console, title: str, columns: Sequence[Column]) -> None:
     """Print a table; where the screen is too narrow several, each with the first column, which names the rows."""
-    fits = _width([column.natural for column in columns]) <= screen.width
-    for number, part in enumerate([columns] if fits else _parts(columns, screen.width)):
+    measures = map(attrgetter, ("natural", "least", "narrowest"))
+    fitting = next((width for width in measures if _width(list(map(width, columns))) <= screen.width), None)
+    for number, part in enumerate([columns] if fitting else _parts(columns, screen.width)):
+        width = fitting or attrgetter("least")
         table = Table(title=title if number == 0 else "(continued)")
         for column in part:
-            width = None if column.is_text else column.natural if fits else column.least
-            table.add_column(column.heading, justify=column.justify, width=width, overflow="fold")
+            table.add_column(
+                column.heading, justify=column.justify, width=None if column.is_text else width(column), overflow="fold"
+            )
         for row in zip(*(column.cells for column in part), strict=True):
             table.add_row(*row)
         screen.print(table)

@@ -23,13 +23,34 @@ _NAMES_ELSEWHERE = {  # scikit-learn's, and those of other programs
 }
 
 
+_TOLD_BY_THE_FILE = {  # options that other programs have, which would be in the way of one reading of a file
+    "--decimal": "decimals have a point; where cells are separated by semicolons, `tr , .` turns every comma into one",
+    **dict.fromkeys(
+        ("--sep", "--separator", "--delimiter"),
+        "cells are separated by commas, semicolons or tabs, whichever the first line has",
+    ),
+    **dict.fromkeys(("--header", "--no-header"), "the first line is a header if none of its cells is a number"),
+    "--encoding": "text is UTF-8",
+}
+
+
 class Group(TyperGroup):
     """Commands under one name."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help."""
         load_help()
+        show_plainly(self.get_params(ctx))
         super().format_help(ctx, formatter)
+
+
+def show_plainly(options: Iterable[Any]) -> None:
+    """Let help say nothing of the kind of an option that takes no value, and break a list of words between them."""
+    for option in options:
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+        elif option.metavar:
+            option.metavar = option.metavar.replace("|", " | ")
 
 
 class Command(TyperCommand):
@@ -38,6 +59,7 @@ class Command(TyperCommand):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help."""
         load_help()
+        show_plainly(self.get_params(ctx))
         super().format_help(ctx, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -72,6 +94,8 @@ def _unknown_option(error: Exception, options: Iterable[Any]) -> str:
     nearest = [known[name] for name in difflib.get_close_matches(typed.lstrip("-"), known, n=1, cutoff=0.7)]
     if (meant := _NAMES_ELSEWHERE.get(typed)) in known.values():
         nearest = [str(meant)]
+    if (why := _TOLD_BY_THE_FILE.get(typed)) and not nearest:
+        return f"there is no option {typed}: {why}"
     return f"there is no option {typed}" + (f"; did you mean {nearest[0]}?" if nearest else "; --help lists the options")
 
 

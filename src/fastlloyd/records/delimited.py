@@ -23,6 +23,7 @@ from fastlloyd.records.missing import NOT_FINITE, NOT_THERE, WORDS, Missing
 _ANSWERS = frozenset({"true", "false", "yes", "no", "t", "f", "y", "n"})
 _COMMAS = re.compile(r"[-+]?[0-9][0-9. ]*(,[0-9]+)+")  # between digits: of decimals or of thousands
 
+POINTS = "; where cells are separated by semicolons, `tr , . <IN.csv >OUT.csv` turns decimal commas into points"
 CHOOSE = "choose numeric columns with --columns"
 EMPTY = "empty it if it stands for a missing value (--missing drop leaves out all such records)"
 LOOKED_AT = 100  # records that tell what a column holds
@@ -86,6 +87,8 @@ class DelimitedFile:
         if first is None:
             raise DataError(f"{source}: the file is empty")
         names = [cell.strip() for cell in first[1]]
+        if names[0].lower() == "sep=":  # the rest of it is the separator
+            raise DataError(f"{source}: the first line is a note for Excel, not a header; delete it")
         if not _is_header(names):
             where = f"{source} (no header in its first line)"
             names = numbered(len(names))
@@ -224,7 +227,7 @@ def _remedy(cell: str, way_out: str) -> str:
     if cell.strip().lower() in _ANSWERS:
         return f"write yes and no, or true and false, as 1 and 0, or {way_out}"
     if _COMMAS.fullmatch(cell.strip()):
-        return "a comma stands in it: write decimals with a point (3.14) and thousands without a separator (1234)"
+        return f"a comma stands in it: write decimals with a point (3.14) and thousands without a separator (1234){POINTS}"
     return f"{way_out}, or correct the cell"
 
 
@@ -240,7 +243,7 @@ def _check_header(source: str, second: Sequence[str]) -> None:
     if not any(_is_number(cell) or _is_missing(cell) for cell in second):
         raise DataError(
             f"{source}: no cell of the first two lines is a number; separate cells by commas, semicolons or tabs, "
-            "write decimals with a point, and give at least one column of numbers"
+            f"write decimals with a point, and give at least one column of numbers{POINTS}"
         )
 
 

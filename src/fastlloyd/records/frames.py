@@ -56,7 +56,7 @@ def _is_pandas(frame: Any) -> bool:
 def _of_arrow(pa: Any, frame: Any, source: str) -> Any:
     if not (hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "__arrow_c_array__")):
         raise DataError(
-            f"{source}: expected a pandas or Polars DataFrame or an Arrow table (a LazyFrame must first be collected); "
+            f"{source}: expected a pandas or Polars DataFrame or an Arrow table (collect a LazyFrame first, by .collect()); "
             "NumPy arrays go straight to the estimators"
         )
     try:

@@ -22,7 +22,9 @@ LARGE_TEXT = 1 << 28  # bytes
 
 _Named = Sequence[str] | None
 
+STANDARD_INPUT = Path("-")
 _TEXT = (".csv", ".tsv", ".txt")
+_SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 _BINARY: Mapping[str, Callable[[Path, Columns], Reader]] = {
     ".parquet": open_parquet,
     ".pq": open_parquet,
@@ -40,9 +42,11 @@ def open_records(path: str | os.PathLike[str], columns: Columns = None, *, missi
     `columns` chooses columns by name and gives their order (None: all; NUMERIC: those of numbers, as far as the format or, of
     text, the first records tell); what the other columns hold is ignored. Raises DataError, in one sentence, for an unknown
     suffix, a file that cannot be read, repeated or unknown names, and, where the format has types, chosen columns that are not
-    numbers.
+    numbers. `-` is standard input: text, read once.
     """
     path = Path(path)
+    if path == STANDARD_INPUT:
+        return _open_text(Path("/dev/stdin"), columns, missing)
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes[-1:] and suffixes[-1] in _BINARY:
         state = files.regular(path)
@@ -50,9 +54,10 @@ def open_records(path: str | os.PathLike[str], columns: Columns = None, *, missi
     if suffixes[-1:] == [".gz"]:
         suffixes.pop()
     if not suffixes or suffixes[-1] not in _TEXT:
+        sheet = "; save the sheet as CSV in UTF-8, with decimal points" if path.suffix.lower() in _SHEETS else ""
         raise DataError(
             f"{path}: the suffix must say the format: {', '.join(_TEXT)}, each of which may be followed by .gz, or "
-            f"{', '.join(_BINARY)}"
+            f"{', '.join(_BINARY)}{sheet}"
         )
     return _open_text(path, columns, missing)
 

@@ -45,6 +45,15 @@ def test_a_table_that_fits_is_one_and_its_headings_are_whole() -> None:
     assert not any("(continued)" in line for line in printed(80, columns))
 
 
+def test_headings_are_broken_rather_than_the_table() -> None:
+    """A table of `advise` was in two parts at 80 columns, the second with a single column."""
+    headings = ["epsilon", "error", "4 of 5 runs", "verdict", "rounds", "noise of a count", "of the loss per record"]
+    cells = ["0.1", "0.0707%", "0.0178% to 0.228%", "fine", "9", "69.4", "0.000814"]
+    lines = printed(80, [Column(heading=heading, cells=[cell]) for heading, cell in zip(headings, cells, strict=True)])
+    assert not any("(continued)" in line for line in lines)
+    assert sum(all(cell in line for cell in cells) for line in lines) == 1
+
+
 @pytest.mark.parametrize("width", [60, 80])
 def test_text_is_broken_between_words_and_all_of_it_is_there(width: int) -> None:
     words = [f"word{number}" for number in range(30)]
