@@ -124,7 +124,7 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         raise NotImplementedError
 
     def round_releases(self, round: Exchange, relation: NeighboringRelation) -> list[Release]:
-        """What one round reveals to whom that relation compares, as an accountant takes it."""
+        """What one round reveals, for neighbours by this relation, as an accountant takes it."""
         raise NotImplementedError
 
     def course(self) -> Course:

@@ -15,6 +15,7 @@ from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, MOMENTLLOYD, SULLOYD,
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.design import design_mechanism
 from fastlloyd.dp.accountant import Accountant, GaussianRelease, GeometricRelease
+from fastlloyd.dp.gdp import gdp_epsilon
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError
 from fastlloyd.expander import PublicSeed
@@ -282,6 +283,16 @@ def test_a_past_that_exceeds_its_limit_is_shown_and_lets_nothing_more_through() 
     check_sums(now)
     with pytest.raises(BudgetError, match="has the limit epsilon 3"):
         check(now, "patients", cost(Fraction(1, 10**9)))
+
+
+@pytest.mark.parametrize("mu", [0.0335, 0.2, 0.6])
+def test_who_has_seen_gaussian_answers_cannot_take_the_rest_of_the_limit_as_pure_epsilon(mu: float) -> None:
+    """The sum of two epsilons let this through, and who took it where an answer came out well won 1.9 times delta."""
+    limit = (3.0, 1e-4)
+    rest = Fraction(limit[0]) - Fraction(gdp_epsilon(mu, limit[1]))
+    now = of_costs(cost(Fraction(mu) ** 2), limit=limit)
+    with pytest.raises(BudgetError, match="has the limit epsilon 3"):
+        check(now, "patients", pure_cost(rest * Fraction(999, 1000)))
 
 
 # Shares of noise

@@ -86,7 +86,8 @@ class Accountant:
         (eps_GDP(mu, delta) + eps_pure, delta)-DP:
 
     if P1 <= e^eps_pure Q1 bounds the pure part, then P1 P2 - e^eps Q1 Q2 <= P1 (P2 - e^(eps - eps_pure) Q2), so the
-    mixture costs at most the delta of the Gaussian part at eps - eps_pure. All results are rounded up.
+    mixture costs at most the delta of the Gaussian part at eps - eps_pure. All results are rounded up. This is about releases
+    whose costs were fixed beforehand; where they are chosen from answers, `spending.py` says what a limit holds.
 
     Parameters
     ----------
