@@ -308,7 +308,7 @@ def _statement(folder: Path, m: Mechanism) -> PrivacyStatement:
             said = None
     if not isinstance(said, dict) or said.get("mechanism_digest") != m.digest.hex() or "loss_estimate" not in said:
         raise DataError(f"{path} is not the privacy statement of the settings beside it; keep a result together")
-    return PrivacyStatement(said)
+    return PrivacyStatement(with_leaks(said, said.get("taken_from_the_data", ())))  # which older statements did not count
 
 
 def _public_seed(random_state: RandomState | None) -> PublicSeed:

@@ -1286,7 +1286,8 @@ def test_what_a_spreadsheet_writes_is_refused_with_the_way_out(
 
 def test_a_workbook_is_refused_with_the_way_out(fastlloyd: Command, here: Path) -> None:
     (here / "sheet.xlsx").write_bytes(b"PK")
-    _refused(fastlloyd("fit", "sheet.xlsx", *PUBLIC), "save the sheet as CSV in UTF-8, with decimal points")
+    list_and_way_out = ("say the format: .csv, .tsv, .txt", ".npz; save the sheet as CSV in UTF-8, with decimal points")
+    _refused(fastlloyd("fit", "sheet.xlsx", *PUBLIC), *list_and_way_out)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
