@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.network_parties import (
+    UNSIGNED,
     Barrier,
     Clocked,
     PausingClient,
@@ -40,7 +41,6 @@ from fastlloyd.runs import DurableClient
 from fastlloyd.secagg.keys import Identity
 from fastlloyd.secagg.masks import GroupKey
 from fastlloyd.store import Role
-from fastlloyd.transport.frames import EMPTY_LOG
 from fastlloyd.transport.party import ClientParty, ServerParty
 
 N_ROUNDS = 300
@@ -98,7 +98,7 @@ def _in_process(setup: Setup) -> float:
         if isinstance(request, Send):
             message = decode(encode(request.message), limits)
             if request.to == SERVER:
-                pending += [(SERVER, each) for each in server.receive(sender, EMPTY_LOG, message)]
+                pending += [(SERVER, each) for each in server.receive(sender, UNSIGNED, message)]
             else:
                 pending += [(request.to, each) for each in clients[request.to].receive(message)]
     return statistics.median(second for client in clients.values() for second in client.seconds)
@@ -140,7 +140,7 @@ def _answer(setup: Setup, pause: float) -> float:
         if not isinstance(request, Send):
             continue
         if request.to == SERVER:
-            pending += [(SERVER, each) for each in server.receive(sender, EMPTY_LOG, request.message)]
+            pending += [(SERVER, each) for each in server.receive(sender, UNSIGNED, request.message)]
             continue
         if pause:
             time.sleep(pause)

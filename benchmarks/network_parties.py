@@ -4,14 +4,16 @@ import time
 from collections.abc import Mapping, Sequence
 
 from fastlloyd.plan import Plan
+from fastlloyd.positions import SignedPosition
 from fastlloyd.protocol import SERVER, ClientSession, Ended, Finish, Message, Send, ServerResult, ServerSession
 from fastlloyd.protocol.actions import Action
 from fastlloyd.protocol.messages import Broadcast, Upload
 from fastlloyd.runs import DurableServer
 from fastlloyd.store import Store
 from fastlloyd.store.events import Event, LogPosition
-from fastlloyd.transport.frames import EMPTY_LOG
 from fastlloyd.transport.party import ClientParty, Request
+
+UNSIGNED = SignedPosition(0, bytes(32), bytes(64))
 
 
 class Barrier:
@@ -22,13 +24,13 @@ class Barrier:
     def __init__(self, plan: Plan) -> None:
         self.names, self.n_rounds, self.n_waiting = plan.names, len(plan.mechanism.rounds), 0
 
-    def attach(self, _name: str, log: LogPosition) -> LogPosition:
-        return log
+    def attach(self, _name: str, log: SignedPosition) -> LogPosition:
+        return LogPosition(log.length, log.head)
 
     def away(self, _name: str) -> list[Request]:
         return []
 
-    def receive(self, _name: str, _log: LogPosition, message: Message) -> list[Request]:
+    def receive(self, _name: str, _log: SignedPosition, message: Message) -> list[Request]:
         assert isinstance(message, Upload)
         self.n_waiting += 1
         if self.n_waiting < len(self.names):
@@ -38,7 +40,7 @@ class Barrier:
         end: list[Request] = [Finish(ServerResult(included=()))] if message.round == self.n_rounds else []
         return [*(Send(name, broadcast) for name in self.names), *end]
 
-    def announce(self, _name: str, _log: LogPosition) -> None:
+    def announce(self, _name: str, _log: SignedPosition) -> None:
         pass
 
     def draw_ahead(self) -> None:
@@ -54,7 +56,7 @@ class Barrier:
 class Pulse:
     """A client that sends the next round as soon as it is told the last; `seconds` between one and the next."""
 
-    timeout, position = None, EMPTY_LOG
+    timeout, position = None, UNSIGNED
 
     def __init__(self, plan: Plan) -> None:
         self.n_rounds, self.payload = len(plan.mechanism.rounds), bytes(plan.n_words * plan.ring.itemsize)
@@ -120,7 +122,7 @@ class Clocked:
         return self.party.timeout
 
     @property
-    def position(self) -> LogPosition:
+    def position(self) -> SignedPosition:
         return self.party.position
 
     def attached(self, log: LogPosition) -> None:
@@ -152,16 +154,16 @@ class VolatileServer:
     def __init__(self, session: ServerSession) -> None:
         self.session = session
 
-    def attach(self, _name: str, log: LogPosition) -> LogPosition:
-        return log
+    def attach(self, _name: str, log: SignedPosition) -> LogPosition:
+        return LogPosition(log.length, log.head)
 
     def away(self, _name: str) -> list[Request]:
         return []
 
-    def receive(self, name: str, _log: LogPosition, message: Message) -> list[Request]:
+    def receive(self, name: str, _log: SignedPosition, message: Message) -> list[Request]:
         return _requests(self.session.receive(name, message))
 
-    def announce(self, _name: str, _log: LogPosition) -> None:
+    def announce(self, _name: str, _log: SignedPosition) -> None:
         pass
 
     def draw_ahead(self) -> None:
@@ -177,7 +179,7 @@ class VolatileServer:
 class VolatileClient:
     """The same of a client."""
 
-    timeout, position = None, EMPTY_LOG
+    timeout, position = None, UNSIGNED
 
     def __init__(self, session: ClientSession) -> None:
         self.session = session
@@ -206,7 +208,7 @@ class PausingServer(VolatileServer):
         self.commits: list[float] = []
         self.pause = seconds
 
-    def receive(self, name: str, _log: LogPosition, message: Message) -> list[Request]:
+    def receive(self, name: str, _log: SignedPosition, message: Message) -> list[Request]:
         requests = super().receive(name, _log, message)
         if isinstance(message, Upload) and requests:
             self.commits.append(_slept(self.pause))

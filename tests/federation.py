@@ -19,6 +19,7 @@ from fastlloyd.expander import PublicSeed
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.momentlloyd import start
 from fastlloyd.plan import Client, Plan, TrustMode
+from fastlloyd.positions import SignedPosition
 from fastlloyd.protocol import ClientResult, ClientSession, ServerSession
 from fastlloyd.protocol.messages import Broadcast, Limits, Message, decode, encode
 from fastlloyd.secagg import Identity
@@ -31,6 +32,11 @@ CAP = 40
 def identity(name: str) -> Identity:
     """The fixed signing key of the client of that name."""
     return Identity.from_private_bytes(hashlib.sha256(f"identity of {name}".encode()).digest())
+
+
+def signed(name: str, length: int, head: bytes = bytes(32)) -> SignedPosition:
+    """A position of its store that the client of that name signed."""
+    return SignedPosition.of(length, head, identity(name))
 
 
 def among(names: Sequence[str], broadcast: Broadcast, changes: Mapping[str, bytes | None]) -> Broadcast:

@@ -13,6 +13,7 @@ from fastlloyd.algorithms import MOMENTLLOYD
 from fastlloyd.documents import MAX_BYTES
 from fastlloyd.errors import IdentityError, PlanError, RemoteProtocolError, StateError
 from fastlloyd.plan import Plan
+from fastlloyd.positions import MAX_EVENTS, SignedPosition
 from fastlloyd.protocol import messages
 from fastlloyd.protocol.messages import (
     Abort,
@@ -31,7 +32,18 @@ from fastlloyd.protocol.messages import (
     Upload,
 )
 from fastlloyd.store import events
-from fastlloyd.store.events import Event, ExchangeCharged, LimitSet, LogPosition, MessageRecorded, Outcome, PeerSeen, RunEnded
+from fastlloyd.store.events import (
+    Event,
+    ExchangeCharged,
+    LimitSet,
+    LogPosition,
+    MessageRecorded,
+    Outcome,
+    PeerForgotten,
+    PeerSeen,
+    PeerSigned,
+    RunEnded,
+)
 from fastlloyd.transport import frames
 from fastlloyd.transport.frames import EMPTY_LOG, Answer, Attach, Attached, ClientFrame, Leave, Post, Refused, ServerFrame
 from federation import make_plan
@@ -149,7 +161,7 @@ def _frame(examples: list[ClientFrame | ServerFrame], decode: Callable[[bytes, L
 
 
 def _client_frames() -> Target:
-    log, upload = LogPosition(1 << 53, bytes(range(32))), _encode_message(_examples()[Upload][0])
+    log, upload = SignedPosition(MAX_EVENTS, bytes(range(32)), bytes(range(64))), _encode_message(_examples()[Upload][0])
     return _frame([Attach(bytes(32), bytes(16), log), Post(log, upload), Leave()], frames.decode_client_frame)
 
 
@@ -167,6 +179,8 @@ def _stored_events() -> Target:
         RunEnded(run_id=run, outcome=Outcome.ABORTED, reason="the server ended it", released=(2, 3)),
         LimitSet(dataset="patients", epsilon=float("inf"), delta=0.0),
         PeerSeen(name="clinic-a", position=LogPosition(3, bytes(32))),
+        PeerSigned(name="0" * 64, client="clinic-a", position=SignedPosition(3, bytes(32), bytes(64))),
+        PeerForgotten(name="0" * 64),
     ]
 
     def read(data: bytes) -> None:

@@ -7,13 +7,13 @@ from typing import Any
 
 from fastlloyd.protocol import ClientResult, Ended, Send, encode
 from fastlloyd.protocol.messages import Limits
-from fastlloyd.transport.frames import EMPTY_LOG, Attach, Post, ServerFrame, decode_server_frame, encode_frame
+from fastlloyd.transport.frames import Attach, Post, ServerFrame, decode_server_frame, encode_frame
 from fastlloyd.transport.grpc_client import GrpcClient
 from fastlloyd.transport.grpc_server import GrpcServer
 from fastlloyd.transport.grpc_tls import Keepalive, TlsIdentity, channel_credentials, channel_options, load_grpc
 from fastlloyd.transport.in_process import run_in_process
 from federation import Federation, make_federation, make_plan, same_clustering
-from network import SessionClient, SessionServer, tls_identity
+from network import SessionClient, SessionServer, position, tls_identity
 
 HANG = 60.0  # seconds after which a test that waits has failed
 CALM = Keepalive(interval=60.0, timeout=60.0)  # a machine that pauses breaks no connection
@@ -82,13 +82,13 @@ class Site:
         return bare_channel(self.identities[name], self.identities["server"], self.federation, port)
 
     def attach(self, **changed: Any) -> bytes:
-        fields = {"plan_digest": self.plan.digest, "run_id": bytes.fromhex(self.plan.run_id), "log": EMPTY_LOG, **changed}
+        fields = {"plan_digest": self.plan.digest, "run_id": bytes.fromhex(self.plan.run_id), "log": position(0), **changed}
         return encode_frame(Attach(**fields))
 
     def hello(self, name: str) -> bytes:
         (send,) = self.parties[name].begin()
         assert isinstance(send, Send)
-        return encode_frame(Post(EMPTY_LOG, encode(send.message)))
+        return encode_frame(Post(position(0), encode(send.message)))
 
 
 @contextlib.asynccontextmanager

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from fastlloyd.errors import RemoteProtocolError
+from fastlloyd.positions import SignedPosition
 from fastlloyd.protocol import Action, ClientSession, Ended, Finish, Message, Record, Send, ServerSession
 from fastlloyd.store.events import LogPosition
 from fastlloyd.transport.grpc_tls import TlsIdentity
@@ -41,9 +42,14 @@ def tls_identity(name: str, *, days: float = 365) -> TlsIdentity:
     )
 
 
-def position(length: int) -> LogPosition:
-    """Where a log of so many events stands."""
-    return LogPosition(length, hashlib.sha256(f"{length} events".encode()).digest())
+def position(length: int) -> SignedPosition:
+    """Where a log of so many events stands; nobody signed it, and no party here looks."""
+    return SignedPosition(length, hashlib.sha256(f"{length} events".encode()).digest(), bytes(64))
+
+
+def remembered(log: SignedPosition) -> LogPosition:
+    """The same as a server remembers it."""
+    return LogPosition(log.length, log.head)
 
 
 @dataclass
@@ -52,7 +58,7 @@ class SessionServer:
 
     session: ServerSession
     patience: Callable[[], float | None] = lambda: None
-    logs: dict[str, LogPosition] = field(default_factory=dict)
+    logs: dict[str, SignedPosition] = field(default_factory=dict)
     received: list[tuple[str, Message]] = field(default_factory=list)
     announced: list[str] = field(default_factory=list)
 
@@ -60,24 +66,24 @@ class SessionServer:
     def timeout(self) -> float | None:
         return self.patience()
 
-    def attach(self, name: str, log: LogPosition) -> LogPosition:
+    def attach(self, name: str, log: SignedPosition) -> LogPosition:
         known = self.logs.setdefault(name, log)
         if log.length < known.length:
             raise RemoteProtocolError(f"the log of client {name} is older than what the server remembers of it")
         self.logs[name] = log
         self.session.back(name)
-        return known
+        return remembered(known)
 
     def away(self, name: str) -> list[Request]:
         return requests(self.session.away(name))
 
-    def receive(self, name: str, log: LogPosition, message: Message) -> list[Request]:
+    def receive(self, name: str, log: SignedPosition, message: Message) -> list[Request]:
         self.received.append((name, message))
         actions = self.session.receive(name, message)
         self.logs[name] = log  # of a message that was taken: one who speaks in another's name spoils nobody's log
         return requests(actions)
 
-    def announce(self, name: str, _log: LogPosition) -> None:
+    def announce(self, name: str, _log: SignedPosition) -> None:
         self.announced.append(name)
 
     def draw_ahead(self) -> None:
@@ -103,7 +109,7 @@ class SessionClient:
     _n_events: int = 0
 
     @property
-    def position(self) -> LogPosition:
+    def position(self) -> SignedPosition:
         return position(self._n_events)
 
     @property

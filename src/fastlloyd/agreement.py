@@ -3,7 +3,17 @@
 import textwrap
 
 from fastlloyd.documents import in_groups
-from fastlloyd.explain import authority, bounds, certainty_table, coalition_table, persons, protection, study, waiting
+from fastlloyd.explain import (
+    authority,
+    bounds,
+    certainty_table,
+    coalition_table,
+    persons,
+    protection,
+    store_in_words,
+    study,
+    waiting,
+)
 from fastlloyd.plan import Client, Plan, Server
 
 PAGE_HEADING = "A FASTLLOYD PLAN, TO COMPARE AND TO SIGN"  # how every page begins, so that --force replaces nothing else
@@ -58,7 +68,7 @@ def _parties(plan: Plan) -> list[str]:
     """Each party with the SHA-256 of its certificate; what is missing for a run over a network stands last."""
     expires = {certificate.name: certificate.expires for certificate in plan.certificates()}
     roles: list[tuple[Client | Server, str]] = [(plan.server, f"the server, at {plan.server.address or 'no address'}")]
-    roles += [(client, f"at most {client.max_records} records") for client in plan.clients]
+    roles += [(client, f"at most {client.max_records} records{store_in_words(client)}") for client in plan.clients]
     said = [
         _item(f"{party.name}: {role}; certificate until {expires[party.name]}:") + f"\n{_digest(party.fingerprint)}"
         if party.certificate

@@ -152,7 +152,7 @@ def authority(plan: Plan) -> list[str]:
 def _parties(plan: Plan) -> str:
     expires = {certificate.name: certificate.expires for certificate in plan.certificates()}
     roles: list[tuple[Client | Server, str]] = [(plan.server, f"the server, at {plan.server.address or 'no address'}")]
-    roles += [(client, f"at most {client.max_records} records") for client in plan.clients]
+    roles += [(client, f"at most {client.max_records} records{store_in_words(client)}") for client in plan.clients]
     lines = ["Who takes part, each with the SHA-256 of its certificate, to be compared with its owner on a separate way:"]
     for party, role in roles:
         known = f"{in_groups(party.fingerprint)}, until {expires[party.name]}" if party.certificate else "no certificate"
@@ -162,6 +162,11 @@ def _parties(plan: Plan) -> str:
     if plan.lacking:
         lines.append(f"For simulations only: {plan.lacking}.")
     return "\n".join(lines)
+
+
+def store_in_words(client: Client) -> str:
+    """How far the client's store had come, if the plan says so; something to follow its cap of records."""
+    return "" if client.store is None else f", a store of at least {client.store.length} events"
 
 
 def coalition_table(plan: Plan) -> str:

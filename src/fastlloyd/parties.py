@@ -10,6 +10,7 @@ from fastlloyd.authority import Authority, parse_authority
 from fastlloyd.certificates import Certificate, fingerprint, parse_certificate
 from fastlloyd.errors import DataError, IdentityError, PlanError
 from fastlloyd.mechanism import NAME
+from fastlloyd.positions import KnownStore
 
 MAX_CLIENTS = 1000
 MAX_TIMEOUT = 7 * 24 * 3600  # seconds
@@ -20,12 +21,14 @@ class Client(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """One organisation: its name and its cap of records; empty until they are known, the keys it is known by.
 
     signing_key : Ed25519, 64 hex digits. certificate : of the channel (TLS), base64 of DER; it names the signing key too.
+    store : where its store stood when a server last saw it; None, which is left out of the digest, if the plan does not say.
     """
 
     name: str
     max_records: int
     signing_key: str = ""
     certificate: str = ""
+    store: KnownStore | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -80,6 +83,10 @@ def check_clients(clients: Sequence[Client]) -> None:
             raise PlanError(f"max_records of client {client.name!r} is {client.max_records}; expected 0 or more")
         if client.signing_key and not re.fullmatch(r"[0-9a-f]{64}", client.signing_key):
             raise PlanError(f"signing_key of client {client.name!r} is not 64 hex digits; use the key its owner sent")
+        if client.store is not None:
+            if not client.signing_key:
+                raise PlanError(f"client {client.name!r} has no signing_key, so its store cannot be known; add its public file")
+            client.store.check(client.signing_key, client.name)
     for field in ("name", "signing_key"):
         values = [getattr(client, field) for client in clients if getattr(client, field)]
         if len(set(values)) != len(values):

@@ -30,9 +30,9 @@ if importlib.util.find_spec("grpc") is None:  # not imported here: that is the b
 
 from authorities import Issuer, key_pem, pem, self_signed
 from fastlloyd.errors import NetworkError
+from fastlloyd.positions import SignedPosition
 from fastlloyd.protocol import ClientResult, Ended, Message, ServerResult, encode
 from fastlloyd.protocol.messages import Broadcast, Limits, Upload
-from fastlloyd.store.events import LogPosition
 from fastlloyd.transport import grpc_server, grpc_tls
 from fastlloyd.transport.frames import (
     EMPTY_LOG,
@@ -60,7 +60,7 @@ from fastlloyd.transport.outbox import Outbox
 from fastlloyd.transport.party import Request
 from federation import make_federation, make_plan
 from grpc_site import CALM, HANG, Site, answer, serving, until, within
-from network import Relay, SessionClient, SessionServer, listening, tls_identity
+from network import Relay, SessionClient, SessionServer, listening, position, remembered, tls_identity
 
 
 @pytest.fixture(autouse=True)
@@ -288,18 +288,18 @@ def test_tls_1_2_is_refused_and_1_3_is_spoken() -> None:
     [
         (lambda _: [b""], "a frame begins with nothing"),
         (lambda _: [b"GET / HTTP/1.1\r\n\r\n"], "a frame begins with 47"),
-        (lambda _: [b"\x01\xc1"], "a frame of 2 bytes cannot be read"),
-        (lambda _: [b"\x01" + b"\x91" * 500], "cannot be read"),
+        (lambda _: [b"\x02\xc1"], "a frame of 2 bytes cannot be read"),
+        (lambda _: [b"\x02" + b"\x91" * 500], "cannot be read"),
         (lambda site: [site.attach() + b"\x00"], "cannot be read"),
         (lambda site: [site.attach(plan_digest=bytes(32))], "your plan has digest 0000"),
         (lambda site: [site.attach(run_id=bytes(16))], "your run id is 0000"),
-        (lambda _: [encode_frame(Post(EMPTY_LOG, b""))], "a stream began with Post; expected Attach"),
+        (lambda _: [encode_frame(Post(position(0), b""))], "a stream began with Post; expected Attach"),
         (lambda _: [encode_frame(Attached(EMPTY_LOG))], "cannot be read"),
         (lambda site: [site.attach(), site.attach()], "a stream is attached once"),
-        (lambda site: [site.attach(), encode_frame(Post(EMPTY_LOG, b"garbage"))], "a message begins with 67"),
+        (lambda site: [site.attach(), encode_frame(Post(position(0), b"garbage"))], "a message begins with 67"),
         (lambda site: [site.attach(), encode_frame(Answer(b""))], "cannot be read"),
         (
-            lambda site: [site.attach(), encode_frame(Post(EMPTY_LOG, encode(Upload(1, bytes(8), bytes(56)))))],
+            lambda site: [site.attach(), encode_frame(Post(position(0), encode(Upload(1, bytes(8), bytes(56)))))],
             "Upload, which is not expected by a server that is joining",
         ),
     ],
@@ -406,15 +406,15 @@ def test_an_old_copy_of_a_clients_log_is_refused_by_both_sides(monkeypatch: pyte
     async def test() -> None:
         site = Site()
         async with serving(site.server()) as port:
-            later = LogPosition(7, bytes(32))
+            later = position(7)
             async with site.stream("c0", port) as stream:
                 await stream.write(site.attach(log=later))
-                assert await answer(site, stream) == Attached(later)
+                assert await answer(site, stream) == Attached(remembered(later))
             outcome = await site.client("c0", port).run()
             assert outcome == Ended(
                 "the server refuses this client: the log of client c0 is older than what the server remembers of it"
             )
-            monkeypatch.setattr(site.party, "attach", lambda _name, _log: later)  # a server that lets it pass
+            monkeypatch.setattr(site.party, "attach", lambda _name, _log: remembered(later))  # a server that lets it pass
             outcome = await site.client("c0", port).run()
             assert outcome == Ended("the server remembers more of this log than there is")
 
@@ -671,7 +671,7 @@ def test_stopping_finishes_the_step_in_progress_and_sends_what_follows_from_it()
         begun, go_on = threading.Event(), threading.Event()
         receive = site.party.receive
 
-        def slowly(name: str, log: LogPosition, message: Message) -> list[Request]:
+        def slowly(name: str, log: SignedPosition, message: Message) -> list[Request]:
             begun.set()
             go_on.wait(HANG)
             return receive(name, log, message)
@@ -705,7 +705,7 @@ def test_a_party_that_takes_long_holds_up_no_stream() -> None:
         receive = site.party.receive
         begun, go_on = threading.Event(), threading.Event()
 
-        def slowly(name: str, log: LogPosition, message: Message) -> list[Request]:
+        def slowly(name: str, log: SignedPosition, message: Message) -> list[Request]:
             begun.set()
             go_on.wait(HANG)
             return receive(name, log, message)
@@ -730,7 +730,7 @@ def test_a_party_learns_of_all_whose_messages_have_come_before_it_answers_the_ne
         begun, go_on = threading.Event(), threading.Event()
         known: list[tuple[str, list[str]]] = []
 
-        def slowly(name: str, log: LogPosition, message: Message) -> list[Request]:
+        def slowly(name: str, log: SignedPosition, message: Message) -> list[Request]:
             known.append((name, sorted(announced)))
             begun.set()
             go_on.wait(HANG)

@@ -29,6 +29,7 @@ from fastlloyd.cli.serve import serve as serve_command
 from fastlloyd.identity import PrivateIdentity
 from fastlloyd.outputs import write_file
 from fastlloyd.parties import Timeouts
+from fastlloyd.plan import Plan
 from fastlloyd.store import files as layout
 from fastlloyd.store import read
 from fastlloyd.store.events import ExchangeCharged, RunEnded
@@ -141,6 +142,52 @@ def test_three_clients_and_a_server_end_with_one_result_that_status_and_ledger_s
     refused(site, site.join("a", "--out", "again"), "has ended for this client (it finished); a plan is good for one run")
     assert here(site, site.serve()) == (0, "", "The run is over: 2 rounds; the results are with the clients.\n")
     refused(site, site.join("a", "--dry-run"), "has ended for this client (it finished)")
+    check_that_the_next_plan_knows_the_stores(site)
+
+
+def check_that_the_next_plan_knows_the_stores(site: Site) -> None:
+    """After a run: what the server saw of the clients goes into the next plan, under which a wiped store is refused."""
+    positions = ["ledger", "positions", f"{SERVER}.store"]
+    code, out, _ = here(site, [*positions, "--json"])
+    seen = {row["client"]: row for row in json.loads(out)["clients"]}
+    assert (code, set(seen)) == (0, set(NAMES))
+    for name, row in seen.items():
+        assert row["signed"]
+        assert row["signing_key"] == site.plan.client(name).signing_key
+        assert 5 < row["events"] <= events(site, name)
+    refused(site, ["ledger", "positions", "a.store"], "is the store of a client")
+    code, out, _ = here(site, [*positions, "--out", "positions.toml"])
+    assert (code, "3 of 3 positions" in out) == (0, True)
+    refused(site, [*positions, "--out", "positions.toml"], "exists already")
+    assert here(site, ["plan", "renew", PLAN, "--positions", "positions.toml", "--out", "next.toml"])[0] == 0
+    following = Plan.from_toml((site.folder / "next.toml").read_text())
+    assert [c.store.length for c in following.clients if c.store] == [seen[name]["events"] for name in NAMES]
+    for command in ("explain", "show", "digest"):
+        code, out, _ = here(site, ["plan", command, "next.toml", *(["--page", "page.txt"] if command == "digest" else [])])
+        text = out if command != "digest" else (site.folder / "page.txt").read_text()
+        assert f"a store of at least {seen['a']['events']} events" in " ".join(text.split())
+
+    def join(name: str, *more: str) -> list[str]:
+        arguments = site.join(name, "--digest", following.digest.hex(), "--out", "next", *more)
+        return ["next.toml" if part == PLAN else part for part in arguments]
+
+    refused(site, join("b", "--dry-run"), "are as they must be, but nobody listens at")
+    for path in site.folder.glob("b.store*"):
+        path.unlink()
+    for more in ([], ["--dry-run"]):
+        refused(site, join("b", *more), "there is no store", f"the store of 'b' holds {seen['b']['events']} events")
+    limit = ["ledger", "limit", "b.identity.toml", "--dataset", DATASET, "--new", "--epsilon", "9", "--delta", "1e-6"]
+    assert here(site, limit)[0] == 0
+    for more in ([], ["--dry-run"]):
+        old_copy = f"is an old copy: the plan remembers {seen['b']['events']} events of it and it holds 1;"
+        refused(site, join("b", *more), old_copy)
+    forget = ["ledger", "forget", f"{SERVER}.store", "--client"]
+    refused(site, [*forget, "d"], "client 'd' is unknown")
+    code, out, _ = here(site, [*forget, "b"])
+    assert (code, f"had {seen['b']['events']} events" in out) == (0, True)
+    assert here(site, [*forget, seen["c"]["signing_key"]])[0] == 0
+    assert [row["client"] for row in json.loads(here(site, [*positions, "--json"])[1])["clients"]] == ["a"]
+    refused(site, [*forget, "b"], "client 'b' is unknown")
 
 
 def test_parties_with_issued_certificates_and_self_signed_ones_run_together(made: Path, tmp_path: Path) -> None:

@@ -270,7 +270,7 @@ def test_a_last_day_that_cannot_be_is_refused(expires: date) -> None:
 def test_a_public_file_is_read_back_and_goes_into_a_plan_as_it_is() -> None:
     public = PublicIdentity.from_toml(A.public.to_toml(), "clinic-a.public.toml")
     assert public == A.public
-    expected = {"signing_key": A.signing.public.hex(), "certificate": public.certificate}
+    expected: dict[str, Any] = {"signing_key": A.signing.public.hex(), "certificate": public.certificate}
     assert public.client(500) == Client(name="clinic-a", max_records=500, **expected)
     assert public.server("h:1") == Server(name="clinic-a", address="h:1", certificate=public.certificate)
     assert public.fingerprint == public.client(1).fingerprint == public.server("h:1").fingerprint

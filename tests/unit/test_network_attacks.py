@@ -11,6 +11,7 @@ import pytest
 from fastlloyd.cli import network
 from fastlloyd.errors import RemoteProtocolError, StateError
 from fastlloyd.identity import PrivateIdentity
+from fastlloyd.positions import SignedPosition
 from fastlloyd.protocol import Finish, Message, Send
 from fastlloyd.protocol.messages import Broadcast, KeyBox, Upload
 from fastlloyd.runs import DurableClient, DurableServer
@@ -18,7 +19,7 @@ from fastlloyd.runs.steps import MAX_BEGUN_AGAIN, Again, StepTimer
 from fastlloyd.store import LogPosition, Role, Store
 from fastlloyd.store.events import LimitSet
 from fastlloyd.testing import InjectedNoise
-from federation import Federation, entropy, identity, injected, make_federation, make_plan
+from federation import Federation, entropy, identity, injected, make_federation, make_plan, signed
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
@@ -58,8 +59,8 @@ class Floor:
         self.server = DurableServer.open(federation.plan, store=self.store, noise=InjectedNoise([]))
         self.lengths = dict.fromkeys(self.clients, 0)
 
-    def position(self, name: str) -> LogPosition:
-        return LogPosition(self.lengths[name], bytes([self.lengths[name]] * 32))
+    def position(self, name: str) -> SignedPosition:
+        return signed(name, self.lengths[name], bytes([self.lengths[name]] * 32))
 
     def say(self, name: str, message: Message) -> list[Send]:
         self.lengths[name] += 1
@@ -83,7 +84,7 @@ class Floor:
 def test_a_client_that_lies_about_its_log_is_refused_and_the_run_goes_on(federation: Federation, tmp_path: Path) -> None:
     floor = Floor(federation, tmp_path)
     uploads = floor.join()
-    for lie in (LogPosition(0, NOWHERE), LogPosition(floor.lengths["c0"], NOWHERE)):
+    for lie in (signed("c0", 0, NOWHERE), signed("c0", floor.lengths["c0"], NOWHERE)):
         with pytest.raises(RemoteProtocolError, match="old copy"):
             floor.server.receive("c0", lie, uploads["c0"])
     answers = [answer for name, upload in uploads.items() for answer in floor.say(name, upload)]
@@ -174,7 +175,7 @@ def test_the_time_to_join_begins_with_the_first_client(federation: Federation, t
     now[0] = 1e6
     assert server.timeout is None
     (hello,) = [a.message for a in federation.client("c0").start() if isinstance(a, Send)]
-    server.receive("c0", LogPosition(1, bytes(32)), hello)
+    server.receive("c0", signed("c0", 1), hello)
     assert server.timeout == federation.plan.timeouts.joining
 
 

@@ -63,7 +63,7 @@ def join(
     """Take part in a run with your records, which stay here. It can be stopped and started at any time."""
     from fastlloyd.cli import destination, finished, network, report
     from fastlloyd.cli.passphrase import given_passphrase
-    from fastlloyd.cli.stores import place_of_store
+    from fastlloyd.cli.stores import check_kept, place_of_store
     from fastlloyd.errors import OutputError
     from fastlloyd.identity import PrivateIdentity
     from fastlloyd.ledger import check_dataset, check_slip
@@ -84,9 +84,11 @@ def join(
     identity = PrivateIdentity.load(key, ask_passphrase=lambda: given_passphrase(passphrase_file))
     network.check_member(identity, agreed, key)
     table, X = _records(agreed, data, missing, outside, as_json=output.json)
+    where = place_of_store(identity.name, key, store)
+    check_kept(agreed, identity.name, where)
     if dry_run:
         agreed.client(identity.name).check_cap(len(X))
-        limit = _rehearsed_budget(agreed, identity, place_of_store(identity.name, key, store), dataset, table, new_dataset)
+        limit = _rehearsed_budget(agreed, identity, where, dataset, table, new_dataset)
         _rehearse_connection(agreed, identity, address)
         _say_ready(agreed, identity, key, dataset, limit, address, as_json=output.json)
         return

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fastlloyd.cli.positions import forget, positions
 from fastlloyd.cli.usage import Command, Group
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from fastlloyd.store.history import History
 
 ledger_app = typer.Typer(cls=Group, help="See and limit what runs spend on your data sets.", no_args_is_help=True)
+ledger_app.command(cls=Command)(positions)
+ledger_app.command(cls=Command)(forget)
 
 StoreFile = Annotated[
     Path,

@@ -311,6 +311,15 @@ class NetworkOptions:
             show_default=False,
         ),
     ] = None
+    positions: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Positions of clients' stores that a server saw, exported by ledger positions. As often as needed.",
+            metavar="FILE",
+            rich_help_panel=NETWORK,
+            show_default=False,
+        ),
+    ] = None
     joining_timeout: Annotated[
         int | None,
         typer.Option(

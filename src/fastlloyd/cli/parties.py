@@ -9,6 +9,7 @@ from fastlloyd.cli.options import NetworkOptions, StudyOptions
 from fastlloyd.errors import IdentityError, PlanError
 from fastlloyd.identity import PublicIdentity
 from fastlloyd.plan import Client, Server
+from fastlloyd.positions import Positions
 from fastlloyd.study import Study
 
 STEPS = ("joining", "dealing", "round", "confirming")
@@ -74,6 +75,11 @@ def given_study(study: StudyOptions) -> Study | None:
     """What the plan is for, in words, if anything was said. Raises PlanError."""
     given = {"name": study.study, "purpose": study.purpose, "controller": study.controller, "contact": study.contact}
     return None if all(text is None for text in given.values()) else Study(**given)
+
+
+def given_positions(network: NetworkOptions) -> list[Positions]:
+    """The positions of clients' stores in the files that were named. Raises PlanError."""
+    return [Positions.load(path) for path in network.positions or ()]
 
 
 def given_timeouts(network: NetworkOptions) -> dict[str, int]:

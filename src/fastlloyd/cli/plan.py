@@ -122,13 +122,22 @@ def new(
     from fastlloyd import outputs
     from fastlloyd.cli import progress, report
     from fastlloyd.cli.federated import trust
-    from fastlloyd.cli.parties import check_complete, given_authority, given_clients, given_server, given_study, given_timeouts
+    from fastlloyd.cli.parties import (
+        check_complete,
+        given_authority,
+        given_clients,
+        given_positions,
+        given_server,
+        given_study,
+        given_timeouts,
+    )
     from fastlloyd.cli.settings import FROM_DATA, chosen_algorithm, design_arguments, given_cap, given_domain
     from fastlloyd.design import design_plan
     from fastlloyd.errors import PlanError
     from fastlloyd.guarantees import plan_cautions
     from fastlloyd.names import parse_columns
     from fastlloyd.plan import Timeouts
+    from fastlloyd.renewal import with_positions
 
     outputs.check_file(out, heading=HEADING, force=force)
     if mechanism.bounds in (None, FROM_DATA):
@@ -140,6 +149,7 @@ def new(
     clients, server = given_clients(client, member), given_server(network)
     if not simulation:
         check_complete(clients, server)
+    clients = with_positions(clients, given_positions(network))
     cap = given_cap(mechanism) or sum(c.max_records for c in clients)
     with progress.placing(mechanism.n_clusters):
         plan = design_plan(
@@ -172,6 +182,7 @@ def show(file: PlanFile, json: Json = False) -> None:
     from fastlloyd import outputs
     from fastlloyd.cli import report
     from fastlloyd.cli.plan_file import read_plan
+    from fastlloyd.explain import store_in_words
     from fastlloyd.guarantees import plan_cautions
 
     plan = read_plan(file)
@@ -200,7 +211,7 @@ def show(file: PlanFile, json: Json = False) -> None:
         "rounds": f"{len(m.clustering_rounds)}, of which {m.n_iterations} move the centroids",
         "loss": f"estimated, with {float(m.loss_share):.3g} of the budget" if m.loss else "not estimated",
         "records": f"at most {m.n_records}, planned for {m.n_expected}",
-        "clients": "\n".join(f"{c.name}: at most {c.max_records} records" for c in plan.clients),
+        "clients": "\n".join(f"{c.name}: at most {c.max_records} records{store_in_words(c)}" for c in plan.clients),
         "trust": plan.trust.value,
         "dropouts, colluding": f"at most {plan.max_dropouts}, at most {plan.max_colluding}",
         "ring": f"{plan.ring_bits} bits",
@@ -262,7 +273,7 @@ def renew(
 
     from fastlloyd import outputs
     from fastlloyd.cli import report
-    from fastlloyd.cli.parties import given_authority, given_timeouts
+    from fastlloyd.cli.parties import given_authority, given_positions, given_timeouts
     from fastlloyd.cli.plan_file import read_plan
     from fastlloyd.guarantees import plan_cautions
     from fastlloyd.identity import PublicIdentity
@@ -278,6 +289,7 @@ def renew(
         timeouts=given_timeouts(network),
         leave_out=leave_out,
         authority=given_authority(network),
+        positions=given_positions(network),
     )
     outputs.write_file(out, plan.to_toml())
     report.warn(plan_cautions(plan))
@@ -354,6 +366,7 @@ def _for_machines(plan: "Plan") -> dict[str, Any]:
                 "signing_key": client.signing_key or None,
                 "fingerprint": client.fingerprint or None,
                 "expires": expires.get(client.name) if client.certificate else None,
+                "store_events": client.store.length if client.store else None,
             }
             for client in plan.clients
         ],

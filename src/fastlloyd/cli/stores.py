@@ -6,6 +6,7 @@ import typer
 
 from fastlloyd.errors import StateError
 from fastlloyd.identity import PrivateIdentity
+from fastlloyd.plan import Plan
 from fastlloyd.store import Role, Store, store_path
 from fastlloyd.store.files import IDENTITY_SUFFIX
 
@@ -38,6 +39,16 @@ def has_store(named: Path) -> bool:
     if not named.name.endswith(IDENTITY_SUFFIX):
         return named.exists()
     return place_of_store(PrivateIdentity.public_of(named).name, named, None).exists()
+
+
+def check_kept(plan: Plan, name: str, where: Path) -> None:
+    """Raise StateError if the plan knows the store of this client, and there is none: a new one forgets all runs."""
+    known = plan.client(name).store
+    if known is not None and not where.exists():
+        raise StateError(
+            f"there is no store {where}, and the plan says that the store of {name!r} holds {known.length} events; bring "
+            "back its newest copy, or go on under a new identity"
+        )
 
 
 def made_note(path: Path) -> str:

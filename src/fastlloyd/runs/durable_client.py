@@ -9,6 +9,7 @@ from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import RemoteProtocolError, StateError
 from fastlloyd.ledger import reserve
 from fastlloyd.plan import Plan
+from fastlloyd.positions import SignedPosition
 from fastlloyd.protocol import ClientSession, Message
 from fastlloyd.protocol.actions import Action, ClientResult, Ended, Finish, Keep, Record, Send
 from fastlloyd.protocol.messages import Upload, encode
@@ -31,8 +32,9 @@ class DurableClient:
     result stays in the store until `conclude`: a process that is killed before it has written the result finds it again.
     """
 
-    def __init__(self, session: ClientSession, store: Store, clock: Clock = time.monotonic) -> None:
-        self._session, self._store = session, store
+    def __init__(self, session: ClientSession, store: Store, identity: Identity, clock: Clock = time.monotonic) -> None:
+        self._session, self._store, self._identity = session, store, identity
+        self._signed: SignedPosition | None = None
         self._run_id = bytes.fromhex(session.plan.run_id)
         self._timer, self._footing = StepTimer(clock), Footing()
 
@@ -59,14 +61,15 @@ class DurableClient:
         Raises
         ------
         BudgetError : the data set's limit is too low, or the records are known under another name.
-        StateError : the run has ended for this store, or was begun with another plan, name or records.
+        StateError : the run has ended for this store, or was begun with another plan, name or records; or the plan knows more
+            events of the store than it holds.
         PlanError, DataError : as `ClientSession`.
         """
         store.check_owner(Role.CLIENT, identity.public)
         reserved = reservation(store, plan, name, dataset=dataset, fingerprint=fingerprint)
         if reserved is not None:
             session = ClientSession(plan, name, X, identity=identity, noise=noise, random_bytes=random_bytes)
-            client = cls(session, store, clock)
+            client = cls(session, store, identity, clock)
             client._commit(session.start(), first=[reserved])
             return client
         run_id = bytes.fromhex(plan.run_id)
@@ -81,7 +84,7 @@ class DurableClient:
             random_bytes=random_bytes,
             recorded=decode_records(store.messages(run_id), plan),
         )
-        client = cls(session, store, clock)
+        client = cls(session, store, identity, clock)
         client._commit(session.resume())
         return client
 
@@ -96,9 +99,12 @@ class DurableClient:
         return self._session
 
     @property
-    def position(self) -> LogPosition:
-        """Where the store stands."""
-        return self._store.position
+    def position(self) -> SignedPosition:
+        """Where the store stands, signed by the identity."""
+        now, signed = self._store.position, self._signed
+        if signed is None or (signed.length, signed.head) != (now.length, now.head):
+            self._signed = signed = SignedPosition.of(now.length, now.head, self._identity)
+        return signed
 
     @property
     def timeout(self) -> float | None:
@@ -191,6 +197,8 @@ def reservation(store: Store, plan: Plan, name: str, *, dataset: str, fingerprin
 
     Raises BudgetError and StateError as `DurableClient.join`.
     """
+    if (known := plan.client(name).store) is not None:
+        store.check_remembered(LogPosition(known.length, bytes.fromhex(known.head)), "the plan")
     if bytes.fromhex(plan.run_id) not in store.history.runs:
         return reserve(store.history, plan, client=name, dataset=dataset, fingerprint=fingerprint)
     _check_same(store, plan, name, dataset, fingerprint)

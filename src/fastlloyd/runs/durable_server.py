@@ -8,6 +8,7 @@ from typing import Self
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import RemoteProtocolError, StateError
 from fastlloyd.plan import Plan
+from fastlloyd.positions import SignedPosition
 from fastlloyd.protocol import Message, ServerSession
 from fastlloyd.protocol.actions import Action, Finish, Record, Send, ServerResult
 from fastlloyd.protocol.messages import Upload, encode
@@ -15,7 +16,7 @@ from fastlloyd.protocol.restoring import decode_records
 from fastlloyd.protocol.transitions import ServerState
 from fastlloyd.runs.steps import Again, Clock, Footing, StepTimer
 from fastlloyd.store import LogPosition, Store
-from fastlloyd.store.events import Event, Outcome, PeerSeen, recorded
+from fastlloyd.store.events import Event, Outcome, PeerSigned, recorded
 
 
 class DurableServer:
@@ -32,7 +33,8 @@ class DurableServer:
         self._session, self._store = session, store
         self._run_id = bytes.fromhex(session.plan.run_id)
         self._keys = {client.name: client.signing_key for client in session.plan.clients}
-        self._seen: dict[str, LogPosition] = {}
+        self._planned = {client.name: client.store for client in session.plan.clients}
+        self._seen: dict[str, SignedPosition] = {}
         self._timer, self._footing = StepTimer(clock), Footing()
         self._end_is_said = False
 
@@ -75,22 +77,22 @@ class DurableServer:
             return None  # the time to join begins with the first that comes
         return None if allowed is None else self._timer.left((session.state, session.step), allowed)
 
-    def attach(self, name: str, log: LogPosition) -> LogPosition:
-        """Client `name` is there (again), its store at `log`; the position last remembered of it.
+    def attach(self, name: str, log: SignedPosition) -> LogPosition:
+        """Client `name` is there (again), its store at `log`; the position last remembered of it, or that of the plan.
 
-        Raises RemoteProtocolError if the store is an old copy.
+        Raises RemoteProtocolError if the store is an old copy, or its identity did not sign the position.
         """
         known = self._check_grown(name, log)
         self._seen[name] = log
         self._session.back(name)
-        return LogPosition(0, bytes(32)) if known is None else known
+        return max(known, key=lambda position: position.length, default=LogPosition(0, bytes(32)))
 
     def away(self, name: str) -> list[Send | Finish]:
         """Client `name` has not been there for a while. A process that is started again is told so anew."""
         self._footing.check()
         return self._commit(self._session.away(name))
 
-    def receive(self, name: str, log: LogPosition, message: Message) -> list[Send | Finish]:
+    def receive(self, name: str, log: SignedPosition, message: Message) -> list[Send | Finish]:
         """Answer a client. RemoteProtocolError says what it did wrong; the others go on."""
         self._footing.check()
         self._check_grown(name, log)  # before the session moves: the store would refuse it in the midst of everyone's step
@@ -98,9 +100,9 @@ class DurableServer:
         self._seen[name] = log
         return self._commit(actions, is_taken=isinstance(message, Upload))
 
-    def announce(self, name: str, log: LogPosition) -> None:
+    def announce(self, name: str, log: SignedPosition) -> None:
         """A message of client `name`, its store at `log`, waits for its turn; the next commit holds that position, too."""
-        with suppress(RemoteProtocolError):  # an old copy is refused in its turn
+        with suppress(RemoteProtocolError):  # an old copy, or what nobody signed, is refused in its turn
             self._check_grown(name, log)
             self._seen[name] = log
 
@@ -128,23 +130,34 @@ class DurableServer:
         outcome = Outcome.FINISHED if result.reason is None else Outcome.ABORTED
         self._store.append([run.end(outcome, result.reason or "")])
 
-    def _check_grown(self, name: str, log: LogPosition) -> LogPosition | None:
-        """The position last seen of a client's store; RemoteProtocolError if the one it reports now cannot follow it."""
-        known = self._seen.get(name) or self._store.peer(self._keys[name])
-        if known is not None and (log.length < known.length or (log.length == known.length and log.head != known.head)):
-            raise RemoteProtocolError(
-                f"the store of client {name!r} is an old copy: it holds {log.length} events, and {known.length} were seen; "
-                "bring back the newest copy, or go on under a new identity"
-            )
+    def _check_grown(self, name: str, log: SignedPosition) -> list[LogPosition]:
+        """What is known of a client's store; RemoteProtocolError if what it reports now is not signed, or cannot follow it."""
+        if self._seen.get(name) != log:
+            _check_signed(name, self._keys[name], log)
+        known = self._known(name)
+        for position in known:
+            if log.length < position.length or (log.length == position.length and log.head != position.head):
+                raise RemoteProtocolError(
+                    f"the store of client {name!r} is an old copy: it holds {log.length} events, and {position.length} were "
+                    "seen; bring back the newest copy, or go on under a new identity"
+                )
         return known
+
+    def _known(self, name: str) -> list[LogPosition]:
+        """The position last seen of a client's store, here; and that of the plan, which another server had seen."""
+        seen, stored, planned = self._seen.get(name), self._store.peer(self._keys[name]), self._planned[name]
+        here = stored if seen is None else LogPosition(seen.length, seen.head)
+        there = None if planned is None else LogPosition(planned.length, bytes.fromhex(planned.head))
+        return [position for position in (here, there) if position is not None]
 
     def _commit(self, actions: Sequence[Action], *, is_taken: bool = False) -> list[Send | Finish]:
         """Make durable what is to be recorded, and who was seen: with a record, or where an upload was taken."""
         messages = [action.message for action in actions if isinstance(action, Record)]
+        signed = self._store.history.signed
         events: list[Event] = [
-            PeerSeen(name=self._keys[name], position=position)
-            for name, position in self._seen.items()
-            if self._store.peer(self._keys[name]) != position
+            PeerSigned(name=key, client=name, position=position)
+            for key, name, position in ((self._keys[name], name, position) for name, position in self._seen.items())
+            if key not in signed or signed[key].position != position
         ]
         events += [recorded(self._run_id, message) for message in messages]
         if messages or (is_taken and events):
@@ -153,3 +166,12 @@ class DurableServer:
             self._seen.clear()
         self._end_is_said |= any(isinstance(action, Finish) for action in actions)
         return [action for action in actions if isinstance(action, Send | Finish)]
+
+
+def _check_signed(name: str, signing_key: str, log: SignedPosition) -> None:
+    try:
+        log.check(bytes.fromhex(signing_key))
+    except RemoteProtocolError:
+        raise RemoteProtocolError(
+            f"the position of the store of client {name!r} is not signed with its key in the plan; nothing of it is remembered"
+        ) from None

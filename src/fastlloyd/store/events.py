@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from fastlloyd.errors import StateError
+from fastlloyd.positions import SignedPosition
 from fastlloyd.protocol.messages import MAX_REASON, Digest, Message, Name, Reason, RoundNumber, RunId, message_digest
 from fastlloyd.store.costs import MAX_EXCHANGES, EarlierRunCost, Positive, RunCost, Share
 
@@ -103,7 +104,7 @@ class LimitSet(_Event, frozen=True, tag=5):
 
 
 class PeerSeen(_Event, frozen=True, tag=6):
-    """Server: the client of that name reported this position of its own store."""
+    """Server: the client of that signing key reported this position of its own store; written by earlier versions only."""
 
     name: Name
     position: LogPosition
@@ -123,8 +124,32 @@ class RunReserved(_Event, frozen=True, tag=7):
     cost: RunCost
 
 
+class PeerSigned(_Event, frozen=True, tag=8):
+    """Server: the client of that signing key, called `client` in the plan, showed this position of its store, and signed it."""
+
+    name: Name
+    client: Name
+    position: SignedPosition
+
+
+class PeerForgotten(_Event, frozen=True, tag=9):
+    """Server: what was seen of the client of that signing key counts no more; its operator said so."""
+
+    name: Name
+
+
 Reservation = RunReserved | EarlierRunReserved
-Event = EarlierRunReserved | MessageRecorded | ExchangeCharged | RunEnded | LimitSet | PeerSeen | RunReserved
+Event = (
+    EarlierRunReserved
+    | MessageRecorded
+    | ExchangeCharged
+    | RunEnded
+    | LimitSet
+    | PeerSeen
+    | RunReserved
+    | PeerSigned
+    | PeerForgotten
+)
 
 
 def _encode_fraction(value: object) -> str:

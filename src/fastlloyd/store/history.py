@@ -13,7 +13,9 @@ from fastlloyd.store.events import (
     LogPosition,
     MessageRecorded,
     Outcome,
+    PeerForgotten,
     PeerSeen,
+    PeerSigned,
     Reservation,
     Role,
     RunEnded,
@@ -57,10 +59,10 @@ class History:
 
     runs : by run id, in the order in which they began. limits : the last one set on each data set. limits_since_first_run :
     those in force on a data set since its first run was reserved, in order; None where there was none. peers : the position
-    that each client reported last.
+    that each client reported last, by signing key. signed : the event in which it signed it, if it did.
     """
 
-    __slots__ = ("limits", "limits_since_first_run", "peers", "role", "runs")
+    __slots__ = ("limits", "limits_since_first_run", "peers", "role", "runs", "signed")
 
     def __init__(self, role: Role) -> None:
         self.role = role
@@ -68,11 +70,13 @@ class History:
         self.limits: dict[str, LimitSet] = {}
         self.limits_since_first_run: dict[str, tuple[LimitSet | None, ...]] = {}
         self.peers: dict[str, LogPosition] = {}
+        self.signed: dict[str, PeerSigned] = {}
 
     def followed_by(self, events: Iterable[Event]) -> Self:
         """The history with these events after it; this one stays as it is."""
         after = type(self)(self.role)
         after.runs, after.limits, after.peers = dict(self.runs), dict(self.limits), dict(self.peers)
+        after.signed = dict(self.signed)
         after.limits_since_first_run = dict(self.limits_since_first_run)
         for event in events:
             after.add(event)
@@ -113,8 +117,10 @@ class History:
                 self.runs[event.run_id] = replace(run, ended=event)
             case LimitSet():
                 self._set_limit(event)
-            case PeerSeen():
+            case PeerSeen() | PeerSigned():
                 self._see(event)
+            case PeerForgotten():
+                self._forget(event)
 
     def _reserve(self, event: Reservation) -> None:
         if event.run_id in self.runs:
@@ -130,15 +136,23 @@ class History:
     def _check_role(self, event: Event) -> None:
         if isinstance(event, Reservation | ExchangeCharged | LimitSet) and self.role is not Role.CLIENT:
             raise StateError(f"a {type(event).__name__} belongs into the store of a client; this is a server's")
-        if isinstance(event, PeerSeen) and self.role is not Role.SERVER:
-            raise StateError("a PeerSeen belongs into the store of a server; this is a client's")
+        if isinstance(event, PeerSeen | PeerSigned | PeerForgotten) and self.role is not Role.SERVER:
+            raise StateError(f"a {type(event).__name__} belongs into the store of a server; this is a client's")
 
-    def _see(self, event: PeerSeen) -> None:
-        known, now = self.peers.get(event.name), event.position
+    def _see(self, event: PeerSeen | PeerSigned) -> None:
+        name, now = event.name, LogPosition(event.position.length, event.position.head)
+        known = self.peers.get(name)
         if known is not None and (now.length < known.length or (now.length == known.length and now.head != known.head)):
             raise StateError(
-                f"the store of client {event.name!r} is an old copy: it holds {now.length} events and was seen with "
+                f"the store of client {name!r} is an old copy: it holds {now.length} events and was seen with "
                 f"{known.length}{', others' if now.length == known.length else ''}; the client must bring back the newest "
                 "copy, or go on under a new identity"
             )
-        self.peers[event.name] = now
+        self.peers[name] = now
+        if isinstance(event, PeerSigned):
+            self.signed[name] = event
+
+    def _forget(self, event: PeerForgotten) -> None:
+        if self.peers.pop(event.name, None) is None:
+            raise StateError(f"no position of the client {event.name!r} is remembered, so there is nothing to forget")
+        self.signed.pop(event.name, None)

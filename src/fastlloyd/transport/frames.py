@@ -8,12 +8,13 @@ from typing import Final, TypeVar
 import msgspec
 
 from fastlloyd.errors import RemoteProtocolError
+from fastlloyd.positions import SignedPosition
 from fastlloyd.protocol.messages import MAX_REASON, Digest, Limits, Reason, RunId
 from fastlloyd.secagg.masks import DIGEST_BYTES
 from fastlloyd.store.events import LogPosition
 
-FRAME_VERSION: Final = 1
-FRAME_BYTES: Final = 64  # more than everything in a frame but its message or reason
+FRAME_VERSION: Final = 2  # 1: positions were not signed
+FRAME_BYTES: Final = 192  # more than everything in a frame but its message or reason
 
 
 EMPTY_LOG: Final = LogPosition(0, bytes(DIGEST_BYTES))
@@ -24,17 +25,17 @@ class _Frame(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 
 class Attach(_Frame, frozen=True, tag=1):
-    """Client, first and once per stream: the run I take part in, and where my log stands."""
+    """Client, first and once per stream: the run I take part in, and where my log stands, signed."""
 
     plan_digest: Digest
     run_id: RunId
-    log: LogPosition
+    log: SignedPosition
 
 
 class Post(_Frame, frozen=True, tag=2):
     """Client: a message, and where my log stood when it was let go."""
 
-    log: LogPosition
+    log: SignedPosition
     message: bytes
 
 

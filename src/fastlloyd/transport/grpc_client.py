@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastlloyd.errors import NetworkError, RemoteProtocolError
 from fastlloyd.plan import Plan
+from fastlloyd.positions import SignedPosition
 from fastlloyd.protocol.actions import ClientResult, Ended, Finish, Send
 from fastlloyd.protocol.messages import Limits, decode, encode
 from fastlloyd.store.events import LogPosition
@@ -172,7 +173,7 @@ class GrpcClient:
         )
 
     async def _converse(self, call: "Call") -> None:
-        positions: list[LogPosition] = []
+        positions: list[SignedPosition] = []
         await self._turns.take(lambda: self._party.position, positions.append)
         for position in positions:
             await self._write(call, encode_frame(Attach(self._digest, self._run_id, position)))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastlloyd.errors import NetworkError, RemoteProtocolError
 from fastlloyd.plan import Plan
+from fastlloyd.positions import SignedPosition
 from fastlloyd.protocol.actions import Finish, Send, ServerResult
 from fastlloyd.protocol.messages import Limits, Message, decode, encode
 from fastlloyd.store.events import LogPosition
@@ -99,7 +100,7 @@ class GrpcServer:
         self._streams: dict[str, Outbox] = {}
         self._presence = Presence(grace, self._report_away)  # streams that lie unread and cannot be ended count as well
         self._left: set[str] = set()
-        self._waiting: deque[tuple[str, LogPosition]] = deque()  # messages whose turn has not come, and their clients' logs
+        self._waiting: deque[tuple[str, SignedPosition]] = deque()  # messages whose turn has not come, and their clients' logs
         self._log = SparingLog(_LOG)
         self.meter = Meter()
         self._is_stopped = False
@@ -252,7 +253,7 @@ class GrpcServer:
             self._log.warning(name, "client %s is refused: %s", name, refused.reason)
             outbox.close(encode_frame(refused))
 
-    def _receive(self, name: str, log: LogPosition, message: Message) -> list[Request]:
+    def _receive(self, name: str, log: SignedPosition, message: Message) -> list[Request]:
         """In the party's thread: one turn, before which the party learns of all whose messages have come."""
         while self._waiting:
             self._party.announce(*self._waiting.popleft())
@@ -262,7 +263,7 @@ class GrpcServer:
         self.meter.sent += len(frame)
         await context.write(frame)
 
-    async def _first_frame(self, context: "Context") -> LogPosition:
+    async def _first_frame(self, context: "Context") -> SignedPosition:
         try:
             data = await asyncio.wait_for(context.read(), _FIRST_FRAME_SECONDS)
         except TimeoutError:
@@ -279,7 +280,7 @@ class GrpcServer:
             raise RemoteProtocolError(f"your run id is {frame.run_id.hex()}; this server serves run {self._plan.run_id}")
         return frame.log
 
-    async def _attach(self, name: str, outbox: Outbox, log: LogPosition) -> None:
+    async def _attach(self, name: str, outbox: Outbox, log: SignedPosition) -> None:
         def register(known: LogPosition) -> None:
             if outbox.closed.is_set():
                 return

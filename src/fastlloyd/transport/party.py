@@ -6,6 +6,7 @@ everything that must be durable is. It keeps its own clock.
 
 from typing import Protocol
 
+from fastlloyd.positions import SignedPosition
 from fastlloyd.protocol.actions import Finish, Send
 from fastlloyd.protocol.messages import Message
 from fastlloyd.store.events import LogPosition
@@ -31,7 +32,7 @@ class Party(Protocol):
 class ServerParty(Party, Protocol):
     """The server's side of a run, as a transport sees it."""
 
-    def attach(self, name: str, log: LogPosition) -> LogPosition:
+    def attach(self, name: str, log: SignedPosition) -> LogPosition:
         """Client `name`, whose log stands at `log`, is there (again): the position last remembered of it.
 
         Raises RemoteProtocolError to refuse the client.
@@ -40,10 +41,10 @@ class ServerParty(Party, Protocol):
     def away(self, name: str) -> list[Request]:
         """Client `name` has not been there for a while; until it is, it may not be worth waiting for."""
 
-    def receive(self, name: str, log: LogPosition, message: Message) -> list[Request]:
+    def receive(self, name: str, log: SignedPosition, message: Message) -> list[Request]:
         """Answer a client. Raises RemoteProtocolError to refuse it; the others go on."""
 
-    def announce(self, name: str, log: LogPosition) -> None:
+    def announce(self, name: str, log: SignedPosition) -> None:
         """A message of client `name`, whose log stands at `log`, has come and waits for its turn."""
 
     def draw_ahead(self) -> None:
@@ -54,8 +55,8 @@ class ClientParty(Party, Protocol):
     """A client's side of a run, as a transport sees it."""
 
     @property
-    def position(self) -> LogPosition:
-        """Where the log stands."""
+    def position(self) -> SignedPosition:
+        """Where the log stands, signed by the client's identity."""
 
     def attached(self, log: LogPosition) -> None:
         """The server remembers this position. Raises RemoteProtocolError to refuse the server."""

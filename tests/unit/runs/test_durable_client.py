@@ -10,8 +10,10 @@ import pytest
 
 from fastlloyd.errors import BudgetError, DataError, FastLloydError, RemoteProtocolError, StateError
 from fastlloyd.ledger import account
+from fastlloyd.positions import KnownStore, KnownStoreOf, Positions
 from fastlloyd.protocol import SERVER, ClientResult, Ended, Finish
 from fastlloyd.protocol.messages import Broadcast, Confirmations, Upload, decode, encode
+from fastlloyd.renewal import renew
 from fastlloyd.runs import reservation
 from fastlloyd.runs.durable_client import GRACE
 from fastlloyd.store import LogPosition, Role, Store
@@ -120,6 +122,29 @@ def test_known_records_are_refused_under_another_name(world: World) -> None:
     other = make_plan(3, run_id=bytes(16))
     with pytest.raises(BudgetError, match="used under the data set name 'patients' before"):
         reservation(store, other, "c0", dataset="others", fingerprint=FINGERPRINT)
+
+
+def test_a_store_that_is_younger_than_the_plan_says_joins_nothing(world: World, tmp_path: Path) -> None:
+    """Wiped after a run, it would count from nothing; a server that never saw it could not tell."""
+    until(world, Broadcast)
+    before = world.parties["c0"].party.position
+    seen = KnownStoreOf(name="c0", signing_key=PLAN.clients[0].signing_key, store=KnownStore.of(before))
+    later = renew(PLAN, run_id=bytes(16), positions=[Positions(clients=(seen,))])
+    with Store.create(tmp_path / "wiped.store", role=Role.CLIENT, identity=identity("c0").public) as wiped:
+        for n_events in (0, 3):
+            for number in range(n_events):
+                wiped.append([LimitSet(dataset=f"other-{number}", epsilon=1.0, delta=0.0)])
+            said = rf"is an old copy: the plan remembers {before.length} events of it and it holds {n_events};"
+            with pytest.raises(StateError, match=said):
+                reservation(wiped, later, "c0", dataset=DATASET, fingerprint=FINGERPRINT)
+        while wiped.position.length < before.length:
+            wiped.append([LimitSet(dataset="others", epsilon=1.0, delta=0.0)])
+        with pytest.raises(StateError, match="and it holds others"):
+            reservation(wiped, later, "c0", dataset=DATASET, fingerprint=FINGERPRINT)
+        assert wiped.history.runs == {}
+    genuine = world.parties["c0"].store
+    assert genuine is not None
+    assert reservation(genuine, later, "c0", dataset=DATASET, fingerprint=FINGERPRINT) is not None
 
 
 def test_asking_what_a_run_would_reserve_stores_nothing(world: World) -> None:

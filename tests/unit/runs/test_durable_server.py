@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from fastlloyd.errors import RemoteProtocolError, StateError
+from fastlloyd.positions import SignedPosition
 from fastlloyd.protocol import SERVER, ClientResult, Ended, Finish, Send, ServerResult, ServerSession
 from fastlloyd.protocol.messages import Abort, Confirmations, Limits, Upload, decode
 from fastlloyd.runs.steps import MAX_BEGUN_AGAIN
-from fastlloyd.store import LogPosition, Store
-from fastlloyd.store.events import Outcome, PeerSeen
-from federation import make_federation, make_plan
+from fastlloyd.store import Store
+from fastlloyd.store.events import Outcome, PeerSigned
+from federation import make_federation, make_plan, signed
 from mortal_parties import World
 from stores import copy_store
 
@@ -118,7 +119,7 @@ def test_positions_of_clients_become_durable_with_the_next_step(world: World) ->
     carry(world)
     # what a client reported before the last step of the server was recorded with it
     keys = {client.name: client.signing_key for client in PLAN.clients}
-    seen = [event for event in store.events() if isinstance(event, PeerSeen)]
+    seen = [event for event in store.events() if isinstance(event, PeerSigned)]
     for name in PLAN.names:
         lengths = [event.position.length for event in seen if event.name == keys[name]]
         assert lengths == sorted(set(lengths))
@@ -126,7 +127,8 @@ def test_positions_of_clients_become_durable_with_the_next_step(world: World) ->
         client = world.parties[name]
         assert client.store is not None
         assert all(client.store.head_at(e.position.length) == e.position.head for e in seen if e.name == keys[name])
-    assert server.attach("c0", world.parties["c0"].party.position) == store.peer(keys["c0"])
+    attached = server.attach("c0", world.parties["c0"].party.position)
+    assert attached == store.peer(keys["c0"])
 
 
 @pytest.mark.parametrize("is_durable", [False, True])
@@ -135,23 +137,23 @@ def test_an_old_copy_of_a_clients_store_is_refused(world: World, is_durable: boo
     if is_durable:
         carry(world)
         server = restarted(world)
-        length = server.attach("c0", LogPosition(99, bytes(32))).length
+        length = server.attach("c0", signed("c0", 99)).length
         server = restarted(world)
     else:
         length = world.parties["c0"].party.position.length
-    for old in (LogPosition(length - 1, bytes(32)), LogPosition(length, bytes(32))):
+    for old in (signed("c0", length - 1), signed("c0", length)):
         with pytest.raises(RemoteProtocolError, match="the store of client 'c0' is an old copy") as refusal:
             server.attach("c0", old)
         assert "go on under a new identity" in str(refusal.value)
-    server.attach("c0", LogPosition(length + 1, bytes(32)))  # whether that is a continuation the client itself can tell
-    server.attach("c1", LogPosition(99, bytes(32)))  # others go on
+    server.attach("c0", signed("c0", length + 1))  # whether that is a continuation the client itself can tell
+    server.attach("c1", signed("c1", 99))  # others go on
 
 
 def test_whenever_a_server_is_started_again_it_knows_of_every_upload_it_took_and_refuses_older_copies(world: World) -> None:
     """A copy from before an upload would make another one for the same round: it is refused before it says a word."""
     started_without(world)
-    taken: dict[str, LogPosition] = {}
-    seen: dict[str, list[LogPosition]] = {name: [] for name in PLAN.names}
+    taken: dict[str, SignedPosition] = {}
+    seen: dict[str, list[SignedPosition]] = {name: [] for name in PLAN.names}
     n_uploads = n_refused = 0
     while world.queue:
         sender, to, data = world.queue.popleft()
@@ -190,12 +192,12 @@ def test_uploads_that_came_together_cost_one_commit_and_one_more_that_closes_the
     assert sorted(name for name, _ in uploads) == list(PLAN.names)
     for name, _ in uploads:
         server.announce(name, positions[name])
-    server.announce("c0", LogPosition(1, bytes(32)))  # an old copy waits, too: it is refused when its turn comes
+    server.announce("c0", signed("c0", 1))  # an old copy waits, too: it is refused when its turn comes
     keys, before = {client.name: client.signing_key for client in PLAN.clients}, world.parties[SERVER].n_appends
     for n_appends, (name, upload) in zip((1, 1, 2), uploads, strict=True):
         server.receive(name, positions[name], upload)
         assert world.parties[SERVER].n_appends == before + n_appends
-        assert all(store.peer(keys[other]) == positions[other] for other in PLAN.names)
+        assert all(store.history.signed[keys[other]].position == positions[other] for other in PLAN.names)
 
 
 def test_a_message_that_is_no_upload_costs_no_commit_of_its_own(world: World) -> None:

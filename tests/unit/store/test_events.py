@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fastlloyd.design import design_mechanism
 from fastlloyd.errors import StateError
 from fastlloyd.ledger import run_cost
+from fastlloyd.positions import SignedPosition
 from fastlloyd.store.costs import Cost
 from fastlloyd.store.events import (
     Event,
@@ -20,7 +21,9 @@ from fastlloyd.store.events import (
     LogPosition,
     MessageRecorded,
     Outcome,
+    PeerForgotten,
     PeerSeen,
+    PeerSigned,
     RunEnded,
     as_reason,
     checked,
@@ -38,6 +41,8 @@ EVENTS: list[Event] = [
     RunEnded(run_id=A, outcome=Outcome.ABORTED, reason="the server ended it", released=(2, 3)),
     LimitSet(dataset="patients", epsilon=float("inf"), delta=0.0),
     PeerSeen(name="clinic-a", position=LogPosition(3, bytes(32))),
+    PeerSigned(name="0" * 64, client="clinic-a", position=SignedPosition(3, bytes(32), bytes(64))),
+    PeerForgotten(name="0" * 64),
     earlier(A, Cost(Fraction(3, 7), Fraction(0)), slack=1e-30),
 ]
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastlloyd.errors import RemoteProtocolError
+from fastlloyd.positions import MAX_EVENTS, SignedPosition
 from fastlloyd.protocol.messages import Broadcast, Limits, Upload, encode
-from fastlloyd.store.events import LogPosition
 from fastlloyd.transport.frames import (
     EMPTY_LOG,
     FRAME_BYTES,
@@ -29,7 +29,7 @@ from federation import make_plan
 
 PLAN = make_plan(3)
 LIMITS = Limits.of(PLAN)
-MANY = LogPosition(1 << 53, bytes(range(32)))
+MANY = SignedPosition(MAX_EVENTS, bytes(range(32)), bytes(range(64)))
 CLIENT_FRAMES: list[ClientFrame] = [Attach(bytes(32), bytes(16), MANY), Post(MANY, b"message"), Leave()]
 SERVER_FRAMES: list[ServerFrame] = [Attached(EMPTY_LOG), Answer(b"message"), Refused("no")]
 
@@ -50,7 +50,7 @@ def test_what_the_server_encodes_a_client_decodes(frame: ServerFrame) -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_give_a_frame_or_a_refusal(data: bytes) -> None:
-    for tail in (data, b"\x01" + data):
+    for tail in (data, b"\x02" + data):
         for decode in (decode_client_frame, decode_server_frame):
             try:
                 frame = decode(tail, LIMITS)
@@ -72,29 +72,29 @@ def test_a_frame_that_is_cut_or_continued_is_refused(frame: ClientFrame | Server
 @pytest.mark.parametrize(
     ("fields", "what"),
     [
-        ([1, bytes(31), bytes(16), [0, bytes(32)]], "length >= 32"),
-        ([1, bytes(32), bytes(17), [0, bytes(32)]], "length <= 16"),
-        ([1, bytes(32), bytes(16), [-1, bytes(32)]], ">= 0"),
-        ([1, bytes(32), bytes(16), [(1 << 53) + 1, bytes(32)]], "<= 9007199254740992"),
-        ([1, bytes(32), bytes(16), [0, bytes(32), 0]], "length"),
-        ([1, bytes(32), bytes(16), [0, bytes(32)], 0], "length"),
+        ([1, bytes(31), bytes(16), [0, bytes(32), bytes(64)]], "length >= 32"),
+        ([1, bytes(32), bytes(17), [0, bytes(32), bytes(64)]], "length <= 16"),
+        ([1, bytes(32), bytes(16), [-1, bytes(32), bytes(64)]], ">= 0"),
+        ([1, bytes(32), bytes(16), [(1 << 32) + 1, bytes(32), bytes(64)]], "<= 4294967296"),
+        ([1, bytes(32), bytes(16), [0, bytes(32)]], "length"),
+        ([1, bytes(32), bytes(16), [0, bytes(32), bytes(64)], 0], "length"),
         ([3, 0], "length"),
         ([7], "Invalid value 7"),
     ],
 )
 def test_a_frame_with_a_field_that_is_wrong_is_refused(fields: list[object], what: str) -> None:
     with pytest.raises(RemoteProtocolError, match=what):
-        decode_client_frame(b"\x01" + msgspec.msgpack.encode(fields), LIMITS)
+        decode_client_frame(b"\x02" + msgspec.msgpack.encode(fields), LIMITS)
 
 
 def test_a_longer_encoding_of_the_same_frame_is_refused() -> None:
     with pytest.raises(RemoteProtocolError, match="shortest"):
-        decode_client_frame(b"\x01\xdc\x00\x01\x03", LIMITS)
+        decode_client_frame(b"\x02\xdc\x00\x01\x03", LIMITS)
 
 
 def test_a_frame_of_another_version_is_named() -> None:
-    with pytest.raises(RemoteProtocolError, match="begins with 02; expected 01: this version of fastlloyd speaks version 1"):
-        decode_client_frame(b"\x02" + encode_frame(Leave())[1:], LIMITS)
+    with pytest.raises(RemoteProtocolError, match="begins with 01; expected 02: this version of fastlloyd speaks version 2"):
+        decode_client_frame(b"\x01" + encode_frame(Leave())[1:], LIMITS)
 
 
 def test_no_frame_is_longer_than_the_longest_and_a_longer_one_is_refused() -> None:
@@ -104,7 +104,7 @@ def test_no_frame_is_longer_than_the_longest_and_a_longer_one_is_refused() -> No
     assert len(encode_frame(Post(MANY, b""))) < FRAME_BYTES
     for decode in (decode_client_frame, decode_server_frame):
         with pytest.raises(RemoteProtocolError, match=f"in this run none has more than {max_frame_bytes(LIMITS)}"):
-            decode(b"\x01" + bytes(max_frame_bytes(LIMITS)), LIMITS)
+            decode(b"\x02" + bytes(max_frame_bytes(LIMITS)), LIMITS)
 
 
 def test_a_reason_is_cut_and_cleaned_for_the_terminal_it_is_shown_on() -> None:
@@ -120,8 +120,8 @@ def test_a_round_costs_a_client_its_words_and_little_more_in_either_direction(n_
     names = tuple(f"client-{i}" for i in range(n_clients))
     plan = make_plan(names=names, n_clusters=n_clusters, ring_bits=64)
     words = bytes(plan.n_words * 8)
-    up = encode_frame(Post(LogPosition(1 << 53, bytes(32)), encode(Upload(1000, bytes(8), words))))
-    assert len(up) - len(words) <= 76
+    up = encode_frame(Post(MANY, encode(Upload(1000, bytes(8), words))))
+    assert len(up) - len(words) <= 142
     down = encode_frame(Answer(encode(Broadcast.of(names, 1000, dict.fromkeys(names, bytes(8)), words))))
     # a bit per client, and of each in the sum the nonce of its upload
     assert len(down) - len(words) - 8 * n_clients - (n_clients + 7) // 8 <= 32
