@@ -216,10 +216,10 @@ def test_the_public_seed_decides_the_start_and_never_the_noise(fastlloyd: Comman
 @pytest.mark.parametrize(
     ("given", "fragments"),
     [
-        ((), ("state --bounds (", "and --n-records (", "--bounds from-data --n-records from-data takes them", "NOT PRIVATE")),
-        (BOUNDS, ("state --n-records (a round number", "--n-records from-data takes it from the data: NOT PRIVATE")),
-        (("--n-records", "500"), ("state --bounds (the smallest", "bounds template", "--bounds from-data takes it")),
-        (("--algorithm", "lloyd"), ("state --bounds",)),
+        ((), ("--bounds and --n-records are missing: state", "with --bounds from-data --n-records from-data: NOT PRIVATE")),
+        (BOUNDS, ("--n-records is missing: state a round number", "from the data with --n-records from-data: NOT PRIVATE")),
+        (("--n-records", "500"), ("--bounds is missing: state the smallest", "bounds template", "with --bounds from-data")),
+        (("--algorithm", "lloyd"), ("--bounds and --n-records are missing",)),
     ],
     ids=["neither", "no cap", "no bounds", "lloyd"],
 )
@@ -261,6 +261,7 @@ def test_what_is_taken_from_the_data_on_request_makes_the_result_not_private_whe
     assert (
         "NOT PRIVATE: settings were taken from the data (see the warnings). If they were public, the guarantee would be" in text
     )
+    assert "It would hide whether any single record is in the data" in text
     assert "Guarantee: " not in text
     for path in Path("result").iterdir():
         assert b"NOT PRIVATE" in path.read_bytes() or path.name == "rounds.json", path

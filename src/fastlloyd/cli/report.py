@@ -221,13 +221,14 @@ def guarantee(result: Result) -> str:
     n_rounds = len(m.clustering_rounds)
     what = "iterations" if n_rounds == m.n_iterations else f"rounds ({m.n_iterations} of them move the centroids)"
     loss = " and the loss" if m.loss else ""
+    hides = "would hide" if result.leaks else "hides"
     said = (
         f"{NOT_PRIVATE}: settings were taken from the data (see the warnings). If they were public, the guarantee would be "
         if result.leaks
         else "Guarantee: "
     )
     return (
-        f"{said}differential privacy with {parameters}, over all {n_rounds} {what}{loss} together. It hides {hidden} "
+        f"{said}differential privacy with {parameters}, over all {n_rounds} {what}{loss} together. It {hides} {hidden} "
         f"(neighbouring relation {m.neighboring_relation.value})."
     )
 

@@ -36,8 +36,8 @@ N_RECORDS_LEAK = (
     "number above it"
 )
 NEEDED = {
-    "--bounds": "the smallest and largest value of every column, known without looking at the data (`fastlloyd bounds "
-    "template` makes a form)",
+    "--bounds": "the smallest and largest value that every column can have, known without looking at the data (`fastlloyd "
+    "bounds template` makes a form)",
     "--n-records": "a round number above the number of records",
 }
 
@@ -122,9 +122,9 @@ def _refuse_without_public_numbers(options: MechanismOptions) -> None:
     given = {"--bounds": options.bounds, "--n-records": options.n_records}
     missing = {name: what for name, what in NEEDED.items() if given[name] is None}
     if missing:
-        stated = " and ".join(f"{name} ({what})" for name, what in missing.items())
-        taken = " ".join(f"{name} {FROM_DATA}" for name in missing)
-        raise PlanError(f"state {stated}; {taken} takes {'it' if len(missing) == 1 else 'them'} from the data: NOT PRIVATE")
+        stated, taken = ", and ".join(missing.values()), " ".join(f"{name} {FROM_DATA}" for name in missing)
+        names = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+        raise PlanError(f"{names}: state {stated}; or take it from the data with {taken}: NOT PRIVATE")
 
 
 def on_grid(records: Records, domain: Domain, outside: str) -> GridRecords:
