@@ -165,4 +165,8 @@ def test_the_threat_model_shows_the_figures_of_epsilon_1() -> None:
     assert f"guesses right in at most {percent(right_guesses(m))} of all cases" in page
     shown = [percent(certainty(pure, before)) for before in (0.01, 0.1, 0.5, 0.9)]
     assert f"{', '.join(shown)}, and {percent(right_guesses(pure))} of all guesses" in page
-    assert f"to within {profile_deviation(study_of_two(TrustMode.CLIENT_NOISE)):.0f}, and how many" in page
+    of_two = study_of_two(TrustMode.CLIENT_NOISE)
+    first = of_two.mechanism.clustering_rounds[0]
+    alone = float(of_two.share_scales(first)[-1]) / 2**of_two.mechanism.count_bits
+    assert f"with a standard error of {alone:.0f} and" in page
+    assert f"to within {profile_deviation(of_two):.0f}, and how many" in page
