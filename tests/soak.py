@@ -81,7 +81,7 @@ def soak(
 
 BLOCKS_PER_ROUND = 40  # objects: a broadcast, who was in it and their nonces, a charge, in four parties; measured: 14
 BYTES_PER_ROUND = 16_384  # of memory; measured: 4.5 kB
-STORE_BYTES_PER_ROUND = 16_384  # two pages of SQLite's log a step, or three
+STORE_BYTES_PER_ROUND = 24_576  # two steps a round of a client, of two pages of SQLite's log each, or three
 LOG_BYTES = 1_100 * 4_120  # SQLite brings its log into the file when it has 1000 pages
 FILE_BYTES_PER_ROUND = 1_024  # what stays: an event or three, and the messages of the open run
 

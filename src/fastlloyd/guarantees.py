@@ -149,10 +149,11 @@ def plan_cautions(plan: Plan) -> list[str]:
     if plan.n_clients == 2:
         said.append(f"{totals(plan)}; agree that both may know it, or invite a third")
     if plan.min_included == 2 < plan.n_clients:
+        fewer = f"allow at most {plan.n_clients - 3} dropouts" if plan.n_clients > 3 else "let none be absent"
         said.append(
             f"with {plan.max_dropouts} of {plan.n_clients} clients absent a round is the sum of two: each of the two subtracts "
             "its own numbers and has the other's sums and counts, with noise that hides single records but not what they add "
-            f"up to; allow at most {plan.n_clients - 3} dropouts, or agree that these two may know it"
+            f"up to; {fewer}, or agree that these two may know it"
         )
     if plan.is_divisible:
         said.append(
