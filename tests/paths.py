@@ -2,12 +2,19 @@
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
+from unittest import mock
+
+import pytest
 
 import fastlloyd
+from fastlloyd.clustering import domain, kernels
+from fastlloyd.clustering.acceleration import is_compiled
+from fastlloyd.moments import cores, offsets
 
 _PACKAGE = str(Path(fastlloyd.__file__).parent)
 
@@ -45,3 +52,23 @@ def path_of(run: Callable[[], object]) -> list[Step]:
         sys.settrace(kept)
         threading.settrace(kept_of_threads)
     return [step for of_thread in steps.values() for step in of_thread]
+
+
+@contextmanager
+def computed(way: str) -> Iterator[None]:
+    """By compiled code or without, whatever this process has computed before; in one thread, which is watched."""
+    if way == "compiled":
+        pytest.importorskip("numba")
+        assert is_compiled(1 << 40)
+    with mock.patch.dict("os.environ", OMP_NUM_THREADS="1"):
+        patches = [
+            mock.patch.object(module, "is_compiled", return_value=way == "compiled")
+            for module in (kernels, cores, offsets, domain)
+        ]
+        for patch in patches:
+            patch.start()
+        try:
+            yield
+        finally:
+            for patch in patches:
+                patch.stop()

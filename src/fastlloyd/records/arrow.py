@@ -23,6 +23,7 @@ from fastlloyd.errors import DataError
 from fastlloyd.names import listing
 from fastlloyd.records.column_block import ColumnBlock, FloatArray
 from fastlloyd.records.columns import Columns, picked
+from fastlloyd.records.missing import Missing
 from fastlloyd.records.record_file import BLOCK_CELLS
 
 _EXACT = 1 << 53  # integers below are exact in float64; so are powers of ten up to 10**22
@@ -39,7 +40,10 @@ def load(name: str, source: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrowRecords:
-    """Records in batches of Arrow: a `Reader`. `batches` gives them from the beginning, with at least the chosen columns."""
+    """Records in batches of Arrow: a `Reader`. `batches` gives them from the beginning, with at least the chosen columns.
+
+    missing : what becomes of a record with null. Where it is left out, all batches take the path of those that have one.
+    """
 
     source: str
     what: str  # "a Parquet file", for messages
@@ -50,6 +54,7 @@ class ArrowRecords:
     n_rows: int | None
     batches: Callable[[], Iterable[Any]]
     n_ahead: int = 1
+    missing: Missing = Missing.REFUSE
 
     @classmethod
     def of(
@@ -101,11 +106,11 @@ class ArrowRecords:
         return [batch.column(place(name)) for name in self.columns]
 
     def _is_block(self, size: int, arrays: list[Any]) -> bool:
-        return self.floats and max(1, size // 4) <= len(arrays[0]) <= size and not any(array.null_count for array in arrays)
+        return self.floats and max(1, size // 4) <= len(arrays[0]) <= size
 
     def _as_it_is(self, arrays: list[Any]) -> ColumnBlock:
         with errors(self.source, self.what):
-            return ColumnBlock([numbers(array) for array in arrays])
+            return ColumnBlock([self._numbers(array) for array in arrays])
 
     def _joined(self, batches: Iterable[list[Any]], size: int) -> Iterator[FloatArray]:
         block, filled = np.empty((len(self.columns), size), dtype=self.dtype), 0
@@ -115,13 +120,16 @@ class ArrowRecords:
                 n = min(size - filled, n_rows - start)
                 with errors(self.source, self.what):
                     for row, array in zip(block, arrays, strict=True):
-                        row[filled : filled + n] = numbers(array.slice(start, n))
+                        row[filled : filled + n] = self._numbers(array.slice(start, n))
                 start, filled = start + n, filled + n
                 if filled == size:
                     yield block.T
                     block, filled = np.empty_like(block), 0
         if filled:
             yield block[:, :filled].copy().T
+
+    def _numbers(self, array: Any) -> npt.NDArray[Any]:
+        return numbers(array) if self.missing is Missing.REFUSE else numbers_or_nan(array)
 
     def _sound_batches(self) -> Iterator[Any]:
         with errors(self.source, self.what):
@@ -192,6 +200,22 @@ def numbers(array: Any) -> npt.NDArray[Any]:
         return values
     dtype = np.dtype(array.type.to_pandas_dtype())  # `to_numpy` would first import pandas
     return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
+
+
+def numbers_or_nan(array: Any) -> npt.NDArray[Any]:
+    """The same; always a copy that has looked for null at every place, whether there is one or not."""
+    pa = load("pyarrow", "Arrow")
+    if pa.types.is_decimal(array.type) or not len(array) or array.buffers()[1] is None:
+        return numbers(array)
+    if pa.types.is_boolean(array.type):
+        array = array.cast(pa.uint8())
+    dtype = np.dtype(array.type.to_pandas_dtype())
+    there = array.is_valid()
+    bits = np.unpackbits(np.frombuffer(there.buffers()[1], np.uint8), count=there.offset + len(there), bitorder="little")
+    values = np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
+    found = values.astype(dtype if dtype.kind == "f" else np.float64)
+    np.copyto(found, np.nan, where=bits[there.offset :] == 0)
+    return found
 
 
 def _decimals(array: Any) -> npt.NDArray[np.float64]:

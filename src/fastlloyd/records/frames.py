@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fastlloyd.errors import DataError
@@ -34,7 +35,7 @@ def table_from_frame(frame: Any, columns: Sequence[str] | None = None, *, missin
         what="a frame that Arrow can take over",
         n_rows=table.num_rows,
     )
-    values = joined(_complete(records, missing), len(records.columns))
+    values = joined(_complete(replace(records, missing=missing)), len(records.columns))
     if not len(values):
         raise DataError(f"{source}: " + ("every record has a missing cell" if table.num_rows else "there are no records"))
     others = tuple(name for name in records.names if name not in set(records.columns))
@@ -42,10 +43,10 @@ def table_from_frame(frame: Any, columns: Sequence[str] | None = None, *, missin
     return Table(values=values, columns=records.columns, source=source, dropped=dropped, others=others)
 
 
-def _complete(records: ArrowRecords, missing: Missing) -> Iterator[FloatArray | ColumnBlock]:
+def _complete(records: ArrowRecords) -> Iterator[FloatArray | ColumnBlock]:
     first = 1
     for block in records.blocks():
-        yield complete(block, records.columns, missing, records.source, first)
+        yield complete(block, records.columns, records.missing, records.source, first)
         first += len(block)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from fastlloyd.errors import DataError
 from fastlloyd.records import files
+from fastlloyd.records.arrow import ArrowRecords
 from fastlloyd.records.columns import Columns
 from fastlloyd.records.delimited import DelimitedFile
 from fastlloyd.records.ipc import open_ipc
@@ -50,7 +52,10 @@ def open_records(path: str | os.PathLike[str], columns: Columns = None, *, missi
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes[-1:] and suffixes[-1] in _BINARY:
         state = files.regular(path)
-        return RecordFile(_BINARY[suffixes[-1]](path, columns), str(path), state, missing)
+        reader = _BINARY[suffixes[-1]](path, columns)
+        if isinstance(reader, ArrowRecords):
+            reader = replace(reader, missing=missing)
+        return RecordFile(reader, str(path), state, missing)
     if suffixes[-1:] == [".gz"]:
         suffixes.pop()
     if not suffixes or suffixes[-1] not in _TEXT:

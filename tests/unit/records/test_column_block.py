@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,21 @@ def test_slices_of_arrow_arrays_hold_their_own_numbers(kind: str) -> None:
         found = arrow.numbers(array.slice(start, stop - start))
         assert found.tolist() == list(range(start, stop))
         assert found.dtype == kind
+
+
+@pytest.mark.parametrize("kind", ["bool", "int8", "int64", "uint64", "float16", "float32", "float64", "decimal"])
+@pytest.mark.parametrize("nulls", [[], [5], list(range(20))])
+def test_numbers_are_the_same_whether_every_place_is_looked_at_for_null_or_not(kind: str, nulls: list[int]) -> None:
+    there = ~np.isin(np.arange(20), nulls)
+    if kind == "decimal":
+        array = pa.array([Decimal(i) / 4 if there[i] else None for i in range(20)], pa.decimal128(10, 2))
+    else:
+        array = pa.array(np.arange(20).astype(kind), mask=~there)
+    for start, stop in ((0, 20), (3, 20), (2, 13), (9, 10), (4, 4)):
+        part = array.slice(start, stop - start)
+        expected, found = arrow.numbers(part), arrow.numbers_or_nan(part)
+        assert np.array_equal(found.astype(float), expected.astype(float), equal_nan=True)
+        assert np.array_equal(np.isnan(found.astype(float)), ~there[start:stop])
 
 
 def test_numbers_are_taken_from_arrow_without_pandas(tmp_path: Path) -> None:
