@@ -33,6 +33,7 @@ from fastlloyd.protocol.messages import (
 )
 from fastlloyd.store import events
 from fastlloyd.store.events import (
+    ClientJoined,
     Event,
     ExchangeCharged,
     LimitSet,
@@ -181,6 +182,7 @@ def _stored_events() -> Target:
         PeerSeen(name="clinic-a", position=LogPosition(3, bytes(32))),
         PeerSigned(name="0" * 64, client="clinic-a", position=SignedPosition(3, bytes(32), bytes(64))),
         PeerForgotten(name="0" * 64),
+        ClientJoined(run_id=bytes(16), client="clinic-a"),
     ]
 
     def read(data: bytes) -> None:

@@ -108,6 +108,13 @@ def test_three_clients_and_a_server_end_with_one_result_that_status_and_ledger_s
     server = site.start(SERVER, site.serve("--json"))
     clients = {name: site.start(name, site.join(name)) for name in "ab"}
     site.wait_for(lambda: (site.folder / "b.store").exists() and events(site, "b") == 2)
+    site.wait_for(lambda: len(read(site.folder / f"{SERVER}.store")[0].history.runs) == 1)
+    code, out, _ = here(site, ["status", f"{SERVER}.store"])
+    assert (code, "joining, so far" in " ".join(out.split())) == (0, True)
+    site.wait_for(lambda: len(next(iter(read(site.folder / f"{SERVER}.store")[0].history.runs.values())).joined) == 2)
+    code, out, _ = here(site, ["status", f"{SERVER}.store", "--json"])
+    (run,) = json.loads(out)["runs"]
+    assert (code, run["state"], run["client"], set(run["joined"])) == (0, "joining", None, {"a", "b"})
     code, out, _ = site.run(["status", "b.store", "--json"])
     (run,) = json.loads(out)["runs"]
     assert (code, run["state"], run["client"], run["rounds"], run["charged"]) == (0, "waiting for the group key", "b", 0, [])

@@ -7,6 +7,9 @@ import typer
 
 from fastlloyd.cli.options import OUTPUT
 
+JOINING = "joining"
+SHOWN_CLIENTS = 12
+
 StoreFile = Annotated[Path, typer.Argument(help="A store, or the identity it belongs to.", metavar="STORE", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.", rich_help_panel=OUTPUT)]
 
@@ -28,11 +31,11 @@ def status(store: StoreFile, json: Json = False) -> None:
         return
     console = Console(markup=False, highlight=False, emoji=False)
     if not runs:
-        nothing = "no run; a server notes one when its clients have joined" if contents.role is Role.SERVER else "no run"
+        nothing = "no run; a server notes one when the first client has joined" if contents.role is Role.SERVER else "no run"
         console.print(f"{path} has seen {nothing}.")
         return
     began = [f"{run['client']}, data set {run['dataset']}" if run["client"] else "server" for run in runs]
-    now = [run["state"] + (f": {run['reason']}" if run["reason"] else "") for run in runs]
+    now = [run["state"] + _more(run) for run in runs]
     columns = [
         Column(
             heading="run", cells=[run["run_id"] for run in runs], justify="left"
@@ -42,6 +45,16 @@ def status(store: StoreFile, json: Json = False) -> None:
         Column(heading="now", cells=now, justify="left", is_text=True),
     ]
     tables.show(console, f"{path}: a {contents.role.value}, {contents.position.length} events", columns)
+
+
+def _more(run: dict[str, Any]) -> str:
+    """Why a run ended; while its clients join, who has."""
+    if run["reason"]:
+        return f": {run['reason']}"
+    if run["state"] != JOINING or not run["joined"]:
+        return ""
+    n_more = len(run["joined"]) - SHOWN_CLIENTS
+    return f", so far {', '.join(run['joined'][:SHOWN_CLIENTS])}" + (f" and {n_more} more" if n_more > 0 else "")
 
 
 def _runs(history: Any, events: list[Any]) -> list[dict[str, Any]]:
@@ -57,6 +70,7 @@ def _runs(history: Any, events: list[Any]) -> list[dict[str, Any]]:
                 "dataset": run.reserved.dataset if run.reserved else None,
                 "rounds": kinds.count("Broadcast"),
                 "charged": list(run.charged),
+                "joined": None if run.reserved else list(run.joined),
                 "state": run.ended.outcome.value if run.ended else _going_on(kinds, is_client=run.reserved is not None),
                 "reason": run.ended.reason if run.ended else "",
             }
@@ -80,4 +94,4 @@ def _going_on(kinds: list[str], *, is_client: bool) -> str:
         "Confirmation": "waiting for the others' confirmations",
         "Confirmations": "confirmed; the result is to be written" if is_client else "confirmed",
         "Abort": "ended",
-    }.get(last, "joining")
+    }.get(last, JOINING)

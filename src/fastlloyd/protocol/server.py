@@ -116,6 +116,11 @@ class ServerSession:
         return f"round {n_closed + 1} of {n_rounds}" if self.state is ServerState.AGGREGATING else self.state.value
 
     @property
+    def joined(self) -> tuple[str, ...]:
+        """The clients whose Hello was taken, in the order in which they came."""
+        return tuple(self._hellos)
+
+    @property
     def awaited(self) -> tuple[str, ...]:
         """The clients that are waited for in this step, in the order of the plan: without those that are absent."""
         match self.state:

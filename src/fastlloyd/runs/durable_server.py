@@ -16,7 +16,7 @@ from fastlloyd.protocol.restoring import decode_records
 from fastlloyd.protocol.transitions import ServerState
 from fastlloyd.runs.steps import Again, Clock, Footing, StepTimer
 from fastlloyd.store import LogPosition, Store
-from fastlloyd.store.events import Event, Outcome, PeerSigned, recorded
+from fastlloyd.store.events import ClientJoined, Event, Outcome, PeerSigned, recorded
 
 
 class DurableServer:
@@ -150,17 +150,26 @@ class DurableServer:
         there = None if planned is None else LogPosition(planned.length, bytes.fromhex(planned.head))
         return [position for position in (here, there) if position is not None]
 
+    def _newly_joined(self) -> list[str]:
+        """Whose Hello was taken, and is not yet noted: for those who look at the store while others are waited for."""
+        if self._session.state not in (ServerState.JOINING, ServerState.DEALING):
+            return []
+        run = self._store.history.runs.get(self._run_id)
+        noted = set[str]() if run is None else set(run.joined)
+        return [name for name in self._session.joined if name not in noted]
+
     def _commit(self, actions: Sequence[Action], *, is_taken: bool = False) -> list[Send | Finish]:
-        """Make durable what is to be recorded, and who was seen: with a record, or where an upload was taken."""
+        """Make durable what is to be recorded, and who was seen: with a record, or where one joined or an upload was taken."""
         messages = [action.message for action in actions if isinstance(action, Record)]
         signed = self._store.history.signed
+        joined: list[Event] = [ClientJoined(run_id=self._run_id, client=name) for name in self._newly_joined()]
         events: list[Event] = [
             PeerSigned(name=key, client=name, position=position)
             for key, name, position in ((self._keys[name], name, position) for name, position in self._seen.items())
             if key not in signed or signed[key].position != position
         ]
-        events += [recorded(self._run_id, message) for message in messages]
-        if messages or (is_taken and events):
+        events += [*joined, *(recorded(self._run_id, message) for message in messages)]
+        if messages or joined or (is_taken and events):
             with self._footing.commit():
                 self._store.append(events, messages=[encode(message) for message in messages])
             self._seen.clear()

@@ -124,6 +124,13 @@ class RunReserved(_Event, frozen=True, tag=7):
     cost: RunCost
 
 
+class ClientJoined(_Event, frozen=True, tag=16):
+    """Server: this client of the plan said Hello in this run. Whether it is in the run, the group key says."""
+
+    run_id: RunId
+    client: Name
+
+
 class PeerSigned(_Event, frozen=True, tag=8):
     """Server: the client of that signing key, called `client` in the plan, showed this position of its store, and signed it."""
 
@@ -149,6 +156,7 @@ Event = (
     | RunReserved
     | PeerSigned
     | PeerForgotten
+    | ClientJoined
 )
 
 

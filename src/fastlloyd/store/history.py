@@ -6,6 +6,7 @@ from typing import Self
 
 from fastlloyd.errors import StateError
 from fastlloyd.store.events import (
+    ClientJoined,
     EarlierRunReserved,
     Event,
     ExchangeCharged,
@@ -26,11 +27,15 @@ from fastlloyd.store.events import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run: what was reserved for it (None at a server), which exchanges were charged, in order, and how it ended."""
+    """One run: what was reserved for it (None at a server), which exchanges were charged, in order, and how it ended.
+
+    joined : at a server, whose Hello was taken, in order.
+    """
 
     run_id: bytes
     reserved: Reservation | None = None
     charged: tuple[int, ...] = ()
+    joined: tuple[str, ...] = ()
     ended: RunEnded | None = None
 
     @property
@@ -103,6 +108,8 @@ class History:
                 self._reserve(event)
             case MessageRecorded():
                 self.runs[event.run_id] = self.open_run(event.run_id)
+            case ClientJoined():
+                self._join(event)
             case ExchangeCharged():
                 run = self.open_run(event.run_id)
                 if event.number > run.n_exchanges or event.number in run.charged:
@@ -128,6 +135,12 @@ class History:
         self.runs[event.run_id] = Run(run_id=event.run_id, reserved=event)
         self.limits_since_first_run.setdefault(event.dataset, (self.limits.get(event.dataset),))
 
+    def _join(self, event: ClientJoined) -> None:
+        run = self.open_run(event.run_id)
+        if event.client in run.joined:
+            raise StateError(f"client {event.client} joined run {event.run_id.hex()} before")
+        self.runs[event.run_id] = replace(run, joined=(*run.joined, event.client))
+
     def _set_limit(self, event: LimitSet) -> None:
         self.limits[event.dataset] = event
         if event.dataset in self.limits_since_first_run:
@@ -136,7 +149,7 @@ class History:
     def _check_role(self, event: Event) -> None:
         if isinstance(event, Reservation | ExchangeCharged | LimitSet) and self.role is not Role.CLIENT:
             raise StateError(f"a {type(event).__name__} belongs into the store of a client; this is a server's")
-        if isinstance(event, PeerSeen | PeerSigned | PeerForgotten) and self.role is not Role.SERVER:
+        if isinstance(event, PeerSeen | PeerSigned | PeerForgotten | ClientJoined) and self.role is not Role.SERVER:
             raise StateError(f"a {type(event).__name__} belongs into the store of a server; this is a client's")
 
     def _see(self, event: PeerSeen | PeerSigned) -> None:

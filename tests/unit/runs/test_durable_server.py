@@ -200,12 +200,24 @@ def test_uploads_that_came_together_cost_one_commit_and_one_more_that_closes_the
         assert all(store.history.signed[keys[other]].position == positions[other] for other in PLAN.names)
 
 
-def test_a_message_that_is_no_upload_costs_no_commit_of_its_own(world: World) -> None:
+def test_who_joins_is_noted_once_and_what_is_said_again_costs_no_commit(world: World) -> None:
     started_without(world)
-    n_appends = world.parties[SERVER].n_appends
-    sender, _, data = world.queue.popleft()
-    world._deliver(sender, SERVER, data)
-    assert world.parties[SERVER].n_appends == n_appends
+    store, n_appends = world.parties[SERVER].store, world.parties[SERVER].n_appends
+    assert store is not None
+    assert store.history.runs == {}
+    (first, _, data), (second, _, other) = list(world.queue)[:2]
+    for _ in range(2):
+        world._deliver(first, SERVER, data)
+        assert world.parties[SERVER].n_appends == n_appends + 1
+        assert store.history.runs[RUN].joined == (first,)
+    restarted(world)
+    store = world.parties[SERVER].store
+    assert store is not None
+    world.connect(first)
+    world._deliver(first, SERVER, data)
+    assert world.parties[SERVER].n_appends == n_appends + 1
+    world._deliver(second, SERVER, other)
+    assert store.history.runs[RUN].joined == (first, second)
 
 
 def test_each_step_has_its_own_time(world: World) -> None:

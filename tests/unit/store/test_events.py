@@ -15,6 +15,7 @@ from fastlloyd.ledger import run_cost
 from fastlloyd.positions import SignedPosition
 from fastlloyd.store.costs import Cost
 from fastlloyd.store.events import (
+    ClientJoined,
     Event,
     ExchangeCharged,
     LimitSet,
@@ -43,6 +44,7 @@ EVENTS: list[Event] = [
     PeerSeen(name="clinic-a", position=LogPosition(3, bytes(32))),
     PeerSigned(name="0" * 64, client="clinic-a", position=SignedPosition(3, bytes(32), bytes(64))),
     PeerForgotten(name="0" * 64),
+    ClientJoined(run_id=bytes(16), client="clinic-a"),
     earlier(A, Cost(Fraction(3, 7), Fraction(0)), slack=1e-30),
 ]
 

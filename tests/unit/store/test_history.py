@@ -6,13 +6,14 @@ from hypothesis import strategies as st
 
 from fastlloyd.errors import StateError
 from fastlloyd.store import History, LogPosition, Role
-from fastlloyd.store.events import Event, ExchangeCharged, LimitSet, MessageRecorded, Outcome, PeerSeen, RunEnded
+from fastlloyd.store.events import ClientJoined, Event, ExchangeCharged, LimitSet, MessageRecorded, Outcome, PeerSeen, RunEnded
 from stores import reserved, run_id
 
 A, B = run_id(1), run_id(2)
 MESSAGE = MessageRecorded(run_id=A, kind="Upload", digest=bytes(32))
 CHARGE = ExchangeCharged(run_id=A, number=1)
 LIMIT = LimitSet(dataset="patients", epsilon=1.0, delta=0.0)
+JOINED = ClientJoined(run_id=A, client="clinic-a")
 SEEN = PeerSeen(name="clinic-a", position=LogPosition(3, bytes(32)))
 
 
@@ -37,6 +38,9 @@ def _end(*released: int) -> RunEnded:
         (Role.CLIENT, [reserved(A), _end(1, 2, 3), _end(1, 2, 3)], "has ended"),
         (Role.CLIENT, [reserved(A), _end(1, 2, 3), reserved(A)], "joined before"),
         (Role.CLIENT, [SEEN], "store of a server"),
+        (Role.CLIENT, [reserved(A), JOINED], "store of a server"),
+        (Role.SERVER, [JOINED, JOINED], "client clinic-a joined run .* before"),
+        (Role.SERVER, [JOINED, _end(), JOINED], "has ended"),
         (Role.SERVER, [reserved(A)], "store of a client"),
         (Role.SERVER, [CHARGE], "store of a client"),
         (Role.SERVER, [LIMIT], "store of a client"),
