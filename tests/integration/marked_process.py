@@ -28,7 +28,7 @@ from fastlloyd.dp import noise
 from fastlloyd.protocol.transitions import ServerState
 from fastlloyd.runs import DurableServer, durable_client
 from fastlloyd.store import Store
-from fastlloyd.store.events import ClientJoined, Event, PeerSeen
+from fastlloyd.store.events import ClientJoined, Event, PeerSigned
 from fastlloyd.testing import repeatable_noise
 from fastlloyd.transport.grpc_server import GrpcServer
 from known_noise import KnownNoise
@@ -36,7 +36,7 @@ from known_noise import KnownNoise
 
 def counts(events: Sequence[Event]) -> bool:
     """Whether a commit is one of those that every such run has."""
-    return not all(isinstance(event, PeerSeen | ClientJoined) for event in events)
+    return not all(isinstance(event, PeerSigned | ClientJoined) for event in events)
 
 
 def die_at(commit: int, when: str) -> None:

@@ -111,12 +111,7 @@ class History:
             case ClientJoined():
                 self._join(event)
             case ExchangeCharged():
-                run = self.open_run(event.run_id)
-                if event.number > run.n_exchanges or event.number in run.charged:
-                    raise StateError(
-                        f"exchange {event.number} of run {event.run_id.hex()} was charged before, or never reserved"
-                    )
-                self.runs[event.run_id] = replace(run, charged=(*run.charged, event.number))
+                self._charge(event)
             case RunEnded():
                 run = self.open_run(event.run_id)
                 if event.released != run.uncharged:
@@ -134,6 +129,12 @@ class History:
             raise StateError(f"run {event.run_id.hex()} was joined before; a plan is good for one run, renew it")
         self.runs[event.run_id] = Run(run_id=event.run_id, reserved=event)
         self.limits_since_first_run.setdefault(event.dataset, (self.limits.get(event.dataset),))
+
+    def _charge(self, event: ExchangeCharged) -> None:
+        run = self.open_run(event.run_id)
+        if event.number > run.n_exchanges or event.number in run.charged:
+            raise StateError(f"exchange {event.number} of run {event.run_id.hex()} was charged before, or never reserved")
+        self.runs[event.run_id] = replace(run, charged=(*run.charged, event.number))
 
     def _join(self, event: ClientJoined) -> None:
         run = self.open_run(event.run_id)
