@@ -145,25 +145,28 @@ def plan_cautions(plan: Plan) -> list[str]:
 
     A plan of which half the clients are enough for a round is not made any more; those that there are can be read.
     """
-    said = cautions(plan.mechanism)
-    if plan.n_clients == 2:
+    said, n, D, epsilon = cautions(plan.mechanism), plan.n_clients, plan.max_dropouts, plan.mechanism.epsilon
+    if n == 2:
         said.append(f"{totals(plan)}; agree that both may know it, or invite a third")
-    if plan.min_included == 2 < plan.n_clients:
-        fewer = f"allow at most {plan.n_clients - 3} dropouts" if plan.n_clients > 3 else "let none be absent"
+    if plan.min_included == 2 < n:
         said.append(
-            f"with {plan.max_dropouts} of {plan.n_clients} clients absent a round is the sum of two: each of the two subtracts "
-            "its own numbers and has the other's sums and counts, with noise that hides single records but not what they add "
-            f"up to; {fewer}, or agree that these two may know it"
+            f"with {D} of {n} clients absent a round is the sum of two: each of the two subtracts its own numbers and has the "
+            "other's sums and counts, with noise that hides single records but not what they add up to; allow "
+            f"{_dropouts(n - 3)}, or agree that these two may know it"
         )
     if plan.is_divisible:
+        more = f", where the plan says {epsilon:g}" if plan.n_shares > 1 else ", which is what the plan says"
         said.append(
-            f"up to {plan.max_dropouts} of {plan.n_clients} clients may miss a round, so half of them are enough for one: a "
-            "server that breaks the protocol can lead two groups of clients to two results, and nobody notices. It, and who "
-            "reads both, then learns about one client's records what one share of noise lets through: at most epsilon "
-            f"{one_share_epsilon(plan):.4g}, where the plan says {plan.mechanism.epsilon:g}. Make a new plan, with at most "
-            f"{(plan.n_clients - 1) // 2} dropouts"
+            f"up to {D} of {n} clients may miss a round, so half of them are enough for one: a server that breaks the protocol "
+            "can lead two groups of clients to two results, which nobody notices who does not compare them. It, and who reads "
+            "both, then learns about one client's records what one share of noise lets through: at most epsilon "
+            f"{one_share_epsilon(plan):.4g}{more}. Make a new plan, with {_dropouts((n - 1) // 2)}"
         )
     return said
+
+
+def _dropouts(at_most: int) -> str:
+    return f"at most {at_most} dropout{'s' if at_most > 1 else ''}" if at_most else "no dropouts"
 
 
 class PrivacyStatement(dict[str, Any]):

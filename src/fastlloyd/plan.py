@@ -120,7 +120,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             raise PlanError(
                 f"max_dropouts is {self.max_dropouts} of {self.n_clients} clients; expected at most "
                 f"{(self.n_clients - 1) // 2}, so that every round needs more than half of them: else a server that breaks the "
-                "protocol leads two groups to two results, and nobody notices"
+                "protocol leads two groups to two results, which nobody notices who does not compare them"
             )
 
     @property
