@@ -22,6 +22,7 @@ KEY_BYTES = 32
 MAX_STREAM_BYTES = 2**32 * 64
 """ChaCha20 numbers its 64-byte blocks with 32 bits; a longer stream would repeat."""
 
+_FIRST_BLOCK = b"\x01"  # T(1) of HKDF-Expand, which is as long as the key
 _PUBLIC_LABEL = b"fastlloyd/v1/public"
 _LARGEST_WORD = np.uint64(2**64 - 1)
 
@@ -33,20 +34,52 @@ def length_prefixed(*fields: bytes) -> bytes:
 
 def derive(key: bytes, info: bytes) -> bytes:
     """Derive the 32-byte key for the purpose named by `info`: HKDF-Expand-SHA256 (RFC 5869, section 2.3)."""
-    if len(key) != KEY_BYTES:
-        raise LocalProtocolError(f"a key of {len(key)} bytes was given to the expander; it takes {KEY_BYTES} bytes")
-    return hmac.digest(key, info + b"\x01", "sha256")  # the first block, T(1), which is as long as the key
+    _check_key(key)
+    return hmac.digest(key, info + _FIRST_BLOCK, "sha256")
 
 
 def keystream(key: bytes, info: bytes, n_bytes: int) -> bytes:
     """First `n_bytes` of the ChaCha20 keystream whose key is derived from the 32-byte `key` for the purpose `info`."""
-    if not 0 <= n_bytes <= MAX_STREAM_BYTES:
-        raise LocalProtocolError(f"n_bytes = {n_bytes} is outside [0, {MAX_STREAM_BYTES}], the length of one keystream")
+    _check_length(n_bytes)
     return _cipher(key, info).update(bytes(n_bytes))
 
 
+class Keystreams:
+    """The keystreams of one key for purposes that begin alike: that beginning is hashed once.
+
+    `Keystreams(key, start).of(rest, n)` is `keystream(key, start + rest, n)`, in half the time where streams are short.
+    """
+
+    __slots__ = ("_mac",)
+
+    def __init__(self, key: bytes, start: bytes) -> None:
+        _check_key(key)
+        self._mac = hmac.new(key, start, "sha256")
+
+    def of(self, rest: bytes, n_bytes: int) -> bytes:
+        """The first `n_bytes` of the keystream for the purpose named by the common beginning and `rest`."""
+        _check_length(n_bytes)
+        mac = self._mac.copy()
+        mac.update(rest + _FIRST_BLOCK)
+        return _chacha20(mac.digest()).update(bytes(n_bytes))
+
+
 def _cipher(key: bytes, info: bytes) -> CipherContext:
-    return Cipher(algorithms.ChaCha20(derive(key, info), nonce=bytes(16)), mode=None).encryptor()
+    return _chacha20(derive(key, info))
+
+
+def _chacha20(key: bytes) -> CipherContext:
+    return Cipher(algorithms.ChaCha20(key, nonce=bytes(16)), mode=None).encryptor()
+
+
+def _check_length(n_bytes: int) -> None:
+    if not 0 <= n_bytes <= MAX_STREAM_BYTES:
+        raise LocalProtocolError(f"n_bytes = {n_bytes} is outside [0, {MAX_STREAM_BYTES}], the length of one keystream")
+
+
+def _check_key(key: bytes) -> None:
+    if len(key) != KEY_BYTES:
+        raise LocalProtocolError(f"a key of {len(key)} bytes was given to the expander; it takes {KEY_BYTES} bytes")
 
 
 @dataclass(frozen=True, slots=True)

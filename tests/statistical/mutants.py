@@ -4,7 +4,8 @@
 which 200 values are expected in every cell.
 """
 
-from collections.abc import Callable, Iterator
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -32,7 +33,7 @@ from fastlloyd.plan import Plan, TrustMode
 from fastlloyd.protocol import masked_round
 from fastlloyd.protocol.client_rounds import ClientRounds
 from fastlloyd.queries import Moments, RelativeMoments, Sensitivity, sensitivity
-from fastlloyd.secagg.masks import expand_mask
+from fastlloyd.secagg.masks import GroupKey, MaskContext, expand_mask
 from fastlloyd.secagg.ring import RingVector
 from fastlloyd.testing import SeededNoise
 from kinds import lloyd_of
@@ -172,7 +173,14 @@ def unreduced_masks() -> AbstractContextManager[object]:
     def mutated(*settings: Any) -> RingVector:
         return np.asarray(expand_mask(*settings) >> np.uint64(1))
 
-    return patch.object(masked_round, "expand_mask", mutated)
+    def sum_of_mutated(key: GroupKey, context: MaskContext, uploads: Sequence[tuple[str, bytes]], *rest: Any) -> RingVector:
+        contexts = [dataclasses.replace(context, client=client, upload_nonce=nonce) for client, nonce in uploads]
+        return np.asarray(sum(mutated(key, each, *rest) for each in contexts))
+
+    both = ExitStack()
+    both.enter_context(patch.object(masked_round, "expand_mask", mutated))
+    both.enter_context(patch.object(masked_round, "sum_of_masks", sum_of_mutated))
+    return both
 
 
 def quantised_sums() -> AbstractContextManager[object]:

@@ -9,6 +9,7 @@ from scipy import stats
 from fastlloyd.errors import LocalProtocolError, PlanError
 from fastlloyd.expander import (
     MAX_STREAM_BYTES,
+    Keystreams,
     PublicSeed,
     PublicStream,
     derive,
@@ -213,3 +214,20 @@ def test_seeds_keys_and_streams_have_exact_sizes() -> None:
 @given(left=st.lists(st.binary(max_size=6), max_size=4), right=st.lists(st.binary(max_size=6), max_size=4))
 def test_length_prefixes_keep_lists_of_fields_apart(left: list[bytes], right: list[bytes]) -> None:
     assert (length_prefixed(*left) == length_prefixed(*right)) == (left == right)
+
+
+@given(
+    key=st.binary(min_size=32, max_size=32), start=st.binary(max_size=200), rest=st.binary(max_size=200), n=st.integers(0, 300)
+)
+def test_keystreams_that_begin_alike_are_those_of_the_whole_purpose(key: bytes, start: bytes, rest: bytes, n: int) -> None:
+    streams = Keystreams(key, start)
+    assert streams.of(rest, n) == keystream(key, start + rest, n)
+    assert streams.of(rest, n) == streams.of(rest, n)  # nothing is left over from one for the next
+
+
+def test_keystreams_refuse_what_a_keystream_refuses() -> None:
+    with pytest.raises(LocalProtocolError, match="31 bytes"):
+        Keystreams(bytes(31), b"")
+    for n in (-1, MAX_STREAM_BYTES + 1):
+        with pytest.raises(LocalProtocolError, match="outside"):
+            Keystreams(bytes(32), b"").of(b"", n)

@@ -16,7 +16,7 @@ from fastlloyd.protocol.messages import Broadcast, Confirmation, Confirmations, 
 from fastlloyd.protocol.roster import Roster
 from fastlloyd.protocol.transcript import extend_transcript, start_transcript
 from fastlloyd.queries import centroids_digest
-from fastlloyd.secagg.keys import check_confirmation, confirmation
+from fastlloyd.secagg.keys import confirmation, differing
 from fastlloyd.secagg.masks import UPLOAD_NONCE_BYTES, GroupKey
 from fastlloyd.secagg.parameters import SALT_BYTES, ParametersContext, open_parameters, seal_parameters
 
@@ -175,12 +175,11 @@ class ClientRounds:
         """
         clustering, last = self._finished(), self._included[-1]
         self._roster.check_members("the list of confirmations", [name for name, _ in confirmations.macs], self._caps, 0)
-        ending = self._ending(clustering)
-        for name, mac in confirmations.macs:
-            if not check_confirmation(mac, self._group_key, name=name, **ending):
-                raise RemoteProtocolError(
-                    f"client {name!r} ended the run with other messages or other centroids; do not use them"
-                )
+        others = differing(dict(confirmations.macs), self._group_key, **self._ending(clustering))
+        if others:
+            raise RemoteProtocolError(
+                f"client {others[0]!r} ended the run with other messages or other centroids; do not use them"
+            )
         confirmed = {self._name, *(name for name, _ in confirmations.macs)}
         unconfirmed = tuple(name for name in last if name not in confirmed)
         if len(last) - len(unconfirmed) < self._plan.min_included:

@@ -19,7 +19,7 @@ from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.exchanges import Exchange
 from fastlloyd.expander import length_prefixed
 from fastlloyd.plan import Plan, ring_load
-from fastlloyd.secagg.masks import GroupKey, MaskContext, expand_mask
+from fastlloyd.secagg.masks import GroupKey, MaskContext, expand_mask, sum_of_masks
 from fastlloyd.secagg.ring import Ring, RingVector
 
 _CHECKSUM_LABEL = b"fastlloyd/v1/checksum"
@@ -45,9 +45,8 @@ class MaskedRound:
     def _word(self) -> int:
         return _checksum(self.plan_digest, self.round, self.ring)
 
-    def mask(self, client: str, nonce: bytes, n_words: int) -> RingVector:
-        """The mask of one client's upload."""
-        context = MaskContext(
+    def _context(self, client: str, nonce: bytes) -> MaskContext:
+        return MaskContext(
             plan_digest=self.plan_digest,
             run_id=self.run_id,
             round=self.round,
@@ -56,23 +55,29 @@ class MaskedRound:
             transcript_hash=self.transcript_hash,
             centroids_digest=self.centroids_digest,
         )
-        return expand_mask(self.group_key, context, n_words, self.ring)
 
     def hide(self, values: IntArray, client: str, nonce: bytes) -> bytes:
         """The payload of an upload: `values`, int64 of any shape, and the checksum word, masked."""
         plain = np.append(self.ring.wrap(values.ravel()), self.ring.dtype.type(self._word))
-        mask = self._own[client, nonce] = self.mask(client, nonce, plain.size)
+        mask = self._own[client, nonce] = expand_mask(self.group_key, self._context(client, nonce), plain.size, self.ring)
         return self.ring.to_bytes(self.ring.add(plain, mask))
+
+    def total_mask(self, included: Mapping[str, bytes], n_words: int) -> RingVector:
+        """The sum of the masks of these uploads, by client and nonce; at least one."""
+        uploads = list(included.items())
+        derived = [upload for upload in uploads if upload not in self._own]
+        total = sum_of_masks(self.group_key, self._context(*uploads[0]), derived, n_words, self.ring)
+        for upload in uploads:
+            if upload in self._own:
+                total = self.ring.add(total, self._own[upload])
+        return total
 
     def open(self, payload: bytes, included: Mapping[str, bytes], n_words: int) -> IntArray:
         """The sum of the values hidden in the uploads of `included`, whose nonces these are, int64 (n_words - 1,).
 
         RemoteProtocolError if `payload` is not their sum.
         """
-        total = self.ring.from_bytes(payload, n_words)
-        for client, nonce in included.items():
-            own = self._own.get((client, nonce))
-            total = self.ring.subtract(total, self.mask(client, nonce, n_words) if own is None else own)
+        total = self.ring.subtract(self.ring.from_bytes(payload, n_words), self.total_mask(included, n_words))
         if int(total[-1]) != len(included) * self._word % (1 << self.ring.bits):
             raise RemoteProtocolError(
                 f"the sum of round {self.round} does not open: it is not the sum of the uploads it names, "

@@ -3,13 +3,14 @@
 from fastlloyd.secagg.keys import (
     EphemeralKey,
     Identity,
-    check_confirmation,
     confirmation,
+    confirmations,
+    differing,
     open_sealed,
     seal,
     verify,
 )
-from fastlloyd.secagg.masks import GroupKey, MaskContext, expand_mask
+from fastlloyd.secagg.masks import GroupKey, MaskContext, expand_mask, sum_of_masks
 from fastlloyd.secagg.ring import NoiseTail, Ring, RingLoad, RingVector, choose_ring, headroom
 
 __all__ = [
@@ -21,12 +22,14 @@ __all__ = [
     "Ring",
     "RingLoad",
     "RingVector",
-    "check_confirmation",
     "choose_ring",
     "confirmation",
+    "confirmations",
+    "differing",
     "expand_mask",
     "headroom",
     "open_sealed",
     "seal",
+    "sum_of_masks",
     "verify",
 ]

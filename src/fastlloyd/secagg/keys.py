@@ -6,7 +6,7 @@ to each of the others. The server relays signatures, boxes and confirmations and
 
 import hashlib
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Self
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.expander import KEY_BYTES, derive, length_prefixed
-from fastlloyd.secagg.masks import DIGEST_BYTES, RUN_ID_BYTES, GroupKey, Secret, check_length, encode_name
+from fastlloyd.secagg.masks import DIGEST_BYTES, RUN_ID_BYTES, GroupKey, Secret, check_length, encode_name, name_field
 
 PUBLIC_KEY_BYTES = 32
 SIGNATURE_BYTES = 64
@@ -172,44 +172,34 @@ def open_sealed(
         ) from None
 
 
-def confirmation(
+def confirmation(group_key: GroupKey, *, name: str, **ending: bytes) -> bytes:
+    """Client `name`'s own word, 32 bytes; see `confirmations`."""
+    return next(confirmations(group_key, [name], **ending))
+
+
+def confirmations(
     group_key: GroupKey,
+    names: Iterable[str],
     *,
-    name: str,
     transcript_hash: bytes,
     centroids_digest: bytes,
     plan_digest: bytes,
     run_id: bytes,
-) -> bytes:
-    """Client `name`'s word that it ended the run with this transcript and these centroids: HMAC-SHA256, 32 bytes."""
+) -> Iterator[bytes]:
+    """Each client's word that it ended the run with this transcript and these centroids: HMAC-SHA256, 32 bytes per name."""
     check_length("transcript_hash", transcript_hash, DIGEST_BYTES)
     check_length("centroids_digest", centroids_digest, DIGEST_BYTES)
     check_length("plan_digest", plan_digest, DIGEST_BYTES)
     check_length("run_id", run_id, RUN_ID_BYTES)
     key = derive(group_key.secret, _CONFIRMATION_LABEL + plan_digest + run_id)
-    return hmac.digest(key, length_prefixed(encode_name(name), transcript_hash, centroids_digest), hashlib.sha256)
+    ending = length_prefixed(transcript_hash, centroids_digest)
+    return (hmac.digest(key, name_field(name) + ending, hashlib.sha256) for name in names)
 
 
-def check_confirmation(
-    tag: bytes,
-    group_key: GroupKey,
-    *,
-    name: str,
-    transcript_hash: bytes,
-    centroids_digest: bytes,
-    plan_digest: bytes,
-    run_id: bytes,
-) -> bool:
-    """Whether `tag` is client `name`'s confirmation of exactly this; compared in constant time."""
-    expected = confirmation(
-        group_key,
-        name=name,
-        transcript_hash=transcript_hash,
-        centroids_digest=centroids_digest,
-        plan_digest=plan_digest,
-        run_id=run_id,
-    )
-    return hmac.compare_digest(tag, expected)
+def differing(tags: Mapping[str, bytes], group_key: GroupKey, **ending: bytes) -> list[str]:
+    """The clients whose tag is not their confirmation of exactly this ending, as `confirmations` takes it; in constant time."""
+    expected = confirmations(group_key, tags, **ending)
+    return [name for (name, tag), right in zip(tags.items(), expected, strict=True) if not hmac.compare_digest(tag, right)]
 
 
 def _bound_to(plan_digest: bytes, run_id: bytes, sender_name: str, recipient_name: str) -> bytes:

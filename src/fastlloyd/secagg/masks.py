@@ -8,12 +8,13 @@ Departs from the paper, where masks come from PRNG(seed, t): two tensors or two 
 
 import hmac
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NoReturn, Self
 
 from fastlloyd.errors import LocalProtocolError
-from fastlloyd.expander import KEY_BYTES, keystream, length_prefixed
+from fastlloyd.expander import KEY_BYTES, Keystreams, keystream, length_prefixed
 from fastlloyd.secagg.ring import Ring, RingVector
 
 DIGEST_BYTES = 32
@@ -22,6 +23,7 @@ UPLOAD_NONCE_BYTES = 8
 MAX_NAME_BYTES = 255
 
 _MASK_LABEL = b"fastlloyd/v1/mask"
+_BLOCK_BYTES = 1 << 17  # of masks that are added up at once: they stay in the cache
 
 
 class Secret:
@@ -111,17 +113,17 @@ class MaskContext:
 
     def to_bytes(self) -> bytes:
         """Encode injectively: every field has a fixed width, but for the name, which carries its length."""
-        return b"".join(
-            (
-                self.plan_digest,
-                self.run_id,
-                self.round.to_bytes(8, "big"),
-                length_prefixed(encode_name(self.client)),
-                self.upload_nonce,
-                self.transcript_hash,
-                self.centroids_digest,
-            )
-        )
+        return self.before + upload_field(self.client, self.upload_nonce) + self.after
+
+    @property
+    def before(self) -> bytes:
+        """What stands before the field that tells uploads of one round apart, alike in all of them."""
+        return self.plan_digest + self.run_id + self.round.to_bytes(8, "big")
+
+    @property
+    def after(self) -> bytes:
+        """What stands after it."""
+        return self.transcript_hash + self.centroids_digest
 
 
 def expand_mask(group_key: GroupKey, context: MaskContext, length: int, ring: Ring) -> RingVector:
@@ -133,6 +135,33 @@ def expand_mask(group_key: GroupKey, context: MaskContext, length: int, ring: Ri
         raise LocalProtocolError("a mask is expanded from a GroupKey and from nothing else")
     stream = keystream(group_key.secret, _MASK_LABEL + context.to_bytes(), ring.itemsize * length)
     return ring.from_bytes(stream, length)
+
+
+def sum_of_masks(
+    group_key: GroupKey, context: MaskContext, uploads: Sequence[tuple[str, bytes]], length: int, ring: Ring
+) -> RingVector:
+    """The sum of what `expand_mask` gives for uploads (client, nonce) of one round; `context` is of any upload of it."""
+    if not isinstance(group_key, GroupKey):
+        raise LocalProtocolError("a mask is expanded from a GroupKey and from nothing else")
+    streams, after = Keystreams(group_key.secret, _MASK_LABEL + context.before), context.after
+    n_bytes, total = ring.itemsize * length, ring.zeros(length)
+    at_once = max(1, _BLOCK_BYTES // max(1, n_bytes))
+    for start in range(0, len(uploads), at_once):
+        block = [streams.of(upload_field(*upload) + after, n_bytes) for upload in uploads[start : start + at_once]]
+        total = ring.add(total, ring.sum_of_bytes(block, length))
+    return total
+
+
+def upload_field(client: str, nonce: bytes) -> bytes:
+    """What tells the uploads of one round apart: the client's name, which carries its length, and the nonce."""
+    check_length("upload_nonce", nonce, UPLOAD_NONCE_BYTES)
+    return name_field(client) + nonce
+
+
+@lru_cache(maxsize=2048)  # more than a plan has clients; every client asks for every other in every round
+def name_field(name: str) -> bytes:
+    """A client's name with its length before it."""
+    return length_prefixed(encode_name(name))
 
 
 def encode_name(name: str) -> bytes:

@@ -8,6 +8,7 @@ Departs from the paper, whose ring has 32 bits whatever the data: 64 is the defa
 """
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -87,6 +88,15 @@ class Ring(enum.Enum):
                 f"a vector of {length} {self.bits}-bit elements is {length * self.itemsize} bytes long, not {len(data)}"
             )
         return np.frombuffer(data, dtype=self.dtype)
+
+    def zeros(self, length: int) -> RingVector:
+        """`length` times 0."""
+        return np.zeros(length, dtype=self.dtype)
+
+    def sum_of_bytes(self, vectors: Sequence[bytes], length: int) -> RingVector:
+        """Sum modulo 2**bits of vectors that `from_bytes` reads, each of exactly `length` elements."""
+        rows = self.from_bytes(b"".join(vectors), len(vectors) * length).reshape(len(vectors), length)
+        return np.asarray(np.add.reduce(rows, axis=0, dtype=self.dtype))
 
     def _check(self, *arrays: RingVector) -> None:
         for array in arrays:

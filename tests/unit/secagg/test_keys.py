@@ -16,8 +16,9 @@ from fastlloyd.secagg import (
     EphemeralKey,
     GroupKey,
     Identity,
-    check_confirmation,
     confirmation,
+    confirmations,
+    differing,
     open_sealed,
     seal,
     verify,
@@ -254,10 +255,14 @@ def test_private_keys_show_and_copy_themselves_nowhere(kind: type[Identity] | ty
 # --------------------------------------------------------------- confirmations
 
 
+def accepted(tag: bytes, key: GroupKey, *, name: str, **ending: bytes) -> bool:
+    return differing({name: tag}, key, **ending) == []
+
+
 def test_a_confirmation_is_accepted_for_exactly_what_it_says() -> None:
     tag = confirmation(KEY, **ENDING)
     assert len(tag) == CONFIRMATION_BYTES == 32
-    assert check_confirmation(tag, KEY, **ENDING)
+    assert accepted(tag, KEY, **ENDING)
     assert tag == confirmation(GroupKey(KEY.secret), **ENDING)
 
 
@@ -275,16 +280,16 @@ def test_a_confirmation_is_accepted_for_exactly_what_it_says() -> None:
 )
 def test_a_confirmation_of_anything_else_is_not_accepted(wrong: dict[str, Any]) -> None:
     other = {**ENDING, **wrong}
-    assert not check_confirmation(confirmation(KEY, **ENDING), KEY, **other)
+    assert not accepted(confirmation(KEY, **ENDING), KEY, **other)
 
 
 def test_a_changed_confirmation_or_one_under_another_key_is_not_accepted() -> None:
     tag = confirmation(KEY, **ENDING)
     for bit in range(256):
-        assert not check_confirmation((int.from_bytes(tag) ^ 1 << bit).to_bytes(32), KEY, **ENDING)
+        assert not accepted((int.from_bytes(tag) ^ 1 << bit).to_bytes(32), KEY, **ENDING)
     for wrong in (b"", tag[:-1], tag + b"\0"):
-        assert not check_confirmation(wrong, KEY, **ENDING)
-    assert not check_confirmation(tag, GroupKey(bytes(32)), **ENDING)
+        assert not accepted(wrong, KEY, **ENDING)
+    assert not accepted(tag, GroupKey(bytes(32)), **ENDING)
 
 
 @pytest.mark.parametrize("field", ["transcript_hash", "centroids_digest", "plan_digest", "run_id"])
@@ -292,3 +297,13 @@ def test_a_confirmation_over_a_field_of_another_size_is_refused_by_name(field: s
     wrong: dict[str, Any] = {**ENDING, field: bytes(33)}
     with pytest.raises(LocalProtocolError, match=field):
         confirmation(KEY, **wrong)
+
+
+def test_many_confirmations_are_those_of_each_one() -> None:
+    ending: dict[str, Any] = {field: value for field, value in ENDING.items() if field != "name"}
+    names = ["alice", "bob", "ward-3", "x" * 64]
+    tags = dict(zip(names, confirmations(KEY, names, **ending), strict=True))
+    assert tags == {name: confirmation(KEY, name=name, **ending) for name in names}
+    assert differing(tags, KEY, **ending) == []
+    swapped = tags | {"bob": tags["alice"], "ward-3": b""}
+    assert differing(swapped, KEY, **ending) == ["bob", "ward-3"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fastlloyd.errors import LocalProtocolError
 from fastlloyd.expander import PublicSeed, expand_public
-from fastlloyd.secagg import GroupKey, MaskContext, Ring, expand_mask
+from fastlloyd.secagg import GroupKey, MaskContext, Ring, expand_mask, sum_of_masks
 
 KEY = GroupKey(bytes(range(32)))
 CONTEXT = MaskContext(
@@ -309,3 +309,23 @@ def test_equal_bytes_as_key_and_as_seed_give_unrelated_streams() -> None:
 def test_a_negative_length_is_refused() -> None:
     with pytest.raises(LocalProtocolError, match="n_bytes = -8"):
         expand_mask(KEY, CONTEXT, -1, Ring.Z64)
+
+
+@pytest.mark.parametrize("ring", Ring)
+@pytest.mark.parametrize(("n_uploads", "length"), [(0, 5), (1, 0), (1, 5), (300, 70), (3, 40_000)])
+def test_the_sum_of_masks_is_that_of_each_one(ring: Ring, n_uploads: int, length: int) -> None:
+    """In one block, in several, and where one mask is more than a block."""
+    uploads = [(f"client-{i}", i.to_bytes(8)) for i in range(n_uploads)]
+    total = ring.wrap(np.zeros(length, dtype=np.int64))
+    for client, nonce in uploads:
+        total = ring.add(total, expand_mask(KEY, replace(CONTEXT, client=client, upload_nonce=nonce), length, ring))
+    assert np.array_equal(sum_of_masks(KEY, CONTEXT, uploads, length, ring), total)
+
+
+def test_the_sum_of_masks_refuses_what_one_mask_refuses() -> None:
+    with pytest.raises(LocalProtocolError, match="upload_nonce"):
+        sum_of_masks(KEY, CONTEXT, [("a", bytes(7))], 3, Ring.Z64)
+    with pytest.raises(LocalProtocolError, match="name"):
+        sum_of_masks(KEY, CONTEXT, [("", bytes(8))], 3, Ring.Z64)
+    with pytest.raises(LocalProtocolError, match="GroupKey"):
+        sum_of_masks(KEY.secret, CONTEXT, [("a", bytes(8))], 3, Ring.Z64)  # type: ignore[arg-type]  # the point
