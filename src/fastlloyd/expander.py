@@ -7,6 +7,7 @@ section 2.4, with block counter and nonce zero: every stream has a key of its ow
 
 import hashlib
 import hmac
+import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -141,32 +142,34 @@ class PublicStream:
             raise LocalProtocolError(f"n_words = {n_words} is outside [0, {MAX_STREAM_BYTES // 8}]")
         return np.frombuffer(self._stream.update(bytes(8 * n_words)), dtype="<u8").astype(np.uint64)
 
-    def integers(self, low: npt.ArrayLike, high: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    def integers(self, low: npt.ArrayLike, high: npt.ArrayLike, shape: tuple[int, ...] | None = None) -> npt.NDArray[np.int64]:
         """Exactly uniform, independent integers in [low, high], both ends included.
 
-        `low` and `high` are int64 and broadcast to the shape of the answer. In C order every element takes one word w
+        `low` and `high` are int64 and broadcast to `shape`, or to each other's. In C order every element takes one word w
         and, with n = high - low + 1, is low + (w mod n) unless w >= 2**64 - (2**64 mod n); the elements so rejected
         take the next words of the stream in the same order, until none is left.
         """
         lows, highs = np.broadcast_arrays(_as_int64(low, "low"), _as_int64(high, "high"))
         if np.any(highs < lows):
             raise LocalProtocolError("high is below low: an empty range holds no integer to draw")
-        start = lows.ravel().view(np.uint64)
-        span = highs.ravel().view(np.uint64) - start  # high - low, exact modulo 2**64
+        start = lows.view(np.uint64)
+        span = highs.view(np.uint64) - start  # high - low, exact modulo 2**64
         whole = span == _LARGEST_WORD  # n = 2**64 has no uint64; every word is then accepted as it is
         n = np.where(whole, np.uint64(1), span + np.uint64(1))
         largest_accepted = _LARGEST_WORD - (_LARGEST_WORD % n + np.uint64(1)) % n
-        offsets = np.zeros_like(span)
-        pending = np.arange(span.size)
+        shape = lows.shape if shape is None else shape
+        words = self.words(math.prod(shape)).reshape(shape)
+        offsets = np.where(whole, words, words % n) if whole.any() else words % n
+        pending = np.flatnonzero(words > largest_accepted)
         while pending.size:
             words = self.words(pending.size)
-            offsets[pending] = np.where(whole[pending], words, words % n[pending])
-            pending = pending[words > largest_accepted[pending]]
-        return (start + offsets).view(np.int64).reshape(lows.shape)
+            offsets.flat[pending] = words % np.broadcast_to(n, shape).flat[pending]
+            pending = pending[words > np.broadcast_to(largest_accepted, shape).flat[pending]]
+        return (start + offsets).view(np.int64)
 
 
 def _as_int64(values: npt.ArrayLike, name: str) -> npt.NDArray[np.int64]:
     array = np.asarray(values)
     if not np.can_cast(array.dtype, np.int64, "safe"):
         raise LocalProtocolError(f"{name} has dtype {array.dtype}; int64 was expected")
-    return array.astype(np.int64)
+    return array.astype(np.int64, copy=False)

@@ -6,8 +6,7 @@ import functools
 import msgspec
 import numpy as np
 
-from fastlloyd.clustering.domain import Domain, IntArray, finest_bits
-from fastlloyd.clustering.kernels import squared_distances
+from fastlloyd.clustering.domain import Domain, FloatArray, IntArray, finest_bits
 from fastlloyd.expander import PublicSeed, PublicStream
 
 ATTEMPTS = 100  # "after 100 repeated attempts"
@@ -82,23 +81,30 @@ def pack(half_widths: IntArray, n_clusters: int, radius: int, seed: PublicSeed) 
     d = len(half_widths)
     reach = half_widths - np.minimum(radius, half_widths)
     stream = PublicStream(seed, b"fastlloyd/v1/sphere-packing" + radius.to_bytes(8, "little"))
-    points = np.empty((0, d), dtype=np.int64)
-    for _ in range(n_clusters):
-        low = np.broadcast_to(-reach, (ATTEMPTS, d))
-        candidates = stream.integers(low, -low)
-        place = _first_free(candidates, points, 4 * radius**2)
+    points = np.empty((n_clusters, d))  # whole numbers
+    for n in range(n_clusters):
+        candidates = stream.integers(-reach, reach, shape=(ATTEMPTS, d)).astype(np.float64)
+        place = _first_free(candidates, points[:n], 4 * radius**2)
         if place is None:
             return None
-        points = np.vstack([points, place])
-    return points
+        points[n] = place
+    return points.astype(np.int64)
 
 
-def _first_free(candidates: IntArray, points: IntArray, squared_gap: int) -> IntArray | None:
-    """The first candidate far enough from all points; looked for in small lots, as an early one usually is."""
-    for start in range(0, len(candidates), 10):
-        lot = candidates[start : start + 10]
-        free = np.flatnonzero((squared_distances(lot, points) >= squared_gap).all(axis=1))
+def _first_free(candidates: FloatArray, points: FloatArray, squared_gap: int) -> FloatArray | None:
+    """The first candidate far enough from all points; looked for in lots that grow, as an early one usually is.
+
+    Squares and products are whole numbers below 2**53, so in whatever order they are added up. By `einsum` they are added up by
+    this thread alone: those of a library of matrix products wait for each other where a machine has much to do.
+    """
+    lengths = np.einsum("nd,nd->n", points, points)
+    start, lot = 0, 1
+    while start < len(candidates):
+        some = candidates[start : start + lot]
+        squared = np.einsum("ld,ld->l", some, some)[:, None] - 2.0 * np.einsum("ld,nd->ln", some, points) + lengths
+        free = np.flatnonzero((squared >= squared_gap).all(axis=1))
         if len(free):
-            first: IntArray = lot[free[0]]
+            first: FloatArray = some[free[0]]
             return first
+        start, lot = start + lot, 2 * lot
     return None

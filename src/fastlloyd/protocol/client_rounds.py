@@ -38,6 +38,7 @@ class ClientRounds:
         "_group_key",
         "_included",
         "_masked",
+        "_n_records",
         "_name",
         "_noise",
         "_nonce",
@@ -69,6 +70,7 @@ class ClientRounds:
         self._plausible = Plausible.of(plan)
         self._transcript_hash = start_transcript(roster.plan_digest, roster.run_id, keys)
         self._included: list[tuple[str, ...]] = []
+        self._n_records: list[int] = []  # of each of these sums, at most
         self._nonce = b""
         self._proposed = False
         self._course = plan.mechanism.course()
@@ -126,8 +128,10 @@ class ClientRounds:
         exchange = self._plan.mechanism.exchanges[self.number - 1]
         total = self._masked.open(broadcast.payload, included, self._plan.n_words_of(exchange))
         answer = total.reshape(self._plan.mechanism.shape(exchange))
-        self._plausible.check(answer, sum(self._caps[name] for name in included), self.number)
+        n_records = sum(map(self._caps.__getitem__, included))
+        self._plausible.check(answer, n_records, self.number)
         self._included.append(tuple(included))
+        self._n_records.append(n_records)
         self._transcript_hash = extend_transcript(self._transcript_hash, broadcast)
         self._course.take(answer, self._circumstances(exchange))
         self._go_on()
@@ -193,7 +197,7 @@ class ClientRounds:
         what = f"the broadcast of round {broadcast.round}"
         if broadcast.round != self.number or self.is_settling:
             raise RemoteProtocolError(f"{what} is neither that of the open round, {self.number}, nor one that came before")
-        included = broadcast.included(self._plan.names)
+        included = broadcast.included(self._roster.names)
         self._roster.check_members(what, list(included), self._caps, self._plan.min_included)
         if included.get(self._name, self._nonce) != self._nonce:
             raise RemoteProtocolError(f"{what} names an upload of client {self._name!r} that it did not make")
@@ -214,7 +218,7 @@ class ClientRounds:
 
     def _circumstances(self, exchange: Exchange) -> Circumstances:
         """Of the sum that was opened last."""
-        first, last = (sum(self._caps[name] for name in names) for names in (self._included[0], self._included[-1]))
+        first, last = self._n_records[0], self._n_records[-1]
         deviations = self._plan.deviations(exchange, len(self._included[-1]))
         return Circumstances(deviations=deviations, share=last / first if first else 1.0)  # caps may be 0
 

@@ -7,9 +7,11 @@ has one encoding only. So equal messages are equal bytes, which is what the tran
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Annotated, Final, Self
 
 import msgspec
+import numpy as np
 from msgspec import Meta
 
 from fastlloyd.errors import RemoteProtocolError
@@ -107,10 +109,9 @@ class Broadcast(_Message, frozen=True, tag=7):
     def included(self, names: Sequence[str]) -> dict[str, bytes]:
         """The included set S of the round in the order of the plan's `names`, with the nonces; `check_members` as well."""
         self.check_members(len(names))
-        bits = int.from_bytes(self.members, "little")
-        present = [name for i, name in enumerate(names) if bits >> i & 1]
+        present = compress(names, np.unpackbits(np.frombuffer(self.members, np.uint8), bitorder="little"))
         cut = range(0, len(self.nonces), UPLOAD_NONCE_BYTES)
-        return dict(zip(present, (self.nonces[at : at + UPLOAD_NONCE_BYTES] for at in cut), strict=True))
+        return dict(zip(present, [self.nonces[at : at + UPLOAD_NONCE_BYTES] for at in cut], strict=True))
 
     def check_members(self, n_clients: int) -> None:
         """Raise RemoteProtocolError unless the set is one of `n_clients` clients, with a nonce for each that is in it."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 from fastlloyd.errors import PlanError, RemoteProtocolError
@@ -16,24 +17,27 @@ _HELLO_LABEL = b"fastlloyd/v1/hello"
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """What both roles take from the plan about each other, once per session.
+    """What both roles take from the plan about each other.
 
-    signing_keys : 32 bytes per name, in the order of the plan; min_included : the fewest clients a round may have.
+    names : in the order of the plan. signing_keys : 32 bytes per name, in the same order; not to be changed. min_included : the
+    fewest clients a round may have.
     """
 
     plan_digest: bytes
     run_id: bytes
+    names: tuple[str, ...]
     signing_keys: dict[str, bytes]
     min_included: int
 
     @classmethod
+    @lru_cache(maxsize=16)  # all parties of a simulation ask
     def of(cls, plan: Plan) -> Self:
         """Roster of `plan`; PlanError if a client has no signing key yet."""
         for client in plan.clients:
             if not client.signing_key:
                 raise PlanError(f"client {client.name!r} has no signing_key in the plan; add the key its owner sent")
         keys = {client.name: bytes.fromhex(client.signing_key) for client in plan.clients}
-        return cls(plan.digest, bytes.fromhex(plan.run_id), keys, plan.min_included)
+        return cls(plan.digest, bytes.fromhex(plan.run_id), plan.names, keys, plan.min_included)
 
     def hello(self, name: str, ephemeral_public: bytes, identity: Identity) -> Hello:
         """Client `name`'s signed word that it takes part in this run with this key."""
@@ -62,9 +66,9 @@ class Roster:
 
     def check_members(self, what: str, names: Sequence[str], among: Container[str], at_least: int) -> None:
         """Raise RemoteProtocolError unless `names` are enough, known, in the order of the plan, and none stands twice."""
-        for name in names:
-            if name not in among:
-                raise RemoteProtocolError(f"{what} names {name!r}, which is not one of the clients it may name")
+        if not all(map(among.__contains__, names)):
+            stranger = next(name for name in names if name not in among)
+            raise RemoteProtocolError(f"{what} names {stranger!r}, which is not one of the clients it may name")
         if len(set(names)) != len(names):
             raise RemoteProtocolError(f"{what} names a client twice")
         if list(names) != self.in_order(set(names)):

@@ -52,6 +52,7 @@ class ServerSession:
         "_broadcasts",
         "_confirmations",
         "_hellos",
+        "_included",
         "_key_boxes",
         "_noise",
         "_parameters",
@@ -79,6 +80,7 @@ class ServerSession:
         self._uploads: dict[str, Upload] = {}
         self._total: RingVector | None = None  # of these uploads and the noise
         self._broadcasts: list[Broadcast] = []
+        self._included: tuple[tuple[str, ...], ...] = ()  # the set of each of them
         self._parameters: dict[int, Parameters] = {}
         self._turn = 0  # who is waited for: so many of the last sum were asked before and did not answer
         self._attendance = Attendance()
@@ -401,8 +403,10 @@ class ServerSession:
                 self._sealed, dealer = message, self._hellos[self._present[0]]
                 self._key_boxes = {name: KeyBox(dealer, self._present, box) for name, box in message.boxes}
             case Broadcast():
+                included = tuple(message.included(self.plan.names))
                 self._broadcasts.append(message)
-                self._attendance.was_late(set(self._present).difference(message.included(self.plan.names)))
+                self._included = (*self._included, included)
+                self._attendance.was_late(set(self._present).difference(included))
                 self._uploads, self._total = {}, None
                 self._turn = 0
             case Parameters():
@@ -414,10 +418,6 @@ class ServerSession:
             case Abort():
                 self._uploads, self._total = {}, None
                 self.outcome = ServerResult(included=self._included, reason=message.reason)
-
-    @property
-    def _included(self) -> tuple[tuple[str, ...], ...]:
-        return tuple(tuple(broadcast.included(self.plan.names)) for broadcast in self._broadcasts)
 
     def _check_follows(self, message: Message) -> None:
         """Raise unless this server, as it is, can have decided this."""

@@ -192,8 +192,11 @@ def confirmations(
     check_length("plan_digest", plan_digest, DIGEST_BYTES)
     check_length("run_id", run_id, RUN_ID_BYTES)
     key = derive(group_key.secret, _CONFIRMATION_LABEL + plan_digest + run_id)
-    ending = length_prefixed(transcript_hash, centroids_digest)
-    return (hmac.digest(key, name_field(name) + ending, hashlib.sha256) for name in names)
+    keyed, ending = hmac.new(key, digestmod=hashlib.sha256), length_prefixed(transcript_hash, centroids_digest)
+    for name in names:
+        mac = keyed.copy()
+        mac.update(name_field(name) + ending)
+        yield mac.digest()
 
 
 def differing(tags: Mapping[str, bytes], group_key: GroupKey, **ending: bytes) -> list[str]:

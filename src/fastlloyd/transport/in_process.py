@@ -77,12 +77,12 @@ def run_in_process(
     ledger: MutableSequence[tuple[str, Message]] | None = None,
     link: Link = everything_arrives,
 ) -> InProcessOutcome:
-    """Drive a whole run. Ledger entries, (party, message), are appended before anything later is sent.
+    """Drive a whole run. Ledger entries, (party, message), are appended before anything later is sent; None: nothing is kept.
 
     When nothing is on its way and the server is not done, its deadline passes; clients that are left waiting when it is done
     give up.
     """
-    run = _Run(server, clients, [] if ledger is None else ledger, link)
+    run = _Run(server, clients, ledger, link)
     for client in clients:
         run.ask(client.name, client.start())
     run.drain()
@@ -97,7 +97,11 @@ def run_in_process(
 
 class _Run:
     def __init__(
-        self, server: ServerSession, clients: Sequence[ClientSession], ledger: MutableSequence[tuple[str, Message]], link: Link
+        self,
+        server: ServerSession,
+        clients: Sequence[ClientSession],
+        ledger: MutableSequence[tuple[str, Message]] | None,
+        link: Link,
     ) -> None:
         self.outcomes: dict[str, ClientResult | Ended] = {}
         self.server_result: ServerResult | None = None
@@ -106,6 +110,7 @@ class _Run:
         self._clients = {client.name: client for client in clients}
         self._limits = Limits.of(server.plan)
         self._pending: deque[tuple[str, Action]] = deque()
+        self._encoded: tuple[Message, bytes] | None = None  # what was sent last: the same goes to many, one after the other
 
     def ask(self, party: str, actions: Iterable[Action]) -> None:
         """Put what `party` wants done at the end of the queue."""
@@ -116,16 +121,22 @@ class _Run:
         while self._pending:
             match self._pending.popleft():
                 case party, Record(message):
-                    self._ledger.append((party, message))
+                    if self._ledger is not None:
+                        self._ledger.append((party, message))
                 case _, Keep():
                     pass  # who is interrupted here is not taken up again
                 case sender, Send(recipient, message) if recipient == SERVER or recipient in self._clients:
-                    for data in self._link(sender, recipient, message, encode(message)):
+                    for data in self._link(sender, recipient, message, self._encode(message)):
                         self._deliver(sender, recipient, data)
                 case _, Finish(ServerResult() as result):
                     self.server_result = result
                 case party, Finish((ClientResult() | Ended()) as outcome):
                     self.outcomes[party] = outcome
+
+    def _encode(self, message: Message) -> bytes:
+        if self._encoded is None or self._encoded[0] is not message:
+            self._encoded = message, encode(message)
+        return self._encoded[1]
 
     def _deliver(self, sender: str, recipient: str, data: bytes) -> None:
         try:

@@ -1,14 +1,17 @@
 """Sphere packing: distances and walls hold, the seed alone decides, no data are involved, and it always succeeds."""
 
+import ast
 import hashlib
 import inspect
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fastlloyd.clustering import initialization
 from fastlloyd.clustering.domain import Domain, IntArray, Scaling, finest_bits
 from fastlloyd.clustering.initialization import ATTEMPTS, RadiusSearch, initial_centroids, pack, sphere_packing
 from fastlloyd.expander import PublicSeed
@@ -178,3 +181,37 @@ def test_the_start_depends_on_public_settings_only_and_is_a_copy() -> None:
     other = sphere_packing(cube(2), 4, PublicSeed.from_int(4), RadiusSearch.BISECTION)
     assert not np.array_equal(other, second)
     assert ATTEMPTS == 100
+
+
+def test_packing_uses_no_matrix_product_of_a_library() -> None:
+    # whose threads wait for one another: on a machine with other work it took a minute for 100 clusters of 1024 features
+    tree = ast.parse(inspect.getsource(initialization))
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.MatMult)]
+    assert not {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)} & {
+        "dot",
+        "matmul",
+        "inner",
+        "tensordot",
+    }
+    assert "squared_distances" not in inspect.getsource(initialization)
+
+
+def test_no_more_candidates_are_looked_at_than_twice_those_up_to_the_first_that_is_free() -> None:
+    looked: list[int] = []
+
+    class Counted(np.ndarray):
+        def __getitem__(self, at: Any) -> Any:
+            if isinstance(at, slice):
+                looked.append(at.stop - at.start)
+            return super().__getitem__(at)
+
+    points = np.zeros((1, 2))
+    for first in (0, 1, 5, 40, 99):
+        candidates = np.zeros((100, 2))
+        candidates[first] = 10
+        looked.clear()
+        found = initialization._first_free(candidates.view(Counted), points, 4)
+        assert found is not None
+        assert found.tolist() == [10, 10]
+        assert sum(looked) <= 2 * (first + 1)
+    assert initialization._first_free(np.zeros((100, 2)), points, 4) is None

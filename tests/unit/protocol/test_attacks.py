@@ -102,6 +102,7 @@ def test_w04_server_holds_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
         "_broadcasts",
         "_confirmations",
         "_hellos",
+        "_included",
         "_key_boxes",
         "_noise",
         "_parameters",
