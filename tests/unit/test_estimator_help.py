@@ -23,7 +23,7 @@ def _entries(kind: type[Any], heading: str) -> set[str]:
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_a_signature_is_short_enough_to_read(kind: type[Any]) -> None:
-    """It was 1,500 characters, most of them what ArrayLike stands for."""
+    """MomentLloyd had 1,112 characters, most of them what ArrayLike stands for."""
     shown = [kind, *(getattr(kind, name) for name in dir(kind) if not name.startswith("_"))]
     signatures = [str(inspect.signature(thing)) for thing in shown if callable(thing)]
     assert max(map(len, signatures)) < 750
