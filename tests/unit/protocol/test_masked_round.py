@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from fastlloyd.algorithms import FASTLLOYD, MOMENTLLOYD, AnyAlgorithm
 from fastlloyd.clustering.domain import IntArray
 from fastlloyd.errors import RemoteProtocolError
-from fastlloyd.plan import TrustMode
+from fastlloyd.plan import TrustMode, ring_load
 from fastlloyd.protocol.masked_round import MaskedRound, Plausible
 from fastlloyd.secagg import GroupKey, MaskContext, Ring, expand_mask
-from federation import CAP, make_plan
+from fastlloyd.transport.in_process import run_in_process
+from federation import CAP, make_federation, make_plan, starts_cheaply
 from kinds import lloyd_of
 
 N_VALUES = 6
@@ -198,3 +200,33 @@ def test_honest_noise_stays_believable_but_for_two_to_the_minus_40(trust: TrustM
         assert m.n_released * tail < 2**-40
         # and it is not so generous that tampering passes: within a factor 2 of the least reach that would do
         assert m.n_released * mp.erfc(reach / 2 / deviation / mp.sqrt(2)) > 2**-40
+
+
+@pytest.mark.parametrize("estimate_loss", [False, True])
+@pytest.mark.parametrize("algorithm", [FASTLLOYD, MOMENTLLOYD], ids=lambda algorithm: algorithm.name)
+def test_as_many_values_are_opened_in_a_run_as_the_proofs_reckon_with(
+    algorithm: AnyAlgorithm, estimate_loss: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K of the ring's bound and of the shares of noise, for both kinds of mechanism; and no value is above its part's bound."""
+    starts_cheaply(monkeypatch)
+    federation = make_federation(make_plan(3, algorithm=algorithm, estimate_loss=estimate_loss))
+    plan, open_sum = federation.plan, MaskedRound.open
+    opened: list[IntArray] = []
+
+    def noted(masked: MaskedRound, payload: bytes, included: dict[str, bytes], n_words: int) -> IntArray:
+        opened.append(open_sum(masked, payload, included, n_words))
+        return opened[-1]
+
+    monkeypatch.setattr(MaskedRound, "open", noted)
+    clients = federation.clients()
+    run_in_process(federation.server(), clients)
+    of_one = opened[:: len(clients)]
+    assert len(of_one) == len(plan.mechanism.exchanges)
+    assert sum(values.size for values in of_one) == plan.mechanism.n_released
+    load = ring_load(plan)
+    for exchange, values in zip(plan.mechanism.exchanges, of_one, strict=True):
+        parts, scales = plan.mechanism.parts(exchange), plan.total_scales(exchange)
+        limits = [load.n_records * part.bound + load.noise_reach(scale) for part, scale in zip(parts, scales, strict=True)]
+        columns = np.repeat(limits, [part.n_columns for part in parts])
+        assert (abs(values.reshape(plan.mechanism.shape(exchange))) <= columns).all()
+        assert max(limits) < 2 ** (load.required_bits - 1) <= 2 ** (plan.ring_bits - 1)

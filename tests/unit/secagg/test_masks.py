@@ -5,6 +5,7 @@ import json
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from itertools import permutations
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from fastlloyd.errors import LocalProtocolError
 from fastlloyd.expander import PublicSeed, expand_public
-from fastlloyd.secagg import GroupKey, MaskContext, Ring, expand_mask, sum_of_masks
+from fastlloyd.secagg import GroupKey, MaskContext, Ring, expand_mask, keys, masks, parameters, sum_of_masks
 
 KEY = GroupKey(bytes(range(32)))
 CONTEXT = MaskContext(
@@ -329,3 +330,8 @@ def test_the_sum_of_masks_refuses_what_one_mask_refuses() -> None:
         sum_of_masks(KEY, CONTEXT, [("", bytes(8))], 3, Ring.Z64)
     with pytest.raises(LocalProtocolError, match="GroupKey"):
         sum_of_masks(KEY.secret, CONTEXT, [("a", bytes(8))], 3, Ring.Z64)  # type: ignore[arg-type]  # the point
+
+
+def test_what_is_derived_from_the_group_key_has_labels_of_which_none_begins_another() -> None:
+    labels = [masks._MASK_LABEL, parameters._LABEL, keys._CONFIRMATION_LABEL]
+    assert not [(a, b) for a, b in permutations(labels, 2) if b.startswith(a)]
