@@ -1,6 +1,8 @@
 """What was tried against runs over a network and must not work again: lying parties, disks that fail, terminals."""
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +26,7 @@ from federation import Federation, entropy, identity, injected, make_federation,
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
 NOWHERE = bytes(32)
+Made = Callable[[str, Role, bytes], Store]
 
 
 def fail(*_: object, **__: object) -> None:
@@ -33,6 +36,17 @@ def fail(*_: object, **__: object) -> None:
 @pytest.fixture
 def federation() -> Federation:
     return make_federation(make_plan(3))
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Made]:
+    """Makes stores by name, role and public key, which are closed in the end."""
+    with ExitStack() as opened:
+
+        def make(name: str, role: Role, public: bytes) -> Store:
+            return opened.enter_context(Store.create(tmp_path / f"{name}.store", role=role, identity=public))
+
+        yield make
 
 
 def durable_c0(federation: Federation, store: Store) -> DurableClient:
@@ -53,9 +67,9 @@ def durable_c0(federation: Federation, store: Store) -> DurableClient:
 class Floor:
     """A durable server, and clients that talk to it in this process; every client's log grows by one event per message."""
 
-    def __init__(self, federation: Federation, folder: Path) -> None:
+    def __init__(self, federation: Federation, made: Made) -> None:
         self.clients: dict[str, Any] = {name: federation.client(name) for name in federation.plan.names}
-        self.store = Store.create(folder / "server.store", role=Role.SERVER, identity=bytes(32))
+        self.store = made("server", Role.SERVER, bytes(32))
         self.server = DurableServer.open(federation.plan, store=self.store, noise=InjectedNoise([]))
         self.lengths = dict.fromkeys(self.clients, 0)
 
@@ -81,8 +95,8 @@ class Floor:
         return uploads
 
 
-def test_a_client_that_lies_about_its_log_is_refused_and_the_run_goes_on(federation: Federation, tmp_path: Path) -> None:
-    floor = Floor(federation, tmp_path)
+def test_a_client_that_lies_about_its_log_is_refused_and_the_run_goes_on(federation: Federation, made: Made) -> None:
+    floor = Floor(federation, made)
     uploads = floor.join()
     for lie in (signed("c0", 0, NOWHERE), signed("c0", floor.lengths["c0"], NOWHERE)):
         with pytest.raises(RemoteProtocolError, match="old copy"):
@@ -92,9 +106,9 @@ def test_a_client_that_lies_about_its_log_is_refused_and_the_run_goes_on(federat
 
 
 def test_what_could_not_be_made_durable_is_told_to_nobody_who_asks_later(
-    federation: Federation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    federation: Federation, made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    floor = Floor(federation, tmp_path)
+    floor = Floor(federation, made)
     uploads = floor.join()
     floor.say("c0", uploads["c0"])
     floor.say("c1", uploads["c1"])
@@ -112,9 +126,9 @@ def test_what_could_not_be_made_durable_is_told_to_nobody_who_asks_later(
 
 
 def test_an_upload_that_could_not_be_made_durable_is_not_sent_when_the_connection_is_made_anew(
-    federation: Federation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    federation: Federation, made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = Store.create(tmp_path / "c0.store", role=Role.CLIENT, identity=identity("c0").public)
+    store = made("c0", Role.CLIENT, identity("c0").public)
     client = durable_c0(federation, store)
 
     def receive(message: Message) -> list[Send | Finish]:
@@ -126,7 +140,7 @@ def test_an_upload_that_could_not_be_made_durable_is_not_sent_when_the_connectio
                 client.receive(message)  # noise is drawn and added, and the upload is nowhere but in memory
         return []
 
-    floor = Floor(federation, tmp_path)
+    floor = Floor(federation, made)
     floor.clients["c0"] = SimpleNamespace(start=client.begin, receive=receive)
     assert sorted(floor.join()) == ["c1", "c2"]
     for again in (client.begin, client.deadline):
@@ -149,10 +163,10 @@ def test_an_identity_that_is_reached_by_a_link_has_the_one_ledger_beside_its_fil
         assert "records" in store.history.limits
 
 
-def test_a_server_that_forgot_a_sum_that_a_client_has_opened_is_refused(federation: Federation, tmp_path: Path) -> None:
+def test_a_server_that_forgot_a_sum_that_a_client_has_opened_is_refused(federation: Federation, made: Made) -> None:
     """An old copy of the server's store would have it close the same round again, with other noise."""
-    store = Store.create(tmp_path / "c0.store", role=Role.CLIENT, identity=identity("c0").public)
-    floor = Floor(federation, tmp_path)
+    store = made("c0", Role.CLIENT, identity("c0").public)
+    floor = Floor(federation, made)
     floor.clients["c0"] = client = durable_c0(federation, store)
     client.start = client.begin  # type: ignore[attr-defined] # the floor starts sessions
     uploads = floor.join()
@@ -168,9 +182,9 @@ def test_a_server_that_forgot_a_sum_that_a_client_has_opened_is_refused(federati
     client.attached(store.position)
 
 
-def test_the_time_to_join_begins_with_the_first_client(federation: Federation, tmp_path: Path) -> None:
+def test_the_time_to_join_begins_with_the_first_client(federation: Federation, made: Made) -> None:
     now = [0.0]
-    store = Store.create(tmp_path / "server.store", role=Role.SERVER, identity=bytes(32))
+    store = made("server", Role.SERVER, bytes(32))
     server = DurableServer.open(federation.plan, store=store, noise=InjectedNoise([]), clock=lambda: now[0])
     now[0] = 1e6
     assert server.timeout is None

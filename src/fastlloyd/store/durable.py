@@ -236,8 +236,10 @@ class Store:
                 raise StateError(f"{log} may still hold what was wiped: {why}")
 
     def _close_files(self) -> None:
-        self._head.close()
-        self._connection.close()  # brings the log into the file and removes it, unless somebody reads
+        try:
+            self._connection.close()  # brings the log into the file and removes it, unless somebody reads
+        finally:
+            self._head.close()
 
     def __enter__(self) -> Self:
         return self

@@ -205,7 +205,9 @@ def test_a_folder_whose_runner_still_runs_gives_the_same_summaries(tmp_path: Pat
     made = rows({"iris": REAL["iris"], "wine": REAL["wine"]})
     made[3] = fail(made[3], "it broke")
     done, going = read(write(tmp_path / "done", made)), read(write(tmp_path / "going", made, ended=False))
-    assert done.rows == going.rows
+    assert list(map(repr, done.rows)) == list(
+        map(repr, going.rows)
+    )  # a trial that failed took NaN seconds, which equals nothing
     assert len(done.failures) == 1
     found = Summaries.of(going)
     assert found.epsilons("iris") == list(EPSILONS)

@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -41,15 +41,15 @@ def occurs(secret: bytes, folder: Path) -> bool:
 @settings(max_examples=30)
 @given(st.data())
 def test_after_any_sequence_of_steps_and_openings_the_store_holds_exactly_these_steps(data: st.DataObject) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        store = new_store(Path(folder))
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
+        store = opened.enter_context(new_store(Path(folder)))
         events: list[Event] = []
         messages: dict[bytes, list[bytes]] = {run_id(n): [] for n in range(3)}
         secrets: dict[tuple[bytes, str], bytes] = {}
         for _ in range(data.draw(st.integers(0, 12))):
             if data.draw(st.integers(0, 3)) == 0:
                 store.close()
-                store = Store.open(store.path, role=Role.CLIENT, identity=OWNER)
+                store = opened.enter_context(Store.open(store.path, role=Role.CLIENT, identity=OWNER))
             step, sent, kept = _any_step(store, data)
             store.append(step, messages=sent, secrets=kept)
             events += step
@@ -66,8 +66,7 @@ def test_after_any_sequence_of_steps_and_openings_the_store_holds_exactly_these_
             assert [store.head_at(length) for length in range(len(events) + 1)] == _heads(store, events)
             assert store.position == LogPosition(len(events), _heads(store, events)[-1])
             store.close()
-            store = Store.open(store.path)
-        store.close()
+            store = opened.enter_context(Store.open(store.path))
 
 
 def _any_step(store: Store, data: st.DataObject) -> tuple[list[Event], list[bytes], dict[tuple[bytes, str], bytes]]:
