@@ -23,7 +23,6 @@ import fastlloyd
 from fastlloyd.cli import failures, network
 from fastlloyd.errors import FastLloydError
 from fastlloyd.protocol import ClientResult, Ended
-from fastlloyd.transport import grpc_tls
 from fastlloyd.transport.frames import Refused
 from fastlloyd.transport.sparing_log import FIRST_LINES
 from federation import make_federation, make_plan
@@ -63,29 +62,6 @@ def test_a_client_of_the_plan_that_opens_stream_after_stream_does_not_fill_the_l
     for name in ("c0", "c1", "c2"):
         assert f"client {name} is connected" in caplog.messages
     assert all(" " <= character <= "~" for line in caplog.messages for character in line)
-
-
-def test_who_only_holds_connections_is_thrown_out_and_the_clients_get_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody without a certificate takes every connection there is; each lives no longer than a handshake may take."""
-    monkeypatch.setattr(grpc_tls, "_HANDSHAKE_SECONDS", 2)
-
-    async def test() -> None:
-        site = Site()
-        async with serving(site.server()) as port:
-            held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4 * site.plan.n_clients + 16)]
-            # one more is turned away at once, though it would be an honest client's
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            with contextlib.suppress(ConnectionError):
-                assert await reader.read() == b""
-            assert not any(holder.at_eof() for holder, _ in held)
-            writer.close()
-            site.check(await site.run_clients(port))  # they try again until there is room
-            for holder, end in held:
-                with contextlib.suppress(ConnectionError):
-                    assert await holder.read() == b""
-                end.close()
-
-    within(test)
 
 
 def test_who_speaks_no_tls_gets_no_word_and_holds_up_nobody() -> None:

@@ -14,6 +14,7 @@ from fastlloyd.positions import SignedPosition
 from fastlloyd.protocol.actions import Finish, Send, ServerResult
 from fastlloyd.protocol.messages import Limits, Message, decode, encode
 from fastlloyd.store.events import LogPosition
+from fastlloyd.transport.arrivals import Arrivals
 from fastlloyd.transport.frames import (
     Answer,
     Attach,
@@ -26,6 +27,7 @@ from fastlloyd.transport.frames import (
 )
 from fastlloyd.transport.grpc_tls import (
     HEALTH,
+    SECONDS_TO_BE_HEARD,
     SERVING,
     STREAM,
     Keepalive,
@@ -94,9 +96,9 @@ class GrpcServer:
         self._identity, self._trusted = identity, [*certificates.values(), identity.certificate]
         self._names = {fingerprint(certificate): name for name, certificate in certificates.items()}
         self._limits = Limits.of(plan)
-        self._options = server_options(
-            self._limits, max_connections or wanted_connections(plan.n_clients), keepalive or Keepalive()
-        )
+        max_connections = max_connections or wanted_connections(plan.n_clients)
+        self._options = server_options(self._limits, max_connections, keepalive or Keepalive())
+        self._arrivals = Arrivals(max_connections)
         self._streams: dict[str, Outbox] = {}
         self._presence = Presence(grace, self._report_away)  # streams that lie unread and cannot be ended count as well
         self._left: set[str] = set()
@@ -126,7 +128,9 @@ class GrpcServer:
         handlers = [(STREAM[0], stream), (HEALTH[0], health)]
         self._grpc.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(*handler) for handler in handlers])
         try:
-            self.port = self._grpc.add_secure_port(self._address, server_credentials(self._identity, self._trusted))
+            self.port = self._grpc.add_secure_port(
+                self._address, server_credentials(self._identity, self._trusted, self._arrivals.came)
+            )
         except RuntimeError:
             await self._grpc.stop(None)
             raise NetworkError(
@@ -134,6 +138,7 @@ class GrpcServer:
                 "port; choose another HOST:PORT"
             ) from None
         self._presence.watch(self._plan.names)
+        self._counting = asyncio.create_task(self._count_unheard())
         await self._grpc.start()
         _LOG.info("listening at %s for run %s", self._address, self._plan.run_id)
         await self._turns.watch()
@@ -192,6 +197,7 @@ class GrpcServer:
 
     async def _close(self) -> None:
         self._presence.close()
+        self._counting.cancel()
         await self._turns.close()
         for name, outbox in list(self._streams.items()):
             self._drop(name, outbox)
@@ -203,7 +209,9 @@ class GrpcServer:
         name = self._names.get(peer_fingerprint(context.auth_context()) or b"")
         if name is None:
             await context.abort(load_grpc().StatusCode.PERMISSION_DENIED, "this certificate is no client's of the plan")
+        self._arrivals.heard(context.peer())
         if self._presence.n_streams(name) >= _MAX_STREAMS:
+            self._log.warning(name, "client %s opens another stream while %d of its streams lie unread", name, _MAX_STREAMS)
             await context.abort(load_grpc().StatusCode.UNAVAILABLE, "too many streams of this client lie unread")
         self._presence.came(name)
         outbox = Outbox()
@@ -228,6 +236,14 @@ class GrpcServer:
             del self._streams[name]
             self._moved.set()
             self._log.info(name, "client %s is gone", name)
+
+    async def _count_unheard(self) -> None:
+        """A line now and then for connections on which nobody of the plan speaks."""
+        while True:
+            await asyncio.sleep(SECONDS_TO_BE_HEARD)
+            if more := self._arrivals.look():
+                line = "%d more connections without a word from a client of the plan, %d in all: other certificates, or none"
+                self._log.warning("connections", line, more, self._arrivals.n_unheard)
 
     def _report_away(self, name: str) -> None:
         self._turns.tell(partial(self._party.away, name))
@@ -335,6 +351,7 @@ class GrpcServer:
         """
         if (peer_fingerprint(context.auth_context()) or b"") not in {*self._names, fingerprint(self._identity.certificate)}:
             await context.abort(load_grpc().StatusCode.PERMISSION_DENIED, "this certificate is not in the plan")
+        self._arrivals.heard(context.peer())
         if request not in (b"", health_request(self._plan.digest)):
             await context.abort(load_grpc().StatusCode.NOT_FOUND, "this server serves another plan")
         return SERVING

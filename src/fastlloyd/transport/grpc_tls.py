@@ -6,7 +6,7 @@ import hashlib
 import os
 import ssl
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +32,7 @@ _MAX_METADATA_BYTES: Final = 8192
 _FIRST_WINDOW: Final = 65_535  # bytes that HTTP/2 lets a sender be ahead, until the line is measured
 _HANDSHAKE_SECONDS: Final = 5
 _IDLE_SECONDS: Final = 10  # a connection without a stream is closed
+SECONDS_TO_BE_HEARD: Final = 2.0 * _HANDSHAKE_SECONDS  # in which who connects and belongs to the plan has said something
 _SPARE_CONNECTIONS: Final = 1000  # above what clients need: whoever wants to keep them out must hold as many
 
 # gRPC has no option for the lowest version of TLS. It has one for the cipher suites of TLS 1.2, which those of TLS 1.3 are no
@@ -89,13 +90,21 @@ def load_grpc() -> Any:
     return grpc
 
 
-def server_credentials(identity: TlsIdentity, trusted: Iterable[bytes]) -> "grpc.ServerCredentials":
-    """TLS that lets in the owners of these certificates (DER), whoever signed them, and nobody else."""
-    roots = b"".join(map(as_pem, trusted))
-    key_and_certificate = (identity.private_key, as_pem(identity.certificate))
-    credentials: grpc.ServerCredentials = load_grpc().ssl_server_credentials(
-        [key_and_certificate], root_certificates=roots, require_client_auth=True
+def server_credentials(
+    identity: TlsIdentity, trusted: Iterable[bytes], came: Callable[[], None] = lambda: None
+) -> "grpc.ServerCredentials":
+    """TLS that lets in the owners of these certificates (DER), whoever signed them, and nobody else.
+
+    came : called, in some thread of gRPC's, when a connection comes, before its handshake.
+
+    For one server: gRPC takes such credentials once.
+    """
+    module = load_grpc()
+    keys = module.ssl_server_certificate_configuration(
+        [(identity.private_key, as_pem(identity.certificate))], root_certificates=b"".join(map(as_pem, trusted))
     )
+    # gRPC asks before each handshake whether the keys are to be others: never. It is the one sign of a connection it gives.
+    credentials: grpc.ServerCredentials = module.dynamic_ssl_server_credentials(keys, came, require_client_authentication=True)
     return credentials
 
 
