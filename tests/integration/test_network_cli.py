@@ -135,6 +135,8 @@ def test_three_clients_and_a_server_end_with_one_result_that_status_and_ledger_s
     assert "The run is over: 2 rounds" in site.said(SERVER)
     log = [json.loads(line) for line in site.said(SERVER).splitlines() if line.startswith("{")]
     assert {line["message"] for line in log} >= {f"client {name} is connected" for name in NAMES}
+    rounds = [(line["round"], line["included"], line["missing"]) for line in log if line.get("round")]
+    assert rounds == [(1, list(NAMES), []), (2, list(NAMES), [])]
     _, out, _ = site.run(["status", "a.store", "--json"])
     (run,) = json.loads(out)["runs"]
     assert (run["state"], run["charged"], run["rounds"]) == ("finished", [1, 2], 2)

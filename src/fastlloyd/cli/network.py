@@ -10,8 +10,9 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TextIO, TypeVar
 
 import typer
@@ -33,6 +34,9 @@ NO_RESULT, STOPPED, TURNED_AWAY = 3, 4, 5
 """Exit codes: the run is over without a result; this process was stopped, and the same command takes the run up again; the
 server turned this client away, whose run is not over: the same command takes it up when what the sentence says is put right.
 """
+
+FIRST_WAIT, LONGEST_WAIT = 10.0, 600.0
+"""Seconds after which the log says for the first time who is waited for; most seconds between two such lines."""
 
 _OF_A_RUN = (stored_result.PLAN, stored_result.EXACT, stored_result.ROUNDS)
 
@@ -127,7 +131,7 @@ def written(folder: Path | None, result: outputs.Result) -> list[Path]:
 def drive(
     run: Callable[[], Coroutine[Any, Any, T]], stop: Callable[[], None], step: Callable[[], str], details: Callable[[], str]
 ) -> T:
-    """Run to the end, showing the step and its details in a line that lives, or logging each step where there is no terminal.
+    """Run to the end, showing the step and its details in a line that lives, or now and then in the log without a terminal.
 
     SIGTERM and Ctrl-C finish the step in progress; a second Ctrl-C interrupts at once.
     """
@@ -155,21 +159,23 @@ def _stop_once(loop: asyncio.AbstractEventLoop, number: signal.Signals, stop: Ca
 async def _show(step: Callable[[], str], details: Callable[[], str]) -> None:
     """Say where the run is."""
     if not sys.stderr.isatty():
-        return await _log_steps(step)
+        return await _log_waiting(step, details)
     with Console(stderr=True, markup=False, highlight=False, emoji=False).status("") as status:
         while True:
             status.update(step() + details())
             await asyncio.sleep(0.25)
 
 
-async def _log_steps(step: Callable[[], str]) -> None:
-    """A line for every step; of steps shorter than a look, for those that were seen."""
-    said = ""
+async def _log_waiting(step: Callable[[], str], details: Callable[[], str]) -> None:
+    """Say what is waited for where a step takes long: after 10 seconds, and then ever less often. Its end says its own line."""
+    clock, now, said, pause = asyncio.get_running_loop().time, "", 0.0, FIRST_WAIT
     while True:
         await asyncio.sleep(0.25)
-        if (now := step()) != said:
-            said = now
-            _LOG.info("%s", said)
+        if (before := now) != (now := step()):
+            said, pause = clock(), FIRST_WAIT
+        elif clock() - said >= pause:
+            _LOG.info("%s%s", before, details())
+            said, pause = clock(), min(2 * pause, LONGEST_WAIT)
 
 
 @contextlib.contextmanager
@@ -196,15 +202,15 @@ class _Lines(logging.StreamHandler[TextIO]):
 
 
 class _Json(logging.Formatter):
-    """One JSON object a line."""
+    """One JSON object a line, with the facts of the message where it has some."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return _entry(record.created, record.levelname.lower(), record.getMessage())
+        return _entry(record.created, record.levelname.lower(), record.getMessage(), getattr(record, "facts", {}))
 
 
-def _entry(created: float, level: str, message: str) -> str:
+def _entry(created: float, level: str, message: str, facts: Mapping[str, object] = MappingProxyType({})) -> str:
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(created))
-    return json.dumps({"time": stamp, "level": level, "message": message})
+    return json.dumps({"time": stamp, "level": level, "message": message, **facts})
 
 
 def seconds_left(timeout: float | None) -> str:

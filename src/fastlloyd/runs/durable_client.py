@@ -12,9 +12,10 @@ from fastlloyd.plan import Plan
 from fastlloyd.positions import SignedPosition
 from fastlloyd.protocol import ClientSession, Message
 from fastlloyd.protocol.actions import Action, ClientResult, Ended, Finish, Keep, Record, Send
-from fastlloyd.protocol.messages import Upload, encode
+from fastlloyd.protocol.messages import Deal, Upload, encode
 from fastlloyd.protocol.restoring import decode_records
 from fastlloyd.protocol.transitions import ClientState
+from fastlloyd.runs.step_log import StepLog
 from fastlloyd.runs.steps import Again, Clock, Footing, StepTimer
 from fastlloyd.secagg.keys import EphemeralKey, Identity
 from fastlloyd.store import LogPosition, Role, Store
@@ -37,6 +38,7 @@ class DurableClient:
         self._signed: SignedPosition | None = None
         self._run_id = bytes.fromhex(session.plan.run_id)
         self._timer, self._footing = StepTimer(clock), Footing()
+        self._log = StepLog(session.plan, clock, is_begun=self._run_id in store.history.runs)
 
     @classmethod
     def join(
@@ -189,6 +191,8 @@ class DurableClient:
         if events:
             with self._footing.commit():
                 self._store.append(events, messages=messages, secrets=secrets)
+        records = [action.message for action in actions if isinstance(action, Record)]
+        self._log.write(message for message in records if not isinstance(message, Deal))  # its own task, where it deals
         return [action for action in actions if isinstance(action, Send | Finish)]
 
 

@@ -14,6 +14,7 @@ from fastlloyd.protocol.actions import Action, Finish, Record, Send, ServerResul
 from fastlloyd.protocol.messages import Upload, encode
 from fastlloyd.protocol.restoring import decode_records
 from fastlloyd.protocol.transitions import ServerState
+from fastlloyd.runs.step_log import StepLog
 from fastlloyd.runs.steps import Again, Clock, Footing, StepTimer
 from fastlloyd.store import LogPosition, Store
 from fastlloyd.store.events import ClientJoined, Event, Outcome, PeerSigned, recorded
@@ -37,6 +38,7 @@ class DurableServer:
         self._seen: dict[str, SignedPosition] = {}
         self._timer, self._footing = StepTimer(clock), Footing()
         self._end_is_said = False
+        self._log = StepLog(session.plan, clock, is_begun=self._run_id in store.history.runs)
 
     @classmethod
     def open(cls, plan: Plan, *, store: Store, noise: NoiseSource, clock: Clock = time.monotonic) -> Self:
@@ -173,6 +175,7 @@ class DurableServer:
             with self._footing.commit():
                 self._store.append(events, messages=[encode(message) for message in messages])
             self._seen.clear()
+        self._log.write(messages)
         self._end_is_said |= any(isinstance(action, Finish) for action in actions)
         return [action for action in actions if isinstance(action, Send | Finish)]
 

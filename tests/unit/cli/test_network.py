@@ -4,6 +4,7 @@ import asyncio
 import importlib.util
 import json
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -22,28 +23,36 @@ Screen = pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_without_a_terminal_every_step_is_a_line_of_the_log(as_json: bool, capsys: Screen) -> None:
-    steps = iter(["joining", "joining", "round 1 of 2"])
-    seen = asyncio.Event()
+def test_without_a_terminal_who_is_waited_for_is_said_after_a_while_and_then_ever_less_often(
+    as_json: bool, capsys: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an hour in one step and ten minutes in the next, looked at four times a second."""
+    hour, waited = 3600.0, [0.0]
+    genuine = asyncio.sleep
+
+    async def pass_quickly(seconds: float) -> None:
+        waited[0] += seconds
+        await genuine(0)
 
     def step() -> str:
-        try:
-            return next(steps)
-        except StopIteration:
-            seen.set()
-            return "round 1 of 2"
+        return "joining" if waited[0] < hour else "round 1 of 2"
 
     async def run() -> str:
-        await seen.wait()
+        loop = asyncio.get_running_loop()
+        loop.time = lambda: waited[0]  # type: ignore[method-assign]
+        while waited[0] < hour + 600:
+            await genuine(0)
         return "the end"
 
+    monkeypatch.setattr(asyncio, "sleep", pass_quickly)
     with network.logging_to_stderr(as_json=as_json):
-        assert network.drive(run, lambda: None, step, lambda: ", 1:00 left") == "the end"
+        assert network.drive(run, lambda: None, step, lambda: f", at {waited[0]:.0f}") == "the end"
     lines = capsys.readouterr().err.splitlines()
-    if as_json:
-        assert [json.loads(line)["message"] for line in lines] == ["joining", "round 1 of 2"]
-    else:
-        assert [line.split("INFO ")[1] for line in lines] == ["joining", "round 1 of 2"]
+    said = [json.loads(line)["message"] if as_json else line.split("INFO ")[1] for line in lines]
+    assert [line.split(", at ")[0] for line in said] == ["joining"] * 10 + ["round 1 of 2"] * 5
+    first = [float(line.split(", at ")[1]) for line in said[:8]]
+    assert [round(b - a, -1) for a, b in pairwise(first)] == [20, 40, 80, 160, 320, 600, 600]
+    assert first[0] < 12
 
 
 def test_how_it_ended_is_a_sentence_or_one_more_object_of_the_log(capsys: Screen) -> None:
