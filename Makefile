@@ -49,6 +49,7 @@ lint: $(READY)  ## style, types, layers
 audit: $(READY)  ## the long statistical campaigns; rewrites docs/audit.md and docs/audit-momentlloyd.md
 	$(BIN)/python -m pytest -m audit -n 0 tests/statistical/audit_campaign.py
 	$(BIN)/python -m pytest -m audit -n 0 tests/statistical/moment_audit_campaign.py tests/statistical/test_moment_audit.py
+	$(BIN)/python -m pytest -m audit -n 0 tests/unit/dp/test_quantiles.py
 
 campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed parsers; rewrites docs/campaigns.md; `make campaign SCHEDULES=5000 KILLS=50 DAMAGES=400 EXECUTIONS=9999` only prints
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements-fuzz.lock \
