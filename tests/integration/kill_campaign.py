@@ -35,8 +35,9 @@ anything.
 - *kills*: processes killed, just before or just after a transaction of their store. *runs*: whole runs in which they happened.
 - *rule*: every client ends with the files of a run in one process that nobody interrupted, byte for byte.
 
-Not shown: kills in the middle of what SQLite or the operating system does, loss of power (a killed process loses nothing that
-was handed to the system), a full or failing disk, several machines."""
+Not shown: kills at commits that only say where clients' stores stood (tests within one process kill there), or in the middle of
+what SQLite or the operating system does; loss of power (a killed process loses nothing that was handed to the system); a full
+or failing disk; several machines."""
 
 
 def deaths(number: int, n_commits: Mapping[str, int]) -> dict[str, list[Death]]:
