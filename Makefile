@@ -10,7 +10,7 @@ DAMAGES ?= 4000
 EXECUTIONS ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test compatibility lint audit campaign bench bench-stream bench-network bench-overhead bench-groups paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
+.PHONY: help demo test compatibility lint audit campaign bench bench-stream bench-network bench-overhead bench-groups bench-coverage paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -102,6 +102,9 @@ bench-groups: $(READY)  ## MomentLloyd beside FastLloyd on 116 synthetic sets, t
 	$(BIN)/python -m benchmarks.groups run results/groups
 	$(BIN)/python -m benchmarks.groups table results/groups --write
 	$(BIN)/python -m benchmarks.moment_ablation
+
+bench-coverage: $(READY)  ## do two standard errors cover what they say? 100 fits of each of 60 kinds of groups; rewrites the table of docs/accuracy.md (S1 needs FASTLLOYD_DATA)
+	$(BIN)/python -m benchmarks.coverage --write
 
 notebook: $(READY)  ## runs examples/central.ipynb anew and stores what it shows
 	$(BIN)/python examples/execute.py

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fastlloyd.algorithms import FASTLLOYD, AnyAlgorithm, Clustering, MomentAlgorithm
+from fastlloyd.algorithms import FASTLLOYD, AnyAlgorithm, Clustering, Evidence, MomentAlgorithm
 from fastlloyd.clustering.domain import Domain, IntArray
 from fastlloyd.course import Circumstances
 from fastlloyd.design import design_plan
@@ -216,7 +216,14 @@ def over_the_wire(plan: Plan, message: Message) -> Message:
 
 
 def same_clustering(a: Clustering, b: Clustering) -> bool:
-    """Bit for bit, every field."""
+    """Bit for bit, every field, and what all rounds together showed."""
+    fields = [field for field in a.__struct_fields__ if field != "evidence"]
+    return all(np.array_equal(getattr(a, field), getattr(b, field)) for field in fields) and _same(a.evidence, b.evidence)
+
+
+def _same(a: Evidence | None, b: Evidence | None) -> bool:
+    if a is None or b is None:
+        return a is b
     return all(np.array_equal(getattr(a, field), getattr(b, field)) for field in a.__struct_fields__)
 
 

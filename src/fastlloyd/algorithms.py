@@ -75,15 +75,39 @@ ALGORITHMS: dict[str, AnyAlgorithm] = {
 }
 
 
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """What the answers show of where the records of each cluster are, beside where its centroid was moved; grid units.
+
+    means : float64 (n_clusters, n_features), of the records nearest to each centroid; deviations : of the noise in these, the
+    same shape. radius : where offsets were cut in the last round. hidden : float64 (n_clusters, n_features), how far what was
+    cut may have moved the mean. crowded : bool (n_clusters,), whether so many records seem to lie beyond that they may be
+    several groups. is_first : whether it was the first round in which centroids moved in all directions.
+    """
+
+    means: FloatArray
+    deviations: FloatArray
+    radius: float
+    hidden: FloatArray
+    crowded: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    is_first: bool = False
+
+
+def cautious(counts: FloatArray, deviation: float, n_expected: int) -> FloatArray:
+    """What noisy counts (n_clusters,) are taken for where something is divided by them to say how far it may be off.
+
+    Less by their deviation, but no less than it, unless the deviation is more than equal clusters would have.
+    """
+    least = max(min(deviation, n_expected / len(counts)), 1.0)
+    return np.asarray(np.maximum(counts - deviation, least))
+
+
 class Clustering(msgspec.Struct, frozen=True):
     """Where the loop ended.
 
     centroids and previous : int64 (n_clusters, n_features), grid units, after and before the last update; answer : the last
     noisy answer of a round; updated : bool (n_clusters,), False where the last noisy count was too small and the centroid
     stayed; loss : the noisy loss of `centroids` in the units of `LossRound`, None where it was not asked for.
-    unit : grid units in one unit of the answer's sums. sizes : float64 (n_clusters,), how many records each cluster was taken
-    to have, where noisy counts were shrunk before anything was divided by them; None where they were not. Sizes help to move
-    centroids; they are no counts.
+    unit : grid units in one unit of the answer's sums. evidence : of all rounds; None where the last answer is all.
     """
 
     centroids: IntArray
@@ -92,7 +116,7 @@ class Clustering(msgspec.Struct, frozen=True):
     updated: np.ndarray[tuple[int], np.dtype[np.bool_]]
     loss: int | None = None
     unit: float = 1.0
-    sizes: FloatArray | None = None
+    evidence: Evidence | None = None
 
     def noisy_counts(self, count_bits: int) -> FloatArray:
         """Records per cluster in the last round, float64 (n_clusters,): exact numbers and noise, so they may be negative."""

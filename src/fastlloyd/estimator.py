@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastlloyd import central, extras, figures, result_figure
+from fastlloyd import accuracy, central, extras, figures, result_figure
+from fastlloyd.accuracy import Status
 from fastlloyd.algorithms import AnyAlgorithm, Noise
 from fastlloyd.bounds import data_bounds, given_bounds
 from fastlloyd.clustering import kernels
@@ -41,8 +42,8 @@ from fastlloyd.mechanism import Mechanism
 from fastlloyd.presets import check_expected, choose
 from fastlloyd.records.columns import numbered
 from fastlloyd.records.files import opened
-from fastlloyd.stored_result import PRIVACY, StoredResult
-from fastlloyd.uncertainty import NOISE_DOMINATES, Verdict, noise_deviation, standard_errors, typical_error
+from fastlloyd.stored_result import PRIVACY, UNKNOWN, StoredResult
+from fastlloyd.uncertainty import NOISE_DOMINATES, Verdict, noise_deviation
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
@@ -87,6 +88,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         model._centroids = stored.centroids
         model.cluster_centers_ = m.domain.from_grid(stored.centroids)
         model.cluster_centers_std_ = stored.standard_errors
+        model.cluster_status_ = stored.status
         model.noisy_counts_ = stored.noisy_counts
         model.noisy_counts_std_ = stored.count_error
         if (loss := statement["loss_estimate"]) is not None:
@@ -132,6 +134,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             records=None if X is None else np.asarray(validate_records(self, X, reset=False), dtype=np.float64),
             centroids=self.cluster_centers_,
             errors=self.cluster_centers_std_,
+            settled=np.isin(self.cluster_status_, [Status.SETTLED.value, UNKNOWN]),
             noisy_counts=self.noisy_counts_,
         )
         return result_figure.figure_of(picture, "the picture", figures.ON_SCREEN)
@@ -143,7 +146,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         ignored. There is no sample_weight: a weight would multiply what one record can change.
         Warns PrivacyLeakWarning naming each public parameter that had to be taken from X, and WeakGuaranteeWarning where delta
         is above 1 / (100 n_records); ClippedRecordsWarning, which is for the owner of X only, where more than a tenth of the
-        records lie outside the bounds; NoisyResultWarning, which the guarantee covers, where the noise dominates the centroids.
+        records lie outside the bounds; NoisyResultWarning, which the guarantee covers, where the noise dominates the
+        centroids or some of them may be farther from their records than their standard errors say (`cluster_status_`).
         Raises DataError, PlanError or BudgetError (all ValueErrors); TypeError on sparse X and on any other keyword.
         """
         self._refuse("fit", unknown)
@@ -173,7 +177,9 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self.mechanism_ = mechanism
         self.cluster_centers_ = domain.from_grid(clustering.centroids)
         noise = noise_deviation(mechanism)
-        self.cluster_centers_std_ = standard_errors(mechanism, clustering, noise)
+        found = accuracy.assess(mechanism, clustering, noise)
+        self.cluster_centers_std_ = found.errors
+        self.cluster_status_ = np.array([status.value for status in found.status])
         self.noisy_counts_ = clustering.noisy_counts(mechanism.count_bits)
         self.noisy_counts_std_ = noise.counts
         for name in ("noisy_loss_", "noisy_loss_std_"):  # of an earlier fit, whose centroids are gone
@@ -187,9 +193,10 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self._centroids = clustering.centroids
         self.labels_ = kernels.assign(grid, clustering.centroids, limits=domain.half_widths).astype(np.int32)
         self._n_features_out = mechanism.n_clusters
-        typical = typical_error(mechanism, self.cluster_centers_std_, clustering.updated, self.noisy_counts_, noise)
-        if Verdict.on(typical) is Verdict.MOSTLY_NOISE:
-            warnings.warn(NOISE_DOMINATES, NoisyResultWarning, stacklevel=2)
+        typical = accuracy.typical_error(mechanism, found, self.noisy_counts_, noise.counts)
+        dominates = [NOISE_DOMINATES] if Verdict.on(typical) is Verdict.MOSTLY_NOISE else []
+        for sentence in [*accuracy.cautions(found.status, noise.counts), *dominates]:
+            warnings.warn(sentence, NoisyResultWarning, stacklevel=2)
         return self
 
     def predict(self, X: ArrayLike) -> IntArray:

@@ -84,8 +84,12 @@ class FastLloyd(Estimator):
     cluster_centers_ : float64 ndarray (n_clusters, n_features)
         Centroids in original units. Private.
     cluster_centers_std_ : float64 ndarray (n_clusters, n_features)
-        How far the noise of the last iteration moved each coordinate, one standard deviation, original units; NaN where a
-        centroid stayed (`uncertainty.standard_errors`). Private.
+        Standard error of each coordinate, of noise and of moves that were shrunk or are not over (`accuracy.assess`), original
+        units; 0 without noise, NaN where a centroid stayed. Private.
+    cluster_status_ : str ndarray (n_clusters,)
+        "settled" where two standard errors to either side cover the mean of the records nearest to the centroid in nine of ten
+        cases or more; "moving" where it may still be moving, or its records be several groups; "few" where they may be few or
+        none; "stayed" where it stayed in the last iteration; "unknown" in results of versions that did not say. Private.
     noisy_counts_ : float64 ndarray (n_clusters,)
         Records per cluster in the last iteration and noise, as they came: unbiased, so they may be negative. Private.
     noisy_counts_std_ : float
@@ -281,8 +285,12 @@ class MomentLloyd(Estimator):
     cluster_centers_ : float64 ndarray (n_clusters, n_features)
         Centroids in original units. Private.
     cluster_centers_std_ : float64 ndarray (n_clusters, n_features)
-        How far the noise of the last iteration moved each coordinate, one standard deviation, original units; NaN where a
-        centroid stayed (`uncertainty.standard_errors`). Private.
+        Standard error of each coordinate, of noise and of moves that were shrunk or are not over (`accuracy.assess`), original
+        units; 0 without noise, NaN where a centroid stayed. Private.
+    cluster_status_ : str ndarray (n_clusters,)
+        "settled" where two standard errors to either side cover the mean of the records nearest to the centroid in nine of ten
+        cases or more; "moving" where it may still be moving, or its records be several groups; "few" where they may be few or
+        none; "stayed" where it stayed in the last iteration; "unknown" in results of versions that did not say. Private.
     noisy_counts_ : float64 ndarray (n_clusters,)
         Records per cluster in the last iteration and noise, as they came: unbiased, so they may be negative. Private.
     noisy_counts_std_ : float

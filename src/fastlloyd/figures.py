@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from fastlloyd import extras
 from fastlloyd.algorithms import Noise
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+BoolArray = NDArray[np.bool_]
 # Okabe and Ito: told apart with every common colour vision, and in print by the numbers beside the marks
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7A5195")
 WIDTH, HEIGHT, DOTS_PER_INCH = 8.0, 6.0, 200  # inches; twice the pixels of a page 800 wide
@@ -34,7 +36,8 @@ MAX_LABELLED = 60
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
     """What is drawn, in original units.
 
-    centroids, errors : float64 (n_clusters, n_features); errors are standard errors, NaN where unknown: drawn hollow.
+    centroids, errors : float64 (n_clusters, n_features); errors are standard errors, NaN where unknown. settled : bool
+    (n_clusters,), where these hold (`accuracy.Status`); the others are drawn hollow, without an ellipse. None: where known.
     noisy_counts : float64 (n_clusters,). centre, half_widths : float64 (n_features,), the domain; unit : float64
     (n_features,), the half width of the scaled domain, the same as half_widths unless features share one scale. records :
     float64 (n, n_features), drawn if given, which makes the picture not private, as it then says.
@@ -51,6 +54,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     private: bool = True
     covered: bool = True  # whether no setting was taken from the data
     records: FloatArray | None = None
+    settled: BoolArray | None = None
 
     @classmethod
     def of(cls, m: Mechanism, *, private: bool, records: FloatArray | None = None, **numbers: Any) -> Self:
@@ -69,6 +73,12 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
             records=records,
             **numbers,
         )
+
+    @property
+    def is_known(self) -> BoolArray:
+        """Of which centroids it is known how far they may be off, bool (n_clusters,)."""
+        known = np.asarray(np.isfinite(self.errors).all(axis=1))
+        return known if self.settled is None else np.asarray(known & self.settled)
 
     @property
     def name(self) -> str:
@@ -192,7 +202,7 @@ def _draw_centroids(ax: "Axes", picture: Picture, view: View) -> None:
     areas = np.maximum(LARGEST_MARK * counts / max(counts.max(), 1.0) * min(1.0, 8 / len(counts)), SMALLEST_MARK)
     for i, (point, area) in enumerate(zip(points, areas, strict=True)):
         colour = PALETTE[i % len(PALETTE)]
-        known = bool(np.isfinite(picture.errors[i]).all())
+        known = bool(picture.is_known[i])
         if known and picture.errors[i].any():
             _draw_noise(ax, point, view.covariance(picture.errors[i]), colour, flat=len(picture.features) == 1)
         face = (colour + "C0") if known else "none"
@@ -202,7 +212,7 @@ def _draw_centroids(ax: "Axes", picture: Picture, view: View) -> None:
 
 
 def _draw_noise(ax: "Axes", point: FloatArray, covariance: FloatArray, colour: str, *, flat: bool) -> None:
-    """The region that holds the noiseless centroid with probability 95%: an ellipse, or an interval on a line."""
+    """The region that should hold the mean of the centroid's records in 95% of cases: an ellipse, or an interval on a line."""
     from matplotlib.patches import Ellipse
 
     if flat:
@@ -245,13 +255,13 @@ def caution(picture: Picture) -> str:
 def _write_titles(ax: "Axes", picture: Picture) -> None:
     marks: dict[str, Any] = {"loc": "left", "fontsize": 13, "fontweight": "bold", "pad": 26}
     ax.set_title(plain(picture.title), **marks)
-    noisy = bool(np.nan_to_num(picture.errors).any())
+    noisy = bool(picture.errors[picture.is_known].any())
     caption = "Mark area: noisy count" if picture.private else "Mark area: count"
     caption += "; dashed: bounds"
     if noisy:
-        caption += "; " + ("bar" if len(picture.features) == 1 else "ellipse") + ": noise, 95%"
-    if np.isnan(picture.errors).any():
-        caption += "; hollow: stayed in the last round"
+        caption += "; " + ("bar" if len(picture.features) == 1 else "ellipse") + ": 95%"
+    if not picture.is_known.all():
+        caption += "; hollow: not settled, error unknown"
     ax.annotate(caption, (0, 1), (0, 8), xycoords="axes fraction", textcoords="offset points", fontsize=9.5, color="#444444")
     if warning := caution(picture):
         ax.annotate(

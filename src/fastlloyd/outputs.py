@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastlloyd import digits, uncertainty
+from fastlloyd.accuracy import Accuracy, Status, assess
 from fastlloyd.algorithms import Clustering, Noise
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.errors import OutputError
@@ -41,32 +42,31 @@ from fastlloyd.stored_result import (
     PLAN,
     PRIVACY,
     ROUNDS,
+    STATUS,
 )
 from fastlloyd.uncertainty import LossEstimate, NoiseDeviation
 
 NOT_PRIVATE = "NOT PRIVATE"
 MARK = "privacy"  # the column, or key, that says so
-OTHER_COLUMNS = (CLUSTER, NOISY_COUNT, COUNT_ERROR, MARK)  # of centroids.csv, beside features and their standard errors
+OTHER_COLUMNS = (CLUSTER, NOISY_COUNT, COUNT_ERROR, STATUS, MARK)  # of centroids.csv, beside features and their standard errors
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """What a run found out, in original units, and the settings that say how private it is.
 
     centroids : float64 (n_clusters, n_features). noisy_counts : float64 (n_clusters,), records per cluster in the last round
-    and noise, as they came: they may be negative. count_error : the standard error of each of them, records. updated : bool
-    (n_clusters,), False where a centroid stayed in the last round. errors : float64 (n_clusters, n_features), standard errors
-    by `uncertainty.standard_errors`, NaN where it stayed. leaks : sentences, what was taken from the data although the
-    guarantee does not cover it. Of a federated run: plan; included, the clients in every round's sum; unconfirmed, those of
-    the last round that did not confirm that they ended with the same centroids. cautions : sentences for the statement,
-    beside those on the mechanism. loss : the estimate of the loss, where the mechanism asks for it.
+    and noise, as they came: they may be negative. count_error : the standard error of each of them, records. accuracy : the
+    centroids' standard errors and status. leaks : sentences, what was taken from the data although the guarantee does not
+    cover it. Of a federated run: plan; included, the clients in every round's sum; unconfirmed, those of the last round that
+    did not confirm that they ended with the same centroids. cautions : sentences for the statement, beside those on the
+    mechanism. loss : the estimate of the loss, where the mechanism asks for it.
     """
 
     mechanism: Mechanism
     centroids: FloatArray
     noisy_counts: FloatArray
     count_error: float
-    updated: NDArray[np.bool_]
-    errors: FloatArray
+    accuracy: Accuracy
     leaks: tuple[str, ...] = ()
     plan: Plan | None = None
     included: tuple[tuple[str, ...], ...] = ()
@@ -82,8 +82,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
             centroids=mechanism.domain.from_grid(clustering.centroids),
             noisy_counts=clustering.noisy_counts(mechanism.count_bits),
             count_error=noise.counts,
-            updated=clustering.updated,
-            errors=uncertainty.standard_errors(mechanism, clustering, noise),
+            accuracy=assess(mechanism, clustering, noise),
             **others,
         )
 
@@ -102,6 +101,16 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
             loss=uncertainty.loss_estimate_of_run(plan, run.clustering, len(run.included[-1])),
             cautions=cautions,
         )
+
+    @property
+    def errors(self) -> FloatArray:
+        """Standard errors of the centroids, float64 (n_clusters, n_features), original units; NaN where one stayed."""
+        return self.accuracy.errors
+
+    @property
+    def updated(self) -> NDArray[np.bool_]:
+        """Bool (n_clusters,), False where a centroid stayed in the last round."""
+        return np.array([status is not Status.STAYED for status in self.accuracy.status])
 
     @property
     def has_noise(self) -> bool:
@@ -161,22 +170,24 @@ def files(result: Result) -> dict[str, bytes]:
 
 
 def centroids_csv(result: Result) -> str:
-    """One row per cluster, for people: number from 0, centroid in original units, noisy count, their standard errors.
+    """One row per cluster, for people: number from 0, centroid in original units, noisy count, their standard errors, status.
 
     Digits are those that the standard errors warrant; `centroids.json` has all of them. Standard errors are empty where a
-    centroid stayed in the last round. Without noise, or with bounds or caps taken from the data, there is one more column,
-    `privacy`, that says so. A feature that is called as one of the other columns is called `feature_...` here.
+    centroid stayed in the last round; `accuracy.Status` says what each status means. Without noise, or with bounds or caps
+    taken from the data, there is one more column, `privacy`, that says so. A feature that is called as one of the other columns
+    is called `feature_...` here.
     """
     features = _columns(result.mechanism.domain.features)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     mark = {MARK: _mark(result)} if _mark(result) else {}
-    writer.writerow([CLUSTER, *features, NOISY_COUNT, *map(_error_of, features), COUNT_ERROR, *mark])
-    rows = zip(result.centroids, result.noisy_counts, result.errors, result.updated, strict=True)
-    for number, (centroid, count, errors, updated) in enumerate(rows):
+    writer.writerow([CLUSTER, *features, NOISY_COUNT, *map(_error_of, features), COUNT_ERROR, STATUS, *mark])
+    rows = zip(result.centroids, result.noisy_counts, result.errors, result.accuracy.status, strict=True)
+    for number, (centroid, count, errors, status) in enumerate(rows):
         values = map(digits.rounded, [*centroid.tolist(), float(count)], [*errors.tolist(), result.count_error])
-        cells = map(digits.rounded, errors.tolist(), errors.tolist()) if updated else [""] * len(features)
-        writer.writerow([number, *values, *cells, digits.rounded(result.count_error, result.count_error), *mark.values()])
+        cells = map(digits.rounded, errors.tolist(), errors.tolist()) if status is not Status.STAYED else [""] * len(features)
+        of_count = digits.rounded(result.count_error, result.count_error)
+        writer.writerow([number, *values, *cells, of_count, status.value, *mark.values()])
     return text.getvalue()
 
 
@@ -210,16 +221,17 @@ def centroids_json(result: Result) -> str:
 
 
 def _clusters(result: Result) -> list[dict[str, Any]]:
-    rows = zip(result.centroids, result.noisy_counts, result.errors, result.updated, strict=True)
+    rows = zip(result.centroids, result.noisy_counts, result.errors, result.accuracy.status, strict=True)
     return [
         {
             "cluster": number,
             "centroid": centroid.tolist(),
             "noisy_count": float(count),
             "noisy_count_standard_error": result.count_error,
-            "standard_errors": errors.tolist() if updated else None,
+            "standard_errors": errors.tolist() if status is not Status.STAYED else None,
+            "status": status.value,
         }
-        for number, (centroid, count, errors, updated) in enumerate(rows)
+        for number, (centroid, count, errors, status) in enumerate(rows)
     ]
 
 

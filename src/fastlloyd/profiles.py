@@ -70,7 +70,7 @@ def _draw_panel(panel: "Axes", picture: Picture, feature: int, order: IntArray) 
 
     rows = np.arange(len(order))
     values, errors = picture.centroids[order, feature], picture.errors[order, feature]
-    known = np.array([np.isfinite(errors).all() for errors in picture.errors[order]])
+    known = picture.is_known[order]
     reach = np.where(known, NORMAL_95 * np.nan_to_num(errors), 0.0)
     counts = np.maximum(picture.noisy_counts[order], 0.0)
     areas = np.clip(MOST * counts / max(counts.max(), 1.0), LEAST, MOST) * min(1.0, 20 / len(order) + 0.3)
@@ -122,11 +122,11 @@ def _label_clusters(panel: "Axes", order: IntArray) -> None:
 
 
 def _write_titles(figure: "Figure", picture: Picture, n_shown: int) -> None:
-    said = ["a panel per feature, in its own units", "bar: 95 % interval of the noise", "mark area: noisy count"]
+    said = ["a panel per feature, in its own units", "bar: 95 % interval", "mark area: noisy count"]
     if not picture.private:
         said = ["a panel per feature, in its own units", "mark area: count"]
-    if np.isnan(picture.errors).any():
-        said.append("hollow: stayed in the last round")
+    if not picture.is_known.all():
+        said.append("hollow: not settled, error unknown")
     if hidden := len(picture.features) - n_shown:
         said[0] = f"the {n_shown} features in which clusters differ most, of {n_shown + hidden}, in their own units"
     left: dict[str, Any] = {"x": 0.012, "ha": "left"}

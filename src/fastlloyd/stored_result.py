@@ -8,6 +8,7 @@ from typing import Self
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
 from fastlloyd.documents import load_text
@@ -27,17 +28,23 @@ PRIVACY, CENTROIDS, EXACT, MECHANISM, PLAN, ROUNDS, PICTURE, COMPARISON = FILES 
     "clusters.png",
     "comparison-NOT-PRIVATE.json",
 )
-CLUSTER, NOISY_COUNT, COUNT_ERROR = "cluster", "noisy_count", "se_noisy_count"  # of centroids.csv, beside those of features
+CLUSTER, NOISY_COUNT, COUNT_ERROR, STATUS = "cluster", "noisy_count", "se_noisy_count", "status"  # beside those of features
+
+UNKNOWN = "unknown"  # the status of clusters of results that did not have it
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """One cluster, in original units. standard_errors : of the centroid, None where it stayed in the last round."""
+    """One cluster, in original units.
+
+    standard_errors : of the centroid, None where it stayed in the last round. status : a value of `accuracy.Status`.
+    """
 
     cluster: int  # numbered from 0, as labels are
     centroid: tuple[float, ...]
     noisy_count: float
     noisy_count_standard_error: float | None = None  # of results that did not have it
     standard_errors: tuple[float, ...] | None
+    status: str | None = None  # of results that did not have it
 
 
 class _ExactCentroids(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +69,11 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
         """Standard error of each of them, NaN where the result does not say it."""
         error = self.clusters[0].noisy_count_standard_error
         return math.nan if error is None else error
+
+    @property
+    def status(self) -> NDArray[np.str_]:
+        """Of each cluster, (n_clusters,): a value of `accuracy.Status`, or "unknown" where the result does not say."""
+        return np.array([cluster.status or UNKNOWN for cluster in self.clusters])
 
     @property
     def standard_errors(self) -> FloatArray:

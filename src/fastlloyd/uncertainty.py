@@ -9,13 +9,11 @@ import numpy.typing as npt
 
 from fastlloyd.algorithms import Clustering, Noise
 from fastlloyd.clustering.domain import FloatArray
-from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.mechanism import Mechanism
 from fastlloyd.plan import Plan, TrustMode
 
 BoolArray = npt.NDArray[np.bool_]
 
-FAINT = 3  # a noisy count of so many standard deviations is hardly one of no records
 FINE, MOSTLY_NOISE = 0.1, 0.5  # of the radius: beyond the second, a centroid may well be that of its neighbour
 NOISE_DOMINATES = (
     "The noise dominates: these centroids say more about the noise than about the records. More records, fewer clusters or "
@@ -62,23 +60,20 @@ def noise_deviation_of_run(plan: Plan, n_included: int) -> NoiseDeviation:
     return NoiseDeviation(sums=together * float(sums), counts=together * float(counts / 2**plan.mechanism.count_bits))
 
 
-def standard_errors(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation) -> FloatArray:
-    """Standard error of every centroid coordinate in original units, float64 (n_clusters, n_features).
+def noise_errors(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation, sizes: FloatArray) -> FloatArray:
+    """How far noise moves the mean that the last answer shows: one standard deviation of every coordinate, original units.
 
-    The last update set m = (R + r) / (C + c), with noise r on the sum and c on the count. To first order its error is
-    (r - m c) / C, so se_i = units_i sqrt(sd(r)^2 + sd(c)^2 m_i^2) / C, where the noisy count stands for C, and for m the
-    displacement of the last update (the centroid itself where sums are absolute), as it is after clipping and folding.
-    It speaks of the noise only, given the previous centroids: not of how the records are spread. NaN where the centroid
-    stayed in the last round, because its noisy count was too small to divide by. MomentLloyd divides by no less than the
-    `sizes` of the clustering, which stand for C there, and shrinks the move: its noise is at most this.
+    float64 (n_clusters, n_features). The last update set m = (R + r) / (C + c), with noise r on the sum and c on the count.
+    To first order its error is (r - m c) / C, so se_i = units_i sqrt(sd(r)^2 + sd(c)^2 m_i^2) / C, where `sizes`
+    (n_clusters,) stand for C, and for m the displacement of the last update (the centroid itself where sums are absolute), as
+    it is after clipping and folding. It speaks of the noise only, given the previous centroids: not of how the records are
+    spread.
     """
-    sizes = clustering.noisy_counts(mechanism.count_bits) if clustering.sizes is None else clustering.sizes
     moves = (clustering.centroids - clustering.previous if mechanism.sums_are_relative else clustering.centroids).astype(
         np.float64
     )
-    counts = np.where(clustering.updated, np.abs(sizes), np.nan)[:, None]
     errors: FloatArray = (
-        mechanism.domain.units * np.sqrt((clustering.unit * noise.sums) ** 2 + (noise.counts * moves) ** 2) / counts
+        mechanism.domain.units * np.sqrt((clustering.unit * noise.sums) ** 2 + (noise.counts * moves) ** 2) / sizes[:, None]
     )
     return errors
 
@@ -92,30 +87,6 @@ def relative_errors(mechanism: Mechanism, errors: FloatArray) -> FloatArray:
     lengths = np.sqrt(((errors / mechanism.domain.units) ** 2).sum(axis=1))
     ratios: FloatArray = lengths / max(mechanism.planned_radius, 1.0)
     return ratios
-
-
-def are_faint(mechanism: Mechanism, noisy_counts: FloatArray, noise: NoiseDeviation) -> BoolArray:
-    """Which clusters may hold no records, bool (n_clusters,).
-
-    None of MomentLloyd's: the noise of its counts was taken into account before anything was divided by them.
-    """
-    return noisy_counts < (FAINT * noise.counts if isinstance(mechanism, LloydMechanism) else -np.inf)
-
-
-def typical_error(
-    mechanism: Mechanism, errors: FloatArray, updated: BoolArray, noisy_counts: FloatArray, noise: NoiseDeviation
-) -> float:
-    """Median of the relative errors.
-
-    A centroid that stayed, or is faint, counts as moved by any distance. But one that stayed because its cluster is empty was
-    not moved by noise: that is known where noise on counts would not hide a single record.
-    """
-    ratios = np.nan_to_num(relative_errors(mechanism, errors))
-    ratios[~updated | are_faint(mechanism, noisy_counts, noise)] = np.inf
-    most_of_none = FAINT * noise.counts
-    if most_of_none < 1:
-        ratios[~updated & (noisy_counts <= most_of_none)] = 0.0
-    return float(np.median(ratios))
 
 
 class LossEstimate(msgspec.Struct, frozen=True, kw_only=True):

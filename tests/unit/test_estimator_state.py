@@ -47,6 +47,7 @@ KEPT = {
     "_n_features_out",
     "cluster_centers_",
     "cluster_centers_std_",
+    "cluster_status_",
     "mechanism_",
     "n_features_in_",
     "n_iter_",

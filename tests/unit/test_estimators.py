@@ -180,8 +180,9 @@ def test_lloyd_is_the_same_loop_without_noise() -> None:
     assert model.noisy_counts_.sum() == len(X)
 
 
+@pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize("kind", ESTIMATORS)
-def test_the_deviations_of_the_noise_are_in_the_units_of_each_feature_and_shrink_with_epsilon(kind: type[FastLloyd]) -> None:
+def test_standard_errors_are_in_the_units_of_each_feature_and_shrink_with_epsilon(kind: type[FastLloyd]) -> None:
     many = np.repeat(X, 100, axis=0)
     public: dict[str, Any] = {"n_records": 20_000, "random_state": 0}
     if kind is Lloyd:
@@ -189,8 +190,10 @@ def test_the_deviations_of_the_noise_are_in_the_units_of_each_feature_and_shrink
         return
     rough, fine = (kind(3, epsilon=epsilon, bounds=BOUNDS, **public).fit(many) for epsilon in (0.2, 5.0))
     assert rough.cluster_centers_std_.shape == (3, 4)
-    # with 25 times the epsilon sigma is a fifteenth or less; counts and radii differ by less than 3
-    assert 0 < 3 * np.nanmedian(fine.cluster_centers_std_) < np.nanmedian(rough.cluster_centers_std_)
+    # With 25 times the epsilon sigma is a fifteenth or less; counts and radii differ by less than 3. Not all of MomentLloyd's
+    # errors is noise: what lies beyond its radius does not shrink with sigma.
+    times = 1.5 if kind is MomentLloyd else 3
+    assert 0 < times * np.nanmedian(fine.cluster_centers_std_) < np.nanmedian(rough.cluster_centers_std_)
     low, high = (np.array(end) / 2.54 for end in BOUNDS)
     inches = kind(3, epsilon=5.0, bounds=(low, high), **public).fit(many / 2.54)
     ratio = np.nanmedian(fine.cluster_centers_std_) / np.nanmedian(inches.cluster_centers_std_)
@@ -395,9 +398,10 @@ def test_replace_one_adds_more_noise_at_the_same_epsilon() -> None:
 
 
 @pytest.mark.usefixtures("seeded")
-def test_no_warning_but_the_leak_warning_comes_out_of_a_fit() -> None:
+def test_no_warning_but_of_leaks_and_of_noise_comes_out_of_a_fit() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", NoisyResultWarning)  # a last move may have been a long one
         FastLloyd(3, epsilon=5.0, **PUBLIC).fit(X).predict(X)
 
 

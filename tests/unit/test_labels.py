@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastlloyd import FastLloyd, labels, outputs
+from fastlloyd.accuracy import Accuracy, Status
 from fastlloyd.algorithms import FASTLLOYD
 from fastlloyd.central import cluster
 from fastlloyd.clustering.domain import Domain, Scaling
@@ -63,8 +64,7 @@ def test_labels_and_distances_are_bit_for_bit_those_of_the_estimator(tmp_path: P
         centroids=model.cluster_centers_,
         noisy_counts=model.noisy_counts_,
         count_error=1.0,
-        updated=np.full(5, True),
-        errors=np.zeros((5, 2)),
+        accuracy=Accuracy(errors=np.zeros((5, 2)), status=(Status.SETTLED,) * 5),
     )
     outputs.write_folder(tmp_path / "result", outputs.files(made), force=False)
     found = FittedClustering.read(tmp_path / "result").label(X)
@@ -89,7 +89,7 @@ def test_every_grid_point_comes_back_from_its_decimal_digits(
     grid = np.clip(np.array(points)[:, None], -domain.saturation, domain.saturation)
     made = Result(
         mechanism=made.mechanism, centroids=domain.from_grid(grid), noisy_counts=made.noisy_counts,
-        count_error=made.count_error, updated=made.updated, errors=made.errors,
+        count_error=made.count_error, accuracy=made.accuracy,
     )  # fmt: skip
     for name, content in outputs.files(made).items():
         (folder / name).write_bytes(content)
@@ -124,7 +124,9 @@ def test_a_folder_of_before_there_were_exact_centroids_apart_is_read_as_ever(res
     _as_before(result)
     before = StoredResult.read(result)
     assert np.array_equal(now.centroids, before.centroids)
-    assert tuple(msgspec.structs.replace(c, noisy_count_standard_error=None) for c in now.clusters) == before.clusters
+    assert (
+        tuple(msgspec.structs.replace(c, noisy_count_standard_error=None, status=None) for c in now.clusters) == before.clusters
+    )
 
 
 def test_rounded_centroids_without_the_exact_ones_are_refused_in_words(result: Path) -> None:

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastlloyd import central, digits, outputs, uncertainty
+from fastlloyd.accuracy import Accuracy, Status
 from fastlloyd.algorithms import FASTLLOYD, LLOYD, Algorithm
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.design import design_mechanism, design_plan
@@ -55,8 +56,7 @@ def _federated(result: Result) -> Result:
         centroids=result.centroids,
         noisy_counts=result.noisy_counts,
         count_error=result.count_error,
-        updated=result.updated,
-        errors=result.errors,
+        accuracy=result.accuracy,
         plan=plan,
         included=(("a", "b", "c"), ("a", "c")),
         unconfirmed=("b",),
@@ -77,7 +77,7 @@ def _strict(text: str) -> Any:
 def test_the_table_of_centroids_has_the_digits_that_their_errors_warrant_and_the_other_file_has_all() -> None:
     result = _result(epsilon=20.0)
     header, *rows = csv.reader(io.StringIO(outputs.centroids_csv(result)))
-    assert header == ["cluster", "age", "dose, mg", "noisy_count", "se_age", "se_dose, mg", "se_noisy_count"]
+    assert header == ["cluster", "age", "dose, mg", "noisy_count", "se_age", "se_dose, mg", "se_noisy_count", "status"]
     assert result.updated.any()
     exact = _strict(outputs.centroids_json(result))
     assert exact["features"] == ["age", "dose, mg"]
@@ -86,9 +86,10 @@ def test_the_table_of_centroids_has_the_digits_that_their_errors_warrant_and_the
         assert (int(row[0]), cluster["cluster"]) == (number, number)
         assert (cluster["centroid"], cluster["noisy_count"]) == (centroid.tolist(), count)
         assert cluster["noisy_count_standard_error"] == result.count_error
+        assert cluster["status"] == row[-1] == result.accuracy.status[number].value
         assert cluster["standard_errors"] == (errors.tolist() if result.updated[number] else None)
         exact_cells = [*centroid, count, *errors, result.count_error]
-        for cell, value, error in zip(row[1:], exact_cells, [*errors, result.count_error] * 2, strict=True):
+        for cell, value, error in zip(row[1:-1], exact_cells, [*errors, result.count_error] * 2, strict=True):
             if cell and np.isfinite(error):
                 assert abs(float(cell) - value) <= 0.05 * error
                 assert len(cell.strip("-0.").replace(".", "")) <= 7
@@ -125,6 +126,7 @@ def test_a_number_keeps_the_digits_down_to_the_second_of_its_error(value: float,
                 "se_feature_cluster",
                 "se_cluster",
                 "se_noisy_count",
+                "status",
             ]
         ),
         unique=True,
@@ -140,16 +142,15 @@ def test_no_two_columns_of_the_table_are_called_alike_whatever_the_features_are_
         centroids=np.full((1, d), 0.5),
         noisy_counts=np.ones(1),
         count_error=0.0,
-        updated=np.ones(1, dtype=bool),
-        errors=np.zeros((1, d)),
+        accuracy=Accuracy(errors=np.zeros((1, d)), status=(Status.SETTLED,)),
     )
     header, _ = csv.reader(io.StringIO(outputs.centroids_csv(result)))
-    assert len(set(header)) == len(header) == 2 * d + 4
+    assert len(set(header)) == len(header) == 2 * d + 5
     assert (header[0], header[d + 1], header[-1]) == ("cluster", "noisy_count", "privacy")
     assert all(
         column in (name, f"feature_{name}", f"feature_feature_{name}") for column, name in zip(header[1:], names, strict=False)
     )
-    assert [f"se_{column}" for column in header[1 : d + 1]] == header[d + 2 : -2]
+    assert [f"se_{column}" for column in header[1 : d + 1]] == header[d + 2 : -3]
     assert _strict(outputs.centroids_json(result))["features"] == names
 
 

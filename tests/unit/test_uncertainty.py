@@ -22,12 +22,10 @@ from fastlloyd.plan import Client, TrustMode
 from fastlloyd.testing import SeededNoise
 from fastlloyd.uncertainty import (
     NoiseDeviation,
-    are_faint,
     noise_deviation,
     noise_deviation_of_run,
+    noise_errors,
     relative_errors,
-    standard_errors,
-    typical_error,
 )
 from kinds import lloyd_of
 
@@ -54,7 +52,7 @@ def _spread_over_errors(m: LloydMechanism, deviation: NoiseDeviation, draw: Call
     squares = np.zeros((1, 2))
     for _ in range(N_RUNS):
         clustering = next_centroids(m, round, start, exact + draw())
-        errors = standard_errors(m, clustering, deviation)
+        errors = noise_errors(m, clustering, deviation, clustering.noisy_counts(m.count_bits))
         squares += ((DOMAIN.from_grid(clustering.centroids) - noiseless) / errors) ** 2
     return np.sqrt(squares / N_RUNS)
 
@@ -136,10 +134,9 @@ def test_an_example_by_hand() -> None:
         answer=np.array([[0, 0, 50], [0, 0, 1]]),
         updated=np.array([True, False]),
     )
-    errors = standard_errors(m, clustering, NoiseDeviation(sums=1000.0, counts=2.0))
+    errors = noise_errors(m, clustering, NoiseDeviation(sums=1000.0, counts=2.0), clustering.noisy_counts(0))
     by_hand = [math.hypot(1000, 2 * 3000) / 50 * 100 / 2**17, math.hypot(1000, 2 * 4000) / 50 * 4 / 2**17]
     assert np.allclose(errors[0], by_hand, rtol=1e-12)
-    assert np.isnan(errors[1]).all()
     radius = math.sqrt(m.rounds[-1].squared_radius or 0)
     assert np.isclose(relative_errors(m, errors)[0], math.hypot(*np.hypot(1000, [6000, 8000])) / 50 / radius)
 
@@ -157,7 +154,11 @@ def test_counts_on_a_finer_grid_are_counts_of_records() -> None:
         Clustering(centroids=points, previous=points, answer=np.array([[0, 0, count]]), updated=np.array([True]))
         for count in (40, 320)
     )
-    assert np.array_equal(standard_errors(coarse, once, deviation), standard_errors(fine, eightfold, deviation))
+    one, other = (
+        noise_errors(m, clustering, deviation, clustering.noisy_counts(m.count_bits))
+        for m, clustering in ((coarse, once), (fine, eightfold))
+    )
+    assert np.array_equal(one, other)
     assert math.isclose(noise_deviation(coarse).counts, noise_deviation(fine).counts, rel_tol=1e-3)
 
 
@@ -166,30 +167,8 @@ def test_without_noise_nothing_is_uncertain() -> None:
     points = m.initial_centroids()
     clustering = Clustering(centroids=points, previous=points, answer=np.array([[0, 0, 9]]), updated=np.array([True]))
     assert noise_deviation(m) == NoiseDeviation(sums=0.0, counts=0.0)
-    assert not standard_errors(m, clustering, noise_deviation(m)).any()
+    assert not noise_errors(m, clustering, noise_deviation(m), np.array([9.0])).any()
     assert m.rounds[0].sum_scale == Fraction(0)
-
-
-@pytest.mark.parametrize(
-    ("deviation", "updated", "counts", "expected"),
-    [
-        (5.0, [True, True, True], [90, 90, 90], 2.0),
-        (5.0, [True, False, True], [90, 90, 90], 3.0),
-        (5.0, [True, True, True], [90, 14, 90], 3.0),  # faint
-        (5.0, [True, False, False], [90, 90, 90], math.inf),
-        (0.34, [True, False, False], [90, 0, 0], math.inf),  # three deviations are more than a record
-        (0.33, [True, False, False], [90, 0, -0.5], 0.0),  # a cluster that is known to be empty
-        (0.33, [True, False, False], [90, 47, 48], math.inf),  # one of many records, whose floor was set too high
-        (0.33, [True, True, True], [90, 0.5, 0.5], math.inf),  # moved by noise over noise
-    ],
-)
-def test_the_typical_error_is_the_median_and_unknown_ones_are_large(
-    deviation: float, updated: list[bool], counts: list[float], expected: float
-) -> None:
-    m = _mechanism(FASTLLOYD)
-    lengths = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]]) * m.domain.units * m.planned_radius
-    noise = NoiseDeviation(sums=1.0, counts=deviation)
-    assert typical_error(m, lengths, np.array(updated), np.array(counts, dtype=float), noise) == pytest.approx(expected)
 
 
 class _RememberedNoise(SeededNoise):
@@ -224,10 +203,3 @@ def test_noisy_counts_are_the_counts_of_the_last_round_and_the_noise_drawn_for_t
         counts = query(m, m.rounds[-1], ended.previous).evaluate(X)[:, -1]
     assert np.array_equal(ended.noisy_counts(m.count_bits), (counts + noise.last) / 2**m.count_bits)
     assert noise_deviation(m).counts * 2**m.count_bits == pytest.approx(noise.deviation)
-
-
-def test_counts_within_three_deviations_of_their_noise_are_faint_except_momentlloyds_by_which_nothing_was_divided() -> None:
-    noise, counts = NoiseDeviation(sums=1.0, counts=2.0), np.array([-1.0, 5.9, 6.1])
-    assert are_faint(_mechanism(FASTLLOYD), counts, noise).tolist() == [True, True, False]
-    moment = design_moments(DOMAIN, n_clusters=3, n_records=N, epsilon=0.5, public_seed=PublicSeed.from_int(1))
-    assert are_faint(moment, counts, noise).tolist() == [False, False, False]

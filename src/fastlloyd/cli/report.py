@@ -10,7 +10,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from fastlloyd import digits, figures, outputs, result_figure, stored_result
+from fastlloyd import accuracy, digits, figures, outputs, result_figure, stored_result
 from fastlloyd.cli import tables
 from fastlloyd.cli.destination import Destination
 from fastlloyd.cli.options import OutputOptions
@@ -22,14 +22,9 @@ from fastlloyd.outputs import NOT_PRIVATE, Result
 from fastlloyd.plan import TrustMode
 from fastlloyd.records import RecordFile, Table
 from fastlloyd.uncertainty import (
-    FAINT,
     NOISE_DOMINATES,
     LossEstimate,
     Verdict,
-    are_faint,
-    noise_deviation,
-    noise_deviation_of_run,
-    typical_error,
 )
 
 Records = Table | RecordFile
@@ -144,6 +139,7 @@ def picture(result: Result, records: FloatArray | None = None) -> figures.Pictur
         records=records,
         centroids=result.centroids,
         errors=result.errors,
+        settled=accuracy.settled(result.accuracy.status),
         noisy_counts=result.noisy_counts,
     )
 
@@ -187,14 +183,12 @@ def show_centroids(screen: Console, result: Result) -> None:
         columns.append(tables.Column(heading=name, cells=list(map(measured, values, errors))))
     if hidden:
         columns.append(tables.Column(heading=f"{hidden} more", cells=["..." for _ in numbers]))
-    counts = zip(result.noisy_counts, result.updated, strict=True)
-    cells = [
-        f"{measured(count, result.count_error) if result.has_noise else f'{count:.0f}'}{'' if updated else ' (stayed)'}"
-        for count, updated in counts
-    ]
+    cells = [measured(count, result.count_error) if result.has_noise else f"{count:.0f}" for count in result.noisy_counts]
     columns.append(tables.Column(heading="noisy count" if result.has_noise else "count", cells=cells))
-    of_noise = " ± standard error of the noise" if result.has_noise else ""
-    tables.show(screen, f"{m.name}: centroids in original units{of_noise}", columns)
+    if not accuracy.settled(result.accuracy.status).all():
+        columns.append(tables.Column(heading="status", cells=[status.value for status in result.accuracy.status]))
+    errors = " ± standard error" if result.has_noise else ""
+    tables.show(screen, f"{m.name}: centroids in original units{errors}", columns)
 
 
 def loss(result: Result, estimate: LossEstimate) -> str:
@@ -250,7 +244,7 @@ def _trust(result: Result) -> str:
 
 
 def reliability(result: Result) -> list[str]:
-    """How far the noise has moved the centroids, compared with the radius of a cluster; from noisy answers only."""
+    """How far to trust the centroids, and their errors compared with the radius of a cluster; from noisy answers only."""
     m, K = result.mechanism, len(result.updated)
     sentences = beyond_bounds(result)
     if stayed := int((~result.updated).sum()):
@@ -259,20 +253,12 @@ def reliability(result: Result) -> list[str]:
             "known about how good they are. Often two groups of records then share another centroid; another start costs the "
             "budget again, tighter bounds help."
         )
-    deviation = (
-        noise_deviation(m)
-        if result.plan is None
-        else noise_deviation_of_run(result.plan, len(result.included[len(m.clustering_rounds) - 1]))
-    )
-    if faint := int((result.updated & are_faint(m, result.noisy_counts, deviation)).sum()):
-        sentences.append(
-            f"{faint} of {K} rest on noisy counts below {FAINT} standard deviations of their noise: they may hold no records."
-        )
-    typical = typical_error(m, result.errors, result.updated, result.noisy_counts, deviation)
+    sentences += accuracy.cautions(result.accuracy.status, result.count_error)
+    typical = accuracy.typical_error(m, result.accuracy, result.noisy_counts, result.count_error)
     if math.isfinite(typical):
         size = f"about {typical:.0%}" if typical >= 0.01 else "less than 1%"
         sentences.append(
-            f"Size of the noise: it moved a typical centroid by {size} of the radius of a cluster "
+            f"Standard error of a typical centroid: {size} of the radius of a cluster "
             f"({m.radius_share} of that of {m.n_clusters} equal cubes filling the bounds)."
         )
     if Verdict.on(typical) is Verdict.MOSTLY_NOISE:

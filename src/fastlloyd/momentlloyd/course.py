@@ -8,7 +8,8 @@ from fastlloyd.algorithms import Answer, Clustering
 from fastlloyd.course import Circumstances
 from fastlloyd.errors import LocalProtocolError
 from fastlloyd.momentlloyd import box
-from fastlloyd.momentlloyd.loop import advance, clustering, query
+from fastlloyd.momentlloyd.loop import advance, clustering, look, query
+from fastlloyd.momentlloyd.seen import Seen
 from fastlloyd.momentlloyd.state import State
 from fastlloyd.queries import ClippedLoss, Query
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class MomentCourse:
     """See `course.Course`. A state, and the answer after it, from which the next state is to be worked out."""
 
-    __slots__ = ("_answer", "_circumstances", "_clustering", "_index", "_m", "_query", "_state")
+    __slots__ = ("_answer", "_circumstances", "_clustering", "_index", "_m", "_query", "_seen", "_state")
 
     def __init__(self, m: "MomentMechanism") -> None:
         self._m, self._index, self._state = m, 0, State.start(m)
@@ -27,6 +28,7 @@ class MomentCourse:
         self._answer: Answer | None = None
         self._circumstances: Circumstances | None = None
         self._clustering: Clustering | None = None
+        self._seen = Seen()
 
     @property
     def query(self) -> Query:
@@ -60,15 +62,16 @@ class MomentCourse:
 
     def settle(self, parameters: bytes) -> None:
         """Go on from the state in these bytes, whoever worked it out."""
-        m, before, answer = self._m, self._state, self._answer
+        m, before, answer, circumstances = self._m, self._state, self._answer, self._circumstances
         if answer is None:
             raise LocalProtocolError("no parameters are awaited")
         state = box.decode(m, self._index + 1, parameters)
+        self._seen = look(m, self._index, before, answer, self._seen, circumstances)
         self._index += 1
         self._state, self._answer, self._circumstances = state, None, None
         if self._index < len(m.rounds):
             self._query = query(m, m.rounds[self._index], state)
             return
-        self._clustering = clustering(m, before, state, answer)
+        self._clustering = clustering(m, before, state, answer, self._seen)
         if m.loss is not None:
             self._query = ClippedLoss(state.centroids, m.loss.cap, m.loss.shift)

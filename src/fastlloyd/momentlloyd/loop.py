@@ -16,6 +16,7 @@ from fastlloyd.algorithms import Answer, Clustering
 from fastlloyd.course import Circumstances
 from fastlloyd.momentlloyd import location, start, steps
 from fastlloyd.momentlloyd.directions import directions
+from fastlloyd.momentlloyd.evidence import evidence
 from fastlloyd.momentlloyd.noisy import Noisy
 from fastlloyd.momentlloyd.rounds import (
     LengthsRound,
@@ -26,6 +27,7 @@ from fastlloyd.momentlloyd.rounds import (
     StepRound,
     VotesRound,
 )
+from fastlloyd.momentlloyd.seen import Seen
 from fastlloyd.momentlloyd.state import NUMBER_BITS, State, known
 from fastlloyd.moments.asking import Asked, ask
 from fastlloyd.queries import ClippedLoss, Query
@@ -36,11 +38,12 @@ if TYPE_CHECKING:
 
 def moment_lloyd(m: "MomentMechanism") -> Generator[Query, Answer, Clustering]:
     """Mean, spread and directions, then perhaps votes, then a few steps; in the end the loss, if the mechanism wants it."""
-    state = State.start(m)
+    state, seen = State.start(m), Seen()
     for number, round in enumerate(m.rounds):
         before, answer = state, (yield query(m, round, state))
+        seen = look(m, number, before, answer, seen)
         state = advance(m, number, before, answer)
-    ended = clustering(m, before, state, answer)
+    ended = clustering(m, before, state, answer, seen)
     if m.loss is not None:
         answer = yield ClippedLoss(state.centroids, m.loss.cap, m.loss.shift)
         ended = msgspec.structs.replace(ended, loss=int(answer[0, 0]))
@@ -137,8 +140,21 @@ def noisy_deviations(m: "MomentMechanism", round: Rounds, state: State) -> list[
     return [float(scale) * unit for scale, unit in zip(round.scales, _units(m, round, state), strict=True)]
 
 
-def clustering(m: "MomentMechanism", before: State, state: State, answer: Answer) -> Clustering:
-    """Where the last round ended; before : the state it was asked in, answer : its own."""
+def look(
+    m: "MomentMechanism", number: int, state: State, answer: Answer, seen: Seen, circumstances: Circumstances | None = None
+) -> Seen:
+    """What was seen, with what the round of that index shows; arguments as of `advance`."""
+    round, deviations = m.rounds[number], None if circumstances is None else circumstances.deviations
+    match round:
+        case VotesRound():
+            return seen.with_votes(state.candidates, *noisy_parts(m, round, state, answer, deviations))
+        case StepRound(in_directions=False):
+            return seen.with_step(state.centroids, *noisy_parts(m, round, state, answer, deviations))
+    return seen
+
+
+def clustering(m: "MomentMechanism", before: State, state: State, answer: Answer, seen: Seen) -> Clustering:
+    """Where the last round ended; before : the state it was asked in, answer : its own, seen : in all rounds."""
     unit, _ = _units(m, m.rounds[-1], before)
     return Clustering(
         centroids=state.centroids,
@@ -146,7 +162,7 @@ def clustering(m: "MomentMechanism", before: State, state: State, answer: Answer
         answer=answer,
         updated=np.ones(m.n_clusters, dtype=np.bool_),
         unit=unit,
-        sizes=state.sizes / 2.0**NUMBER_BITS,
+        evidence=evidence(m, before, radius(m, m.rounds[-1], before), seen),
     )
 
 

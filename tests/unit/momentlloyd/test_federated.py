@@ -188,7 +188,9 @@ def course_at(plan: Plan, index: int, data: bytes) -> MomentCourse:
     m = mechanism(plan)
     course = m.course()
     course._index = index - 1
-    course.take(np.zeros(m.shape(m.rounds[index - 1]), dtype=np.int64), Circumstances(deviations=(1.0, 1.0), share=1.0))
+    before = m.rounds[index - 1]
+    deviations = (1.0,) * len(m.parts(before))
+    course.take(np.zeros(m.shape(before), dtype=np.int64), Circumstances(deviations=deviations, share=1.0))
     course.settle(data)
     return course
 
