@@ -38,8 +38,8 @@ class Status(enum.Enum):
 
 
 SENTENCES = {
-    Status.MOVING: "may still be moving, or hold several groups of records: their records may be farther away than ± says",
-    Status.FEW: f"rest on noisy counts below {FEW} standard errors: they may hold few records or none, and ± does not count",
+    Status.MOVING: "the centroid may still be moving, or its records be several groups; they may be farther away than ± says",
+    Status.FEW: f"the noisy count is below {FEW} standard errors, so there may be few records or none; ± does not count",
 }
 
 
@@ -91,7 +91,7 @@ def cautions(status: Sequence[Status], count_error: float) -> list[str]:
     numbers = {kind: sum(each is kind for each in status) for kind in SENTENCES}
     if FEW * count_error < 1:
         del numbers[Status.FEW]
-    return [f"{n} of {len(status)} centroids {SENTENCES[kind]} (status {kind.value!r})." for kind, n in numbers.items() if n]
+    return [f"Status {kind.value!r}, {n} of {len(status)} clusters: {SENTENCES[kind]}." for kind, n in numbers.items() if n]
 
 
 def typical_error(mechanism: Mechanism, accuracy: Accuracy, noisy_counts: FloatArray, count_error: float) -> float:
