@@ -46,7 +46,7 @@ class Fit:
 @repeatable_noise()
 def trial(case: Case, run: int) -> Fit:
     """Records, clustering and noise follow from the row's name and the number of the run."""
-    seed = int.from_bytes(hashlib.sha256(f"{case.section} {case.name} {case.d} {case.k} {run}".encode()).digest()[:8])
+    seed = int.from_bytes(hashlib.sha256(f"coverage {case.section} {case.name} {case.d} {case.k} {run}".encode()).digest()[:8])
     X = case.records(np.random.default_rng(seed))
     domain = Domain(features=tuple(f"x{i}" for i in range(X.shape[1])), lower=(LOW,) * X.shape[1], upper=(HIGH,) * X.shape[1])
     grid = domain.to_grid(X)

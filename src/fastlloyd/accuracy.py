@@ -74,7 +74,7 @@ def assess(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation) 
     others = OTHERS if clustering.evidence is None else OTHERS_SHRUNK
     squares = seen.deviations**2 + left**2 + _to_come(move, seen.radius, others) + seen.hidden**2
     errors = np.where(updated[:, None], mechanism.domain.units * np.sqrt(squares), np.nan)
-    few = move.counts < FEW * noise.counts
+    few = np.minimum(move.counts, seen.sizes) < FEW * noise.counts  # a large count among such that say nothing may be small
     return Accuracy(errors=errors, status=_status(updated, few, _is_moving(move, seen) | seen.crowded))
 
 
@@ -176,6 +176,7 @@ def _evidence(mechanism: Mechanism, clustering: Clustering, move: _Move) -> Evid
     return Evidence(
         means=clustering.previous + move.asked,
         deviations=move.deviations,
+        sizes=move.counts,
         radius=max(radius, 1.0),
         hidden=np.zeros(shape),
         crowded=np.zeros(shape[0], dtype=np.bool_),

@@ -79,13 +79,15 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """What the answers show of where the records of each cluster are, beside where its centroid was moved; grid units.
 
     means : float64 (n_clusters, n_features), of the records nearest to each centroid; deviations : of the noise in these, the
-    same shape. radius : where offsets were cut in the last round. hidden : float64 (n_clusters, n_features), how far what was
-    cut may have moved the mean. crowded : bool (n_clusters,), whether so many records seem to lie beyond that they may be
-    several groups. is_first : whether it was the first round in which centroids moved in all directions.
+    same shape. sizes : float64 (n_clusters,), how many records each is taken to have, given the counts of all. radius : where
+    offsets were cut in the last round. hidden : float64 (n_clusters, n_features), how far what was cut may have moved the
+    mean. crowded : bool (n_clusters,), whether so many records seem to lie beyond that they may be several groups. is_first :
+    whether it was the first round in which centroids moved in all directions.
     """
 
     means: FloatArray
     deviations: FloatArray
+    sizes: FloatArray
     radius: float
     hidden: FloatArray
     crowded: np.ndarray[tuple[int], np.dtype[np.bool_]]

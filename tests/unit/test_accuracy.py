@@ -143,7 +143,7 @@ def test_what_all_rounds_showed_takes_the_place_of_the_last_answer() -> None:
     ended = _ended([[0, 0, 50], [0, 0, 50]], [[0, 0], [0, 0]])
     shown = Evidence(
         means=ended.centroids + np.array([[300.0, 400.0], [0.0, 0.0]]), deviations=np.full((2, 2), 12.0),
-        radius=1e5, hidden=np.array([[50.0, 0.0], [0.0, 0.0]]), crowded=np.array([False, True]),
+        sizes=np.array([50.0, 50.0]), radius=1e5, hidden=np.array([[50.0, 0.0], [0.0, 0.0]]), crowded=np.array([False, True]),
     )  # fmt: skip
     found = assess(m, Clustering(ended.centroids, ended.previous, ended.answer, ended.updated, evidence=shown), NOISE)
     squares = [[300**2 + 12**2 + 50**2, 400**2 + 12**2], [12**2, 12**2]]

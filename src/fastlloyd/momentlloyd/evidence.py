@@ -46,6 +46,7 @@ def evidence(m: "MomentMechanism", state: State, radius: int, seen: Seen) -> Evi
     return Evidence(
         means=means,
         deviations=deviations,
+        sizes=shrunk,
         radius=float(radius),
         hidden=np.hypot(hidden, unseen),
         crowded=crowded,
