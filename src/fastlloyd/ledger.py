@@ -49,8 +49,9 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     """One data set: its runs, its limit if it has one, and what the runs spent.
 
     relation : of the neighbours that the limit speaks of. spent : under that relation; otherwise : under the other one.
-    first_run : what the first run reserved. first_limit : the limit that was in force before it, if none later was larger.
-    proviso : why the runs together need not keep to that limit, had they been chosen from results; None if they do.
+    first_run : what the first run reserved, by its own relation. first_limit : the limit that was in force before it, if none
+    later was larger. proviso : why the runs together need not keep to that limit, had they been chosen from results; None if
+    they do.
     """
 
     dataset: str
@@ -132,7 +133,7 @@ def account(history: History, dataset: str, plans: Mapping[bytes, RunCost] | Non
     counted = _counted(runs, plans or {})
     relation = _relation(cost for cost, _ in counted)
     spent = Spending.of(counted, relation)
-    first = _reserved(counted[:1], relation)
+    first = _first(counted)
     first_limit, proviso = _kept(history, runs, dataset, spent, first)
     return Account(
         dataset=dataset,
@@ -166,8 +167,8 @@ def check(history: History, dataset: str, cost: RunCost) -> None:
     relation = _relation(cost for cost, _ in everything)
     after = Spending.of(everything, relation)
     for limit in limits:
-        if not math.isinf(limit.epsilon) and not after.fits(limit.epsilon, limit.delta, _reserved(everything[:1], relation)):
-            alone = _reserved(everything[-1:], relation)
+        if not math.isinf(limit.epsilon) and not after.fits(limit.epsilon, limit.delta, _first(everything)):
+            alone = _reserved(everything[-1], relation)
             raise BudgetError(_refusal(before, limit, after, alone))
 
 
@@ -315,9 +316,15 @@ def _counted(runs: Iterable[Run], plans: Mapping[bytes, RunCost]) -> list[tuple[
     return [(plans.get(run.reserved.plan_digest, run.reserved.cost), run.counted) for run in runs if run.reserved is not None]
 
 
-def _reserved(runs: Iterable[tuple[AnyRunCost, Sequence[int]]], relation: NeighboringRelation) -> Spending:
-    """What runs reserved, all of their exchanges."""
-    return Spending.of([(cost, range(1, len(cost.costs) + 1)) for cost, _ in runs], relation)
+def _reserved(run: tuple[AnyRunCost, Sequence[int]], relation: NeighboringRelation) -> Spending:
+    """What a run reserved, all of its exchanges."""
+    cost, _ = run
+    return Spending.of([(cost, range(1, len(cost.costs) + 1))], relation)
+
+
+def _first(runs: Sequence[tuple[AnyRunCost, Sequence[int]]]) -> Spending:
+    """What the first run reserved, by the relation it was made for: a constant, whatever later runs are made for."""
+    return _reserved(runs[0], runs[0][0].neighboring_relation) if runs else Spending()
 
 
 def _relation(costs: Iterable[AnyRunCost]) -> NeighboringRelation:

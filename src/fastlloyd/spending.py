@@ -77,7 +77,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
     def fits(self, epsilon: float, delta: float, first: "Spending") -> bool:
         """Whether a limit (epsilon, delta), both finite, holds all of it, whatever runs were chosen by.
 
-        first : what the first run reserved on the data set, all of its exchanges.
+        first : what the first run reserved on the data set, all of its exchanges, by the relation that run was made for.
         """
         if self.is_pure and self.pure_epsilon <= Fraction(epsilon):
             return True
@@ -88,7 +88,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         room = self._room(epsilon, delta, first) - self.whole
         if self.n_unknown or room <= 0:
             return 0.0
-        if self == Spending():
+        if first == Spending():  # it is the first run
             return epsilon
         return gdp_epsilon(math.nextafter(mu_from_squared(room), 0), delta) * (1 - 2**-40)
 

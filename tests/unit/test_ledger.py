@@ -15,7 +15,7 @@ from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, MOMENTLLOYD, SULLOYD,
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.design import design_mechanism
 from fastlloyd.dp.accountant import Accountant, GaussianRelease, GeometricRelease
-from fastlloyd.dp.gdp import gdp_epsilon
+from fastlloyd.dp.gdp import gdp_epsilon, gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError
 from fastlloyd.expander import PublicSeed
@@ -35,7 +35,7 @@ from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.plan import TrustMode
 from fastlloyd.spending import Spending, set_aside
 from fastlloyd.store import History, Role
-from fastlloyd.store.costs import Cost, RunCost
+from fastlloyd.store.costs import Cost, ExchangeCost, RunCost
 from fastlloyd.store.events import Event, ExchangeCharged, LimitSet, Outcome
 from federation import make_plan
 from stores import ADD, REPLACE, cost, earlier, pure_cost, reserved, run_id
@@ -208,6 +208,34 @@ def test_a_run_for_added_records_that_ended_before_its_first_upload_still_says_w
     now = now.followed_by([now.runs[run_id(0)].end(Outcome.ABORTED)])
     one = account(now, "patients")
     assert (one.relation, one.spent.mu_squared) == (ADD, Fraction(1, 4))
+
+
+# What the first run decides
+
+
+def test_what_a_first_run_for_replaced_records_leaves_of_delta_stays_so_when_the_limit_comes_to_speak_of_added_ones() -> None:
+    """Both constants follow from that run alone: else who sees answers could choose the larger of two of each."""
+    all_of_it = Fraction(gdp_mu(1.0, DELTA)) ** 2 * Fraction(1 - 2**-40)
+    costs = ExchangeCost(Cost(all_of_it / 2, Fraction(0)), Cost(all_of_it, Fraction(0)))
+    first = msgspec.structs.replace(replacing(Fraction(1)), costs=(costs,))
+    assert all_of_it > Fraction(gdp_mu(1.0, DELTA - set_aside(DELTA))) ** 2
+    now = of_costs(first, limit=(1.0, DELTA))
+    shares = cost(Fraction(1, 100), distance=Fraction(set_aside(DELTA)) / 5)
+    with pytest.raises(BudgetError, match="has the limit epsilon 1"):
+        check(now, "patients", shares)  # its distance would fit, had the first run not used up what is set aside
+    check(now, "patients", cost(all_of_it / 2))  # and what it needed takes the place of the bound, under either relation
+
+
+def test_what_is_left_after_a_first_run_that_released_everything_is_what_one_more_run_may_cost() -> None:
+    """All of the limit, to the last bit, was for the first run alone."""
+    now = of_costs(cost(Fraction(1, 100)), limit=(1.0, DELTA))
+    now = now.followed_by([now.runs[run_id(0)].end(Outcome.ABORTED)])
+    left = account(now, "patients").left
+    assert left is not None
+    assert 1 - 1e-5 < left < 1
+    check(now, "patients", cost(Fraction(gdp_mu(left, DELTA)) ** 2))
+    with pytest.raises(BudgetError):
+        check(now, "patients", cost(Fraction(gdp_mu(1.0, DELTA)) ** 2))
 
 
 # Runs that earlier versions joined
