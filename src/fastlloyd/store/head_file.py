@@ -53,7 +53,7 @@ def create(path: Path, position: LogPosition) -> None:
     beside.unlink(missing_ok=True)
     descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
     try:
-        os.write(descriptor, _slot(position).ljust(SPACING, b"\0") * 2)
+        _write(descriptor, _slot(position).ljust(SPACING, b"\0") * 2)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
@@ -86,8 +86,7 @@ class HeadFile:
     def note(self, position: LogPosition) -> None:
         """Make `position` durable in the slot that is not the newest; OSError if the disk fails."""
         os.lseek(self._descriptor, self._next * SPACING, os.SEEK_SET)
-        if os.write(self._descriptor, _slot(position)) != SLOT_BYTES:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        _write(self._descriptor, _slot(position))
         _sync(self._descriptor)
         self._next ^= 1
 
@@ -104,6 +103,12 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    """All of it; OSError from a disk that takes only a part, because it is full."""
+    if os.write(descriptor, data) != len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _slot(position: LogPosition) -> bytes:

@@ -176,6 +176,19 @@ def test_a_store_that_is_gone_is_not_made_anew_while_its_head_file_tells_of_it(t
     assert not store.path.exists()
 
 
+def test_a_head_file_that_a_full_disk_cuts_short_is_not_taken_into_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a store of an earlier version would be refused as damaged from its first opening on."""
+    path = older(tmp_path)
+    genuine = os.write
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda descriptor, data: genuine(descriptor, data[: SLOT_BYTES - 1]))
+        with pytest.raises(StateError, match="No space left"):
+            Store.open(path)
+    assert not head_path(path).exists()
+    with Store.open(path) as store:
+        assert store.position.length == 1
+
+
 # Stores of before there were head files
 
 
