@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from numpy.typing import ArrayLike, NDArray
 
 from fastlloyd.dp.noise import rounded_gaussian, two_sided_geometric
-from fastlloyd.dp.repeatable import ALLOWED
+from fastlloyd.dp.repeatable import ALLOWED, Permission
 from fastlloyd.errors import LocalProtocolError
 
 
@@ -23,10 +23,12 @@ def repeatable_noise() -> Iterator[None]:
     It holds for the thread or task that enters it, where the session is made or `cluster` is called. Sessions that were made
     within it keep their noise.
     """
-    before = ALLOWED.set(True)
+    permission = Permission()
+    before = ALLOWED.set(permission)
     try:
         yield
     finally:
+        permission.holds = False  # also for tasks that copied the context and go on
         ALLOWED.reset(before)
 
 

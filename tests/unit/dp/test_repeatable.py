@@ -4,7 +4,7 @@ import re
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from contextvars import Context
+from contextvars import Context, copy_context
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +123,19 @@ def test_the_permission_ends_with_the_block_also_by_an_exception_and_is_in_no_ot
         raise KeyError
     ask()
     assert found == ["refused", "taken", "taken", "refused", "refused", "refused"]
+
+
+def test_a_context_that_was_copied_within_the_block_has_no_permission_after_it() -> None:
+    """As every task and `asyncio.to_thread` copies it: one that goes on after the block would take seeded noise."""
+    with repeatable_noise():
+        copied = copy_context()
+        with repeatable_noise():
+            inner = copy_context()
+        copied.run(check_private, SeededNoise(1))
+        with pytest.raises(LocalProtocolError):
+            inner.run(check_private, SeededNoise(1))
+    with pytest.raises(LocalProtocolError):
+        copied.run(check_private, SeededNoise(1))
 
 
 def test_only_the_testing_module_sets_the_permission_and_only_experiments_enter_it() -> None:
