@@ -221,6 +221,7 @@ class GrpcServer:
         try:
             await asyncio.wait([reader, closed], return_when=asyncio.FIRST_COMPLETED)
             self._drop(name, outbox)
+            reader.cancel()  # a client that is cut off because it does not read is not listened to either
             # However long it takes: a stream with a write under way cannot be ended. If nobody reads, keepalive ends it.
             await asyncio.wait([writer])
         finally:
