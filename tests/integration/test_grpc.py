@@ -544,12 +544,18 @@ def test_who_comes_within_the_grace_is_told_why_there_is_no_result_and_is_the_la
         site = ending_without_a_result("c1")
         server = site.server(linger=100 * HANG, grace=100 * HANG)
         await server.start()
+        assert (server.not_told, server.stays) == ((), None)
         end = asyncio.create_task(server.wait())
         await site.run_clients(server.port, "c0", "c2")
+        while server.not_told != ("c1",):  # before the end of the run, nobody
+            await asyncio.sleep(0.01)
+        assert server.stays is not None
+        assert 0 < server.stays <= 100 * HANG
         assert not end.done()
         (late,) = await site.run_clients(server.port, "c1")
         result = await end
         assert result is not None
+        assert server.not_told == ()
         assert isinstance(late, Ended)
         assert str(result.reason) in late.reason
 

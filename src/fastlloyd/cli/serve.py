@@ -90,6 +90,8 @@ def _details(party: "DurableServer", server: "GrpcServer") -> str:
 
     session = party.session
     here = f"{len(server.connected)} of {session.plan.n_clients} clients connected"
+    if names := server.not_told:
+        return f", {here}, stays for {_named(names, server.connected)}{seconds_left(server.stays)}; {server.meter}"
     return f", {here}{_awaited(session.awaited, server.connected)}{seconds_left(party.timeout)}; {server.meter}"
 
 
@@ -97,5 +99,11 @@ def _awaited(names: Sequence[str], connected: Container[str]) -> str:
     """Who has not answered in this step; all others have."""
     if len(names) > SHOWN_CLIENTS:
         return f", {len(names)} have not answered"
-    said = ", ".join(name if name in connected else f"{name} (away)" for name in names)
-    return f", waiting for {said}" if said else ""
+    return f", waiting for {_named(names, connected)}" if names else ""
+
+
+def _named(names: Sequence[str], connected: Container[str]) -> str:
+    """Clients, and which of them are away; of many only how many they are."""
+    if len(names) > SHOWN_CLIENTS:
+        return f"{len(names)} clients"
+    return ", ".join(name if name in connected else f"{name} (away)" for name in names)

@@ -106,11 +106,17 @@ class GrpcServer:
         self._log = SparingLog(_LOG)
         self.meter = Meter()
         self._is_stopped = False
+        self.stays: float | None = None  # for so many seconds at most, once the run is over
 
     @property
     def connected(self) -> frozenset[str]:
         """The clients whose streams stand now."""
         return frozenset(self._streams)
+
+    @property
+    def not_told(self) -> tuple[str, ...]:
+        """Once the run is over: the clients that have not yet taken its end, for whom the server stays; nobody before."""
+        return tuple(name for name in self._plan.names if name not in self._left) if self.stays is not None else ()
 
     async def start(self) -> None:
         """Listen; NetworkError if that address cannot be had."""
@@ -174,10 +180,9 @@ class GrpcServer:
         clock, stayed, alone = asyncio.get_running_loop().time, 0.0, 0.0
         while not self._nobody_waits and stayed < self._linger and not (without_result and alone >= self._grace):
             begun = clock()
+            self.stays = min([self._linger - stayed, *([self._grace - alone] if without_result else [])])
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(
-                    min(LOOK, self._linger - stayed, *([self._grace - alone] if without_result else []))
-                ):
+                async with asyncio.timeout(min(LOOK, self.stays)):
                     await self._moved.wait()
             passed = min(clock() - begun, LOOK + PAUSE)
             stayed, alone = stayed + passed, 0.0 if self._streams or self._moved.is_set() else alone + passed

@@ -6,6 +6,8 @@ import json
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -76,6 +78,16 @@ def test_the_line_of_a_server_names_who_has_not_answered() -> None:
     assert serve._awaited((), {"a"}) == ""
     assert serve._awaited(("a", "b"), {"a"}) == ", waiting for a, b (away)"
     assert serve._awaited([f"c{i}" for i in range(20)], set()) == ", 20 have not answered"
+
+
+def test_the_line_of_a_server_whose_run_is_over_says_for_whom_it_stays_and_how_long() -> None:
+    session = SimpleNamespace(plan=SimpleNamespace(n_clients=3), awaited=())
+    party: Any = SimpleNamespace(session=session, timeout=None)
+    server: Any = SimpleNamespace(connected={"b"}, not_told=("b", "c"), stays=34.2, meter=Meter())
+    said = ", 1 of 3 clients connected, stays for b, c (away), 0:34 left; 0 bytes sent, 0 bytes received"
+    assert serve._details(party, server) == said
+    server.not_told = tuple(f"c{i}" for i in range(20))
+    assert ", stays for 20 clients, 0:34 left" in serve._details(party, server)
 
 
 def test_bytes_are_said_in_units_that_people_read() -> None:
