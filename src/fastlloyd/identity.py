@@ -91,7 +91,10 @@ class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def from_toml(cls, text: str, source: str, now: datetime | None = None) -> "PublicIdentity":
         """Read a public file that is whole, signed and not expired (now None: by the system's clock), or IdentityError."""
         if text.startswith(PRIVATE_HEADING):
-            raise IdentityError(f"{source} is a private identity, which nobody sends; name the file NAME.public.toml instead")
+            raise IdentityError(
+                f"{source} is a private identity, which must not leave its owner; give the public file that `fastlloyd keygen` "
+                "made beside it, NAME.public.toml"
+            )
         try:
             public = from_toml(text, cls, source)
         except PlanError as error:

@@ -21,9 +21,13 @@ def parse_columns(text: str) -> list[str]:
 
 def unknown_name(name: str, known: Sequence[str]) -> str:
     """Say, after the kind of thing `name` should be, that it is none of the `known`, and which of them is nearest."""
+    return f"{name!r} is unknown{nearest_name(name, known)}; there are {listing(known)}"
+
+
+def nearest_name(name: str, known: Sequence[str]) -> str:
+    """A question in brackets, whether the nearest of the `known` names was meant; "" if none is near."""
     nearest = difflib.get_close_matches(name, known, n=1)
-    hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
-    return f"{name!r} is unknown{hint}; there are {listing(known)}"
+    return f" (did you mean {nearest[0]!r}?)" if nearest else ""
 
 
 def refuse_repeated(names: Sequence[str], where: str) -> None:

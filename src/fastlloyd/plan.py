@@ -337,8 +337,9 @@ def _check_trust(plan: Plan) -> None:
         )
     if plan.n_shares < 1:
         raise PlanError(
-            f"{M} clients less {plan.max_dropouts} dropouts less {plan.max_colluding} colluding leave no share of noise; "
-            "invite more clients, tolerate fewer, or use server-noise"
+            f"{M} client{'s' if M > 1 else ''}, of which {plan.max_dropouts} may be absent (max_dropouts) and "
+            f"{plan.max_colluding} may pool what they see (max_colluding), leave no share of noise that protects; name more "
+            "clients, allow less of either, or use server-noise"
         )
     if any(scale**2 < MIN_SHARE_DEVIATION**2 * plan.n_shares for scale in m.count_scales):
         raise PlanError(

@@ -936,6 +936,8 @@ REFUSED = {
     "scikit-learn's name of the seed": ((*FIT, "--random-state", "1"), "no option --random-state; did you mean --public-seed?"),
     "an option like none": ((*FIT, "-x"), "no option -x; --help lists the options"),
     "unknown command": (("fitt", "data.csv"), "fit"),
+    "a needed option is left out": (("fit", "data.csv"), "--n-clusters is missing (number of clusters); --help says more"),
+    "a needed file is left out": (("plan", "explain"), "PLAN is missing (a plan); --help says more"),
     "alpha of 0": ((*FIT, "--alpha", "0"), "alpha"),
     "no iterations": ((*FIT, "--iterations", "0"), "--iterations"),
     "min-count of nan": ((*FIT, *PAPERS, "--min-count", "nan"), "min_count"),
@@ -1287,8 +1289,8 @@ def test_what_a_spreadsheet_writes_is_refused_with_the_way_out(
 
 def test_a_workbook_is_refused_with_the_way_out(fastlloyd: Command, here: Path) -> None:
     (here / "sheet.xlsx").write_bytes(b"PK")
-    list_and_way_out = ("say the format: .csv, .tsv, .txt", ".npz; save the sheet as CSV in UTF-8, with decimal points")
-    _refused(fastlloyd("fit", "sheet.xlsx", *PUBLIC), *list_and_way_out)
+    way_out = "sheet.xlsx: workbooks are not read; save the sheet as CSV in UTF-8, with decimal points"
+    _refused(fastlloyd("fit", "sheet.xlsx", *PUBLIC), way_out)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

@@ -328,7 +328,7 @@ def test_records_that_fail_half_way_leave_no_file(fastlloyd: Command, here: Path
 REFUSED_RECORDS = {
     "no such file": (None, "no such file"),
     "a column is missing": (f"age,name\n1,{SECRET_TEXT}\n", "'dose'"),
-    "a column is misspelt": ("age,dosis\n1,2\n", "'dose' is unknown (did you mean 'dosis'?)"),
+    "a column is misspelt": ("age,dosis\n1,2\n", "there is no column 'dose' (did you mean 'dosis'?)"),
     "text": (f"age,dose\n{SECRET_NUMBER},1\n{SECRET_TEXT},2\n", "line 3"),
     "missing cell": (f"age,dose\n{SECRET_NUMBER},\n", "missing"),
     "not finite": (f"age,dose\n{SECRET_NUMBER},inf\n", "not a finite number"),

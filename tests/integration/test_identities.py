@@ -550,7 +550,7 @@ REFUSED = {
     "a member with an odd cap": ((*NEW, "--member", "keys/a.public.toml:-5"), "FILE:CAP"),
     "a member that is not there": ((*NEW, "--member", "none.toml:5"), "none.toml cannot be read"),
     "a member twice": ((*NEW, "--member", "keys/a.public.toml:5"), "two clients have the name 'a'"),
-    "a member that is private": ((*NEW, "--member", "keys/a.identity.toml:5"), "is a private identity, which nobody sends"),
+    "a member that is private": ((*NEW, "--member", "keys/a.identity.toml:5"), "must not leave its owner; give"),
     "a member that was changed": ((*NEW, "--member", "changed.toml:5"), "changed.toml"),
     "a member that was cut off": ((*NEW, "--member", "cut.toml:5"), "cut.toml"),
     "a plan for a member": ((*NEW, "--member", "plan.toml:5"), "plan.toml"),

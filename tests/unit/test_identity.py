@@ -228,7 +228,7 @@ def test_another_file_is_no_private_identity(tmp_path: Path, content: str) -> No
 
 def test_private_and_public_files_are_not_taken_for_each_other(tmp_path: Path) -> None:
     path = saved(tmp_path)
-    with pytest.raises(IdentityError, match="is a private identity, which nobody sends"):
+    with pytest.raises(IdentityError, match="is a private identity, which must not leave its owner; give the public file"):
         PublicIdentity.load(path)
     path.write_text(A.public.to_toml())
     with pytest.raises(IdentityError, match="is a public file, which has no keys"):

@@ -17,7 +17,9 @@ WARNING = "labels are exact facts about single records, NOT PRIVATE: keep them w
 
 ResultPath = Annotated[
     Path,
-    typer.Argument(help="A folder that fit or simulate left, or its centroids.csv.", metavar="RESULT", show_default=False),
+    typer.Argument(
+        help="A folder that fit, simulate or join left, or its centroids.csv.", metavar="RESULT", show_default=False
+    ),
 ]
 LabelFile = Annotated[
     Path | None,

@@ -70,7 +70,7 @@ class Command(TyperCommand):
             _refuse_repeated(order)
             return super().parse_args(ctx, args)
         except UsageError as error:
-            if sentence := _unknown_option(error, self.params) or _bad_number(error, self.callback, given):
+            if sentence := _unknown_option(error, self.params) or _missing(error) or _bad_number(error, self.callback, given):
                 raise UsageError(sentence) from None
             raise
 
@@ -97,6 +97,16 @@ def _unknown_option(error: Exception, options: Iterable[Any]) -> str:
     if (why := _TOLD_BY_THE_FILE.get(typed)) and not nearest:
         return f"there is no option {typed}: {why}"
     return f"there is no option {typed}" + (f"; did you mean {nearest[0]}?" if nearest else "; --help lists the options")
+
+
+def _missing(error: Exception) -> str:
+    """That something needed was not given, and what it is, as the help has it; "" if that is not the error."""
+    needed = getattr(error, "param", None)
+    if type(error).__name__ != "MissingParameter" or needed is None:
+        return ""
+    name = needed.metavar if needed.param_type_name == "argument" else _name(needed)
+    what = needed.help.partition(". ")[0].removesuffix(".")
+    return f"{name} is missing ({what[:1].lower()}{what[1:]}); --help says more"
 
 
 def _bad_number(error: Exception, command: Any, given: dict[str, Any]) -> str:

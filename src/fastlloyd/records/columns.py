@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from fastlloyd.errors import DataError
-from fastlloyd.names import listing, refuse_repeated, unknown_name
+from fastlloyd.names import listing, nearest_name, refuse_repeated
 
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas stores an index that has no name
 
@@ -45,7 +45,8 @@ def chosen(names: Sequence[str], columns: Sequence[str] | None, source: str, whe
     index = {name: i for i, name in enumerate(names) if name}
     for name in columns:
         if name not in index:
-            raise DataError(f"{source}: column {unknown_name(name, list(index))}")
+            known = list(index)
+            raise DataError(f"{source}: there is no column {name!r}{nearest_name(name, known)}; there are {listing(known)}")
     return [index[name] for name in columns]
 
 

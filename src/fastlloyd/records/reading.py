@@ -59,10 +59,11 @@ def open_records(path: str | os.PathLike[str], columns: Columns = None, *, missi
     if suffixes[-1:] == [".gz"]:
         suffixes.pop()
     if not suffixes or suffixes[-1] not in _TEXT:
-        sheet = "; save the sheet as CSV in UTF-8, with decimal points" if path.suffix.lower() in _SHEETS else ""
+        if path.suffix.lower() in _SHEETS:
+            raise DataError(f"{path}: workbooks are not read; save the sheet as CSV in UTF-8, with decimal points")
         raise DataError(
             f"{path}: the suffix must say the format: {', '.join(_TEXT)}, each of which may be followed by .gz, or "
-            f"{', '.join(_BINARY)}{sheet}"
+            f"{', '.join(_BINARY)}"
         )
     return _open_text(path, columns, missing)
 

@@ -143,6 +143,8 @@ def check_access(path: Path) -> None:
     By another name it would have another lock and another log.
     """
     if not path.is_file():
+        if not path.exists():
+            _check_never_was(path)
         raise StateError(f"there is no store {path}; it is made when an identity is first used")
     if path.is_symlink() or path.stat().st_nlink > 1:
         raise StateError(f"{path} is a link, or has other names; a store has one name: use that, and no links")

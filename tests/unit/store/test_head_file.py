@@ -176,6 +176,22 @@ def test_a_store_that_is_gone_is_not_made_anew_while_its_head_file_tells_of_it(t
     assert not store.path.exists()
 
 
+@OPENINGS
+def test_who_looks_for_a_store_that_is_gone_hears_what_its_head_file_tells(
+    attempt: Callable[[Path], object], tmp_path: Path
+) -> None:
+    with new_store(tmp_path) as store:
+        store.append([LIMIT])
+    for file in layout.files(store.path)[:3]:
+        file.unlink(missing_ok=True)
+    with pytest.raises(StateError, match=r"there is no store .*clinic-a\.store-head says that it held 1 events; bring"):
+        attempt(store.path)
+    head_path(store.path).unlink()
+    for never in (store.path, tmp_path):  # a folder is no store, and has none
+        with pytest.raises(StateError, match=r"there is no store .*; it is made when an identity is first used"):
+            attempt(never)
+
+
 def test_a_head_file_that_a_full_disk_cuts_short_is_not_taken_into_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a store of an earlier version would be refused as damaged from its first opening on."""
     path = older(tmp_path)
