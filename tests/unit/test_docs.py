@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -119,3 +120,12 @@ def test_compatibility_is_tested_on_every_python_that_is_claimed_and_no_other() 
     claimed = [match[1] for line in classifiers if (match := re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", line))]
     (tried,) = re.findall(r"^PYTHONS \?= (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert tried.split() == [f"python{version}" for version in claimed]
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="only a clone knows which files are kept")
+def test_no_file_that_is_kept_is_larger_than_a_megabyte() -> None:
+    """A core dump or a data set that a process left was added by mistake; a dump also holds what its process knew."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout  # noqa: S607 - git
+    kept = [ROOT / name for name in listed.decode().split("\0") if name]
+    assert len(kept) > 100
+    assert [str(path) for path in kept if path.is_file() and path.stat().st_size > 2**20] == []
