@@ -14,6 +14,7 @@ from fastlloyd.explain import (
     study,
     waiting,
 )
+from fastlloyd.guarantees import clients
 from fastlloyd.plan import Client, Plan, Server
 
 PAGE_HEADING = "A FASTLLOYD PLAN, TO COMPARE AND TO SIGN"  # how every page begins, so that --force replaces nothing else
@@ -58,7 +59,7 @@ def _agreed(plan: Plan) -> list[str]:
         f"Privacy budget of the whole run: epsilon {m.epsilon:g}, delta {m.delta:.3g}.",
         f"Neighbouring relation: {m.neighboring_relation.value}.",
         "The loss of the result is " + ("estimated too, within that budget." if m.loss else "not estimated."),
-        f"Trust: {plan.trust.value}. At most {plan.max_dropouts} client(s) may miss a round.",
+        f"Trust: {plan.trust.value}. At most {clients(plan.max_dropouts)} may miss a round.",
         waiting(plan),
         f"One run, {plan.run_id}; a further one needs a further plan.",
     ]

@@ -9,6 +9,7 @@ from fastlloyd.dp.precision import rounded_up
 from fastlloyd.guarantees import (
     NOT_PROTECTED,
     NOT_PROTECTED_FEDERATED,
+    coalition,
     coalitions,
     person_epsilon,
     plan_cautions,
@@ -119,8 +120,8 @@ def protection(plan: Plan) -> str:
     else:
         lines.append(
             f"Trust: client-noise. Every client adds its share of the noise before masking; {plan.n_shares} "
-            f"{'shares are' if plan.n_shares > 1 else 'share is'} enough. This holds against an honest-but-curious server that "
-            f"may see the results, and up to {plan.max_colluding} client(s) that pool what they see, with up to "
+            f"{'shares are' if plan.n_shares > 1 else 'share is'} enough for the guarantee. It holds against an "
+            f"honest-but-curious server that may see the results, and against {coalition(plan.max_colluding)}, with up to "
             f"{plan.max_dropouts} absent. It is not meant to hold against the server together with a client: the table says "
             f"what is left. Price: the noise is {noise_factor(plan):.3f} times as large as with a trusted server."
         )

@@ -69,8 +69,18 @@ def _sizes(n_clients: int) -> list[int]:
     return sorted({*range(1, min(M, 21)), *range(21, M, max(1, M // 20)), *range(max(1, M - 1), M)})
 
 
+def clients(n: int) -> str:
+    """So many clients, in words."""
+    return "1 client" if n == 1 else f"{n} clients"
+
+
+def coalition(n: int) -> str:
+    """Clients that may join hands, in words."""
+    return "any one client" if n == 1 else f"up to {n} clients that pool what they see"
+
+
 def _clients(n: int) -> str:
-    return f"{n} client{'s' if n > 1 else ''}, without the server"
+    return f"{clients(n)}, without the server"
 
 
 def person_epsilon(plan: Plan, n_records: int) -> float:

@@ -23,6 +23,7 @@ LEAST_WIDTH, ABOVE = 8.0, 1.75
 NAME = 20  # characters of a feature's name that fit above a panel
 LEAST, MOST = 25.0, 100.0  # square points of a mark
 ROOM = 0.1  # of the range of a panel, on both sides
+WALL = "wall"  # what a line at a bound is called
 
 
 def draw_profiles(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
@@ -92,7 +93,7 @@ def _draw_panel(panel: "Axes", picture: Picture, feature: int, order: IntArray) 
         picture.centre[feature] + picture.half_widths[feature],
     ):
         if low <= wall <= high:
-            panel.axvline(float(wall), color="#888888", linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
+            panel.axvline(float(wall), color="#888888", linewidth=0.9, linestyle=(0, (4, 3)), zorder=1, gid=WALL)
     panel.xaxis.set_major_locator(MaxNLocator(nbins=3, prune=None))
     panel.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
     panel.tick_params(axis="x", labelsize=8.5)
@@ -122,13 +123,15 @@ def _label_clusters(panel: "Axes", order: IntArray) -> None:
 
 
 def _write_titles(figure: "Figure", picture: Picture, n_shown: int) -> None:
-    said = ["a panel per feature, in its own units", "bar: 95 % interval", "mark area: noisy count"]
+    said = ["a panel per feature", "bar: 95 % interval", "mark area: noisy count"]
     if not picture.private:
-        said = ["a panel per feature, in its own units", "mark area: count"]
+        said = ["a panel per feature", "mark area: count"]
     if not picture.is_known.all():
         said.append("hollow: not settled, error unknown")
+    if any(line.get_gid() == WALL for panel in figure.axes for line in panel.lines):
+        said.append("dashed: bounds")
     if hidden := len(picture.features) - n_shown:
-        said[0] = f"the {n_shown} features in which clusters differ most, of {n_shown + hidden}, in their own units"
+        said[0] = f"the {n_shown} features in which clusters differ most, of {n_shown + hidden}"
     left: dict[str, Any] = {"x": 0.012, "ha": "left"}
     figure.suptitle(plain(picture.title), fontsize=13, fontweight="bold", **left)
     if warning := caution(picture):

@@ -13,7 +13,7 @@ from fastlloyd import figures
 from fastlloyd.errors import OutputError
 from fastlloyd.figures import Picture, choose_view
 from fastlloyd.profiles import MAX_PANELS, clusters_in_order, features_shown
-from fastlloyd.result_figure import draw
+from fastlloyd.result_figure import draw, figure_of
 
 
 def _picture(d: int, k: int, *, seed: int = 0, **changes: object) -> Picture:
@@ -156,10 +156,26 @@ def test_profiles_name_features_and_clusters_and_count_what_they_leave_out(monke
     written = _texts(monkeypatch, _picture(4, 3)).splitlines()
     assert {"0", "1", "2", *(f"feature {i}" for i in range(4))} <= set(written)
     many = _texts(monkeypatch, _picture(64, 2, errors=np.full((2, 64), np.nan), records=np.full((1, 64), 50.0)))
-    assert "the 8 features in which clusters differ most, of 64, in their own units" in many.lower()
+    assert "the 8 features in which clusters differ most, of 64;" in many.lower()
     assert "hollow" in many
     assert many.count("NOT PRIVATE") == 2
     assert _size(draw(_picture(64, 60)))[0] == 2600
+
+
+def test_a_dashed_line_of_a_profile_is_explained_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = np.array([[40.0] * 3, [60.0] * 3])
+    assert "dashed" not in _texts(monkeypatch, _picture(3, 2, centroids=inside))
+    assert "; dashed: bounds." in _texts(monkeypatch, _picture(3, 2, centroids=inside - [[0, 0, 40], [0, 0, 0]]))
+
+
+def test_the_words_below_three_panels_fit_the_picture() -> None:
+    centroids, errors = np.array([[1.0] * 3, [60.0] * 3]), np.array([[np.nan] * 3, [1.0] * 3])
+    figure = figure_of(_picture(3, 2, centroids=centroids, errors=errors))
+    figure.draw_without_rendering()
+    assert "dashed" in figure.get_supxlabel()
+    assert "hollow" in figure.get_supxlabel()
+    (caption,) = (text for text in figure.texts if text.get_text() == figure.get_supxlabel())
+    assert caption.get_window_extent().x1 < figure.bbox.x1
 
 
 def test_colours_are_distinct() -> None:

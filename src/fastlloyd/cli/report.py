@@ -17,6 +17,7 @@ from fastlloyd.cli.options import OutputOptions
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.clustering.update import Postprocessing
 from fastlloyd.errors import OutputError
+from fastlloyd.guarantees import coalition
 from fastlloyd.lloyd_mechanism import LloydMechanism
 from fastlloyd.outputs import NOT_PRIVATE, Result
 from fastlloyd.plan import TrustMode
@@ -237,8 +238,8 @@ def _trust(result: Result) -> str:
             "in a real run keep these files from it for ever."
         )
     return (
-        f"Trust: client-noise. Each client adds a share of the noise and {plan.n_shares} of {plan.n_clients} are enough: it "
-        f"holds against the server, and against {plan.max_colluding} client(s) that pool what they see, but not against both "
+        f"Trust: client-noise. Each client adds a share of the noise, and {plan.n_shares} of {plan.n_clients} shares are "
+        f"enough: the guarantee holds against the server, and against {coalition(plan.max_colluding)}, but not against both "
         "together."
     )
 
@@ -258,8 +259,8 @@ def reliability(result: Result) -> list[str]:
     if math.isfinite(typical):
         size = f"about {typical:.0%}" if typical >= 0.01 else "less than 1%"
         sentences.append(
-            f"Standard error of a typical centroid: {size} of the radius of a cluster "
-            f"({m.radius_share} of that of {m.n_clusters} equal cubes filling the bounds)."
+            f"Standard error of a typical centroid: {size} of the radius of a cluster, which is planned as "
+            f"{m.planned_radius / 2**m.domain.fraction_bits:.3g} half widths of the bounds."
         )
     if Verdict.on(typical) is Verdict.MOSTLY_NOISE:
         sentences.append(NOISE_DOMINATES)
