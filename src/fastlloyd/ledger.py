@@ -198,8 +198,8 @@ def outlook(history: History, dataset: str, plan: Plan) -> str:
     run = history.runs.get(bytes.fromhex(plan.run_id))
     delta = one.delta or plan.mechanism.delta
     relation = "replaced" if one.relation is REPLACE else "added or removed"
-    said = f"On the data set {dataset!r} {_number(len(one.runs), 'run')} spent epsilon {rounded_up(spent.epsilon(delta))}"
-    said += f" at delta {delta:.3g}, for one record {relation}, as this store knows."
+    said = f"By this store, {_number(len(one.runs), 'run')} on the data set {dataset!r} spent epsilon "
+    said += f"{rounded_up(spent.epsilon(delta))} at delta {delta:.3g}, for one record {relation}."
     if run is not None:
         return f"{said} The run of this plan is among them."
     cost = run_cost(plan.mechanism, plan.distance)

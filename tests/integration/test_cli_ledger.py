@@ -50,7 +50,7 @@ def test_show_lists_runs_spending_limit_and_what_is_left(store: Path, capsys: py
     shown = capsys.readouterr().out
     assert "3 (1 open)" in shown
     assert "patients: spent is counted for one record added or removed; of one replaced it is " in shown
-    assert "chosen from results: no limit was set before the first run." in shown
+    assert "by looking at results: no limit was set before the first run." in shown
     one = account(read(store)[0].history, "patients")
     m = make_plan().mechanism
     assert one.spent.mu_squared == 2 * m.accountant().mu_squared + m.accountant_of(m.exchanges[0]).mu_squared
@@ -245,11 +245,12 @@ def test_a_limit_from_before_the_first_run_is_said_to_hold_until_it_is_raised(
     path = tmp_path / "clinic-a.store"
     limit = ["ledger", "limit", str(path), "--dataset", "patients", "--delta", "1e-3", "--epsilon"]
     assert run([*limit, "3", "--new"]) == 0
-    assert "chosen from results" not in capsys.readouterr().out
+    assert "looking at results" not in capsys.readouterr().out
     with Store.open(path) as store:
         join_one(store, make_plan())
     kept = (
-        "all runs together keep to epsilon 3 at delta 0.001, the limit from before the first run, whatever they were chosen by."
+        "all runs together stay within epsilon 3 at delta 0.001, however they were chosen: that limit was set before "
+        "the first run."
     )
     assert kept in shown(path, capsys)
     assert run([*limit, "2.5"]) == 0
@@ -258,7 +259,10 @@ def test_a_limit_from_before_the_first_run_is_said_to_hold_until_it_is_raised(
     assert said["holds_whatever_runs_were_chosen_by"] == {"epsilon": 3.0, "delta": 1e-3}
     assert said["holds_if_runs_were_not_chosen_from_results"] is None
     assert run([*limit, "4"]) == 0
-    assert "From now on the sum holds if number and size of the runs were not chosen from results" in capsys.readouterr().out
+    assert (
+        "From now on the sum holds only if nobody chose number or size of the runs by looking at results"
+        in capsys.readouterr().out
+    )
     assert "its limit was raised or lifted after a run." in shown(path, capsys)
     said = json.loads(shown(path, capsys, "--json"))["data_sets"][0]
     assert said["holds_whatever_runs_were_chosen_by"] is None

@@ -119,6 +119,8 @@ def test_advise_on_a_federated_run_says_the_bytes_and_the_ring(fastlloyd: Comman
     for expected in ("5 clients, client-noise", "345", "380", "bits", "client-5", "--ring-bits 32"):
         assert expected in text
     read = _strict(fastlloyd(*ADVISE, *options, "--json").out)
+    assert all(o["required_bits"] <= 32 for o in read["outlooks"])
+    assert "--ring-bits 32" not in fastlloyd(*ADVISE, "--clients", "5", "--epsilons", "1").out  # which needs more
     assert [o["epsilon"] for o in read["outlooks"]] == [0.5, 2]
     assert read["outlooks"][0]["client"]["sent_per_round"] == 345
     assert read["question"]["federation"]["trust"] == "client-noise"

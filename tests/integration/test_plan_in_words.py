@@ -74,17 +74,18 @@ def test_the_readers_own_ledger_says_what_was_spent_before(capsys: pytest.Captur
         path = str(store.path)
     mine = ("--store", path, "--dataset", "patients")
     text = said(capsys, "plan", "explain", "next.toml", *mine)
-    spent = "On the data set 'patients' 1 run spent epsilon 1 at delta 1e-06, for one record added or removed, as this store"
-    spent += " knows."
+    spent = "By this store, 1 run on the data set 'patients' spent epsilon 1 at delta 1e-06, for one record added or removed."
     assert text.endswith(
         f"{spent} With the run of this plan it is epsilon 1.455. That is above the limit, epsilon 1.4: `join` will refuse the "
         "plan.\n"
     )
     assert f"{spent} The run of this plan is among them." in said(capsys, "plan", "explain", "plan.toml", *mine)
     assert run(["plan", "digest", "next.toml", "--page", "page.txt", *mine]) == 0
-    assert "1 run spent epsilon 1 at delta 1e-06" in " ".join((here / "page.txt").read_text().split())
+    assert "1 run on the data set 'patients' spent epsilon 1 at delta 1e-06" in " ".join(
+        (here / "page.txt").read_text().split()
+    )
     other = said(capsys, "plan", "explain", "next.toml", "--store", path, "--dataset", "others")
-    assert "On the data set 'others' 0 runs spent epsilon 0 at delta 1e-06" in other
+    assert "By this store, 0 runs on the data set 'others' spent epsilon 0 at delta 1e-06" in other
     assert "With the run of this plan it is epsilon 1. There is no limit." in other
 
 

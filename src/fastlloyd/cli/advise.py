@@ -213,7 +213,7 @@ def _show(screen: "Console", advice: "Advice") -> None:
     )
     if question.federation is not None:
         _show_traffic(screen, advice, question.federation)
-        for line in _traffic_notes(last, question.federation):
+        for line in _traffic_notes(advice.outlooks, question.federation):
             screen.print(line)
     screen.print(NOT_IN_IT)
     if last.error_high is not None:
@@ -280,7 +280,8 @@ def _show_traffic(screen: "Console", advice: "Advice", federation: "Federation")
     tables.show(screen, f"{_count(federation.n_clients, 'client')}, {federation.trust.value}: bytes of a client", columns)
 
 
-def _traffic_notes(last: "Outlook", federation: "Federation") -> list[str]:
+def _traffic_notes(outlooks: "Sequence[Outlook]", federation: "Federation") -> list[str]:
+    last = outlooks[-1]
     if last.client is None or last.dealer is None:
         raise AssertionError("a federated run has traffic")
     client, dealer = last.client, last.dealer
@@ -289,7 +290,7 @@ def _traffic_notes(last: "Outlook", federation: "Federation") -> list[str]:
         f"client-{federation.n_clients}. The first client deals the keys: it sends {dealer.sent - client.sent:,} more "
         f"and receives {dealer.received - client.received:,} more."
     )
-    if last.ring_bits == 32:
+    if last.ring_bits == 32 or all(outlook.required_bits is None or outlook.required_bits > 32 for outlook in outlooks):
         return [note]
     return [note, "Where the ring needs 32 bits or fewer, --ring-bits 32 is safe and makes rounds about half as large."]
 

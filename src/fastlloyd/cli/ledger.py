@@ -221,8 +221,8 @@ def _meaning(one: "Account") -> list[str]:
         said.append(_condition(one.proviso))
     elif first is not None:
         said.append(
-            f"all runs together keep to epsilon {first.epsilon:g} at delta {first.delta:g}, the limit from before the first "
-            "run, whatever they were chosen by."
+            f"all runs together stay within epsilon {first.epsilon:g} at delta {first.delta:g}, however they were chosen: that "
+            "limit was set before the first run."
         )
     if one.limit is not None and math.isfinite(one.limit.epsilon):
         if not one.is_within:
@@ -233,7 +233,7 @@ def _meaning(one: "Account") -> list[str]:
 
 
 def _condition(proviso: "Proviso") -> str:
-    return f"the sum holds if number and size of the runs were not chosen from results: {proviso.value}."
+    return f"the sum holds only if nobody chose number or size of the runs by looking at results: {proviso.value}."
 
 
 def _spent(spending: "Spending", delta: float) -> dict[str, Any]:
