@@ -46,12 +46,12 @@ lint: $(READY)  ## style, types, layers
 	$(BIN)/lint-imports
 	$(BIN)/bandit -q -c pyproject.toml -r src
 
-audit: $(READY)  ## the long statistical campaigns; rewrites docs/audit.md and docs/audit-momentlloyd.md
+audit: $(READY)  ## the long statistical campaigns; rewrites docs/results/audit.md and docs/results/audit-momentlloyd.md
 	$(BIN)/python -m pytest -m audit -n 0 tests/statistical/audit_campaign.py
 	$(BIN)/python -m pytest -m audit -n 0 tests/statistical/moment_audit_campaign.py tests/statistical/test_moment_audit.py
 	$(BIN)/python -m pytest -m audit -n 0 tests/unit/dp/test_quantiles.py
 
-campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed parsers; rewrites docs/campaigns.md; `make campaign SCHEDULES=5000 KILLS=50 DAMAGES=400 EXECUTIONS=9999` only prints
+campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed parsers; rewrites docs/results/campaigns.md; `make campaign SCHEDULES=5000 KILLS=50 DAMAGES=400 EXECUTIONS=9999` only prints
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements-fuzz.lock \
 		|| echo "Atheris was not installed (pip says why; it has wheels for few platforms): no parser will be fuzzed"
 	SCHEDULES=$(SCHEDULES) $(BIN)/python -m pytest -m campaign -n 0 tests/properties/protocol_campaign.py
@@ -60,7 +60,7 @@ campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed p
 	$(BIN)/python -m pytest -m campaign -n 0 tests/integration/fault_campaign.py
 	EXECUTIONS=$(EXECUTIONS) $(BIN)/python -m pytest -m campaign -n 0 tests/properties/fuzz_campaign.py
 
-bench: $(READY)  ## kernels, noise, masks, rounds and fits beside named peers; rewrites docs/performance.md
+bench: $(READY)  ## kernels, noise, masks, rounds and fits beside named peers; rewrites docs/results/performance.md
 	$(BIN)/python -m benchmarks
 
 bench-stream: $(READY)  ## a Parquet file of 3.2 GB, written to the temporary folder, clustered in passes
@@ -80,25 +80,28 @@ rerun = set -e; for name in $(PAPER); do \
 paper: $(READY)  ## the paper's experiments, in full, to results/ (needs FASTLLOYD_DATA); it goes on where it was stopped
 	@$(call rerun,results,)
 
-reproduction: $(READY)  ## tables, figures and raw trials of results/ to docs/reproduction/
+reproduction: $(READY)  ## tables, figures and raw trials of results/ to docs/results/reproduction/
 	@set -e; for name in $(PAPER); do \
 		pooled=; test $$name != ablation || pooled=--pooled; \
-		$(BIN)/fastlloyd experiment table results/$$name $$pooled --format csv > docs/reproduction/$$name.csv; \
-		$(BIN)/fastlloyd experiment plot results/$$name --formats png --out docs/reproduction/$$name --force; \
-		mkdir -p docs/reproduction/trials/$$name; \
-		gzip -9nc results/$$name/trials.jsonl > docs/reproduction/trials/$$name/trials.jsonl.gz; \
-		cp results/$$name/provenance.json results/$$name/spec.toml docs/reproduction/trials/$$name/; \
+		$(BIN)/fastlloyd experiment table results/$$name $$pooled --format csv > docs/results/reproduction/$$name.csv; \
+		$(BIN)/fastlloyd experiment plot results/$$name --formats png --out docs/results/reproduction/$$name --force; \
+		mkdir -p docs/results/reproduction/trials/$$name; \
+		gzip -9nc results/$$name/trials.jsonl > docs/results/reproduction/trials/$$name/trials.jsonl.gz; \
+		cp results/$$name/provenance.json results/$$name/spec.toml docs/results/reproduction/trials/$$name/; \
 	done
 
 paper-quick: $(READY)  ## the same with few runs, to results-quick/: does all of it work?
 	@$(call rerun,results-quick,--quick)
 
-bench-overhead: $(READY)  ## an iteration over MPI and gRPC beside the paper's Table 3, and exact Lloyd on shares; rewrites docs/overhead.md
+bench-overhead: $(READY)  ## an iteration over MPI and gRPC beside the paper's Table 3, and exact Lloyd on shares; rewrites docs/results/overhead.md
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements-overhead.lock \
 		|| echo "MPI and MPyC were not installed (pip says why; Open MPI has wheels for few platforms): what they need is left out"
 	$(BIN)/python -m benchmarks.overhead
+	mkdir -p results
+	$(BIN)/fastlloyd experiment plot docs/results --figure overhead --formats png --out results/overhead --force
+	cp results/overhead/overhead-2.png docs/results/images/overhead.png
 
-bench-groups: $(READY)  ## MomentLloyd beside FastLloyd on 116 synthetic sets, to results/groups (long; goes on where it was stopped); rewrites docs/momentlloyd-evidence.md and the ablation in docs/momentlloyd.md
+bench-groups: $(READY)  ## MomentLloyd beside FastLloyd on 116 synthetic sets, to results/groups (long; goes on where it was stopped); rewrites docs/results/momentlloyd-evidence.md and the ablation in docs/momentlloyd.md
 	$(BIN)/python -m benchmarks.groups run results/groups
 	$(BIN)/python -m benchmarks.groups table results/groups --write
 	$(BIN)/python -m benchmarks.moment_ablation

@@ -1,7 +1,7 @@
 """Speed of the parts, each beside a named peer in the same run: medians of paired, alternating repetitions.
 
-`python -m benchmarks` prints the tables and writes them to docs/performance.md; `--quick` prints a few. Read ratios, not
-milliseconds: a shared machine drifts, and both columns drift together.
+`python -m benchmarks` prints the tables and writes them to docs/results/performance.md; `--quick` prints a few. Read the
+ratios: on a shared machine the milliseconds drift, and both columns drift together.
 """
 
 import argparse

@@ -37,7 +37,7 @@ from fastlloyd.testing import SeededNoise, repeatable_noise
 EPSILONS = (0.05, 0.2, 1.0, 3.0, 8.0)
 RUNS = 8
 ALLOWED = 1.05
-PAGE = Path(__file__).parents[1] / "docs" / "momentlloyd-evidence.md"
+PAGE = Path(__file__).parents[1] / "docs" / "results" / "momentlloyd-evidence.md"
 CELLS = PAGE.with_suffix(".csv")
 PEERS = ("fastlloyd-paper", "fastlloyd-default", "noisy-mean")
 Row = dict[str, Any]

@@ -1,7 +1,7 @@
 """What a network costs: rounds in one process and over gRPC, with and without durable state, and a run of a hundred clients.
 
-`python -m benchmarks.network` prints figures and writes its section of docs/performance.md. The server and all clients are one
-process each, on this machine: the times are those of the code, not of a line.
+`python -m benchmarks.network` prints figures and writes its section of docs/results/performance.md. The server is one process
+and all clients are another, on this machine: the times are those of the code, without a network's own.
 """
 
 import argparse

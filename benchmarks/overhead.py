@@ -1,8 +1,8 @@
 """What an iteration costs over MPI and gRPC beside the paper's Table 3, and exact Lloyd on shares beside ours.
 
-`python -m benchmarks.overhead` measures all of it, and writes docs/overhead.csv and the tables of docs/overhead.md;
-`python -m benchmarks.overhead mpi grpc secure` only these. The public sets LSun and S1 are left out where FASTLLOYD_DATA is not
-set.
+`python -m benchmarks.overhead` measures all of it and writes overhead.csv and the tables of overhead.md in docs/results;
+`python -m benchmarks.overhead mpi grpc secure` measures only these. It leaves out the public sets LSun and S1 where
+FASTLLOYD_DATA is not set.
 """
 
 import argparse

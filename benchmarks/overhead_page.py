@@ -1,4 +1,4 @@
-"""The tables of docs/overhead.md, from the rows of docs/overhead.csv."""
+"""The tables of docs/results/overhead.md, from the rows of docs/results/overhead.csv."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from benchmarks.overhead_rows import Row
 from benchmarks.report import machine, write_section
 
-PAGE = Path(__file__).parents[1] / "docs" / "overhead.md"
+PAGE = Path(__file__).parents[1] / "docs" / "results" / "overhead.md"
 SHAPE = "| set | N | k | d |"
 
 

@@ -1,4 +1,4 @@
-"""Rows of docs/overhead.csv: one per transport, set, number of clients, latency and ring."""
+"""Rows of docs/results/overhead.csv: one per transport, set, number of clients, latency and ring."""
 
 import csv
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from fastlloyd.algorithms import FASTLLOYD
 from fastlloyd.plan import Plan
 from fastlloyd.protocol.messages import Limits
 
-FILE = Path(__file__).parents[1] / "docs" / "overhead.csv"
+FILE = Path(__file__).parents[1] / "docs" / "results" / "overhead.csv"
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):

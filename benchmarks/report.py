@@ -1,4 +1,4 @@
-"""Rows of figures, on the screen and as tables of docs/performance.md."""
+"""Rows of figures, on the screen and as tables of docs/results/performance.md."""
 
 import os
 import platform
@@ -13,7 +13,7 @@ from rich.table import Table
 
 from benchmarks.timing import Pair
 
-PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+PAGE = Path(__file__).parents[1] / "docs" / "results" / "performance.md"
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pyarrow")
 
 

@@ -1,4 +1,4 @@
-"""How the cost of an iteration grows with N, k and d over two decades each; the picture of docs/performance.md."""
+"""How the cost of an iteration grows with N, k and d over two decades each; the picture of docs/results/performance.md."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ from benchmarks.timing import paired
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.figures import new_figure, to_png
 
-PICTURE = Path(__file__).parents[1] / "docs" / "images" / "scaling.png"
+PICTURE = Path(__file__).parents[1] / "docs" / "results" / "images" / "scaling.png"
 BASE = {"N": 100_000, "k": 10, "d": 10}
 GRIDS = {
     "N": [10_000, 31_600, 100_000, 316_000, 1_000_000],

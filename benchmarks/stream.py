@@ -1,7 +1,7 @@
 """A Parquet file larger than the memory that is allowed: clustered in passes, each beside reading the file alone.
 
 `python -m benchmarks.stream [--records 50e6] [--folder DIR]` writes the file (64 bytes a record), clusters it twice in a
-process of its own whose peak memory is read from the operating system, and writes its section of docs/performance.md.
+process of its own whose peak memory is read from the operating system, and writes its section of docs/results/performance.md.
 """
 
 import argparse
@@ -116,7 +116,7 @@ def main() -> int:
 
 
 def page(n: int, size: int, fresh: dict[str, list[float]], again: dict[str, list[float]]) -> str:
-    """The section of docs/performance.md."""
+    """The section of docs/results/performance.md."""
     lines = [
         f"{n:,} records of {FEATURES} float32 features, {size / 2**30:.2f} GiB, {CLUSTERS} clusters; {machine()}.",
         "",

@@ -1,4 +1,4 @@
-"""docs/campaigns.md: each campaign writes its own section, and leaves those of the others as they are.
+"""docs/results/campaigns.md: each campaign writes its own section, and leaves those of the others as they are.
 
 A run of full size writes the page. A smaller one only prints, unless CAMPAIGN_PAGE names the file that it is to write.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fastlloyd import __version__
 
-PAGE = Path(__file__).parents[1] / "docs" / "campaigns.md"
+PAGE = Path(__file__).parents[1] / "docs" / "results" / "campaigns.md"
 SECTIONS = ("Schedules", "Kills", "Damaged stores", "Fuzzed parsers")
 HEADING = """\
 # Campaigns

@@ -1,4 +1,4 @@
-"""The long campaign behind docs/audit.md: `make audit`, some fifteen minutes on two cores. Plain `pytest` does not collect it.
+"""The long campaign behind docs/results/audit.md, part of `make audit`. Plain `pytest` does not collect it.
 
 A sound path fails a cell with a probability of about 1e-3 (a bound below the floor that is demanded), and is called leaky with
 less than 1e-9. What is written was measured by this very run; a failure writes nothing.
@@ -30,7 +30,7 @@ N = 100_000
 N_TRUNCATED = 80_000
 N_BATCHES = 20
 N_PROCESSES = 2
-PAGE = Path(__file__).parents[2] / "docs" / "audit.md"
+PAGE = Path(__file__).parents[2] / "docs" / "results" / "audit.md"
 
 SETTINGS = [
     *(Setting(trust=trust, epsilon=epsilon) for epsilon in (0.5, 1.0, 3.0) for trust in TrustMode),

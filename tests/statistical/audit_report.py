@@ -1,4 +1,4 @@
-"""docs/audit.md, from what a campaign measured."""
+"""docs/results/audit.md, from what a campaign measured."""
 
 import datetime as dt
 import platform

@@ -1,4 +1,4 @@
-"""The long campaign behind docs/audit-momentlloyd.md: part of `make audit`. Plain `pytest` does not collect it.
+"""The long campaign behind docs/results/audit-momentlloyd.md: part of `make audit`. Plain `pytest` does not collect it.
 
 A sound path fails a cell with a probability of about 1e-4 (a bound four deviations below the typical one), and is called leaky
 with less than 1e-9. What is written was measured by this very run; a failure writes nothing.
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.audit
 N = 2_000
 N_BATCHES = 10
 N_PROCESSES = 2
-PAGE = Path(__file__).parents[2] / "docs" / "audit-momentlloyd.md"
+PAGE = Path(__file__).parents[2] / "docs" / "results" / "audit-momentlloyd.md"
 SETTINGS = [
     MomentSetting(trust=trust, n_features=d, epsilon=epsilon)
     for epsilon, features in ((1.0, (5,)), (3.0, (2, 5, 40)))

@@ -86,7 +86,7 @@ def test_every_link_of_the_notebook_leads_somewhere() -> None:
 
 def test_the_index_leads_to_every_page() -> None:
     index = (ROOT / "docs/index.md").read_text()
-    folders = [ROOT / "docs", ROOT / "docs/how-to", ROOT / "docs/design"]
+    folders = [ROOT / "docs", ROOT / "docs/how-to", ROOT / "docs/design", ROOT / "docs/results"]
     for path in (path for folder in folders for path in folder.glob("*.md") if path.name != "index.md"):
         assert f"]({path.relative_to(ROOT / 'docs')})" in index, path.name
 
@@ -129,5 +129,5 @@ def test_no_file_that_is_kept_is_larger_than_a_megabyte_but_packed_trials() -> N
     kept = [ROOT / name for name in listed.decode().split("\0") if name]
     assert len(kept) > 100
     large = [path for path in kept if path.is_file() and path.stat().st_size > 2**20]
-    assert [path for path in large if not path.match("docs/reproduction/trials/*/trials.jsonl.gz")] == []
+    assert [path for path in large if not path.match("docs/results/reproduction/trials/*/trials.jsonl.gz")] == []
     assert sum(path.stat().st_size for path in large) < 2**25

@@ -2,7 +2,7 @@
 
 Squared distances are sums of products of integers in float64. d (B + c_max)^2 < 2**53 (`Domain.saturation`), so all of them
 are exact, whatever the order, the block size, the number of threads and the machine. Three ways to the same integers, chosen
-by shape (measured in docs/performance.md):
+by shape (measured in docs/results/performance.md):
 
 - few features: compiled loops over records, feature by feature (`compiled.py`);
 - many features: one matrix product per block by BLAS, the rest compiled;

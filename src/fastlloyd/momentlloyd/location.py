@@ -12,7 +12,7 @@ from fastlloyd.momentlloyd.state import NUMBER_BITS, State, known
 if TYPE_CHECKING:
     from fastlloyd.momentlloyd.mechanism import MomentMechanism
 
-LEAST_DEVIATIONS = 6.0  # of a number by which sums are divided: see docs/momentlloyd-evidence.md
+LEAST_DEVIATIONS = 6.0  # of a number by which sums are divided: see docs/results/momentlloyd-evidence.md
 PRIOR_LENGTH, PRIOR_VARIANCE = 0.6, 0.04  # of a record's distance from the mean, in half diagonals and their squares
 LEAST_LENGTH, MOST_LENGTH = 0.05, 0.9  # half diagonals
 SLACK = 1.05  # of the squared typical length
