@@ -152,7 +152,7 @@ def test_what_organisations_learn_of_each_other_is_said_of_two_and_of_all_but_on
 
 
 def test_the_threat_model_shows_the_figures_of_epsilon_1() -> None:
-    page = (Path(__file__).parents[2] / "docs/threat-model.md").read_text()
+    page = " ".join((Path(__file__).parents[2] / "docs/threat-model.md").read_text().split())
     box = Domain(features=("a",), lower=(0.0,), upper=(1.0,))
     settings: dict[str, Any] = {"n_clusters": 2, "n_records": 1000, "epsilon": 1.0, "public_seed": PublicSeed.from_int(1)}
 
