@@ -1,16 +1,20 @@
-"""Tutorial and how-to pages: what they tell people to type works, in the order of the page, and shows what the page shows."""
+"""What pages tell people to type works: in the tutorial and the how-to pages in their order, showing what the page shows."""
 
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 
-from fastlloyd.cli.app import subcommand
+from fastlloyd.cli.app import COMMANDS, subcommand
 from fastlloyd.cli.failures import run
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+ALL_PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *DOCS.glob("**/*.md")])
 PAGES = ["tutorial.md", *(f"how-to/{path.name}" for path in sorted(DOCS.glob("how-to/*.md")))]
 NOTHING_TO_TYPE = {  # here: about other programs' settings; for six people at six machines
     "how-to/firewalls-and-proxies.md",
@@ -18,7 +22,26 @@ NOTHING_TO_TYPE = {  # here: about other programs' settings; for six people at s
 }
 BLOCK = re.compile(r"^ *```(python|console|toml)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^ *\$ ((?:[A-Z_]+=\S+ )*)(\S+) (.*)\n((?: *[^ $].*\n)*)", re.MULTILINE)
+OF_OTHERS = {"--hypothesis-seed"}
 INSTALL = re.compile(r'-m pip install "\.\[[a-z,]+\]"(?: pandas)?')
+
+
+def _leaves(name: str, command: Any) -> Iterator[tuple[str, set[str]]]:
+    """Every command below this one by its whole name, with its options."""
+    if isinstance(command, typer.core.TyperGroup):
+        for word, below in command.commands.items():
+            yield from _leaves(f"{name} {word}", below)
+    else:
+        yield name, {"--help"}.union(*(parameter.opts + parameter.secondary_opts for parameter in command.params))
+
+
+BEFORE = {"--version", "--debug", "--install-completion", "--show-completion", "--help"}
+OPTIONS = dict(leaf for name in COMMANDS for leaf in _leaves(name, subcommand(name))) | {"": BEFORE}
+OF_ANY: set[str] = set().union(*OPTIONS.values())
+
+
+def _options(words: list[str]) -> set[str]:
+    return {word.partition("=")[0] for word in words if re.match("--?[a-z]", word)}
 
 
 def _lines(text: str) -> list[str]:
@@ -52,30 +75,41 @@ def test_everything_on_the_page_runs_in_its_order_and_shows_what_it_says(
             _type(block, monkeypatch, capsys)
 
 
-def test_the_first_blocks_of_the_readme_run_in_a_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_block_of_the_readme_runs_in_a_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "examples").symlink_to(DOCS.parent / "examples")
-    targets = re.findall(r"^([a-z-]+):", (DOCS.parent / "Makefile").read_text(), re.MULTILINE)
-    made, fitted = re.findall(r"^```console\n(.*?)^```$", (DOCS.parent / "README.md").read_text(), re.DOTALL | re.MULTILINE)[:2]
-    assert made == "$ make demo\n"
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    first = re.findall(r"^```console\n(.*?)^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)[0]
+    made, fitted = first.splitlines()
+    assert made == "$ make demo"
     assert "demo" in targets
-    (arguments,) = re.findall(r"^\$ \.venv/bin/fastlloyd (.*)$", fitted, re.MULTILINE)
-    assert run(shlex.split(arguments)) == 0
+    assert run(shlex.split(fitted.removeprefix("$ .venv/bin/fastlloyd "))) == 0
     assert (tmp_path / "result/centroids.csv").exists()
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", ALL_PAGES)
 def test_every_command_that_is_only_shown_exists_with_its_options(page: str) -> None:
     """Blocks of sh are for several people at several machines, or for other programs."""
-    blocks = re.findall(r"^```(?:sh|text)?\n(.*?)^```$", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"^ *```(?:sh|text)?\n(.*?)^ *```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
     for line in "".join(blocks).replace("\\\n", " ").splitlines():
-        if line.startswith("fastlloyd "):
+        if line.lstrip().startswith("fastlloyd "):
             words = shlex.split(line, comments=True)[1:]
-            command = subcommand(words.pop(0))
-            while isinstance(command, typer.core.TyperGroup):
-                command = command.commands[words.pop(0)]
-            known = {option for parameter in command.params for option in parameter.opts}
-            assert {word for word in words if word.startswith("-")} <= known, line
+            name = next((name for name in (" ".join(words[:2]), words[0]) if name in OPTIONS), None)
+            assert name is not None, line
+            assert _options(words) <= OPTIONS[name], line
+
+
+@pytest.mark.parametrize("page", ALL_PAGES)
+def test_every_command_and_option_in_the_sentences_of_a_page_exists(page: str) -> None:
+    prose = re.sub(r"^ *```.*?^ *```", "", (ROOT / page).read_text(), flags=re.DOTALL | re.MULTILINE)
+    for span in re.findall(r"`([^`]+)`", prose):
+        words = span.split()
+        ours = words[0] == "fastlloyd"
+        name = next((name for n in (2, 1) if (name := " ".join(words[ours : n + ours])) in OPTIONS), None)
+        if ours:
+            assert name is not None or {*words[1:2]} <= {*COMMANDS, *OPTIONS[""]}, span
+        if ours or name is not None or words[0].startswith("--"):
+            assert _options(words) <= (OPTIONS[name] if name is not None else OF_ANY | OF_OTHERS), span
 
 
 def _type(block: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
