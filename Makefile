@@ -101,7 +101,7 @@ bench-overhead: $(READY)  ## an iteration over MPI and gRPC beside the paper's T
 	$(BIN)/fastlloyd experiment plot docs/results --figure overhead --formats png --out results/overhead --force
 	cp results/overhead/overhead-2.png docs/results/images/overhead.png
 
-bench-groups: $(READY)  ## MomentLloyd beside FastLloyd on 116 synthetic sets, to results/groups (long; goes on where it was stopped); rewrites docs/results/momentlloyd-evidence.md and the ablation in docs/momentlloyd.md
+bench-groups: $(READY)  ## MomentLloyd beside FastLloyd on 116 synthetic sets, to results/groups (long; goes on where it was stopped); rewrites docs/results/momentlloyd-evidence.md
 	$(BIN)/python -m benchmarks.groups run results/groups
 	$(BIN)/python -m benchmarks.groups table results/groups --write
 	$(BIN)/python -m benchmarks.moment_ablation

@@ -1,10 +1,11 @@
 """How far the noise leaves MomentLloyd's centroids from the means of their records: the table behind `fastlloyd advise`.
 
 `python -m benchmarks.expected_error [--fits 40]` simulates, with genuine noise, and prints the table of
-`momentlloyd/expected.py`. Each cell holds fits of kinds of records that differ: round clusters, clusters of unequal size,
-skewed ones, heavy tails, answers on a scale; bounds as wide as the records, or 2 or 4 times as wide; 2 to 20 clusters; epsilon
-0.2 to 5. A fit's error is the median over its clusters (of two in the middle the smaller) of the distance between the centroid
-and the mean of the records that are nearest to it, over the radius a cluster is planned to have.
+`momentlloyd/expected.py`; with `--write` it simulates nothing and writes a part of the table that is there to
+docs/results/momentlloyd-evidence.md. Each cell holds fits of kinds of records that differ: round clusters, clusters of unequal
+size, skewed ones, heavy tails, answers on a scale; bounds as wide as the records, or 2 or 4 times as wide; 2 to 20 clusters;
+epsilon 0.2 to 5. A fit's error is the median over its clusters (of two in the middle the smaller) of the distance between the
+centroid and the mean of the records that are nearest to it, over the radius a cluster is planned to have.
 """
 
 import argparse
@@ -14,15 +15,18 @@ from statistics import median_low
 
 import numpy as np
 
+from benchmarks.groups import PAGE
+from benchmarks.report import write_section
 from benchmarks.synthetic_groups import Case, clusters, lognormal, tails3, unbalanced, whole_numbers
 from fastlloyd import MomentLloyd
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.errors import NoisyResultWarning, WeakGuaranteeWarning
-from fastlloyd.momentlloyd.expected import FEATURES, SIGNALS
+from fastlloyd.momentlloyd.expected import FEATURES, SIGNALS, TABLE
 
 MAKERS = (clusters, unbalanced, lognormal, tails3, whole_numbers)
 WIDTHS, CLUSTERS, EPSILONS = (1.0, 1.0, 2.0, 4.0), (2, 3, 5, 8, 12, 20), (0.2, 0.5, 1.0, 2.0, 5.0)
 FEWEST, MOST = 40, 20_000  # records
+SHOWN = (2, 8, 32, 128, 512, 2048, 4096)  # signals on the page
 
 
 def setting(rng: np.random.Generator, features: tuple[int, int], signal: float) -> tuple[Case, float]:
@@ -53,12 +57,30 @@ def error(case: Case, epsilon: float) -> float:
     return median_low(distances) / float(mechanism.planned_radius / 2**mechanism.domain.fraction_bits)
 
 
+def section() -> str:
+    """The page's part of the table: the median error, and in brackets what one fit in ten exceeded."""
+    lines = ["| features | " + " | ".join(f"signal {signal:,}" for signal in SHOWN) + " |", "|---|" + "---:|" * len(SHOWN)]
+    for (least, most), (_, typical, high) in zip(FEATURES, TABLE, strict=True):
+        shown = [SIGNALS.index(signal) for signal in SHOWN]
+        name = str(least) if least == most else f"{least} to {most}"
+        lines.append(f"| {name} | " + " | ".join(f"{_percent(typical[i])} ({_percent(high[i])})" for i in shown) + " |")
+    return "\n".join(lines)
+
+
+def _percent(error: float) -> str:
+    return "-" if math.isinf(error) else f"{100 * error:.2g} %"
+
+
 def main() -> None:
-    """Print the table, a row of quantiles per number of features, and how many fits there were."""
+    """Print the table, a row of quantiles per number of features; or write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fits", type=int, default=40, help="in each cell")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--write", action="store_true", help="write the page from the table that is there")
     given = parser.parse_args()
+    if given.write:
+        write_section("expected-error", section(), PAGE)
+        return
     for row, features in enumerate(FEATURES):
         rng = np.random.default_rng([given.seed, row])
         found = np.array([[error(*setting(rng, features, signal)) for _ in range(given.fits)] for signal in SIGNALS])

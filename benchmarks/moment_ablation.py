@@ -2,7 +2,7 @@
 
     python -m benchmarks.moment_ablation [--jobs N] [--runs N]
 
-Writes its section of docs/momentlloyd.md. Noise is repeatable and measures are exact: NOT PRIVATE.
+Writes its section of docs/results/momentlloyd-evidence.md. Noise is repeatable and measures are exact: NOT PRIVATE.
 """
 
 import argparse
@@ -15,13 +15,12 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from fractions import Fraction
 from itertools import product
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.groups import EPSILONS, perform
+from benchmarks.groups import EPSILONS, PAGE, perform
 from benchmarks.report import write_section
 from benchmarks.synthetic_groups import CASES, FloatArray
 from fastlloyd.momentlloyd import far, histogram, location, loop, planner, shrinkage, start, steps
@@ -32,7 +31,6 @@ from fastlloyd.momentlloyd.planner import Row
 from fastlloyd.momentlloyd.rounds import Rounds, StepRound
 from fastlloyd.momentlloyd.state import State
 
-PAGE = Path(__file__).parents[1] / "docs" / "momentlloyd.md"
 GROUPS = (
     "small", "large", "some features", "many features", "tails", "outliers", "unbalanced", "far", "spikes", "curves",
     "bounds 3 times too wide", "bounds 10 times too wide",

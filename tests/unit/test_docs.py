@@ -34,6 +34,12 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def test_the_table_of_expected_errors_is_that_of_the_code() -> None:
+    from benchmarks.expected_error import section
+
+    assert section() in (ROOT / "docs/results/momentlloyd-evidence.md").read_text()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_relative_link_leads_somewhere(page: Path) -> None:
     for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^):]*))?\)", page.read_text()):

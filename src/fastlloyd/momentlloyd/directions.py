@@ -1,4 +1,4 @@
-"""In which directions the records spread, and how far: from their noisy second moment (step 1 of docs/momentlloyd.md)."""
+"""In which directions the records spread, and how far: from their noisy second moment (step 2 of docs/momentlloyd.md)."""
 
 from typing import TYPE_CHECKING
 

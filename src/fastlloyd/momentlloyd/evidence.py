@@ -5,7 +5,7 @@ has less noise than the last one alone; where they do not, the earlier ones were
 
 Offsets are clipped to a radius that follows from what is typical of all clusters. Where a cluster is wide, skewed, or made of
 several groups, its mean is then somewhere else than the mean of the clipped offsets. No step asks for that, but the votes
-(step 2 of docs/momentlloyd.md) are a noisy picture of where records are. All of this is for what is told of the centroids only.
+(step 3 of docs/momentlloyd.md) are a noisy picture of where records are. All of this is for what is told of the centroids only.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Where the records are: how many, their mean, how far they reach (steps 0 and 1 of docs/momentlloyd.md)."""
+"""Where the records are: how many, their mean, how far they reach (steps 1 and 2 of docs/momentlloyd.md)."""
 
 import math
 from typing import TYPE_CHECKING

@@ -6,7 +6,7 @@ from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.momentlloyd.noisy import Noisy
 
 # Few moves tell little of how much moves vary, and to move too little costs more than to move too far: what is found is raised
-# towards what is likely, never lowered (docs/results/momentlloyd-evidence.md has what was tried)
+# towards what is likely, never lowered (docs/results/momentlloyd-evidence.md, Constants)
 LIKELY = 1.5  # variances of their noise
 LIKELY_WEIGHT = 8.0  # as if seen in so many coordinates
 

@@ -1,4 +1,4 @@
-"""Where the clustering starts: k means of the fitted Gaussian, or of a noisy histogram (step 2 of docs/momentlloyd.md)."""
+"""Where the clustering starts: k means of the fitted Gaussian, or of a noisy histogram (step 3 of docs/momentlloyd.md)."""
 
 from typing import TYPE_CHECKING
 

@@ -11,7 +11,7 @@ rounding:
 - For integers 0 <= a, 0 < b, a + b < 2**53, floor(fl(a / b)) = floor(a / b).
 - For integers 0 <= n < 2**53, floor(fl(sqrt(n))) is the integer root of n or one more, and comparing its square decides.
 
-Proofs: docs/proofs/moments.md.
+Proofs: docs/momentlloyd.md.
 """
 
 from collections.abc import Iterator
