@@ -106,7 +106,7 @@ bench-groups: $(READY)  ## MomentLloyd beside FastLloyd on 116 synthetic sets, t
 	$(BIN)/python -m benchmarks.groups table results/groups --write
 	$(BIN)/python -m benchmarks.moment_ablation
 
-bench-coverage: $(READY)  ## do two standard errors cover what they say? 100 fits of each of 60 kinds of groups; rewrites the table of docs/accuracy.md (S1 needs FASTLLOYD_DATA)
+bench-coverage: $(READY)  ## do two standard errors cover what they say? 100 fits of each of 70 kinds of groups; rewrites docs/results/coverage.md (S1 needs FASTLLOYD_DATA)
 	$(BIN)/python -m benchmarks.coverage --write
 
 notebook: $(READY)  ## runs examples/central.ipynb anew and stores what it shows

@@ -2,7 +2,7 @@
 
     python -m benchmarks.coverage [--runs N] [--tuning] [--only TEXT] [--write]
 
-Writes the table of docs/accuracy.md. Noise is repeatable and means are exact: NOT PRIVATE.
+Writes the table of docs/results/coverage.md. Noise is repeatable and means are exact: NOT PRIVATE.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from fastlloyd.simulation import Drop, roster, simulate, split_evenly
 from fastlloyd.testing import SeededNoise, repeatable_noise
 from fastlloyd.uncertainty import noise_deviation, noise_deviation_of_run
 
-PAGE = Path(__file__).parents[1] / "docs" / "accuracy.md"
+PAGE = Path(__file__).parents[1] / "docs" / "results" / "coverage.md"
 NORMAL = 0.6745  # the median of the length of a standard normal variable
 
 

@@ -2,7 +2,7 @@
 
 From noisy answers and public scales alone, so it costs no privacy. Noise is only part of it: a move may have been shrunk, the
 centroids may not have arrived, and records far away may be cut. All of these are estimated from the last answer, with constants
-that were chosen on synthetic groups; docs/accuracy.md has the study, on other groups.
+that were chosen on synthetic groups; docs/results/coverage.md has the study, on other groups.
 """
 
 import enum
