@@ -20,7 +20,7 @@ NOTHING_TO_TYPE = {  # here: about other programs' settings; for six people at s
     "how-to/firewalls-and-proxies.md",
     "how-to/run-a-study.md",
 }
-BLOCK = re.compile(r"^ *```(python|console|toml)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"^ *```(python|console|toml|text)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^ *\$ ((?:[A-Z_]+=\S+ )*)(\S+) (.*)\n((?: *[^ $].*\n)*)", re.MULTILINE)
 OF_OTHERS = {"--hypothesis-seed"}
 INSTALL = re.compile(r'-m pip install "\.\[[a-z,]+\]"(?: pandas)?')
@@ -44,6 +44,11 @@ def _options(words: list[str]) -> set[str]:
     return {word.partition("=")[0] for word in words if re.match("--?[a-z]", word)}
 
 
+def _words(text: str) -> str:
+    """Words of a text, whatever its numbers and lines are."""
+    return " ".join(re.sub(r"-?\d[\d.,e+-]*", "#", text).split())
+
+
 def _lines(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines()]
 
@@ -55,24 +60,29 @@ def test_everything_on_the_page_runs_in_its_order_and_shows_what_it_says(
     """Every line below a command must be among those it prints; a comment after print must end in what is printed.
 
     The Python of a page is one session. A block of TOML is saved in the file that its first line names. A command with an
-    error below it must be refused with that error.
+    error below it must be refused with that error. A block of text shows what was just printed, with other numbers, for the
+    noise is new in every run; tables are left out, for their columns depend on it.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     blocks = BLOCK.findall((DOCS / page).read_text())
     assert len(blocks) > 2 or page in NOTHING_TO_TYPE
     session: dict[str, object] = {}
+    printed = ""
     for language, block in blocks:
         capsys.readouterr()
         if language == "python":
             exec(compile(block, page, "exec"), session)  # noqa: S102 - our own documents
             shown = re.findall(r"^print.*: ([\d.]+)$", block, re.MULTILINE)
-            printed = capsys.readouterr().out.split("\n")
-            assert all(number in printed for number in shown), block
+            printed = capsys.readouterr().out
+            assert all(number in printed.split("\n") for number in shown), block
         elif language == "toml":
             Path(block.partition("\n")[0].removeprefix("# ")).write_text(block)
-        else:
-            _type(block, monkeypatch, capsys)
+        elif language == "console":
+            printed = _type(block, monkeypatch, capsys)
+        elif page not in NOTHING_TO_TYPE:
+            said = "".join(line for line in block.splitlines(keepends=True) if line[0] not in "┏┃┡│└")
+            assert _words(said) in _words(printed), block
 
 
 def test_the_first_block_of_the_readme_runs_in_a_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +122,9 @@ def test_every_command_and_option_in_the_sentences_of_a_page_exists(page: str) -
             assert _options(words) <= (OPTIONS[name] if name is not None else OF_ANY | OF_OTHERS), span
 
 
-def _type(block: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def _type(block: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    """Run the commands of a block; what the last of them printed."""
+    out = ""
     commands = COMMAND.findall(block)
     assert len(commands) == block.count("$ ")
     for variables, program, arguments, expected in commands:
@@ -128,3 +140,4 @@ def _type(block: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
         out, err = capsys.readouterr()
         for line in _lines(expected):
             assert line in _lines(err if refused else out), f"{arguments}\n{line}"
+    return out
