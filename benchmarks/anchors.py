@@ -21,17 +21,17 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from fastlloyd.algorithms import FASTLLOYD, GLLOYD, SULLOYD, Algorithm
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.clustering.initialization import RadiusSearch
-from fastlloyd.datasets import named
-from fastlloyd.design import design_plan
+from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.errors import FastLloydError
-from fastlloyd.expander import PublicSeed
-from fastlloyd.metrics import nicv
-from fastlloyd.plan import TrustMode
-from fastlloyd.presets import PRESETS
-from fastlloyd.simulation import roster, simulate, split_evenly
+from fastlloyd.evaluation.datasets import named
+from fastlloyd.evaluation.metrics import nicv
+from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.simulation import roster, simulate, split_evenly
+from fastlloyd.mechanisms.catalogue import PRESETS
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, SULLOYD, Algorithm
 
 RUNS = 100
 EPSILONS = (0.1, 0.5, 1.0)

@@ -16,18 +16,19 @@ import numpy.typing as npt
 
 from benchmarks.coverage_groups import APART, CASES, HIGH, LOW, TUNING, Case, FloatArray
 from benchmarks.report import write_section
-from fastlloyd.accuracy import Accuracy, assess, settled
-from fastlloyd.algorithms import ALGORITHMS, Clustering
-from fastlloyd.central import cluster
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, GridArray, IntArray
-from fastlloyd.datasets import load
-from fastlloyd.design import design_any, design_plan
 from fastlloyd.errors import FastLloydError
-from fastlloyd.expander import PublicSeed
-from fastlloyd.simulation import Drop, roster, simulate, split_evenly
+from fastlloyd.evaluation.datasets import load
+from fastlloyd.federation.plan.design import design_any, design_plan
+from fastlloyd.federation.plan.uncertainty import noise_deviation_of_run
+from fastlloyd.federation.simulation import Drop, roster, simulate, split_evenly
+from fastlloyd.mechanisms.accuracy import Accuracy, assess, settled
+from fastlloyd.mechanisms.central import cluster
+from fastlloyd.mechanisms.lloyd.algorithm import ALGORITHMS, Clustering
+from fastlloyd.mechanisms.uncertainty import noise_deviation
 from fastlloyd.testing import SeededNoise, repeatable_noise
-from fastlloyd.uncertainty import noise_deviation, noise_deviation_of_run
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "coverage.md"
 NORMAL = 0.6745  # the median of the length of a standard normal variable

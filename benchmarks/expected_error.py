@@ -1,7 +1,7 @@
 """How far the noise leaves MomentLloyd's centroids from the means of their records: the table behind `fastlloyd advise`.
 
 `python -m benchmarks.expected_error [--fits 40]` simulates, with genuine noise, and prints the table of
-`momentlloyd/expected.py`; with `--write` it simulates nothing and writes a part of the table that is there to
+`mechanisms/moment_lloyd/expected.py`; with `--write` it simulates nothing and writes a part of the table that is there to
 docs/results/momentlloyd-evidence.md. Each cell holds fits of kinds of records that differ: round clusters, clusters of unequal
 size, skewed ones, heavy tails, answers on a scale; bounds as wide as the records, or 2 or 4 times as wide; 2 to 20 clusters;
 epsilon 0.2 to 5. A fit's error is the median over its clusters (of two in the middle the smaller) of the distance between the
@@ -21,7 +21,7 @@ from benchmarks.synthetic_groups import Case, clusters, lognormal, tails3, unbal
 from fastlloyd import MomentLloyd
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.errors import NoisyResultWarning, WeakGuaranteeWarning
-from fastlloyd.momentlloyd.expected import FEATURES, SIGNALS, TABLE
+from fastlloyd.mechanisms.moment_lloyd.expected import FEATURES, SIGNALS, TABLE
 
 MAKERS = (clusters, unbalanced, lognormal, tails3, whole_numbers)
 WIDTHS, CLUSTERS, EPSILONS = (1.0, 1.0, 2.0, 4.0), (2, 3, 5, 8, 12, 20), (0.2, 0.5, 1.0, 2.0, 5.0)

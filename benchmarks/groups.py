@@ -23,15 +23,15 @@ import numpy as np
 
 from benchmarks.report import write_section
 from benchmarks.synthetic_groups import CASES, Case, FloatArray
-from fastlloyd.algorithms import FASTLLOYD
-from fastlloyd.central import cluster
-from fastlloyd.design import design_mechanism
-from fastlloyd.design_moments import design_moments
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.dp.gdp import gdp_mu
-from fastlloyd.expander import PublicSeed
-from fastlloyd.experiments.problem import Problem
-from fastlloyd.metrics import nicv
-from fastlloyd.presets import preset
+from fastlloyd.evaluation.experiments.problem import Problem
+from fastlloyd.evaluation.metrics import nicv
+from fastlloyd.federation.plan.design import design_mechanism
+from fastlloyd.mechanisms.catalogue import preset
+from fastlloyd.mechanisms.central import cluster
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
+from fastlloyd.mechanisms.moment_lloyd.design import design_moments
 from fastlloyd.testing import SeededNoise, repeatable_noise
 
 EPSILONS = (0.05, 0.2, 1.0, 3.0, 8.0)

@@ -33,15 +33,15 @@ from benchmarks.network_run import Setup, over_grpc
 from benchmarks.report import machine, write_section
 from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.plan import Plan
-from fastlloyd.protocol import SERVER, ClientSession, Send, ServerSession
-from fastlloyd.protocol.masked_round import MaskedRound
-from fastlloyd.protocol.messages import Limits, decode, encode
-from fastlloyd.runs import DurableClient
-from fastlloyd.secagg.keys import Identity
-from fastlloyd.secagg.masks import GroupKey
-from fastlloyd.store import Role
-from fastlloyd.transport.party import ClientParty, ServerParty
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.protocol import SERVER, ClientSession, Send, ServerSession
+from fastlloyd.federation.protocol.masked_round import MaskedRound
+from fastlloyd.federation.protocol.messages import Limits, decode, encode
+from fastlloyd.federation.runs import DurableClient
+from fastlloyd.federation.secagg.keys import Identity
+from fastlloyd.federation.secagg.masks import GroupKey
+from fastlloyd.federation.store import Role
+from fastlloyd.federation.transport.party import ClientParty, ServerParty
 
 N_ROUNDS = 300
 LARGE = {"n_clusters": 100, "n_features": 1024, "records": 1000}
@@ -89,7 +89,7 @@ def _empty_rounds(n_clients: int, n_processes: int, goal: str) -> list[Figure]:
 
 
 def _in_process(setup: Setup) -> float:
-    """Median seconds of a round: every message as bytes, as `transport/in_process.py` carries it."""
+    """Median seconds of a round: every message as bytes, as `federation/transport/in_process.py` carries it."""
     limits, server = Limits.of(setup.plan), Barrier(setup.plan)
     clients = {name: _pulse(setup, name) for name in setup.plan.names}
     pending = [(name, request) for name, client in clients.items() for request in client.begin()]

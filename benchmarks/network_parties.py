@@ -3,15 +3,15 @@
 import time
 from collections.abc import Mapping, Sequence
 
-from fastlloyd.plan import Plan
-from fastlloyd.positions import SignedPosition
-from fastlloyd.protocol import SERVER, ClientSession, Ended, Finish, Message, Send, ServerResult, ServerSession
-from fastlloyd.protocol.actions import Action
-from fastlloyd.protocol.messages import Broadcast, Upload
-from fastlloyd.runs import DurableServer
-from fastlloyd.store import Store
-from fastlloyd.store.events import Event, LogPosition
-from fastlloyd.transport.party import ClientParty, Request
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.positions import SignedPosition
+from fastlloyd.federation.protocol import SERVER, ClientSession, Ended, Finish, Message, Send, ServerResult, ServerSession
+from fastlloyd.federation.protocol.actions import Action
+from fastlloyd.federation.protocol.messages import Broadcast, Upload
+from fastlloyd.federation.runs import DurableServer
+from fastlloyd.federation.store import Store
+from fastlloyd.federation.store.events import Event, LogPosition
+from fastlloyd.federation.transport.party import ClientParty, Request
 
 UNSIGNED = SignedPosition(0, bytes(32), bytes(64))
 

@@ -17,17 +17,17 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from benchmarks.network_parties import Clocked, PausingServer, Pulse, TimedServer
-from fastlloyd.algorithms import FASTLLOYD
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.design import design_plan
-from fastlloyd.expander import PublicSeed
-from fastlloyd.plan import Plan
-from fastlloyd.protocol import ClientResult, Ended
-from fastlloyd.simulation import roster
-from fastlloyd.transport.grpc_client import GrpcClient
-from fastlloyd.transport.grpc_server import GrpcServer
-from fastlloyd.transport.grpc_tls import TlsIdentity
-from fastlloyd.transport.party import ClientParty, ServerParty
+from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.protocol import ClientResult, Ended
+from fastlloyd.federation.simulation import roster
+from fastlloyd.federation.transport.grpc.client import GrpcClient
+from fastlloyd.federation.transport.grpc.server import GrpcServer
+from fastlloyd.federation.transport.grpc.tls import TlsIdentity
+from fastlloyd.federation.transport.party import ClientParty, ServerParty
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from benchmarks import overhead_grpc, overhead_mpi, overhead_page, secure_baseli
 from benchmarks.overhead_cases import Case
 from benchmarks.overhead_rows import Row, measured, merge, published
 from benchmarks.overhead_sets import SETS, Records, Set, available
-from fastlloyd.algorithms import MOMENTLLOYD
-from fastlloyd.datasets import named
+from fastlloyd.evaluation.datasets import named
+from fastlloyd.mechanisms.lloyd.algorithm import MOMENTLLOYD
 
 RUNS = {"mpi": {2: 100, 4: 40, 8: 10}, "grpc": {2: 20, 3: 20, 4: 10, 8: 6}}  # by transport and number of clients
 SLOW_RUNS = NARROW_RUNS = 10

@@ -11,15 +11,15 @@ from scipy import stats
 
 from benchmarks.overhead_parties import MeasuredClient, MeasuredServer, Stopwatch, Times
 from benchmarks.overhead_sets import Records, Set
-from fastlloyd.algorithms import FASTLLOYD, AnyAlgorithm
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.design import design_plan
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.errors import OverflowRisk
-from fastlloyd.expander import PublicSeed
-from fastlloyd.plan import Plan, TrustMode
-from fastlloyd.secagg.keys import Identity
-from fastlloyd.simulation import roster, split_evenly
+from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.plan import Plan, TrustMode
+from fastlloyd.federation.secagg.keys import Identity
+from fastlloyd.federation.simulation import roster, split_evenly
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, AnyAlgorithm
 
 N_ROUNDS = 8  # of a run: seven iterations are timed
 

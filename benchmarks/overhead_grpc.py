@@ -11,9 +11,9 @@ from benchmarks.network_run import self_signed
 from benchmarks.overhead_cases import Measured, Part
 from benchmarks.overhead_parties import Stopwatch, Times
 from fastlloyd.clustering.acceleration import compiled_code
-from fastlloyd.transport.grpc_client import GrpcClient
-from fastlloyd.transport.grpc_server import GrpcServer
-from fastlloyd.transport.grpc_tls import TlsIdentity
+from fastlloyd.federation.transport.grpc.client import GrpcClient
+from fastlloyd.federation.transport.grpc.server import GrpcServer
+from fastlloyd.federation.transport.grpc.tls import TlsIdentity
 
 WARM_UP = 2  # runs that are not counted
 

@@ -12,7 +12,7 @@ import msgspec
 from benchmarks.overhead_cases import Measured, Part
 from benchmarks.overhead_parties import Stopwatch, Times
 from fastlloyd.clustering.acceleration import compiled_code
-from fastlloyd.transport.mpi import load_mpi, serve, take_part
+from fastlloyd.federation.transport.mpi import load_mpi, serve, take_part
 
 MPIRUN = shutil.which("mpirun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
 WARM_UP = 3  # runs that are not counted

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from fastlloyd.clustering import kernels
-from fastlloyd.momentlloyd import course
-from fastlloyd.plan import Plan
-from fastlloyd.protocol import ClientSession, Message, Send, ServerSession
-from fastlloyd.protocol.actions import Action
-from fastlloyd.protocol.masked_round import MaskedRound
-from fastlloyd.protocol.messages import Broadcast, encode
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.protocol import ClientSession, Message, Send, ServerSession
+from fastlloyd.federation.protocol.actions import Action
+from fastlloyd.federation.protocol.masked_round import MaskedRound
+from fastlloyd.federation.protocol.messages import Broadcast, encode
+from fastlloyd.mechanisms.moment_lloyd import course
 
 _SPUN = 0.15e-3  # seconds before the end of a wait from which the clock is watched: a sleep ends up to 0.1 ms late
 _PARTS = ((kernels, "cluster_statistics", "kernel"), (MaskedRound, "hide", "masks"), (MaskedRound, "open", "masks"),

@@ -9,9 +9,9 @@ import msgspec
 
 from benchmarks.overhead_cases import Case, Measured
 from benchmarks.overhead_sets import Set
-from fastlloyd.algorithms import FASTLLOYD
-from fastlloyd.plan import Plan
-from fastlloyd.protocol.messages import Limits
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.protocol.messages import Limits
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 
 FILE = Path(__file__).parents[1] / "docs" / "results" / "overhead.csv"
 

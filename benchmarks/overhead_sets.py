@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fastlloyd.datasets import named
 from fastlloyd.errors import DataError
+from fastlloyd.evaluation.datasets import named
 
 Records = npt.NDArray[np.float64]
 

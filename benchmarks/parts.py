@@ -13,18 +13,18 @@ import numpy as np
 from benchmarks.kernels import B
 from benchmarks.report import Row
 from benchmarks.timing import Pair, Work, paired
-from fastlloyd.algorithms import FASTLLOYD
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.design import design_plan
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.expander import PublicSeed
-from fastlloyd.lloyd_mechanism import LloydMechanism
+from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.secagg.masks import GroupKey, MaskContext, expand_mask
+from fastlloyd.federation.secagg.ring import Ring
+from fastlloyd.federation.simulation import roster, simulate, split_evenly
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.records import open_records
 from fastlloyd.records.record_file import BLOCK_CELLS
-from fastlloyd.secagg.masks import GroupKey, MaskContext, expand_mask
-from fastlloyd.secagg.ring import Ring
-from fastlloyd.simulation import roster, simulate, split_evenly
 
 ROUNDS = 40
 

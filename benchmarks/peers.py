@@ -23,10 +23,10 @@ from sklearn.cluster import KMeans
 from fastlloyd import FastLloyd, MomentLloyd, SuLloyd
 from fastlloyd._version import __version__
 from fastlloyd.clustering.domain import FloatArray
-from fastlloyd.datasets import named
-from fastlloyd.datasets.bundled import IRIS_BOUNDS
 from fastlloyd.errors import FastLloydError, NoisyResultWarning, WeakGuaranteeWarning
-from fastlloyd.metrics import nicv
+from fastlloyd.evaluation.datasets import named
+from fastlloyd.evaluation.datasets.bundled import IRIS_BOUNDS
+from fastlloyd.evaluation.metrics import nicv
 
 EPSILONS = (0.5, 1.0)
 PACKAGES = ("scikit-learn", "numpy", "diffprivlib")

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.kernels import iteration, problem
 from benchmarks.timing import paired
 from fastlloyd.clustering.domain import FloatArray
-from fastlloyd.figures import new_figure, to_png
+from fastlloyd.reports.pictures import new_figure, to_png
 
 PICTURE = Path(__file__).parents[1] / "docs" / "results" / "images" / "scaling.png"
 BASE = {"N": 100_000, "k": 10, "d": 10}

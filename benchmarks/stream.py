@@ -18,14 +18,14 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.report import machine, write_section
-from fastlloyd.algorithms import FASTLLOYD
-from fastlloyd.central import cluster
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.clustering.outside import Outside
-from fastlloyd.design import design_mechanism
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.expander import PublicSeed
-from fastlloyd.grid_records import GridRecords
+from fastlloyd.federation.plan.design import design_mechanism
+from fastlloyd.mechanisms.central import cluster
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.records import open_records
 from fastlloyd.records.record_file import BLOCK_CELLS
 

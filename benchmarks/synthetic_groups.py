@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fastlloyd.base.draws import Draws
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.draws import Draws
-from fastlloyd.expander import PublicSeed
-from fastlloyd.experiments.problem import Problem, make_problem
+from fastlloyd.evaluation.experiments.problem import Problem, make_problem
 
 FloatArray = npt.NDArray[np.float64]
 Maker = Callable[[Draws, int, int, int], FloatArray]

@@ -7,9 +7,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 
-from fastlloyd.datasets.separation import sample_separations, touching_radius
-from fastlloyd.datasets.synthetic import generate_labelled
-from fastlloyd.figures import PALETTE
+from fastlloyd.evaluation.datasets.separation import sample_separations, touching_radius
+from fastlloyd.evaluation.datasets.synthetic import generate_labelled
+from fastlloyd.reports.pictures import PALETTE
 
 SETS = ("synth-8-2-1", "ablation-8-2-0.25", "ablation-8-2-0.75")
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "synthetic.png"

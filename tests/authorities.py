@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from fastlloyd.certificates import make_certificate, make_request
-from fastlloyd.transport.grpc_tls import TlsIdentity
+from fastlloyd.federation.identity.certificates import make_certificate, make_request
+from fastlloyd.federation.transport.grpc.tls import TlsIdentity
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 Extensions = Sequence[tuple[x509.ExtensionType, bool]]

@@ -8,23 +8,23 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fastlloyd.algorithms import FASTLLOYD, AnyAlgorithm, Clustering, Evidence, MomentAlgorithm
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, IntArray
-from fastlloyd.course import Circumstances
-from fastlloyd.design import design_plan
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import FastLloydError
-from fastlloyd.exchanges import Exchange
-from fastlloyd.expander import PublicSeed
-from fastlloyd.mechanism import Mechanism
-from fastlloyd.momentlloyd import start
-from fastlloyd.plan import Client, Plan, TrustMode
-from fastlloyd.positions import SignedPosition
-from fastlloyd.protocol import ClientResult, ClientSession, ServerSession
-from fastlloyd.protocol.messages import Broadcast, Limits, Message, decode, encode
-from fastlloyd.secagg import Identity
+from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.plan import Client, Plan, TrustMode
+from fastlloyd.federation.positions import SignedPosition
+from fastlloyd.federation.protocol import ClientResult, ClientSession, ServerSession
+from fastlloyd.federation.protocol.messages import Broadcast, Limits, Message, decode, encode
+from fastlloyd.federation.secagg import Identity
+from fastlloyd.federation.transport.in_process import Link, everything_arrives, run_in_process
+from fastlloyd.mechanisms.course import Circumstances
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, AnyAlgorithm, Clustering, Evidence, MomentAlgorithm
+from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.moment_lloyd import start
+from fastlloyd.mechanisms.rounds import Exchange
 from fastlloyd.testing import InjectedNoise, repeatable_noise
-from fastlloyd.transport.in_process import Link, everything_arrives, run_in_process
 
 CAP = 40
 

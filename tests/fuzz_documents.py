@@ -19,14 +19,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from fastlloyd import identity
-from fastlloyd.algorithms import GLLOYD, MOMENTLLOYD, SULLOYD
-from fastlloyd.certificates import _extensions, _subject, make_certificate, parse_certificate
-from fastlloyd.documents import load_text
+from fastlloyd.base.sealed_toml import load_text
 from fastlloyd.errors import IdentityError
-from fastlloyd.identity import PrivateIdentity, PublicIdentity
-from fastlloyd.plan import Plan, TrustMode
-from fastlloyd.secagg import Identity
+from fastlloyd.federation.identity import identity
+from fastlloyd.federation.identity.certificates import _extensions, _subject, make_certificate, parse_certificate
+from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
+from fastlloyd.federation.plan.plan import Plan, TrustMode
+from fastlloyd.federation.secagg import Identity
+from fastlloyd.mechanisms.lloyd.algorithm import GLLOYD, MOMENTLLOYD, SULLOYD
 from federation import make_plan
 from fuzz_mutation import Chance, in_meaning
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import fuzz_documents
-from fastlloyd import certificates, documents, identity
+from fastlloyd.base import sealed_toml
 from fastlloyd.errors import IdentityError
-from fastlloyd.protocol import messages
-from fastlloyd.protocol.messages import Broadcast, Limits, Upload
+from fastlloyd.federation.identity import certificates, identity
+from fastlloyd.federation.protocol import messages
+from fastlloyd.federation.protocol.messages import Broadcast, Limits, Upload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,7 @@ def _a_digest_that_is_not_compared() -> None:
     def digest(document: object) -> bytes:
         return _Digest()
 
-    documents.digest = digest
+    sealed_toml.digest = digest
 
 
 class _Unsigned:

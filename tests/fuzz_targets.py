@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 
 import fuzz_documents as documents
-from fastlloyd.algorithms import MOMENTLLOYD
-from fastlloyd.documents import MAX_BYTES
+from fastlloyd.base.sealed_toml import MAX_BYTES
 from fastlloyd.errors import IdentityError, PlanError, RemoteProtocolError, StateError
-from fastlloyd.plan import Plan
-from fastlloyd.positions import MAX_EVENTS, SignedPosition
-from fastlloyd.protocol import messages
-from fastlloyd.protocol.messages import (
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.positions import MAX_EVENTS, SignedPosition
+from fastlloyd.federation.protocol import messages
+from fastlloyd.federation.protocol.messages import (
     Abort,
     Broadcast,
     Confirmation,
@@ -31,8 +30,8 @@ from fastlloyd.protocol.messages import (
     Turn,
     Upload,
 )
-from fastlloyd.store import events
-from fastlloyd.store.events import (
+from fastlloyd.federation.store import events
+from fastlloyd.federation.store.events import (
     ClientJoined,
     Event,
     ExchangeCharged,
@@ -45,8 +44,19 @@ from fastlloyd.store.events import (
     PeerSigned,
     RunEnded,
 )
-from fastlloyd.transport import frames
-from fastlloyd.transport.frames import EMPTY_LOG, Answer, Attach, Attached, ClientFrame, Leave, Post, Refused, ServerFrame
+from fastlloyd.federation.transport.grpc import frames
+from fastlloyd.federation.transport.grpc.frames import (
+    EMPTY_LOG,
+    Answer,
+    Attach,
+    Attached,
+    ClientFrame,
+    Leave,
+    Post,
+    Refused,
+    ServerFrame,
+)
+from fastlloyd.mechanisms.lloyd.algorithm import MOMENTLLOYD
 from federation import make_plan
 from fuzz_mutation import Chance, message_pack
 from stores import reserved, run_id

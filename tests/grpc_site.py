@@ -5,13 +5,13 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from fastlloyd.protocol import ClientResult, Ended, Send, encode
-from fastlloyd.protocol.messages import Limits
-from fastlloyd.transport.frames import Attach, Post, ServerFrame, decode_server_frame, encode_frame
-from fastlloyd.transport.grpc_client import GrpcClient
-from fastlloyd.transport.grpc_server import GrpcServer
-from fastlloyd.transport.grpc_tls import Keepalive, TlsIdentity, channel_credentials, channel_options, load_grpc
-from fastlloyd.transport.in_process import run_in_process
+from fastlloyd.federation.protocol import ClientResult, Ended, Send, encode
+from fastlloyd.federation.protocol.messages import Limits
+from fastlloyd.federation.transport.grpc.client import GrpcClient
+from fastlloyd.federation.transport.grpc.frames import Attach, Post, ServerFrame, decode_server_frame, encode_frame
+from fastlloyd.federation.transport.grpc.server import GrpcServer
+from fastlloyd.federation.transport.grpc.tls import Keepalive, TlsIdentity, channel_credentials, channel_options, load_grpc
+from fastlloyd.federation.transport.in_process import run_in_process
 from federation import Federation, make_federation, make_plan, same_clustering
 from network import SessionClient, SessionServer, position, tls_identity
 

@@ -1,7 +1,7 @@
 """Which kind of mechanism a plan holds, for tests of one of them."""
 
-from fastlloyd.lloyd_mechanism import LloydMechanism
-from fastlloyd.plan import Plan
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 
 
 def lloyd_of(plan: Plan) -> LloydMechanism:

@@ -5,16 +5,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from fastlloyd.clustering.domain import Domain, IntArray, Scaling
-from fastlloyd.moments import reference
-from fastlloyd.moments.asking import Asked, Question, ask
-from fastlloyd.moments.lengths import ClippedLengths
-from fastlloyd.moments.offsets import ClippedOffsets
-from fastlloyd.moments.parameters import Parameter, Value
-from fastlloyd.moments.second_moment import SecondMoment
-from fastlloyd.moments.spaces import Features, Subspace
-from fastlloyd.moments.squares import ClippedSquares
-from fastlloyd.moments.sums import ClippedSum
-from fastlloyd.moments.votes import Votes
+from fastlloyd.mechanisms.queries import reference
+from fastlloyd.mechanisms.queries.lengths import ClippedLengths
+from fastlloyd.mechanisms.queries.offsets import ClippedOffsets
+from fastlloyd.mechanisms.queries.parameters import Parameter, Value
+from fastlloyd.mechanisms.queries.query import Asked, Question, ask
+from fastlloyd.mechanisms.queries.second_moment import SecondMoment
+from fastlloyd.mechanisms.queries.spaces import Features, Subspace
+from fastlloyd.mechanisms.queries.squares import ClippedSquares
+from fastlloyd.mechanisms.queries.sums import ClippedSum
+from fastlloyd.mechanisms.queries.votes import Votes
 
 ENDS = 6  # ways to choose a parameter or a record
 ONE = 1 << 20

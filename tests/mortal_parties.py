@@ -18,12 +18,12 @@ import pytest
 from fastlloyd.clustering.domain import IntArray
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import StateError
-from fastlloyd.plan import Plan
-from fastlloyd.protocol.actions import SERVER, ClientResult, Finish, Send
-from fastlloyd.protocol.messages import Limits, Message, decode, encode
-from fastlloyd.runs import DurableClient, DurableServer
-from fastlloyd.store import Role, Store
-from fastlloyd.store.events import Event, ExchangeCharged, MessageRecorded
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Finish, Send
+from fastlloyd.federation.protocol.messages import Limits, Message, decode, encode
+from fastlloyd.federation.runs import DurableClient, DurableServer
+from fastlloyd.federation.store import Role, Store
+from fastlloyd.federation.store.events import Event, ExchangeCharged, MessageRecorded
 from fastlloyd.testing import repeatable_noise
 from federation import entropy, identity
 from known_noise import KnownNoise

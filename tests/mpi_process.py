@@ -12,12 +12,12 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from fastlloyd.algorithms import GLLOYD
-from fastlloyd.plan import TrustMode
-from fastlloyd.protocol import ClientResult, Ended
-from fastlloyd.protocol.client_rounds import ClientRounds
-from fastlloyd.protocol.messages import Upload
-from fastlloyd.transport.mpi import load_mpi, serve, take_part
+from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.protocol import ClientResult, Ended
+from fastlloyd.federation.protocol.messages import Upload
+from fastlloyd.federation.protocol.rounds import ClientRounds
+from fastlloyd.federation.transport.mpi import load_mpi, serve, take_part
+from fastlloyd.mechanisms.lloyd.algorithm import GLLOYD
 from federation import Federation, make_federation, make_plan
 
 CASES: dict[str, Callable[[], Federation]] = {

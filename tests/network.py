@@ -14,11 +14,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from fastlloyd.errors import RemoteProtocolError
-from fastlloyd.positions import SignedPosition
-from fastlloyd.protocol import Action, ClientSession, Ended, Finish, Message, Record, Send, ServerSession
-from fastlloyd.store.events import LogPosition
-from fastlloyd.transport.grpc_tls import TlsIdentity
-from fastlloyd.transport.party import Request
+from fastlloyd.federation.positions import SignedPosition
+from fastlloyd.federation.protocol import Action, ClientSession, Ended, Finish, Message, Record, Send, ServerSession
+from fastlloyd.federation.store.events import LogPosition
+from fastlloyd.federation.transport.grpc.tls import TlsIdentity
+from fastlloyd.federation.transport.party import Request
 
 
 def tls_identity(name: str, *, days: float = 365) -> TlsIdentity:

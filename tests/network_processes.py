@@ -16,19 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from fastlloyd import outputs
-from fastlloyd.algorithms import FASTLLOYD, AnyAlgorithm
-from fastlloyd.cli.hospitals import free_address, make_identities, write_records
+from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.cli.commands.hospitals import free_address, make_identities, write_records
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.design import design_plan
-from fastlloyd.expander import PublicSeed
-from fastlloyd.identity import PrivateIdentity
-from fastlloyd.lloyd_mechanism import LloydMechanism
-from fastlloyd.outputs import Result
-from fastlloyd.plan import Plan, Timeouts
-from fastlloyd.protocol import SERVER as SERVER_NAME
-from fastlloyd.protocol import ClientResult
-from fastlloyd.stored_result import EXACT, PLAN
+from fastlloyd.federation.identity.identity import PrivateIdentity
+from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.plan import Plan, Timeouts
+from fastlloyd.federation.protocol import SERVER as SERVER_NAME
+from fastlloyd.federation.protocol import ClientResult
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, AnyAlgorithm
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.reports import outputs
+from fastlloyd.reports.outputs import Result
+from fastlloyd.reports.stored_result import EXACT, PLAN
 from federation import Federation
 from known_noise import KnownNoise
 

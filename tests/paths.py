@@ -12,9 +12,9 @@ from unittest import mock
 import pytest
 
 import fastlloyd
-from fastlloyd.clustering import domain, kernels
+from fastlloyd.clustering import cores, domain, kernels
 from fastlloyd.clustering.acceleration import is_compiled
-from fastlloyd.moments import cores, offsets
+from fastlloyd.mechanisms.queries import offsets
 
 _PACKAGE = str(Path(fastlloyd.__file__).parent)
 

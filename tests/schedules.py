@@ -1,8 +1,8 @@
 """Schedules for the virtual network: what can happen in one, and what must hold after it, whatever happened."""
 
-from fastlloyd.algorithms import MOMENTLLOYD
-from fastlloyd.plan import TrustMode
-from fastlloyd.protocol.transitions import ServerState
+from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.protocol.transitions import ServerState
+from fastlloyd.mechanisms.lloyd.algorithm import MOMENTLLOYD
 from federation import make_federation, make_plan
 from virtual_network import Network, Watch
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fastlloyd.protocol import Message
-from fastlloyd.protocol.messages import Broadcast
-from fastlloyd.runs import DurableClient, DurableServer
-from fastlloyd.store import Role, Store
-from fastlloyd.store.files import files
+from fastlloyd.federation.protocol import Message
+from fastlloyd.federation.protocol.messages import Broadcast
+from fastlloyd.federation.runs import DurableClient, DurableServer
+from fastlloyd.federation.store import Role, Store
+from fastlloyd.federation.store.files import files
 from fastlloyd.testing import repeatable_noise
 from federation import entropy, identity, injected, make_federation, make_plan
 from grpc_site import Outcome, Site, serving

@@ -8,11 +8,18 @@ from typing import NamedTuple
 
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import StateError
-from fastlloyd.protocol import messages
-from fastlloyd.store import LogPosition, Role, Store, read
-from fastlloyd.store import files as layout
-from fastlloyd.store.costs import Cost, EarlierRunCost, ExchangeCost, RunCost
-from fastlloyd.store.events import EarlierRunReserved, ExchangeCharged, MessageRecorded, PeerSeen, RunReserved, recorded
+from fastlloyd.federation.protocol import messages
+from fastlloyd.federation.store import LogPosition, Role, Store, read
+from fastlloyd.federation.store import files as layout
+from fastlloyd.federation.store.costs import Cost, EarlierRunCost, ExchangeCost, RunCost
+from fastlloyd.federation.store.events import (
+    EarlierRunReserved,
+    ExchangeCharged,
+    MessageRecorded,
+    PeerSeen,
+    RunReserved,
+    recorded,
+)
 
 OWNER = hashlib.sha256(b"owner").digest()
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE

@@ -18,11 +18,10 @@ import pytest
 
 from fastlloyd.clustering.domain import IntArray
 from fastlloyd.errors import RemoteProtocolError
-from fastlloyd.plan import Plan, TrustMode
-from fastlloyd.protocol import SERVER, Action, ClientResult, ClientSession, Keep, Record, Send, ServerSession
-from fastlloyd.protocol.client_rounds import ClientRounds
-from fastlloyd.protocol.masked_round import MaskedRound, Plausible
-from fastlloyd.protocol.messages import (
+from fastlloyd.federation.plan.plan import Plan, TrustMode
+from fastlloyd.federation.protocol import SERVER, Action, ClientResult, ClientSession, Keep, Record, Send, ServerSession
+from fastlloyd.federation.protocol.masked_round import MaskedRound, Plausible
+from fastlloyd.federation.protocol.messages import (
     Abort,
     Broadcast,
     Confirmation,
@@ -40,9 +39,10 @@ from fastlloyd.protocol.messages import (
     decode,
     encode,
 )
-from fastlloyd.protocol.roster import Roster
-from fastlloyd.protocol.transitions import ClientState, ServerState
-from fastlloyd.secagg import EphemeralKey, GroupKey, seal
+from fastlloyd.federation.protocol.roster import Roster
+from fastlloyd.federation.protocol.rounds import ClientRounds
+from fastlloyd.federation.protocol.transitions import ClientState, ServerState
+from fastlloyd.federation.secagg import EphemeralKey, GroupKey, seal
 from fastlloyd.testing import repeatable_noise
 from federation import Federation, among, entropy, identity, make_plan, parts_of, same_clustering, starts_cheaply
 

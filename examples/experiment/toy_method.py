@@ -5,8 +5,8 @@ It serves to show the form: its noise is that of NumPy's floats, which keeps no 
 
 import numpy as np
 
-from fastlloyd.experiments.methods import Method, Outcome, Setting
-from fastlloyd.experiments.problem import Problem
+from fastlloyd.evaluation.experiments.methods import Method, Outcome, Setting
+from fastlloyd.evaluation.experiments.problem import Problem
 
 
 def cluster(problem: Problem, setting: Setting) -> Outcome:

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
         PrivacyLeakWarning,
         WeakGuaranteeWarning,
     )
-    from fastlloyd.estimators import FastLloyd, GLloyd, Lloyd, MomentLloyd, SuLloyd
-    from fastlloyd.mechanism import Mechanism
-    from fastlloyd.mechanisms import read_mechanism
-    from fastlloyd.plan import Plan
-    from fastlloyd.protocol.client import ClientSession
-    from fastlloyd.protocol.server import ServerSession
+    from fastlloyd.estimators.estimators import FastLloyd, GLloyd, Lloyd, MomentLloyd, SuLloyd
+    from fastlloyd.federation.plan.plan import Plan
+    from fastlloyd.federation.protocol.client import ClientSession
+    from fastlloyd.federation.protocol.server import ServerSession
+    from fastlloyd.mechanisms.mechanism import Mechanism
+    from fastlloyd.mechanisms.reading import read_mechanism
 
 __all__ = [
     "ClientSession",
@@ -45,20 +45,20 @@ __all__ = [
 ]
 
 _HOME = {
-    "ClientSession": "fastlloyd.protocol.client",
+    "ClientSession": "fastlloyd.federation.protocol.client",
     "Domain": "fastlloyd.clustering.domain",
     "FastLloyd": "fastlloyd.estimators",
     "FastLloydError": "fastlloyd.errors",
     "GLloyd": "fastlloyd.estimators",
     "Lloyd": "fastlloyd.estimators",
-    "Mechanism": "fastlloyd.mechanism",
+    "Mechanism": "fastlloyd.mechanisms.mechanism",
     "MomentLloyd": "fastlloyd.estimators",
-    "read_mechanism": "fastlloyd.mechanisms",
-    "Plan": "fastlloyd.plan",
+    "read_mechanism": "fastlloyd.mechanisms.reading",
+    "Plan": "fastlloyd.federation.plan.plan",
     "ClippedRecordsWarning": "fastlloyd.errors",
     "NoisyResultWarning": "fastlloyd.errors",
     "PrivacyLeakWarning": "fastlloyd.errors",
-    "ServerSession": "fastlloyd.protocol.server",
+    "ServerSession": "fastlloyd.federation.protocol.server",
     "SuLloyd": "fastlloyd.estimators",
     "WeakGuaranteeWarning": "fastlloyd.errors",
 }

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import campaign_page
-from fastlloyd.store import LogPosition, Role, read
-from fastlloyd.store import files as layout
+from fastlloyd.federation.store import LogPosition, Role, read
+from fastlloyd.federation.store import files as layout
 from network_processes import HANG, NAMES, SERVER, Site, cleared, make_site
 from stores import Damage, copy_store, opened_or_refused, places
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from fastlloyd.algorithms import FASTLLOYD, MOMENTLLOYD
-from fastlloyd.plan import Timeouts
+from fastlloyd.federation.plan.plan import Timeouts
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, MOMENTLLOYD
 from network_processes import HANG, N_COMMITS, NAMES, SERVER, Death, Site, cleared, make_site
 from soak import check_growth, soak
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fastlloyd.protocol import ClientResult
-from fastlloyd.transport.grpc_client import GrpcClient
-from fastlloyd.transport.grpc_tls import TlsIdentity
+from fastlloyd.federation.protocol import ClientResult
+from fastlloyd.federation.transport.grpc.client import GrpcClient
+from fastlloyd.federation.transport.grpc.tls import TlsIdentity
 from federation import make_federation, make_plan
 from network import SessionClient
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import campaign_page
-from fastlloyd.algorithms import FASTLLOYD, MOMENTLLOYD, AnyAlgorithm
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, MOMENTLLOYD, AnyAlgorithm
 from network_processes import Death, Site, cleared, make_site
 
 pytestmark = pytest.mark.campaign

@@ -23,14 +23,14 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fastlloyd import __main__ as fastlloyd
-from fastlloyd import figures, outputs, result_figure
 from fastlloyd.dp import noise
-from fastlloyd.protocol.transitions import ServerState
-from fastlloyd.runs import DurableServer, durable_client
-from fastlloyd.store import Store
-from fastlloyd.store.events import ClientJoined, Event, PeerSigned
+from fastlloyd.federation.protocol.transitions import ServerState
+from fastlloyd.federation.runs import DurableServer, durable_client
+from fastlloyd.federation.store import Store
+from fastlloyd.federation.store.events import ClientJoined, Event, PeerSigned
+from fastlloyd.federation.transport.grpc.server import GrpcServer
+from fastlloyd.reports import outputs, pictures, result_figure
 from fastlloyd.testing import repeatable_noise
-from fastlloyd.transport.grpc_server import GrpcServer
 from known_noise import KnownNoise
 
 
@@ -107,7 +107,7 @@ def hurry(n_clients: int) -> None:
     DurableServer.timeout = property(timeout)  # type: ignore[assignment,method-assign]  # the mark
 
 
-def no_picture(picture: figures.Picture) -> bytes:
+def no_picture(picture: pictures.Picture) -> bytes:
     return b""
 
 

@@ -17,20 +17,24 @@ import msgspec
 import numpy as np
 import pytest
 
-from fastlloyd import Lloyd, central, figures, grid_records, result_figure
-from fastlloyd.cli import hospitals, progress, report
+from fastlloyd import Lloyd
+from fastlloyd.cli import progress, screen
 from fastlloyd.cli.app import COMMANDS, subcommand
-from fastlloyd.cli.demo import N_RECORDS
+from fastlloyd.cli.commands import hospitals
+from fastlloyd.cli.commands.demo import N_RECORDS
+from fastlloyd.cli.commands.plan import HEADING
 from fastlloyd.cli.failures import run
-from fastlloyd.cli.plan import HEADING
-from fastlloyd.datasets import TUMOUR_BOUNDS, load_tumours
+from fastlloyd.clustering import grid_records
 from fastlloyd.errors import OutputError
-from fastlloyd.lloyd_mechanism import LloydMechanism
-from fastlloyd.mechanisms import read_mechanism
-from fastlloyd.metrics import nicv
-from fastlloyd.plan import Plan
+from fastlloyd.evaluation.datasets import TUMOUR_BOUNDS, load_tumours
+from fastlloyd.evaluation.metrics import nicv
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.mechanisms import central
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.reading import read_mechanism
 from fastlloyd.records import RecordFile, reading
-from fastlloyd.stored_result import COMPARISON
+from fastlloyd.reports import pictures, result_figure
+from fastlloyd.reports.stored_result import COMPARISON
 from kinds import lloyd_of
 
 SECRET_NUMBER, SECRET_TEXT = "271828.18", "Zebra"
@@ -411,7 +415,7 @@ def test_records_are_drawn_only_on_request_and_then_the_picture_is_marked(
     drawn: list[bool] = []
     original = result_figure.draw
 
-    def watch(picture: figures.Picture) -> bytes:
+    def watch(picture: pictures.Picture) -> bytes:
         drawn.append(picture.records is not None)
         return original(picture)
 
@@ -424,7 +428,7 @@ def test_records_are_drawn_only_on_request_and_then_the_picture_is_marked(
 
 
 def test_without_matplotlib_everything_else_is_written(fastlloyd: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(_: figures.Picture) -> bytes:
+    def missing(_: pictures.Picture) -> bytes:
         raise OutputError("clusters.png was left out because matplotlib is not installed")
 
     monkeypatch.setattr(result_figure, "draw", missing)
@@ -469,7 +473,7 @@ def test_centroids_outside_the_bounds_are_said_where_the_algorithm_leaves_them(
     ],
 )
 def test_a_value_and_its_error_have_the_same_decimals(value: float, error: float, text: str) -> None:
-    assert report.measured(value, error) == text
+    assert screen.measured(value, error) == text
 
 
 def test_an_error_of_hardly_anything_is_not_said_to_be_nothing(fastlloyd: Command) -> None:
@@ -1325,7 +1329,8 @@ def test_rounds_and_iterations_are_told_apart_in_words(fastlloyd: Command) -> No
 def test_help_loads_neither_what_it_does_not_use_nor_a_command_that_is_not_called() -> None:
     script = (
         "import sys; from fastlloyd.cli.failures import run; run(['--help']); "
-        "assert not {'rich.markdown', 'markdown_it', 'rich.traceback', 'pygments', 'fastlloyd.cli.fit'} & set(sys.modules)"
+        "assert not {'rich.markdown', 'markdown_it', 'rich.traceback', 'pygments', 'fastlloyd.cli.commands.fit'} & "
+        "set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own interpreter
 

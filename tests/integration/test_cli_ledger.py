@@ -9,18 +9,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fastlloyd.algorithms import MOMENTLLOYD
+from fastlloyd.base.precision import rounded_up
 from fastlloyd.cli.failures import run
 from fastlloyd.dp.gdp import gdp_epsilon
 from fastlloyd.dp.neighboring import NeighboringRelation
-from fastlloyd.dp.precision import rounded_up
 from fastlloyd.errors import StateError
-from fastlloyd.ledger import account, reserve, run_cost
-from fastlloyd.plan import Plan
-from fastlloyd.spending import Spending
-from fastlloyd.store import Role, Store, read
-from fastlloyd.store.costs import Cost
-from fastlloyd.store.events import Event, ExchangeCharged, LimitSet, Outcome
+from fastlloyd.federation.ledger import account, reserve, run_cost
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.spending import Spending
+from fastlloyd.federation.store import Role, Store, read
+from fastlloyd.federation.store.costs import Cost
+from fastlloyd.federation.store.events import Event, ExchangeCharged, LimitSet, Outcome
+from fastlloyd.mechanisms.lloyd.algorithm import MOMENTLLOYD
 from federation import make_plan
 from stores import OWNER, REPLACE, earlier, new_store, pure_cost, reserved, run_id
 

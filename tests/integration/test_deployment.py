@@ -11,8 +11,8 @@ import pytest
 from fastlloyd.cli import failures, network
 from fastlloyd.cli.app import subcommand
 from fastlloyd.cli.open_files import OWN_FILES
-from fastlloyd.parties import MAX_CLIENTS
-from fastlloyd.transport.grpc_tls import wanted_connections
+from fastlloyd.federation.identity.parties import MAX_CLIENTS
+from fastlloyd.federation.transport.grpc.tls import wanted_connections
 
 ROOT = Path(__file__).parents[2]
 UNIT, DOCKERFILE = ROOT / "examples/fastlloyd-serve.service", ROOT / "examples/Dockerfile"

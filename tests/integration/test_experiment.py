@@ -13,7 +13,7 @@ import pytest
 
 from fastlloyd.cli.failures import run as command
 from fastlloyd.errors import FastLloydError
-from fastlloyd.experiments import runner
+from fastlloyd.evaluation.experiments import runner
 
 ROOT = Path(__file__).parents[2]
 HANG = 300  # seconds after which a process counts as hung; one that works needs a few

@@ -30,21 +30,15 @@ if importlib.util.find_spec("grpc") is None:  # not imported here: that is the b
 
 from authorities import Issuer, key_pem, pem, self_signed
 from fastlloyd.errors import NetworkError
-from fastlloyd.positions import SignedPosition
-from fastlloyd.protocol import ClientResult, Ended, Message, ServerResult, encode
-from fastlloyd.protocol.messages import Broadcast, Limits, Upload
-from fastlloyd.transport import grpc_server, grpc_tls
-from fastlloyd.transport.frames import (
-    EMPTY_LOG,
-    Answer,
-    Attached,
-    Post,
-    Refused,
-    encode_frame,
-    max_frame_bytes,
-)
-from fastlloyd.transport.grpc_client import check_connection
-from fastlloyd.transport.grpc_tls import (
+from fastlloyd.federation.positions import SignedPosition
+from fastlloyd.federation.protocol import ClientResult, Ended, Message, ServerResult, encode
+from fastlloyd.federation.protocol.messages import Broadcast, Limits, Upload
+from fastlloyd.federation.transport.grpc import server as grpc_server
+from fastlloyd.federation.transport.grpc import tls
+from fastlloyd.federation.transport.grpc.client import check_connection
+from fastlloyd.federation.transport.grpc.frames import EMPTY_LOG, Answer, Attached, Post, Refused, encode_frame, max_frame_bytes
+from fastlloyd.federation.transport.grpc.outbox import Outbox
+from fastlloyd.federation.transport.grpc.tls import (
     HEALTH,
     SERVING,
     STREAM,
@@ -56,8 +50,7 @@ from fastlloyd.transport.grpc_tls import (
     load_grpc,
     server_credentials,
 )
-from fastlloyd.transport.outbox import Outbox
-from fastlloyd.transport.party import Request
+from fastlloyd.federation.transport.party import Request
 from federation import make_federation, make_plan
 from grpc_site import CALM, HANG, Site, answer, serving, until, within
 from network import Relay, SessionClient, SessionServer, listening, position, remembered, tls_identity
@@ -337,7 +330,7 @@ def test_a_frame_longer_than_any_of_the_run_is_refused_before_it_is_read() -> No
 
 
 def test_a_connection_on_which_nothing_is_said_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grpc_tls, "_HANDSHAKE_SECONDS", 1)
+    monkeypatch.setattr(tls, "_HANDSHAKE_SECONDS", 1)
 
     async def test() -> None:
         async with serving(Site().server()) as port:
@@ -361,7 +354,7 @@ def test_a_stream_on_which_nothing_is_said_is_ended_and_holds_up_nobody(monkeypa
 
 
 def test_a_client_that_drips_its_first_bytes_is_cut_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(grpc_tls, "_HANDSHAKE_SECONDS", 1)
+    monkeypatch.setattr(tls, "_HANDSHAKE_SECONDS", 1)
 
     async def test() -> None:
         site = Site()

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from fastlloyd import advice, advice_figure, figures, labels, stored_result
 from fastlloyd.cli.failures import run
 from fastlloyd.errors import OutputError
+from fastlloyd.evaluation import labels
+from fastlloyd.reports import advice, advice_figure, pictures, stored_result
 from fastlloyd.testing import SeededNoise, repeatable_noise
 
 SECRET_NUMBER, SECRET_TEXT = "271828.18", "Zebra"
@@ -426,7 +427,7 @@ def test_help_loads_none_of_the_heavy_libraries(command: str) -> None:
 if m.split('.')[0] in ('numpy', 'scipy', 'sklearn', 'matplotlib')], file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own
     assert done.stderr.strip() == "[]"
-    assert figures.WIDTH  # and this process has them
+    assert pictures.WIDTH  # and this process has them
 
 
 def test_labels_go_to_a_file_that_says_csv_and_a_missing_cell_is_refused_with_the_option_that_helps(

@@ -13,8 +13,9 @@ import pytest
 if importlib.util.find_spec("grpc") is None:
     pytest.skip('gRPC is not installed: pip install "fastlloyd[network]"', allow_module_level=True)
 
-from fastlloyd.transport import grpc_server, grpc_tls
-from fastlloyd.transport.grpc_tls import TlsIdentity, as_pem
+from fastlloyd.federation.transport.grpc import server as grpc_server
+from fastlloyd.federation.transport.grpc import tls
+from fastlloyd.federation.transport.grpc.tls import TlsIdentity, as_pem
 from grpc_site import HANG, Site, serving, until, within
 from network import tls_identity
 
@@ -62,7 +63,7 @@ def test_sockets_without_a_certificate_keep_nobody_out_and_are_counted_in_the_lo
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """They are held as long as the members' whole run takes."""
-    monkeypatch.setattr(grpc_tls, "_HANDSHAKE_SECONDS", round(HANG))
+    monkeypatch.setattr(tls, "_HANDSHAKE_SECONDS", round(HANG))
     monkeypatch.setattr(grpc_server, "SECONDS_TO_BE_HEARD", 0.2)
     caplog.set_level(logging.INFO, "fastlloyd")
 
@@ -82,7 +83,7 @@ def test_sockets_without_a_certificate_keep_nobody_out_and_are_counted_in_the_lo
 def test_a_member_that_holds_connections_keeps_nobody_out_and_loses_those_that_idle(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(grpc_tls, "_IDLE_SECONDS", 2)
+    monkeypatch.setattr(tls, "_IDLE_SECONDS", 2)
 
     async def test() -> None:
         site = Site()
@@ -97,7 +98,7 @@ def test_a_member_that_holds_connections_keeps_nobody_out_and_loses_those_that_i
 def test_where_every_connection_is_held_clients_are_told_so_and_get_in_when_the_handshakes_time_is_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(grpc_tls, "_HANDSHAKE_SECONDS", 2)
+    monkeypatch.setattr(tls, "_HANDSHAKE_SECONDS", 2)
 
     async def test() -> None:
         site = Site()

@@ -19,12 +19,12 @@ import pytest
 from cryptography.hazmat.primitives import hashes
 
 from authorities import Issuer, pem
-from fastlloyd import identity
-from fastlloyd import plan as plan_module
+from fastlloyd.base.sealed_toml import in_groups
 from fastlloyd.cli.failures import run
-from fastlloyd.documents import in_groups
-from fastlloyd.identity import PrivateIdentity, PublicIdentity
-from fastlloyd.plan import Plan
+from fastlloyd.federation.identity import identity
+from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
+from fastlloyd.federation.plan import plan as plan_module
+from fastlloyd.federation.plan.plan import Plan
 
 SHA256 = hashes.SHA256()
 PASSPHRASE = "correct horse battery staple"  # noqa: S105 - of no identity but these
@@ -210,8 +210,8 @@ def test_keygen_leaves_other_files_alone_whatever_it_is_told(fastlloyd: Command)
 
 
 def test_keygen_makes_both_files_or_none(fastlloyd: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fastlloyd import outputs
     from fastlloyd.errors import OutputError
+    from fastlloyd.reports import outputs
 
     def fails(path: Path, _: str) -> None:
         raise OutputError(f"{path} cannot be written (No space left on device)")

@@ -21,10 +21,10 @@ import pytest
 
 from fake_mpi import HANG, MPI, Rank
 from fastlloyd.errors import NetworkError
-from fastlloyd.protocol import ClientResult, ServerSession
-from fastlloyd.protocol.messages import Limits
-from fastlloyd.transport import mpi
-from fastlloyd.transport.in_process import run_in_process
+from fastlloyd.federation.protocol import ClientResult, ServerSession
+from fastlloyd.federation.protocol.messages import Limits
+from fastlloyd.federation.transport import mpi
+from fastlloyd.federation.transport.in_process import run_in_process
 from federation import make_plan
 from mpi_process import CASES, lengthened, shown, take_turn
 

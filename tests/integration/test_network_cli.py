@@ -21,21 +21,21 @@ import pytest
 
 import authorities
 from authorities import Issuer
-from fastlloyd import identity
+from fastlloyd.cli.commands.hospitals import make_identities
+from fastlloyd.cli.commands.join import join as join_command
+from fastlloyd.cli.commands.serve import serve as serve_command
 from fastlloyd.cli.failures import run as run_command
-from fastlloyd.cli.hospitals import make_identities
-from fastlloyd.cli.join import join as join_command
-from fastlloyd.cli.serve import serve as serve_command
-from fastlloyd.identity import PrivateIdentity
-from fastlloyd.outputs import write_file
-from fastlloyd.parties import Timeouts
-from fastlloyd.plan import Plan
-from fastlloyd.store import files as layout
-from fastlloyd.store import read
-from fastlloyd.store.events import ExchangeCharged, RunEnded
-from fastlloyd.store.head_file import head_path
-from fastlloyd.stored_result import EXACT, PLAN
-from fastlloyd.transport.grpc_tls import load_grpc
+from fastlloyd.federation.identity import identity
+from fastlloyd.federation.identity.identity import PrivateIdentity
+from fastlloyd.federation.identity.parties import Timeouts
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.store import files as layout
+from fastlloyd.federation.store import read
+from fastlloyd.federation.store.events import ExchangeCharged, RunEnded
+from fastlloyd.federation.store.head_file import head_path
+from fastlloyd.federation.transport.grpc.tls import load_grpc
+from fastlloyd.reports.outputs import write_file
+from fastlloyd.reports.stored_result import EXACT, PLAN
 from network_processes import DATASET, HANG, NAMES, SERVER, Site, cleared, make_site
 from stores import copy_store
 
@@ -635,7 +635,7 @@ def test_nothing_on_the_command_line_or_around_it_makes_noise_that_can_be_repeat
     for path, text in sources.items():
         assert path == methods or not re.search(r"fastlloyd\.testing import|SeededNoise|InjectedNoise", text), path
         if "experiments" not in path.parts and not path.name.startswith("experiment"):
-            assert "fastlloyd.experiments" not in text, path
+            assert "fastlloyd.evaluation.experiments" not in text, path
     variables = {name for text in sources.values() for name in re.findall(r"FASTLLOYD_[A-Z_]+", text)}
     assert variables <= {"FASTLLOYD_DATA", "FASTLLOYD_DEBUG", "FASTLLOYD_PASSPHRASE_FILE"}
     for command in (join_command, serve_command):

@@ -22,9 +22,9 @@ if importlib.util.find_spec("grpc") is None:
 import fastlloyd
 from fastlloyd.cli import failures, network
 from fastlloyd.errors import FastLloydError
-from fastlloyd.protocol import ClientResult, Ended
-from fastlloyd.transport.frames import Refused
-from fastlloyd.transport.sparing_log import FIRST_LINES
+from fastlloyd.federation.protocol import ClientResult, Ended
+from fastlloyd.federation.transport.grpc.frames import Refused
+from fastlloyd.federation.transport.grpc.log import FIRST_LINES
 from federation import make_federation, make_plan
 from grpc_site import Site, answer, serving, until, within
 
@@ -128,8 +128,9 @@ WALL_CLOCKS = {
     "date.today",
 }
 MAY_READ_THE_DATE = {  # whether a certificate is valid, when one is made, when a line of a log was written or an experiment run
-    "plan.py", "identity.py", "certificates.py", "transport/grpc_failures.py", "cli/network.py", "cli/keygen.py",
-    "cli/hospitals.py", "experiments/runner.py",
+    "federation/plan/plan.py", "federation/identity/identity.py", "federation/identity/certificates.py",
+    "federation/transport/grpc/failures.py", "cli/network.py", "cli/commands/keygen.py",
+    "cli/commands/hospitals.py", "evaluation/experiments/runner.py",
 }  # fmt: skip
 
 
@@ -141,7 +142,10 @@ def test_no_deadline_and_nothing_durable_knows_what_time_of_the_day_it_is() -> N
             if isinstance(node, ast.Attribute) and ast.unparse(node) in WALL_CLOCKS:
                 found.add(str(path.relative_to(PACKAGE)))
     assert found <= MAY_READ_THE_DATE
-    assert not any(path.startswith(("runs/", "protocol/", "store/", "secagg/")) for path in MAY_READ_THE_DATE)
+    assert not any(
+        path.startswith(("federation/runs/", "federation/protocol/", "federation/store/", "federation/secagg/"))
+        for path in MAY_READ_THE_DATE
+    )
 
 
 def test_a_wall_clock_that_jumps_by_hours_during_a_run_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,8 +176,8 @@ def test_a_wall_clock_that_jumps_by_hours_during_a_run_changes_nothing(monkeypat
     ],
 )
 def test_a_clock_that_is_wrong_at_the_start_is_named(days: int, sentence: str) -> None:
-    from fastlloyd.certificates import parse_certificate
-    from fastlloyd.identity import PrivateIdentity
+    from fastlloyd.federation.identity.certificates import parse_certificate
+    from fastlloyd.federation.identity.identity import PrivateIdentity
 
     now = datetime.now(UTC) + timedelta(days=days)
     known = PrivateIdentity.make("a", (now + timedelta(days=365 - days)).date()).public

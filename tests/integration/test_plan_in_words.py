@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from fastlloyd.cli.failures import run
-from fastlloyd.ledger import reserve
-from fastlloyd.plan import Plan
-from fastlloyd.store import Role, Store
-from fastlloyd.store.events import LimitSet
+from fastlloyd.federation.ledger import reserve
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.store import Role, Store
+from fastlloyd.federation.store.events import LimitSet
 from stores import OWNER, new_store
 
 NEW = ["plan", "new", "--simulation", "--features", "age,dose", "--bounds", "age=0:100,dose=0:5", "-k", "2", "--delta", "1e-6"]

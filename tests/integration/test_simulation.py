@@ -5,17 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastlloyd import central
-from fastlloyd.algorithms import FASTLLOYD, GLLOYD, SULLOYD, Algorithm
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import reference
 from fastlloyd.clustering.domain import Domain, IntArray
-from fastlloyd.design import design_plan
 from fastlloyd.errors import DataError, FastLloydError, PlanError
-from fastlloyd.expander import PublicSeed
-from fastlloyd.plan import Plan, TrustMode
-from fastlloyd.protocol import ClientResult
-from fastlloyd.secagg.keys import Identity
-from fastlloyd.simulation import Drop, parse_drop, roster, simulate, split_evenly
+from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.plan import Plan, TrustMode
+from fastlloyd.federation.protocol import ClientResult
+from fastlloyd.federation.secagg.keys import Identity
+from fastlloyd.federation.simulation import Drop, parse_drop, roster, simulate, split_evenly
+from fastlloyd.mechanisms import central
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, SULLOYD, Algorithm
 from fastlloyd.testing import InjectedNoise, SeededNoise
 from kinds import lloyd_of
 
@@ -66,7 +66,7 @@ def _silence(plan: Plan) -> InjectedNoise:
 
 def _centroids_of(plan: Plan, run: ClientResult, parts: list[IntArray]) -> IntArray:
     """What the central model finds without noise if every round sees the records of the clients that were included."""
-    from fastlloyd.algorithms import next_centroids, query
+    from fastlloyd.mechanisms.lloyd.algorithm import next_centroids, query
 
     m = lloyd_of(plan)
     centroids = m.initial_centroids()

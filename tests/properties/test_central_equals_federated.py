@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastlloyd.algorithms import FASTLLOYD, GLLOYD, SULLOYD
-from fastlloyd.central import cluster
 from fastlloyd.clustering.domain import IntArray
-from fastlloyd.plan import Plan, TrustMode
-from fastlloyd.protocol import ClientResult, ClientSession, ServerSession
+from fastlloyd.federation.plan.plan import Plan, TrustMode
+from fastlloyd.federation.protocol import ClientResult, ClientSession, ServerSession
+from fastlloyd.federation.transport.in_process import Drops, Gone, run_in_process
+from fastlloyd.mechanisms.central import cluster
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, SULLOYD
 from fastlloyd.testing import InjectedNoise, SeededNoise
-from fastlloyd.transport.in_process import Drops, Gone, run_in_process
 from federation import CAP, Federation, entropy, identity, injected, make_plan
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")

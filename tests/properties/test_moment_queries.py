@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moment_situations as situations
-from fastlloyd.clustering import kernels
+from fastlloyd.clustering import cores, kernels
 from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
 from fastlloyd.errors import OverflowRisk
-from fastlloyd.moments import clipping, cores, offsets
-from fastlloyd.moments.asking import Question, ask
-from fastlloyd.moments.sensitivity import Corner
+from fastlloyd.mechanisms.queries import clipping, offsets
+from fastlloyd.mechanisms.queries.query import Question, ask
+from fastlloyd.mechanisms.queries.sensitivity import Corner
 
 NAMES = [f"{domain.n_features} features, {domain.fraction_bits} bits" for domain in situations.DOMAINS]
 EACH_DOMAIN = pytest.mark.parametrize("domain", situations.DOMAINS, ids=NAMES)
@@ -233,7 +233,7 @@ def test_a_vector_that_came_out_too_long_would_stop_the_computation(mutant: str,
 
 @without_numba
 def test_the_same_where_offsets_are_added_up_by_compiled_code() -> None:
-    from fastlloyd.moments import compiled_offsets
+    from fastlloyd.clustering import compiled_offsets
 
     points, labels, centroids = np.full((3, 2), 9), np.zeros(3, dtype=np.int32), np.zeros((1, 2), dtype=np.int64)
     too_long = mock.patch.object(compiled_offsets, "add_clipped_offsets", return_value=4**2 + 1.0)
@@ -247,7 +247,7 @@ def test_the_same_where_offsets_are_added_up_by_compiled_code() -> None:
 def test_compiled_code_adds_up_the_integers_of_the_plain_form_and_finds_the_longest_on_any_number_of_threads(
     seed: int, units: int, k: int, d: int, dtype: str, order: Any
 ) -> None:
-    from fastlloyd.moments.compiled_offsets import add_clipped_offsets
+    from fastlloyd.clustering.compiled_offsets import add_clipped_offsets
 
     generator = np.random.default_rng(seed)
     X = generator.integers(-(2**16), 2**16 + 1, (int(generator.integers(0, 700)), d)).astype(dtype, order=order)

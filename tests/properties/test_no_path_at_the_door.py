@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from fastlloyd.clustering.domain import Domain, FloatArray
+from fastlloyd.clustering.grid_records import Block, Blocks, GridRecords
 from fastlloyd.clustering.outside import Outside
-from fastlloyd.grid_records import Block, Blocks, GridRecords
 from fastlloyd.records import Missing, Table, arrow, numpy_files, open_records, parquet
 from fastlloyd.records.column_block import ColumnBlock
 from moment_situations import cube

@@ -13,11 +13,11 @@ import pytest
 from fastlloyd.clustering import domain as domains
 from fastlloyd.clustering.domain import Domain, GridArray, finest_bits
 from fastlloyd.errors import PlanError
-from fastlloyd.moments.asking import ask
-from fastlloyd.moments.parameters import Value
-from fastlloyd.moments.spaces import Subspace
-from fastlloyd.moments.votes import Votes
-from fastlloyd.queries import ClippedLoss, Moments, Query, RelativeMoments
+from fastlloyd.mechanisms.queries.parameters import Value
+from fastlloyd.mechanisms.queries.query import ask
+from fastlloyd.mechanisms.queries.relative import ClippedLoss, Moments, Query, RelativeMoments
+from fastlloyd.mechanisms.queries.spaces import Subspace
+from fastlloyd.mechanisms.queries.votes import Votes
 from moment_situations import cube, questions
 from paths import computed, path_of
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, IntArray
-from fastlloyd.queries import Moments, Query, RelativeMoments
+from fastlloyd.mechanisms.queries.relative import Moments, Query, RelativeMoments
 
 threadpoolctl = pytest.importorskip("threadpoolctl")
 

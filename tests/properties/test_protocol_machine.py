@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fastlloyd.plan import TrustMode
-from fastlloyd.protocol.messages import Parameters
+from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.protocol.messages import Parameters
 from schedules import (
     ATTACKS,
     BAD_LUCK,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fastlloyd.clustering.domain import Domain, FloatArray, IntArray, Scaling
-from fastlloyd.queries import ClippedLoss, Moments, Query, RelativeMoments, Sensitivity, sensitivity
+from fastlloyd.mechanisms.queries.relative import ClippedLoss, Moments, Query, RelativeMoments, Sensitivity, sensitivity
 
 SETTINGS = [
     Domain(features=("x",), lower=(-1.0,), upper=(1.0,), fraction_bits=25),

@@ -22,7 +22,7 @@ from checks import Verdict
 from event_search import Separation, search
 from mutants import MUTANTS, Mutant
 
-from fastlloyd.plan import TrustMode
+from fastlloyd.federation.plan.plan import TrustMode
 
 pytestmark = pytest.mark.audit
 

@@ -22,22 +22,22 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd import lloyd_mechanism
-from fastlloyd.algorithms import FASTLLOYD, Answer, Clustering, lloyd
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, IntArray
-from fastlloyd.design import design_plan
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.exchanges import Round
-from fastlloyd.expander import PublicSeed
-from fastlloyd.lloyd_mechanism import LloydMechanism
-from fastlloyd.plan import Client, Plan, TrustMode
-from fastlloyd.presets import specialise
-from fastlloyd.protocol.client import ClientSession
-from fastlloyd.protocol.server import ServerSession
-from fastlloyd.queries import Query
-from fastlloyd.secagg.keys import Identity
-from fastlloyd.transport.in_process import InProcessOutcome, Link, everything_arrives, run_in_process
+from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.plan import Client, Plan, TrustMode
+from fastlloyd.federation.protocol.client import ClientSession
+from fastlloyd.federation.protocol.server import ServerSession
+from fastlloyd.federation.secagg.keys import Identity
+from fastlloyd.federation.transport.in_process import InProcessOutcome, Link, everything_arrives, run_in_process
+from fastlloyd.mechanisms.catalogue import specialise
+from fastlloyd.mechanisms.lloyd import mechanism as lloyd_mechanism
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, Answer, Clustering, lloyd
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.queries.relative import Query
+from fastlloyd.mechanisms.rounds import Round
 from kinds import lloyd_of
 
 DELTA = 1e-6

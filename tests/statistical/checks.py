@@ -16,17 +16,17 @@ from bounds import audits_until_one_holds, refute
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom, chi2, ncx2, pearsonr
 
-from fastlloyd.algorithms import FASTLLOYD, GLLOYD, Algorithm, query
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, IntArray
-from fastlloyd.design import design_mechanism
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.exchanges import Round
-from fastlloyd.expander import PublicSeed
-from fastlloyd.lloyd_mechanism import LloydMechanism
-from fastlloyd.plan import TrustMode
-from fastlloyd.protocol.messages import Message, Upload
-from fastlloyd.queries import ClippedLoss
+from fastlloyd.federation.plan.design import design_mechanism
+from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.protocol.messages import Message, Upload
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, Algorithm, query
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.queries.relative import ClippedLoss
+from fastlloyd.mechanisms.rounds import Round
 from kinds import lloyd_of
 
 ALPHA = 1e-12

@@ -20,7 +20,7 @@ from moment_auditing import MomentSetting, MomentTrials
 
 from campaign_page import table
 from fastlloyd import __version__
-from fastlloyd.plan import TrustMode
+from fastlloyd.federation.plan.plan import TrustMode
 
 pytestmark = pytest.mark.audit
 

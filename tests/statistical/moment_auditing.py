@@ -16,21 +16,21 @@ import numpy as np
 from auditing import CURIOUS, DELTA, HONEST, THIRD, FloatArray, OwnNoise
 from bounds import Audit
 
-from fastlloyd.algorithms import MOMENTLLOYD, Answer
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, IntArray
-from fastlloyd.course import Circumstances
-from fastlloyd.design import design_plan
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.expander import PublicSeed
-from fastlloyd.momentlloyd.course import MomentCourse
-from fastlloyd.momentlloyd.mechanism import MomentMechanism
-from fastlloyd.plan import Client, Plan, TrustMode
-from fastlloyd.protocol.client import ClientSession
-from fastlloyd.protocol.server import ServerSession
-from fastlloyd.queries import Query
-from fastlloyd.secagg.keys import Identity
-from fastlloyd.transport.in_process import run_in_process
+from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.plan import Client, Plan, TrustMode
+from fastlloyd.federation.protocol.client import ClientSession
+from fastlloyd.federation.protocol.server import ServerSession
+from fastlloyd.federation.secagg.keys import Identity
+from fastlloyd.federation.transport.in_process import run_in_process
+from fastlloyd.mechanisms.course import Circumstances
+from fastlloyd.mechanisms.lloyd.algorithm import MOMENTLLOYD, Answer
+from fastlloyd.mechanisms.moment_lloyd.course import MomentCourse
+from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+from fastlloyd.mechanisms.queries.relative import Query
 
 View = list[tuple[Query, Answer]]
 

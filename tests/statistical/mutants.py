@@ -21,20 +21,23 @@ from checks import EPSILON, Check
 from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
-from fastlloyd import design, lloyd_mechanism, loss_design, queries
-from fastlloyd.algorithms import Noise
 from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
 from fastlloyd.clustering.loss import clipped_loss
 from fastlloyd.dp import noise
 from fastlloyd.dp.noise import RandomBytes, SystemNoise
 from fastlloyd.errors import PlanError
-from fastlloyd.exchanges import LossRound, Round
-from fastlloyd.plan import Plan, TrustMode
-from fastlloyd.protocol import masked_round
-from fastlloyd.protocol.client_rounds import ClientRounds
-from fastlloyd.queries import Moments, RelativeMoments, Sensitivity, sensitivity
-from fastlloyd.secagg.masks import GroupKey, MaskContext, expand_mask
-from fastlloyd.secagg.ring import RingVector
+from fastlloyd.federation.plan import design
+from fastlloyd.federation.plan.plan import Plan, TrustMode
+from fastlloyd.federation.protocol import masked_round
+from fastlloyd.federation.protocol.rounds import ClientRounds
+from fastlloyd.federation.secagg.masks import GroupKey, MaskContext, expand_mask
+from fastlloyd.federation.secagg.ring import RingVector
+from fastlloyd.mechanisms import loss
+from fastlloyd.mechanisms.lloyd import mechanism
+from fastlloyd.mechanisms.lloyd.algorithm import Noise
+from fastlloyd.mechanisms.queries import relative as queries
+from fastlloyd.mechanisms.queries.relative import Moments, RelativeMoments, Sensitivity, sensitivity
+from fastlloyd.mechanisms.rounds import LossRound, Round
 from fastlloyd.testing import SeededNoise
 from kinds import lloyd_of
 
@@ -64,7 +67,7 @@ class Mutant:
     @contextmanager
     def applied(self) -> Iterator[None]:
         """The code with this mistake, and without the guarantee check of `LloydMechanism` that would refuse it early."""
-        with self.apply(), patch.object(lloyd_mechanism, "check_guarantee", lambda _: None):
+        with self.apply(), patch.object(mechanism, "check_guarantee", lambda _: None):
             yield
 
     def is_refused_by_planning(self) -> bool:
@@ -162,7 +165,7 @@ def half_the_sensitivity() -> AbstractContextManager[object]:
         return replace(s, squared_l2=s.squared_l2 // 4, l1=s.l1 // 2)
 
     both = ExitStack()  # planner and accountant take it from one function
-    both.enter_context(patch.object(lloyd_mechanism, "sensitivity", mutated))
+    both.enter_context(patch.object(mechanism, "sensitivity", mutated))
     both.enter_context(patch.object(design, "sensitivity", mutated))
     return both
 
@@ -220,7 +223,7 @@ def unclipped_loss() -> AbstractContextManager[object]:
 
 def loss_with_the_whole_budget() -> AbstractContextManager[object]:
     """Plan the noise of the loss as if the rounds cost nothing."""
-    genuine = loss_design.loss_round
+    genuine = loss.loss_round
 
     def mutated(law: Noise, squared_cap: int, largest: int, epsilon: Fraction, mu_squared: Fraction) -> LossRound:
         share = Fraction(checks.LOSS_SHARE)

@@ -20,7 +20,7 @@ from event_search import search
 from scipy.special import ndtr
 from scipy.stats import binom, chi2
 
-from fastlloyd.plan import TrustMode
+from fastlloyd.federation.plan.plan import TrustMode
 
 N = 12_000
 ALPHA = 1e-10

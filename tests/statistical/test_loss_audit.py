@@ -14,7 +14,7 @@ from auditing import CURIOUS, DELTA, HONEST, N_CLUSTERS, Experiment, Setting
 from bounds import Audit, exceedance, typical_epsilon
 
 from fastlloyd.dp.gdp import gdp_epsilon
-from fastlloyd.plan import TrustMode
+from fastlloyd.federation.plan.plan import TrustMode
 from kinds import lloyd_of
 
 N = 200

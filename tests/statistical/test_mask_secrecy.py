@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from fastlloyd.secagg import GroupKey, MaskContext, Ring, RingVector, expand_mask
+from fastlloyd.federation.secagg import GroupKey, MaskContext, Ring, RingVector, expand_mask
 
 ALPHA = 1e-6
 N_UPLOADS, N_WORDS = 500, 500

@@ -4,7 +4,7 @@ import pytest
 from bounds import exceedance
 from moment_auditing import MomentSetting, MomentTrials
 
-from fastlloyd.plan import TrustMode
+from fastlloyd.federation.plan.plan import TrustMode
 
 N_TRIES = 5
 PER_COMMIT, WITH_THE_AUDIT = 120, 400

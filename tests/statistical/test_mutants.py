@@ -11,7 +11,7 @@ from auditing import Setting, observe
 from checks import EPSILON
 from mutants import ATTAINED, MUTANTS, Mutant
 
-from fastlloyd.plan import TrustMode
+from fastlloyd.federation.plan.plan import TrustMode
 
 EVERY_MUTANT = pytest.mark.parametrize("mutant", MUTANTS, ids=str)
 

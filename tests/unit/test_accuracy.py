@@ -10,8 +10,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fastlloyd import MomentLloyd, chi_squared
-from fastlloyd.accuracy import (
+from fastlloyd import MomentLloyd
+from fastlloyd.base import chi_squared
+from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.clustering import kernels
+from fastlloyd.clustering.domain import Domain, FloatArray
+from fastlloyd.errors import NoisyResultWarning
+from fastlloyd.federation.plan.design import design_mechanism
+from fastlloyd.mechanisms.accuracy import (
     BY_CHANCE,
     EXPLAINED,
     MOVED,
@@ -24,17 +30,12 @@ from fastlloyd.accuracy import (
     settled,
     typical_error,
 )
-from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, Algorithm, Clustering, Evidence
-from fastlloyd.central import cluster
-from fastlloyd.clustering import kernels
-from fastlloyd.clustering.domain import Domain, FloatArray
-from fastlloyd.design import design_mechanism
-from fastlloyd.design_moments import design_moments
-from fastlloyd.errors import NoisyResultWarning
-from fastlloyd.expander import PublicSeed
-from fastlloyd.lloyd_mechanism import LloydMechanism
+from fastlloyd.mechanisms.central import cluster
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, Algorithm, Clustering, Evidence
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.moment_lloyd.design import design_moments
+from fastlloyd.mechanisms.uncertainty import NoiseDeviation, noise_deviation
 from fastlloyd.testing import SeededNoise
-from fastlloyd.uncertainty import NoiseDeviation, noise_deviation
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
 

@@ -12,8 +12,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastlloyd import advice_figure, explain
-from fastlloyd.advice import (
+from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.clustering.domain import Domain, IntArray
+from fastlloyd.dp.gdp import gdp_mu
+from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.errors import BudgetError, FastLloydError, PlanError
+from fastlloyd.federation.plan.design import design_any, design_mechanism, design_plan
+from fastlloyd.federation.plan.plan import Client, TrustMode
+from fastlloyd.mechanisms.central import cluster
+from fastlloyd.mechanisms.lloyd.algorithm import (
+    ALGORITHMS,
+    FASTLLOYD,
+    GLLOYD,
+    LLOYD,
+    MOMENTLLOYD,
+    SULLOYD,
+    Algorithm,
+    next_centroids,
+    query,
+)
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.moment_lloyd import expected
+from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+from fastlloyd.mechanisms.uncertainty import FINE, MOSTLY_NOISE, Verdict
+from fastlloyd.reports import advice_figure, explain
+from fastlloyd.reports.advice import (
     CANDIDATE_EPSILONS,
     CANDIDATE_RECORDS,
     EPSILONS,
@@ -27,20 +50,7 @@ from fastlloyd.advice import (
     relative_error,
     to_builtins,
 )
-from fastlloyd.algorithms import ALGORITHMS, FASTLLOYD, GLLOYD, LLOYD, MOMENTLLOYD, SULLOYD, Algorithm, next_centroids, query
-from fastlloyd.central import cluster
-from fastlloyd.clustering.domain import Domain, IntArray
-from fastlloyd.design import design_any, design_mechanism, design_plan
-from fastlloyd.dp.gdp import gdp_mu
-from fastlloyd.dp.neighboring import NeighboringRelation
-from fastlloyd.errors import BudgetError, FastLloydError, PlanError
-from fastlloyd.expander import PublicSeed
-from fastlloyd.lloyd_mechanism import LloydMechanism
-from fastlloyd.momentlloyd import expected
-from fastlloyd.momentlloyd.mechanism import MomentMechanism
-from fastlloyd.plan import Client, TrustMode
 from fastlloyd.testing import SeededNoise
-from fastlloyd.uncertainty import FINE, MOSTLY_NOISE, Verdict
 from kinds import lloyd_of
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")

@@ -7,16 +7,16 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from fastlloyd.agreement import PAGE_HEADING, WIDTH, page
-from fastlloyd.algorithms import FASTLLOYD
+from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.base.sealed_toml import in_groups
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.design import design_plan
-from fastlloyd.documents import in_groups
-from fastlloyd.expander import PublicSeed
-from fastlloyd.explain import explain
-from fastlloyd.identity import PrivateIdentity
-from fastlloyd.plan import Plan, Server, Timeouts, TrustMode
-from fastlloyd.study import Study
+from fastlloyd.federation.identity.identity import PrivateIdentity
+from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.plan import Plan, Server, Timeouts, TrustMode
+from fastlloyd.federation.plan.study import Study
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
+from fastlloyd.reports.agreement import PAGE_HEADING, WIDTH, page
+from fastlloyd.reports.explain import explain
 
 EXPIRES = datetime.now(UTC).date() + timedelta(days=50)
 PUBLIC = {name: PrivateIdentity.make(name, EXPIRES).public for name in ("clinic-a", "clinic-b", "sums")}

@@ -16,17 +16,17 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import AuthorityInformationAccessOID, ExtendedKeyUsageOID, NameOID
 
 from authorities import NOW, SHA256, Extensions, Issuer, pem, subject, text
-from fastlloyd.algorithms import FASTLLOYD
-from fastlloyd.authority import parse_authority
-from fastlloyd.certificates import MAX_BYTES, certificates_in, parse_certificate
+from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.base.sealed_toml import canonical
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.design import design_plan
-from fastlloyd.documents import canonical
 from fastlloyd.errors import IdentityError, PlanError
-from fastlloyd.expander import PublicSeed
-from fastlloyd.identity import PrivateIdentity, PublicIdentity
-from fastlloyd.plan import Plan
-from fastlloyd.renewal import renew
+from fastlloyd.federation.identity.authority import parse_authority
+from fastlloyd.federation.identity.certificates import MAX_BYTES, certificates_in, parse_certificate
+from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
+from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.plan.renewal import renew
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 
 LAST_DAY = NOW.date() + timedelta(days=100)
 A, B, C, SUMS = (PrivateIdentity.make(name, LAST_DAY) for name in ("clinic-a", "clinic-b", "clinic-c", "sums"))

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastlloyd.bounds import TEMPLATE_HEADING, bounds_template, parse_bounds
+from fastlloyd.base.names import parse_columns
 from fastlloyd.errors import DataError
-from fastlloyd.names import parse_columns
 from fastlloyd.records import read_csv
+from fastlloyd.records.bounds import TEMPLATE_HEADING, bounds_template, parse_bounds
 from record_files import FINITE, refusal
 
 

@@ -11,16 +11,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from fastlloyd import budget
-from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, Noise, RadiusSchedule
+from fastlloyd.base.precision import exact
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling
-from fastlloyd.design import design_mechanism
 from fastlloyd.dp.gdp import gdp_mu
-from fastlloyd.dp.precision import exact
 from fastlloyd.errors import PlanError
-from fastlloyd.exchanges import SCALE_UNITS
-from fastlloyd.expander import PublicSeed
-from fastlloyd.loss_design import scale_up
+from fastlloyd.federation.plan.design import design_mechanism
+from fastlloyd.mechanisms.lloyd import budget
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, Noise, RadiusSchedule
+from fastlloyd.mechanisms.loss import scale_up
+from fastlloyd.mechanisms.rounds import SCALE_UNITS
 
 RHO = 0.225
 DIMENSIONS = pytest.mark.parametrize("d", [1, 2, 3, 13, 64, 784, 1024])

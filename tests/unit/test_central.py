@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastlloyd.algorithms import FASTLLOYD, GLLOYD, Algorithm
-from fastlloyd.central import cluster
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.design import design_mechanism
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.errors import DataError
-from fastlloyd.expander import PublicSeed
-from fastlloyd.lloyd_mechanism import LloydMechanism
+from fastlloyd.federation.plan.design import design_mechanism
+from fastlloyd.mechanisms.central import cluster
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, Algorithm
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 
 DOMAIN = Domain(features=("x", "y"), lower=(0.0, 0.0), upper=(1.0, 1.0))
 B = 1 << 16

@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from fastlloyd.certificates import fingerprint, host_name, make_certificate, parse_certificate, to_pem
 from fastlloyd.errors import IdentityError
+from fastlloyd.federation.identity.certificates import fingerprint, host_name, make_certificate, parse_certificate, to_pem
 
 SIGNING_KEY = bytes(range(32))
 KEY, OTHER_KEY = (ec.derive_private_key(n, ec.SECP256R1()) for n in (12345, 54321))

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from sklearn.metrics import pairwise_distances
 
-from fastlloyd import comparison
-from fastlloyd.algorithms import FASTLLOYD, SULLOYD, Algorithm
-from fastlloyd.central import cluster
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling
-from fastlloyd.clustering.initialization import RadiusSearch
-from fastlloyd.design import design_mechanism
-from fastlloyd.expander import PublicSeed
-from fastlloyd.lloyd_mechanism import LloydMechanism
-from fastlloyd.outputs import Result
+from fastlloyd.clustering.packing import RadiusSearch
+from fastlloyd.evaluation import comparison
+from fastlloyd.federation.plan.design import design_mechanism
+from fastlloyd.mechanisms.central import cluster
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, SULLOYD, Algorithm
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.uncertainty import noise_deviation
+from fastlloyd.reports.outputs import Result
 from fastlloyd.testing import SeededNoise
-from fastlloyd.uncertainty import noise_deviation
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastlloyd.documents import MAX_BYTES, canonical, digest, from_toml, to_builtins, to_toml
+from fastlloyd.base.sealed_toml import MAX_BYTES, canonical, digest, from_toml, to_builtins, to_toml
 from fastlloyd.errors import PlanError
-from fastlloyd.plan import Plan
+from fastlloyd.federation.plan.plan import Plan
 from federation import make_plan
 
 

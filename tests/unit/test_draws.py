@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from fastlloyd.draws import Draws
-from fastlloyd.expander import PublicSeed, PublicStream
+from fastlloyd.base.draws import Draws
+from fastlloyd.base.randomness import PublicSeed, PublicStream
 
 N = 100_000
 LABEL = b"fastlloyd/v1/test-of-draws"

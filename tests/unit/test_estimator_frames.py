@@ -13,7 +13,7 @@ from sklearn.datasets import load_iris
 
 from fastlloyd import FastLloyd, FastLloydError, GLloyd, Lloyd, MomentLloyd, SuLloyd
 from fastlloyd.errors import DataError, PlanError
-from fastlloyd.validation import validate_records
+from fastlloyd.estimators.validation import validate_records
 
 pd: Any = pytest.importorskip("pandas")
 pl: Any = pytest.importorskip("polars")

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from fastlloyd import FastLloyd, GLloyd, Lloyd, MomentLloyd, SuLloyd, figures, result_figure
+from fastlloyd import FastLloyd, GLloyd, Lloyd, MomentLloyd, SuLloyd
 from fastlloyd.cli.failures import run
 from fastlloyd.errors import DataError, NoisyResultWarning, OutputError, PlanError
-from fastlloyd.labels import FittedClustering
+from fastlloyd.evaluation.labels import FittedClustering
+from fastlloyd.reports import pictures, result_figure
 
 pd: Any = pytest.importorskip("pandas")
 
@@ -23,10 +24,10 @@ PUBLIC = ("--bounds", "age=0:100,dose=0:5", "--n-records", "500", "-k", "3", "--
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-DRAWN: list[figures.Picture] = []
+DRAWN: list[pictures.Picture] = []
 
 
-def _not_drawn(picture: figures.Picture) -> bytes:
+def _not_drawn(picture: pictures.Picture) -> bytes:
     """Drawing takes most of the time of a small run."""
     DRAWN.append(picture)
     return PNG
@@ -144,7 +145,7 @@ def test_the_picture_of_a_model_is_that_of_the_command_and_notebooks_show_it(
 ) -> None:
     genuine = result_figure.figure_of
 
-    def watched(picture: figures.Picture, *others: Any) -> Any:
+    def watched(picture: pictures.Picture, *others: Any) -> Any:
         DRAWN.append(picture)
         return genuine(picture, *others)
 

@@ -18,23 +18,14 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fastlloyd import (
-    FastLloyd,
-    FastLloydError,
-    GLloyd,
-    Lloyd,
-    MomentLloyd,
-    NoisyResultWarning,
-    PrivacyLeakWarning,
-    SuLloyd,
-)
-from fastlloyd.algorithms import Clustering
-from fastlloyd.central import cluster
+from fastlloyd import FastLloyd, FastLloydError, GLloyd, Lloyd, MomentLloyd, NoisyResultWarning, PrivacyLeakWarning, SuLloyd
 from fastlloyd.errors import BudgetError, ClippedRecordsWarning, DataError, PlanError, WeakGuaranteeWarning
-from fastlloyd.exchanges import Round
-from fastlloyd.lloyd_mechanism import LloydMechanism
-from fastlloyd.metrics import wcss
-from fastlloyd.momentlloyd.rounds import StepRound
+from fastlloyd.evaluation.metrics import wcss
+from fastlloyd.mechanisms.central import cluster
+from fastlloyd.mechanisms.lloyd.algorithm import Clustering
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.moment_lloyd.rounds import StepRound
+from fastlloyd.mechanisms.rounds import Round
 from fastlloyd.testing import SeededNoise
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
@@ -84,7 +75,7 @@ def test_what_is_taken_from_the_data_is_named_in_a_warning(given: dict[str, Any]
 @pytest.fixture
 def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same noise in every run of a test."""
-    monkeypatch.setattr("fastlloyd.estimator.SystemNoise", lambda: SeededNoise(0))
+    monkeypatch.setattr("fastlloyd.estimators.base.SystemNoise", lambda: SeededNoise(0))
 
 
 @pytest.mark.usefixtures("seeded")
@@ -342,7 +333,7 @@ def test_a_grid_search_fits_once_per_candidate_and_fold_and_once_more(monkeypatc
         spent.append(mechanism.epsilon)
         return cluster(mechanism, *rest)
 
-    monkeypatch.setattr("fastlloyd.estimator.central.cluster", counted)
+    monkeypatch.setattr("fastlloyd.estimators.base.central.cluster", counted)
     search = GridSearchCV(FastLloyd(epsilon=0.5, **PUBLIC), {"n_clusters": [2, 3]}, cv=3).fit(X)
     assert spent == [0.5] * (2 * 3 + 1)
     assert search.best_estimator_.n_clusters in (2, 3)
@@ -373,7 +364,7 @@ def test_weights_of_records_are_refused(method: str) -> None:
 def test_what_is_computed_in_blocks_is_what_is_computed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     model = FastLloyd(3, **PUBLIC).fit(X)
     distances, loss = model.transform(X), model.score(X)
-    monkeypatch.setattr("fastlloyd.estimator.kernels.blocks", lambda n, *_: [(i, min(i + 7, n)) for i in range(0, n, 7)])
+    monkeypatch.setattr("fastlloyd.estimators.base.kernels.blocks", lambda n, *_: [(i, min(i + 7, n)) for i in range(0, n, 7)])
     assert np.array_equal(model.transform(X), distances)
     assert model.score(X) == pytest.approx(loss, rel=1e-12)
 

@@ -16,22 +16,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_mechanism import reseal
 
-from fastlloyd import budget, central
-from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, Noise
+from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.base.sealed_toml import to_builtins
 from fastlloyd.clustering import reference
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.design import design_mechanism, design_plan
-from fastlloyd.documents import to_builtins
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
-from fastlloyd.exchanges import LossRound, draw
-from fastlloyd.expander import PublicSeed
-from fastlloyd.lloyd_mechanism import LloydMechanism
-from fastlloyd.mechanism import MAX_LOSS_CAP, MAX_RECORDS, Mechanism
-from fastlloyd.plan import MIN_SHARE_DEVIATION, Client, Plan, TrustMode, aliasing_slack, ring_load
+from fastlloyd.federation.plan.design import design_mechanism, design_plan
+from fastlloyd.federation.plan.plan import MIN_SHARE_DEVIATION, Client, Plan, TrustMode, aliasing_slack, ring_load
+from fastlloyd.federation.plan.uncertainty import loss_estimate_of_run
+from fastlloyd.mechanisms import central
+from fastlloyd.mechanisms.lloyd import budget
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, Noise
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.mechanism import MAX_LOSS_CAP, MAX_RECORDS, Mechanism
+from fastlloyd.mechanisms.rounds import LossRound, draw
+from fastlloyd.mechanisms.uncertainty import loss_estimate
 from fastlloyd.testing import SeededNoise
-from fastlloyd.uncertainty import loss_estimate, loss_estimate_of_run
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
 

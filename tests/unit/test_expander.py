@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fastlloyd.errors import LocalProtocolError, PlanError
-from fastlloyd.expander import (
+from fastlloyd.base.randomness import (
     MAX_STREAM_BYTES,
     Keystreams,
     PublicSeed,
@@ -17,6 +16,7 @@ from fastlloyd.expander import (
     keystream,
     length_prefixed,
 )
+from fastlloyd.errors import LocalProtocolError, PlanError
 
 SEED = PublicSeed.from_int(7)
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1

@@ -11,16 +11,21 @@ import msgspec
 import numpy as np
 import pytest
 
-from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, MOMENTLLOYD, SULLOYD, Algorithm, AnyAlgorithm
+from fastlloyd.base.precision import rounded_up
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling
-from fastlloyd.design import design_mechanism, design_plan
 from fastlloyd.dp.gdp import gdp_delta, gdp_epsilon, mu_from_squared
 from fastlloyd.dp.neighboring import NeighboringRelation
-from fastlloyd.dp.precision import rounded_up
 from fastlloyd.errors import PlanError
-from fastlloyd.expander import PublicSeed
-from fastlloyd.explain import explain, noise_factor
-from fastlloyd.guarantees import (
+from fastlloyd.federation.plan.design import design_mechanism, design_plan
+from fastlloyd.federation.plan.plan import Client, Plan, TrustMode, aliasing_slack
+from fastlloyd.federation.plan.study import Study
+from fastlloyd.federation.protocol.messages import Limits
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, MOMENTLLOYD, SULLOYD, Algorithm, AnyAlgorithm
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.reports.explain import explain, noise_factor
+from fastlloyd.reports.risks import certainty
+from fastlloyd.reports.statement import (
     NOT_PROTECTED,
     NOT_PROTECTED_FEDERATED,
     PROTECTED,
@@ -33,11 +38,6 @@ from fastlloyd.guarantees import (
     plan_statement,
     totals,
 )
-from fastlloyd.lloyd_mechanism import LloydMechanism
-from fastlloyd.plan import Client, Plan, TrustMode, aliasing_slack
-from fastlloyd.protocol.messages import Limits
-from fastlloyd.risks import certainty
-from fastlloyd.study import Study
 from kinds import lloyd_of
 
 BOX = Domain(features=("age", "size"), lower=(0.0, 0.0), upper=(100.0, 3.0))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fastlloyd import extras
-from fastlloyd.cli import demo
+from fastlloyd.base import extras
+from fastlloyd.cli.commands import demo
 from fastlloyd.errors import FastLloydError
 
 ROOT = Path(__file__).parents[2]

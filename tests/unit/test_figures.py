@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastlloyd import figures
 from fastlloyd.errors import OutputError
-from fastlloyd.figures import Picture, choose_view
-from fastlloyd.profiles import MAX_PANELS, clusters_in_order, features_shown
-from fastlloyd.result_figure import draw, figure_of
+from fastlloyd.reports import pictures
+from fastlloyd.reports.pictures import Picture, choose_view
+from fastlloyd.reports.profiles import MAX_PANELS, clusters_in_order, features_shown
+from fastlloyd.reports.result_figure import draw, figure_of
 
 
 def _picture(d: int, k: int, *, seed: int = 0, **changes: object) -> Picture:
@@ -126,7 +126,7 @@ def test_without_matplotlib_a_sentence_says_what_to_install(monkeypatch: pytest.
 
 
 def test_importing_the_module_does_not_import_matplotlib() -> None:
-    script = "import sys, fastlloyd.result_figure; sys.exit('matplotlib' in sys.modules)"
+    script = "import sys, fastlloyd.reports.result_figure; sys.exit('matplotlib' in sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True)  # noqa: S603 - our own interpreter
 
 
@@ -179,4 +179,4 @@ def test_the_words_below_three_panels_fit_the_picture() -> None:
 
 
 def test_colours_are_distinct() -> None:
-    assert len(set(figures.PALETTE)) == len(figures.PALETTE) == 8
+    assert len(set(pictures.PALETTE)) == len(pictures.PALETTE) == 8

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 import fuzz_documents
-from fastlloyd import identity
+from fastlloyd.federation.identity import identity
 from fuzz_mutants import MUTANTS
 from fuzz_mutation import Chance
 from fuzz_targets import EXECUTIONS, TARGETS

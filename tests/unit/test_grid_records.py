@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastlloyd import central
-from fastlloyd.algorithms import FASTLLOYD
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.acceleration import n_threads
 from fastlloyd.clustering.domain import Domain, FloatArray
+from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.clustering.outside import Outside
-from fastlloyd.design import design_mechanism
 from fastlloyd.errors import DataError
-from fastlloyd.expander import PublicSeed
-from fastlloyd.grid_records import GridRecords
+from fastlloyd.federation.plan.design import design_mechanism
+from fastlloyd.mechanisms import central
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.records import Table
 from fastlloyd.testing import SeededNoise
 
@@ -82,7 +82,7 @@ def test_compiled_code_is_loaded_while_the_first_blocks_are_read(monkeypatch: py
 
     source = Told(*records(5, 6).parts)
     source.n_rows = n_rows
-    monkeypatch.setattr("fastlloyd.grid_records.is_compiled", loading)
+    monkeypatch.setattr("fastlloyd.clustering.grid_records.is_compiled", loading)
     monkeypatch.setattr(Domain, "to_grid_and_outside", noted)
     assert len(list(on_grid(source, kept_cells=0))) == 2
     assert done == [2 * (n_rows or 0), "block", "block"]  # for all records, before anything is done with the first
@@ -108,8 +108,8 @@ def test_what_interrupts_the_loading_does_not_wait_for_blocks_that_nobody_wants(
 
     source = Slow(*records(*[5] * 40).parts)
     source.n_ahead = 40
-    monkeypatch.setattr("fastlloyd.grid_records.ThreadPoolExecutor", Executor)
-    monkeypatch.setattr("fastlloyd.grid_records.is_compiled", loading)
+    monkeypatch.setattr("fastlloyd.clustering.grid_records.ThreadPoolExecutor", Executor)
+    monkeypatch.setattr("fastlloyd.clustering.grid_records.is_compiled", loading)
     with pytest.raises(KeyboardInterrupt):
         next(iter(on_grid(source, kept_cells=0)))
     assert len(read) <= 1

@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 
 import fastlloyd
-from fastlloyd.algorithms import FASTLLOYD, MOMENTLLOYD, AnyAlgorithm
-from fastlloyd.certificates import parse_certificate
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.design import design_plan
 from fastlloyd.dp.gdp import gdp_epsilon, gdp_mu
-from fastlloyd.expander import PublicSeed
-from fastlloyd.identity import PrivateIdentity, PublicIdentity
-from fastlloyd.plan import Plan, TrustMode
-from fastlloyd.renewal import renew
-from fastlloyd.transport.in_process import Drops, Link, everything_arrives, run_in_process
+from fastlloyd.federation.identity.certificates import parse_certificate
+from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
+from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.plan import Plan, TrustMode
+from fastlloyd.federation.plan.renewal import renew
+from fastlloyd.federation.transport.in_process import Drops, Link, everything_arrives, run_in_process
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, MOMENTLLOYD, AnyAlgorithm
 from federation import make_federation, make_plan, starts_cheaply
 
 SIZES = (6, 12, 24)
@@ -33,14 +33,18 @@ SOURCES = str(Path(fastlloyd.__file__).parent)
 COMPREHENSION = re.compile(r"\.<locals>\.<(listcomp|setcomp|dictcomp|genexpr|lambda)>")
 
 MASKS = {
-    "expander.py Keystreams.of",
-    "expander.py _chacha20",
-    "expander.py _check_length",
-    "secagg/masks.py upload_field",
-    "secagg/masks.py check_length",
+    "base/randomness.py Keystreams.of",
+    "base/randomness.py _chacha20",
+    "base/randomness.py _check_length",
+    "federation/secagg/masks.py upload_field",
+    "federation/secagg/masks.py check_length",
 }
-NAMES = {"protocol/transcript.py start_transcript", "expander.py length_prefixed"}
-CONFIRMATIONS = {"secagg/keys.py confirmations", "secagg/keys.py differing", "protocol/client_rounds.py ClientRounds.conclude"}
+NAMES = {"federation/protocol/transcript.py start_transcript", "base/randomness.py length_prefixed"}
+CONFIRMATIONS = {
+    "federation/secagg/keys.py confirmations",
+    "federation/secagg/keys.py differing",
+    "federation/protocol/rounds.py ClientRounds.conclude",
+}
 
 
 def calls(action: Callable[[], object]) -> Counter[str]:

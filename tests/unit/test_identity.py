@@ -22,11 +22,11 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from fastlloyd.certificates import parse_certificate
 from fastlloyd.errors import IdentityError, OutputError
-from fastlloyd.identity import MAX_DAYS, PrivateIdentity, PublicIdentity, check_passphrase
-from fastlloyd.plan import Client, Server
-from fastlloyd.secagg import verify
+from fastlloyd.federation.identity.certificates import parse_certificate
+from fastlloyd.federation.identity.identity import MAX_DAYS, PrivateIdentity, PublicIdentity, check_passphrase
+from fastlloyd.federation.plan.plan import Client, Server
+from fastlloyd.federation.secagg import verify
 
 TODAY = datetime.now(UTC).date()
 LATER = datetime.now(UTC) + timedelta(days=400)
@@ -314,7 +314,7 @@ def test_a_tampered_public_file_is_refused_however_it_is_sealed(case: str) -> No
 
 def test_a_certificate_made_under_anothers_signing_key_is_noticed() -> None:
     """A thief can certify the owner's public signing key for a channel of the thief's own, but cannot sign for it."""
-    from fastlloyd.certificates import make_certificate
+    from fastlloyd.federation.identity.certificates import make_certificate
 
     thief = load_pem_private_key(B.tls_key_pem(), None)
     assert isinstance(thief, EllipticCurvePrivateKey)

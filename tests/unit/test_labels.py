@@ -14,19 +14,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastlloyd import FastLloyd, labels, outputs
-from fastlloyd.accuracy import Accuracy, Status
-from fastlloyd.algorithms import FASTLLOYD
-from fastlloyd.central import cluster
+from fastlloyd import FastLloyd
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling
-from fastlloyd.design import design_mechanism
 from fastlloyd.errors import DataError, FastLloydError, PlanError
-from fastlloyd.expander import PublicSeed
-from fastlloyd.labels import FittedClustering, record_blocks
-from fastlloyd.outputs import Result
-from fastlloyd.stored_result import StoredResult
+from fastlloyd.evaluation import labels
+from fastlloyd.evaluation.labels import FittedClustering, record_blocks
+from fastlloyd.federation.plan.design import design_mechanism
+from fastlloyd.mechanisms.accuracy import Accuracy, Status
+from fastlloyd.mechanisms.central import cluster
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
+from fastlloyd.mechanisms.uncertainty import noise_deviation
+from fastlloyd.reports import outputs
+from fastlloyd.reports.outputs import Result
+from fastlloyd.reports.stored_result import StoredResult
 from fastlloyd.testing import SeededNoise
-from fastlloyd.uncertainty import noise_deviation
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
 

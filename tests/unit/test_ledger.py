@@ -11,15 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, MOMENTLLOYD, SULLOYD, Algorithm, AnyAlgorithm
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.design import design_mechanism
 from fastlloyd.dp.accountant import Accountant, GaussianRelease, GeometricRelease
 from fastlloyd.dp.gdp import gdp_epsilon, gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError
-from fastlloyd.expander import PublicSeed
-from fastlloyd.ledger import (
+from fastlloyd.federation.ledger import (
     Account,
     Proviso,
     account,
@@ -31,12 +29,14 @@ from fastlloyd.ledger import (
     reserve,
     run_cost,
 )
-from fastlloyd.lloyd_mechanism import LloydMechanism
-from fastlloyd.plan import TrustMode
-from fastlloyd.spending import Spending, set_aside
-from fastlloyd.store import History, Role
-from fastlloyd.store.costs import Cost, ExchangeCost, RunCost
-from fastlloyd.store.events import Event, ExchangeCharged, LimitSet, Outcome
+from fastlloyd.federation.plan.design import design_mechanism
+from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.spending import Spending, set_aside
+from fastlloyd.federation.store import History, Role
+from fastlloyd.federation.store.costs import Cost, ExchangeCost, RunCost
+from fastlloyd.federation.store.events import Event, ExchangeCharged, LimitSet, Outcome
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, MOMENTLLOYD, SULLOYD, Algorithm, AnyAlgorithm
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from federation import make_plan
 from stores import ADD, REPLACE, cost, earlier, pure_cost, reserved, run_id
 

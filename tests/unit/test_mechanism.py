@@ -17,19 +17,20 @@ import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastlloyd import budget, central
-from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, Noise, RadiusSchedule
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling
-from fastlloyd.clustering.initialization import RadiusSearch
-from fastlloyd.design import design_mechanism
+from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import MAX_SCALE
 from fastlloyd.errors import BudgetError, DataError, OverflowRisk, PlanError
-from fastlloyd.exchanges import SCALE_UNITS, Round
-from fastlloyd.expander import PublicSeed
-from fastlloyd.lloyd_mechanism import LloydMechanism
-from fastlloyd.mechanism import MAX_CLUSTERS, MAX_RECORDS, usable_delta
+from fastlloyd.federation.plan.design import design_mechanism
+from fastlloyd.mechanisms import central
+from fastlloyd.mechanisms.lloyd import budget
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, Noise, RadiusSchedule
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.mechanism import MAX_CLUSTERS, MAX_RECORDS, usable_delta
+from fastlloyd.mechanisms.rounds import SCALE_UNITS, Round
 from fastlloyd.testing import InjectedNoise, SeededNoise
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastlloyd import metrics
 from fastlloyd.errors import DataError
+from fastlloyd.evaluation import metrics
 
 Matrix = npt.NDArray[np.float64]
 
@@ -195,7 +195,7 @@ def test_there_are_metrics_to_check() -> None:
 
 def test_importing_metrics_records_and_datasets_loads_no_heavy_library() -> None:
     program = (
-        "import sys, fastlloyd.metrics, fastlloyd.records, fastlloyd.datasets\n"
+        "import sys, fastlloyd.evaluation.metrics, fastlloyd.records, fastlloyd.evaluation.datasets\n"
         "print({'sklearn', 'scipy', 'matplotlib'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603 - our own interpreter and text

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastlloyd import metrics
 from fastlloyd.errors import DataError
-from fastlloyd.metrics import SilhouetteSample
+from fastlloyd.evaluation import metrics
+from fastlloyd.evaluation.metrics import SilhouetteSample
 
 pytest.importorskip("sklearn", reason="some indices are scikit-learn's")
 

@@ -7,13 +7,13 @@ import pytest
 from benchmarks.moment_ablation import GROUPS, PARTS, WIDTHS, _as_counted, _as_voted, ratio, trial
 from benchmarks.synthetic_groups import CASES
 
-from fastlloyd.momentlloyd import histogram, loop
-from fastlloyd.momentlloyd.mechanism import MomentMechanism
-from fastlloyd.momentlloyd.noisy import Noisy
-from fastlloyd.momentlloyd.rounds import Rounds, StepRound
-from fastlloyd.momentlloyd.shrinkage import sizes
-from fastlloyd.momentlloyd.state import State
-from fastlloyd.moments.asking import Asked
+from fastlloyd.mechanisms.moment_lloyd import advance, histogram
+from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
+from fastlloyd.mechanisms.moment_lloyd.rounds import Rounds, StepRound
+from fastlloyd.mechanisms.moment_lloyd.shrinkage import sizes
+from fastlloyd.mechanisms.moment_lloyd.state import State
+from fastlloyd.mechanisms.queries.query import Asked
 
 SEEN = [
     ("bounds 10 times too wide", "bounds 10 times too wide-clusters-3-4-1000", 0.2),
@@ -35,13 +35,13 @@ def test_without_a_part_some_result_is_another_one_and_then_all_are_as_before(pa
 
 def test_offsets_that_only_the_bounds_clip_are_clipped_at_half_the_diagonal(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[type, int, int]] = []
-    query = loop.query
+    query = advance.query
 
     def noted(m: MomentMechanism, round: Rounds, state: State) -> Asked:
-        asked.append((type(round), loop.radius(m, round, state), math.isqrt(m.domain.squared_half_diagonal)))
+        asked.append((type(round), advance.radius(m, round, state), math.isqrt(m.domain.squared_half_diagonal)))
         return query(m, round, state)
 
-    monkeypatch.setattr(loop, "query", noted)
+    monkeypatch.setattr(advance, "query", noted)
     trial(("offsets clipped by the bounds only", *SEEN[0], 0))
     steps = [(radius, most) for kind, radius, most in asked if kind is StepRound]
     assert len(steps) > 1

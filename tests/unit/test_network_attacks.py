@@ -12,14 +12,14 @@ import pytest
 
 from fastlloyd.cli import network
 from fastlloyd.errors import RemoteProtocolError, StateError
-from fastlloyd.identity import PrivateIdentity
-from fastlloyd.positions import SignedPosition
-from fastlloyd.protocol import Finish, Message, Send
-from fastlloyd.protocol.messages import Broadcast, KeyBox, Upload
-from fastlloyd.runs import DurableClient, DurableServer
-from fastlloyd.runs.steps import MAX_BEGUN_AGAIN, Again, StepTimer
-from fastlloyd.store import LogPosition, Role, Store
-from fastlloyd.store.events import LimitSet
+from fastlloyd.federation.identity.identity import PrivateIdentity
+from fastlloyd.federation.positions import SignedPosition
+from fastlloyd.federation.protocol import Finish, Message, Send
+from fastlloyd.federation.protocol.messages import Broadcast, KeyBox, Upload
+from fastlloyd.federation.runs import DurableClient, DurableServer
+from fastlloyd.federation.runs.steps import MAX_BEGUN_AGAIN, Again, StepTimer
+from fastlloyd.federation.store import LogPosition, Role, Store
+from fastlloyd.federation.store.events import LimitSet
 from fastlloyd.testing import InjectedNoise
 from federation import Federation, entropy, identity, injected, make_federation, make_plan, signed
 

@@ -15,17 +15,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastlloyd import central, digits, outputs, uncertainty
-from fastlloyd.accuracy import Accuracy, Status
-from fastlloyd.algorithms import FASTLLOYD, LLOYD, Algorithm
+from fastlloyd.base import digits
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.design import design_mechanism, design_plan
 from fastlloyd.errors import OutputError
-from fastlloyd.expander import PublicSeed
-from fastlloyd.guarantees import NOT_COVERED, PROTECTED_LOSS
-from fastlloyd.lloyd_mechanism import LloydMechanism
-from fastlloyd.outputs import Result
-from fastlloyd.plan import Client, Plan
+from fastlloyd.federation.plan.design import design_mechanism, design_plan
+from fastlloyd.federation.plan.plan import Client, Plan
+from fastlloyd.mechanisms import central, uncertainty
+from fastlloyd.mechanisms.accuracy import Accuracy, Status
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, LLOYD, Algorithm
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.reports import outputs
+from fastlloyd.reports.outputs import Result
+from fastlloyd.reports.statement import NOT_COVERED, PROTECTED_LOSS
 from fastlloyd.testing import SeededNoise
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from fastlloyd.algorithms import FASTLLOYD
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.design import design_plan
 from fastlloyd.errors import PlanError
-from fastlloyd.expander import PublicSeed
-from fastlloyd.identity import PrivateIdentity
-from fastlloyd.parties import MAX_TIMEOUT, check_address
-from fastlloyd.plan import Client, Plan, Server, Timeouts
+from fastlloyd.federation.identity.identity import PrivateIdentity
+from fastlloyd.federation.identity.parties import MAX_TIMEOUT, check_address
+from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.plan import Client, Plan, Server, Timeouts
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 
 NOW = datetime.now(UTC)
 EXPIRES = NOW.date() + timedelta(days=100)
@@ -185,7 +185,7 @@ def test_nobody_has_the_keys_of_another_under_a_name_of_their_own() -> None:
     """Two certificates, two names and two signing keys, but one key of the channel: who holds it is both."""
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    from fastlloyd.certificates import make_certificate
+    from fastlloyd.federation.identity.certificates import make_certificate
 
     key: Any = load_pem_private_key(identity("clinic-a").tls_key_pem(), None)
     signing = identity("clinic-b").signing.public
@@ -239,6 +239,6 @@ def test_plans_without_certificates_do_not_load_the_parser() -> None:
     import subprocess
     import sys
 
-    code = "import sys, fastlloyd.plan; print('cryptography.x509' in sys.modules)"
+    code = "import sys, fastlloyd.federation.plan.plan; print('cryptography.x509' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own
     assert done.stdout.strip() == "False"

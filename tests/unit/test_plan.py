@@ -18,15 +18,15 @@ import pytest
 import tomli_w
 from scipy.special import ndtr
 
-from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, Noise
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, FloatArray
-from fastlloyd.clustering.initialization import RadiusSearch
-from fastlloyd.design import design_plan
+from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
-from fastlloyd.expander import PublicSeed
-from fastlloyd.plan import MAX_CLIENTS, MIN_SHARE_DEVIATION, Client, Plan, TrustMode, aliasing_slack, ring_load
+from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.plan import MAX_CLIENTS, MIN_SHARE_DEVIATION, Client, Plan, TrustMode, aliasing_slack, ring_load
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, Noise
 from fastlloyd.testing import InjectedNoise, SeededNoise
 from kinds import lloyd_of
 

@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from fastlloyd.documents import to_toml
+from fastlloyd.base.sealed_toml import to_toml
 from fastlloyd.errors import PlanError, RemoteProtocolError, StateError
-from fastlloyd.plan import Plan
-from fastlloyd.positions import MAX_EVENTS, KnownStore, KnownStoreOf, Positions, SignedPosition, newest
-from fastlloyd.renewal import renew
-from fastlloyd.runs import DurableServer
-from fastlloyd.secagg.keys import SIGNATURE_BYTES
-from fastlloyd.store import History, LogPosition, Role, Store
-from fastlloyd.store.events import PeerForgotten, PeerSeen, PeerSigned
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.plan.renewal import renew
+from fastlloyd.federation.positions import MAX_EVENTS, KnownStore, KnownStoreOf, Positions, SignedPosition, newest
+from fastlloyd.federation.runs import DurableServer
+from fastlloyd.federation.secagg.keys import SIGNATURE_BYTES
+from fastlloyd.federation.store import History, LogPosition, Role, Store
+from fastlloyd.federation.store.events import PeerForgotten, PeerSeen, PeerSigned
 from fastlloyd.testing import InjectedNoise
 from federation import identity, make_plan, signed
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from fastlloyd.base.files import read_private, write_private
 from fastlloyd.errors import IdentityError, OutputError
-from fastlloyd.private_file import read_private, write_private
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
 

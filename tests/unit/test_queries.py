@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fastlloyd.clustering import reference
 from fastlloyd.clustering.domain import Domain, IntArray, Scaling
-from fastlloyd.queries import Moments, RelativeMoments, Sensitivity, sensitivity
+from fastlloyd.mechanisms.queries.relative import Moments, RelativeMoments, Sensitivity, sensitivity
 
 
 def cube(d: int, q: int = 16) -> Domain:

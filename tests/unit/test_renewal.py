@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from fastlloyd.algorithms import FASTLLOYD
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.design import design_plan
 from fastlloyd.errors import PlanError
-from fastlloyd.expander import PublicSeed
-from fastlloyd.identity import PrivateIdentity
-from fastlloyd.plan import Client, Plan, Server, Timeouts, TrustMode
-from fastlloyd.renewal import renew
+from fastlloyd.federation.identity.identity import PrivateIdentity
+from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.plan import Client, Plan, Server, Timeouts, TrustMode
+from fastlloyd.federation.plan.renewal import renew
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 
 NEXT = bytes(range(1, 17))
 EXPIRES = datetime.now(UTC).date() + timedelta(days=50)

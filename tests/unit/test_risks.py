@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from fastlloyd.algorithms import FASTLLOYD, MOMENTLLOYD, SULLOYD, AnyAlgorithm
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, IntArray
-from fastlloyd.design import design_mechanism, design_plan
 from fastlloyd.dp.gdp import gdp_delta, mu_from_squared
-from fastlloyd.expander import PublicSeed
-from fastlloyd.guarantees import person_epsilon, plan_cautions, totals
-from fastlloyd.mechanism import Mechanism
-from fastlloyd.momentlloyd.rounds import MeanRound
-from fastlloyd.plan import Client, Plan, TrustMode
-from fastlloyd.risks import certainty, profile_deviation, right_guesses
+from fastlloyd.federation.plan.design import design_mechanism, design_plan
+from fastlloyd.federation.plan.plan import Client, Plan, TrustMode
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, MOMENTLLOYD, SULLOYD, AnyAlgorithm
+from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.moment_lloyd.rounds import MeanRound
+from fastlloyd.reports.risks import certainty, profile_deviation, right_guesses
+from fastlloyd.reports.statement import person_epsilon, plan_cautions, totals
 from fastlloyd.testing import SeededNoise
 from federation import make_plan
 

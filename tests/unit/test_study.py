@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from fastlloyd.documents import to_builtins
+from fastlloyd.base.sealed_toml import to_builtins
 from fastlloyd.errors import PlanError
-from fastlloyd.plan import Plan
-from fastlloyd.renewal import renew
-from fastlloyd.study import MAX_LENGTH, Study
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.plan.renewal import renew
+from fastlloyd.federation.plan.study import MAX_LENGTH, Study
 from federation import make_plan
 
 TOLD = Study(name="Stürze", purpose="groups of patients", controller="Clinic A, Anytown", contact="dpo@clinic-a.example")

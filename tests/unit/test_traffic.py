@@ -5,18 +5,18 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from fastlloyd.algorithms import FASTLLOYD
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.design import design_plan
-from fastlloyd.expander import PublicSeed
-from fastlloyd.plan import TrustMode
-from fastlloyd.protocol import ClientSession, ServerSession
-from fastlloyd.protocol.actions import SERVER
-from fastlloyd.protocol.messages import Message, Upload
-from fastlloyd.simulation import roster
+from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.protocol import ClientSession, ServerSession
+from fastlloyd.federation.protocol.actions import SERVER
+from fastlloyd.federation.protocol.messages import Message, Upload
+from fastlloyd.federation.simulation import roster
+from fastlloyd.federation.traffic import traffic
+from fastlloyd.federation.transport.in_process import run_in_process
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.testing import SeededNoise
-from fastlloyd.traffic import traffic
-from fastlloyd.transport.in_process import run_in_process
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
 

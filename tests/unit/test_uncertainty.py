@@ -8,25 +8,25 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fastlloyd import central
-from fastlloyd.algorithms import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, Clustering, next_centroids, query
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, IntArray
-from fastlloyd.design import design_mechanism, design_plan
-from fastlloyd.design_moments import design_moments
-from fastlloyd.expander import PublicSeed
-from fastlloyd.explain import noise_factor
-from fastlloyd.lloyd_mechanism import LloydMechanism
-from fastlloyd.mechanism import Mechanism
-from fastlloyd.plan import Client, TrustMode
-from fastlloyd.testing import SeededNoise
-from fastlloyd.uncertainty import (
+from fastlloyd.federation.plan.design import design_mechanism, design_plan
+from fastlloyd.federation.plan.plan import Client, TrustMode
+from fastlloyd.federation.plan.uncertainty import noise_deviation_of_run
+from fastlloyd.mechanisms import central
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, Clustering, next_centroids, query
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.moment_lloyd.design import design_moments
+from fastlloyd.mechanisms.uncertainty import (
     NoiseDeviation,
     noise_deviation,
-    noise_deviation_of_run,
     noise_errors,
     relative_errors,
 )
+from fastlloyd.reports.explain import noise_factor
+from fastlloyd.testing import SeededNoise
 from kinds import lloyd_of
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")

@@ -42,7 +42,7 @@ class Commands(Group):
 
 def subcommand(name: str) -> Any:
     """The subcommand of this name as click knows one: a function in the file of its name, or a group of them."""
-    module = importlib.import_module(f"fastlloyd.cli.{name}")
+    module = importlib.import_module(f"fastlloyd.cli.commands.{name}")
     if (group := getattr(module, f"{name}_app", None)) is not None:
         return typer.main.get_group(group)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fastlloyd import comparison, outputs, stored_result
-from fastlloyd.algorithms import Noise
 from fastlloyd.cli.options import MechanismOptions
 from fastlloyd.cli.settings import chosen_algorithm
-from fastlloyd.comparison import Comparison
 from fastlloyd.errors import PlanError
-from fastlloyd.outputs import NOT_PRIVATE, Result
+from fastlloyd.evaluation import comparison
+from fastlloyd.evaluation.comparison import Comparison
+from fastlloyd.mechanisms.lloyd.algorithm import Noise
+from fastlloyd.reports import outputs, stored_result
+from fastlloyd.reports.outputs import NOT_PRIVATE, Result
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from fastlloyd import outputs
 from fastlloyd.cli.options import OutputOptions, ResultOptions
 from fastlloyd.errors import OutputError
+from fastlloyd.reports import outputs
 
 LONGEST = 60  # characters of the data's name
 

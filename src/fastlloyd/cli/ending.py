@@ -4,16 +4,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fastlloyd.cli import compare, report
+from fastlloyd.cli import compare
+from fastlloyd.cli import screen as report
 from fastlloyd.cli.destination import Destination
 from fastlloyd.cli.options import ResultOptions
+from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.errors import OutputError
-from fastlloyd.grid_records import GridRecords
-from fastlloyd.guarantees import cautions
-from fastlloyd.outputs import Result
+from fastlloyd.reports.outputs import Result
+from fastlloyd.reports.statement import cautions
 
 if TYPE_CHECKING:
-    from fastlloyd.cli.report import Records
+    from fastlloyd.cli.screen import Records
 
 
 def end(

@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 import typer
 
-from fastlloyd import outputs, stored_result
-from fastlloyd.cli import network, report
+from fastlloyd.cli import network, screen
 from fastlloyd.cli.options import OutputOptions
 from fastlloyd.errors import DataError, PlanError
-from fastlloyd.plan import Plan
-from fastlloyd.stored_result import StoredResult
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.reports import outputs, stored_result
+from fastlloyd.reports.stored_result import StoredResult
 
 
 def result_in(folder: Path | None, plan: Plan) -> dict[str, Any] | None:
@@ -43,9 +43,9 @@ def result_in(folder: Path | None, plan: Plan) -> dict[str, Any] | None:
 def say_again(result: dict[str, Any], options: OutputOptions) -> None:
     """Say that the run is over and where its result is; with --json print it."""
     files = [Path(file) for file in result["files"]]
-    report.console(options).print(
+    screen.console(options).print(
         f"Run {result['privacy']['federated']['run_id']} has finished before, and this is its result."
     )
-    report.say_where(options, files, "")
+    screen.say_where(options, files, "")
     if options.json:
         typer.echo(outputs.to_json(result), nl=False)

@@ -18,17 +18,17 @@ from typing import Any, TextIO, TypeVar
 import typer
 from rich.console import Console
 
-from fastlloyd import outputs, stored_result
+from fastlloyd.base.sealed_toml import load_text
 from fastlloyd.cli.plan_file import read_plan
 from fastlloyd.cli.stores import made_note, place_of_store
-from fastlloyd.documents import load_text
 from fastlloyd.errors import PlanError
-from fastlloyd.guarantees import plan_cautions
-from fastlloyd.identity import PrivateIdentity
-from fastlloyd.plan import Plan
-from fastlloyd.store import History, Role, Store
-from fastlloyd.store.events import Outcome
-from fastlloyd.transport.grpc_tls import TlsIdentity
+from fastlloyd.federation.identity.identity import PrivateIdentity
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.store import History, Role, Store
+from fastlloyd.federation.store.events import Outcome
+from fastlloyd.federation.transport.grpc.tls import TlsIdentity
+from fastlloyd.reports import outputs, stored_result
+from fastlloyd.reports.statement import plan_cautions
 
 NO_RESULT, STOPPED, TURNED_AWAY = 3, 4, 5
 """Exit codes: the run is over without a result; this process was stopped, and the same command takes the run up again; the

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from fastlloyd.authority import parse_authority
-from fastlloyd.certificates import certificates_in
 from fastlloyd.cli.options import NetworkOptions, StudyOptions
 from fastlloyd.errors import IdentityError, PlanError
-from fastlloyd.identity import PublicIdentity
-from fastlloyd.plan import Client, Server
-from fastlloyd.positions import Positions
-from fastlloyd.study import Study
+from fastlloyd.federation.identity.authority import parse_authority
+from fastlloyd.federation.identity.certificates import certificates_in
+from fastlloyd.federation.identity.identity import PublicIdentity
+from fastlloyd.federation.plan.plan import Client, Server
+from fastlloyd.federation.plan.study import Study
+from fastlloyd.federation.positions import Positions
 
 STEPS = ("joining", "dealing", "round", "confirming")
 

@@ -5,7 +5,7 @@ import warnings
 from pathlib import Path
 
 from fastlloyd.errors import IdentityError
-from fastlloyd.identity import MAX_PASSPHRASE
+from fastlloyd.federation.identity.identity import MAX_PASSPHRASE
 
 _MAX_BYTES = 4 * MAX_PASSPHRASE + 2
 

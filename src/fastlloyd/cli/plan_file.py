@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from fastlloyd.bounds import TEMPLATE_HEADING
-from fastlloyd.documents import load_text
+from fastlloyd.base.sealed_toml import load_text
 from fastlloyd.errors import PlanError
-from fastlloyd.identity import PRIVATE_HEADING, PUBLIC_HEADING
-from fastlloyd.plan import Plan
+from fastlloyd.federation.identity.identity import PRIVATE_HEADING, PUBLIC_HEADING
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.records.bounds import TEMPLATE_HEADING
 
 OF_A_FIT = "# A fastlloyd mechanism"  # how the settings of a run of fit begin; a line of caution may stand before it
 _OTHERS = {

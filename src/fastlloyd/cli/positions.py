@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from fastlloyd.store import History
+    from fastlloyd.federation.store import History
 
 ServerStore = Annotated[
     Path, typer.Argument(help="The store of a server, or the identity it belongs to.", metavar="STORE", show_default=False)
@@ -23,10 +23,10 @@ ClientOfStore = Annotated[
 
 def positions(file: ServerStore, out: Out = None, force: Force = False, json: Json = False) -> None:
     """Show how far a server saw its clients' stores, and export what they signed, for the plan of another server."""
-    from fastlloyd import outputs
     from fastlloyd.errors import OutputError
-    from fastlloyd.positions import HEADING, KnownStore, KnownStoreOf, Positions
-    from fastlloyd.store import read, store_path
+    from fastlloyd.federation.positions import HEADING, KnownStore, KnownStoreOf, Positions
+    from fastlloyd.federation.store import read, store_path
+    from fastlloyd.reports import outputs
 
     path = store_path(file)
     if out is not None:
@@ -60,10 +60,10 @@ def forget(file: ServerStore, client: ClientOfStore, json: Json = False) -> None
     For an identity that signed nonsense, or whose store is lost and who goes on under the same identity nevertheless: then what
     it spent before is in no ledger. Not while a run is open.
     """
-    from fastlloyd import outputs
     from fastlloyd.errors import StateError
-    from fastlloyd.store import Role, Store, store_path
-    from fastlloyd.store.events import PeerForgotten
+    from fastlloyd.federation.store import Role, Store, store_path
+    from fastlloyd.federation.store.events import PeerForgotten
+    from fastlloyd.reports import outputs
 
     with Store.open(store_path(file), role=Role.SERVER) as store:
         key, known = _found(store.history, client), [run for run in store.history.runs.values() if run.ended is None]
@@ -82,8 +82,8 @@ def forget(file: ServerStore, client: ClientOfStore, json: Json = False) -> None
 
 def _found(history: "History", client: str) -> str:
     """The signing key of a client that was seen, by that key or by its name. Raises StateError."""
+    from fastlloyd.base.names import unknown_name
     from fastlloyd.errors import StateError
-    from fastlloyd.names import unknown_name
 
     if client.lower() in history.peers:
         return client.lower()
@@ -104,7 +104,7 @@ def _found(history: "History", client: str) -> str:
 
 def _check_server(role: str, path: Path) -> None:
     from fastlloyd.errors import StateError
-    from fastlloyd.store import Role
+    from fastlloyd.federation.store import Role
 
     if role != Role.SERVER.value:
         raise StateError(f"{path} is the store of a client; only a server's remembers positions of others")

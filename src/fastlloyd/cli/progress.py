@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from fastlloyd.clustering.domain import GridArray
-from fastlloyd.mechanism import Mechanism
+from fastlloyd.mechanisms.mechanism import Mechanism
 
 MANY_CLUSTERS = 150  # placing so many takes about a second, and longer with more features
 LARGE_WORK = 10**8  # coordinates of records compared with coordinates of centroids: about a second where nothing is compiled

@@ -8,23 +8,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fastlloyd.algorithms import Algorithm, AnyAlgorithm, MomentAlgorithm, Noise
-from fastlloyd.bounds import data_bounds, parse_bounds
-from fastlloyd.central import check_cap
+from fastlloyd.base.names import parse_columns
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.cli.options import MechanismOptions
 from fastlloyd.clustering.domain import Domain, FloatArray, Scaling
-from fastlloyd.clustering.initialization import RadiusSearch
+from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.clustering.outside import Outside
+from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError, DataError, PlanError
-from fastlloyd.expander import PublicSeed
-from fastlloyd.grid_records import GridRecords
-from fastlloyd.lloyd_mechanism import check_alpha
-from fastlloyd.loss_design import check_loss_share
-from fastlloyd.mechanism import MAX_RECORDS, check_numbers
-from fastlloyd.names import parse_columns
-from fastlloyd.presets import algorithm, check_expected, check_no_effect, choose, fraction, preset, variant
+from fastlloyd.mechanisms.catalogue import algorithm, check_expected, check_no_effect, choose, fraction, preset, variant
+from fastlloyd.mechanisms.central import check_cap
+from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, AnyAlgorithm, MomentAlgorithm, Noise
+from fastlloyd.mechanisms.lloyd.mechanism import check_alpha
+from fastlloyd.mechanisms.loss import check_loss_share
+from fastlloyd.mechanisms.mechanism import MAX_RECORDS, check_numbers
 from fastlloyd.records import Missing, RecordFile, Table, read_table, table_or_file
+from fastlloyd.records.bounds import data_bounds, parse_bounds
 
 FROM_DATA = "from-data"
 BOUNDS_LEAK = (

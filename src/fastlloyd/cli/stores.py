@@ -5,10 +5,10 @@ from pathlib import Path
 import typer
 
 from fastlloyd.errors import StateError
-from fastlloyd.identity import PrivateIdentity
-from fastlloyd.plan import Plan
-from fastlloyd.store import Role, Store, store_path
-from fastlloyd.store.files import IDENTITY_SUFFIX
+from fastlloyd.federation.identity.identity import PrivateIdentity
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.store import Role, Store, store_path
+from fastlloyd.federation.store.files import IDENTITY_SUFFIX
 
 
 def place_of_store(name: str, key: Path, path: Path | None) -> Path:

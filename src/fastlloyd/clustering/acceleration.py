@@ -10,7 +10,7 @@ from importlib import import_module
 from threading import Lock
 from types import ModuleType
 
-from fastlloyd import extras
+from fastlloyd.base import extras
 
 WORTH_LOADING = 1 << 24  # steps, each about a nanosecond in compiled code and several without
 _MODULE = "fastlloyd.clustering.compiled"

@@ -18,15 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.clustering.compiled import (
-    WORKING,
-    await_looking,
-    call,
-    feature_statistics,
-    help_until_called,
-    offer,
-    withdraw,
-)
+from fastlloyd.clustering.compiled import WORKING, await_looking, call, feature_statistics, help_until_called, offer, withdraw
 from fastlloyd.clustering.domain import IntArray
 
 Span = tuple[int, int]

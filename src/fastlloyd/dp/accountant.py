@@ -16,8 +16,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Self
 
+from fastlloyd.base.precision import exact, round_up, working_precision
 from fastlloyd.dp.neighboring import NeighboringRelation
-from fastlloyd.dp.precision import exact, round_up, working_precision
 from fastlloyd.errors import BudgetError, PlanError
 
 _BITS = 100

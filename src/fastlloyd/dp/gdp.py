@@ -17,7 +17,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from fastlloyd.dp.precision import exact, greatest_float, least_float, round_up, working_precision
+from fastlloyd.base.precision import exact, greatest_float, least_float, round_up, working_precision
 from fastlloyd.errors import BudgetError
 
 _BITS = 170  # 50 decimal digits, and some

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fastlloyd import extras
+from fastlloyd.base import extras
+from fastlloyd.base.names import listing
 from fastlloyd.errors import DataError
-from fastlloyd.names import listing
 from fastlloyd.records.column_block import ColumnBlock, FloatArray
 from fastlloyd.records.columns import Columns, picked
 from fastlloyd.records.missing import Missing

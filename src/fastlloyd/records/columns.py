@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from fastlloyd.base.names import listing, nearest_name, refuse_repeated
 from fastlloyd.errors import DataError
-from fastlloyd.names import listing, nearest_name, refuse_repeated
 
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas stores an index that has no name
 

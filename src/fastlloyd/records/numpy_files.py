@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy_format
 
+from fastlloyd.base.names import listing
 from fastlloyd.errors import DataError
-from fastlloyd.names import listing
 from fastlloyd.records.column_block import FloatArray
 from fastlloyd.records.columns import Columns, numbered, picked
 from fastlloyd.records.files import readable

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
+import fastlloyd.datasets
 import numpy as np
 import pytest
 
-import fastlloyd.datasets
 from fastlloyd.cli.failures import REFUSED, run
-from fastlloyd.datasets import CATALOGUE, DataSet, homes, values_digest
 from fastlloyd.errors import DataError
+from fastlloyd.evaluation.datasets import CATALOGUE, DataSet, homes, values_digest
 from fastlloyd.records import Table
 
 
@@ -34,7 +34,7 @@ def _sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         generate=lambda name: Table(values=np.zeros((int(name[5:]), 1)), columns=("x1",), source="generated"),
         n_clusters=lambda _: 1,
     )
-    monkeypatch.setattr(fastlloyd.datasets, "synthetic", generator, raising=False)
+    monkeypatch.setattr(fastlloyd.evaluation.datasets, "synthetic", generator, raising=False)
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:

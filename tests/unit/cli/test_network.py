@@ -16,10 +16,11 @@ if importlib.util.find_spec("grpc") is None:
 
 from datetime import UTC, datetime, timedelta
 
-from fastlloyd.cli import network, serve
-from fastlloyd.identity import PrivateIdentity
-from fastlloyd.store import Role
-from fastlloyd.transport.meter import Meter
+from fastlloyd.cli import network
+from fastlloyd.cli.commands import serve
+from fastlloyd.federation.identity.identity import PrivateIdentity
+from fastlloyd.federation.store import Role
+from fastlloyd.federation.transport.grpc.meter import Meter
 
 Screen = pytest.CaptureFixture[str]
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fastlloyd.base.sealed_toml import canonical
 from fastlloyd.clustering.domain import EXACT_BITS, Domain, Scaling
-from fastlloyd.documents import canonical
 from fastlloyd.errors import DataError, PlanError
 
 UGLY = [

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastlloyd.clustering import initialization
+from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.clustering import packing
 from fastlloyd.clustering.domain import Domain, IntArray, Scaling, finest_bits
-from fastlloyd.clustering.initialization import ATTEMPTS, RadiusSearch, initial_centroids, pack, sphere_packing
-from fastlloyd.expander import PublicSeed
-from fastlloyd.queries import centroids_digest
+from fastlloyd.clustering.packing import ATTEMPTS, RadiusSearch, initial_centroids, pack, sphere_packing
+from fastlloyd.mechanisms.queries.relative import centroids_digest
 
 SEARCHES = pytest.mark.parametrize("search", list(RadiusSearch))
 
@@ -121,7 +121,7 @@ def test_where_16_bits_are_too_many_for_the_features_the_start_is_packed_on_the_
 ) -> None:
     assert [finest_bits(d) for d in (1 << 19, 1 << 20, 1 << 52)] == [15, 15, 0]
     assert finest_bits((1 << 19) - 1) == 16
-    monkeypatch.setattr("fastlloyd.clustering.initialization.finest_bits", lambda _: 15)  # a million features take a minute
+    monkeypatch.setattr("fastlloyd.clustering.packing.finest_bits", lambda _: 15)  # a million features take a minute
     domain = Domain(features=("x", "y", "z"), lower=(0.0,) * 3, upper=(1.0,) * 3, fraction_bits=12)
     points = initial_centroids(domain, 4, PublicSeed.from_int(5), RadiusSearch.BISECTION)
     packed = sphere_packing(cube(3, 2**15), 4, PublicSeed.from_int(5), RadiusSearch.BISECTION)
@@ -185,7 +185,7 @@ def test_the_start_depends_on_public_settings_only_and_is_a_copy() -> None:
 
 def test_packing_uses_no_matrix_product_of_a_library() -> None:
     # whose threads wait for one another: on a machine with other work it took a minute for 100 clusters of 1024 features
-    tree = ast.parse(inspect.getsource(initialization))
+    tree = ast.parse(inspect.getsource(packing))
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.MatMult)]
     assert not {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)} & {
         "dot",
@@ -193,7 +193,7 @@ def test_packing_uses_no_matrix_product_of_a_library() -> None:
         "inner",
         "tensordot",
     }
-    assert "squared_distances" not in inspect.getsource(initialization)
+    assert "squared_distances" not in inspect.getsource(packing)
 
 
 def test_no_more_candidates_are_looked_at_than_twice_those_up_to_the_first_that_is_free() -> None:
@@ -210,8 +210,8 @@ def test_no_more_candidates_are_looked_at_than_twice_those_up_to_the_first_that_
         candidates = np.zeros((100, 2))
         candidates[first] = 10
         looked.clear()
-        found = initialization._first_free(candidates.view(Counted), points, 4)
+        found = packing._first_free(candidates.view(Counted), points, 4)
         assert found is not None
         assert found.tolist() == [10, 10]
         assert sum(looked) <= 2 * (first + 1)
-    assert initialization._first_free(np.zeros((100, 2)), points, 4) is None
+    assert packing._first_free(np.zeros((100, 2)), points, 4) is None

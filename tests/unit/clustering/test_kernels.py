@@ -347,7 +347,7 @@ def test_compiled_code_stays_inside_its_arrays(tmp_path: Path) -> None:
     program = """
 import numpy as np
 from fastlloyd.clustering import kernels
-from fastlloyd.moments import offsets
+from fastlloyd.mechanisms.queries import offsets
 offsets.RECORDS_PER_SUM = 1
 kernels.is_compiled = lambda _: True
 kernels.WORTH_THREADS = 1

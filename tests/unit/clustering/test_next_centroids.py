@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastlloyd import central
-from fastlloyd.algorithms import ALGORITHMS, FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, next_centroids
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import reference
 from fastlloyd.clustering.domain import Domain, IntArray, Scaling
 from fastlloyd.clustering.update import Postprocessing
-from fastlloyd.design import design_mechanism
-from fastlloyd.exchanges import Round
-from fastlloyd.expander import PublicSeed
-from fastlloyd.lloyd_mechanism import LloydMechanism
+from fastlloyd.federation.plan.design import design_mechanism
+from fastlloyd.mechanisms import central
+from fastlloyd.mechanisms.lloyd.algorithm import ALGORITHMS, FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, next_centroids
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.rounds import Round
 from fastlloyd.testing import InjectedNoise, SeededNoise
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")

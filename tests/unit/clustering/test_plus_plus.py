@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from fastlloyd.base.draws import Draws
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.plus_plus import _drawn, first_centroids, n_trials
-from fastlloyd.draws import Draws
-from fastlloyd.expander import PublicSeed
 
 
 def _draws(number: int) -> Draws:

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
+from fastlloyd.base.draws import Draws
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import FloatArray
-from fastlloyd.clustering.public_points import PublicClusters, _Lloyd, grid_points, k_means
-from fastlloyd.draws import Draws
+from fastlloyd.clustering.public_kmeans import PublicClusters, _Lloyd, grid_points, k_means
 from fastlloyd.errors import LocalProtocolError
-from fastlloyd.expander import PublicSeed
 
 
 def _draws(number: int) -> Draws:

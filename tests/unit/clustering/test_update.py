@@ -9,15 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fastlloyd.clustering.domain import IntArray
-from fastlloyd.clustering.update import (
-    Postprocessing,
-    clip_to_radius,
-    divide,
-    fold,
-    is_large_enough,
-    postprocess,
-    saturate,
-)
+from fastlloyd.clustering.update import Postprocessing, clip_to_radius, divide, fold, is_large_enough, postprocess, saturate
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 SIZES = st.sampled_from([2, 10, 1000, 2**20, 2**40, 2**62])

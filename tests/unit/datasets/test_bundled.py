@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from fastlloyd.bounds import parse_bounds
-from fastlloyd.datasets import IRIS_BOUNDS, TUMOUR_BOUNDS, load_iris, load_tumours
 from fastlloyd.errors import DataError
+from fastlloyd.evaluation.datasets import IRIS_BOUNDS, TUMOUR_BOUNDS, load_iris, load_tumours
 from fastlloyd.records import Table
+from fastlloyd.records.bounds import parse_bounds
 
 BUNDLED = [
     pytest.param(load_tumours, TUMOUR_BOUNDS, (569, 3), id="tumours"),

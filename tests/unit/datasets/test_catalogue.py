@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastlloyd.datasets import CATALOGUE, DataSet, values_digest
+from fastlloyd.evaluation.datasets import CATALOGUE, DataSet, values_digest
 
 SETS = list(CATALOGUE.values())
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastlloyd.datasets import CATALOGUE, formats
-from fastlloyd.datasets.catalogue import DataSet, Form, Home
-from fastlloyd.datasets.formats import parse
 from fastlloyd.errors import DataError
+from fastlloyd.evaluation.datasets import CATALOGUE, formats
+from fastlloyd.evaluation.datasets.catalogue import DataSet, Form, Home
+from fastlloyd.evaluation.datasets.formats import parse
 
 TEXT, LABELLED, IMAGES = Home(address=""), Home(address="", has_class=True, missing=1.0), Home(address="", form=Form.IDX)
 

@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from fastlloyd import extras
-from fastlloyd.datasets import CATALOGUE, DataSet, formats, homes, load, values_digest
-from fastlloyd.datasets.catalogue import Form, Home
+from fastlloyd.base import extras
 from fastlloyd.errors import DataError
+from fastlloyd.evaluation.datasets import CATALOGUE, DataSet, formats, homes, load, values_digest
+from fastlloyd.evaluation.datasets.catalogue import Form, Home
 
 VALUES = np.array([[0.1, -2.0], [3.0, 1e-9], [5.0, 6.5]])
 PUBLISHED = os.environ.get("FASTLLOYD_DATA")

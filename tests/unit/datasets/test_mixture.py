@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fastlloyd.datasets.mixture import OUTLIER, draws_for, random_mixture, with_outliers
-from fastlloyd.datasets.separation import Z, nearest_separations, sample_separations, touching_radius
+from fastlloyd.evaluation.datasets.mixture import OUTLIER, draws_for, random_mixture, with_outliers
+from fastlloyd.evaluation.datasets.separation import Z, nearest_separations, sample_separations, touching_radius
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastlloyd.datasets.separation import (
+from fastlloyd.errors import DataError
+from fastlloyd.evaluation.datasets.separation import (
     Z,
     best_direction,
     nearest_separations,
@@ -18,7 +19,6 @@ from fastlloyd.datasets.separation import (
     separations,
     touching_radius,
 )
-from fastlloyd.errors import DataError
 
 FloatArray = npt.NDArray[np.float64]
 SEEDS = st.integers(0, 2**32 - 1)

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastlloyd.datasets.separation import sample_separations
-from fastlloyd.datasets.synthetic import families, generate, generate_labelled, is_generated, n_clusters, shares
 from fastlloyd.errors import DataError
+from fastlloyd.evaluation.datasets.separation import sample_separations
+from fastlloyd.evaluation.datasets.synthetic import families, generate, generate_labelled, is_generated, n_clusters, shares
 
 NAMES = {
     "synth-4-2-1": (10_000, 2, 4),

@@ -17,15 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fastlloyd
-from fastlloyd.algorithms import ALGORITHMS, AnyAlgorithm, Noise
+from fastlloyd.base import precision
+from fastlloyd.base.precision import exact, greatest_float, least_float, round_up, working_precision
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.design import design_any, design_plan
-from fastlloyd.dp import precision
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.dp.precision import exact, greatest_float, least_float, round_up, working_precision
-from fastlloyd.expander import PublicSeed
-from fastlloyd.guarantees import mechanism_statement, plan_statement
-from fastlloyd.plan import Client, TrustMode
+from fastlloyd.federation.plan.design import design_any, design_plan
+from fastlloyd.federation.plan.plan import Client, TrustMode
+from fastlloyd.mechanisms.lloyd.algorithm import ALGORITHMS, AnyAlgorithm, Noise
+from fastlloyd.reports.statement import mechanism_statement, plan_statement
 
 HANG = 300  # seconds after which the system ends a child that waits for ever; one that does not needs milliseconds
 POSITIVE = st.floats(min_value=0, allow_infinity=False, allow_nan=False)
@@ -117,7 +117,7 @@ def test_mpmath_is_imported_in_one_place_only() -> None:
         if (isinstance(node, ast.Import) and any(name.name.split(".")[0] == "mpmath" for name in node.names))
         or (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "mpmath")
     }
-    assert importing == {"dp/precision.py"}
+    assert importing == {"base/precision.py"}
 
 
 def test_the_context_is_taken_in_a_with_statement_wherever_it_is_taken() -> None:

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 import fastlloyd
-from fastlloyd import central
 from fastlloyd.dp.noise import NoiseSource, SystemNoise
 from fastlloyd.dp.repeatable import check_private
 from fastlloyd.errors import LocalProtocolError
-from fastlloyd.protocol import ClientSession, Keep, Record, ServerSession
-from fastlloyd.runs import DurableClient, DurableServer
-from fastlloyd.simulation import simulate
-from fastlloyd.store import Role, Store
+from fastlloyd.federation.protocol import ClientSession, Keep, Record, ServerSession
+from fastlloyd.federation.runs import DurableClient, DurableServer
+from fastlloyd.federation.simulation import simulate
+from fastlloyd.federation.store import Role, Store
+from fastlloyd.mechanisms import central
 from fastlloyd.testing import InjectedNoise, SeededNoise, repeatable_noise
 from federation import entropy, identity, make_federation, make_plan
 
@@ -146,4 +146,4 @@ def test_only_the_testing_module_sets_the_permission_and_only_experiments_enter_
         name for name, text in sources.items() if re.search(r"\brepeatable import\b(?! check_private$)", text, re.MULTILINE)
     } == sets
     enters = re.compile(r"^\s*(with|@)\s*(testing\.)?repeatable_noise\(\)", re.MULTILINE)
-    assert {name for name, text in sources.items() if enters.search(text)} == {"experiments/methods.py"}
+    assert {name for name, text in sources.items() if enters.search(text)} == {"evaluation/experiments/methods.py"}

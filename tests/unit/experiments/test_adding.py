@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fastlloyd.errors import OutputError
-from fastlloyd.experiments import reading, runner
-from fastlloyd.experiments.runner import Summary
+from fastlloyd.evaluation.experiments import reading, runner
+from fastlloyd.evaluation.experiments.runner import Summary
 
 SPEC = """
 title = "t"

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from fastlloyd.errors import DataError
-from fastlloyd.experiments import figures
-from fastlloyd.experiments.figures import Drawing, letters, scales, sheet, styles
-from fastlloyd.experiments.reading import read
-from fastlloyd.experiments.summaries import Summaries, Summary, Variant
+from fastlloyd.evaluation import pictures
+from fastlloyd.evaluation.experiments.reading import read
+from fastlloyd.evaluation.pictures import Drawing, letters, scales, sheet, styles
+from fastlloyd.evaluation.pictures.summaries import Summaries, Summary, Variant
 from made_up_results import ABLATION, G2, METHODS, REAL, SYNTH, SYNTH_K, Cells, fail, rows, swept, write
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def _draw(folder: Path, made: Iterable[Cells], name: str) -> list[Drawing]:
 
 
 def _drawn(summaries: Summaries) -> list[Drawing]:
-    drawings, refused = figures.draw(summaries)
+    drawings, refused = pictures.draw(summaries)
     for why in refused:
         raise DataError(why)
     return drawings
@@ -220,7 +220,7 @@ def test_one_figure_that_cannot_be_drawn_costs_no_other(tmp_path: Path) -> None:
     sets = {name: SYNTH_K[name] for name in ("synthk-2-1", "synthk-8-1")} | {"g2-2-30": G2["g2-2-30"], "g2-4-30": G2["g2-4-30"]}
     made = [_only_nicv(row) for row in rows(sets, ["sulloyd", "fastlloyd"], runs=1)]
     made = [row for row in made if "g2" not in str(row["dataset"]) or row["method"] != "sulloyd"]
-    drawings, refused = figures.draw(_summaries(tmp_path, made, figures=["ablation", "scaling", "curve", "curves"]))
+    drawings, refused = pictures.draw(_summaries(tmp_path, made, figures=["ablation", "scaling", "curve", "curves"]))
     assert [each.name for each in drawings] == ["scaling-synthk-n_clusters", "curves-nicv"]
     assert [" ".join(why.split()[:2]) for why in refused] == ["figure 'ablation'", "figure 'scaling'", "figure 'curve'"]
     assert "needs sulloyd at two epsilons or more on the sets g2-..." in refused[1]
@@ -249,13 +249,13 @@ def test_lines_differ_in_more_than_their_colour(tmp_path: Path) -> None:
 def test_names_of_users_are_text_and_no_mathematics(tmp_path: Path) -> None:
     made = rows({"cost in $x^2$ _y_ <b>": (10, 2, 2)}, ["$\\alpha", "lloyd"], runs=2)
     for drawing in _draw(tmp_path, made, "curves"):
-        assert figures.save(drawing, "svg").startswith(b"<?xml")
+        assert pictures.save(drawing, "svg").startswith(b"<?xml")
 
 
-@pytest.mark.parametrize("kind", figures.FORMATS)
+@pytest.mark.parametrize("kind", pictures.FORMATS)
 def test_the_same_results_give_the_same_file(kind: str, tmp_path: Path) -> None:
     made = rows({"iris": REAL["iris"]}, ["lloyd", "glloyd"], runs=2)
-    first, second = (figures.save(_draw(tmp_path / str(n), made, "curves")[0], kind) for n in range(2))
+    first, second = (pictures.save(_draw(tmp_path / str(n), made, "curves")[0], kind) for n in range(2))
     assert first == second
     assert not re.search(rb"CreationDate|dc:date|Creation Time", first)
     if kind == "png":
@@ -275,7 +275,7 @@ def _drawn_texts(drawing: Drawing) -> list["Text"]:
 
 
 def _assert_no_label_lies_on_another_or_beyond_the_edge(drawing: Drawing, least: int) -> None:
-    figures.save(drawing, "png")
+    pictures.save(drawing, "png")
     boxes = [(text.get_text(), text.get_window_extent()) for text in _drawn_texts(drawing)]
     assert len(boxes) > least
     for (name, one), (other, another) in combinations(boxes, 2):
@@ -393,7 +393,7 @@ def test_lines_that_lie_on_each_other_are_all_seen(tmp_path: Path) -> None:
 def test_long_names_stay_on_the_sheet(name: str, tmp_path: Path) -> None:
     made = [_only_nicv(row) for row in rows({name: (10, 2, 2), "g2-2-30": G2["g2-2-30"]}, [name, "sulloyd"], runs=2)]
     (drawing,) = _draw(tmp_path, made, "curves")
-    figures.save(drawing, "png")
+    pictures.save(drawing, "png")
     width, _ = drawing.figure.bbox.size
     for text in _drawn_texts(drawing):
         with letters.boxes_for_letters_the_font_lacks():

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fastlloyd.experiments import figures, report
-from fastlloyd.experiments.reading import read
-from fastlloyd.experiments.summaries import Summaries
+from fastlloyd.evaluation import pictures
+from fastlloyd.evaluation.experiments.reading import read
+from fastlloyd.evaluation.pictures import report
+from fastlloyd.evaluation.pictures.summaries import Summaries
 from made_up_results import ABLATION, REAL, Cells, fail, rows, swept, write
 
 EVIL = "<script>alert(1)</script>"
@@ -40,7 +41,7 @@ class Page(HTMLParser):
 
 def _page(folder: Path, made: list[Cells], title: str = "Made-up results") -> tuple[str, Page]:
     summaries = Summaries.of(read(write(folder, made, title=title)))
-    text = report.page(summaries, *figures.draw(summaries))
+    text = report.page(summaries, *pictures.draw(summaries))
     return text, Page(text)
 
 

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastlloyd.errors import OutputError
-from fastlloyd.experiments import results
-from fastlloyd.experiments.reading import read
-from fastlloyd.experiments.results import Folder, read_rows
-from fastlloyd.experiments.schedule import Schedule
-from fastlloyd.experiments.trial import Trial
+from fastlloyd.evaluation.experiments import results
+from fastlloyd.evaluation.experiments.reading import read
+from fastlloyd.evaluation.experiments.results import Folder, read_rows
+from fastlloyd.evaluation.experiments.schedule import Schedule
+from fastlloyd.evaluation.experiments.trial import Trial
 
 TRIAL = Trial(
     dataset="a",

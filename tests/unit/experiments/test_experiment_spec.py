@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from fastlloyd.errors import FastLloydError, PlanError
-from fastlloyd.experiments.methods import load_method
-from fastlloyd.experiments.problem import make_problem
-from fastlloyd.experiments.spec import read, trials
-from fastlloyd.experiments.trial import Trial
+from fastlloyd.evaluation.experiments.methods import load_method
+from fastlloyd.evaluation.experiments.problem import make_problem
+from fastlloyd.evaluation.experiments.spec import read, trials
+from fastlloyd.evaluation.experiments.trial import Trial
 
 HEAD = """
 title = "t"
@@ -244,7 +244,7 @@ def test_a_measure_without_the_library_it_needs_is_refused_before_anything_is_ru
         'title = "t"\nruns = 1\nepsilons = [1.0]\nmeasures = ["nicv", "centroid_mse"]\n'
         '[[grid]]\ndatasets = ["synthk-2-1"]\nmethods = ["lloyd"]\n'
     )
-    monkeypatch.setattr("fastlloyd.experiments.spec.find_spec", lambda _: None)
+    monkeypatch.setattr("fastlloyd.evaluation.experiments.spec.find_spec", lambda _: None)
     with pytest.raises(PlanError, match="measure 'centroid_mse' needs scikit-learn, which is not installed"):
         read(path)
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastlloyd.errors import DataError
-from fastlloyd.experiments import tables
-from fastlloyd.experiments.reading import read
-from fastlloyd.experiments.summaries import Sample, Summaries, Summary
-from fastlloyd.experiments.tables import interval
+from fastlloyd.evaluation.experiments.reading import read
+from fastlloyd.evaluation.pictures import tables
+from fastlloyd.evaluation.pictures.summaries import Sample, Summaries, Summary
+from fastlloyd.evaluation.pictures.tables import interval
 from made_up_results import METHODS, REAL, Cells, fail, rows, write
 
 TWO = {"iris": REAL["iris"], "wine": REAL["wine"]}

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.errors import DataError, PlanError
-from fastlloyd.expander import PublicSeed
-from fastlloyd.experiments.measures import MEASURES
-from fastlloyd.experiments.methods import METHODS, Method, Outcome, Setting, check_option
-from fastlloyd.experiments.problem import Problem, load_problem, make_problem
-from fastlloyd.experiments.trial import Trial, perform, run_trial
+from fastlloyd.evaluation.experiments.measures import MEASURES
+from fastlloyd.evaluation.experiments.methods import METHODS, Method, Outcome, Setting, check_option
+from fastlloyd.evaluation.experiments.problem import Problem, load_problem, make_problem
+from fastlloyd.evaluation.experiments.trial import Trial, perform, run_trial
 
 RNG = np.random.default_rng(3)
 RAW = np.vstack([RNG.normal(centre, 1, (60, 3)) * (1, 10, 100) for centre in (0, 8)])

@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from fastlloyd.base.draws import Draws
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
 from fastlloyd.dp.accountant import Accountant
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
-from fastlloyd.draws import Draws
 from fastlloyd.errors import BudgetError, PlanError
-from fastlloyd.expander import PublicSeed
-from fastlloyd.experiments import pe_means
-from fastlloyd.experiments.methods import METHODS, Setting
-from fastlloyd.experiments.pe_means import PEMeans
-from fastlloyd.experiments.problem import make_problem
-from fastlloyd.experiments.spec import read
+from fastlloyd.evaluation.experiments import pe_means
+from fastlloyd.evaluation.experiments.methods import METHODS, Setting
+from fastlloyd.evaluation.experiments.pe_means import PEMeans
+from fastlloyd.evaluation.experiments.problem import make_problem
+from fastlloyd.evaluation.experiments.spec import read
 from fastlloyd.testing import InjectedNoise, SeededNoise
 
 RECORD = 2**16  # units of a vote

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from fastlloyd.cli.failures import run as fastlloyd
-from fastlloyd.experiments.pooling import over_sets
-from fastlloyd.experiments.reading import Results
-from fastlloyd.experiments.rows import Row
+from fastlloyd.evaluation.experiments.reading import Results
+from fastlloyd.evaluation.experiments.rows import Row
+from fastlloyd.evaluation.pictures.pooling import over_sets
 from made_up_results import rows, write
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fastlloyd.errors import DataError
-from fastlloyd.experiments.reading import read
+from fastlloyd.evaluation.experiments.reading import read
 from made_up_results import REAL, rows, swept, write
 
 IRIS = {"iris": REAL["iris"]}

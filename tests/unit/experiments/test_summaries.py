@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtrit
 
-from fastlloyd.experiments.quantities import in_order
-from fastlloyd.experiments.reading import Results, read
-from fastlloyd.experiments.rows import Row
-from fastlloyd.experiments.summaries import Sample, Summaries, Variant, area, pooled, relative
+from fastlloyd.evaluation.experiments.quantities import in_order
+from fastlloyd.evaluation.experiments.reading import Results, read
+from fastlloyd.evaluation.experiments.rows import Row
+from fastlloyd.evaluation.pictures.summaries import Sample, Summaries, Variant, area, pooled, relative
 from made_up_results import EPSILONS, REAL, fail, rows, write
 
 T_3 = 3.182446305  # Student's t, 3 degrees of freedom, 97.5%: from a printed table

@@ -4,16 +4,16 @@ import msgspec
 import numpy as np
 import pytest
 
+from fastlloyd.base.draws import Draws
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, FloatArray
-from fastlloyd.design_moments import design_moments
-from fastlloyd.draws import Draws
-from fastlloyd.expander import PublicSeed
-from fastlloyd.momentlloyd.directions import basis, deviations, directions, used
-from fastlloyd.momentlloyd.mechanism import MomentMechanism
-from fastlloyd.momentlloyd.noisy import Noisy
-from fastlloyd.momentlloyd.rounds import SecondMomentRound
-from fastlloyd.momentlloyd.state import NUMBER_BITS, State
-from fastlloyd.moments.spaces import DIRECTION_BITS
+from fastlloyd.mechanisms.moment_lloyd.design import design_moments
+from fastlloyd.mechanisms.moment_lloyd.directions import basis, deviations, directions, used
+from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
+from fastlloyd.mechanisms.moment_lloyd.rounds import SecondMomentRound
+from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, State
+from fastlloyd.mechanisms.queries.spaces import DIRECTION_BITS
 
 N, LENGTH = 1000, 50_000
 

@@ -4,14 +4,14 @@ import msgspec
 import numpy as np
 import pytest
 
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
-from fastlloyd.design_moments import design_moments
-from fastlloyd.expander import PublicSeed
-from fastlloyd.momentlloyd.evidence import SHAPE, evidence
-from fastlloyd.momentlloyd.mechanism import MomentMechanism
-from fastlloyd.momentlloyd.noisy import Noisy
-from fastlloyd.momentlloyd.seen import Seen
-from fastlloyd.momentlloyd.state import NUMBER_BITS, State
+from fastlloyd.mechanisms.moment_lloyd.design import design_moments
+from fastlloyd.mechanisms.moment_lloyd.evidence import SHAPE, evidence
+from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
+from fastlloyd.mechanisms.moment_lloyd.seen import Seen
+from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, State
 
 ONE = 1 << 16
 N = 3000

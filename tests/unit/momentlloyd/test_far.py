@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fastlloyd.base.draws import Draws
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.design_moments import design_moments
-from fastlloyd.draws import Draws
-from fastlloyd.expander import PublicSeed
-from fastlloyd.momentlloyd import far
-from fastlloyd.momentlloyd.histogram import weights
-from fastlloyd.momentlloyd.mechanism import MomentMechanism
-from fastlloyd.momentlloyd.noisy import Noisy
-from fastlloyd.momentlloyd.planner import MAX_CANDIDATES
-from fastlloyd.momentlloyd.state import State
+from fastlloyd.mechanisms.moment_lloyd import far
+from fastlloyd.mechanisms.moment_lloyd.design import design_moments
+from fastlloyd.mechanisms.moment_lloyd.histogram import weights
+from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
+from fastlloyd.mechanisms.moment_lloyd.planner import MAX_CANDIDATES
+from fastlloyd.mechanisms.moment_lloyd.state import State
 
 SEED = PublicSeed.from_int(1)
 

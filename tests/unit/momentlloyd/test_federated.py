@@ -13,26 +13,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moment_situations
-from fastlloyd.algorithms import MOMENTLLOYD
-from fastlloyd.central import cluster
 from fastlloyd.clustering.domain import IntArray
-from fastlloyd.course import Circumstances
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import OverflowRisk, PlanError
-from fastlloyd.momentlloyd import box, loop
-from fastlloyd.momentlloyd.course import MomentCourse
-from fastlloyd.momentlloyd.loop import query
-from fastlloyd.momentlloyd.mechanism import MomentMechanism
-from fastlloyd.momentlloyd.rounds import MeanRound, Rounds, SquaresRound, VotesRound
-from fastlloyd.momentlloyd.state import State
-from fastlloyd.moments.asking import Asked
-from fastlloyd.moments.parameters import Parameter, Value
-from fastlloyd.plan import Plan, TrustMode
-from fastlloyd.protocol import Message
-from fastlloyd.protocol.masked_round import Plausible
-from fastlloyd.protocol.messages import Parameters, Proposal, Upload
-from fastlloyd.traffic import traffic
-from fastlloyd.transport.in_process import Drops, Gone, run_in_process
+from fastlloyd.federation.plan.plan import Plan, TrustMode
+from fastlloyd.federation.protocol import Message
+from fastlloyd.federation.protocol.masked_round import Plausible
+from fastlloyd.federation.protocol.messages import Parameters, Proposal, Upload
+from fastlloyd.federation.traffic import traffic
+from fastlloyd.federation.transport.in_process import Drops, Gone, run_in_process
+from fastlloyd.mechanisms.central import cluster
+from fastlloyd.mechanisms.course import Circumstances
+from fastlloyd.mechanisms.lloyd.algorithm import MOMENTLLOYD
+from fastlloyd.mechanisms.moment_lloyd import advance, box
+from fastlloyd.mechanisms.moment_lloyd.advance import query
+from fastlloyd.mechanisms.moment_lloyd.course import MomentCourse
+from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+from fastlloyd.mechanisms.moment_lloyd.rounds import MeanRound, Rounds, SquaresRound, VotesRound
+from fastlloyd.mechanisms.moment_lloyd.state import State
+from fastlloyd.mechanisms.queries.parameters import Parameter, Value
+from fastlloyd.mechanisms.queries.query import Asked
 from federation import injected_by_part, make_federation, make_plan, results, same_clustering, starts_cheaply
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
@@ -154,8 +154,8 @@ def test_where_nobody_is_missing_the_number_of_records_stays_as_it_is_however_la
     """A product of floats would round numbers above 2**53, and differ from the central model."""
     m = with_fields(mechanism(PLANS[1]), n_records=1 << 40)
     state = msgspec.structs.replace(State.start(m), number=(1 << 55) + 1)
-    assert loop.scaled(m, state, 1.0) == state
-    assert loop.scaled(m, state, 0.5).number == 1 << 54
+    assert advance.scaled(m, state, 1.0) == state
+    assert advance.scaled(m, state, 0.5).number == 1 << 54
 
 
 # Whatever a client makes up
@@ -338,4 +338,4 @@ def test_a_radius_beyond_the_box_is_the_diameter_of_the_box(kind: type) -> None:
     round = next(round for round in m.rounds if isinstance(round, kind))
     asked = query(m, round, State.start(m))
     most = next(p.most for p in asked.question.parameters if p.name == "radius")
-    assert most - 2 <= loop.radius(m, round, State.start(m)) <= most
+    assert most - 2 <= advance.radius(m, round, State.start(m)) <= most

@@ -6,14 +6,14 @@ import msgspec
 import numpy as np
 import pytest
 
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.design_moments import design_moments
-from fastlloyd.expander import PublicSeed
-from fastlloyd.momentlloyd import location, steps
-from fastlloyd.momentlloyd.mechanism import MomentMechanism
-from fastlloyd.momentlloyd.noisy import Noisy
-from fastlloyd.momentlloyd.rounds import StepRound
-from fastlloyd.momentlloyd.state import NUMBER_BITS, State
+from fastlloyd.mechanisms.moment_lloyd import location, steps
+from fastlloyd.mechanisms.moment_lloyd.design import design_moments
+from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
+from fastlloyd.mechanisms.moment_lloyd.rounds import StepRound
+from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, State
 
 ONE = 1 << 16  # a half width
 SURE, LOST = 1e-9, 1e15  # deviations

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling
-from fastlloyd.course import Circumstances
-from fastlloyd.design_moments import design_moments
-from fastlloyd.expander import PublicSeed
-from fastlloyd.momentlloyd.loop import advance, query, radius
-from fastlloyd.momentlloyd.mechanism import MomentMechanism
-from fastlloyd.momentlloyd.rounds import StepRound
-from fastlloyd.momentlloyd.state import State, fields
-from fastlloyd.moments.asking import Asked
+from fastlloyd.mechanisms.course import Circumstances
+from fastlloyd.mechanisms.moment_lloyd.advance import advance, query, radius
+from fastlloyd.mechanisms.moment_lloyd.design import design_moments
+from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+from fastlloyd.mechanisms.moment_lloyd.rounds import StepRound
+from fastlloyd.mechanisms.moment_lloyd.state import State, fields
+from fastlloyd.mechanisms.queries.query import Asked
 
 
 def cube(d: int, fraction_bits: int = 16) -> Domain:

@@ -9,17 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.design_moments import design_moments
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
-from fastlloyd.exchanges import SCALE_UNITS
-from fastlloyd.expander import PublicSeed
-from fastlloyd.ledger import run_cost
-from fastlloyd.momentlloyd.mechanism import MomentMechanism
-from fastlloyd.momentlloyd.planner import TABLE, Row, plan_rounds
-from fastlloyd.momentlloyd.rounds import (
+from fastlloyd.federation.ledger import run_cost
+from fastlloyd.mechanisms.moment_lloyd.design import design_moments
+from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+from fastlloyd.mechanisms.moment_lloyd.planner import TABLE, Row, plan_rounds
+from fastlloyd.mechanisms.moment_lloyd.rounds import (
     LengthsRound,
     MeanRound,
     Rounds,
@@ -28,7 +27,8 @@ from fastlloyd.momentlloyd.rounds import (
     StepRound,
     VotesRound,
 )
-from fastlloyd.momentlloyd.state import fields
+from fastlloyd.mechanisms.moment_lloyd.state import fields
+from fastlloyd.mechanisms.rounds import SCALE_UNITS
 
 SEED = PublicSeed.from_int(1)
 MU = Fraction(1, 2)

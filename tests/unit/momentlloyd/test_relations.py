@@ -6,17 +6,17 @@ from fractions import Fraction
 import msgspec
 import pytest
 
-from fastlloyd.algorithms import ALGORITHMS, Algorithm, Noise
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.design import design_mechanism
-from fastlloyd.design_moments import design_moments
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
-from fastlloyd.exchanges import SCALE_UNITS
-from fastlloyd.expander import PublicSeed
-from fastlloyd.mechanism import Mechanism
-from fastlloyd.momentlloyd.mechanism import MomentMechanism
-from fastlloyd.momentlloyd.rounds import MeanRound, MomentRound
+from fastlloyd.federation.plan.design import design_mechanism
+from fastlloyd.mechanisms.lloyd.algorithm import ALGORITHMS, Algorithm, Noise
+from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.moment_lloyd.design import design_moments
+from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+from fastlloyd.mechanisms.moment_lloyd.rounds import MeanRound, MomentRound
+from fastlloyd.mechanisms.rounds import SCALE_UNITS
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 SEED = PublicSeed.from_int(1)

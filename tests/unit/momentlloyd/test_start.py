@@ -4,14 +4,14 @@ import msgspec
 import numpy as np
 import pytest
 
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, FloatArray
-from fastlloyd.design_moments import design_moments
-from fastlloyd.expander import PublicSeed
-from fastlloyd.momentlloyd import far, location, start
-from fastlloyd.momentlloyd.mechanism import MomentMechanism
-from fastlloyd.momentlloyd.noisy import Noisy
-from fastlloyd.momentlloyd.state import NUMBER_BITS, State
-from fastlloyd.moments.spaces import DIRECTION_BITS
+from fastlloyd.mechanisms.moment_lloyd import far, location, start
+from fastlloyd.mechanisms.moment_lloyd.design import design_moments
+from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
+from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, State
+from fastlloyd.mechanisms.queries.spaces import DIRECTION_BITS
 
 ONE, N = 1 << 16, 5000
 

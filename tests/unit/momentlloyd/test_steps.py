@@ -4,15 +4,15 @@ import msgspec
 import numpy as np
 import pytest
 
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, FloatArray
-from fastlloyd.design_moments import design_moments
-from fastlloyd.expander import PublicSeed
-from fastlloyd.momentlloyd import steps
-from fastlloyd.momentlloyd.mechanism import MomentMechanism
-from fastlloyd.momentlloyd.noisy import Noisy
-from fastlloyd.momentlloyd.rounds import StepRound
-from fastlloyd.momentlloyd.state import NUMBER_BITS, State
-from fastlloyd.moments.spaces import DIRECTION_BITS
+from fastlloyd.mechanisms.moment_lloyd import steps
+from fastlloyd.mechanisms.moment_lloyd.design import design_moments
+from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
+from fastlloyd.mechanisms.moment_lloyd.rounds import StepRound
+from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, State
+from fastlloyd.mechanisms.queries.spaces import DIRECTION_BITS
 
 ONE, N = 1 << 16, 600
 MOVES = np.array([[100.0, -50.0], [0.0, 300.0]])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fastlloyd.errors import PlanError
-from fastlloyd.moments import clipping, reference
+from fastlloyd.mechanisms.queries import clipping, reference
 
 
 @pytest.mark.parametrize("units", [1, 3, 0, -2, 2**16 + 2, 4.0, True])

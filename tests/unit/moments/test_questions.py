@@ -6,23 +6,23 @@ import numpy as np
 import pytest
 
 import moment_situations as situations
-from fastlloyd.algorithms import Noise
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.acceleration import WORTH_LOADING, is_compiled
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.accountant import Accountant
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import DataError, OverflowRisk, PlanError
-from fastlloyd.exchanges import draw
-from fastlloyd.moments.asking import MAX_BLOCK_RECORDS, Asked, Question, ask
-from fastlloyd.moments.lengths import ClippedLengths
-from fastlloyd.moments.offsets import ClippedOffsets
-from fastlloyd.moments.parameters import Parameter, Value
-from fastlloyd.moments.second_moment import SecondMoment
-from fastlloyd.moments.spaces import Features, Subspace
-from fastlloyd.moments.squares import ClippedSquares
-from fastlloyd.moments.sums import ClippedSum
-from fastlloyd.moments.votes import Votes
+from fastlloyd.mechanisms.lloyd.algorithm import Noise
+from fastlloyd.mechanisms.queries.lengths import ClippedLengths
+from fastlloyd.mechanisms.queries.offsets import ClippedOffsets
+from fastlloyd.mechanisms.queries.parameters import Parameter, Value
+from fastlloyd.mechanisms.queries.query import MAX_BLOCK_RECORDS, Asked, Question, ask
+from fastlloyd.mechanisms.queries.second_moment import SecondMoment
+from fastlloyd.mechanisms.queries.spaces import Features, Subspace
+from fastlloyd.mechanisms.queries.squares import ClippedSquares
+from fastlloyd.mechanisms.queries.sums import ClippedSum
+from fastlloyd.mechanisms.queries.votes import Votes
+from fastlloyd.mechanisms.rounds import draw
 from fastlloyd.testing import SeededNoise
 
 U = 2**12

@@ -5,9 +5,18 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastlloyd.protocol import Action, Record, Send, ServerSession
-from fastlloyd.protocol.messages import Broadcast, Confirmation, Confirmations, Deal, Hello, Message, SealedKeys, Upload
-from fastlloyd.protocol.transitions import ServerState
+from fastlloyd.federation.protocol import Action, Record, Send, ServerSession
+from fastlloyd.federation.protocol.messages import (
+    Broadcast,
+    Confirmation,
+    Confirmations,
+    Deal,
+    Hello,
+    Message,
+    SealedKeys,
+    Upload,
+)
+from fastlloyd.federation.protocol.transitions import ServerState
 from fastlloyd.testing import repeatable_noise
 from federation import make_federation, make_plan
 

@@ -11,14 +11,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from fastlloyd import lloyd_mechanism
-from fastlloyd.algorithms import Answer, Clustering, lloyd
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
-from fastlloyd.expander import PublicSeed
-from fastlloyd.lloyd_mechanism import LloydMechanism
-from fastlloyd.plan import TrustMode
-from fastlloyd.protocol import Ended, Message, ServerSession
-from fastlloyd.protocol.messages import (
+from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.protocol import Ended, Message, ServerSession
+from fastlloyd.federation.protocol.messages import (
     Broadcast,
     Confirmation,
     Confirmations,
@@ -29,10 +26,13 @@ from fastlloyd.protocol.messages import (
     decode,
     encode,
 )
-from fastlloyd.protocol.transitions import ClientState
-from fastlloyd.queries import Query, RelativeMoments
-from fastlloyd.secagg import EphemeralKey, GroupKey, Identity, MaskContext, expand_mask
-from fastlloyd.transport.in_process import Gone, run_in_process
+from fastlloyd.federation.protocol.transitions import ClientState
+from fastlloyd.federation.secagg import EphemeralKey, GroupKey, Identity, MaskContext, expand_mask
+from fastlloyd.federation.transport.in_process import Gone, run_in_process
+from fastlloyd.mechanisms.lloyd import mechanism as lloyd_mechanism
+from fastlloyd.mechanisms.lloyd.algorithm import Answer, Clustering, lloyd
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.queries.relative import Query, RelativeMoments
 from federation import Federation, among, client_after, inboxes, make_federation, make_plan, results
 
 

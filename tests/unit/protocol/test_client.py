@@ -11,13 +11,23 @@ import pytest
 
 from fastlloyd.clustering.domain import IntArray
 from fastlloyd.errors import DataError, FastLloydError, PlanError, RemoteProtocolError
-from fastlloyd.plan import Client
-from fastlloyd.protocol import SERVER, ClientResult, ClientSession, Ended, Finish, Keep, Record, Send
-from fastlloyd.protocol.messages import Abort, Broadcast, Confirmations, Deal, Hello, KeyBox, Message, SealedKeys, Upload
-from fastlloyd.protocol.roster import Roster
-from fastlloyd.protocol.transitions import ClientState
-from fastlloyd.secagg import EphemeralKey, GroupKey, seal
-from fastlloyd.transport.in_process import Drops
+from fastlloyd.federation.plan.plan import Client
+from fastlloyd.federation.protocol import SERVER, ClientResult, ClientSession, Ended, Finish, Keep, Record, Send
+from fastlloyd.federation.protocol.messages import (
+    Abort,
+    Broadcast,
+    Confirmations,
+    Deal,
+    Hello,
+    KeyBox,
+    Message,
+    SealedKeys,
+    Upload,
+)
+from fastlloyd.federation.protocol.roster import Roster
+from fastlloyd.federation.protocol.transitions import ClientState
+from fastlloyd.federation.secagg import EphemeralKey, GroupKey, seal
+from fastlloyd.federation.transport.in_process import Drops
 from federation import (
     CAP,
     BrokenNoise,
@@ -241,7 +251,7 @@ def test_an_error_that_is_not_ours_is_not_quoted_where_it_is_made_durable() -> N
 
 def test_a_session_shows_no_secret() -> None:
     client = client_after(FEDERATION, "c1", OTHER[:2])
-    assert "<fastlloyd.protocol.client.ClientSession object" in repr(client)
+    assert "<fastlloyd.federation.protocol.client.ClientSession object" in repr(client)
     assert not hasattr(client, "__dict__")
     keep = FEDERATION.client("c1").start()[0]
     assert repr(keep) == "Keep(secret=EphemeralKey(<secret>))"

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fastlloyd.algorithms import FASTLLOYD, MOMENTLLOYD, AnyAlgorithm
 from fastlloyd.clustering.domain import IntArray
 from fastlloyd.errors import RemoteProtocolError
-from fastlloyd.plan import TrustMode, ring_load
-from fastlloyd.protocol.masked_round import MaskedRound, Plausible
-from fastlloyd.secagg import GroupKey, MaskContext, Ring, expand_mask
-from fastlloyd.transport.in_process import run_in_process
+from fastlloyd.federation.plan.plan import TrustMode, ring_load
+from fastlloyd.federation.protocol.masked_round import MaskedRound, Plausible
+from fastlloyd.federation.secagg import GroupKey, MaskContext, Ring, expand_mask
+from fastlloyd.federation.transport.in_process import run_in_process
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, MOMENTLLOYD, AnyAlgorithm
 from federation import CAP, make_federation, make_plan, starts_cheaply
 from kinds import lloyd_of
 

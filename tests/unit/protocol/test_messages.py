@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastlloyd.algorithms import MOMENTLLOYD
 from fastlloyd.errors import RemoteProtocolError
-from fastlloyd.protocol.messages import (
+from fastlloyd.federation.protocol.messages import (
     MAX_REASON,
     Abort,
     Broadcast,
@@ -29,6 +28,7 @@ from fastlloyd.protocol.messages import (
     encode,
     max_message_bytes,
 )
+from fastlloyd.mechanisms.lloyd.algorithm import MOMENTLLOYD
 from federation import make_plan
 
 PLAN = make_plan(3)

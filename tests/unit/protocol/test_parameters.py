@@ -8,15 +8,21 @@ import msgspec
 import numpy as np
 import pytest
 
-from fastlloyd.algorithms import FASTLLOYD, MOMENTLLOYD, AnyAlgorithm
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
-from fastlloyd.momentlloyd import box
-from fastlloyd.momentlloyd.mechanism import MomentMechanism
-from fastlloyd.momentlloyd.state import State
-from fastlloyd.plan import TrustMode
-from fastlloyd.protocol import SERVER, Action, ClientResult, ClientSession, Ended, Keep, Message, Record, Send, ServerSession
-from fastlloyd.protocol.client_rounds import ClientRounds
-from fastlloyd.protocol.messages import (
+from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.protocol import (
+    SERVER,
+    Action,
+    ClientResult,
+    ClientSession,
+    Ended,
+    Keep,
+    Message,
+    Record,
+    Send,
+    ServerSession,
+)
+from fastlloyd.federation.protocol.messages import (
     Broadcast,
     Confirmations,
     KeyBox,
@@ -28,10 +34,15 @@ from fastlloyd.protocol.messages import (
     decode,
     encode,
 )
-from fastlloyd.protocol.transitions import ClientState, ServerState
-from fastlloyd.secagg import EphemeralKey
-from fastlloyd.secagg.parameters import SALT_BYTES, seal_parameters
-from fastlloyd.transport.in_process import run_in_process
+from fastlloyd.federation.protocol.rounds import ClientRounds
+from fastlloyd.federation.protocol.transitions import ClientState, ServerState
+from fastlloyd.federation.secagg import EphemeralKey
+from fastlloyd.federation.secagg.sealing import SALT_BYTES, seal_parameters
+from fastlloyd.federation.transport.in_process import run_in_process
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, MOMENTLLOYD, AnyAlgorithm
+from fastlloyd.mechanisms.moment_lloyd import box
+from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+from fastlloyd.mechanisms.moment_lloyd.state import State
 from federation import (
     BrokenNoise,
     Federation,

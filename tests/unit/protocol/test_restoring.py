@@ -6,11 +6,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from fastlloyd.algorithms import MOMENTLLOYD
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
-from fastlloyd.plan import TrustMode
-from fastlloyd.protocol import SERVER, Action, ClientResult, ClientSession, Ended, Finish, Keep, Record, Send, ServerSession
-from fastlloyd.protocol.messages import (
+from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.protocol import (
+    SERVER,
+    Action,
+    ClientResult,
+    ClientSession,
+    Ended,
+    Finish,
+    Keep,
+    Record,
+    Send,
+    ServerSession,
+)
+from fastlloyd.federation.protocol.messages import (
     Abort,
     Broadcast,
     Confirmation,
@@ -23,11 +33,12 @@ from fastlloyd.protocol.messages import (
     Upload,
     encode,
 )
-from fastlloyd.protocol.restoring import decode_records
-from fastlloyd.protocol.transitions import ClientState, ServerState
-from fastlloyd.queries import Moments, RelativeMoments
-from fastlloyd.secagg import EphemeralKey
-from fastlloyd.transport.in_process import run_in_process
+from fastlloyd.federation.protocol.restoring import decode_records
+from fastlloyd.federation.protocol.transitions import ClientState, ServerState
+from fastlloyd.federation.secagg import EphemeralKey
+from fastlloyd.federation.transport.in_process import run_in_process
+from fastlloyd.mechanisms.lloyd.algorithm import MOMENTLLOYD
+from fastlloyd.mechanisms.queries.relative import Moments, RelativeMoments
 from federation import (
     BrokenNoise,
     Federation,

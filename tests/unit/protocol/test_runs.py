@@ -6,13 +6,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from fastlloyd.algorithms import FASTLLOYD, GLLOYD, SULLOYD, Algorithm
-from fastlloyd.central import cluster
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.plan import TrustMode
-from fastlloyd.protocol import SERVER, ClientResult, ClientSession, Ended, Message, ServerSession
-from fastlloyd.protocol.messages import Broadcast, Confirmations, KeyBox, SealedKeys, Upload
-from fastlloyd.transport.in_process import Drops, Gone, InProcessOutcome, Link, everything_arrives, run_in_process
+from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.protocol import SERVER, ClientResult, ClientSession, Ended, Message, ServerSession
+from fastlloyd.federation.protocol.messages import Broadcast, Confirmations, KeyBox, SealedKeys, Upload
+from fastlloyd.federation.transport.in_process import Drops, Gone, InProcessOutcome, Link, everything_arrives, run_in_process
+from fastlloyd.mechanisms.central import cluster
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, SULLOYD, Algorithm
 from federation import Federation, identity, injected, make_federation, make_plan, results, same_clustering
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from fastlloyd.errors import FastLloydError, RemoteProtocolError
-from fastlloyd.plan import TrustMode
-from fastlloyd.protocol import Action, Finish, Record, Send, ServerResult, ServerSession
-from fastlloyd.protocol.messages import (
+from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.protocol import Action, Finish, Record, Send, ServerResult, ServerSession
+from fastlloyd.federation.protocol.messages import (
     Abort,
     Broadcast,
     Confirmation,
@@ -21,11 +21,11 @@ from fastlloyd.protocol.messages import (
     SealedKeys,
     Upload,
 )
-from fastlloyd.protocol.roster import Roster
-from fastlloyd.protocol.transitions import ServerState
-from fastlloyd.secagg import EphemeralKey
+from fastlloyd.federation.protocol.roster import Roster
+from fastlloyd.federation.protocol.transitions import ServerState
+from fastlloyd.federation.secagg import EphemeralKey
+from fastlloyd.federation.transport.in_process import run_in_process
 from fastlloyd.testing import InjectedNoise
-from fastlloyd.transport.in_process import run_in_process
 from federation import BrokenNoise, identity, inboxes, injected, make_federation, make_plan
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
-from fastlloyd.protocol.messages import (
+from fastlloyd.federation.protocol.messages import (
     Abort,
     Broadcast,
     Confirmation,
@@ -23,7 +23,7 @@ from fastlloyd.protocol.messages import (
     Turn,
     Upload,
 )
-from fastlloyd.protocol.transitions import CLIENT_TRANSITIONS, SERVER_TRANSITIONS, ClientState, ServerState, mermaid
+from fastlloyd.federation.protocol.transitions import CLIENT_TRANSITIONS, SERVER_TRANSITIONS, ClientState, ServerState, mermaid
 from federation import client_after, inboxes, make_federation, make_plan
 
 FEDERATION = make_federation(make_plan(2))

@@ -14,9 +14,9 @@ from hypothesis.extra.numpy import arrays
 
 from fastlloyd.clustering.acceleration import is_compiled
 from fastlloyd.clustering.domain import Domain, Scaling
+from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.clustering.outside import Outside, to_grid
 from fastlloyd.errors import DataError
-from fastlloyd.grid_records import GridRecords
 from fastlloyd.records import Missing, arrow, open_records, read_table
 from fastlloyd.records.column_block import ColumnBlock, FloatArray
 from fastlloyd.records.record_file import BLOCK_CELLS

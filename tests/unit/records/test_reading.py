@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastlloyd import extras
+from fastlloyd.base import extras
 from fastlloyd.errors import DataError
 from fastlloyd.records import Missing, open_records, read_csv, read_table
 from record_files import BINARY, NAMED, NAMELESS, SECRET, Matrix, csv_text, matrices, refusal, written

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from fastlloyd.errors import StateError
-from fastlloyd.plan import TrustMode
-from fastlloyd.protocol import SERVER
-from fastlloyd.protocol.messages import Broadcast, Limits, Upload, decode
-from fastlloyd.store import Store
-from fastlloyd.store import files as layout
-from fastlloyd.store.events import Outcome, RunEnded
+from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.protocol import SERVER
+from fastlloyd.federation.protocol.messages import Broadcast, Limits, Upload, decode
+from fastlloyd.federation.store import Store
+from fastlloyd.federation.store import files as layout
+from fastlloyd.federation.store.events import Outcome, RunEnded
 from mortal_parties import DISK_FAULTS, READ_ONLY, FailingDisk, World
 from runs_with_deaths import FEDERATIONS, N_COMMITS, check_died_at_every_commit, run_with
 from stores import new_store, reserved, run_id, upload

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from fastlloyd.errors import BudgetError, DataError, FastLloydError, RemoteProtocolError, StateError
-from fastlloyd.ledger import account
-from fastlloyd.positions import KnownStore, KnownStoreOf, Positions
-from fastlloyd.protocol import SERVER, ClientResult, Ended, Finish
-from fastlloyd.protocol.messages import Broadcast, Confirmations, Upload, decode, encode
-from fastlloyd.renewal import renew
-from fastlloyd.runs import reservation
-from fastlloyd.runs.durable_client import GRACE
-from fastlloyd.store import LogPosition, Role, Store
-from fastlloyd.store.events import LimitSet, Outcome
+from fastlloyd.federation.ledger import account
+from fastlloyd.federation.plan.renewal import renew
+from fastlloyd.federation.positions import KnownStore, KnownStoreOf, Positions
+from fastlloyd.federation.protocol import SERVER, ClientResult, Ended, Finish
+from fastlloyd.federation.protocol.messages import Broadcast, Confirmations, Upload, decode, encode
+from fastlloyd.federation.runs import reservation
+from fastlloyd.federation.runs.durable_client import GRACE
+from fastlloyd.federation.store import LogPosition, Role, Store
+from fastlloyd.federation.store.events import LimitSet, Outcome
 from federation import identity, make_federation, make_plan, same_clustering
 from mortal_parties import AFTER, BEFORE, DATASET, FINGERPRINT, Killed, World, check_ledger, messages_of
 from stores import copy_store

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from fastlloyd.errors import RemoteProtocolError, StateError
-from fastlloyd.positions import SignedPosition
-from fastlloyd.protocol import SERVER, ClientResult, Ended, Finish, Send, ServerResult, ServerSession
-from fastlloyd.protocol.messages import Abort, Confirmations, Limits, Upload, decode
-from fastlloyd.runs.steps import MAX_BEGUN_AGAIN
-from fastlloyd.store import Store
-from fastlloyd.store.events import Outcome, PeerSigned
+from fastlloyd.federation.positions import SignedPosition
+from fastlloyd.federation.protocol import SERVER, ClientResult, Ended, Finish, Send, ServerResult, ServerSession
+from fastlloyd.federation.protocol.messages import Abort, Confirmations, Limits, Upload, decode
+from fastlloyd.federation.runs.steps import MAX_BEGUN_AGAIN
+from fastlloyd.federation.store import Store
+from fastlloyd.federation.store.events import Outcome, PeerSigned
 from federation import make_federation, make_plan, signed
 from mortal_parties import World
 from stores import copy_store

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastlloyd.plan import TrustMode
-from fastlloyd.protocol import SERVER
+from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.protocol import SERVER
 from federation import starts_cheaply
 from mortal_parties import AFTER, BEFORE
 from runs_with_deaths import (

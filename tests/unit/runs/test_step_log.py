@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fastlloyd.protocol import SERVER
-from fastlloyd.protocol.messages import Broadcast
-from fastlloyd.runs.step_log import StepLog
+from fastlloyd.federation.protocol import SERVER
+from fastlloyd.federation.protocol.messages import Broadcast
+from fastlloyd.federation.runs.step_log import StepLog
 from federation import make_federation, make_plan
 from mortal_parties import World
 

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastlloyd.errors import OverflowRisk, PlanError
-from fastlloyd.secagg import GroupKey, MaskContext, NoiseTail, Ring, RingLoad, choose_ring, expand_mask, headroom
-from fastlloyd.secagg.ring import _tail_exponent
+from fastlloyd.federation.secagg import GroupKey, MaskContext, NoiseTail, Ring, RingLoad, choose_ring, expand_mask, headroom
+from fastlloyd.federation.secagg.ring import _tail_exponent
 
 RINGS = pytest.mark.parametrize("ring", list(Ring))
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
-from fastlloyd.secagg import (
+from fastlloyd.federation.secagg import (
     EphemeralKey,
     GroupKey,
     Identity,
@@ -23,7 +23,7 @@ from fastlloyd.secagg import (
     seal,
     verify,
 )
-from fastlloyd.secagg.keys import CONFIRMATION_BYTES, SEALED_BYTES, SIGNATURE_BYTES
+from fastlloyd.federation.secagg.keys import CONFIRMATION_BYTES, SEALED_BYTES, SIGNATURE_BYTES
 
 
 class Binding(TypedDict):

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
-from fastlloyd.expander import PublicSeed, derive, expand_public, keystream
-from fastlloyd.secagg import EphemeralKey, GroupKey, Identity, MaskContext, Ring, expand_mask, verify
+from fastlloyd.base.randomness import PublicSeed, derive, expand_public, keystream
+from fastlloyd.federation.secagg import EphemeralKey, GroupKey, Identity, MaskContext, Ring, expand_mask, verify
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "masks.json").read_text())
 

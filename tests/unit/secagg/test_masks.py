@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fastlloyd.base.randomness import PublicSeed, expand_public
 from fastlloyd.errors import LocalProtocolError
-from fastlloyd.expander import PublicSeed, expand_public
-from fastlloyd.secagg import GroupKey, MaskContext, Ring, expand_mask, keys, masks, parameters, sum_of_masks
+from fastlloyd.federation.secagg import GroupKey, MaskContext, Ring, expand_mask, keys, masks, sealing, sum_of_masks
 
 KEY = GroupKey(bytes(range(32)))
 CONTEXT = MaskContext(
@@ -333,5 +333,5 @@ def test_the_sum_of_masks_refuses_what_one_mask_refuses() -> None:
 
 
 def test_what_is_derived_from_the_group_key_has_labels_of_which_none_begins_another() -> None:
-    labels = [masks._MASK_LABEL, parameters._LABEL, keys._CONFIRMATION_LABEL]
+    labels = [masks._MASK_LABEL, sealing._LABEL, keys._CONFIRMATION_LABEL]
     assert not [(a, b) for a, b in permutations(labels, 2) if b.startswith(a)]

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastlloyd.errors import StateError
-from fastlloyd.store import LogPosition, Role, Store, read
-from fastlloyd.store import files as layout
-from fastlloyd.store.events import Event, ExchangeCharged, LimitSet, Outcome, PeerSeen, encode, first_head
-from fastlloyd.store.head_file import head_path
+from fastlloyd.federation.store import LogPosition, Role, Store, read
+from fastlloyd.federation.store import files as layout
+from fastlloyd.federation.store.events import Event, ExchangeCharged, LimitSet, Outcome, PeerSeen, encode, first_head
+from fastlloyd.federation.store.head_file import head_path
 from stores import OWNER, copy_store, new_store, reserved, run_id, upload
 
 A, B = run_id(1), run_id(2)

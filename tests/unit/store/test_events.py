@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastlloyd.design import design_mechanism
 from fastlloyd.errors import StateError
-from fastlloyd.ledger import run_cost
-from fastlloyd.positions import SignedPosition
-from fastlloyd.store.costs import Cost
-from fastlloyd.store.events import (
+from fastlloyd.federation.ledger import run_cost
+from fastlloyd.federation.plan.design import design_mechanism
+from fastlloyd.federation.positions import SignedPosition
+from fastlloyd.federation.store.costs import Cost
+from fastlloyd.federation.store.events import (
     ClientJoined,
     Event,
     ExchangeCharged,
@@ -113,10 +113,10 @@ def test_any_reason_can_be_stored_on_one_printable_line(text: str) -> None:
 
 
 def test_the_costs_of_the_largest_mechanisms_fit() -> None:
-    from fastlloyd.algorithms import FASTLLOYD
+    from fastlloyd.base.randomness import PublicSeed
     from fastlloyd.clustering.domain import Domain
     from fastlloyd.dp.neighboring import NeighboringRelation
-    from fastlloyd.expander import PublicSeed
+    from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 
     domain = Domain(features=("a", "b"), lower=(0.0, 0.0), upper=(1.0, 1.0), fraction_bits=20)
     for epsilon in (1e-3, 1e4):
@@ -138,6 +138,6 @@ def test_the_costs_of_the_largest_mechanisms_fit() -> None:
 
 
 def test_the_chain_is_over_label_head_and_bytes() -> None:
-    from fastlloyd.store.events import next_head
+    from fastlloyd.federation.store.events import next_head
 
     assert next_head(bytes(32), b"event") == hashlib.sha256(b"fastlloyd/v1/event" + bytes(32) + b"event").digest()

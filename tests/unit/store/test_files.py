@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from fastlloyd.errors import StateError
-from fastlloyd.store import Role, Store, read, store_path
-from fastlloyd.store import files as layout
-from fastlloyd.store.events import Event, ExchangeCharged, LimitSet, Outcome, encode
+from fastlloyd.federation.store import Role, Store, read, store_path
+from fastlloyd.federation.store import files as layout
+from fastlloyd.federation.store.events import Event, ExchangeCharged, LimitSet, Outcome, encode
 from stores import OWNER, new_store, reserved, run_id, upload
 
 A, B = run_id(1), run_id(2)

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from fastlloyd.errors import StateError
-from fastlloyd.store import LogPosition, Role, Store, head_file, read
-from fastlloyd.store import files as layout
-from fastlloyd.store.events import LimitSet
-from fastlloyd.store.head_file import SLOT_BYTES, SPACING, head_path
+from fastlloyd.federation.store import LogPosition, Role, Store, head_file, read
+from fastlloyd.federation.store import files as layout
+from fastlloyd.federation.store.events import LimitSet
+from fastlloyd.federation.store.head_file import SLOT_BYTES, SPACING, head_path
 from stores import OWNER, Damage, copy_store, cuts, flips, killed, new_store, opened_or_refused
 
 LIMIT = LimitSet(dataset="patients", epsilon=1.0, delta=1e-6)

@@ -5,8 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastlloyd.errors import StateError
-from fastlloyd.store import History, LogPosition, Role
-from fastlloyd.store.events import ClientJoined, Event, ExchangeCharged, LimitSet, MessageRecorded, Outcome, PeerSeen, RunEnded
+from fastlloyd.federation.store import History, LogPosition, Role
+from fastlloyd.federation.store.events import (
+    ClientJoined,
+    Event,
+    ExchangeCharged,
+    LimitSet,
+    MessageRecorded,
+    Outcome,
+    PeerSeen,
+    RunEnded,
+)
 from stores import reserved, run_id
 
 A, B = run_id(1), run_id(2)

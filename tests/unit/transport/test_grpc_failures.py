@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from fastlloyd.errors import NetworkError
-from fastlloyd.transport.grpc_failures import explain
-from fastlloyd.transport.grpc_tls import alternative_name, as_pem, load_grpc, peer_fingerprint
+from fastlloyd.federation.transport.grpc.failures import explain
+from fastlloyd.federation.transport.grpc.tls import alternative_name, as_pem, load_grpc, peer_fingerprint
 from network import tls_identity
 
 ADDRESS = "aggregator.example:443"

@@ -1,8 +1,8 @@
 """Channel arguments follow from the plan."""
 
-from fastlloyd.protocol.messages import Limits
-from fastlloyd.transport.frames import FRAME_BYTES
-from fastlloyd.transport.grpc_tls import Keepalive, server_options
+from fastlloyd.federation.protocol.messages import Limits
+from fastlloyd.federation.transport.grpc.frames import FRAME_BYTES
+from fastlloyd.federation.transport.grpc.tls import Keepalive, server_options
 
 
 def test_the_line_is_measured_only_where_a_frame_may_exceed_the_first_window() -> None:

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from fastlloyd.transport.sparing_log import FIRST_LINES, SECONDS_PER_LINE, SparingLog
+from fastlloyd.federation.transport.grpc.log import FIRST_LINES, SECONDS_PER_LINE, SparingLog
 
 LOGGER = logging.getLogger("fastlloyd.test_sparing_log")
 REFUSED, GONE = "client %s is refused: %s", "client %s is gone"

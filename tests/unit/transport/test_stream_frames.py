@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastlloyd.errors import RemoteProtocolError
-from fastlloyd.positions import MAX_EVENTS, SignedPosition
-from fastlloyd.protocol.messages import Broadcast, Limits, Upload, encode
-from fastlloyd.transport.frames import (
+from fastlloyd.federation.positions import MAX_EVENTS, SignedPosition
+from fastlloyd.federation.protocol.messages import Broadcast, Limits, Upload, encode
+from fastlloyd.federation.transport.grpc.frames import (
     EMPTY_LOG,
     FRAME_BYTES,
     Answer,

@@ -7,10 +7,10 @@ import time
 import pytest
 
 from fastlloyd.errors import RemoteProtocolError
-from fastlloyd.protocol.actions import Ended, Finish
-from fastlloyd.transport.outbox import MAX_WAITING, Outbox
-from fastlloyd.transport.party import Request
-from fastlloyd.transport.turns import Turns
+from fastlloyd.federation.protocol.actions import Ended, Finish
+from fastlloyd.federation.transport.grpc.outbox import MAX_WAITING, Outbox
+from fastlloyd.federation.transport.grpc.turns import Turns
+from fastlloyd.federation.transport.party import Request
 
 
 class Party:

@@ -1,0 +1,1 @@
+"""What everything else stands on: files, names, public randomness, exact numbers. Knows nothing of clustering or privacy."""

@@ -1,0 +1,326 @@
+"""`fastlloyd advise`: what to expect of a run, from public numbers alone. No records are read."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fastlloyd.cli.options import CLUSTERING, FEDERATION, OUTPUT, PRIVACY, FederationOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from fastlloyd.cli.tables import Column
+    from fastlloyd.reports.advice import Advice, Federation, Outlook, Question
+
+ADVICE, PICTURE = FILES = ("advise.json", "advise.png")
+NOT_IN_IT = (
+    "Not in the error: that k-means itself may end in a poor local optimum or with a number of clusters that does not fit; "
+    "records clipped to the bounds or left out beyond the radius; clusters smaller than most, whose error is larger."
+)
+SIMULATED = (
+    "The error comes from simulations of many kinds of records: the middle one, and the range that held four runs of five. "
+    "Your records may differ from all of them."
+)
+
+Records = Annotated[
+    int,
+    typer.Option(
+        "--records",
+        "--n-records",
+        help="Expected number of records, also taken as the cap.",
+        metavar="N",
+        rich_help_panel=CLUSTERING,
+        show_default=False,
+    ),
+]
+FeatureCount = Annotated[
+    int, typer.Option("--features", help="Number of features.", metavar="D", rich_help_panel=CLUSTERING, show_default=False)
+]
+Clusters = Annotated[
+    int,
+    typer.Option(
+        "--clusters",
+        "--n-clusters",
+        "-k",
+        help="Number of clusters.",
+        metavar="K",
+        rich_help_panel=CLUSTERING,
+        show_default=False,
+    ),
+]
+AlgorithmName = Annotated[
+    str, typer.Option(help="What will run.", metavar="momentlloyd|fastlloyd|glloyd|sulloyd", rich_help_panel=CLUSTERING)
+]
+Epsilons = Annotated[
+    str,
+    typer.Option(help="Privacy budgets to compare, as a,b,c.", metavar="LIST", rich_help_panel=PRIVACY),
+]
+Delta = Annotated[
+    float | None,
+    typer.Option(help="Default: 1 / (100 records).", metavar="DELTA", rich_help_panel=PRIVACY, show_default=False),
+]
+Relation = Annotated[
+    str,
+    typer.Option(
+        help="What the guarantee hides: that a record is there, or what it says.",
+        metavar="add_or_remove_one|replace_one",
+        rich_help_panel=PRIVACY,
+    ),
+]
+Loss = Annotated[
+    bool,
+    typer.Option("--loss", help="Reckon with a private estimate of the loss too.", rich_help_panel=PRIVACY),
+]
+LossShare = Annotated[
+    float | None,
+    typer.Option(
+        help="Share of the budget for --loss. Default: 0.01 to 0.2, by the number of records.",
+        metavar="SHARE",
+        rich_help_panel=PRIVACY,
+        show_default=False,
+    ),
+]
+Clients = Annotated[
+    int | None,
+    typer.Option(
+        help="For a federated run: how many clients take part.", metavar="M", rich_help_panel=FEDERATION, show_default=False
+    ),
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option(help="Folder to make: advise.json, advise.png.", metavar="DIR", rich_help_panel=OUTPUT, show_default=False),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace an earlier advice.", rich_help_panel=OUTPUT)]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print the advice as JSON, and everything else to stderr.", rich_help_panel=OUTPUT)
+]
+
+
+def advise(
+    records: Records,
+    features: FeatureCount,
+    clusters: Clusters,
+    federation: FederationOptions,
+    epsilons: Epsilons = "0.1,0.2,0.5,1,2,5,10",
+    delta: Delta = None,
+    algorithm: AlgorithmName = "momentlloyd",
+    neighboring_relation: Relation = "add_or_remove_one",
+    loss: Loss = False,
+    loss_share: LossShare = None,
+    clients: Clients = None,
+    out: Folder = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Say what to expect of a run (error, noise, bytes) before there is one, from public numbers; no file is read."""
+    from rich.console import Console
+
+    from fastlloyd.dp.neighboring import NeighboringRelation
+    from fastlloyd.errors import OutputError
+    from fastlloyd.mechanisms import catalogue
+    from fastlloyd.reports import advice as advising
+    from fastlloyd.reports import outputs
+
+    if out is not None:
+        outputs.check_destination(out, force=force, files=FILES)
+    elif force:
+        raise OutputError("--force is about the output folder; name it with --out DIR")
+    question = advising.Question(
+        n_records=records,
+        n_features=features,
+        n_clusters=clusters,
+        algorithm=catalogue.algorithm(algorithm),
+        delta=delta,
+        neighboring_relation=catalogue.choose(
+            NeighboringRelation, neighboring_relation.replace("-", "_"), "neighboring_relation"
+        ),
+        estimate_loss=loss,
+        loss_share=loss_share,
+        federation=_federation(clients, federation),
+    )
+    advice = advising.advise(question, _parse_epsilons(epsilons))
+    text = outputs.to_json(advising.to_builtins(advice))
+    written = [] if out is None else outputs.write_folder(out, _files(advice, text), force=force, files=FILES)
+    screen = Console(stderr=json, markup=False, highlight=False, emoji=False)
+    _show(screen, advice)
+    if written:
+        screen.print(f"Written to {out}: {', '.join(path.name for path in written)}.", soft_wrap=True)
+    if json:
+        typer.echo(text, nl=False)
+
+
+def _parse_epsilons(text: str) -> list[float]:
+    from fastlloyd.base.names import split_list
+    from fastlloyd.errors import BudgetError
+    from fastlloyd.records.delimited import floats
+
+    try:
+        return sorted(floats(split_list(text)))
+    except ValueError:
+        raise BudgetError(f"epsilons {text!r:.100}: expected numbers separated by commas, such as 0.5,1,2") from None
+
+
+def _federation(clients: int | None, options: FederationOptions) -> "Federation | None":
+    from fastlloyd.errors import PlanError
+    from fastlloyd.federation.plan.plan import TrustMode
+    from fastlloyd.mechanisms.catalogue import choose
+    from fastlloyd.reports.advice import Federation
+
+    trust = TrustMode.CLIENT_NOISE if options.trust is None else choose(TrustMode, options.trust, "trust")
+    if clients is None:
+        if options != FederationOptions():
+            raise PlanError("trust, dropouts, colluding clients and ring are those of a federated run: say --clients M")
+        return None
+    return Federation(
+        n_clients=clients,
+        trust=trust,
+        max_dropouts=options.max_dropouts or 0,
+        max_colluding=options.max_colluding,
+        ring_bits=options.ring_bits,
+    )
+
+
+def _files(advice: "Advice", text: str) -> dict[str, bytes]:
+    from fastlloyd.cli import screen as report
+    from fastlloyd.errors import OutputError
+    from fastlloyd.reports import advice as advising
+    from fastlloyd.reports import advice_figure
+
+    contents = {ADVICE: text.encode()}
+    question, epsilons = advice.question, [outlook.epsilon for outlook in advice.outlooks]
+    title = _subject(question)
+    if question.federation is not None:
+        title += f"\n{_count(question.federation.n_clients, 'client')}, {question.federation.trust.value}"
+    try:
+        contents[PICTURE] = advice_figure.draw(title, epsilons, advising.curves(question, epsilons), question.n_clusters)
+    except OutputError as error:
+        report.warn([str(error)])
+    return contents
+
+
+def _show(screen: "Console", advice: "Advice") -> None:
+    question, last = advice.question, advice.outlooks[-1]
+    what = "how far noise moves the centroid" if last.error_high is None else "from the centroid to the mean of the records"
+    of_a_sum = "" if last.sum_noise is None else "of one feature's sum in half widths, "
+    of_the_loss = ", of the loss in squared half widths" if question.estimate_loss else ""
+    _show_table(screen, advice)
+    screen.print(
+        f"In the table, error: {what} of a typical cluster, one of {question.n_records / question.n_clusters:,.0f} "
+        f"records, as a share of the radius of a cluster, {last.radius:.3g} half widths of the bounds; noise: standard "
+        f"deviation in the last round, {of_a_sum}of a count in records{of_the_loss}. delta = {last.delta:.3g}."
+    )
+    if question.federation is not None:
+        _show_traffic(screen, advice, question.federation)
+        for line in _traffic_notes(advice.outlooks, question.federation):
+            screen.print(line)
+    screen.print(NOT_IN_IT)
+    if last.error_high is not None:
+        screen.print(SIMULATED)
+    for line in _hints(advice):
+        screen.print(line)
+
+
+def _show_table(screen: "Console", advice: "Advice") -> None:
+    from fastlloyd.cli import tables
+    from fastlloyd.cli.tables import Column
+
+    q, outlooks = advice.question, advice.outlooks
+    columns = [
+        Column(heading="epsilon", cells=[f"{o.epsilon:g}" for o in outlooks]),
+        Column(heading="error", cells=[_percent(o.relative_error) for o in outlooks]),
+        *_ranges(outlooks),
+        Column(heading="verdict", cells=[o.verdict.value for o in outlooks], justify="left"),
+        Column(heading="rounds", cells=[str(o.n_rounds) for o in outlooks]),
+        *_sums(outlooks),
+        Column(heading="noise of a count", cells=[f"{o.count_noise:.3g}" for o in outlooks]),
+    ]
+    if q.estimate_loss:
+        cells = ["" if o.loss_noise is None else f"{o.loss_noise:.3g}" for o in outlooks]
+        columns.append(Column(heading="of the loss per record", cells=cells))
+    tables.show(screen, f"{_subject(q)}, {_count(q.n_clusters, 'cluster')}", columns)
+
+
+def _ranges(outlooks: "Sequence[Outlook]") -> "list[Column]":
+    """Between which errors four of five runs lie, where that is known."""
+    from fastlloyd.cli.tables import Column
+
+    ends = [(o.error_low, o.error_high) for o in outlooks]
+    cells = ["" if low is None or high is None else _range(low, high) for low, high in ends]
+    return [Column(heading="4 of 5 runs", cells=cells)] if any(cells) else []
+
+
+def _range(low: float, high: float) -> str:
+    return f"{_percent(low)} to {_percent(high)}" if high < float("inf") else f"{_percent(low)} and more"
+
+
+def _sums(outlooks: "Sequence[Outlook]") -> "list[Column]":
+    from fastlloyd.cli.tables import Column
+
+    noise = [o.sum_noise for o in outlooks]
+    cells = ["" if one is None else f"{one:.3g}" for one in noise]
+    return [Column(heading="noise of a sum", cells=cells)] if any(cells) else []
+
+
+def _show_traffic(screen: "Console", advice: "Advice", federation: "Federation") -> None:
+    from fastlloyd.cli import tables
+    from fastlloyd.cli.tables import Column
+
+    rows = [(o, o.client) for o in advice.outlooks if o.client is not None]
+    columns = [
+        Column(heading="epsilon", cells=[f"{o.epsilon:g}" for o, _ in rows]),
+        Column(heading="rounds", cells=[f"{o.n_rounds:,}" for o, _ in rows]),
+        Column(heading="sent per round", cells=[f"{client.sent_per_round:,}" for _, client in rows]),
+        Column(heading="in all", cells=[f"{client.sent:,}" for _, client in rows]),
+        Column(heading="received per round", cells=[f"{client.received_per_round:,}" for _, client in rows]),
+        Column(heading="in all", cells=[f"{client.received:,}" for _, client in rows]),
+        Column(heading="ring needs", cells=[f"{o.required_bits} bits" for o, _ in rows]),
+    ]
+    tables.show(screen, f"{_count(federation.n_clients, 'client')}, {federation.trust.value}: bytes of a client", columns)
+
+
+def _traffic_notes(outlooks: "Sequence[Outlook]", federation: "Federation") -> list[str]:
+    last = outlooks[-1]
+    if last.client is None or last.dealer is None:
+        raise AssertionError("a federated run has traffic")
+    client, dealer = last.client, last.dealer
+    note = (
+        f"Bytes are those of the messages, in a ring of {last.ring_bits} bits, with names such as "
+        f"client-{federation.n_clients}. The first client deals the keys: it sends {dealer.sent - client.sent:,} more "
+        f"and receives {dealer.received - client.received:,} more."
+    )
+    if last.ring_bits == 32 or all(outlook.required_bits is None or outlook.required_bits > 32 for outlook in outlooks):
+        return [note]
+    return [note, "Where the ring needs 32 bits or fewer, --ring-bits 32 is safe and makes rounds about half as large."]
+
+
+def _hints(advice: "Advice") -> list[str]:
+    from fastlloyd.mechanisms.uncertainty import FINE
+
+    target = f"an error of at most {FINE:.0%}"
+    lines = []
+    if advice.least_epsilon is None:
+        lines.append(f"No epsilon up to 10 gives {target}: more records, fewer clusters or fewer features would.")
+    else:
+        lines.append(f"The smallest epsilon for {target}: {advice.least_epsilon:g}.")
+    if advice.needed_records is None:
+        lines.append(f"At epsilon 1, no number of records below 10^12 gives {target}.")
+    else:
+        lines.append(f"At epsilon 1, {target} needs {advice.needed_records:,} records.")
+    return lines
+
+
+def _subject(question: "Question") -> str:
+    return f"{question.algorithm.name}: {_count(question.n_records, 'record')}, {_count(question.n_features, 'feature')}"
+
+
+def _percent(error: float) -> str:
+    if error == float("inf"):
+        return "useless"
+    return f"{100 * error:.3g}%" if error < 1 else f"{error:,.0%}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' if number != 1 else ''}"

@@ -1,0 +1,120 @@
+"""`fastlloyd assign`: which cluster of a finished clustering each of the caller's records belongs to. NOT PRIVATE."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fastlloyd.cli.options import OUTPUT, Data
+
+if TYPE_CHECKING:
+    from fastlloyd.evaluation.labels import FittedClustering
+    from fastlloyd.records.column_block import FloatArray
+
+HEADING = "record,cluster"  # how every file of labels begins, so that --force replaces nothing else
+WARNING = "labels are exact facts about single records, NOT PRIVATE: keep them where the records are kept"
+
+ResultPath = Annotated[
+    Path,
+    typer.Argument(
+        help="A folder that fit, simulate or join left, or its centroids.csv.", metavar="RESULT", show_default=False
+    ),
+]
+LabelFile = Annotated[
+    Path | None,
+    typer.Option(help="File to make. Default: the screen.", metavar="FILE", rich_help_panel=OUTPUT, show_default=False),
+]
+Distance = Annotated[
+    bool,
+    typer.Option(
+        "--distance",
+        help="Add the distance to the centroid, in half widths of the bounds.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file of labels.", rich_help_panel=OUTPUT)]
+
+
+MissingCells = Annotated[
+    str,
+    typer.Option(
+        "--missing",
+        help="A record with a missing cell: refuse the file, or drop the record, whose label then is empty.",
+        metavar="refuse|drop",
+    ),
+]
+
+
+def assign(
+    result: ResultPath,
+    data: Data,
+    missing: MissingCells = "refuse",
+    out: LabelFile = None,
+    distance: Distance = False,
+    force: Force = False,
+) -> None:
+    """Label records of your own by the nearest centroid of a result: NOT PRIVATE. Columns are found by name."""
+    from fastlloyd.cli import screen
+    from fastlloyd.errors import OutputError
+    from fastlloyd.evaluation.labels import FittedClustering, record_blocks
+    from fastlloyd.mechanisms.catalogue import choose
+    from fastlloyd.records import Missing
+    from fastlloyd.reports import outputs
+
+    if out is not None and out.suffix.lower() not in ("", ".csv", ".txt"):
+        raise OutputError(f"{out}: labels are written as CSV; name the file {out.with_suffix('.csv')}")
+    if out is not None:
+        outputs.check_file(out, heading=HEADING, force=force)
+    elif force:
+        raise OutputError("--force is about the file of labels; name it with --out FILE")
+    tally = _Tally()
+    fitted = FittedClustering.read(result)
+    blocks = record_blocks(data, fitted.domain.features, choose(Missing, missing, "missing"))
+    chunks = _csv(fitted, blocks, tally, distance=distance)
+    if out is None:
+        for chunk in chunks:
+            typer.echo(chunk, nl=False)
+    else:
+        outputs.write_chunks(out, chunks)
+        typer.echo(f"Written to {out}.")
+    screen.warn([WARNING])
+    screen.unlabelled(tally.n_unlabelled)
+    screen.clipped(tally.n_clipped)
+
+
+class _Tally:
+    """How many records had values outside the bounds, or missing ones, so far: for the owner's screen only."""
+
+    n_clipped = n_unlabelled = 0
+
+
+def _csv(fitted: "FittedClustering", blocks: "Iterable[FloatArray]", tally: _Tally, *, distance: bool) -> Iterator[str]:
+    """The file of labels, block by block: records from 1, clusters from 0, and in every row that it is not private.
+
+    A record with a missing cell keeps its row, without cluster and distance.
+    """
+    import numpy as np
+
+    from fastlloyd.reports.outputs import NOT_PRIVATE
+
+    number = 0
+    for values in blocks:
+        if number == 0:
+            yield HEADING + (",distance" if distance else "") + ",privacy\n"
+        whole = np.asarray(~np.isnan(values).any(axis=1))
+        found = iter(_labels(fitted, values[whole], tally, distance=distance) if whole.any() else [])
+        cells = [next(found) if is_whole else "," * distance for is_whole in whole]
+        yield "".join(f"{record},{cell},{NOT_PRIVATE}\n" for record, cell in enumerate(cells, number + 1))
+        tally.n_unlabelled += len(cells) - int(whole.sum())
+        number += len(cells)
+
+
+def _labels(fitted: "FittedClustering", values: "FloatArray", tally: _Tally, *, distance: bool) -> list[str]:
+    """Cluster, and distance if asked for, of records without missing cells."""
+    labels = fitted.label(values)
+    tally.n_clipped += labels.n_clipped
+    clusters = [str(cluster) for cluster in labels.clusters.tolist()]
+    if not distance:
+        return clusters
+    return [f"{cluster},{d!r}" for cluster, d in zip(clusters, labels.distances.tolist(), strict=True)]

@@ -1,0 +1,68 @@
+"""`fastlloyd bounds template`: a file of public bounds to fill in, with the names of the columns and nothing else."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fastlloyd.cli.options import OUTPUT, Columns, Data
+from fastlloyd.cli.usage import Command, Group
+
+bounds_app = typer.Typer(cls=Group, help="Make files of public bounds.", no_args_is_help=True)
+
+EXPLAINED = 5  # columns that are left out
+
+Template = Annotated[
+    Path | None,
+    typer.Option(help="File to make. Default: the screen.", metavar="FILE", rich_help_panel=OUTPUT, show_default=False),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file of bounds.", rich_help_panel=OUTPUT)]
+
+
+@bounds_app.command(cls=Command)
+def template(data: Data, columns: Columns = None, out: Template = None, force: Force = False) -> None:
+    """Write the names of the columns of DATA, with blanks for their bounds.
+
+    It uses no value. Which columns of a text file hold numbers it sees in the first 100 records.
+    """
+    from fastlloyd.base.names import listing, parse_columns
+    from fastlloyd.errors import OutputError
+    from fastlloyd.records import NUMERIC, open_records
+    from fastlloyd.records.bounds import TEMPLATE_HEADING, bounds_template
+    from fastlloyd.reports import outputs
+
+    if out is None:
+        if force:
+            raise OutputError("--force is about the file to make; name it with --out FILE")
+    else:
+        if out.suffix.lower() != ".toml":
+            raise OutputError(f"{out} does not end in .toml, by which --bounds knows such a file; choose another name")
+        outputs.check_file(out, heading=TEMPLATE_HEADING, force=force)
+    records = open_records(data, NUMERIC if columns is None else parse_columns(columns))
+    text = bounds_template(records.columns)
+    if columns is None and records.others:
+        typer.echo(
+            f"Note: left out {listing(records.others)}: not all cells there are numbers, and only numbers are clustered. "
+            "Choose columns yourself with --columns.",
+            err=True,
+        )
+        for reason in _reasons(data, records.others[:EXPLAINED]):
+            typer.echo(f"- {reason}", err=True)
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        outputs.write_file(out, text)
+        typer.echo(f"Written to {out}. Fill in two public numbers for every column, then pass --bounds {out}.")
+
+
+def _reasons(data: Path, columns: Iterable[str]) -> Iterator[str]:
+    """Why each column is left out: what is said of it to who chooses it. Standard input and pipes are gone by now."""
+    from fastlloyd.errors import DataError
+    from fastlloyd.records import Missing, open_records
+
+    for name in columns if data.is_file() else ():
+        try:
+            next(open_records(data, [name], missing=Missing.DROP).blocks(), None)
+        except DataError as error:
+            yield str(error)

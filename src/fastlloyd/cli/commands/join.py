@@ -1,0 +1,258 @@
+"""`fastlloyd join`: one client of a run over a network."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fastlloyd.cli.options import MissingCells, OutputOptions, OutsideBounds, PassphraseFile
+
+if TYPE_CHECKING:
+    from fastlloyd.clustering.domain import GridArray
+    from fastlloyd.federation.identity.identity import PrivateIdentity
+    from fastlloyd.federation.plan.plan import Plan
+    from fastlloyd.federation.protocol import ClientResult
+    from fastlloyd.federation.runs import DurableClient
+    from fastlloyd.federation.store import Store
+    from fastlloyd.federation.store.events import LimitSet
+    from fastlloyd.records import Table
+
+PlanFile = Annotated[Path, typer.Argument(help="The plan that was agreed on.", metavar="PLAN", show_default=False)]
+Digest = Annotated[
+    str,
+    typer.Option(
+        help="The plan's digest, as you were told it on a separate way; in quotes if it has spaces.",
+        metavar="HEX",
+        show_default=False,
+    ),
+]
+Key = Annotated[Path, typer.Option(help="Your private identity.", metavar="FILE", show_default=False)]
+Dataset = Annotated[
+    str, typer.Option(help="Name under which your ledger adds up what is spent on these records.", metavar="NAME")
+]
+ServerAddress = Annotated[
+    str | None, typer.Option("--server", help="Where the server is. Default: the plan's address.", metavar="HOST:PORT")
+]
+StoreFile = Annotated[
+    Path | None, typer.Option("--store", help="Run and ledger. Default: NAME.store beside the identity.", metavar="FILE")
+]
+NewDataset = Annotated[
+    bool, typer.Option("--new-dataset", help="The store knows other data sets, and these records are none of them.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Check records, bounds, budget, certificate and connection; spend nothing.")
+]
+
+
+def join(
+    *,
+    plan: PlanFile,
+    digest: Digest,
+    key: Key,
+    data: Annotated[Path, typer.Option(help="Your records.", metavar="DATA", show_default=False)],
+    dataset: Dataset,
+    output: OutputOptions,
+    server: ServerAddress = None,
+    store: StoreFile = None,
+    passphrase_file: PassphraseFile = None,
+    missing: MissingCells = "drop",
+    outside: OutsideBounds = "clip",
+    new_dataset: NewDataset = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Take part in a run with your records, which stay here. It can be stopped and started at any time."""
+    from fastlloyd.cli import destination, finished, network
+    from fastlloyd.cli import screen as report
+    from fastlloyd.cli.passphrase import given_passphrase
+    from fastlloyd.cli.stores import check_kept, place_of_store
+    from fastlloyd.errors import OutputError
+    from fastlloyd.federation.identity.identity import PrivateIdentity
+    from fastlloyd.federation.identity.parties import check_address
+    from fastlloyd.federation.ledger import check_dataset, check_slip
+    from fastlloyd.federation.store import Role
+    from fastlloyd.reports.outputs import Result
+
+    agreed = network.networked_plan(plan)
+    network.check_digest(agreed, digest, plan)
+    network.warn_of(agreed, as_json=output.json)
+    check_dataset(dataset)
+    address = agreed.server.address if server is None else server
+    check_address(address)
+    if output.out is None and not dry_run:
+        raise OutputError("the result needs a place: name a folder with --out DIR")
+    is_there = network.holds_result(output.out, agreed)
+    place = destination.Destination(folder=output.out, force=output.force) if is_there else destination.named(output)
+    identity = PrivateIdentity.load(key, ask_passphrase=lambda: given_passphrase(passphrase_file))
+    network.check_member(identity, agreed, key)
+    table, X = _records(agreed, data, missing, outside, as_json=output.json)
+    where = place_of_store(identity.name, key, store)
+    check_kept(agreed, identity.name, where)
+    if dry_run:
+        agreed.client(identity.name).check_cap(len(X))
+        limit = _rehearsed_budget(agreed, identity, where, dataset, table, new_dataset)
+        _rehearse_connection(agreed, identity, address)
+        _say_ready(agreed, identity, key, dataset, limit, address, as_json=output.json)
+        return
+    with network.store_of(identity, key, store, Role.CLIENT, as_json=output.json) as kept:
+        check_slip(kept.history, dataset, new=new_dataset)
+        if network.has_finished(kept.history, agreed) and (found := finished.result_in(output.out, agreed)):
+            finished.say_again(found, output)
+            return
+        party = _party(agreed, identity, kept, dataset, table, X)
+        outcome = _take_part(party, agreed, identity, address, as_json=output.json)
+        result = Result.of_run(agreed, outcome)
+        try:
+            paths = network.written(output.out, result) or report.write(result, output, place, table)
+        except OutputError as error:
+            raise OutputError(
+                f"{error}; the result is kept in {kept.path}: the same command, with space or another --out, writes it"
+            ) from None
+        party.conclude()
+    report.for_machines(result, output, paths)
+    if output.json:  # it says all that the screen would, and stderr is a log of JSON
+        return
+    screen = report.console(output)
+    for line in report.rounds(result):
+        screen.print(line)
+    report.show(screen, result)
+    report.say_where(output, paths, "")
+
+
+def _records(plan: "Plan", data: Path, missing: str, outside: str, *, as_json: bool) -> "tuple[Table, GridArray]":
+    """The plan's features of the records, as they were read and on the grid."""
+    from functools import partial
+
+    import numpy as np
+
+    from fastlloyd.cli import network
+    from fastlloyd.cli import screen as report
+    from fastlloyd.cli.settings import on_grid
+    from fastlloyd.clustering.outside import Outside
+    from fastlloyd.mechanisms.catalogue import choose
+    from fastlloyd.records import Missing, read_table
+
+    treatment = choose(Missing, missing, "missing")
+    choose(Outside, outside, "outside")  # before any record is read
+    domain = plan.mechanism.domain
+    table = read_table(data, list(domain.features), missing=treatment)
+    grid = on_grid(table, domain, outside)
+    X = np.concatenate(list(grid))
+    say = partial(network.say, as_json=as_json)
+    report.left_out(table.dropped, say)
+    report.clipped(grid.n_outside, say)
+    return table, X
+
+
+def _party(
+    plan: "Plan", identity: "PrivateIdentity", store: "Store", dataset: str, table: "Table", X: "GridArray"
+) -> "DurableClient":
+    import os
+
+    from fastlloyd.dp.noise import SystemNoise
+    from fastlloyd.federation import ledger
+    from fastlloyd.federation.runs import DurableClient
+
+    return DurableClient.join(
+        plan,
+        identity.name,
+        X,
+        identity=identity.signing,
+        store=store,
+        dataset=dataset,
+        fingerprint=ledger.fingerprint(store.fingerprint_key(), table.columns, table.values),
+        noise=SystemNoise(),
+        random_bytes=os.urandom,
+    )
+
+
+def _take_part(
+    party: "DurableClient", plan: "Plan", identity: "PrivateIdentity", address: str, *, as_json: bool
+) -> "ClientResult":
+    """Run to the end; raises typer.Exit where there is no result."""
+    from fastlloyd.cli import network
+    from fastlloyd.federation.protocol import ClientResult, Ended
+    from fastlloyd.federation.transport.grpc.client import GrpcClient
+
+    found = party.outcome
+    if isinstance(found, ClientResult):  # of a process that was killed before it had written the result
+        return found
+    if isinstance(found, Ended):  # of one that was killed before it could look into what the server had sent last
+        raise network.ended_without_result(found.reason)
+    client = GrpcClient(
+        party,
+        plan,
+        address=address,
+        identity=network.tls(identity),
+        server_certificate=network.der(plan.server.certificate),
+    )
+    with network.logging_to_stderr(as_json=as_json):
+        outcome = network.drive(
+            client.run,
+            client.stop,
+            lambda: party.session.progress,
+            lambda: f"{network.seconds_left(party.timeout)}; {client.meter}",
+        )
+    if outcome is None:
+        raise network.stopped(as_json=as_json)
+    if not isinstance(outcome, ClientResult):
+        ended = network.ended_without_result if party.outcome else network.turned_away
+        raise ended(outcome.reason, as_json=as_json)
+    return outcome
+
+
+def _rehearsed_budget(
+    plan: "Plan", identity: "PrivateIdentity", path: Path, dataset: str, table: "Table", new_dataset: bool
+) -> "LimitSet | None":
+    """The limit that the run keeps to, None if there is none; nothing is stored, and no store is made.
+
+    Raises BudgetError and StateError, as taking part would.
+    """
+    from fastlloyd.federation import ledger
+    from fastlloyd.federation.runs import reservation
+    from fastlloyd.federation.store import Role, Store
+
+    if not path.exists():
+        return None
+    with Store.open(path, role=Role.CLIENT, identity=identity.signing.public) as store:
+        ledger.check_slip(store.history, dataset, new=new_dataset)
+        fingerprint = ledger.fingerprint(store.fingerprint_key(), table.columns, table.values)
+        reservation(store, plan, identity.name, dataset=dataset, fingerprint=fingerprint)
+        return store.history.limits.get(dataset)
+
+
+def _rehearse_connection(plan: "Plan", identity: "PrivateIdentity", address: str) -> None:
+    """Ask the server whether it serves this plan. Raises NetworkError."""
+    import asyncio
+
+    from fastlloyd.cli import network
+    from fastlloyd.errors import NetworkError
+    from fastlloyd.federation.transport.grpc.client import check_connection
+
+    certificate = network.der(plan.server.certificate)
+    try:
+        asyncio.run(check_connection(plan, address=address, identity=network.tls(identity), server_certificate=certificate))
+    except NetworkError as error:
+        raise NetworkError(f"records, bounds, cap and budget are as they must be, but {error}") from None
+
+
+def _say_ready(
+    plan: "Plan", identity: "PrivateIdentity", key: Path, dataset: str, limit: "LimitSet | None", address: str, *, as_json: bool
+) -> None:
+    import math
+
+    from fastlloyd.reports.outputs import to_json
+
+    is_limited = limit is not None and math.isfinite(limit.epsilon)
+    if as_json:
+        kept_to = {"epsilon": limit.epsilon, "delta": limit.delta} if limit is not None and is_limited else None
+        ready = {"ready": True, "run_id": plan.run_id, "client": identity.name, "server": address, "limit": kept_to}
+        typer.echo(to_json(ready), nl=False)
+        return
+    typer.echo(
+        f"Everything is ready for run {plan.run_id}: records, bounds, cap, budget and certificate are as they must be, and the "
+        f"server at {address} serves this plan. Nothing was spent."
+    )
+    if limit is not None and is_limited:
+        typer.echo(f"Data set {dataset!r} has the limit epsilon {limit.epsilon:g} at delta {limit.delta:g}; the run fits.")
+    else:
+        typer.echo(f"Data set {dataset!r} has no limit. To set one before the run: fastlloyd ledger limit {key}")

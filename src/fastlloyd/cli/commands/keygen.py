@@ -1,0 +1,181 @@
+"""`fastlloyd keygen`: a private identity to keep and a public file to send; or, between them, a request to an authority."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fastlloyd.cli.options import OUTPUT, PassphraseFile
+
+if TYPE_CHECKING:
+    from fastlloyd.federation.identity.identity import PrivateIdentity
+
+REQUEST_HEADING = "-----BEGIN CERTIFICATE REQUEST-----"
+DAYS = 365
+
+Name = Annotated[str, typer.Option(help="Name of the client, or of the server, in plans.", metavar="NAME", show_default=False)]
+Folder = Annotated[
+    Path,
+    typer.Option(
+        help="Folder for NAME.identity.toml and NAME.public.toml; made if it is not there.",
+        metavar="DIR",
+        rich_help_panel=OUTPUT,
+    ),
+]
+Passphrase = Annotated[bool, typer.Option("--passphrase", help="Put the private keys under a passphrase; asks for it twice.")]
+Expires = Annotated[
+    int | None,
+    typer.Option(help=f"Last day of the identity, counted from today. Default: {DAYS}.", metavar="DAYS", show_default=False),
+]
+Request = Annotated[
+    bool,
+    typer.Option(
+        "--request",
+        help="Make NAME.csr.pem, for an authority of your own to sign, and no public file yet. Of an earlier identity, too.",
+    ),
+]
+Issued = Annotated[
+    Path | None,
+    typer.Option(
+        help="The certificate that was issued for the request, PEM or DER: put it into the identity, and make the public file.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace an earlier public file or request.", rich_help_panel=OUTPUT)]
+ReplaceIdentity = Annotated[
+    bool,
+    typer.Option(
+        "--replace-identity",
+        help="Replace an earlier private identity too. Its keys are lost, and plans that name it cannot be run any more.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print files, fingerprint and last day as JSON.", rich_help_panel=OUTPUT)]
+
+
+def keygen(
+    *,
+    name: Name,
+    out: Folder = Path(),
+    passphrase: Passphrase = False,
+    passphrase_file: PassphraseFile = None,
+    expires: Expires = None,
+    request: Request = False,
+    issued: Issued = None,
+    force: Force = False,
+    replace_identity: ReplaceIdentity = False,
+    json: Json = False,
+) -> None:
+    """Make the keys of a client or server: a private file to keep, and a public file for whoever makes the plan."""
+    from fastlloyd.cli.parties import load_certificates
+    from fastlloyd.cli.passphrase import new_passphrase
+    from fastlloyd.errors import IdentityError
+    from fastlloyd.federation.identity.identity import MAX_DAYS, PUBLIC_HEADING, PrivateIdentity, check_passphrase
+    from fastlloyd.reports import outputs
+
+    if expires is not None and not 1 <= expires <= MAX_DAYS:
+        raise IdentityError(f"expires is {expires} days; expected 1 to {MAX_DAYS}")
+    private, public, asking = (out / f"{name}.{ending}" for ending in ("identity.toml", "public.toml", "csr.pem"))
+    made, heading = (asking, REQUEST_HEADING) if request else (public, PUBLIC_HEADING)
+    if issued is not None or (request and private.exists() and not replace_identity):
+        if passphrase or expires is not None or replace_identity or (request and issued is not None):
+            raise IdentityError(
+                f"{private} keeps its keys, its passphrase and, until a certificate is issued, its last day; of --request and "
+                "--issued give one, without --passphrase, --expires and --replace-identity"
+            )
+        identity, secret = _load(private, passphrase_file)
+        if identity.name != name:
+            raise IdentityError(f"{private} is the identity of {identity.name!r}; give it that name, or name its own file")
+        outputs.check_file(made, heading=heading, force=force)
+        if issued is not None:
+            identity = identity.certified(load_certificates(issued))
+            identity.save(private.resolve(), passphrase=secret, replace=True)
+        outputs.write_file(made, identity.request() if request else identity.public.to_toml())
+    else:
+        identity = PrivateIdentity.make(name, datetime.now(UTC).date() + timedelta(days=expires or DAYS))
+        _check_identity(private, force=force, replace=replace_identity)
+        outputs.check_file(made, heading=heading, force=force or replace_identity)
+        protected = passphrase or passphrase_file is not None
+        secret = check_passphrase(new_passphrase(passphrase_file)) if protected else None
+        text = identity.request() if request else identity.public.to_toml()
+        _write(identity, private, made, text, secret, replace=replace_identity)
+    _report(identity, private, made, request=request, protected=secret is not None, json=json)
+
+
+def _load(path: Path, passphrase_file: Path | None) -> "tuple[PrivateIdentity, str | None]":
+    """An identity, and its passphrase if it is under one."""
+    from fastlloyd.cli.passphrase import given_passphrase
+    from fastlloyd.federation.identity.identity import PrivateIdentity
+
+    given: list[str] = []
+
+    def ask() -> str:
+        given.append(given_passphrase(passphrase_file))
+        return given[0]
+
+    return PrivateIdentity.load(path, ask_passphrase=ask), (given[0] if given else None)
+
+
+def _check_identity(path: Path, *, force: bool, replace: bool) -> None:
+    from fastlloyd.errors import OutputError
+    from fastlloyd.federation.identity.identity import PRIVATE_HEADING
+    from fastlloyd.reports import outputs
+
+    if replace:
+        outputs.check_file(path, heading=PRIVATE_HEADING, force=True)
+    elif path.exists() or path.is_symlink():
+        hint = ", which --force does not touch" if force else ""
+        raise OutputError(
+            f"{path} exists already{hint}: it may be the only copy of its keys. Choose another folder with --out, or, if "
+            "nobody needs it any more, --replace-identity"
+        )
+
+
+def _write(
+    identity: "PrivateIdentity", private: Path, other: Path, text: str, passphrase: str | None, *, replace: bool
+) -> None:
+    """Both files or, unless an identity is replaced, none."""
+    from fastlloyd.errors import OutputError
+    from fastlloyd.reports import outputs
+
+    try:
+        private.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{private.parent} cannot be made ({error.strerror})") from None
+    identity.save(private, passphrase=passphrase, replace=replace)
+    try:
+        outputs.write_file(other, text)
+    except BaseException:
+        if not replace:
+            private.unlink(missing_ok=True)
+        raise
+
+
+def _report(identity: "PrivateIdentity", private: Path, made: Path, *, request: bool, protected: bool, json: bool) -> None:
+    from fastlloyd.base.sealed_toml import in_groups
+    from fastlloyd.reports import outputs
+
+    known = identity.public
+    if json:
+        said = {
+            "name": known.name,
+            "private_file": str(private),
+            "request_file" if request else "public_file": str(made),
+            "signing_key": known.signing_key,
+            "under_passphrase": protected,
+        }
+        certified = {} if request else {"fingerprint": known.fingerprint, "expires": known.expires.isoformat()}
+        typer.echo(outputs.to_json(said | certified), nl=False)
+        return
+    how = "under the passphrase" if protected else "not under a passphrase"
+    typer.echo(f"Keep: {private}. Private keys, {how}; whoever has them can take the place of {known.name}.")
+    if request:
+        typer.echo(f"Send: {made} to your authority, to be signed as it is. It holds nothing secret.")
+        typer.echo(f"Then: fastlloyd keygen --name {known.name} --issued FILE, up to {known.expires}, makes the public file.")
+        return
+    typer.echo(f"Send: {made} to whoever makes the plan. It holds nothing secret.")
+    typer.echo(f"Fingerprint: {in_groups(known.fingerprint)}")
+    typer.echo("Say the fingerprint to the others on a separate way, such as the telephone: it must be the one in the plan.")
+    typer.echo(f"The identity can be used up to {known.expires}.")

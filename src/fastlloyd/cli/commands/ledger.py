@@ -1,0 +1,307 @@
+"""`fastlloyd ledger show | verify | limit | release`: what runs have spent on each data set, and how much they may."""
+
+from decimal import ROUND_FLOOR, Context
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fastlloyd.cli.positions import forget, positions
+from fastlloyd.cli.usage import Command, Group
+
+if TYPE_CHECKING:
+    from fastlloyd.federation.ledger import Account, Proviso
+    from fastlloyd.federation.spending import Spending
+    from fastlloyd.federation.store.costs import RunCost
+    from fastlloyd.federation.store.files import Contents
+    from fastlloyd.federation.store.history import History
+
+ledger_app = typer.Typer(cls=Group, help="See and limit what runs spend on your data sets.", no_args_is_help=True)
+ledger_app.command(cls=Command)(positions)
+ledger_app.command(cls=Command)(forget)
+
+StoreFile = Annotated[
+    Path,
+    typer.Argument(
+        help="A store, or the identity it belongs to: NAME.store lies beside NAME.identity.toml.",
+        metavar="STORE",
+        show_default=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+DataSet = Annotated[str, typer.Option(help="Name of the data set.", metavar="NAME", show_default=False)]
+RunId = Annotated[str, typer.Option(help="The run's id, as its plan shows it.", metavar="HEX", show_default=False)]
+Epsilon = Annotated[
+    float, typer.Option(help="All runs together may spend this much; inf lifts the limit.", metavar="E", show_default=False)
+]
+NewDataSet = Annotated[
+    bool, typer.Option("--new", help="The data set is new: no run was joined under its name yet, and it has no limit.")
+]
+Plans = Annotated[
+    list[Path],
+    typer.Option(
+        "--plan",
+        help="Plan of a run that an earlier version joined: it says what the store does not. As often as needed.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
+Delta = Annotated[float, typer.Option(help="The delta of that epsilon, below 1 / records.", metavar="D", show_default=False)]
+
+
+@ledger_app.command(cls=Command)
+def show(
+    file: StoreFile,
+    plan: Plans = [],  # noqa: B006 - typer's default, never changed
+    json: Json = False,
+) -> None:
+    """Show, for each data set, its runs, what they spent, the limit and what is left, and on what condition that holds."""
+    from fastlloyd.errors import StateError
+    from fastlloyd.federation.ledger import accounts
+    from fastlloyd.federation.store import Role, read, store_path
+    from fastlloyd.reports import outputs
+
+    path = store_path(file)
+    contents, _ = read(path)
+    if contents.role is not Role.CLIENT:
+        raise StateError(f"{path} is the store of a server; only clients have records, and a ledger")
+    listed = accounts(contents.history, _costs(plan, contents.history))
+    if json:
+        typer.echo(outputs.to_json({"data_sets": [_summary(one) for one in listed]} | _position(contents)), nl=False)
+    elif listed:
+        _print(listed, str(path))
+    else:
+        typer.echo(f"No run was joined from {path}, and no limit is set.")
+
+
+@ledger_app.command(cls=Command)
+def verify(file: StoreFile, json: Json = False) -> None:
+    """Check the chain of events from its first to its last, and all sums by a second route."""
+    from fastlloyd.federation.ledger import check_sums
+    from fastlloyd.federation.store import read, store_path
+    from fastlloyd.reports import outputs
+
+    path = store_path(file)
+    contents, _ = read(path)
+    check_sums(contents.history)
+    if json:
+        typer.echo(outputs.to_json({"sound": True, "role": contents.role.value} | _position(contents)), nl=False)
+        return
+    position = contents.position
+    events = "1 event" if position.length == 1 else f"{position.length} events"
+    typer.echo(f"{path} is sound: the store of a {contents.role.value}, {events}, head {position.head.hex()}.")
+
+
+@ledger_app.command(cls=Command)
+def limit(
+    file: StoreFile, dataset: DataSet, epsilon: Epsilon, delta: Delta, new: NewDataSet = False, json: Json = False
+) -> None:
+    """Set how much all runs on a data set may spend together; a run that would go beyond is refused before it starts.
+
+    Where STORE is an identity that has no store yet, the store is made. A limit below what is spent is taken, too: no further
+    run is allowed then. A run that was joined before goes on.
+    """
+    import math
+
+    from fastlloyd.base.precision import rounded_up
+    from fastlloyd.cli.stores import client_store, has_store
+    from fastlloyd.errors import BudgetError
+    from fastlloyd.federation.ledger import account, check_dataset, check_known
+    from fastlloyd.federation.store import History, Role
+    from fastlloyd.federation.store.events import LimitSet
+    from fastlloyd.reports import outputs
+
+    check_dataset(dataset)
+    if not epsilon > 0:
+        raise BudgetError(f"epsilon is {epsilon:g}; expected a number above 0, or inf to lift the limit")
+    if not 0 <= delta < 1:
+        raise BudgetError(f"delta is {delta:g}; expected 0 or more and below 1, such as 1 / (100 records)")
+    if not has_store(file):
+        check_known(History(Role.CLIENT), dataset, new=new)  # before a store is made
+    with client_store(file) as store:
+        check_known(store.history, dataset, new=new)
+        store.append([LimitSet(dataset=dataset, epsilon=epsilon, delta=delta)])
+        one = account(store.history, dataset)
+    if json:
+        typer.echo(outputs.to_json(_summary(one)), nl=False)
+    elif math.isinf(epsilon):
+        typer.echo(f"Data set {dataset!r} has no limit any more. At delta {delta:g}, {rounded_up(one.epsilon)} is spent.")
+    else:
+        spent = rounded_up(one.epsilon)
+        typer.echo(f"Data set {dataset!r} has the limit epsilon {epsilon:g} at delta {delta:g}; {spent} is spent.")
+        if not one.left and not one.left_pure:
+            typer.echo("Nothing is left: no further run will be allowed.")
+    if one.proviso is not None and not json:
+        typer.echo(f"From now on {_condition(one.proviso)}")
+
+
+@ledger_app.command(cls=Command)
+def release(file: StoreFile, run: RunId, json: Json = False) -> None:
+    """Give up a run that will not be taken up again: what it reserved and never charged is free, and it never sends again."""
+    import re
+
+    from fastlloyd.errors import StateError
+    from fastlloyd.federation.store import Role, Store, store_path
+    from fastlloyd.federation.store.events import Outcome
+    from fastlloyd.reports import outputs
+
+    if not re.fullmatch(r"[0-9a-f]{32}", run):
+        raise StateError(f"--run is {run!r:.80}; expected the 32 hex digits that `fastlloyd status` and the plan show")
+    with Store.open(store_path(file), role=Role.CLIENT) as store:
+        end = store.history.open_run(bytes.fromhex(run)).end(Outcome.ABORTED, "given up by its owner")
+        store.append([end])
+        charged = store.history.runs[end.run_id].charged
+    if json:
+        typer.echo(outputs.to_json({"run_id": run, "released": list(end.released), "charged": list(charged)}), nl=False)
+    else:
+        typer.echo(
+            f"Run {run} is given up: {len(end.released)} exchanges are released, {len(charged)} had been charged and stay so."
+        )
+
+
+def _costs(plans: list[Path], history: "History") -> "dict[bytes, RunCost]":
+    """What plans cost, by their digests; StateError for one that no run in the store is of."""
+    from fastlloyd.cli.plan_file import read_plan
+    from fastlloyd.errors import StateError
+    from fastlloyd.federation.ledger import run_cost
+
+    joined = {run.reserved.plan_digest for run in history.runs.values() if run.reserved is not None}
+    costs = {}
+    for path in plans:
+        plan = read_plan(path)
+        if plan.digest not in joined:
+            raise StateError(f"--plan {path} has the digest {plan.digest.hex()}; no run in this store is of that plan")
+        costs[plan.digest] = run_cost(plan.mechanism, plan.distance)
+    return costs
+
+
+def _print(listed: list["Account"], title: str) -> None:
+    import math
+
+    from rich.console import Console
+
+    from fastlloyd.base.precision import rounded_up
+    from fastlloyd.cli import tables
+    from fastlloyd.cli.tables import Column
+
+    limits = [None if one.limit is None or math.isinf(one.limit.epsilon) else one.limit.epsilon for one in listed]
+    columns = [
+        Column(heading="data set", cells=[one.dataset for one in listed], justify="left"),
+        Column(heading="runs", cells=[f"{len(one.runs)}" + (f" ({one.n_open} open)" if one.n_open else "") for one in listed]),
+        Column(heading="spent", cells=[rounded_up(one.epsilon) for one in listed]),
+        Column(heading="at delta", cells=[f"{one.delta:.3g}" for one in listed]),
+        Column(heading="limit", cells=["none" if limit is None else f"{limit:g}" for limit in limits]),
+        Column(heading="left for one run", cells=["" if one.left is None else _down(one.left) for one in listed]),
+    ]
+    console = Console(markup=False, highlight=False, emoji=False)
+    tables.show(console, title, columns)
+    for one in listed:
+        for sentence in _meaning(one):
+            console.print(f"{one.dataset}: {sentence}", soft_wrap=True)
+
+
+def _meaning(one: "Account") -> list[str]:
+    """What the row of a data set says, in sentences."""
+    import math
+
+    from fastlloyd.base.precision import rounded_up
+    from fastlloyd.federation.ledger import ADD
+
+    said = []
+    if one.runs:
+        adding = one.relation is ADD
+        counted, other = ("added or removed", "replaced") if adding else ("replaced", "added or removed")
+        spent = one.otherwise.epsilon(one.delta)
+        also = f"of one {other} it is {rounded_up(spent)}" if math.isfinite(spent) else f"of one {other} no bound is known"
+        said.append(f"spent is counted for one record {counted}; {also}.")
+        if one.otherwise.n_unknown:
+            said.append("a run of an earlier version does not say what it costs there; its plan does: --plan FILE.")
+    first = one.first_limit
+    if one.proviso is not None:
+        said.append(_condition(one.proviso))
+    elif first is not None:
+        said.append(
+            f"all runs together stay within epsilon {first.epsilon:g} at delta {first.delta:g}, however they were chosen: that "
+            "limit was set before the first run."
+        )
+    if one.limit is not None and math.isfinite(one.limit.epsilon):
+        if not one.is_within:
+            said.append("more is spent than the limit has room for; no further run is allowed.")
+        elif (one.left_pure or 0) > (one.left or 0):
+            said.append(f"a run with Laplace noise only may cost {_down(one.left_pure or 0)}.")
+    return said
+
+
+def _condition(proviso: "Proviso") -> str:
+    return f"the sum holds only if nobody chose number or size of the runs by looking at results: {proviso.value}."
+
+
+def _spent(spending: "Spending", delta: float) -> dict[str, Any]:
+    import math
+
+    epsilon = spending.epsilon(delta)
+    return {
+        "epsilon": epsilon if math.isfinite(epsilon) else None,
+        "mu_squared": str(spending.mu_squared),
+        "pure_epsilon": str(spending.pure_epsilon),
+        "exchanges_without_bound": spending.n_unknown,
+    }
+
+
+def _summary(one: "Account") -> dict[str, Any]:
+    import math
+
+    from fastlloyd.federation.ledger import ADD, REPLACE
+
+    limit, first = one.limit, one.first_limit
+    return {
+        "data_set": one.dataset,
+        "spent": {
+            "epsilon": one.epsilon if math.isfinite(one.epsilon) else None,
+            "delta": one.delta,
+            "mu_squared": str(one.spent.mu_squared),
+            "pure_epsilon": str(one.spent.pure_epsilon),
+            "neighboring_relation": one.relation.value if one.runs else None,
+        },
+        "spent_by_relation": {
+            one.relation.value: _spent(one.spent, one.delta),
+            (REPLACE if one.relation is ADD else ADD).value: _spent(one.otherwise, one.delta),
+        },
+        "limit": None
+        if limit is None or math.isinf(limit.epsilon)
+        else {
+            "epsilon": limit.epsilon,
+            "delta": limit.delta,
+            "holds_all": one.is_within,
+            "left_for_one_run": one.left,
+            "left_for_one_run_with_laplace_noise": one.left_pure,
+        },
+        "holds_whatever_runs_were_chosen_by": {"epsilon": first.epsilon, "delta": first.delta}
+        if first is not None and one.proviso is None
+        else None,
+        "holds_if_runs_were_not_chosen_from_results": one.proviso.value if one.proviso else None,
+        "runs": [
+            {
+                "run_id": run.run_id.hex(),
+                "plan_digest": run.reserved.plan_digest.hex(),
+                "client": run.reserved.client,
+                "epsilon": run.reserved.cost.epsilon,
+                "delta": run.reserved.cost.delta,
+                "exchanges": len(run.reserved.cost.costs),
+                "charged": list(run.charged),
+                "released": list(run.ended.released) if run.ended else [],
+                "outcome": run.ended.outcome.value if run.ended else None,
+                "reason": run.ended.reason if run.ended else None,
+            }
+            for run in one.runs
+            if run.reserved is not None
+        ],
+    }
+
+
+def _position(contents: "Contents") -> dict[str, Any]:
+    return {"events": contents.position.length, "head": contents.position.head.hex(), "identity": contents.identity.hex()}
+
+
+def _down(value: float) -> str:
+    return f"{float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal_from_float(value)):.4g}"

@@ -1,0 +1,379 @@
+"""`fastlloyd plan new | show | explain | digest | renew`: plans of federated runs, which hold no data."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fastlloyd.cli.groups import with_option_groups
+from fastlloyd.cli.options import (
+    CLUSTERING,
+    FEDERATION,
+    OUTPUT,
+    PRIVACY,
+    FederationOptions,
+    MechanismOptions,
+    NetworkOptions,
+    StudyOptions,
+)
+from fastlloyd.cli.usage import Command, Group
+
+if TYPE_CHECKING:
+    from fastlloyd.federation.plan.plan import Plan
+
+HEADING = "# A fastlloyd plan"  # how every plan file begins, so that --force replaces nothing else
+
+plan_app = typer.Typer(cls=Group, help="Make and read plans of federated runs: public, no data.", no_args_is_help=True)
+
+PlanFile = Annotated[Path, typer.Argument(help="A plan.", metavar="PLAN", show_default=False)]
+Clients = Annotated[
+    list[str],
+    typer.Option(
+        help="Name and cap of records, for a simulation. Once per client.",
+        metavar="NAME:CAP",
+        rich_help_panel=FEDERATION,
+        show_default=False,
+    ),
+]
+Members = Annotated[
+    list[str],
+    typer.Option(
+        help="Public file of a client and its cap of records. Once per client.",
+        metavar="FILE:CAP",
+        rich_help_panel=FEDERATION,
+        show_default=False,
+    ),
+]
+NewMembers = Annotated[
+    list[Path],
+    typer.Option(
+        "--member",
+        help="New public file of a client of the plan, in place of the old one. As often as needed.",
+        metavar="FILE",
+        rich_help_panel=FEDERATION,
+        show_default=False,
+    ),
+]
+LeaveOut = Annotated[
+    list[str],
+    typer.Option(
+        help="A client that takes part no longer. As often as needed.",
+        metavar="NAME",
+        rich_help_panel=FEDERATION,
+        show_default=False,
+    ),
+]
+Features = Annotated[str, typer.Option(help="Columns all clients have, as a,b,c.", metavar="NAMES", rich_help_panel=CLUSTERING)]
+NewPlan = Annotated[Path, typer.Option(help="File to make.", metavar="FILE", rich_help_panel=OUTPUT)]
+Page = Annotated[
+    Path | None,
+    typer.Option(
+        help="Also make a page to print, compare and sign.", metavar="FILE", rich_help_panel=OUTPUT, show_default=False
+    ),
+]
+ForcePage = Annotated[bool, typer.Option("--force", help="Replace an earlier page.", rich_help_panel=OUTPUT)]
+Simulation = Annotated[
+    bool,
+    typer.Option(
+        "--simulation", help="The plan is for one process or MPI only: no server, no public files.", rich_help_panel=FEDERATION
+    ),
+]
+SpentStore = Annotated[
+    Path | None,
+    typer.Option(
+        "--store",
+        help="Your store, or the identity it belongs to: says what runs spent on your records before.",
+        metavar="STORE",
+        rich_help_panel=PRIVACY,
+        show_default=False,
+    ),
+]
+SpentOn = Annotated[
+    str | None,
+    typer.Option(
+        "--dataset",
+        help="Name of your data set, with --store.",
+        metavar="NAME",
+        rich_help_panel=PRIVACY,
+        show_default=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.", rich_help_panel=OUTPUT)]
+Force = Annotated[bool, typer.Option("--force", help="Replace an earlier plan.", rich_help_panel=OUTPUT)]
+
+
+@plan_app.command(cls=Command)
+@with_option_groups
+def new(
+    features: Features,
+    mechanism: MechanismOptions,
+    federation: FederationOptions,
+    study: StudyOptions,
+    network: NetworkOptions,
+    client: Clients = [],  # noqa: B006 - typer's default, never changed
+    member: Members = [],  # noqa: B006 - the same
+    simulation: Simulation = False,
+    out: NewPlan = Path("plan.toml"),
+    force: Force = False,
+) -> None:
+    """Make a plan; --bounds are needed, there are no data to take them from."""
+    import os
+
+    from fastlloyd.base.names import parse_columns
+    from fastlloyd.cli import progress, screen
+    from fastlloyd.cli.commands.federated import trust
+    from fastlloyd.cli.parties import (
+        check_complete,
+        given_authority,
+        given_clients,
+        given_positions,
+        given_server,
+        given_study,
+        given_timeouts,
+    )
+    from fastlloyd.cli.settings import FROM_DATA, chosen_algorithm, design_arguments, given_cap, given_domain
+    from fastlloyd.errors import PlanError
+    from fastlloyd.federation.plan.design import design_plan
+    from fastlloyd.federation.plan.plan import Timeouts
+    from fastlloyd.federation.plan.renewal import with_positions
+    from fastlloyd.reports import outputs
+    from fastlloyd.reports.statement import plan_cautions
+
+    outputs.check_file(out, heading=HEADING, force=force)
+    if mechanism.bounds in (None, FROM_DATA):
+        raise PlanError("a plan needs --bounds: public bounds of every feature, chosen without looking at the data")
+    if mechanism.n_records == FROM_DATA:
+        raise PlanError("a plan holds no records to count; leave --n-records out, or state a number")
+    if simulation and network.server is not None:
+        raise PlanError("--simulation makes a plan without a server; leave out --simulation, or --server")
+    clients, server = given_clients(client, member), given_server(network)
+    if not simulation:
+        check_complete(clients, server)
+    clients = with_positions(clients, given_positions(network))
+    cap = given_cap(mechanism) or sum(c.max_records for c in clients)
+    with progress.placing(mechanism.n_clusters):
+        plan = design_plan(
+            chosen_algorithm(mechanism),
+            given_domain(mechanism.bounds, parse_columns(features), mechanism.scaling, others=None),
+            clients=clients,
+            run_id=os.urandom(16),
+            server=server,
+            timeouts=Timeouts(**given_timeouts(network)),
+            authority=given_authority(network),
+            study=given_study(study),
+            trust=trust(mechanism, federation),
+            max_dropouts=federation.max_dropouts or 0,
+            max_colluding=federation.max_colluding,
+            ring_bits=federation.ring_bits,
+            **design_arguments(mechanism, cap),
+        )
+    plan.check_undivided()
+    outputs.write_file(out, plan.to_toml())
+    screen.warn(plan_cautions(plan))
+    _say_written(plan, out)
+
+
+@plan_app.command(cls=Command)
+def show(file: PlanFile, json: Json = False) -> None:
+    """Show what a plan settles, in a table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from fastlloyd.cli import screen
+    from fastlloyd.cli.plan_file import read_plan
+    from fastlloyd.reports import outputs
+    from fastlloyd.reports.explain import store_in_words
+    from fastlloyd.reports.statement import plan_cautions
+
+    plan = read_plan(file)
+    if json:
+        typer.echo(outputs.to_json(_for_machines(plan)), nl=False)
+        return
+    screen.warn(plan_cautions(plan))
+    m, issuer = plan.mechanism, plan.issuer
+    words = {} if plan.study is None else plan.study.texts
+    table = Table(title=f"{file}", show_header=False)
+    table.add_column()
+    table.add_column(overflow="fold")
+    rows = {
+        "digest": plan.digest.hex(),
+        "run": plan.run_id,
+        **{"study" if what == "name" else what: text for what, text in words.items()},
+        "algorithm": m.name,
+        "clusters": str(m.n_clusters),
+        "features": "\n".join(
+            f"{name}: {low:g} to {high:g}"
+            for name, low, high in zip(m.domain.features, m.domain.lower, m.domain.upper, strict=True)
+        ),
+        "scaling": m.domain.scaling.value,
+        "epsilon, delta": f"{m.epsilon:.6g}, {m.delta:.3g}",
+        "neighbouring relation": m.neighboring_relation.value,
+        "rounds": f"{len(m.clustering_rounds)}, of which {m.n_iterations} move the centroids",
+        "loss": f"estimated, with {float(m.loss_share):.3g} of the budget" if m.loss else "not estimated",
+        "records": f"at most {m.n_records}, planned for {m.n_expected}",
+        "clients": "\n".join(f"{c.name}: at most {c.max_records} records{store_in_words(c)}" for c in plan.clients),
+        "trust": plan.trust.value,
+        "dropouts, colluding": f"at most {plan.max_dropouts}, at most {plan.max_colluding}",
+        "ring": f"{plan.ring_bits} bits",
+        "server": f"{plan.server.name} at {plan.server.address}" if plan.server.address else "no address",
+        "timeouts": ", ".join(f"{step} {seconds} s" for step, seconds in _timeouts(plan).items()),
+        "certificates": "\n".join(f"{c.name}: {c.fingerprint}, until {c.expires}" for c in plan.certificates()) or "none",
+        "authority": f"{issuer.name!r:.200}: {issuer.fingerprint}, until {issuer.ends:%Y-%m-%d}" if issuer else "none",
+        "network": f"for simulations only: {plan.lacking}" if plan.lacking else "everything a run needs is there",
+    }
+    for name, value in rows.items():
+        table.add_row(name, value)
+    Console(markup=False, highlight=False, emoji=False).print(table)
+
+
+@plan_app.command(cls=Command)
+def explain(file: PlanFile, store: SpentStore = None, dataset: SpentOn = None) -> None:
+    """Say in plain words what a plan protects, from whom, how it was chosen and, with --store, what was spent before."""
+    from fastlloyd.cli.plan_file import read_plan
+    from fastlloyd.reports.explain import explain as explain_plan
+
+    plan = read_plan(file)
+    spent = _spent_before(plan, store, dataset)
+    typer.echo(explain_plan(plan))
+    if spent is not None:
+        typer.echo(f"\n{spent}")
+
+
+@plan_app.command(cls=Command)
+def digest(
+    file: PlanFile, page: Page = None, force: ForcePage = False, store: SpentStore = None, dataset: SpentOn = None
+) -> None:
+    """Print the digest of a plan, which everyone compares before a run; nothing else goes to stdout."""
+    from fastlloyd.cli.plan_file import read_plan
+    from fastlloyd.errors import OutputError
+    from fastlloyd.reports import agreement, outputs
+
+    plan = read_plan(file)
+    if page is not None:
+        outputs.check_file(page, heading=agreement.PAGE_HEADING, force=force)
+        outputs.write_file(page, agreement.page(plan, _spent_before(plan, store, dataset)))
+        typer.echo(f"Written to {page}: to be printed, compared and signed.", err=True)
+    elif force or store or dataset:
+        raise OutputError("--force, --store and --dataset are about the page to make; name it with --page FILE")
+    typer.echo(plan.digest.hex())
+
+
+@plan_app.command(cls=Command)
+@with_option_groups
+def renew(
+    file: PlanFile,
+    network: NetworkOptions,
+    member: NewMembers = [],  # noqa: B006 - typer's default, never changed
+    leave_out: LeaveOut = [],  # noqa: B006 - the same
+    out: NewPlan = Path("renewed.toml"),
+    force: Force = False,
+) -> None:
+    """Make the plan of the next run: a fresh run id, new public files in place of old ones, or fewer clients."""
+    import os
+
+    from fastlloyd.cli import screen
+    from fastlloyd.cli.parties import given_authority, given_positions, given_timeouts
+    from fastlloyd.cli.plan_file import read_plan
+    from fastlloyd.federation.identity.identity import PublicIdentity
+    from fastlloyd.federation.plan.renewal import renew as renewed
+    from fastlloyd.reports import outputs
+    from fastlloyd.reports.statement import plan_cautions
+
+    outputs.check_file(out, heading=HEADING, force=force)
+    plan = renewed(
+        read_plan(file),
+        run_id=os.urandom(16),
+        members=[PublicIdentity.load(path) for path in member],
+        server=None if network.server is None else PublicIdentity.load(network.server),
+        address=network.address,
+        timeouts=given_timeouts(network),
+        leave_out=leave_out,
+        authority=given_authority(network),
+        positions=given_positions(network),
+    )
+    outputs.write_file(out, plan.to_toml())
+    screen.warn(plan_cautions(plan))
+    _say_written(plan, out)
+    typer.echo("A run of it spends its epsilon again, on the same records too.")
+
+
+def _spent_before(plan: "Plan", store: Path | None, dataset: str | None) -> str | None:
+    """What the reader's own ledger says, in sentences; None if they did not ask."""
+    from fastlloyd.errors import StateError
+    from fastlloyd.federation.ledger import check_dataset, outlook
+    from fastlloyd.federation.store import Role, read, store_path
+
+    if store is None and dataset is None:
+        return None
+    if store is None or dataset is None:
+        raise StateError("--store and --dataset go together: whose ledger, and which of its data sets")
+    check_dataset(dataset)
+    contents, _ = read(store_path(store))
+    if contents.role is not Role.CLIENT:
+        raise StateError(f"{store_path(store)} is the store of a server; only clients have records, and a ledger")
+    return outlook(contents.history, dataset, plan)
+
+
+def _say_written(plan: "Plan", out: Path) -> None:
+    from fastlloyd.errors import PlanError
+    from fastlloyd.reports.statement import totals
+
+    typer.echo(f"Written to {out}. Digest: {plan.digest.hex()}")
+    if plan.n_clients > 2:
+        typer.echo(f"Note: {totals(plan)}.")
+    try:
+        plan.check_networked()
+    except PlanError as error:
+        typer.echo(f"For simulations only: {error}.")
+    else:
+        typer.echo("Send it to all who take part, and say the digest on a separate way: nobody joins a plan of another digest.")
+
+
+def _timeouts(plan: "Plan") -> dict[str, int]:
+    import msgspec
+
+    return msgspec.structs.asdict(plan.timeouts)
+
+
+def _for_machines(plan: "Plan") -> dict[str, Any]:
+    m, issuer = plan.mechanism, plan.issuer
+    expires = {certificate.name: certificate.expires.isoformat() for certificate in plan.certificates()}
+    return {
+        "digest": plan.digest.hex(),
+        "run_id": plan.run_id,
+        "algorithm": m.name,
+        "n_clusters": m.n_clusters,
+        "features": list(m.domain.features),
+        "epsilon": m.epsilon,
+        "delta": m.delta,
+        "neighboring_relation": m.neighboring_relation.value,
+        "n_iterations": m.n_iterations,
+        "n_rounds": len(m.clustering_rounds),
+        "n_records": m.n_records,
+        "trust": plan.trust.value,
+        "max_dropouts": plan.max_dropouts,
+        "max_colluding": plan.max_colluding,
+        "server": {
+            "name": plan.server.name,
+            "address": plan.server.address or None,
+            "fingerprint": plan.server.fingerprint or None,
+            "expires": expires.get(plan.server.name) if plan.server.certificate else None,
+        },
+        "clients": [
+            {
+                "name": client.name,
+                "max_records": client.max_records,
+                "signing_key": client.signing_key or None,
+                "fingerprint": client.fingerprint or None,
+                "expires": expires.get(client.name) if client.certificate else None,
+                "store_events": client.store.length if client.store else None,
+            }
+            for client in plan.clients
+        ],
+        "timeouts": _timeouts(plan),
+        "study": plan.study.texts if plan.study else None,
+        "authority": {"name": issuer.name, "fingerprint": issuer.fingerprint, "expires": issuer.ends.date().isoformat()}
+        if issuer
+        else None,
+        "lacking": plan.lacking or None,
+    }

@@ -1,0 +1,109 @@
+"""`fastlloyd serve`: the server of a run over a network."""
+
+from collections.abc import Container, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fastlloyd.cli.options import OUTPUT, PassphraseFile
+
+if TYPE_CHECKING:
+    from fastlloyd.federation.runs import DurableServer
+    from fastlloyd.federation.transport.grpc.server import GrpcServer
+
+PlanFile = Annotated[Path, typer.Argument(help="The plan of the run.", metavar="PLAN", show_default=False)]
+Key = Annotated[Path, typer.Option(help="The server's private identity.", metavar="FILE", show_default=False)]
+Listen = Annotated[
+    str | None,
+    typer.Option(help="Where to listen. Default: every address of this machine, at the plan's port.", metavar="HOST:PORT"),
+]
+StoreFile = Annotated[
+    Path | None, typer.Option("--store", help="Where the run is kept. Default: NAME.store beside the identity.", metavar="FILE")
+]
+SHOWN_CLIENTS = 12
+
+JsonLog = Annotated[bool, typer.Option("--json", help="Write the log as JSON, one object a line.", rich_help_panel=OUTPUT)]
+
+
+def serve(
+    *,
+    plan: PlanFile,
+    key: Key,
+    listen: Listen = None,
+    store: StoreFile = None,
+    passphrase_file: PassphraseFile = None,
+    json: JsonLog = False,
+) -> None:
+    """Add up masked numbers for the clients of a plan, until the run is over. It can be stopped and started at any time."""
+    from fastlloyd.cli import network
+    from fastlloyd.cli.open_files import allow_connections
+    from fastlloyd.cli.passphrase import given_passphrase
+    from fastlloyd.dp.noise import SystemNoise
+    from fastlloyd.errors import PlanError
+    from fastlloyd.federation.identity.identity import PrivateIdentity
+    from fastlloyd.federation.identity.parties import check_address
+    from fastlloyd.federation.runs import DurableServer
+    from fastlloyd.federation.store import Role
+    from fastlloyd.federation.transport.grpc.server import GrpcServer
+    from fastlloyd.federation.transport.grpc.tls import needed_connections, wanted_connections
+
+    agreed = network.networked_plan(plan)
+    max_connections = allow_connections(needed_connections(agreed.n_clients), wanted_connections(agreed.n_clients))
+    identity = PrivateIdentity.load(key, ask_passphrase=lambda: given_passphrase(passphrase_file))
+    if identity.public.certificate != agreed.server.certificate:
+        raise PlanError(f"{key} is not the identity of the server in {plan}, {agreed.server.name!r}; use the one it names")
+    address = f"[::]:{agreed.server.address.rpartition(':')[2]}" if listen is None else listen
+    check_address(address, "--listen")
+    network.warn_of(agreed, as_json=json)
+    with network.store_of(identity, key, store, Role.SERVER) as kept, network.logging_to_stderr(as_json=json):
+        if network.has_finished(kept.history, agreed):  # a process that was killed right after it had wiped the run
+            _say_over(len(agreed.mechanism.exchanges), as_json=json)
+            return
+        party = DurableServer.open(agreed, store=kept, noise=SystemNoise())
+        server = GrpcServer(
+            party,
+            agreed,
+            address=address,
+            identity=network.tls(identity),
+            certificates=network.certificates(agreed),
+            linger=agreed.timeouts.confirming,
+            max_connections=max_connections,
+        )
+        result = network.drive(server.serve, server.stop, lambda: party.session.progress, lambda: _details(party, server))
+        if result is None:
+            raise network.stopped(as_json=json)
+        party.conclude()
+    if result.reason is not None:
+        raise network.ended_without_result(result.reason, as_json=json)
+    _say_over(len(result.included), as_json=json)
+
+
+def _say_over(n_rounds: int, *, as_json: bool) -> None:
+    from fastlloyd.cli import network
+
+    network.say_last(f"The run is over: {n_rounds} rounds; the results are with the clients.", as_json=as_json)
+
+
+def _details(party: "DurableServer", server: "GrpcServer") -> str:
+    from fastlloyd.cli.network import seconds_left
+
+    session = party.session
+    here = f"{len(server.connected)} of {session.plan.n_clients} clients connected"
+    if names := server.not_told:
+        return f", {here}, stays for {_named(names, server.connected)}{seconds_left(server.stays)}; {server.meter}"
+    return f", {here}{_awaited(session.awaited, server.connected)}{seconds_left(party.timeout)}; {server.meter}"
+
+
+def _awaited(names: Sequence[str], connected: Container[str]) -> str:
+    """Who has not answered in this step; all others have."""
+    if len(names) > SHOWN_CLIENTS:
+        return f", {len(names)} have not answered"
+    return f", waiting for {_named(names, connected)}" if names else ""
+
+
+def _named(names: Sequence[str], connected: Container[str]) -> str:
+    """Clients, and which of them are away; of many only how many they are."""
+    if len(names) > SHOWN_CLIENTS:
+        return f"{len(names)} clients"
+    return ", ".join(name if name in connected else f"{name} (away)" for name in names)

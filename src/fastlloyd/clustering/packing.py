@@ -1,0 +1,110 @@
+"""Initial centroids by sphere packing (Su et al. 2016; Section 5.3.1 of the paper), from a public seed and no data."""
+
+import enum
+import functools
+
+import msgspec
+import numpy as np
+
+from fastlloyd.base.randomness import PublicSeed, PublicStream
+from fastlloyd.clustering.domain import Domain, FloatArray, IntArray, finest_bits
+
+ATTEMPTS = 100  # "after 100 repeated attempts"
+PACKING_BITS = 16  # of the grid on which centroids are packed where that of the domain is coarser
+
+
+class RadiusSearch(enum.Enum):
+    """How the packing radius a is found.
+
+    # Departs from the paper: its text says binary search, its published code halves; random numbers are integers from a public
+    # stream, equal on every machine, instead of some library's floats; and a = 0 makes sure that a packing exists.
+    """
+
+    BISECTION = "bisection"  # the largest feasible a, as the paper's text says
+    HALVING = "halving"  # a = B, B/2, B/4, ...: what the published experiments ran
+
+
+def initial_centroids(domain: Domain, n_clusters: int, seed: PublicSeed, search: RadiusSearch) -> IntArray:
+    """Where a run starts, int64 (n_clusters, n_features) in grid units: `sphere_packing` inside the bounds.
+
+    On a grid of less than 16 bits it is the start of 16 bits, rounded half up: one seed means one start. Packed on the coarse
+    grid the points would be altogether different ones, and comparing two grids would be comparing two starts.
+    """
+    finer = min(PACKING_BITS, finest_bits(domain.n_features)) - domain.fraction_bits
+    if finer <= 0:
+        return sphere_packing(domain.half_widths, n_clusters, seed, search)
+    packed_in, unit = msgspec.structs.replace(domain, fraction_bits=domain.fraction_bits + finer), 1 << finer
+    points = (sphere_packing(packed_in.half_widths, n_clusters, seed, search) + unit // 2) // unit
+    return np.clip(points, -domain.half_widths, domain.half_widths)  # whose widths are rounded, too
+
+
+def sphere_packing(half_widths: IntArray, n_clusters: int, seed: PublicSeed, search: RadiusSearch) -> IntArray:
+    """Points at least a from the walls and 2a from each other, for the largest a the search finds.
+
+    half_widths : int64 (n_features,), the box [-B_i, B_i] in grid units. In a feature narrower than a they lie in the middle.
+    Returns int64 (n_clusters, n_features). Integer arithmetic and a ChaCha20 stream: the same on every machine. Never fails:
+    a = 0 is always feasible.
+    """
+    return _packed(tuple(half_widths.tolist()), n_clusters, seed, search).copy()
+
+
+@functools.lru_cache(maxsize=64)  # the same start is checked whenever its mechanism is read or a client joins
+def _packed(widths: tuple[int, ...], n_clusters: int, seed: PublicSeed, search: RadiusSearch) -> IntArray:
+    half_widths = np.array(widths, dtype=np.int64)
+    match search:
+        case RadiusSearch.HALVING:
+            start = int(half_widths.max())
+        case RadiusSearch.BISECTION:
+            start = _largest_feasible(half_widths, n_clusters, seed)
+    return _by_halving(half_widths, n_clusters, seed, start)
+
+
+def _by_halving(half_widths: IntArray, n_clusters: int, seed: PublicSeed, radius: int) -> IntArray:
+    while (points := pack(half_widths, n_clusters, radius, seed)) is None:
+        radius //= 2
+    return points
+
+
+def _largest_feasible(half_widths: IntArray, n_clusters: int, seed: PublicSeed) -> int:
+    feasible, infeasible = 0, int(half_widths.max()) + 1
+    while infeasible - feasible > 1:
+        middle = (feasible + infeasible) // 2
+        if pack(half_widths, n_clusters, middle, seed) is None:
+            infeasible = middle
+        else:
+            feasible = middle
+    return feasible
+
+
+def pack(half_widths: IntArray, n_clusters: int, radius: int, seed: PublicSeed) -> IntArray | None:
+    """Place the points one after another, each after at most 100 attempts; None where one finds no place."""
+    d = len(half_widths)
+    reach = half_widths - np.minimum(radius, half_widths)
+    stream = PublicStream(seed, b"fastlloyd/v1/sphere-packing" + radius.to_bytes(8, "little"))
+    points = np.empty((n_clusters, d))  # whole numbers
+    for n in range(n_clusters):
+        candidates = stream.integers(-reach, reach, shape=(ATTEMPTS, d)).astype(np.float64)
+        place = _first_free(candidates, points[:n], 4 * radius**2)
+        if place is None:
+            return None
+        points[n] = place
+    return points.astype(np.int64)
+
+
+def _first_free(candidates: FloatArray, points: FloatArray, squared_gap: int) -> FloatArray | None:
+    """The first candidate far enough from all points; looked for in lots that grow, as an early one usually is.
+
+    Squares and products are whole numbers below 2**53, so in whatever order they are added up. By `einsum` they are added up by
+    this thread alone: those of a library of matrix products wait for each other where a machine has much to do.
+    """
+    lengths = np.einsum("nd,nd->n", points, points)
+    start, lot = 0, 1
+    while start < len(candidates):
+        some = candidates[start : start + lot]
+        squared = np.einsum("ld,ld->l", some, some)[:, None] - 2.0 * np.einsum("ld,nd->ln", some, points) + lengths
+        free = np.flatnonzero((squared >= squared_gap).all(axis=1))
+        if len(free):
+            first: FloatArray = some[free[0]]
+            return first
+        start, lot = start + lot, 2 * lot
+    return None

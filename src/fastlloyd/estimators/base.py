@@ -1,0 +1,329 @@
+"""What all estimators share: scikit-learn's conventions around one run of the central model.
+
+What is private: `cluster_centers_`, `noisy_counts_` and everything computed from them. What is not: `labels_`, `score` and
+whatever else touches the records again without noise. `labels_` is the only exact thing a fitted estimator holds; it is there
+for who asks by name, and stays out of pickles, copies and the tables of attributes that notebooks draw.
+"""
+
+from __future__ import annotations  # signatures in short: help and ? show what is written here, not what it stands for
+
+import json
+import numbers
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastlloyd.base import extras
+from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.clustering import kernels
+from fastlloyd.clustering.domain import Domain, FloatArray, GridArray, IntArray, Scaling
+from fastlloyd.clustering.outside import Outside, to_grid
+from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.noise import SystemNoise
+from fastlloyd.errors import (
+    ClippedRecordsWarning,
+    DataError,
+    NoisyResultWarning,
+    PlanError,
+    PrivacyLeakWarning,
+    WeakGuaranteeWarning,
+)
+from fastlloyd.mechanisms import accuracy, central
+from fastlloyd.mechanisms.accuracy import Status
+from fastlloyd.mechanisms.catalogue import check_expected, choose
+from fastlloyd.mechanisms.lloyd.algorithm import AnyAlgorithm, Noise
+from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.uncertainty import NOISE_DOMINATES, Verdict, noise_deviation
+from fastlloyd.records.bounds import data_bounds, given_bounds
+from fastlloyd.records.columns import numbered
+from fastlloyd.records.files import opened
+from fastlloyd.reports import pictures, result_figure
+from fastlloyd.reports.statement import PrivacyStatement, cautions, mechanism_statement, with_leaks
+from fastlloyd.reports.stored_result import PRIVACY, UNKNOWN, StoredResult
+
+try:
+    from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+    from sklearn.utils import Tags, check_random_state
+    from sklearn.utils.validation import check_is_fitted
+
+    from fastlloyd.estimators.validation import check_numbers, validate_records
+except ImportError:
+    raise ImportError(f"the estimators need scikit-learn 1.6 or later: {extras.command('sklearn')}") from None
+
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+RandomState = int | np.random.RandomState
+
+
+class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+    """What all estimators share; they differ in how they are designed."""
+
+    _algorithm: ClassVar[AnyAlgorithm]
+
+    @classmethod
+    def from_result(cls, folder: str | os.PathLike[str]) -> Self:
+        """The fitted estimator of a result that a command left (`fit`, `simulate`, `join`): it can predict, transform and plot.
+
+        folder : with centroids.json (in older results centroids.csv), the settings and privacy.json. All attributes of a fitted
+        estimator are there but labels_, which no result holds. Parameters are those that a fit with the same settings in the
+        central model needs; features have the names of the file, unless it had none (x1, x2, ...). Spends nothing.
+        Raises PlanError if the settings were changed, DataError if the folder is no whole result or one of another algorithm.
+        """
+        path = Path(folder)
+        stored = StoredResult.read(path)
+        m = stored.mechanism
+        if m.name != cls._algorithm.name:
+            raise DataError(f"{path} is a result of {m.name}, not of {cls._algorithm.name}: use the estimator of that name")
+        statement = _statement(path if path.is_dir() else path.parent, m)
+        has_names = list(m.domain.features) != numbered(m.n_features)
+        model = cls(**cls._settings(m, has_names=has_names))
+        model.mechanism_ = m
+        model.privacy_spent_ = statement
+        model._centroids = stored.centroids
+        model.cluster_centers_ = m.domain.from_grid(stored.centroids)
+        model.cluster_centers_std_ = stored.standard_errors
+        model.cluster_status_ = stored.status
+        model.noisy_counts_ = stored.noisy_counts
+        model.noisy_counts_std_ = stored.count_error
+        if (loss := statement["loss_estimate"]) is not None:
+            model.noisy_loss_, model.noisy_loss_std_ = loss["value"], loss["standard_error"]
+        model.n_iter_ = m.n_iterations
+        model.n_features_in_ = m.n_features
+        if has_names:
+            model.feature_names_in_ = np.array(m.domain.features, dtype=object)
+        model._n_features_out = m.n_clusters
+        return model
+
+    @classmethod
+    def _settings(cls, m: Mechanism, *, has_names: bool) -> dict[str, Any]:
+        """Parameters of which such a mechanism is designed."""
+        ends = zip(m.domain.lower, m.domain.upper, strict=True)
+        bounds = dict(zip(m.domain.features, ends, strict=True)) if has_names else (list(m.domain.lower), list(m.domain.upper))
+        return {
+            "n_clusters": m.n_clusters,
+            "epsilon": 1.0 if m.noise is Noise.NONE else m.epsilon,
+            "delta": m.delta if m.noise is Noise.GAUSSIAN else None,
+            "bounds": bounds,
+            "n_records": m.n_records,
+            "random_state": int(m.public_seed, 16),
+            "n_expected": m.n_expected,
+            "scaling": m.domain.scaling.value,
+            "neighboring_relation": m.neighboring_relation.value,
+            "estimate_loss": m.loss is not None,
+            "loss_share": None if m.loss is None or m.noise is Noise.NONE else plain(m.loss_share),
+            "fraction_bits": m.domain.fraction_bits,
+        }
+
+    def plot(self, X: ArrayLike | None = None) -> Figure:
+        """The picture of the result, as the commands write it: noisy centroids with what the noise may have moved them.
+
+        X : records to draw as well, which makes the picture NOT PRIVATE, as it then says; None: noisy numbers only, so that it
+        may be shown wherever `cluster_centers_` may. Returns a matplotlib Figure, which a notebook shows and `savefig` saves.
+        Raises OutputError if matplotlib is not installed.
+        """
+        check_is_fitted(self)
+        picture = pictures.Picture.of(
+            self.mechanism_,
+            private=self.privacy_spent_["private"],
+            records=None if X is None else np.asarray(validate_records(self, X, reset=False), dtype=np.float64),
+            centroids=self.cluster_centers_,
+            errors=self.cluster_centers_std_,
+            settled=np.isin(self.cluster_status_, [Status.SETTLED.value, UNKNOWN]),
+            noisy_counts=self.noisy_counts_,
+        )
+        return result_figure.figure_of(picture, "the picture", pictures.ON_SCREEN)
+
+    def fit(self, X: ArrayLike, y: object = None, **unknown: object) -> Self:  # noqa: ARG002 - scikit-learn passes y
+        """Cluster the records privately.
+
+        X : array or data frame (n_samples, n_features), finite real numbers; values outside the bounds are clipped. y is
+        ignored. There is no sample_weight: a weight would multiply what one record can change.
+        Warns PrivacyLeakWarning naming each public parameter that had to be taken from X, and WeakGuaranteeWarning where delta
+        is above 1 / (100 n_records); ClippedRecordsWarning, which is for the owner of X only, where more than a tenth of the
+        records lie outside the bounds; NoisyResultWarning, which the guarantee covers, where the noise dominates the
+        centroids or some of them may be farther from their records than their standard errors say (`cluster_status_`).
+        Raises DataError, PlanError or BudgetError (all ValueErrors); TypeError on sparse X and on any other keyword.
+        """
+        self._refuse("fit", unknown)
+        check_numbers(self.get_params(deep=False))
+        values = validate_records(self, X, reset=True)
+        leaks: list[str] = []
+        domain = self._domain(values, leaks)
+        mechanism = self._mechanism(domain, len(values), leaks)
+        if leaks and mechanism.noise is not Noise.NONE:
+            warnings.warn(
+                f"{'; '.join(leaks)}. The guarantee does not hold, and privacy_spent_ says that the result is not private: "
+                "pass public values.",
+                PrivacyLeakWarning,
+                stacklevel=2,
+            )
+        for caution in cautions(mechanism):
+            warnings.warn(caution, WeakGuaranteeWarning, stacklevel=2)
+        grid, n_outside = to_grid(domain, values, Outside.CLIP, source="X")
+        if n_outside > len(values) / 10:
+            warnings.warn(
+                "more than a tenth of the records have values outside the bounds, which are clipped: are the bounds in the "
+                "units of X? This is an exact fact about the records: keep it to yourself.",
+                ClippedRecordsWarning,
+                stacklevel=2,
+            )
+        clustering = central.cluster(mechanism, grid, SystemNoise())
+        self.mechanism_ = mechanism
+        self.cluster_centers_ = domain.from_grid(clustering.centroids)
+        noise = noise_deviation(mechanism)
+        found = accuracy.assess(mechanism, clustering, noise)
+        self.cluster_centers_std_ = found.errors
+        self.cluster_status_ = np.array([status.value for status in found.status])
+        self.noisy_counts_ = clustering.noisy_counts(mechanism.count_bits)
+        self.noisy_counts_std_ = noise.counts
+        for name in ("noisy_loss_", "noisy_loss_std_"):  # of an earlier fit, whose centroids are gone
+            self.__dict__.pop(name, None)
+        self.privacy_spent_ = PrivacyStatement(with_leaks(mechanism_statement(mechanism), leaks))
+        if mechanism.loss is not None and clustering.loss is not None:
+            self.noisy_loss_ = clustering.loss * mechanism.loss.unit(domain.fraction_bits)
+            self.noisy_loss_std_ = mechanism.loss_deviation
+            self.privacy_spent_["loss_estimate"]["standard_error"] = self.noisy_loss_std_
+        self.n_iter_ = mechanism.n_iterations
+        self._centroids = clustering.centroids
+        self.labels_ = kernels.assign(grid, clustering.centroids, limits=domain.half_widths).astype(np.int32)
+        self._n_features_out = mechanism.n_clusters
+        typical = accuracy.typical_error(mechanism, found, self.noisy_counts_, noise.counts)
+        dominates = [NOISE_DOMINATES] if Verdict.on(typical) is Verdict.MOSTLY_NOISE else []
+        for sentence in [*accuracy.cautions(found.status, noise.counts), *dominates]:
+            warnings.warn(sentence, NoisyResultWarning, stacklevel=2)
+        return self
+
+    def predict(self, X: ArrayLike) -> IntArray:
+        """Index of the nearest centroid of each record in the scaled domain, int32 (n_samples,). NOT PRIVATE."""
+        grid = self._grid(X)
+        return kernels.assign(grid, self._centroids, limits=self.mechanism_.domain.half_widths).astype(np.int32)
+
+    def transform(self, X: ArrayLike) -> FloatArray:
+        """Distances to the centroids in the scaled domain, float64 (n_samples, n_clusters). NOT PRIVATE.
+
+        Unit: half the width of a feature's bounds (of the widest one with scaling="common"); the nearest by `transform`
+        is the one of `predict`.
+        """
+        grid = self._grid(X)
+        distances = np.empty((len(grid), len(self._centroids)))
+        for start, stop, squared in self._squared_distances(grid):
+            distances[start:stop] = np.sqrt(squared) / 2**self.mechanism_.domain.fraction_bits
+        return distances
+
+    def score(self, X: ArrayLike, y: object = None, **unknown: object) -> float:  # noqa: ARG002 - scikit-learn passes y
+        """Minus the sum of squared distances to the nearest centroid in the scaled domain. Exact on X: NOT PRIVATE."""
+        self._refuse("score", unknown)
+        loss = sum(float(squared.min(axis=1).sum()) for _, _, squared in self._squared_distances(self._grid(X)))
+        return -loss / float(4**self.mechanism_.domain.fraction_bits)
+
+    def _refuse(self, method: str, unknown: Mapping[str, object]) -> None:
+        """As Python refuses keywords, but by the name of the estimator that people use instead of this class's."""
+        for name in unknown:
+            why = ": a weight would multiply what one record can change" if name == "sample_weight" else ""
+            raise TypeError(f"{type(self).__name__}.{method}() got an unexpected keyword argument {name!r}{why}")
+
+    def _squared_distances(self, grid: IntArray) -> Iterator[tuple[int, int, FloatArray]]:
+        for start, stop in kernels.blocks(len(grid), max(self._centroids.shape), None):
+            yield start, stop, kernels.squared_distances(grid[start:stop], self._centroids)
+
+    def _grid(self, X: ArrayLike) -> GridArray:
+        check_is_fitted(self)
+        return self.mechanism_.domain.to_grid(validate_records(self, X, reset=False))
+
+    def _fraction_bits(self) -> int:
+        """The bits of the grid where the user names none."""
+        return 16
+
+    def _domain(self, values: NDArray[Any], leaks: list[str]) -> Domain:
+        d = values.shape[1]
+        names = [str(name) for name in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None
+        columns = names or [f"x{i}" for i in range(d)]
+        scaling = choose(Scaling, self.scaling, "scaling")
+        bits = self._fraction_bits() if self.fraction_bits is None else int(self.fraction_bits)
+        if self.bounds is None:
+            leaks.append("bounds were taken from the data, so the smallest and largest value of each feature leak")
+            return Domain.of_data(columns, *data_bounds([values]), scaling=scaling, fraction_bits=bits)
+        lower, upper = given_bounds(self.bounds, names, d)
+        ends = {"lower": tuple(lower.tolist()), "upper": tuple(upper.tolist())}
+        return Domain(features=tuple(columns), **ends, scaling=scaling, fraction_bits=bits)
+
+    def _mechanism(self, domain: Domain, n_samples: int, leaks: list[str]) -> Mechanism:
+        n_records = self.n_records
+        relation = choose(NeighboringRelation, self.neighboring_relation, "neighboring_relation")
+        if n_records is None:
+            if self.n_clusters > n_samples:  # said without their number
+                raise DataError(f"n_clusters is {self.n_clusters}, and there are fewer records; ask for fewer clusters")
+            n_records = n_samples
+            taken = "n_records and delta, which depends on it, were" if self.delta is None else "n_records was"
+            if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:  # replace_one takes the number of records as known
+                leaks.append(f"{taken} taken from the data, so the number of records leaks")
+        elif n_records < 1:
+            raise PlanError(f"n_records is {n_records!r:.40}, the cap on the number of records; expected at least 1")
+        elif n_samples > n_records:
+            central.check_cap(n_samples, n_records)
+        check_expected(self.n_expected, n_records)
+        common = {
+            "n_clusters": self.n_clusters,
+            "n_records": n_records,
+            "epsilon": float(self.epsilon),
+            "public_seed": _public_seed(self.random_state),
+            "n_expected": self.n_expected,
+            "neighboring_relation": relation,
+            "estimate_loss": bool(self.estimate_loss),
+            "loss_share": None if self.loss_share is None else float(self.loss_share),
+        }
+        return self._design(domain, n_records, common)
+
+    def _design(self, domain: Domain, n_records: int, common: dict[str, Any]) -> Mechanism:
+        """The mechanism of this kind of estimator; common : what all designs take."""
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Tags:
+        """The noise is new in every fit, whatever the random_state."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self._algorithm.noise is not Noise.NONE
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle and copy everything but `labels_`: they are exact outputs of the records."""
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "labels_"}
+
+    def __dir__(self) -> list[str]:
+        """All names but `labels_`: scikit-learn draws every attribute listed here into notebooks, which are passed on."""
+        return [name for name in super().__dir__() if name != "labels_"]
+
+
+def plain(value: Fraction) -> float | Fraction:
+    """The same number as a float, where there is one."""
+    return float(value) if Fraction(float(value)) == value else value
+
+
+def _statement(folder: Path, m: Mechanism) -> PrivacyStatement:
+    """The privacy statement of a result with this mechanism. Raises DataError."""
+    path = folder / PRIVACY
+    with opened(path) as text:
+        try:
+            said = json.load(text)
+        except (ValueError, RecursionError):
+            said = None
+    if not isinstance(said, dict) or said.get("mechanism_digest") != m.digest.hex() or "loss_estimate" not in said:
+        raise DataError(f"{path} is not the privacy statement of the settings beside it; keep a result together")
+    return PrivacyStatement(with_leaks(said, said.get("taken_from_the_data", ())))  # which older statements did not count
+
+
+def _public_seed(random_state: RandomState | None) -> PublicSeed:
+    """The seed of the initial centroids; the noise has none."""
+    if random_state is None:
+        return PublicSeed(os.urandom(32))
+    if isinstance(random_state, numbers.Integral):
+        return PublicSeed.from_int(int(random_state))
+    return PublicSeed(check_random_state(random_state).bytes(32))

@@ -1,0 +1,362 @@
+"""Private k-means as scikit-learn estimators: the central model, one holder of all records.
+
+    FastLloyd(n_clusters=3, epsilon=1.0, bounds=(lower, upper), n_records=1000).fit(X).cluster_centers_
+
+What is private: `cluster_centers_`, `noisy_counts_` and everything computed from them. What is not: `labels_`, `score` and
+whatever else touches the records again without noise; see `estimator.py`.
+"""
+
+from __future__ import annotations  # signatures in short: help and ? show `Bounds`, not what it stands for
+
+from typing import Any, ClassVar
+
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.clustering.packing import RadiusSearch
+from fastlloyd.estimators.base import Estimator, RandomState, plain
+from fastlloyd.federation.plan.design import design_mechanism
+from fastlloyd.mechanisms.catalogue import choose, fraction, preset, specialise
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, MOMENTLLOYD, SULLOYD, Algorithm, MomentAlgorithm
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.moment_lloyd.design import design_moments
+from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+from fastlloyd.records.bounds import Bounds
+
+
+class FastLloyd(Estimator):
+    """k-means with (epsilon, delta)-differential privacy: bounded radius, relative updates, Gaussian noise (the paper's).
+
+    Neighbouring relation: one record added or removed (or replaced, by `neighboring_relation`). Unit of protection: one row.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters, known without looking at X.
+    epsilon : float, default=1.0
+        Above 0: the privacy budget of one `fit`, all iterations together. Every further `fit` spends it again.
+    delta : float, default=None
+        In (0, 1), well below one over the number of records. None: 1 / (100 n_records); preset="paper": 1 / (N ln N).
+    bounds : tuple (lower, upper) or dict {column name: (lower, upper)}, default=None
+        What each feature can be, in the units of X, known without looking at X; values outside are clipped. lower and upper
+        are numbers or array-likes (n_features,); a dict has a pair for every column of a data frame. None takes the bounds
+        from X, which leaks its extreme values (PrivacyLeakWarning): the result is then not private.
+    n_records : int, default=None
+        Public upper bound on the number of records. None takes their number, which leaks it (PrivacyLeakWarning): the result is
+        then not private, but for neighboring_relation="replace_one".
+    random_state : int or RandomState instance, default=None
+        Seeds the initial centroids, never the noise. None: a fresh one for every `fit`.
+    n_expected : int, default=None
+        Public guess of the number of records, at most n_records, used only to plan the number of iterations and the share of
+        the loss. None: n_records.
+    preset : {"default", "paper"}, default="default"
+        "paper" for the settings of the published experiments (weaker delta, no floor under counts, 16 bits).
+    scaling : {"per-feature", "common"}, default="per-feature"
+        "per-feature": each feature fills [-1, 1] by its bounds. "common": Euclidean distances of the original units are kept.
+    neighboring_relation : {"add_or_remove_one", "replace_one"}, default="add_or_remove_one"
+        What the guarantee hides: that one record is there, or what it says.
+    n_iter : int, default=None
+        Number of iterations. None: by the error analysis, 2 to 7.
+    initialization : {"bisection", "halving"}, default=None
+        How the sphere packing is searched. None: as the preset says.
+    min_count : float, default=None
+        Centroids with a smaller noisy count stay; 0 is the paper's rule. None: as the preset says.
+    estimate_loss : bool, default=False
+        Also estimate the loss of the final centroids, privately, from a part of the budget; see `noisy_loss_`.
+    loss_share : float, default=None
+        That part of the budget, above 0 and below 1. None: chosen from n_expected, at most a fifth.
+    radius : {"none", "constant", "step"}, default=None
+        Which records count. This and the four below are the axes of the paper's ablation; None keeps the algorithm's own.
+    alpha : float, default=None
+        Size of the radius, above 0 and at most 4.
+    postprocessing : {"none", "truncate", "fold"}, default=None
+        What is done with centroids outside the bounds.
+    clipping : bool, default=None
+        Whether a centroid moves by at most the radius.
+    noise : {"gaussian", "laplace"}, default=None
+        Law of the noise.
+    fraction_bits : int, default=None
+        q: records are rounded to multiples of 2**-q of the half width of the domain; with scaling="common" a feature whose
+        width rounds to none is refused. None: 16, as in the paper, on the command line and in plans; of `GLloyd` 13 unless the
+        preset is "paper".
+
+    Attributes
+    ----------
+    cluster_centers_ : float64 ndarray (n_clusters, n_features)
+        Centroids in original units. Private.
+    cluster_centers_std_ : float64 ndarray (n_clusters, n_features)
+        Standard error of each coordinate, of noise and of moves that were shrunk or are not over (`accuracy.assess`), original
+        units; 0 without noise, NaN where a centroid stayed. Private.
+    cluster_status_ : str ndarray (n_clusters,)
+        "settled" where two standard errors to either side cover the mean of the records nearest to the centroid in nine of ten
+        cases or more; "moving" where it may still be moving, or its records be several groups; "few" where they may be few or
+        none; "stayed" where it stayed in the last iteration; "unknown" in results of versions that did not say. Private.
+    noisy_counts_ : float64 ndarray (n_clusters,)
+        Records per cluster in the last iteration and noise, as they came: unbiased, so they may be negative. Private.
+    noisy_counts_std_ : float
+        Standard deviation of the noise in each of noisy_counts_, records. Public.
+    noisy_loss_ : float, only with estimate_loss
+        Sum of squared distances to the nearest centroid in the scaled domain, with noise; privacy_spent_["loss_estimate"] says
+        at which distance records are cut off. Private.
+    noisy_loss_std_ : float, only with estimate_loss
+        Standard deviation of the noise in noisy_loss_. Public.
+    privacy_spent_ : dict
+        The machine-readable privacy statement of this fit; shown in one line, complete for programs. "private" is False where
+        bounds or n_records were taken from X. It speaks of the last `fit` of this very model ALONE: not of earlier ones, nor of
+        the clones that a grid search or a cross-validation fits, each of which spends epsilon too.
+    mechanism_ : Mechanism
+        Every public setting of this fit.
+    n_iter_ : int
+        Iterations run.
+    n_features_in_ : int
+        Number of features seen during `fit`.
+    feature_names_in_ : ndarray of str (n_features_in_,), only where X had column names
+        Their names.
+    labels_ : int32 ndarray (n_samples,)
+        Cluster of each record of X, from 0. NOT PRIVATE: computed from the records without noise, and left out when the model
+        is pickled, copied or drawn. There is no `inertia_` for the same reason.
+
+    See Also
+    --------
+    MomentLloyd : usually closer to k-means without noise at the same privacy.
+    """
+
+    _algorithm: ClassVar[Algorithm] = FASTLLOYD
+    mechanism_: LloydMechanism
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        bounds: Bounds | None = None,
+        n_records: int | None = None,
+        random_state: RandomState | None = None,
+        n_expected: int | None = None,
+        preset: str = "default",
+        scaling: str = "per-feature",
+        neighboring_relation: str = "add_or_remove_one",
+        n_iter: int | None = None,
+        initialization: str | None = None,
+        min_count: float | None = None,
+        estimate_loss: bool = False,
+        loss_share: float | None = None,
+        radius: str | None = None,
+        alpha: float | None = None,
+        postprocessing: str | None = None,
+        clipping: bool | None = None,
+        noise: str | None = None,
+        fraction_bits: int | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.n_records = n_records
+        self.random_state = random_state
+        self.n_expected = n_expected
+        self.preset = preset
+        self.scaling = scaling
+        self.neighboring_relation = neighboring_relation
+        self.n_iter = n_iter
+        self.initialization = initialization
+        self.min_count = min_count
+        self.estimate_loss = estimate_loss
+        self.loss_share = loss_share
+        self.radius = radius
+        self.alpha = alpha
+        self.postprocessing = postprocessing
+        self.clipping = clipping
+        self.noise = noise
+        self.fraction_bits = fraction_bits
+
+    def _design(self, domain: Domain, n_records: int, common: dict[str, Any]) -> LloydMechanism:
+        chosen = preset(self.preset)
+        return design_mechanism(
+            specialise(
+                self._algorithm,
+                noise=self.noise,
+                radius=self.radius,
+                postprocessing=self.postprocessing,
+                clipping=self.clipping,
+                alpha=self.alpha,
+            ),
+            domain,
+            **common,
+            delta=chosen.delta(n_records) if self.delta is None else float(self.delta),
+            n_iterations=self.n_iter,
+            initialization=chosen.initialization
+            if self.initialization is None
+            else choose(RadiusSearch, self.initialization, "initialization"),
+            min_count=chosen.min_count if self.min_count is None else fraction(self.min_count, "min_count"),
+        )
+
+    @classmethod
+    def _settings(cls, m: Mechanism, *, has_names: bool) -> dict[str, Any]:
+        if not isinstance(m, LloydMechanism):
+            raise TypeError("a mechanism of another kind")
+        own, theirs = cls._algorithm, m.algorithm
+        ablation = {
+            "noise": theirs.noise.value if theirs.noise is not own.noise else None,
+            "radius": theirs.radius.value if theirs.radius is not own.radius else None,
+            "alpha": plain(theirs.alpha) if theirs.alpha != own.alpha else None,
+            "postprocessing": theirs.postprocessing.value if theirs.postprocessing is not own.postprocessing else None,
+            "clipping": theirs.clipping if theirs.clipping is not own.clipping else None,
+        }
+        lloyds = {"n_iter": m.n_iterations, "initialization": m.initialization.value, "min_count": plain(m.min_count)}
+        return super()._settings(m, has_names=has_names) | lloyds | ablation
+
+
+class GLloyd(FastLloyd):
+    """k-means with Gaussian noise on absolute sums and counts: (epsilon, delta)-DP, the paper's second baseline.
+
+    Parameters, attributes and neighbouring relation as in `FastLloyd`.
+    Departs from the paper: 13 bits of grid instead of 16 unless the preset is "paper". So its last noise, which is larger
+    than that of `FastLloyd`, rounds to zero in scikit-learn's checks at an epsilon of 1e12.
+    """
+
+    _algorithm = GLLOYD
+
+    def _fraction_bits(self) -> int:
+        return super()._fraction_bits() if self.preset == "paper" else 13
+
+
+class SuLloyd(FastLloyd):
+    """k-means with Laplace noise on absolute sums and counts (Su et al. 2016): pure epsilon-DP; delta is not used.
+
+    Parameters, attributes and neighbouring relation as in `FastLloyd`. On the integer grid the noise is two-sided geometric.
+    """
+
+    _algorithm = SULLOYD
+
+
+class Lloyd(FastLloyd):
+    """Lloyd's algorithm on the grid of `FastLloyd`, from the same initial centroids, without any noise: NOT PRIVATE.
+
+    For comparison. Parameters as in `FastLloyd`; epsilon and delta are not used.
+    """
+
+    _algorithm = LLOYD
+
+
+class MomentLloyd(Estimator):
+    """k-means with (epsilon, delta)-differential privacy by moments first and tight offsets last (docs/momentlloyd.md).
+
+    Usually closer to k-means without noise than `FastLloyd` at the same privacy. Its planner chooses all that can be chosen;
+    there is nothing to tune. At most 1024 features.
+
+    Neighbouring relation: one record added or removed (or replaced, by `neighboring_relation`). Unit of protection: one row.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters, known without looking at X.
+    epsilon : float, default=1.0
+        Above 0: the privacy budget of one `fit`, all iterations together. Every further `fit` spends it again.
+    delta : float, default=None
+        In (0, 1), well below one over the number of records. None: 1 / (100 n_records).
+    bounds : tuple (lower, upper) or dict {column name: (lower, upper)}, default=None
+        What each feature can be, in the units of X, known without looking at X; values outside are clipped. lower and upper
+        are numbers or array-likes (n_features,); a dict has a pair for every column of a data frame. None takes the bounds
+        from X, which leaks its extreme values (PrivacyLeakWarning): the result is then not private.
+    n_records : int, default=None
+        Public upper bound on the number of records. None takes their number, which leaks it (PrivacyLeakWarning): the result is
+        then not private, but for neighboring_relation="replace_one".
+    random_state : int or RandomState instance, default=None
+        Seeds public randomness (where the clustering starts, given noisy answers), never the noise. None: a fresh one for every
+        `fit`.
+    n_expected : int, default=None
+        Public guess of the number of records, at most n_records, used to plan the rounds; the true number is counted with
+        noise. None: n_records.
+    scaling : {"per-feature", "common"}, default="per-feature"
+        "per-feature": each feature fills [-1, 1] by its bounds. "common": Euclidean distances of the original units are kept.
+    neighboring_relation : {"add_or_remove_one", "replace_one"}, default="add_or_remove_one"
+        What the guarantee hides: that one record is there, or what it says.
+    estimate_loss : bool, default=False
+        Also estimate the loss of the final centroids, privately, from a part of the budget; see `noisy_loss_`.
+    loss_share : float, default=None
+        That part of the budget, above 0 and below 1. None: chosen from n_expected, at most a fifth.
+    fraction_bits : int, default=None
+        q: records are rounded to multiples of 2**-q of the half width of the domain; with scaling="common" a feature whose
+        width rounds to none is refused. None: 16.
+
+    Attributes
+    ----------
+    cluster_centers_ : float64 ndarray (n_clusters, n_features)
+        Centroids in original units. Private.
+    cluster_centers_std_ : float64 ndarray (n_clusters, n_features)
+        Standard error of each coordinate, of noise and of moves that were shrunk or are not over (`accuracy.assess`), original
+        units; 0 without noise, NaN where a centroid stayed. Private.
+    cluster_status_ : str ndarray (n_clusters,)
+        "settled" where two standard errors to either side cover the mean of the records nearest to the centroid in nine of ten
+        cases or more; "moving" where it may still be moving, or its records be several groups; "few" where they may be few or
+        none; "stayed" where it stayed in the last iteration; "unknown" in results of versions that did not say. Private.
+    noisy_counts_ : float64 ndarray (n_clusters,)
+        Records per cluster in the last iteration and noise, as they came: unbiased, so they may be negative. Private.
+    noisy_counts_std_ : float
+        Standard deviation of the noise in each of noisy_counts_, records. Public.
+    noisy_loss_ : float, only with estimate_loss
+        Sum of squared distances to the nearest centroid in the scaled domain, with noise; privacy_spent_["loss_estimate"] says
+        at which distance records are cut off. Private.
+    noisy_loss_std_ : float, only with estimate_loss
+        Standard deviation of the noise in noisy_loss_. Public.
+    privacy_spent_ : dict
+        The machine-readable privacy statement of this fit; shown in one line, complete for programs. "private" is False where
+        bounds or n_records were taken from X. It speaks of the last `fit` of this very model ALONE: not of earlier ones, nor of
+        the clones that a grid search or a cross-validation fits, each of which spends epsilon too.
+    mechanism_ : Mechanism
+        Every public setting of this fit.
+    n_iter_ : int
+        How many times the centroids moved; the statement counts all rounds, of which some ask for other things first.
+    n_features_in_ : int
+        Number of features seen during `fit`.
+    feature_names_in_ : ndarray of str (n_features_in_,), only where X had column names
+        Their names.
+    labels_ : int32 ndarray (n_samples,)
+        Cluster of each record of X, from 0. NOT PRIVATE: computed from the records without noise, and left out when the model
+        is pickled, copied or drawn. There is no `inertia_` for the same reason.
+
+    See Also
+    --------
+    FastLloyd : the paper's algorithm, with every axis of its ablation.
+
+    Examples
+    --------
+    >>> model = MomentLloyd(3, epsilon=1.0, bounds=([4, 1, 0, 0], [9, 5, 8, 3]), n_records=200).fit(X)  # doctest: +SKIP
+    >>> model.cluster_centers_, model.plot()  # doctest: +SKIP
+    """
+
+    _algorithm: ClassVar[MomentAlgorithm] = MOMENTLLOYD
+    mechanism_: MomentMechanism
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        bounds: Bounds | None = None,
+        n_records: int | None = None,
+        random_state: RandomState | None = None,
+        n_expected: int | None = None,
+        scaling: str = "per-feature",
+        neighboring_relation: str = "add_or_remove_one",
+        estimate_loss: bool = False,
+        loss_share: float | None = None,
+        fraction_bits: int | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.n_records = n_records
+        self.random_state = random_state
+        self.n_expected = n_expected
+        self.scaling = scaling
+        self.neighboring_relation = neighboring_relation
+        self.estimate_loss = estimate_loss
+        self.loss_share = loss_share
+        self.fraction_bits = fraction_bits
+
+    def _design(self, domain: Domain, n_records: int, common: dict[str, Any]) -> MomentMechanism:  # noqa: ARG002 - in common too
+        return design_moments(domain, **common, delta=None if self.delta is None else float(self.delta))

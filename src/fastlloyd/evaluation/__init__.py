@@ -1,0 +1,1 @@
+"""NOT PRIVATE: metrics, data sets and experiments for researchers. Only the command line imports it."""

@@ -1,0 +1,101 @@
+"""A private clustering beside Lloyd's algorithm without noise: exact figures for the owner of the records. NOT PRIVATE.
+
+Both start from the same centroids on the same grid points, so what differs is the price of privacy: the noise, the radius and
+the smaller number of iterations that they leave room for.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.clustering.domain import FloatArray, GridArray
+from fastlloyd.clustering.packing import RadiusSearch
+from fastlloyd.dp.noise import SystemNoise
+from fastlloyd.evaluation import metrics
+from fastlloyd.federation.plan.design import design_mechanism
+from fastlloyd.mechanisms.central import cluster
+from fastlloyd.mechanisms.lloyd.algorithm import LLOYD
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.uncertainty import noise_deviation
+from fastlloyd.reports.outputs import Result
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """Exact figures of one clustering, NOT PRIVATE.
+
+    nicv : the loss, mean squared distance of a record to its nearest centroid, in squared half widths of the scaled domain.
+    n_empty_clusters : centroids that no record is nearest to.
+    """
+
+    algorithm: str
+    nicv: float
+    n_empty_clusters: int
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Exact figures of a private clustering and of Lloyd's algorithm, NOT PRIVATE.
+
+    centroid_distance : root mean square, over centroids matched one to one, of the distance between the two clusterings, in
+    half widths of the scaled domain.
+    """
+
+    with_noise: Figures
+    without_noise: Figures
+    centroid_distance: float
+
+
+def lloyd(m: Mechanism, X: Iterable[GridArray]) -> Result:
+    """What Lloyd's algorithm makes of blocks of grid points (n_i, n_features), from the start of m. NOT PRIVATE."""
+    plain = design_mechanism(
+        LLOYD,
+        m.domain,
+        n_clusters=m.n_clusters,
+        n_records=m.n_records,
+        epsilon=m.epsilon,
+        public_seed=PublicSeed.from_hex(m.public_seed),
+        initialization=m.initialization if isinstance(m, LloydMechanism) else RadiusSearch.BISECTION,
+    )
+    clustering = cluster(plain, X, SystemNoise())
+    return Result.of(plain, clustering, noise_deviation(plain))
+
+
+def compare(private: Result, without_noise: Result, X: Iterable[GridArray]) -> Comparison:
+    """Measure two results on the same domain on blocks of grid points (n_i, n_features). NOT PRIVATE."""
+    distance = metrics.matched_centroid_mse(_scaled(private), _scaled(without_noise))
+    return Comparison(
+        with_noise=figures(private, X), without_noise=figures(without_noise, X), centroid_distance=math.sqrt(distance)
+    )
+
+
+def _scaled(result: Result) -> FloatArray:
+    """Centroids in half widths of the scaled domain."""
+    domain = result.mechanism.domain
+    centroids: FloatArray = (result.centroids - domain.centre) / domain.units / 2**domain.fraction_bits
+    return centroids
+
+
+def figures(result: Result, X: Iterable[GridArray]) -> Figures:
+    """Measure a result on blocks of grid points (n_i, n_features). NOT PRIVATE."""
+    centroids, half_width = _scaled(result), 2**result.mechanism.domain.fraction_bits
+    n, loss, occupied = 0, 0.0, np.zeros(len(centroids), dtype=bool)
+    for block in X:
+        records = block / half_width
+        n += len(records)
+        loss += metrics.wcss(records, centroids)
+        occupied[metrics.assign(records, centroids)] = True
+    return Figures(algorithm=result.mechanism.name, nicv=loss / n, n_empty_clusters=len(centroids) - int(occupied.sum()))
+
+
+def to_builtins(comparison: Comparison) -> dict[str, Any]:
+    """The comparison as tables, strings and finite numbers, with what it is."""
+    said: dict[str, Any] = msgspec.to_builtins(comparison)
+    return {
+        "note": "computed on raw data: NOT PRIVATE; for the owner of the records only",
+        "unit": "half widths of the scaled domain; nicv: squared",
+        **said,
+    }

@@ -1,0 +1,18 @@
+"""Public data sets for demonstrations and experiments: two of scikit-learn's, with public bounds, and sets by name."""
+
+from fastlloyd.evaluation.datasets.bundled import IRIS_BOUNDS, TUMOUR_BOUNDS, load_iris, load_tumours
+from fastlloyd.evaluation.datasets.catalogue import CATALOGUE, DataSet, values_digest
+from fastlloyd.evaluation.datasets.named import load, n_clusters, names
+
+__all__ = [
+    "CATALOGUE",
+    "IRIS_BOUNDS",
+    "TUMOUR_BOUNDS",
+    "DataSet",
+    "load",
+    "load_iris",
+    "load_tumours",
+    "n_clusters",
+    "names",
+    "values_digest",
+]

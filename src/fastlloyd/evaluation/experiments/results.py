@@ -1,0 +1,282 @@
+"""A folder of results: rows appended as they come, CSV and Parquet in the end, and what they came of. Public records only."""
+
+import csv
+import io
+import json
+import math
+import os
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Self
+
+from fastlloyd.errors import DataError, OutputError, StateError
+from fastlloyd.evaluation.experiments import packed
+from fastlloyd.evaluation.experiments.adding import remembered
+from fastlloyd.evaluation.experiments.trial import FIXED, OF_SET, OK, Row, Trial, columns, key
+from fastlloyd.federation.store.locking import Lock
+from fastlloyd.records.arrow import load
+from fastlloyd.reports.outputs import to_json, write_chunks, write_file
+
+TRIALS, CSV, PARQUET, PROVENANCE = "trials.jsonl", "results.csv", "results.parquet", "provenance.json"
+_TEXT = ("dataset", "method", "status", "error")
+_WHOLE = ("n_records", "n_features", "n_clusters", "clients", "run", "n_iterations")
+_NEEDED = frozenset(("fastlloyd", "code", "datasets", "sessions"))
+
+
+class Folder:
+    """Rows on disk, and by their keys in memory; open in one process at a time.
+
+    A row is with the operating system, whole, when `append` returns: a process that is killed loses none. A line that was cut
+    short is dropped when the folder is opened again.
+    """
+
+    def __init__(self, path: Path, provenance: dict[str, Any]) -> None:
+        self.path, self.provenance = path, provenance
+        earlier_provenance(path, provenance)  # before a lock is left in a folder of something else
+        self._lock, self._descriptor = _locked(path), -1
+        try:
+            if (earlier := earlier_provenance(path, provenance)) is not None:
+                self.provenance = _added(earlier, provenance)
+            self._write_provenance()
+            packed.unpack(path / TRIALS)
+            _drop_torn_line(path / TRIALS)
+            self.rows = read_rows(path)
+            self._descriptor = os.open(path / TRIALS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+        self._lock.release()
+
+    def append(self, row: Row) -> None:
+        """Add the row of a trial that has none yet. Raises OutputError; then the line is not whole."""
+        line = (json.dumps(_plain(row), allow_nan=False) + "\n").encode()
+        try:
+            written = os.write(self._descriptor, line)
+        except OSError as error:
+            raise OutputError(f"{self.path / TRIALS} cannot be written ({error.strerror})") from None
+        if written != len(line):
+            raise OutputError(f"{self.path / TRIALS} cannot be written (the disk is full)")
+        self.rows[row_key(row)] = row
+
+    def note_set(self, row: Row, digest: str) -> None:
+        """Remember which records rows came of. Raises DataError if the folder's earlier rows came of others."""
+        name = row["dataset"]
+        found = {"sha256": digest, **{column: row[column] for column in OF_SET[1:]}}
+        if name not in self.provenance["datasets"]:
+            self.provenance["datasets"][name] = found
+            self._write_provenance()
+        elif self.provenance["datasets"][name] != found:
+            raise DataError(
+                f"the records of {name!r} are not those of which {self.path} has rows; choose another folder for these"
+            )
+
+    def finish(self, trials: Iterable[Trial], session: dict[str, Any] | None) -> list[Path]:
+        """Write the tables, and what the session that ends was if it ran any. Returns the paths.
+
+        The tables hold every row of the folder: those of the trials in their order, then those of runs not asked for.
+        """
+        trials = list(trials)
+        rows = self._in_order(trials)
+        os.fsync(self._descriptor)
+        self.provenance["sessions"] += [session] if session else []
+        self._write_provenance()
+        options = _once((trial.options for trial in trials), (_options(row) for row in rows))
+        names = columns(options, _once((trial.measures for trial in trials), (_measures(row) for row in rows)))
+        write_chunks(self.path / CSV, csv_lines(rows, names))
+        paths = [self.path / name for name in (TRIALS, CSV, PROVENANCE)]
+        if find_spec("pyarrow") is not None:
+            self._write_parquet(rows, names, options)
+            paths.append(self.path / PARQUET)
+        else:  # what an earlier session wrote would lack the rows of this one
+            (self.path / PARQUET).unlink(missing_ok=True)
+        return paths
+
+    def _in_order(self, trials: Iterable[Trial]) -> list[Row]:
+        asked = [trial.key for trial in trials]
+        others = self.rows.keys() - set(asked)
+        found = [key for key in asked if key in self.rows]
+        return [self.rows[key] for key in [*found, *(key for key in self.rows if key in others)]]
+
+    def _write_provenance(self) -> None:
+        write_file(self.path / PROVENANCE, to_json(self.provenance))
+
+    def _write_parquet(self, rows: Sequence[Row], names: Sequence[str], options: Sequence[str]) -> None:
+        pa, parquet = load("pyarrow", PARQUET), load("pyarrow.parquet", PARQUET)
+
+        def kind(name: str) -> Any:
+            if name in _TEXT:
+                return pa.string()
+            if name in _WHOLE:
+                return pa.int64()
+            return _option_type([row[name] for row in rows if name in row]) if name in options else pa.float64()
+
+        schema = pa.schema([(name, kind(name)) for name in names])
+        arrays = [_array([row.get(name) for row in rows], field.type) for name, field in zip(names, schema, strict=True)]
+        memory = io.BytesIO()
+        parquet.write_table(pa.Table.from_arrays(arrays, schema=schema), memory)
+        target, temporary = self.path / PARQUET, self.path / (PARQUET + ".part")
+        try:
+            temporary.write_bytes(memory.getvalue())
+            temporary.replace(target)
+        except OSError as error:
+            raise OutputError(f"{target} cannot be written ({error.strerror})") from None
+
+
+def earlier_provenance(path: Path, provenance: dict[str, Any]) -> dict[str, Any] | None:
+    """What an earlier session left in the folder; None if there was none. Raises OutputError if of another experiment."""
+    earlier = _read_provenance(path)
+    if earlier is None:
+        foreign = sorted({entry.name for entry in path.iterdir()} - {TRIALS + "-lock"}) if path.is_dir() else []
+        if foreign:
+            raise OutputError(f"{path} holds {foreign[0]!r} and no results of an experiment; choose an empty folder")
+        return None
+    if earlier["fastlloyd"] != provenance["fastlloyd"]:
+        raise OutputError(f"{path} holds results of another version of fastlloyd; choose another folder for these")
+    for name in earlier["code"].keys() & provenance["code"].keys():
+        if earlier["code"][name] != provenance["code"][name]:
+            raise OutputError(f"{path} holds results of another code of {name}; choose another folder for these")
+    return earlier
+
+
+def read_rows(path: Path) -> dict[str, Row]:
+    """All rows in a folder by the keys of their trials; a last line that is not whole is left out. Raises OutputError."""
+    content = packed.content(path / TRIALS)
+    if content is None:
+        return {}
+    rows = {}
+    for number, line in enumerate(content.split(b"\n")[:-1], 1):
+        try:
+            row = json.loads(line)
+            row |= {name: float(row[name]) for name in ("epsilon", *_measures(row)) if name in row}  # which may be infinite
+            rows[row_key(row)] = row
+        except (ValueError, TypeError, KeyError):
+            raise OutputError(
+                f"{path / TRIALS}, line {number}, is no row of an experiment; the file was changed: remove the line"
+            ) from None
+    return rows
+
+
+def row_key(row: Row) -> str:
+    """The key of the trial that a row came of."""
+    taken = {name: row[name] for name in _options(row)}
+    return key(row["dataset"], row["method"], row["epsilon"], taken, row["clients"], row["run"])
+
+
+def csv_lines(rows: Iterable[Row], names: Sequence[str]) -> Iterable[str]:
+    """The table as CSV, a line at a time: nothing for what is not there, inf, true and false."""
+    memory = io.StringIO()
+    writer = csv.writer(memory, lineterminator="\n")
+    writer.writerow(names)
+    for row in rows:
+        yield _taken(memory)
+        writer.writerow([_cell(row.get(name)) for name in names])
+    yield _taken(memory)
+
+
+def n_failed(rows: Iterable[Row]) -> int:
+    """How many rows say that a trial failed."""
+    return sum(row["status"] != OK for row in rows)
+
+
+def _options(row: Row) -> list[str]:
+    """Names of the swept options of a row: they stand before its status, and measures after it."""
+    names = list(row)
+    return [name for name in names[: names.index("status")] if name not in FIXED]
+
+
+def _measures(row: Row) -> list[str]:
+    names = list(row)
+    return [name for name in names[names.index("status") :] if name not in FIXED]
+
+
+def _once(*names: Iterable[Iterable[str]]) -> list[str]:
+    """Every name once, in the order in which they come."""
+    return list(dict.fromkeys(name for one in names for some in one for name in some))
+
+
+def _added(earlier: dict[str, Any], provenance: dict[str, Any]) -> dict[str, Any]:
+    """The provenance of a folder to which another session adds."""
+    kept = {name: earlier[name] for name in ("datasets", "sessions")}
+    both = {name: earlier.get(name, {}) | provenance.get(name, {}) for name in ("code", "methods")}
+    before = remembered(earlier, provenance.get("specification", {}))
+    return provenance | kept | both | ({"earlier_specifications": before} if before else {})
+
+
+def _taken(memory: io.StringIO) -> str:
+    text = memory.getvalue()
+    memory.seek(0)
+    memory.truncate()
+    return text
+
+
+def _cell(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def _plain(row: Row) -> Row:
+    """The row with infinities as text: JSON has none."""
+    return {name: str(value) if isinstance(value, float) and math.isinf(value) else value for name, value in row.items()}
+
+
+def _option_type(values: Sequence[Any]) -> Any:
+    pa = load("pyarrow", PARQUET)
+    kinds = {type(value) for value in values}
+    if kinds <= {bool}:
+        return pa.bool_()
+    if kinds <= {int}:
+        return pa.int64()
+    return pa.float64() if kinds <= {int, float} else pa.string()
+
+
+def _array(values: Sequence[Any], kind: Any) -> Any:
+    pa = load("pyarrow", PARQUET)
+    if pa.types.is_string(kind):
+        values = [None if value is None else str(_cell(value)) for value in values]
+    return pa.array(values, type=kind)
+
+
+def _locked(path: Path) -> Lock:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{path} cannot be made ({error.strerror}); name a folder one can write to") from None
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise OutputError(f"{path} is not a folder one can write to; choose another")
+    try:
+        return Lock(path / TRIALS)
+    except StateError:
+        raise OutputError(f"{path} is in use by another run of an experiment; wait until it ends, or choose another") from None
+
+
+def _read_provenance(path: Path) -> dict[str, Any] | None:
+    try:
+        content = json.loads((path / PROVENANCE).read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError):
+        raise OutputError(f"{path / PROVENANCE} cannot be read; choose another folder") from None
+    if not isinstance(content, dict) or not content.keys() >= _NEEDED:
+        raise OutputError(f"{path / PROVENANCE} is not that of an experiment; choose another folder")
+    return content
+
+
+def _drop_torn_line(path: Path) -> None:
+    """Cut off what follows the last line that is whole."""
+    if not path.exists():
+        return
+    with path.open("r+b") as file:
+        content = file.read()
+        file.truncate(content.rfind(b"\n") + 1)

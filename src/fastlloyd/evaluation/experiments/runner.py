@@ -1,0 +1,218 @@
+"""From a specification to a folder of results: what is missing there is run, in processes, and may be stopped at any time."""
+
+import os
+import platform
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fastlloyd._version import __version__
+from fastlloyd.base.sealed_toml import load_text
+from fastlloyd.evaluation.datasets.named import absent, check_at_hand
+from fastlloyd.evaluation.experiments import adding
+from fastlloyd.evaluation.experiments import spec as specifications
+from fastlloyd.evaluation.experiments.methods import load_method
+from fastlloyd.evaluation.experiments.problem import check_own
+from fastlloyd.evaluation.experiments.references import code_digest
+from fastlloyd.evaluation.experiments.results import Folder, earlier_provenance, n_failed, read_rows
+from fastlloyd.evaluation.experiments.schedule import Schedule
+from fastlloyd.evaluation.experiments.spec import Spec
+from fastlloyd.evaluation.experiments.trial import Report, Row, Trial
+from fastlloyd.evaluation.experiments.workers import perform_all
+from fastlloyd.reports.outputs import write_file
+
+COPY = "spec.toml"  # the specification as it was given last
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far an experiment is: trials in all, of them done, of those failed."""
+
+    total: int
+    done: int
+    failed: int
+
+    @property
+    def left(self) -> int:
+        """Trials still to be run."""
+        return self.total - self.done
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What `run` would find. absent : data sets of trials still to be run that are not on this machine."""
+
+    progress: Progress
+    absent: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What is in the folder at the end, and what this session was, as the provenance says it.
+
+    others : rows of the folder that were not asked for, of runs that an earlier session did.
+    """
+
+    progress: Progress
+    others: int
+    paths: list[Path]
+    session: dict[str, Any]
+
+
+def cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def outlook(path: Path, out: Path, *, quick: bool) -> Outlook:
+    """How far the folder is with a specification, and what is lacking for the rest; nothing is run, and nothing is made.
+
+    Raises as `run`, but for data sets that are not on this machine.
+    """
+    spec = specifications.read(path, quick=quick)
+    every = specifications.trials(spec, path.resolve().parent)
+    _check_addition(spec, path, out, every, quick=quick)
+    done = read_rows(out)
+    return Outlook(progress=_progress(done, every), absent=absent(trial.dataset for trial in every if trial.key not in done))
+
+
+def run(
+    path: Path,
+    out: Path,
+    *,
+    quick: bool = False,
+    workers: int | None = None,
+    watch: Callable[[Progress], None] = lambda _: None,
+) -> Summary:
+    """Run the trials that the folder lacks, and write its tables. watch : called when it begins and after every trial.
+
+    Raises PlanError, DataError or OutputError before anything is run. KeyboardInterrupt, and SIGTERM as that: what is done is
+    kept, and the same call goes on.
+    """
+    spec = specifications.read(path, quick=quick)
+    source = path.resolve().parent
+    every = specifications.trials(spec, source)
+    _check_addition(spec, path, out, every, quick=quick)
+    done = read_rows(out)
+    # before anything is made: a set that is not there, or cannot be clustered, would be a row that fails for each of its trials
+    wanted = list(dict.fromkeys(trial.dataset for trial in every if trial.key not in done))
+    check_at_hand(wanted)
+    for name in wanted:
+        check_own(name, source)
+    with Folder(out, _provenance(spec, path, every, quick=quick)) as folder:
+        write_file(out / COPY, load_text(path))
+        now = _progress(folder.rows, every)
+        watch(now)
+        missing = [trial for trial in every if trial.key not in folder.rows]
+        session = _Session(workers=min(cores() if workers is None else workers, len(missing)))
+        try:
+            with _terminable(), closing(perform_all(Schedule(missing), source, session.workers)) as reports:
+                for _, report in reports:
+                    if report.digest:
+                        folder.note_set(report.row, report.digest)
+                    folder.append(report.row)
+                    session.add(report)
+                    now = replace(now, done=now.done + 1, failed=now.failed + n_failed([report.row]))
+                    watch(now)
+        finally:
+            paths = folder.finish(every, session.about() if missing else None)
+        return Summary(progress=now, others=len(folder.rows) - now.done, paths=paths, session=session.about())
+
+
+@dataclass(slots=True, kw_only=True)
+class _Session:
+    """What one call of `run` has done so far."""
+
+    workers: int
+    trials: int = 0
+    trial_seconds: float = 0.0
+    preparing_seconds: float = 0.0
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    clock: float = field(default_factory=time.perf_counter)
+
+    def add(self, report: Report) -> None:
+        self.trials += 1
+        self.trial_seconds += report.busy
+        self.preparing_seconds += report.preparing
+
+    def about(self) -> dict[str, Any]:
+        """For the provenance. busy : the share of the processes' time that went into clustering and measures."""
+        seconds = time.perf_counter() - self.clock
+        return {
+            "started": self.started.isoformat(timespec="seconds"),
+            "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+            "workers": self.workers,
+            "trials": self.trials,
+            "seconds": seconds,
+            "trial_seconds": self.trial_seconds,
+            "preparing_seconds": self.preparing_seconds,
+            "busy": self.trial_seconds / (seconds * self.workers) if self.workers else 0.0,
+        }
+
+
+def _check_addition(spec: Spec, path: Path, out: Path, every: list[Trial], *, quick: bool) -> None:
+    """Raise OutputError if the folder holds something else, or the same trials with other settings."""
+    earlier = earlier_provenance(out, _provenance(spec, path, every, quick=quick))
+    adding.check(every, earlier, path.resolve().parent, out)
+
+
+def _progress(found: dict[str, Row], every: list[Trial]) -> Progress:
+    rows = [found[trial.key] for trial in every if trial.key in found]
+    return Progress(total=len(every), done=len(rows), failed=n_failed(rows))
+
+
+def _provenance(spec: Spec, path: Path, every: list[Trial], *, quick: bool) -> dict[str, Any]:
+    source = path.resolve().parent
+    methods = dict.fromkeys(trial.method_source for trial in every)
+    return {
+        "note": "public records and exact measures: NOT PRIVATE",
+        "fastlloyd": __version__,
+        "specification": {"file": path.name, "quick": quick, "content": _content(spec)},
+        "code": {name: code_digest(name, source) for name in specifications.references(spec)},
+        "methods": {method.name: method.label for method in (load_method(name, source) for name in methods)},
+        "datasets": {},
+        "libraries": {name: found for name in LIBRARIES if (found := _installed(name))},
+        "machine": {"python": platform.python_version(), "platform": platform.platform(), "cores": cores()},
+        "sessions": [],
+    }
+
+
+def _installed(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+def _content(spec: Spec) -> dict[str, Any]:
+    """As JSON has it, so that it equals what is read back."""
+    content: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(spec))
+    return {name: value for name, value in content.items() if value is not None}
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM end this as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread() or sys.platform == "win32":
+        yield
+        return
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

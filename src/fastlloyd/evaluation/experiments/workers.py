@@ -1,0 +1,184 @@
+"""Processes that run trials, each with one thread; those that die are replaced, and the trials go on."""
+
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections import Counter, deque
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+
+import msgspec
+
+from fastlloyd.errors import FastLloydError
+from fastlloyd.evaluation.experiments.schedule import Schedule
+from fastlloyd.evaluation.experiments.trial import Report, Trial, failed, perform
+
+AHEAD = 2  # trials a process has: the one it runs, and the next
+ATTEMPTS = 2  # a trial whose process died is tried once more
+STARTS = 3  # so many processes in a row that die before they are ready mean that none will ever be
+PATIENCE = 10.0  # seconds that a process without trials has to end by itself
+READY = b"ready"
+_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+@dataclass(slots=True, eq=False)
+class _Worker:
+    process: SpawnProcess
+    connection: Connection
+    ready: bool = False
+    dataset: str | None = None
+    assigned: deque[Trial] = field(default_factory=deque)
+
+
+def perform_all(schedule: Schedule, folder: Path, n_workers: int) -> Generator[tuple[Trial, Report], None, None]:
+    """Run all trials of the schedule in processes; every trial with what came of it, as it comes.
+
+    All processes have ended when this iterator has, also where it is closed early.
+    """
+    pool = _Pool(schedule, folder, n_workers)
+    try:
+        yield from pool.reports()
+    finally:
+        pool.stop()
+
+
+class _Pool:
+    def __init__(self, schedule: Schedule, folder: Path, n_workers: int) -> None:
+        self._schedule, self._folder, self._n_workers = schedule, folder, n_workers
+        self._workers: dict[Connection, _Worker] = {}
+        self._deaths: Counter[str] = Counter()  # per trial
+        self._reported: set[str] = set()  # sets of which a process has lived to report a trial
+        self._stillborn = 0
+
+    def reports(self) -> Iterator[tuple[Trial, Report]]:
+        for _ in range(self._n_workers):
+            self._start()
+        while self._workers:
+            for ready in wait(list(self._workers)):
+                worker = self._workers[ready]  # type: ignore[index]  # what was waited for
+                try:
+                    message = worker.connection.recv_bytes()
+                except (EOFError, OSError):
+                    yield from self._bury(worker)
+                    continue
+                if message == READY:
+                    worker.ready, self._stillborn = True, 0
+                else:
+                    trial = worker.assigned.popleft()
+                    self._reported.add(trial.dataset)
+                    yield trial, msgspec.msgpack.decode(message, type=Report)
+                self._feed(worker)
+
+    def stop(self) -> None:
+        for worker in self._workers.values():
+            worker.process.kill()
+        for worker in list(self._workers.values()):
+            self._dismiss(worker)
+
+    def _start(self) -> None:
+        context = get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_work, args=(theirs, self._folder), daemon=True)
+        with _one_thread(), _uninterrupted():
+            process.start()
+        theirs.close()
+        self._workers[ours] = _Worker(process, ours)
+
+    def _feed(self, worker: _Worker) -> None:
+        """Give the process trials until it has enough; let it end when there are none and it has done its own."""
+        while len(worker.assigned) < AHEAD and (trial := self._schedule.take(worker.dataset)) is not None:
+            worker.dataset = trial.dataset
+            worker.assigned.append(trial)
+            with suppress(OSError):  # that it has died is seen when it is read
+                worker.connection.send_bytes(msgspec.msgpack.encode(trial))
+        if not worker.assigned:
+            self._dismiss(worker)
+
+    def _dismiss(self, worker: _Worker) -> None:
+        self._schedule.leave(worker.dataset)
+        del self._workers[worker.connection]
+        worker.connection.close()
+        worker.process.join(PATIENCE)
+        worker.process.kill()  # it has ended already, unless code of others holds it up
+        worker.process.join()
+
+    def _bury(self, worker: _Worker) -> Iterator[tuple[Trial, Report]]:
+        """What a process that died had is done by another; what it died of twice has failed."""
+        self._dismiss(worker)
+        if not worker.ready:
+            self._stillborn += 1
+            if self._stillborn == STARTS:
+                raise FastLloydError(f"processes for the trials end as soon as they begin ({_ending(worker.process)})")
+        for trial in reversed(worker.assigned):
+            self._schedule.put_back(trial)
+        if worker.assigned:
+            suspect = worker.assigned[0]
+            self._deaths[suspect.key] += 1
+            if self._deaths[suspect.key] == ATTEMPTS:
+                yield from self._give_up(suspect, f"its process ended {ATTEMPTS} times ({_ending(worker.process)})")
+        if self._schedule.any_left:
+            self._start()
+
+    def _give_up(self, suspect: Trial, why: str) -> Iterator[tuple[Trial, Report]]:
+        """Fail a trial; and all of its set, if no trial of that has ever come to an end."""
+        waiting = self._schedule.drop(suspect.dataset)
+        for trial in waiting:
+            if trial is suspect or suspect.dataset not in self._reported:
+                yield trial, Report(row=failed(trial, why), preparing=0.0, busy=0.0)
+        for trial in reversed(waiting):
+            if trial is not suspect and suspect.dataset in self._reported:
+                self._schedule.put_back(trial)
+
+
+def _work(connection: Connection, folder: Path) -> None:
+    """Run trials as they come, until nobody sends any."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends us
+    sys.stdout = sys.stderr  # what code of others prints is no result
+    warnings.simplefilter("ignore")
+    with suppress(EOFError, OSError):  # the parent has ended
+        connection.send_bytes(READY)
+        while True:
+            trial = msgspec.msgpack.decode(connection.recv_bytes(), type=Trial)
+            connection.send_bytes(msgspec.msgpack.encode(perform(trial, folder)))
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let a process that starts now compute with one thread: there is one process per core."""
+    before = {name: os.environ.get(name) for name in _ONE_THREAD}
+    os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Keep Ctrl-C from a process that starts now, which inherits what is blocked; here it comes in when this ends."""
+    if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _ending(process: SpawnProcess) -> str:
+    code = process.exitcode or 0
+    if code == -getattr(signal, "SIGKILL", 0):
+        return "signal 9: perhaps there was not enough memory"
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

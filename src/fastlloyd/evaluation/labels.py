@@ -1,0 +1,67 @@
+"""Labels of records by a finished clustering, read back from the folder it left. Exact facts about the records: NOT PRIVATE."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastlloyd.clustering import kernels
+from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
+from fastlloyd.clustering.outside import Outside, to_grid
+from fastlloyd.records import Missing, open_records
+from fastlloyd.records.column_block import FloatArray as Cells
+from fastlloyd.reports.stored_result import StoredResult
+
+BLOCK_ROWS = 1 << 16  # records held as numbers and text at a time
+
+
+class Labels(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one block of records, all exact and NOT PRIVATE.
+
+    clusters : int32 (n,), index of the nearest centroid in the scaled domain, from 0, ties to the lowest. distances : float64
+    (n,), to that centroid, in half widths of the scaled domain. n_clipped : how many records have a value outside the bounds.
+    """
+
+    clusters: NDArray[np.int32]
+    distances: FloatArray
+    n_clipped: int
+
+
+class FittedClustering(msgspec.Struct, frozen=True, kw_only=True):
+    """Centroids, int64 (n_clusters, n_features) in grid units, and the domain they live in."""
+
+    domain: Domain
+    centroids: IntArray
+
+    @classmethod
+    def read(cls, result: Path) -> Self:
+        """Read what a run left: `StoredResult.read`, with its errors."""
+        stored = StoredResult.read(result)
+        return cls(domain=stored.mechanism.domain, centroids=stored.centroids)
+
+    def label(self, values: ArrayLike) -> Labels:
+        """Labels of records in original units, (n, n_features), equal to an estimator's `predict` bit for bit.
+
+        Values outside the bounds are clipped. Raises DataError where a value is not finite.
+        """
+        grid, n_clipped = to_grid(self.domain, values, Outside.CLIP, source="the records")
+        clusters = kernels.assign(grid, self.centroids, limits=self.domain.half_widths)
+        squared = ((grid - self.centroids[clusters]) ** 2).sum(axis=1)
+        return Labels(
+            clusters=clusters,
+            distances=np.sqrt(squared.astype(np.float64)) / 2**self.domain.fraction_bits,
+            n_clipped=n_clipped,
+        )
+
+
+def record_blocks(path: Path, columns: tuple[str, ...], missing: Missing = Missing.REFUSE) -> Iterator[Cells]:
+    """The named columns of a records file, block of rows by block of rows, (n, n_features). Raises DataError.
+
+    No record is left out: with `Missing.DROP` NaN stands for a missing cell.
+    """
+    for values in open_records(path, columns, missing=missing).blocks_with_gaps():
+        for start in range(0, len(values), BLOCK_ROWS):
+            yield values[start : start + BLOCK_ROWS]

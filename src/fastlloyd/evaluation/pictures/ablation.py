@@ -1,0 +1,157 @@
+"""A measure relative to the naive baseline, against alpha: a line for each postprocessing and clipping, a panel per radius.
+
+Private methods without these options are level lines, the same in every panel.
+"""
+
+import dataclasses
+import re
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from fastlloyd.errors import DataError
+from fastlloyd.evaluation.experiments.quantities import quantity
+from fastlloyd.evaluation.pictures import letters, notes
+from fastlloyd.evaluation.pictures.families import main_measure
+from fastlloyd.evaluation.pictures.sheet import TEXT, Drawing, band, scale_values, sheet, spaced
+from fastlloyd.evaluation.pictures.styles import Style, numbered
+from fastlloyd.evaluation.pictures.summaries import Sample, Summaries, Summary, Variant, pooled, relative
+from fastlloyd.reports.pictures import PALETTE, plain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PANEL_HEIGHT = 2.3  # inches
+NAIVE = "glloyd"  # Gaussian noise without radius and postprocessing
+_COLOURS = {"none": PALETTE[1], "truncate": PALETTE[2], "fold": PALETTE[0]}
+_MARKS = {"none": "s", "truncate": "^", "fold": "o"}
+_YES, _NO = ("true", "1", "yes"), ("false", "0", "no", "none", "")
+_Kind = tuple[str, str]  # postprocessing, clipping
+_Curve = list[tuple[float, Summary]]
+
+
+def draw(summaries: Summaries) -> list[Drawing]:
+    """One drawing for each epsilon. Raises DataError if no method has the option alpha, or there is no naive baseline."""
+    measure = main_measure(summaries)
+    swept = [variant for variant in summaries.variants if variant.option("alpha") and not _is_naive(variant)]
+    if not swept:
+        raise DataError("figure 'ablation' needs results in which the option alpha was swept")
+    naive = _naive(summaries)
+    epsilons = sorted({epsilon for name in summaries.datasets for epsilon in summaries.epsilons(name)})
+    suffixed = len(epsilons) > 1
+    return [_draw(summaries, measure, swept, naive, e, f"-epsilon-{e:g}" if suffixed else "") for e in epsilons]
+
+
+def _is_naive(variant: Variant) -> bool:
+    return variant.option("radius") == "none" and variant.option("postprocessing") == "none"
+
+
+def _naive(summaries: Summaries) -> Variant:
+    """No radius and no postprocessing, either as options or as the method that has neither."""
+    found = [each for each in summaries.variants if _is_naive(each)]
+    found += [each for each in summaries.variants if each.method == NAIVE and not each.option("alpha")]
+    if not found:
+        raise DataError(f"figure 'ablation' needs the naive baseline: {NAIVE}, or radius and postprocessing both 'none'")
+    return found[0]
+
+
+def _draw(summaries: Summaries, measure: str, swept: list[Variant], naive: Variant, epsilon: float, suffix: str) -> Drawing:
+    names = list(summaries.datasets)
+    reference = pooled([summaries.sample(name, naive, epsilon, measure) for name in names])
+    own = {each: pooled([summaries.sample(name, each, epsilon, measure) for name in names]) for each in swept}
+    level = _level(summaries, measure, [each for each in summaries.variants if each not in {*swept, naive}], reference, epsilon)
+    radii = sorted({each.option("radius") for each in swept}, key=lambda radius: (radius != "step", radius))
+    panels_of = {radius: _curves(radius, own, reference) for radius in radii}
+    kinds = sorted({kind for curves in panels_of.values() for kind in curves}, key=_rank)
+    looks = {kind: _style(kind, number) for number, kind in enumerate(kinds)}
+    title = f"{quantity(measure).title} relative to no radius and no postprocessing, epsilon {epsilon:g}"
+    samples = [reference, *own.values()]
+    foot = [notes.runs(samples), f"Averaged over {len(names)} data sets.", *notes.left_out(samples)]
+    samples_of_lines = {_label(kind): looks[kind].sample() for kind in kinds} | {
+        summaries.label(other): line.sample() for other, (line, _) in level.items()
+    }
+    figure, panels = sheet(title, PANEL_HEIGHT, (1, len(radii)), samples_of_lines, [note for note in foot if note])
+    values = [ratio.mean for curves in panels_of.values() for curve in curves.values() for _, ratio in curve]
+    values += [ratio.mean for _, ratio in level.values()]
+    for panel, (radius, curves) in zip(panels, panels_of.items(), strict=True):
+        _panel(panel, curves, looks, values)
+        for line, ratio in level.values():
+            panel.axhline(ratio.mean, **line.of_line())
+        name = letters.fitted(f"radius: {radius}" if radius else "radius of the method", TEXT, 6 / len(radii), bold=True)
+        panel.set_title(plain(name), fontsize=TEXT, fontweight="bold")
+        panel.set_xlabel("alpha", fontsize=TEXT)
+    low, high = min(p.get_ylim()[0] for p in panels), max(p.get_ylim()[1] for p in panels)
+    for panel in panels:
+        panel.set_ylim(low, high)
+    name = letters.fitted(f"{quantity(measure).title} / that of {summaries.label(naive)}", TEXT, PANEL_HEIGHT)
+    panels[0].set_ylabel(plain(name), fontsize=TEXT)
+    caption = f"{title}, against alpha. " + " ".join(foot)
+    return Drawing(name=f"ablation{suffix}", title=title, caption=caption, figure=figure)
+
+
+def _level(
+    summaries: Summaries, measure: str, others: list[Variant], reference: Sample, epsilon: float
+) -> dict[Variant, tuple[Style, Summary]]:
+    """Private methods that take none of the swept options, averaged over the same sets; their lines have no marks."""
+    ratios = {
+        each: relative(pooled([summaries.sample(name, each, epsilon, measure) for name in summaries.datasets]), reference)
+        for each in others
+        if summaries.is_private(each)
+    }
+    found = [(each, ratio) for each, ratio in ratios.items() if ratio.n]
+    lines = [dataclasses.replace(numbered(number), mark="") for number in range(len(found))]
+    return {each: (line, ratio) for (each, ratio), line in zip(found, lines, strict=True)}
+
+
+def _curves(radius: str, own: dict[Variant, Sample], reference: Sample) -> dict[_Kind, _Curve]:
+    curves: dict[_Kind, _Curve] = {}
+    for variant, sample in own.items():
+        ratio = relative(sample, reference)
+        if variant.option("radius") == radius and ratio.n:
+            kind = (variant.option("postprocessing"), variant.option("clipping").lower())
+            curves.setdefault(kind, []).append((_alpha(variant), ratio))
+    return {kind: sorted(curve, key=lambda point: point[0]) for kind, curve in curves.items()}
+
+
+def _alpha(variant: Variant) -> float:
+    text = variant.option("alpha")
+    if not re.fullmatch(r"[0-9.eE+-]+(/[0-9]+)?", text):
+        raise DataError(f"figure 'ablation': alpha is {text!r:.80}; expected a number")
+    try:
+        return float(Fraction(text))
+    except (ValueError, ZeroDivisionError):
+        raise DataError(f"figure 'ablation': alpha is {text!r:.80}; expected a number") from None
+
+
+def _rank(kind: _Kind) -> tuple[int, _Kind]:
+    known = list(_COLOURS)
+    return (known.index(kind[0]) if kind[0] in known else len(known), kind)
+
+
+def _style(kind: _Kind, number: int) -> Style:
+    """Colour and mark say the postprocessing, dashes and open marks the clipping."""
+    postprocessing, clipping = kind
+    dashes: tuple[int, tuple[float, ...]] = (0, (4, 2)) if clipping in _NO else (0, ())
+    if postprocessing not in _COLOURS:
+        return Style(numbered(number).colour, dashes, numbered(number).mark)
+    return Style(_COLOURS[postprocessing], dashes, _MARKS[postprocessing], 4.4, is_open=clipping in _NO)
+
+
+def _label(kind: _Kind) -> str:
+    postprocessing, clipping = kind
+    first = {"none": "no postprocessing", "": "postprocessing of the method"}.get(postprocessing, postprocessing)
+    second = "clipping" if clipping in _YES else "no clipping" if clipping in _NO else f"clipping {clipping}"
+    return f"{first}, {second}"
+
+
+def _panel(panel: "Axes", curves: dict[_Kind, _Curve], looks: dict[_Kind, Style], values: list[float]) -> None:
+    scale_values(panel, values, factor=2)  # ratios, of which the smallest ones matter
+    panel.axhline(1, color="#999999", linewidth=0.7, zorder=1)
+    for kind, curve in curves.items():
+        panel.plot([alpha for alpha, _ in curve], [ratio.mean for _, ratio in curve], **looks[kind].of_line())
+    for kind, curve in curves.items():
+        x = [alpha for alpha, _ in curve]
+        band(panel, x, [r.low for _, r in curve], [r.high for _, r in curve], looks[kind].colour)
+    alphas = spaced(sorted({alpha for curve in curves.values() for alpha, _ in curve}), 0.08)
+    panel.set_xticks(alphas, [f"{alpha:g}" for alpha in alphas])
+    panel.grid(color="#E2E2E2", linewidth=0.5)
+    panel.set_axisbelow(True)

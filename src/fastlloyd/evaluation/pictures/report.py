@@ -1,0 +1,145 @@
+"""A folder of results as one HTML file that needs no other: no scripts, no links out, pictures inside. NOT PRIVATE.
+
+Names come from specifications and code of users, so every text passes `escape`.
+"""
+
+import base64
+import json
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from fastlloyd._version import __version__
+from fastlloyd.evaluation import pictures
+from fastlloyd.evaluation.pictures import Drawing, tables
+from fastlloyd.evaluation.pictures.report_style import STYLE
+from fastlloyd.evaluation.pictures.summaries import CONFIDENCE, Summaries
+from fastlloyd.evaluation.pictures.tables import Table
+
+HEADING = "<!doctype html>\n<!-- a report of fastlloyd on an experiment: NOT PRIVATE -->\n"
+_MANY = 5  # variants of a method: so many are counted instead of named
+_LONG = 400  # letters of a sentence that says why a trial failed
+_Section = tuple[str, str, str]  # name in links, heading, content
+
+
+def page(summaries: Summaries, drawings: Sequence[Drawing], refused: Sequence[str] = ()) -> str:
+    """The whole report. refused : why figures that were asked for are not among the drawings, a sentence each."""
+    sections = [section for section in _sections(summaries, drawings, refused) if section[2]]
+    title = escape(summaries.results.title)
+    content = "".join(f'<section id="{name}"><h2>{escape(heading)}</h2>{body}</section>\n' for name, heading, body in sections)
+    links = "".join(
+        f'<li><a href="#{name}">{escape(heading)}</a>{_inner(name, drawings)}</li>' for name, heading, _ in sections
+    )
+    return (
+        f'{HEADING}<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">"
+        f"<title>{title}</title><style>{STYLE}</style></head>\n<body><header><h1>{title}</h1>"
+        "<p class=mark>Computed on raw data: NOT PRIVATE. For research on public records.</p></header>\n"
+        f"<nav aria-label=Contents><ul>{links}</ul></nav>\n<main>{content}</main>\n"
+        f"<footer>fastlloyd {escape(__version__)}</footer></body></html>\n"
+    )
+
+
+def _sections(summaries: Summaries, drawings: Sequence[Drawing], refused: Sequence[str]) -> list[_Section]:
+    results = summaries.results
+    listed = tables.tables(summaries) if results.rows else []
+    return [
+        ("overview", "Overview", _overview(summaries)),
+        ("figures", "Figures", "".join([*map(_figure, drawings), *map(_not_drawn, refused)])),
+        ("tables", "Tables", "".join(_table(each) for each in listed if each.title != tables.FAILED)),
+        ("failures", "Failures", _failures(summaries)),
+        ("specification", "Specification", _text(results.specification)),
+        (
+            "provenance",
+            "Provenance",
+            _text(json.dumps(results.provenance, indent=2, ensure_ascii=False)) if results.provenance else "",
+        ),
+    ]
+
+
+def _inner(section: str, drawings: Sequence[Drawing]) -> str:
+    """Links to each figure."""
+    if section != "figures" or len(drawings) < 2:
+        return ""
+    return "<ul>" + "".join(f'<li><a href="#{escape(d.name)}">{escape(d.title)}</a></li>' for d in drawings) + "</ul>"
+
+
+def _methods(summaries: Summaries) -> list[str]:
+    """Their names as figures give them; of an option that was swept only how many variants it made."""
+    variants = {
+        method: list(dict.fromkeys(summaries.label(each) for each in summaries.variants if each.method == method))
+        for method in dict.fromkeys(each.method for each in summaries.variants)
+    }
+    return [
+        name
+        for method, names in variants.items()
+        for name in (names if len(names) < _MANY else [f"{summaries.method_label(method)} in {len(names)} variants"])
+    ]
+
+
+def _overview(summaries: Summaries) -> str:
+    rows, failed = summaries.results.rows, len(summaries.results.failures)
+    epsilons = sorted({epsilon for name in summaries.datasets for epsilon in summaries.epsilons(name)})
+    facts = [
+        ("Trials", f"{len(rows):,}, of which {failed:,} failed" if failed else f"{len(rows):,}, none failed"),
+        ("Data sets", f"{len(summaries.datasets):,}"),
+        ("Methods", "; ".join(_methods(summaries))),
+        ("Epsilon", ", ".join(f"{epsilon:g}" for epsilon in epsilons)),
+        ("Runs", f"{len({row.run for row in rows}):,}"),
+        ("Clients", ", ".join(str(number) for number in sorted({row.clients for row in rows}))),
+    ]
+    listed = "".join(f"<dt>{name}</dt><dd>{escape(fact)}</dd>" for name, fact in facts if fact and rows)
+    notes = "".join(f"<p class=mark>{escape(note)}</p>" for note in summaries.results.notes)
+    return (
+        f"<dl>{listed}</dl>{notes}<p>Intervals are {CONFIDENCE:.0%} intervals of means over runs, by Student's t. Areas are "
+        "those under a measure against epsilon, by the trapezoid rule, run by run. Ratios are of means; their intervals are by "
+        "the delta method, in which runs of the same number, which start from the same centroids, belong together. Failed "
+        "trials and infinite values are left out of means, on both sides of a ratio, and counted.</p>"
+    )
+
+
+def _figure(drawing: Drawing) -> str:
+    """A picture as SVG in a data URI, in which names inside of it meet those of no other."""
+    data = base64.b64encode(pictures.save(drawing, "svg")).decode("ascii")
+    return (
+        f'<figure id="{escape(drawing.name)}"><div class=scroll><img src="data:image/svg+xml;base64,{data}" '
+        f'alt="{escape(drawing.title)}"></div><figcaption>{escape(drawing.caption)}</figcaption></figure>\n'
+    )
+
+
+def _not_drawn(why: str) -> str:
+    return f"<p class=mark>Not drawn: {escape(why)}.</p>\n"
+
+
+def _table(table: Table) -> str:
+    head = "".join(f"<th scope=col{_kind(i, table)}>{escape(cell)}</th>" for i, cell in enumerate(table.headings))
+    body = "".join(f"<tr>{_row(row, table)}</tr>" for row in table.rows)
+    note = f"<p>{escape(table.note)}</p>" if table.note else ""
+    return (
+        f"<h3>{escape(table.title)}</h3><div class=scroll tabindex=0><table><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>{note}\n"
+    )
+
+
+def _row(cells: Sequence[str], table: Table) -> str:
+    return "".join(f"<td{_kind(i, table)}>{escape(cell)}</td>" for i, cell in enumerate(cells))
+
+
+def _kind(column: int, table: Table) -> str:
+    return "" if column < table.text else " class=n"
+
+
+def _failures(summaries: Summaries) -> str:
+    failed = tables.failures(summaries.results.failures)
+    if not failed.rows:
+        return "<p>No trial failed.</p>" if summaries.results.rows else ""
+    return _table(Table(title=failed.title, headings=failed.headings, rows=tuple(_cut(failed.rows)), text=failed.text))
+
+
+def _cut(rows: Iterable[tuple[str, ...]]) -> Iterable[tuple[str, ...]]:
+    for row in rows:
+        yield tuple(cell if len(cell) <= _LONG else cell[:_LONG] + "…" for cell in row)
+
+
+def _text(text: str) -> str:
+    return f"<div class=scroll tabindex=0><pre>{escape(text)}</pre></div>" if text else ""

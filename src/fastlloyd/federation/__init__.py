@@ -1,0 +1,1 @@
+"""One run of several organisations: identities, plans, masks, messages, stores and transports."""

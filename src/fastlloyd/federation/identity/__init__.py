@@ -1,0 +1,1 @@
+"""Who takes part: keys, certificates and the files they lie in."""

@@ -1,0 +1,309 @@
+"""Private identities, which stay where they were made, and public files, which are sent to whoever makes a plan.
+
+An identity is two keys: Ed25519 signs what a client says in a run, P-256 is the key of the channel (TLS). Its certificate holds
+both public keys; the signature of the public file shows that the holder of the signing key says so too.
+"""
+
+import base64
+import os
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+
+from fastlloyd.base.files import read_private, write_private
+from fastlloyd.base.randomness import length_prefixed
+from fastlloyd.base.sealed_toml import from_toml, load_text, to_toml
+from fastlloyd.errors import IdentityError, PlanError, RemoteProtocolError
+from fastlloyd.federation.identity.certificates import make_certificate, make_request, parse_certificate, to_pem
+from fastlloyd.federation.identity.parties import Client, Server
+from fastlloyd.federation.secagg.keys import Identity, verify
+from fastlloyd.federation.secagg.masks import Secret
+from fastlloyd.mechanisms.mechanism import NAME
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+PRIVATE_HEADING = "# A fastlloyd private identity"  # how every such file begins
+PUBLIC_HEADING = "# A fastlloyd public identity"
+MAX_DAYS = 3650
+MIN_PASSPHRASE, MAX_PASSPHRASE = 8, 1000  # characters
+MAX_BYTES = 1 << 14
+
+_KEY_BYTES = 32  # of either private key
+_PUBLIC_LABEL = b"fastlloyd/v1/public-identity"
+_SEAL_LABEL = b"fastlloyd/v1/private-identity"
+_NONCE = bytes(12)  # a key under a passphrase is used once: every file has a salt of its own
+
+_PRIVATE_TEXT = "PRIVATE: whoever has this file can take its owner's place. It is sent to nobody."
+_PUBLIC_TEXT = "To be sent to whoever makes the plan. Nothing in it is secret; its fingerprint is compared on a separate way."
+
+
+class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What others know of someone. signing_key, signature : hex digits. certificate : base64 of DER. expires : its last day."""
+
+    name: str
+    signing_key: str
+    certificate: str
+    expires: date
+    signature: str
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise IdentityError(f"name {self.name!r:.80} is not usable; expected letters, digits, dot, dash or underscore")
+        found = parse_certificate(self.certificate, self.name)
+        if (found.signing_key, found.expires) != (self.signing_key, self.expires):
+            raise IdentityError(f"signing_key and expires of {self.name!r} are not those of the certificate; get the original")
+        try:
+            statement = _statement(self.name, self.signing_key, self.certificate)
+            verify(bytes.fromhex(self.signing_key), _from_hex(self.signature), statement)
+        except RemoteProtocolError:
+            raise IdentityError(f"{self.name!r} did not sign this: the signature is another's; get the original") from None
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the certificate, 64 hex digits: it stands for name, both keys and expiry."""
+        return parse_certificate(self.certificate, self.name).fingerprint
+
+    def check_valid(self, now: datetime | None = None) -> None:
+        """Raise IdentityError unless it can be used now (None: by the system's clock)."""
+        parse_certificate(self.certificate, self.name).check_valid(datetime.now(UTC) if now is None else now)
+
+    def client(self, max_records: int) -> Client:
+        """Its entry in a plan as a client."""
+        return Client(name=self.name, max_records=max_records, signing_key=self.signing_key, certificate=self.certificate)
+
+    def server(self, address: str) -> Server:
+        """Its entry in a plan as the server."""
+        return Server(name=self.name, address=address, certificate=self.certificate)
+
+    def to_toml(self) -> str:
+        """The file `NAME.public.toml`."""
+        return to_toml(self, f"{PUBLIC_HEADING[2:]}\n{_PUBLIC_TEXT}")
+
+    @classmethod
+    def from_toml(cls, text: str, source: str, now: datetime | None = None) -> "PublicIdentity":
+        """Read a public file that is whole, signed and not expired (now None: by the system's clock), or IdentityError."""
+        if text.startswith(PRIVATE_HEADING):
+            raise IdentityError(
+                f"{source} is a private identity, which must not leave its owner; give the public file that `fastlloyd keygen` "
+                "made beside it, NAME.public.toml"
+            )
+        try:
+            public = from_toml(text, cls, source)
+        except PlanError as error:
+            raise IdentityError(str(error)) from None
+        public.check_valid(now)
+        return public
+
+    @classmethod
+    def load(cls, path: Path, now: datetime | None = None) -> "PublicIdentity":
+        """Read the file `NAME.public.toml`; raises IdentityError."""
+        try:
+            text = load_text(path)
+        except PlanError as error:
+            raise IdentityError(str(error)) from None
+        return cls.from_toml(text, str(path), now)
+
+
+class PrivateIdentity(Secret):
+    """Who one is towards the others: `public`, what they know of it, and both private keys, which it never shows."""
+
+    __slots__ = ("_tls_key", "public", "signing")
+
+    def __init__(self, public: PublicIdentity, signing: Identity, tls_key: "EllipticCurvePrivateKey") -> None:
+        self.public = public
+        self.signing = signing
+        self._tls_key = tls_key
+
+    @classmethod
+    def make(cls, name: str, expires: date) -> Self:
+        """Draw both keys from the system's randomness. Raises IdentityError for a name or last day that cannot be."""
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        if not NAME.fullmatch(name):
+            raise IdentityError(
+                f"name {name!r:.80} is not usable; expected letters, digits, dot, dash or underscore, at most 64"
+            )
+        today = datetime.now(UTC).date()
+        if not today <= expires <= today + timedelta(days=MAX_DAYS):
+            raise IdentityError(f"expires is {expires}; expected a day from today on, within {MAX_DAYS} days")
+        signing, tls_key = Identity.generate(), ec.generate_private_key(ec.SECP256R1())
+        certificate = make_certificate(name, signing.public, tls_key, expires)
+        return cls(_public(name, signing, certificate, expires), signing, tls_key)
+
+    @property
+    def name(self) -> str:
+        """As in the plan."""
+        return self.public.name
+
+    def request(self) -> str:
+        """Ask an authority for a certificate of these keys: PKCS #10, as PEM; nothing in it is secret."""
+        return make_request(self.name, self.signing.public, self._tls_key)
+
+    def certified(self, issued: Sequence[str]) -> Self:
+        """The same keys with the one of these certificates (base64 of DER) that an authority issued for them.
+
+        Raises IdentityError if there is none, it is not what was requested, or it cannot be used now.
+        """
+        own = parse_certificate(self.public.certificate, self.name)
+        text = next((one for one in issued if own.tls_key in _bytes(one)), None)
+        if text is None:
+            raise IdentityError(
+                f"no certificate that was given (as PEM or DER) is for the keys of {self.name!r}; expected the one issued for "
+                "its own request"
+            )
+        found = parse_certificate(text, self.name)
+        if (found.signing_key, found.tls_key) != (own.signing_key, own.tls_key):
+            raise IdentityError(
+                f"the certificate for {self.name!r} holds another signing key than its private identity; have it issued anew "
+                "from its own request"
+            )
+        found.check_valid(datetime.now(UTC))
+        return type(self)(_public(self.name, self.signing, text, found.expires), self.signing, self._tls_key)
+
+    @property
+    def certificate_pem(self) -> bytes:
+        """The certificate for a TLS library."""
+        return to_pem(self.public.certificate)
+
+    def tls_key_pem(self) -> bytes:
+        """SECRET: the key of the channel for a TLS library; written to a file by `fastlloyd pem` only, for a monitor."""
+        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+        return self._tls_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+    def save(self, path: Path, *, passphrase: str | None = None, replace: bool = False) -> None:
+        """Make the file `NAME.identity.toml`, mode 0600, under a passphrase if there is one.
+
+        Raises OutputError where something stands already, unless `replace`; IdentityError for a passphrase that is too short.
+        """
+        secret = self.signing.private_bytes() + self._tls_key.private_numbers().private_value.to_bytes(_KEY_BYTES, "big")
+        if passphrase is None:
+            stored = _Stored(public=self.public, private_keys=secret.hex())
+        else:
+            salt = os.urandom(16)
+            box = _cipher(check_passphrase(passphrase), salt).encrypt(_NONCE, secret, _SEAL_LABEL)
+            stored = _Stored(public=self.public, under_passphrase=box.hex(), salt=salt.hex())
+        write_private(path, to_toml(stored, f"{PRIVATE_HEADING[2:]}\n{_PRIVATE_TEXT}"), replace=replace)
+
+    @classmethod
+    def load(cls, path: Path, *, ask_passphrase: Callable[[], str] | None = None, now: datetime | None = None) -> Self:
+        """Read `NAME.identity.toml`; `ask_passphrase` is called only if it is under one.
+
+        Raises IdentityError, in one sentence without anything of the content: readable by others, damaged, expired (now
+        None: by the system's clock), passphrase missing or wrong.
+        """
+        stored = _stored(path)
+        stored.public.check_valid(now)
+        secret = _from_hex(stored.private_keys)
+        if stored.under_passphrase:
+            if ask_passphrase is None:
+                raise IdentityError(f"{path} is under a passphrase; pass --passphrase-file FILE, or run where one can be typed")
+            secret = _open(stored, ask_passphrase(), path)
+        return cls._restore(stored.public, secret, path)
+
+    @staticmethod
+    def public_of(path: Path) -> PublicIdentity:
+        """The public part of `NAME.identity.toml`, also if it is under a passphrase or expired; IdentityError as `load`."""
+        return _stored(path).public
+
+    @classmethod
+    def _restore(cls, public: PublicIdentity, secret: bytes, path: Path) -> Self:
+        from cryptography.hazmat.primitives.asymmetric import ec
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+        if len(secret) != 2 * _KEY_BYTES:
+            raise _damaged(path)
+        signing = Identity.from_private_bytes(secret[:_KEY_BYTES])
+        try:
+            tls_key = ec.derive_private_key(int.from_bytes(secret[_KEY_BYTES:], "big"), ec.SECP256R1())
+        except ValueError:
+            raise _damaged(path) from None
+        point = tls_key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+        certified = parse_certificate(public.certificate, public.name)
+        if (signing.public.hex(), point) != (certified.signing_key, certified.tls_key):
+            raise _damaged(path)
+        return cls(public, signing, tls_key)
+
+
+class _Stored(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The private file. private_keys : both, Ed25519 then P-256, as hex digits; or under_passphrase, the same encrypted."""
+
+    public: PublicIdentity
+    private_keys: str = ""
+    under_passphrase: str = ""
+    salt: str = ""
+
+    __repr__ = Secret.__repr__
+
+
+def _stored(path: Path) -> _Stored:
+    text = read_private(path, MAX_BYTES, secret_if=PRIVATE_HEADING)
+    if text.startswith(PUBLIC_HEADING):
+        raise IdentityError(f"{path} is a public file, which has no keys; name the private identity NAME.identity.toml")
+    if not text.startswith(PRIVATE_HEADING):
+        raise IdentityError(f"{path} is not a private identity; name one that `fastlloyd keygen` made")
+    try:
+        return from_toml(text, _Stored, "")
+    except PlanError:  # what it says could quote a secret
+        raise _damaged(path) from None
+
+
+def check_passphrase(passphrase: str) -> str:
+    """The passphrase, or IdentityError if it is too short to keep anyone out, or too long to be one."""
+    if not MIN_PASSPHRASE <= len(passphrase) <= MAX_PASSPHRASE:
+        expected = f"expected {MIN_PASSPHRASE} to {MAX_PASSPHRASE}, such as five words picked by dice"
+        raise IdentityError(f"the passphrase has {len(passphrase)} characters; {expected}")
+    return passphrase
+
+
+def _cipher(passphrase: str, salt: bytes) -> "ChaCha20Poly1305":
+    """The cipher under a passphrase. PKCS #8 as our library writes it has 2048 turns of PBKDF2, too few against guessing."""
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+    from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
+
+    typed = unicodedata.normalize("NFC", passphrase).encode(errors="surrogatepass")  # keyboards differ
+    return ChaCha20Poly1305(Scrypt(salt, 32, n=1 << 17, r=8, p=1).derive(typed))  # 128 MiB a try
+
+
+def _open(stored: _Stored, passphrase: str, path: Path) -> bytes:
+    from cryptography.exceptions import InvalidTag
+
+    salt, box = _from_hex(stored.salt), _from_hex(stored.under_passphrase)
+    try:
+        return _cipher(passphrase, salt).decrypt(_NONCE, box, _SEAL_LABEL)
+    except InvalidTag:  # not damage, which the file's digest has excluded
+        raise IdentityError(f"the passphrase of {path} is wrong; try again, or make a new identity if it is lost") from None
+
+
+def _public(name: str, signing: Identity, certificate: str, expires: date) -> PublicIdentity:
+    signing_key = signing.public.hex()
+    signature = signing.sign(_statement(name, signing_key, certificate)).hex()
+    return PublicIdentity(name=name, signing_key=signing_key, certificate=certificate, expires=expires, signature=signature)
+
+
+def _statement(name: str, signing_key: str, certificate: str) -> bytes:
+    return length_prefixed(_PUBLIC_LABEL, name.encode(), bytes.fromhex(signing_key), certificate.encode())
+
+
+def _bytes(base64_text: str) -> bytes:
+    """What it may spell; parsing is stricter."""
+    with suppress(ValueError):
+        return base64.b64decode(base64_text)
+    return b""
+
+
+def _from_hex(text: str) -> bytes:
+    """The bytes, none for what is not hex digits: too few are refused where they are used."""
+    return bytes.fromhex(text) if re.fullmatch(r"(?:[0-9a-f]{2})*", text) else b""
+
+
+def _damaged(path: Path) -> IdentityError:
+    return IdentityError(f"{path} is damaged or was changed; bring back your copy of it, or make a new identity")

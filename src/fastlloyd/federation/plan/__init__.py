@@ -1,0 +1,1 @@
+"""What all parties of a run agree on before it."""

@@ -1,0 +1,94 @@
+"""What a session asks its driver to do, in the order given: make durable, send, and hand over the outcome.
+
+The actions that one call returns are one step. A driver that survives restarts commits all of a step's `Keep` and `Record` at
+once, and does the rest only then; a step that was not committed never happened, and a session restored from the records
+knows nothing of it.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from fastlloyd.federation.protocol.messages import Message
+from fastlloyd.federation.secagg.keys import EphemeralKey
+from fastlloyd.mechanisms.lloyd.algorithm import Clustering
+
+SERVER: Final = "(server)"
+"""Where clients send. No client can have this name: brackets are not allowed in one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send `message` to the party named `to`, after every `Record` before it is durable."""
+
+    to: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Make durable that `message` was decided or accepted: if it is ever sent again, it is sent as these bytes.
+
+    A client records all it says and all it goes by, in order: `Hello`; as dealer the `Deal` and its `SealedKeys`; the group key
+    it adopts (`KeyBox`); every ciphertext (`Upload`: its round is spent from then on) and, before it is opened, every
+    `Broadcast`; all `Parameters` it goes on from, its own `Proposal`s, and each `Turn` that one answers; its `Confirmation`;
+    and at the end the final `Confirmations`, or an `Abort` with the reason why there is no result, whoever ended the run. The
+    server records each `Deal`, the stored set of `SealedKeys`, every `Broadcast` (from then on the round's uploads are gone),
+    the `Parameters` of every round, the relayed `Confirmations`, and an `Abort` of the whole run. What it answers besides
+    follows from these.
+    """
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Make durable a client's key of this run, apart from all records, in the step that records its Hello.
+
+    With the recorded messages it opens every sum of the run, and every upload of it that was overheard. So it is wiped when the
+    run ends: see `Finish`.
+    """
+
+    secret: EphemeralKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientResult:
+    """What a client ends with: the same centroids, bit for bit, at every client that finishes.
+
+    included : per round, the names of the clients in the sum, in the order of the plan; unconfirmed : those of the last round
+    that did not confirm in time that they ended with the same centroids.
+    """
+
+    clustering: Clustering
+    included: tuple[tuple[str, ...], ...]
+    unconfirmed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerResult:
+    """What the server knows in the end: who was in which round's sum, and why it stopped early, if it did."""
+
+    included: tuple[tuple[str, ...], ...]
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A client's run ended without a result, for this reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The run is over for this party: a client never sends again, a server still answers clients that are behind.
+
+    What the driver of a client wipes, and when: after `Ended`, the kept key and the bytes of all records, in the transaction
+    that records the end; after a `ClientResult`, the same, as soon as the result is durable somewhere else (until then a
+    restart finds it again with them). A server keeps no key; it needs its records as long as it answers.
+    """
+
+    outcome: ClientResult | ServerResult | Ended
+
+
+Action = Send | Record | Keep | Finish

@@ -1,0 +1,427 @@
+"""A client's side of a run: what it answers to each message of the server, and what it refuses."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Self
+
+from fastlloyd.clustering.domain import GridArray
+from fastlloyd.dp.noise import NoiseSource
+from fastlloyd.dp.repeatable import check_private
+from fastlloyd.errors import FastLloydError, LocalProtocolError, PlanError, RemoteProtocolError
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Keep, Record, Send
+from fastlloyd.federation.protocol.joining import Joining
+from fastlloyd.federation.protocol.messages import (
+    MAX_REASON,
+    Abort,
+    Broadcast,
+    ClientMessage,
+    Confirmation,
+    Confirmations,
+    Deal,
+    Hello,
+    KeyBox,
+    Message,
+    Parameters,
+    Proposal,
+    SealedKeys,
+    Turn,
+    Upload,
+    message_digest,
+)
+from fastlloyd.federation.protocol.restoring import fits, read_again
+from fastlloyd.federation.protocol.roster import Roster
+from fastlloyd.federation.protocol.rounds import ClientRounds
+from fastlloyd.federation.protocol.transitions import CLIENT_TRANSITIONS, ClientState, Deadline, Start
+from fastlloyd.federation.secagg.keys import EphemeralKey, Identity
+from fastlloyd.federation.secagg.masks import GroupKey
+
+
+class ClientSession:
+    """One client in one run: messages in, actions out. It ends with a `ClientResult`, or refuses and never sends again.
+
+    Messages come from `decode`. One that was handled already changes nothing; one that shows that an earlier one was lost is
+    answered by saying again where this client is; any other that the protocol does not allow ends the run.
+
+    outcome : how the run ended for this client; None while it goes on.
+
+    Parameters
+    ----------
+    plan : the plan, whose digest the caller has compared with the one it was given.
+    name : who this is in the plan.
+    X : int64 (n, n_features), grid points inside the domain (`Domain.to_grid`), at most `max_records` of them.
+    identity : the key whose public half stands in the plan.
+    noise : where this client's share of the noise comes from.
+    random_bytes : fresh bytes for keys and nonces, in production `os.urandom`.
+
+    Raises
+    ------
+    LocalProtocolError : the noise is not private, outside `testing.repeatable_noise`.
+    PlanError : the name is not in the plan, the identity is not that client's, or a signing key is missing.
+    DataError : the records have another dtype or shape, leave the domain, or are more than the cap. No value is shown.
+    """
+
+    __slots__ = (
+        "_X",
+        "_accepted",
+        "_first_sent",
+        "_handled",
+        "_last_sent",
+        "_noise",
+        "_owes_reply",
+        "_phase",
+        "_random_bytes",
+        "_roster",
+        "_unrecorded",
+        "name",
+        "outcome",
+        "plan",
+        "state",
+    )
+
+    def __init__(
+        self,
+        plan: Plan,
+        name: str,
+        X: GridArray,
+        *,
+        identity: Identity,
+        noise: NoiseSource,
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
+        check_private(noise)
+        _check_grid_points(plan, name, X)
+        if identity.public.hex() != plan.client(name).signing_key:
+            raise PlanError(f"this identity is not the one whose signing_key the plan lists for client {name!r}")
+        self.state = ClientState.NEW
+        self.name = name
+        self.plan, self._X, self._noise, self._random_bytes = plan, X, noise, random_bytes
+        self.outcome: ClientResult | Ended | None = None
+        self._roster = Roster.of(plan)
+        self._phase: Identity | Joining | ClientRounds | None = identity  # forgotten once it has signed the Hello
+        self._handled: set[bytes] = set()
+        self._first_sent: list[Action] = []
+        self._last_sent: list[Action] = []
+        self._unrecorded: list[Action] = []
+        self._accepted = b""  # digest of a Broadcast that is recorded and not opened yet
+        self._owes_reply = False
+
+    @classmethod
+    def restore(
+        cls,
+        plan: Plan,
+        name: str,
+        X: GridArray,
+        *,
+        identity: Identity,
+        secret: EphemeralKey | None,
+        noise: NoiseSource,
+        random_bytes: Callable[[int], bytes],
+        recorded: Sequence[Message],
+    ) -> Self:
+        """The session that recorded these messages, as if it had never been interrupted: same state, same bytes to resend.
+
+        Nothing is drawn, masked or computed anew, and no record is read, for what was recorded; parameters as above. A
+        Broadcast that was recorded last is opened, for it is the one of its round; if it cannot be, the run is over. What is to
+        be made durable then, `resume` has.
+
+        Parameters
+        ----------
+        secret : what it kept; None if it was wiped, which only a run that ended without a result can do without.
+        recorded : all that it recorded, in order, in whole steps, the last of which may lack the answer to a Broadcast.
+
+        Raises
+        ------
+        LocalProtocolError : nothing is recorded, or the records are not those of such a session.
+        """
+        session = cls(plan, name, X, identity=identity, noise=noise, random_bytes=random_bytes)
+        session._replay(secret, read_again(recorded, plan))
+        return session
+
+    @property
+    def round(self) -> int:
+        """The round that is open for this client, from 1; 0 before the first, one more than there are after the last."""
+        return self._phase.number if isinstance(self._phase, ClientRounds) else 0
+
+    @property
+    def last_included(self) -> int:
+        """The last round that this client opened whose sum holds its answer; 0 if there is none."""
+        return self._phase.last_included if isinstance(self._phase, ClientRounds) else 0
+
+    @property
+    def progress(self) -> str:
+        """Where this client is, for people."""
+        n_rounds = len(self.plan.mechanism.exchanges)
+        return f"round {self.round} of {n_rounds}" if 1 <= self.round <= n_rounds else self.state.value
+
+    def start(self) -> list[Action]:
+        """Draw a key for this run and say Hello."""
+        self._move(Start, ClientState.JOINING)
+        secret = EphemeralKey.draw(self._random_bytes)
+        return [Keep(secret), *self._decide(self._join(secret))]
+
+    def accept(self, message: Message) -> list[Action]:
+        """What is to be made durable before `receive` is given `message`: the Broadcast whose sum it will open, or nothing.
+
+        So no restart lets this client open two sets of one round, whatever the server shows it then. Nothing is opened here. A
+        driver that cannot be interrupted need not ask: `receive` then returns the Record.
+        """
+        digest = message_digest(message)
+        match self._phase, message:
+            case ClientRounds() as rounds, Broadcast() if digest not in self._handled and not self._is_early(message):
+                with suppress(RemoteProtocolError):  # `receive` raises it again, and ends the run
+                    rounds.check(message)
+                    self._accepted = digest
+                    return [Record(message)]
+        return []
+
+    def resume(self) -> list[Action]:
+        """After `restore`: the answer to the last record, or the end that it led to, if neither was recorded; else nothing."""
+        owes_reply, self._owes_reply = self._owes_reply, False
+        return self._decide(self._reply()) if owes_reply else self.ending()
+
+    def receive(self, message: Message) -> list[Action]:
+        """Answer the server. RemoteProtocolError says what it did wrong and, like any other error, ends the run.
+
+        An error returns no actions: `ending` has what is to be made durable then. What `accept` recorded is not recorded again.
+        """
+        if isinstance(self.outcome, Ended):
+            raise RemoteProtocolError(f"{type(message).__name__} came after the run had ended: {self.outcome.reason}")
+        digest = message_digest(message)
+        if digest in self._handled:
+            return []
+        try:
+            return self._answer(message, digest)
+        except BaseException as error:
+            if self.state is not ClientState.FINISHED:
+                # what others raise may quote what they were given
+                reason = str(error) if isinstance(error, FastLloydError) else f"an unexpected {type(error).__name__}"
+                self._unrecorded = self._end(reason)
+            raise
+
+    def ending(self) -> list[Action]:
+        """After an error of `receive` that ended the run: what is to be made durable of that, once; otherwise nothing.
+
+        After a RemoteProtocolError the driver makes it durable. After any other error it need not: then the step never
+        happened, and a session restored from the records takes the run up again.
+        """
+        actions, self._unrecorded = self._unrecorded, []
+        return actions
+
+    def deadline(self) -> list[Action]:
+        """Stop waiting: the run ends without a result, if it has not ended yet."""
+        if self.outcome is not None:
+            return []
+        reason = f"nothing came from the server in time while this client was {self.state.value}"
+        self._move(Deadline, ClientState.ABORTED)
+        return self._end(reason)
+
+    def resend(self) -> list[Action]:
+        """Send again what was sent last, the same bytes; the server answers with what this client missed."""
+        return list(self._last_sent)
+
+    def reconnect(self) -> list[Action]:
+        """What to send when a connection is made anew, after a break or a restart of either side: Hello, and `resend`."""
+        return list(dict.fromkeys([*self._first_sent, *self._last_sent]))
+
+    def _answer(self, message: Message, digest: bytes) -> list[Action]:
+        if (self.state, type(message)) not in CLIENT_TRANSITIONS:
+            raise RemoteProtocolError(f"{type(message).__name__} is not expected by a client that is {self.state.value}")
+        if self._is_early(message):
+            return self.resend()
+        if isinstance(message, Abort):
+            self._move(Abort, ClientState.ABORTED)
+            return self._end(f"the server ended it: {message.reason}")
+        record: list[Action] = [] if digest == self._accepted else [Record(message)]
+        self._take(message, digest)
+        if self.outcome is not None:
+            return [*record, Finish(self.outcome)]
+        if not self._replies_to(message):
+            return record
+        return [*record, *self._decide(self._reply())]
+
+    def _take(self, message: Message, digest: bytes) -> None:
+        """What a message of the server means for this client, now or when it is read again after a restart."""
+        match self._phase, message:
+            case Joining() as joining, Deal():
+                joining.accept(message)
+                self._move(Deal, ClientState.DEALING)
+            case Joining() as joining, KeyBox():
+                self._phase = self._begin(message, joining.open(message))
+                self._move(KeyBox, ClientState.AGGREGATING)
+            case ClientRounds() as rounds, Broadcast():
+                if self._accepted not in (b"", digest):
+                    raise RemoteProtocolError(f"another broadcast of round {message.round} was accepted and recorded before")
+                rounds.open(message)
+                self._accepted = b""
+                self._move(Broadcast, _state_of(rounds))
+            case ClientRounds() as rounds, Parameters():
+                rounds.settle(message)
+                self._move(Parameters, _state_of(rounds))
+            case ClientRounds(), Turn():
+                self._move(Turn, ClientState.SETTLING)
+            case ClientRounds() as rounds, Confirmations():
+                self.outcome = rounds.conclude(message)
+                self._move(Confirmations, ClientState.FINISHED)
+                self._forget()
+            case _:
+                raise AssertionError(f"{type(message).__name__} stands in the table for {self.state.value}; nothing handles it")
+        self._handled.add(digest)
+
+    def _replies_to(self, message: Message) -> bool:
+        """Whether this client says anything: of those that wait for parameters only the one that works them out does."""
+        match self._phase:
+            case ClientRounds() as rounds if rounds.is_settling:
+                return isinstance(message, Turn) or rounds.leads
+        return True
+
+    def _reply(self) -> ClientMessage:
+        """What this client says in the state it just entered, made for the first and only time."""
+        match self._phase:
+            case Joining() as joining:
+                return joining.deal(self._random_bytes)
+            case ClientRounds() as rounds:
+                if rounds.is_settling:
+                    return rounds.propose()
+                return rounds.confirm() if rounds.is_done else rounds.upload()
+        raise AssertionError(f"a client that is {self.state.value} has nothing to say")
+
+    def _recall(self, said: Message) -> None:
+        """Take what was said before a restart in place of a new reply."""
+        match self._phase, said:
+            case Joining(), Hello() if not self._first_sent:
+                self._first_sent = [Send(SERVER, said)]
+            case Joining() as joining, SealedKeys() if self.state is ClientState.DEALING:
+                joining.recall(said)
+            case ClientRounds() as rounds, Upload() if not rounds.is_done and not rounds.is_settling:
+                rounds.recall(said)
+            case ClientRounds() as rounds, Proposal() if rounds.is_settling:
+                rounds.recall_proposal(said)
+            case ClientRounds() as rounds, Confirmation() if rounds.is_done and said == rounds.confirm():
+                pass
+            case _:
+                raise LocalProtocolError(f"this is not what a client says that is {self.state.value}")
+        self._last_sent = [Send(SERVER, said)]
+
+    def _replay(self, secret: EphemeralKey | None, recorded: Sequence[Message]) -> None:
+        """Go through all recorded messages: Hello, then those of the server, each with the reply to it, if it has one."""
+        if not recorded:
+            raise LocalProtocolError("nothing is recorded of this run: it never began, so start it")
+        with fits(1, recorded[0]):
+            self._check_is_mine(recorded[0])
+        if any(isinstance(message, Abort) for message in recorded[:-1]):
+            raise LocalProtocolError("the records of this run go on after an Abort, which ends it")
+        if isinstance(recorded[-1], Abort):
+            self._end(recorded[-1].reason)
+            return
+        if secret is None:
+            raise LocalProtocolError("the records do not say that this run ended, but the key that it kept is gone")
+        self._move(Start, ClientState.JOINING)
+        if self._join(secret) != recorded[0]:
+            raise LocalProtocolError("the key that was kept is not that of the Hello that was recorded")
+        owed = True  # whether this client speaks next
+        for position, message in enumerate(recorded, 1):
+            with fits(position, message):
+                if owed:
+                    self._recall(message)
+                elif position == len(recorded) and isinstance(message, Broadcast):
+                    self._open_last(message)
+                else:
+                    self._take_again(message)
+            owed = not owed and self.outcome is None and self._replies_to(message)
+        if owed and not isinstance(recorded[-1], Broadcast):
+            raise LocalProtocolError(f"the records of this run end with {type(recorded[-1]).__name__}, in the middle of a step")
+        self._owes_reply = owed
+
+    def _check_is_mine(self, message: Message) -> None:
+        mine = (self._roster.plan_digest, self._roster.run_id, self.name)
+        if not isinstance(message, Hello) or (message.plan_digest, message.run_id, message.name) != mine:
+            raise LocalProtocolError(f"the records of client {self.name!r} begin with its Hello of this run of this plan")
+
+    def _take_again(self, message: Message) -> None:
+        self._check_took(message)
+        self._take(message, message_digest(message))
+
+    def _open_last(self, broadcast: Broadcast) -> None:
+        """Open a Broadcast that was recorded last, and maybe never opened; if it cannot be, the run is over."""
+        self._check_took(broadcast)
+        if isinstance(self._phase, ClientRounds):
+            self._phase.check(broadcast)
+        try:
+            self._take(broadcast, message_digest(broadcast))
+        except RemoteProtocolError as error:
+            self._unrecorded = self._end(str(error))
+
+    def _check_took(self, message: Message) -> None:
+        is_known = (self.state, type(message)) in CLIENT_TRANSITIONS and not isinstance(message, Abort)
+        if not is_known or self._is_early(message):
+            raise LocalProtocolError(f"a client that is {self.state.value} did not take this")
+
+    def _is_early(self, message: Message) -> bool:
+        """Whether this belongs to a later step of the run, so that something before it was lost."""
+        match self._phase, message:
+            case Joining(), Broadcast() | Parameters() | Confirmations():
+                return True
+            case ClientRounds() as rounds, Broadcast():
+                first = rounds.number if rounds.is_settling else rounds.number + 1
+                return first <= message.round <= len(self.plan.mechanism.exchanges)
+            case ClientRounds() as rounds, Parameters():
+                return rounds.number < message.round
+            case ClientRounds() as rounds, Turn():  # or late, or answered: what was said last is the answer to all three
+                return not rounds.is_to_propose(message.round)
+            case None, Turn():  # late
+                return True
+            case ClientRounds() as rounds, Confirmations():
+                return not rounds.is_done
+        return False
+
+    def _begin(self, keys: KeyBox, group_key: GroupKey) -> ClientRounds:
+        return ClientRounds(
+            self.plan,
+            self._roster,
+            self.name,
+            self._X,
+            keys=keys,
+            group_key=group_key,
+            noise=self._noise,
+            random_bytes=self._random_bytes,
+        )
+
+    def _join(self, secret: EphemeralKey) -> Hello:
+        match self._phase:
+            case Identity() as identity:
+                self._phase = joining = Joining(self._roster, self.name, identity, secret)
+                return joining.hello
+        raise AssertionError("a session joins once, before anything else")
+
+    def _decide(self, message: ClientMessage) -> list[Action]:
+        self._last_sent = [Send(SERVER, message)]
+        self._first_sent = self._first_sent or self._last_sent
+        return [Record(message), *self._last_sent]
+
+    def _move(self, event: type, to: ClientState) -> None:
+        if to not in CLIENT_TRANSITIONS.get((self.state, event), ()):
+            raise LocalProtocolError(f"{event.__name__} does not lead from {self.state.value} to {to.value}")
+        self.state = to
+
+    def _end(self, reason: str) -> list[Action]:
+        # printable and short, as in a message: what a restart reads again is what is shown now
+        reason = "".join(c if " " <= c <= "~" else "?" for c in reason)[:MAX_REASON]
+        self.state, self.outcome = ClientState.ABORTED, Ended(reason)
+        self._forget()
+        return [Record(Abort(reason)), Finish(self.outcome)]
+
+    def _forget(self) -> None:
+        """Drop the keys, and what could be sent again."""
+        self._phase, self._first_sent, self._last_sent = None, [], []
+
+
+def _state_of(rounds: ClientRounds) -> ClientState:
+    if rounds.is_settling:
+        return ClientState.SETTLING
+    return ClientState.CONFIRMING if rounds.is_done else ClientState.AGGREGATING
+
+
+def _check_grid_points(plan: Plan, name: str, X: GridArray) -> None:
+    plan.mechanism.domain.check_grid(X)
+    plan.client(name).check_cap(len(X))

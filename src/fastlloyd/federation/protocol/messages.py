@@ -1,0 +1,261 @@
+"""The messages of a run, and their bytes: one version byte, then MessagePack.
+
+`decode` is total: any bytes give a message or RemoteProtocolError, whatever they claim about their own sizes, and a message
+has one encoding only. So equal messages are equal bytes, which is what the transcript hash covers and repeats are compared by.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import Annotated, Final, Self
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from fastlloyd.errors import RemoteProtocolError
+from fastlloyd.federation.plan.plan import MAX_CLIENTS, PROTOCOL_VERSION, Plan
+from fastlloyd.federation.secagg.keys import CONFIRMATION_BYTES, PUBLIC_KEY_BYTES, SEALED_BYTES, SIGNATURE_BYTES
+from fastlloyd.federation.secagg.masks import DIGEST_BYTES, RUN_ID_BYTES, UPLOAD_NONCE_BYTES
+from fastlloyd.federation.secagg.sealing import SALT_BYTES, TAG_BYTES
+
+MAX_REASON: Final = 500
+
+Digest = Annotated[bytes, Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
+RunId = Annotated[bytes, Meta(min_length=RUN_ID_BYTES, max_length=RUN_ID_BYTES)]
+PublicKey = Annotated[bytes, Meta(min_length=PUBLIC_KEY_BYTES, max_length=PUBLIC_KEY_BYTES)]
+Signature = Annotated[bytes, Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
+Box = Annotated[bytes, Meta(min_length=SEALED_BYTES, max_length=SEALED_BYTES)]
+Nonce = Annotated[bytes, Meta(min_length=UPLOAD_NONCE_BYTES, max_length=UPLOAD_NONCE_BYTES)]
+Salt = Annotated[bytes, Meta(min_length=SALT_BYTES, max_length=SALT_BYTES)]
+Mac = Annotated[bytes, Meta(min_length=CONFIRMATION_BYTES, max_length=CONFIRMATION_BYTES)]
+Name = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
+RoundNumber = Annotated[int, Meta(ge=1, le=1000)]
+NextRound = Annotated[int, Meta(ge=2, le=1001)]
+Reason = Annotated[str, Meta(max_length=MAX_REASON, pattern=r"\A[ -~]*\Z")]  # printable: it is shown on a terminal
+PerClient = Meta(max_length=MAX_CLIENTS)
+Members = Annotated[bytes, Meta(max_length=(MAX_CLIENTS + 7) // 8)]
+Nonces = Annotated[bytes, Meta(max_length=MAX_CLIENTS * UPLOAD_NONCE_BYTES)]
+
+
+class _Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """An array of a number, which says what it is, and the fields in order."""
+
+
+class Hello(_Message, frozen=True, tag=1):
+    """Client: I take part in this run of this plan, with this X25519 key; signed by my identity."""
+
+    plan_digest: Digest
+    run_id: RunId
+    name: Name
+    ephemeral_public: PublicKey
+    signature: Signature
+
+
+class SealedKeys(_Message, frozen=True, tag=2):
+    """Dealer: the group key, sealed to each client present, in the order of the plan."""
+
+    boxes: Annotated[tuple[tuple[Name, Box], ...], PerClient]
+
+
+class Upload(_Message, frozen=True, tag=3):
+    """Client: my masked answer of this round, one ring element per number, and the nonce its mask is bound to."""
+
+    round: RoundNumber
+    nonce: Nonce
+    payload: bytes
+
+
+class Confirmation(_Message, frozen=True, tag=4):
+    """Client: an HMAC under the group key over the transcript and the centroids I ended with."""
+
+    mac: Mac
+
+
+class Deal(_Message, frozen=True, tag=5):
+    """Server to one client: draw the group key and seal it to these, who said Hello; in the order of the plan."""
+
+    hellos: Annotated[tuple[Hello, ...], PerClient]
+
+
+class KeyBox(_Message, frozen=True, tag=6):
+    """Server to each client: your sealed group key, who dealt it, and all who were dealt it; this set is stored."""
+
+    dealer: Hello
+    present: Annotated[tuple[Name, ...], PerClient]
+    box: Box
+
+
+class Broadcast(_Message, frozen=True, tag=7):
+    """Server to all: the sum of the round's uploads, noised in server-noise, and whose uploads with which nonces are in it.
+
+    members : a bit per client of the plan, the least of the first byte for the first client; nonces : 8 bytes per bit that is
+    set, in the same order. So a set has one form, and no client can stand in it twice.
+    """
+
+    round: RoundNumber
+    members: Members
+    nonces: Nonces
+    payload: bytes
+
+    @classmethod
+    def of(cls, names: Sequence[str], round: int, included: Mapping[str, bytes], payload: bytes) -> Self:
+        """The broadcast over `included`, the nonces of the uploads by client, some of the plan's `names`."""
+        bits = sum(1 << i for i, name in enumerate(names) if name in included)
+        nonces = b"".join(included[name] for name in names if name in included)
+        return cls(round, bits.to_bytes((len(names) + 7) // 8, "little"), nonces, payload)
+
+    def included(self, names: Sequence[str]) -> dict[str, bytes]:
+        """The included set S of the round in the order of the plan's `names`, with the nonces; `check_members` as well."""
+        self.check_members(len(names))
+        present = compress(names, np.unpackbits(np.frombuffer(self.members, np.uint8), bitorder="little"))
+        cut = range(0, len(self.nonces), UPLOAD_NONCE_BYTES)
+        return dict(zip(present, [self.nonces[at : at + UPLOAD_NONCE_BYTES] for at in cut], strict=True))
+
+    def check_members(self, n_clients: int) -> None:
+        """Raise RemoteProtocolError unless the set is one of `n_clients` clients, with a nonce for each that is in it."""
+        bits = int.from_bytes(self.members, "little")
+        if len(self.members) != (n_clients + 7) // 8 or bits >> n_clients:
+            raise RemoteProtocolError(f"the broadcast of round {self.round} names a set that is not one of {n_clients} clients")
+        if len(self.nonces) != bits.bit_count() * UPLOAD_NONCE_BYTES:
+            raise RemoteProtocolError(
+                f"the broadcast of round {self.round} has {len(self.nonces)} bytes of nonces for {bits.bit_count()} clients; "
+                f"expected {UPLOAD_NONCE_BYTES} for each"
+            )
+
+
+class Confirmations(_Message, frozen=True, tag=8):
+    """Server to all: the clients' confirmations, which it cannot check."""
+
+    macs: Annotated[tuple[tuple[Name, Mac], ...], PerClient]
+
+
+class Abort(_Message, frozen=True, tag=9):
+    """Server: the run is over, or goes on without you, for this reason."""
+
+    reason: Reason
+
+
+class Proposal(_Message, frozen=True, tag=10):
+    """Client: the parameters of this round's query, which I worked out from the answers before it and sealed to all clients.
+
+    round : the exchange they are for, from 2; one more than there are for what the clustering ends with. salt : see
+    `federation/secagg/sealing.py`.
+    """
+
+    round: NextRound
+    salt: Salt
+    box: bytes
+
+
+class Parameters(_Message, frozen=True, tag=11):
+    """Server to all: the first Proposal for this round, stored; client is who made it. No other is ever relayed."""
+
+    round: NextRound
+    client: Name
+    salt: Salt
+    box: bytes
+
+
+class Turn(_Message, frozen=True, tag=12):
+    """Server to one client: work out the parameters of this round, whoever should have done so is late."""
+
+    round: NextRound
+
+
+ClientMessage = Hello | SealedKeys | Upload | Confirmation | Proposal
+ServerMessage = Deal | KeyBox | Broadcast | Confirmations | Abort | Parameters | Turn
+Message = ClientMessage | ServerMessage
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(Message)
+_VERSION = bytes([PROTOCOL_VERSION])
+_ENTRY_BYTES = 256  # more than a Hello with the longest name takes: the largest thing there is one of per client
+_FIXED_BYTES = 1024  # more than everything else in a message but its payload
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a plan says about sizes: clients, the exact length of each round's payload, and a length no message exceeds.
+
+    box_bytes : by round, the exact length of sealed parameters, of the rounds that have any.
+    """
+
+    n_clients: int
+    payload_bytes: tuple[int, ...]
+    box_bytes: Mapping[int, int]
+    max_bytes: int
+
+    @classmethod
+    def of(cls, plan: Plan) -> Self:
+        """Sizes of the messages of `plan`."""
+        payload_bytes = tuple(plan.n_words_of(exchange) * plan.ring.itemsize for exchange in plan.mechanism.exchanges)
+        box_bytes = {number: n + TAG_BYTES for number, n in plan.mechanism.parameter_bytes.items()}
+        largest = max(*payload_bytes, *box_bytes.values(), 0)
+        return cls(plan.n_clients, payload_bytes, box_bytes, largest + _ENTRY_BYTES * (plan.n_clients + 1) + _FIXED_BYTES)
+
+    def check_payload(self, message: "Upload | Broadcast") -> None:
+        """Raise RemoteProtocolError unless the message is as long as those of its round are.
+
+        One of a round that the run does not have must be as long as those of the first; the session refuses it.
+        """
+        expected = self.payload_bytes[message.round - 1 if message.round <= len(self.payload_bytes) else 0]
+        if len(message.payload) != expected:
+            raise RemoteProtocolError(
+                f"the payload of a message has {len(message.payload)} bytes; in round {message.round} of this run each has "
+                f"{expected}"
+            )
+
+    def check_box(self, message: "Proposal | Parameters") -> None:
+        """Raise RemoteProtocolError unless parameters are as long as those of their round are."""
+        expected = self.box_bytes.get(message.round)
+        if len(message.box) != expected:
+            raise RemoteProtocolError(
+                f"the parameters for round {message.round} have {len(message.box)} bytes; expected "
+                f"{'none in this run' if expected is None else expected}"
+            )
+
+
+def max_message_bytes(plan: Plan) -> int:
+    """Length that no message of a run of `plan` exceeds, for a transport's receive limit."""
+    return Limits.of(plan).max_bytes
+
+
+def encode(message: Message) -> bytes:
+    """The one encoding of `message`."""
+    return _VERSION + _ENCODER.encode(message)
+
+
+def message_digest(message: Message) -> bytes:
+    """SHA-256 of the encoding, 32 bytes."""
+    return hashlib.sha256(encode(message)).digest()
+
+
+def decode(data: bytes, limits: Limits) -> Message:
+    """Read a message; RemoteProtocolError on anything that `encode` would not have written for this plan.
+
+    The length is checked first, so nothing larger than `limits.max_bytes` is ever allocated.
+    """
+    if len(data) > limits.max_bytes:
+        raise RemoteProtocolError(f"a message has {len(data)} bytes; in this run none has more than {limits.max_bytes}")
+    if data[:1] != _VERSION:
+        raise RemoteProtocolError(
+            f"a message begins with {data[:1].hex() or 'nothing'}; expected {_VERSION.hex()}: "
+            f"this version of fastlloyd speaks protocol version {PROTOCOL_VERSION}"
+        )
+    try:
+        message: Message = _DECODER.decode(memoryview(data)[1:])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise RemoteProtocolError(f"a message of {len(data)} bytes cannot be read: {error}") from None
+    match message:
+        case Upload():
+            limits.check_payload(message)
+        case Broadcast():
+            limits.check_payload(message)
+            message.check_members(limits.n_clients)
+        case Proposal() | Parameters():
+            limits.check_box(message)
+    if encode(message) != data:
+        raise RemoteProtocolError(f"a {type(message).__name__} is not in its shortest encoding; nobody honest sends such")
+    return message

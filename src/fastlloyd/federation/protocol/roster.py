@@ -1,0 +1,84 @@
+"""Who may take part in a run, and how the others can tell: names in the order of the plan, signing keys, signed Hellos."""
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Self
+
+from fastlloyd.base.randomness import length_prefixed
+from fastlloyd.errors import PlanError, RemoteProtocolError
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.protocol.messages import Hello
+from fastlloyd.federation.secagg.keys import Identity, check_public_key, verify
+from fastlloyd.federation.secagg.masks import encode_name
+
+_HELLO_LABEL = b"fastlloyd/v1/hello"
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """What both roles take from the plan about each other.
+
+    names : in the order of the plan. signing_keys : 32 bytes per name, in the same order; not to be changed. min_included : the
+    fewest clients a round may have.
+    """
+
+    plan_digest: bytes
+    run_id: bytes
+    names: tuple[str, ...]
+    signing_keys: dict[str, bytes]
+    min_included: int
+
+    @classmethod
+    @lru_cache(maxsize=16)  # all parties of a simulation ask
+    def of(cls, plan: Plan) -> Self:
+        """Roster of `plan`; PlanError if a client has no signing key yet."""
+        for client in plan.clients:
+            if not client.signing_key:
+                raise PlanError(f"client {client.name!r} has no signing_key in the plan; add the key its owner sent")
+        keys = {client.name: bytes.fromhex(client.signing_key) for client in plan.clients}
+        return cls(plan.digest, bytes.fromhex(plan.run_id), plan.names, keys, plan.min_included)
+
+    def hello(self, name: str, ephemeral_public: bytes, identity: Identity) -> Hello:
+        """Client `name`'s signed word that it takes part in this run with this key."""
+        signature = identity.sign(self._statement(name, ephemeral_public))
+        return Hello(self.plan_digest, self.run_id, name, ephemeral_public, signature)
+
+    def check_hello(self, hello: Hello) -> None:
+        """Raise RemoteProtocolError unless that client said this, about this run of this plan; with a usable key."""
+        if hello.plan_digest != self.plan_digest:
+            raise RemoteProtocolError(
+                f"client {hello.name!r} holds another plan, with digest {hello.plan_digest.hex()[:16]}..., "
+                f"not {self.plan_digest.hex()[:16]}...; everyone must be given the same plan.toml"
+            )
+        if hello.run_id != self.run_id:
+            raise RemoteProtocolError(f"client {hello.name!r} speaks of another run, {hello.run_id.hex()}")
+        if hello.name not in self.signing_keys:
+            raise RemoteProtocolError(f"there is no client {hello.name!r} in the plan")
+        try:
+            verify(self.signing_keys[hello.name], hello.signature, self._statement(hello.name, hello.ephemeral_public))
+        except RemoteProtocolError:
+            raise RemoteProtocolError(f"the Hello of client {hello.name!r} is not signed with its key in the plan") from None
+        try:
+            check_public_key(hello.ephemeral_public)
+        except RemoteProtocolError:
+            raise RemoteProtocolError(f"the Hello of client {hello.name!r} has a key that is not a valid X25519 key") from None
+
+    def check_members(self, what: str, names: Sequence[str], among: Container[str], at_least: int) -> None:
+        """Raise RemoteProtocolError unless `names` are enough, known, in the order of the plan, and none stands twice."""
+        if not all(map(among.__contains__, names)):
+            stranger = next(name for name in names if name not in among)
+            raise RemoteProtocolError(f"{what} names {stranger!r}, which is not one of the clients it may name")
+        if len(set(names)) != len(names):
+            raise RemoteProtocolError(f"{what} names a client twice")
+        if list(names) != self.in_order(set(names)):
+            raise RemoteProtocolError(f"{what} is not in the order of the plan")
+        if len(names) < at_least:
+            raise RemoteProtocolError(f"{what} has {len(names)} clients; at least {at_least} are needed")
+
+    def in_order(self, names: Container[str]) -> list[str]:
+        """Those of the clients that are in `names`, in the order of the plan."""
+        return [name for name in self.signing_keys if name in names]
+
+    def _statement(self, name: str, ephemeral_public: bytes) -> bytes:
+        return length_prefixed(_HELLO_LABEL, self.plan_digest, self.run_id, encode_name(name), ephemeral_public)

@@ -1,0 +1,452 @@
+"""The server's side of a run: it relays keys it cannot open, adds up uploads it cannot read, and fixes each round once."""
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Self
+
+import numpy as np
+
+from fastlloyd.dp.noise import NoiseSource
+from fastlloyd.dp.repeatable import check_private
+from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.protocol.actions import Action, Finish, Record, Send, ServerResult
+from fastlloyd.federation.protocol.attendance import Attendance
+from fastlloyd.federation.protocol.messages import (
+    Abort,
+    Broadcast,
+    Confirmation,
+    Confirmations,
+    Deal,
+    Hello,
+    KeyBox,
+    Message,
+    Parameters,
+    Proposal,
+    SealedKeys,
+    Turn,
+    Upload,
+)
+from fastlloyd.federation.protocol.restoring import fits, read_again
+from fastlloyd.federation.protocol.roster import Roster
+from fastlloyd.federation.protocol.transitions import SERVER_TRANSITIONS, Away, Deadline, ServerState
+from fastlloyd.federation.secagg.ring import RingVector
+
+
+class ServerSession:
+    """The server in one run: messages in, actions out. It holds no key and has no place for one.
+
+    Messages come from `decode`, their senders from the transport, which knows whom it talks to. A message that breaks the
+    protocol raises RemoteProtocolError that names its sender and changes nothing: the others go on.
+
+    Parameters
+    ----------
+    plan : the plan.
+    noise : where the noise comes from in `server-noise`; not used in `client-noise`. LocalProtocolError if it is not private,
+        outside `testing.repeatable_noise`.
+
+    outcome : how the run ended; None while it goes on.
+    """
+
+    __slots__ = (
+        "_attendance",
+        "_broadcasts",
+        "_confirmations",
+        "_hellos",
+        "_included",
+        "_key_boxes",
+        "_noise",
+        "_parameters",
+        "_present",
+        "_relayed",
+        "_roster",
+        "_sealed",
+        "_total",
+        "_turn",
+        "_uploads",
+        "outcome",
+        "plan",
+        "state",
+    )
+
+    def __init__(self, plan: Plan, noise: NoiseSource) -> None:
+        check_private(noise)
+        self.state = ServerState.JOINING
+        self.plan, self._noise = plan, noise
+        self._roster = Roster.of(plan)
+        self._hellos: dict[str, Hello] = {}
+        self._present: tuple[str, ...] = ()
+        self._sealed: SealedKeys | None = None
+        self._key_boxes: dict[str, KeyBox] = {}
+        self._uploads: dict[str, Upload] = {}
+        self._total: RingVector | None = None  # of these uploads and the noise
+        self._broadcasts: list[Broadcast] = []
+        self._included: tuple[tuple[str, ...], ...] = ()  # the set of each of them
+        self._parameters: dict[int, Parameters] = {}
+        self._turn = 0  # who is waited for: so many of the last sum were asked before and did not answer
+        self._attendance = Attendance()
+        self._confirmations: dict[str, Confirmation] = {}
+        self._relayed: Confirmations | None = None
+        self.outcome: ServerResult | None = None
+
+    @classmethod
+    def restore(cls, plan: Plan, noise: NoiseSource, recorded: Sequence[Message]) -> Self:
+        """The session that recorded these messages, in order, after a restart. It answers whatever clients say again.
+
+        What it had not recorded it asks for no more and needs not: Hellos before it named a dealer, the uploads of an open
+        round and confirmations come again from the clients, the same bytes. No noise is drawn.
+
+        Raises
+        ------
+        LocalProtocolError : the records are not those of such a session.
+        """
+        session = cls(plan, noise)
+        for position, message in enumerate(read_again(recorded, plan), 1):
+            with fits(position, message):
+                session._check_follows(message)
+                session._apply(message)
+        return session
+
+    @property
+    def step(self) -> tuple[str, ...]:
+        """What the deadline is for: another step has another value."""
+        return (self.state.value, str(len(self._broadcasts)), str(self._turn), *self._present[:1])
+
+    @property
+    def progress(self) -> str:
+        """Where the run is, for people."""
+        n_closed, n_rounds = len(self._broadcasts), len(self.plan.mechanism.exchanges)
+        return f"round {n_closed + 1} of {n_rounds}" if self.state is ServerState.AGGREGATING else self.state.value
+
+    @property
+    def joined(self) -> tuple[str, ...]:
+        """The clients whose Hello was taken, in the order in which they came."""
+        return tuple(self._hellos)
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        """The clients that are waited for in this step, in the order of the plan: without those that are absent."""
+        match self.state:
+            case ServerState.JOINING:
+                return tuple(name for name in self.plan.names if name not in self._hellos)
+            case ServerState.DEALING:
+                return self._present[:1]
+            case ServerState.AGGREGATING:
+                return self._unanswered(self._uploads)
+            case ServerState.SETTLING:
+                return self._included[-1][self._turn : self._turn + 1]
+            case ServerState.CONFIRMING:
+                return self._unanswered(self._confirmations)
+        return ()
+
+    def receive(self, sender: str, message: Message) -> list[Action]:
+        """Answer a client; RemoteProtocolError if it sent what the protocol does not allow."""
+        if sender not in self._roster.signing_keys:
+            raise RemoteProtocolError(f"there is no client {sender!r:.80} in the plan")
+        if (self.state, type(message)) not in SERVER_TRANSITIONS:
+            raise RemoteProtocolError(
+                f"client {sender!r} sent {type(message).__name__}, which is not expected by a server that is {self.state.value}"
+            )
+        if self.outcome is not None and self.outcome.reason is not None:
+            return [Send(sender, Abort(self.outcome.reason))]
+        if self._present and sender not in self._present:
+            return [Send(sender, Abort(f"the run began without client {sender}"))]
+        match message:
+            case Hello():
+                return self._hello(sender, message)
+            case SealedKeys():
+                return self._store_keys(sender, message)
+            case Upload():
+                return self._collect(sender, message)
+            case Proposal():
+                return self._settle(sender, message)
+            case Confirmation():
+                return self._confirmed(sender, message)
+        raise AssertionError(f"{type(message).__name__} stands in the table for {self.state.value}, but nothing handles it")
+
+    def deadline(self) -> list[Action]:
+        """Stop waiting: go on with those that answered, if they are enough, and otherwise end the run."""
+        match self.state:
+            case ServerState.JOINING:
+                return self._deal(Deadline, self._roster.in_order(self._hellos))
+            case ServerState.DEALING:
+                return self._replace_dealer()
+            case ServerState.AGGREGATING:
+                return self._close_round(Deadline)
+            case ServerState.SETTLING:
+                return self._next_turn()
+            case ServerState.CONFIRMING:
+                return self._relay(Deadline)
+        return []
+
+    def away(self, name: str) -> list[Action]:
+        """Client `name` has had no connection for a while. If it missed a round before, nobody waits for it until it is back.
+
+        A step never goes on with fewer clients than its sum needs: those that are absent then have until the deadline, as
+        everybody has.
+        """
+        self._attendance.is_away(name)
+        match self.state:
+            case ServerState.AGGREGATING if self._is_complete(self._uploads):
+                return self._close_round(Away)
+            case ServerState.CONFIRMING if self._is_complete(self._confirmations):
+                return self._relay(Away)
+        return []
+
+    def back(self, name: str) -> None:
+        """Client `name` has a connection (again): it is waited for."""
+        self._attendance.is_back(name)
+
+    def _unanswered(self, answers: Container[str]) -> tuple[str, ...]:
+        return tuple(name for name in self._present if name not in answers and name not in self._attendance.absent)
+
+    def _is_complete(self, answers: Mapping[str, object]) -> bool:
+        """Whether everybody has answered but those that are absent, and enough have."""
+        n_unanswered = len(self._present) - len(answers)
+        if n_unanswered == 0:
+            return True
+        enough = len(answers) >= self.plan.min_included and n_unanswered <= len(self._attendance.absent)
+        return enough and not self._unanswered(answers) and self._n_vouching(answers) >= self.plan.min_included
+
+    def _n_vouching(self, answers: Container[str]) -> int:
+        """How many of these answers count: of uploads all, of confirmations those of clients of the last round.
+
+        Others only followed that round and do not vouch for it: no client would accept that.
+        """
+        counted = self._included[-1] if self.state is ServerState.CONFIRMING else self._present
+        return sum(name in answers for name in counted)
+
+    def draw_ahead(self) -> None:
+        """Draw the noise of the open round before anybody waits for it; for a driver that has nothing to answer."""
+        if self.state is ServerState.AGGREGATING:
+            self._begun()
+
+    def _hello(self, sender: str, hello: Hello) -> list[Action]:
+        if (known := self._hellos.get(sender)) is not None:
+            if hello != known:
+                raise RemoteProtocolError(f"client {sender!r} said Hello before, with another key; it cannot join a run twice")
+            return self._say_again(sender)
+        if hello.name != sender:
+            raise RemoteProtocolError(f"client {sender!r} said Hello in the name of {hello.name!r}")
+        self._roster.check_hello(hello)
+        self._hellos[sender] = hello
+        if len(self._hellos) < self.plan.n_clients:
+            return []
+        return self._deal(Hello, self._roster.in_order(self._hellos))
+
+    def _say_again(self, sender: str) -> list[Action]:
+        """What a client that repeats itself waits for, if it was already sent."""
+        if sender in self._key_boxes:
+            return [Send(sender, self._key_boxes[sender])]
+        if self._present and sender == self._present[0]:
+            return [Send(sender, self._task())]
+        return []
+
+    def _deal(self, event: type, present: Sequence[str]) -> list[Action]:
+        """Name the first of those present dealer."""
+        if len(present) < self.plan.min_included:
+            return self._abort(event, f"{len(present)} of {self.plan.n_clients} clients were there in time")
+        deal = Deal(tuple(self._hellos[name] for name in present))
+        return [self._decide(event, deal), Send(present[0], deal)]
+
+    def _replace_dealer(self) -> list[Action]:
+        """The dealer did not deal in time: the run goes on without it, if the others are enough."""
+        dealer, *others = self._present
+        actions = self._deal(Deadline, others)
+        if self.state is ServerState.ABORTED:
+            return actions
+        return [Send(dealer, Abort(f"the run goes on without client {dealer}, which was too late")), *actions]
+
+    def _task(self) -> Deal:
+        return Deal(tuple(self._hellos[name] for name in self._present))
+
+    def _store_keys(self, sender: str, sealed: SealedKeys) -> list[Action]:
+        """Fix the group key of the run: the first complete set is the only one that is ever relayed."""
+        if sender != self._present[0]:
+            raise RemoteProtocolError(f"client {sender!r} sealed a group key, but was not asked to")
+        if self._sealed is not None:
+            if sealed != self._sealed:
+                raise RemoteProtocolError(f"client {sender!r} sealed a second group key")
+            return self._say_again(sender)
+        if tuple(name for name, _ in sealed.boxes) != self._present:
+            raise RemoteProtocolError(f"client {sender!r} did not seal the group key to exactly the clients it was asked to")
+        record = self._decide(SealedKeys, sealed)
+        return [record, *(Send(name, box) for name, box in self._key_boxes.items())]
+
+    def _collect(self, sender: str, upload: Upload) -> list[Action]:
+        """Take one client's upload; the last one closes the round. One for a closed round is answered with its broadcast."""
+        n_closed = len(self._broadcasts)
+        if upload.round <= n_closed:
+            closed, follows = Send(sender, self._broadcasts[upload.round - 1]), self._settled(sender, upload.round + 1)
+            return [closed, *(follows or self._asked_again(sender, upload.round + 1))]
+        if upload.round != n_closed + 1 or self.state is not ServerState.AGGREGATING:
+            raise RemoteProtocolError(f"client {sender!r} sent an upload for round {upload.round}, which is not open yet")
+        if (stored := self._uploads.get(sender)) is not None:
+            if upload != stored:
+                raise RemoteProtocolError(f"client {sender!r} sent two different uploads for round {upload.round}")
+            return []
+        self._total = self._with(upload)
+        self._uploads[sender] = upload
+        return self._close_round(Upload) if self._is_complete(self._uploads) else []
+
+    def _with(self, upload: Upload) -> RingVector:
+        """The round's total with one upload more."""
+        total, ring = self._begun(), self.plan.ring
+        return ring.add(total, ring.from_bytes(upload.payload, total.size))
+
+    def _begun(self) -> RingVector:
+        """The open round's total, which begins with its noise, drawn once."""
+        if self._total is None:
+            exchange = self.plan.mechanism.exchanges[len(self._broadcasts)]
+            noise = self.plan.draw_server_noise(exchange, self._noise).ravel()
+            self._total = self.plan.ring.wrap(np.append(noise, np.int64(0)))  # the checksum word gets none
+        return self._total
+
+    def _close_round(self, event: type) -> list[Action]:
+        """Fix the included set and the sum, and let go of the uploads."""
+        if self._total is None or len(self._uploads) < self.plan.min_included:
+            return self._abort(event, f"{len(self._uploads)} clients answered in round {len(self._broadcasts) + 1}")
+        nonces = {name: upload.nonce for name, upload in self._uploads.items()}
+        payload = self.plan.ring.to_bytes(self._total)
+        broadcast = Broadcast.of(self.plan.names, len(self._broadcasts) + 1, nonces, payload)
+        return [self._decide(event, broadcast), *(Send(name, broadcast) for name in self._present)]
+
+    def _settle(self, sender: str, proposal: Proposal) -> list[Action]:
+        """Store the first parameters for the open round and relay them to all; whoever proposes others is told these."""
+        if stored := self._settled(sender, proposal.round):
+            return stored
+        if self.state is not ServerState.SETTLING or proposal.round != len(self._broadcasts) + 1:
+            raise RemoteProtocolError(f"client {sender!r} sent parameters for round {proposal.round}, which nobody waits for")
+        parameters = Parameters(proposal.round, sender, proposal.salt, proposal.box)
+        return [self._decide(Proposal, parameters), *(Send(name, parameters) for name in self._present)]
+
+    def _settled(self, to: str, round: int) -> list[Action]:
+        """The parameters of a round, if they are stored."""
+        return [Send(to, self._parameters[round])] if round in self._parameters else []
+
+    def _asked_again(self, client: str, round: int) -> list[Action]:
+        """Whose turn it is may have lost that message, and must know the sum first; the first of the sum knows its turn."""
+        is_asked = self.state is ServerState.SETTLING and self._turn > 0 and client in self.awaited
+        return [Send(client, Turn(round))] if is_asked and round == len(self._broadcasts) + 1 else []
+
+    def _next_turn(self) -> list[Action]:
+        """Ask the next client of the last sum, if another may be missing."""
+        asked = self._included[-1]
+        if self._turn >= self.plan.max_dropouts or self._turn + 1 >= len(asked):
+            what = f"nobody worked out the parameters of round {len(self._broadcasts) + 1}"
+            return self._abort_because(Deadline, f"{what} in time, after {self._turn + 1} clients were asked")
+        self._attendance.was_late(asked[self._turn : self._turn + 1])
+        self._turn += 1
+        return [Send(asked[self._turn], Turn(len(self._broadcasts) + 1))]
+
+    def _confirmed(self, sender: str, confirmation: Confirmation) -> list[Action]:
+        stored = self._confirmations.setdefault(sender, confirmation)
+        if stored != confirmation:
+            raise RemoteProtocolError(f"client {sender!r} sent two different confirmations")
+        if self._relayed is not None:
+            return [Send(sender, self._relayed)]
+        return self._relay(Confirmation) if self._is_complete(self._confirmations) else []
+
+    def _relay(self, event: type) -> list[Action]:
+        n_confirmed = self._n_vouching(self._confirmations)
+        if n_confirmed < self.plan.min_included:
+            return self._abort(event, f"{n_confirmed} clients of the last round confirmed the result")
+        macs = tuple((name, self._confirmations[name].mac) for name in self._present if name in self._confirmations)
+        relayed = Confirmations(macs)
+        record = self._decide(event, relayed)
+        return [record, *(Send(name, relayed) for name in self._present), *self._finish()]
+
+    def _abort(self, event: type, what: str) -> list[Action]:
+        return self._abort_because(event, f"{what}, and at least {self.plan.min_included} are needed")
+
+    def _abort_because(self, event: type, reason: str) -> list[Action]:
+        abort = Abort(reason)
+        record = self._decide(event, abort)
+        return [record, *(Send(name, abort) for name in self.plan.names), *self._finish()]
+
+    def _finish(self) -> list[Action]:
+        return [] if self.outcome is None else [Finish(self.outcome)]
+
+    def _decide(self, event: type, message: Message) -> Record:
+        to = self._state_after(message)
+        if to not in SERVER_TRANSITIONS.get((self.state, event), ()):
+            raise LocalProtocolError(f"{event.__name__} does not lead from {self.state.value} to {to.value}")
+        self._apply(message)
+        return Record(message)
+
+    def _state_after(self, message: Message) -> ServerState:
+        """Where a server is once it recorded this."""
+        match message:
+            case Deal():
+                return ServerState.DEALING
+            case Broadcast() if message.round + 1 in self.plan.mechanism.parameter_bytes:
+                return ServerState.SETTLING
+            case Broadcast() if message.round == len(self.plan.mechanism.exchanges):
+                return ServerState.CONFIRMING
+            case Parameters() if message.round > len(self.plan.mechanism.exchanges):
+                return ServerState.CONFIRMING
+            case SealedKeys() | Broadcast() | Parameters():
+                return ServerState.AGGREGATING
+            case Confirmations():
+                return ServerState.FINISHED
+            case Abort():
+                return ServerState.ABORTED
+        raise LocalProtocolError(f"a server does not record {type(message).__name__}")
+
+    def _apply(self, message: Message) -> None:
+        """What a decision means for this server, when it is made or when it is read again after a restart."""
+        self.state = self._state_after(message)
+        match message:
+            case Deal():
+                self._hellos |= {hello.name: hello for hello in message.hellos}
+                self._present = tuple(hello.name for hello in message.hellos)
+            case SealedKeys():
+                self._sealed, dealer = message, self._hellos[self._present[0]]
+                self._key_boxes = {name: KeyBox(dealer, self._present, box) for name, box in message.boxes}
+            case Broadcast():
+                included = tuple(message.included(self.plan.names))
+                self._broadcasts.append(message)
+                self._included = (*self._included, included)
+                self._attendance.was_late(set(self._present).difference(included))
+                self._uploads, self._total = {}, None
+                self._turn = 0
+            case Parameters():
+                self._parameters[message.round] = message
+            case Confirmations():
+                self._relayed = message
+                self._confirmations |= {name: Confirmation(mac) for name, mac in message.macs}
+                self.outcome = ServerResult(included=self._included)
+            case Abort():
+                self._uploads, self._total = {}, None
+                self.outcome = ServerResult(included=self._included, reason=message.reason)
+
+    def _check_follows(self, message: Message) -> None:
+        """Raise unless this server, as it is, can have decided this."""
+        names, enough = self._roster.signing_keys, self.plan.min_included
+        match self.state, message:
+            case ServerState.JOINING | ServerState.DEALING, Deal():
+                present = tuple(hello.name for hello in message.hellos)
+                self._roster.check_members("it", present, names, enough)
+                for hello in message.hellos:
+                    self._roster.check_hello(hello)
+                if self._present and present != self._present[1:]:
+                    raise LocalProtocolError("it does not name those that remain without the dealer before")
+            case ServerState.DEALING, SealedKeys() if tuple(name for name, _ in message.boxes) == self._present:
+                pass
+            case ServerState.AGGREGATING, Broadcast() if message.round == len(self._broadcasts) + 1:
+                self._roster.check_members("it", list(message.included(self.plan.names)), self._present, enough)
+            case ServerState.SETTLING, Parameters() if message.round == len(self._broadcasts) + 1:
+                self._roster.check_members("it", [message.client], self._present, 0)
+            case ServerState.CONFIRMING, Confirmations():
+                self._check_confirmed(message)
+            case ServerState.FINISHED | ServerState.ABORTED, _:
+                raise LocalProtocolError(f"the run was {self.state.value} before")
+            case _, Abort():
+                pass
+            case _:
+                raise LocalProtocolError(f"a server that is {self.state.value} does not decide it")
+
+    def _check_confirmed(self, message: Confirmations) -> None:
+        confirmed = [name for name, _ in message.macs]
+        self._roster.check_members("it", confirmed, self._present, self.plan.min_included)
+        if self._n_vouching(confirmed) < self.plan.min_included:
+            raise LocalProtocolError("it names too few clients of the last round")

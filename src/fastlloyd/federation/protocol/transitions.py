@@ -1,0 +1,154 @@
+"""Both state machines as tables: (state, what happens) -> the states that may follow.
+
+What is not in a table is refused. A client that refuses anything ends its run (ABORTED), because only the server can have
+sent it; the server refuses one client's message and stays as it is. Two rules hold in every state and need no rows: what a
+client has already handled changes nothing when it comes again, and a client that the stored set of keys leaves out is turned
+away. A restart is no event: a restored session is where it was. The diagrams in the documentation are drawn from these tables.
+"""
+
+import enum
+from collections.abc import Mapping
+from typing import TypeVar
+
+from fastlloyd.federation.protocol.messages import (
+    Abort,
+    Broadcast,
+    Confirmation,
+    Confirmations,
+    Deal,
+    Hello,
+    KeyBox,
+    Parameters,
+    Proposal,
+    SealedKeys,
+    Turn,
+    Upload,
+)
+
+
+class Start:
+    """The driver starts the session."""
+
+
+class Deadline:
+    """The driver's clock says that the session has waited long enough."""
+
+
+class Away:
+    """The transport says that a client has had no connection for a while. Those that have none do not say so."""
+
+
+class ClientState(enum.Enum):
+    """Where a client is."""
+
+    NEW = "new"
+    JOINING = "joining"  # said Hello; waits for the group key
+    DEALING = "dealing"  # sealed a group key; waits for it to come back as the stored one
+    AGGREGATING = "aggregating"  # uploaded for the round; waits for its broadcast
+    SETTLING = "settling"  # opened a sum; waits for the parameters that follow from it
+    CONFIRMING = "confirming"  # opened the last sum and confirmed; waits for the others
+    FINISHED = "finished"
+    ABORTED = "aborted"
+
+
+class ServerState(enum.Enum):
+    """Where the server is."""
+
+    JOINING = "joining"  # collects Hellos
+    DEALING = "dealing"  # named a dealer; waits for the sealed keys
+    AGGREGATING = "aggregating"  # collects the round's uploads
+    SETTLING = "settling"  # closed a round; waits for the parameters of the next
+    CONFIRMING = "confirming"  # sent the last broadcast; collects confirmations
+    FINISHED = "finished"  # still answers clients that are behind
+    ABORTED = "aborted"  # answers with the reason
+
+
+State = TypeVar("State", ClientState, ServerState)
+_C, _S = ClientState, ServerState
+
+# A message from a later step than the client's shows that one was lost: the client stays and says again where it is.
+CLIENT_TRANSITIONS: Mapping[tuple[ClientState, type], set[ClientState]] = {
+    (_C.NEW, Start): {_C.JOINING},
+    (_C.JOINING, Deal): {_C.DEALING},
+    (_C.JOINING, KeyBox): {_C.AGGREGATING},
+    (_C.JOINING, Broadcast): {_C.JOINING},  # early
+    (_C.JOINING, Parameters): {_C.JOINING},  # early
+    (_C.JOINING, Confirmations): {_C.JOINING},  # early
+    (_C.JOINING, Abort): {_C.ABORTED},
+    (_C.JOINING, Deadline): {_C.ABORTED},
+    (_C.DEALING, KeyBox): {_C.AGGREGATING},
+    (_C.DEALING, Broadcast): {_C.DEALING},  # early
+    (_C.DEALING, Parameters): {_C.DEALING},  # early
+    (_C.DEALING, Confirmations): {_C.DEALING},  # early
+    (_C.DEALING, Abort): {_C.ABORTED},
+    (_C.DEALING, Deadline): {_C.ABORTED},
+    (_C.AGGREGATING, Broadcast): {_C.AGGREGATING, _C.SETTLING, _C.CONFIRMING},
+    (_C.AGGREGATING, Parameters): {_C.AGGREGATING},  # early
+    (_C.AGGREGATING, Turn): {_C.AGGREGATING},  # early, or late
+    (_C.AGGREGATING, Confirmations): {_C.AGGREGATING},  # early
+    (_C.AGGREGATING, Abort): {_C.ABORTED},
+    (_C.AGGREGATING, Deadline): {_C.ABORTED},
+    (_C.SETTLING, Parameters): {_C.AGGREGATING, _C.CONFIRMING},
+    (_C.SETTLING, Turn): {_C.SETTLING},
+    (_C.SETTLING, Broadcast): {_C.SETTLING},  # early
+    (_C.SETTLING, Confirmations): {_C.SETTLING},  # early
+    (_C.SETTLING, Abort): {_C.ABORTED},
+    (_C.SETTLING, Deadline): {_C.ABORTED},
+    (_C.CONFIRMING, Turn): {_C.CONFIRMING},  # late
+    (_C.CONFIRMING, Confirmations): {_C.FINISHED},
+    (_C.CONFIRMING, Abort): {_C.ABORTED},
+    (_C.CONFIRMING, Deadline): {_C.ABORTED},
+    (_C.FINISHED, Turn): {_C.FINISHED},  # late
+}
+
+# What a client sends again is answered from what is stored, in any later state.
+SERVER_TRANSITIONS: Mapping[tuple[ServerState, type], set[ServerState]] = {
+    (_S.JOINING, Hello): {_S.JOINING, _S.DEALING},
+    (_S.JOINING, Deadline): {_S.DEALING, _S.ABORTED},
+    (_S.DEALING, Hello): {_S.DEALING},
+    (_S.DEALING, SealedKeys): {_S.AGGREGATING},
+    (_S.DEALING, Deadline): {_S.DEALING, _S.ABORTED},
+    (_S.AGGREGATING, Hello): {_S.AGGREGATING},
+    (_S.AGGREGATING, SealedKeys): {_S.AGGREGATING},
+    (_S.AGGREGATING, Upload): {_S.AGGREGATING, _S.SETTLING, _S.CONFIRMING},
+    (_S.AGGREGATING, Proposal): {_S.AGGREGATING},
+    (_S.AGGREGATING, Away): {_S.AGGREGATING, _S.SETTLING, _S.CONFIRMING},
+    (_S.AGGREGATING, Deadline): {_S.AGGREGATING, _S.SETTLING, _S.CONFIRMING, _S.ABORTED},
+    (_S.SETTLING, Hello): {_S.SETTLING},
+    (_S.SETTLING, SealedKeys): {_S.SETTLING},
+    (_S.SETTLING, Upload): {_S.SETTLING},
+    (_S.SETTLING, Proposal): {_S.AGGREGATING, _S.CONFIRMING},
+    (_S.SETTLING, Deadline): {_S.SETTLING, _S.ABORTED},
+    (_S.CONFIRMING, Hello): {_S.CONFIRMING},
+    (_S.CONFIRMING, SealedKeys): {_S.CONFIRMING},
+    (_S.CONFIRMING, Upload): {_S.CONFIRMING},
+    (_S.CONFIRMING, Proposal): {_S.CONFIRMING},
+    (_S.CONFIRMING, Confirmation): {_S.CONFIRMING, _S.FINISHED},
+    (_S.CONFIRMING, Away): {_S.CONFIRMING, _S.FINISHED},
+    (_S.CONFIRMING, Deadline): {_S.FINISHED, _S.ABORTED},
+    (_S.FINISHED, Hello): {_S.FINISHED},
+    (_S.FINISHED, SealedKeys): {_S.FINISHED},
+    (_S.FINISHED, Upload): {_S.FINISHED},
+    (_S.FINISHED, Proposal): {_S.FINISHED},
+    (_S.FINISHED, Confirmation): {_S.FINISHED},
+    (_S.ABORTED, Hello): {_S.ABORTED},
+    (_S.ABORTED, SealedKeys): {_S.ABORTED},
+    (_S.ABORTED, Upload): {_S.ABORTED},
+    (_S.ABORTED, Proposal): {_S.ABORTED},
+    (_S.ABORTED, Confirmation): {_S.ABORTED},
+}
+
+
+def mermaid(transitions: Mapping[tuple[State, type], set[State]]) -> str:
+    """Draw a table as a Mermaid state diagram; one arrow per pair of states, labelled with all that leads along it."""
+    arrows: dict[tuple[State, State], list[str]] = {}
+    for (state, event), following in transitions.items():
+        for successor in type(state):
+            if successor in following:
+                arrows.setdefault((state, successor), []).append(event.__name__)
+    first = next(iter(transitions))[0]
+    final = [state for state in type(first) if all(a is b for a, b in arrows if a is state)]
+    lines = ["stateDiagram-v2", f"    [*] --> {first.value}"]
+    lines += [f"    {a.value} --> {b.value}: {', '.join(events)}" for (a, b), events in arrows.items()]
+    lines += [f"    {state.value} --> [*]" for state in final]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,228 @@
+"""A client of a run whose steps are durable: whatever it returns to be sent follows from what is on disk."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Self
+
+from fastlloyd.clustering.domain import GridArray
+from fastlloyd.dp.noise import NoiseSource
+from fastlloyd.errors import RemoteProtocolError, StateError
+from fastlloyd.federation.ledger import reserve
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.positions import SignedPosition
+from fastlloyd.federation.protocol import ClientSession, Message
+from fastlloyd.federation.protocol.actions import Action, ClientResult, Ended, Finish, Keep, Record, Send
+from fastlloyd.federation.protocol.messages import Deal, Upload, encode
+from fastlloyd.federation.protocol.restoring import decode_records
+from fastlloyd.federation.protocol.transitions import ClientState
+from fastlloyd.federation.runs.step_log import StepLog
+from fastlloyd.federation.runs.steps import Again, Clock, Footing, StepTimer
+from fastlloyd.federation.secagg.keys import EphemeralKey, Identity
+from fastlloyd.federation.store import LogPosition, Role, Store
+from fastlloyd.federation.store.events import Event, ExchangeCharged, Outcome, RunReserved, recorded
+
+GRACE = 60  # seconds that a client waits longer than the server does: for the answer, and for a server that is started again
+_KEY = "ephemeral-key"
+
+
+class DurableClient:
+    """One client in one run: a `transport.party.ClientParty`.
+
+    A step of the session is committed to the store in one transaction, with the ledger's charge for an upload, before what it
+    sends is returned; the broadcast of a round is committed before it is opened. `outcome` is None while the run goes on; a
+    result stays in the store until `conclude`: a process that is killed before it has written the result finds it again.
+    """
+
+    def __init__(self, session: ClientSession, store: Store, identity: Identity, clock: Clock = time.monotonic) -> None:
+        self._session, self._store, self._identity = session, store, identity
+        self._signed: SignedPosition | None = None
+        self._run_id = bytes.fromhex(session.plan.run_id)
+        self._timer, self._footing = StepTimer(clock), Footing()
+        self._log = StepLog(session.plan, clock, is_begun=self._run_id in store.history.runs)
+
+    @classmethod
+    def join(
+        cls,
+        plan: Plan,
+        name: str,
+        X: GridArray,
+        *,
+        identity: Identity,
+        store: Store,
+        dataset: str,
+        fingerprint: bytes,
+        noise: NoiseSource,
+        random_bytes: Callable[[int], bytes],
+        clock: Clock = time.monotonic,
+    ) -> Self:
+        """Reserve what the run may cost on the data set and join it, or take it up where an earlier process left it.
+
+        X : grid points (n, n_features) of the plan's domain; fingerprint : `ledger.fingerprint` of the records they stand for.
+        Other parameters as `ClientSession`.
+
+        Raises
+        ------
+        BudgetError : the data set's limit is too low, or the records are known under another name.
+        StateError : the run has ended for this store, or was begun with another plan, name or records; or the plan knows more
+            events of the store than it holds.
+        PlanError, DataError : as `ClientSession`.
+        """
+        store.check_owner(Role.CLIENT, identity.public)
+        reserved = reservation(store, plan, name, dataset=dataset, fingerprint=fingerprint)
+        if reserved is not None:
+            session = ClientSession(plan, name, X, identity=identity, noise=noise, random_bytes=random_bytes)
+            client = cls(session, store, identity, clock)
+            client._commit(session.start(), first=[reserved])
+            return client
+        run_id = bytes.fromhex(plan.run_id)
+        secret = store.secret(run_id, _KEY)
+        session = ClientSession.restore(
+            plan,
+            name,
+            X,
+            identity=identity,
+            secret=None if secret is None else EphemeralKey.from_private_bytes(secret),
+            noise=noise,
+            random_bytes=random_bytes,
+            recorded=decode_records(store.messages(run_id), plan),
+        )
+        client = cls(session, store, identity, clock)
+        client._commit(session.resume())
+        return client
+
+    @property
+    def outcome(self) -> ClientResult | Ended | None:
+        """How the run ended for this client."""
+        return self._session.outcome
+
+    @property
+    def session(self) -> ClientSession:
+        """Where the run is; to look at."""
+        return self._session
+
+    @property
+    def position(self) -> SignedPosition:
+        """Where the store stands, signed by the identity."""
+        now, signed = self._store.position, self._signed
+        if signed is None or (signed.length, signed.head) != (now.length, now.head):
+            self._signed = signed = SignedPosition.of(now.length, now.head, self._identity)
+        return signed
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds that this client still waits for the server."""
+        session, timeouts = self._session, self._session.plan.timeouts
+        dealing = (session.plan.max_dropouts + 1) * timeouts.dealing  # dealers may fail, one after the other
+        allowed = {
+            ClientState.NEW: timeouts.joining + dealing,
+            ClientState.JOINING: timeouts.joining + dealing,
+            ClientState.DEALING: dealing,
+            ClientState.AGGREGATING: timeouts.round,
+            ClientState.SETTLING: dealing,
+            ClientState.CONFIRMING: timeouts.confirming,
+        }.get(session.state)
+        return None if allowed is None else self._timer.left((session.state, session.round), allowed + GRACE)
+
+    def attached(self, log: LogPosition) -> None:
+        """The server remembers this position of the store; StateError if this store, or the server's, is an old copy.
+
+        A server makes a sum durable together with the positions of the clients in it. One that remembers less than the position
+        at which this client made an answer that it has since seen in a sum has forgotten that sum, and would draw other noise
+        for it.
+        """
+        self._store.check_remembered(log, "the server")
+        if log.length < (answered := self._position_of_answer(self._session.last_included)):
+            raise StateError(
+                f"the server's store is an old copy: it remembers {log.length} events of this client's, and a sum that it had "
+                f"closed holds an answer made at {answered}; the server must go on with its newest, or the run is given up"
+            )
+        self._timer.begin_again(Again.OTHER_SIDE_CAME_BACK)
+
+    def begin(self) -> list[Send | Finish]:
+        """A connection stands: Hello, and what was sent last, the same bytes as ever."""
+        self._footing.check()
+        return [action for action in self._session.reconnect() if isinstance(action, Send)]
+
+    def receive(self, message: Message) -> list[Send | Finish]:
+        """Answer the server. RemoteProtocolError says what it did wrong, and ends the run durably."""
+        self._footing.check()
+        self._commit(self._session.accept(message))
+        try:
+            actions = self._session.receive(message)
+        except RemoteProtocolError:
+            self._commit(self._session.ending())
+            raise
+        return self._commit(actions)
+
+    def deadline(self) -> list[Send | Finish]:
+        """Stop waiting: the run ends without a result."""
+        self._footing.check()
+        return self._commit(self._session.deadline())
+
+    def slept(self) -> None:
+        """Wake from a stop of this process, or a sleep of its machine: the step's time begins again."""
+        self._timer.begin_again(Again.SLEPT)
+
+    def conclude(self) -> None:
+        """The result is durable elsewhere: end the run, wipe its keys and messages."""
+        if isinstance(self.outcome, ClientResult) and self._store.history.runs[self._run_id].ended is None:
+            self._store.append([self._store.history.open_run(self._run_id).end(Outcome.FINISHED)])
+
+    def _position_of_answer(self, number: int) -> int:
+        """How many events the store held when the answer to this exchange could leave; 0 if there is none."""
+        charged = ExchangeCharged(run_id=self._run_id, number=max(number, 1))
+        return next((at for at, event in enumerate(self._store.events(), 1) if number and event == charged), 0)
+
+    def _commit(self, actions: Sequence[Action], first: Sequence[Event] = ()) -> list[Send | Finish]:
+        events, messages, secrets = list(first), [], {}
+        for action in actions:
+            match action:
+                case Keep(secret):
+                    secrets[self._run_id, _KEY] = secret.private_bytes()
+                case Record(message):
+                    events.append(recorded(self._run_id, message))
+                    messages.append(encode(message))
+                    if isinstance(message, Upload):
+                        events.append(ExchangeCharged(run_id=self._run_id, number=message.round))
+                case Finish(Ended(reason)):
+                    events.append(self._store.history.open_run(self._run_id).end(Outcome.ABORTED, reason))
+                case _:
+                    pass
+        if events:
+            with self._footing.commit():
+                self._store.append(events, messages=messages, secrets=secrets)
+        records = [action.message for action in actions if isinstance(action, Record)]
+        self._log.write(message for message in records if not isinstance(message, Deal))  # its own task, where it deals
+        return [action for action in actions if isinstance(action, Send | Finish)]
+
+
+def reservation(store: Store, plan: Plan, name: str, *, dataset: str, fingerprint: bytes) -> RunReserved | None:
+    """The event with which this client joins the run; None if it has joined it, and may take it up again. Nothing is stored.
+
+    Raises BudgetError and StateError as `DurableClient.join`.
+    """
+    if (known := plan.client(name).store) is not None:
+        store.check_remembered(LogPosition(known.length, bytes.fromhex(known.head)), "the plan")
+    if bytes.fromhex(plan.run_id) not in store.history.runs:
+        return reserve(store.history, plan, client=name, dataset=dataset, fingerprint=fingerprint)
+    _check_same(store, plan, name, dataset, fingerprint)
+    return None
+
+
+def _check_same(store: Store, plan: Plan, name: str, dataset: str, fingerprint: bytes) -> None:
+    """Raise StateError unless the store knows the run as this one, and it has not ended."""
+    run = store.history.runs[bytes.fromhex(plan.run_id)]
+    if run.ended is not None:
+        ending = run.ended.reason or "it finished"
+        raise StateError(f"run {plan.run_id} has ended for this client ({ending}); a plan is good for one run: renew it")
+    known = run.reserved
+    if known is None or known.plan_digest != plan.digest:
+        raise StateError(f"run {plan.run_id} was begun with another plan of the same run id; ask for the plan that was agreed")
+    if known.client != name:
+        raise StateError(f"run {plan.run_id} was begun as client {known.client!r}, not as {name!r}")
+    if known.dataset != dataset:
+        raise StateError(f"run {plan.run_id} was begun with --dataset {known.dataset}; go on with the same name")
+    if known.fingerprint != fingerprint:
+        raise StateError(
+            f"run {plan.run_id} was begun with other records; go on with the same file, columns and treatment of missing cells"
+        )

@@ -1,0 +1,189 @@
+"""The server of a run whose steps are durable: whatever it returns to be sent follows from what is on disk."""
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Self
+
+from fastlloyd.dp.noise import NoiseSource
+from fastlloyd.errors import RemoteProtocolError, StateError
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.positions import SignedPosition
+from fastlloyd.federation.protocol import Message, ServerSession
+from fastlloyd.federation.protocol.actions import Action, Finish, Record, Send, ServerResult
+from fastlloyd.federation.protocol.messages import Upload, encode
+from fastlloyd.federation.protocol.restoring import decode_records
+from fastlloyd.federation.protocol.transitions import ServerState
+from fastlloyd.federation.runs.step_log import StepLog
+from fastlloyd.federation.runs.steps import Again, Clock, Footing, StepTimer
+from fastlloyd.federation.store import LogPosition, Store
+from fastlloyd.federation.store.events import ClientJoined, Event, Outcome, PeerSigned, recorded
+
+
+class DurableServer:
+    """The server in one run: a `transport.party.ServerParty`.
+
+    Uploads of an open round and confirmations are in memory only: after a restart the clients send them again. The position
+    that a client reports of its store with an upload is durable before the upload is taken: after a restart an older copy of
+    that store, which would answer otherwise, is refused. One transaction holds all positions that came together, and that of
+    the upload that closes a round holds the sum as well. Other positions become durable with the next step. A client is known
+    by its signing key: under a new one it may begin a new store.
+    """
+
+    def __init__(self, session: ServerSession, store: Store, clock: Clock = time.monotonic) -> None:
+        self._session, self._store = session, store
+        self._run_id = bytes.fromhex(session.plan.run_id)
+        self._keys = {client.name: client.signing_key for client in session.plan.clients}
+        self._planned = {client.name: client.store for client in session.plan.clients}
+        self._seen: dict[str, SignedPosition] = {}
+        self._timer, self._footing = StepTimer(clock), Footing()
+        self._end_is_said = False
+        self._log = StepLog(session.plan, clock, is_begun=self._run_id in store.history.runs)
+
+    @classmethod
+    def open(cls, plan: Plan, *, store: Store, noise: NoiseSource, clock: Clock = time.monotonic) -> Self:
+        """Begin a run, or take it up where an earlier process left it. StateError if it has ended for this store."""
+        run_id = bytes.fromhex(plan.run_id)
+        run = store.history.runs.get(run_id)
+        if run is not None and run.ended is not None:
+            ending = run.ended.reason or "it finished"
+            raise StateError(f"run {plan.run_id} has ended ({ending}); a plan is good for one run: renew it")
+        messages = decode_records(store.messages(run_id), plan)
+        session = ServerSession.restore(plan, noise, messages) if messages else ServerSession(plan, noise)
+        return cls(session, store, clock)
+
+    @property
+    def outcome(self) -> ServerResult | None:
+        """How the run ended."""
+        return self._session.outcome
+
+    @property
+    def session(self) -> ServerSession:
+        """Where the run is; to look at."""
+        return self._session
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds that the present step may still take; None after the end, 0 if this process has not said that it is over."""
+        session, timeouts = self._session, self._session.plan.timeouts
+        if session.outcome is not None:
+            return None if self._end_is_said else 0.0
+        allowed = {
+            ServerState.JOINING: timeouts.joining,
+            ServerState.DEALING: timeouts.dealing,
+            ServerState.AGGREGATING: timeouts.round,
+            ServerState.SETTLING: timeouts.dealing,
+            ServerState.CONFIRMING: timeouts.confirming,
+        }.get(session.state)
+        if session.state is ServerState.JOINING and len(session.awaited) == session.plan.n_clients:
+            return None  # the time to join begins with the first that comes
+        return None if allowed is None else self._timer.left((session.state, session.step), allowed)
+
+    def attach(self, name: str, log: SignedPosition) -> LogPosition:
+        """Client `name` is there (again), its store at `log`; the position last remembered of it, or that of the plan.
+
+        Raises RemoteProtocolError if the store is an old copy, or its identity did not sign the position.
+        """
+        known = self._check_grown(name, log)
+        self._seen[name] = log
+        self._session.back(name)
+        return max(known, key=lambda position: position.length, default=LogPosition(0, bytes(32)))
+
+    def away(self, name: str) -> list[Send | Finish]:
+        """Client `name` has not been there for a while. A process that is started again is told so anew."""
+        self._footing.check()
+        return self._commit(self._session.away(name))
+
+    def receive(self, name: str, log: SignedPosition, message: Message) -> list[Send | Finish]:
+        """Answer a client. RemoteProtocolError says what it did wrong; the others go on."""
+        self._footing.check()
+        self._check_grown(name, log)  # before the session moves: the store would refuse it in the midst of everyone's step
+        actions = self._session.receive(name, message)
+        self._seen[name] = log
+        return self._commit(actions, is_taken=isinstance(message, Upload))
+
+    def announce(self, name: str, log: SignedPosition) -> None:
+        """A message of client `name`, its store at `log`, waits for its turn; the next commit holds that position, too."""
+        with suppress(RemoteProtocolError):  # an old copy, or what nobody signed, is refused in its turn
+            self._check_grown(name, log)
+            self._seen[name] = log
+
+    def draw_ahead(self) -> None:
+        """As `ServerSession.draw_ahead`: in memory only, so that a process that is started again draws other noise."""
+        self._session.draw_ahead()
+
+    def deadline(self) -> list[Send | Finish]:
+        """The present step has taken too long; or the run was over before this process took it up, which is said now."""
+        self._footing.check()
+        if self.outcome is not None and not self._end_is_said:
+            return self._commit([Finish(self.outcome)])
+        return self._commit(self._session.deadline())
+
+    def slept(self) -> None:
+        """Wake from a stop of this process, or a sleep of its machine: the step's time begins again."""
+        self._timer.begin_again(Again.SLEPT)
+
+    def conclude(self) -> None:
+        """No client will be answered any more: end the run and wipe its messages."""
+        result = self.outcome
+        run = self._store.history.runs.get(self._run_id)
+        if result is None or run is None or run.ended is not None:
+            return
+        outcome = Outcome.FINISHED if result.reason is None else Outcome.ABORTED
+        self._store.append([run.end(outcome, result.reason or "")])
+
+    def _check_grown(self, name: str, log: SignedPosition) -> list[LogPosition]:
+        """What is known of a client's store; RemoteProtocolError if what it reports now is not signed, or cannot follow it."""
+        if self._seen.get(name) != log:
+            _check_signed(name, self._keys[name], log)
+        known = self._known(name)
+        for position in known:
+            if log.length < position.length or (log.length == position.length and log.head != position.head):
+                raise RemoteProtocolError(
+                    f"the store of client {name!r} is an old copy: it holds {log.length} events, and {position.length} were "
+                    "seen; bring back the newest copy, or go on under a new identity"
+                )
+        return known
+
+    def _known(self, name: str) -> list[LogPosition]:
+        """The position last seen of a client's store, here; and that of the plan, which another server had seen."""
+        seen, stored, planned = self._seen.get(name), self._store.peer(self._keys[name]), self._planned[name]
+        here = stored if seen is None else LogPosition(seen.length, seen.head)
+        there = None if planned is None else LogPosition(planned.length, bytes.fromhex(planned.head))
+        return [position for position in (here, there) if position is not None]
+
+    def _newly_joined(self) -> list[str]:
+        """Whose Hello was taken, and is not yet noted: for those who look at the store while others are waited for."""
+        if self._session.state not in (ServerState.JOINING, ServerState.DEALING):
+            return []
+        run = self._store.history.runs.get(self._run_id)
+        noted = set[str]() if run is None else set(run.joined)
+        return [name for name in self._session.joined if name not in noted]
+
+    def _commit(self, actions: Sequence[Action], *, is_taken: bool = False) -> list[Send | Finish]:
+        """Make durable what is to be recorded, and who was seen: with a record, or where one joined or an upload was taken."""
+        messages = [action.message for action in actions if isinstance(action, Record)]
+        signed = self._store.history.signed
+        joined: list[Event] = [ClientJoined(run_id=self._run_id, client=name) for name in self._newly_joined()]
+        events: list[Event] = [
+            PeerSigned(name=key, client=name, position=position)
+            for key, name, position in ((self._keys[name], name, position) for name, position in self._seen.items())
+            if key not in signed or signed[key].position != position
+        ]
+        events += [*joined, *(recorded(self._run_id, message) for message in messages)]
+        if messages or joined or (is_taken and events):
+            with self._footing.commit():
+                self._store.append(events, messages=[encode(message) for message in messages])
+            self._seen.clear()
+        self._log.write(messages)
+        self._end_is_said |= any(isinstance(action, Finish) for action in actions)
+        return [action for action in actions if isinstance(action, Send | Finish)]
+
+
+def _check_signed(name: str, signing_key: str, log: SignedPosition) -> None:
+    try:
+        log.check(bytes.fromhex(signing_key))
+    except RemoteProtocolError:
+        raise RemoteProtocolError(
+            f"the position of the store of client {name!r} is not signed with its key in the plan; nothing of it is remembered"
+        ) from None

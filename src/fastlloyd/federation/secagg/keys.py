@@ -1,0 +1,226 @@
+"""Identity keys, the sealing of the group key from client to client, and the confirmation at the end of a run.
+
+Every client signs with its Ed25519 identity and makes a fresh X25519 key for each run; the dealer seals the group key
+to each of the others. The server relays signatures, boxes and confirmations and can make or read none of them.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Self
+
+from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from fastlloyd.base.randomness import KEY_BYTES, derive, length_prefixed
+from fastlloyd.errors import RemoteProtocolError
+from fastlloyd.federation.secagg.masks import (
+    DIGEST_BYTES,
+    RUN_ID_BYTES,
+    GroupKey,
+    Secret,
+    check_length,
+    encode_name,
+    name_field,
+)
+
+PUBLIC_KEY_BYTES = 32
+SIGNATURE_BYTES = 64
+SEALED_BYTES = 12 + KEY_BYTES + 16
+"""Nonce, encrypted group key, Poly1305 tag."""
+CONFIRMATION_BYTES = 32
+
+_SEAL_LABEL = b"fastlloyd/v1/group-key"
+_CONFIRMATION_LABEL = b"fastlloyd/v1/confirmation"
+
+
+class Identity(Secret):
+    """The Ed25519 key (RFC 8032) with which a party signs what it says."""
+
+    __slots__ = ("_key",)
+
+    def __init__(self, key: Ed25519PrivateKey) -> None:
+        self._key = key
+
+    @classmethod
+    def generate(cls) -> Self:
+        """Make a fresh identity from the system's randomness."""
+        return cls(Ed25519PrivateKey.generate())
+
+    @classmethod
+    def draw(cls, random_bytes: Callable[[int], bytes]) -> Self:
+        """Make a fresh identity from `random_bytes`, in production `os.urandom`."""
+        return cls.from_private_bytes(random_bytes(KEY_BYTES))
+
+    @classmethod
+    def from_private_bytes(cls, secret: bytes) -> Self:
+        """Restore the identity whose `private_bytes` were stored."""
+        check_length("the private key", secret, KEY_BYTES)
+        return cls(Ed25519PrivateKey.from_private_bytes(secret))
+
+    def private_bytes(self) -> bytes:
+        """32 secret bytes, for the key file and nothing else."""
+        return self._key.private_bytes_raw()
+
+    @property
+    def public(self) -> bytes:
+        """32-byte public key, as it stands in the plan's roster."""
+        return self._key.public_key().public_bytes_raw()
+
+    def sign(self, message: bytes) -> bytes:
+        """Sign `message`, which names its own purpose; 64 bytes."""
+        return self._key.sign(message)
+
+
+def verify(public: bytes, signature: bytes, message: bytes) -> None:
+    """Raise `RemoteProtocolError` unless `signature` signs `message` under `public`, a key of the plan's roster."""
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        raise RemoteProtocolError("a signature does not belong to the message and the signing key in the plan") from None
+
+
+class EphemeralKey(Secret):
+    """The X25519 key (RFC 7748) that a client makes for one run, to be sealed the group key."""
+
+    __slots__ = ("_key",)
+
+    def __init__(self, key: X25519PrivateKey) -> None:
+        self._key = key
+
+    @classmethod
+    def generate(cls) -> Self:
+        """Make a fresh key from the system's randomness."""
+        return cls(X25519PrivateKey.generate())
+
+    @classmethod
+    def draw(cls, random_bytes: Callable[[int], bytes]) -> Self:
+        """Make a fresh key from `random_bytes`, in production `os.urandom`."""
+        return cls.from_private_bytes(random_bytes(KEY_BYTES))
+
+    @classmethod
+    def from_private_bytes(cls, secret: bytes) -> Self:
+        """Restore the key whose `private_bytes` were stored."""
+        check_length("the private key", secret, KEY_BYTES)
+        return cls(X25519PrivateKey.from_private_bytes(secret))
+
+    def private_bytes(self) -> bytes:
+        """32 secret bytes, for the client's own state file and nothing else."""
+        return self._key.private_bytes_raw()
+
+    @property
+    def public(self) -> bytes:
+        """32-byte public key, sent in `Hello` under the identity's signature."""
+        return self._key.public_key().public_bytes_raw()
+
+    def shared_secret(self, public: bytes) -> bytes:
+        """X25519 of this key and another's public key; refuses a public key that makes the secret all zero."""
+        try:
+            return self._key.exchange(X25519PublicKey.from_public_bytes(public))
+        except ValueError:
+            raise RemoteProtocolError("a client's public key for this run is not a valid X25519 key") from None
+
+
+def check_public_key(public: bytes) -> None:
+    """Raise `RemoteProtocolError` if no secret can be shared with this X25519 public key, whoever tries.
+
+    Such a key has low order: every private key makes the same zero of it (RFC 7748, section 6.1), so any will do to see it.
+    """
+    EphemeralKey.from_private_bytes(bytes(KEY_BYTES)).shared_secret(public)
+
+
+def seal(
+    group_key: GroupKey,
+    *,
+    sender: EphemeralKey,
+    recipient_public: bytes,
+    plan_digest: bytes,
+    run_id: bytes,
+    sender_name: str,
+    recipient_name: str,
+) -> bytes:
+    """Encrypt the group key from one client to another; 60 bytes that only this recipient in this run can open.
+
+    X25519 -> HKDF-SHA256 -> ChaCha20-Poly1305 with plan digest, run id and both names as associated data. The nonce is
+    a keyed hash of the group key, so sealing the same key again gives the same bytes and another key another nonce: no
+    restart of the dealer can encrypt two keys under one nonce.
+    """
+    bound = _bound_to(plan_digest, run_id, sender_name, recipient_name)
+    secret = sender.shared_secret(recipient_public)
+    box_key, nonce_key = _box_keys(secret, sender.public, recipient_public, bound)
+    nonce = hmac.digest(nonce_key, group_key.secret, hashlib.sha256)[:12]
+    return nonce + ChaCha20Poly1305(box_key).encrypt(nonce, group_key.secret, bound)
+
+
+def open_sealed(
+    box: bytes,
+    *,
+    recipient: EphemeralKey,
+    sender_public: bytes,
+    plan_digest: bytes,
+    run_id: bytes,
+    sender_name: str,
+    recipient_name: str,
+) -> GroupKey:
+    """Decrypt what `seal` made; `RemoteProtocolError` if anything differs from what the sender bound into the box."""
+    bound = _bound_to(plan_digest, run_id, sender_name, recipient_name)
+    secret = recipient.shared_secret(sender_public)
+    box_key, _ = _box_keys(secret, sender_public, recipient.public, bound)
+    if len(box) != SEALED_BYTES:
+        raise RemoteProtocolError(f"a sealed group key is {SEALED_BYTES} bytes long, not {len(box)}")
+    try:
+        return GroupKey(ChaCha20Poly1305(box_key).decrypt(box[:12], box[12:], bound))
+    except InvalidTag:
+        raise RemoteProtocolError(
+            "the sealed group key does not open: it was changed, or made for another plan, run, sender or recipient"
+        ) from None
+
+
+def confirmation(group_key: GroupKey, *, name: str, **ending: bytes) -> bytes:
+    """Client `name`'s own word, 32 bytes; see `confirmations`."""
+    return next(confirmations(group_key, [name], **ending))
+
+
+def confirmations(
+    group_key: GroupKey,
+    names: Iterable[str],
+    *,
+    transcript_hash: bytes,
+    centroids_digest: bytes,
+    plan_digest: bytes,
+    run_id: bytes,
+) -> Iterator[bytes]:
+    """Each client's word that it ended the run with this transcript and these centroids: HMAC-SHA256, 32 bytes per name."""
+    check_length("transcript_hash", transcript_hash, DIGEST_BYTES)
+    check_length("centroids_digest", centroids_digest, DIGEST_BYTES)
+    check_length("plan_digest", plan_digest, DIGEST_BYTES)
+    check_length("run_id", run_id, RUN_ID_BYTES)
+    key = derive(group_key.secret, _CONFIRMATION_LABEL + plan_digest + run_id)
+    keyed, ending = hmac.new(key, digestmod=hashlib.sha256), length_prefixed(transcript_hash, centroids_digest)
+    for name in names:
+        mac = keyed.copy()
+        mac.update(name_field(name) + ending)
+        yield mac.digest()
+
+
+def differing(tags: Mapping[str, bytes], group_key: GroupKey, **ending: bytes) -> list[str]:
+    """The clients whose tag is not their confirmation of exactly this ending, as `confirmations` takes it; in constant time."""
+    expected = confirmations(group_key, tags, **ending)
+    return [name for (name, tag), right in zip(tags.items(), expected, strict=True) if not hmac.compare_digest(tag, right)]
+
+
+def _bound_to(plan_digest: bytes, run_id: bytes, sender_name: str, recipient_name: str) -> bytes:
+    check_length("plan_digest", plan_digest, DIGEST_BYTES)
+    check_length("run_id", run_id, RUN_ID_BYTES)
+    return length_prefixed(plan_digest, run_id, encode_name(sender_name), encode_name(recipient_name))
+
+
+def _box_keys(secret: bytes, sender_public: bytes, recipient_public: bytes, bound: bytes) -> tuple[bytes, bytes]:
+    """Encryption key and nonce key of one box; both public keys enter, so that the two directions of a pair differ."""
+    info = _SEAL_LABEL + sender_public + recipient_public + bound
+    keys = HKDF(hashes.SHA256(), 2 * KEY_BYTES, salt=_SEAL_LABEL, info=info).derive(secret)
+    return keys[:KEY_BYTES], keys[KEY_BYTES:]

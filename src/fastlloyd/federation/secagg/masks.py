@@ -1,0 +1,181 @@
+"""One-time masks: the group key and the full context of one upload become uniform ring elements.
+
+Clients hold the group key; the server never does. A mask hides one upload completely as long as its context is used for
+one message only, so the context names everything that tells two uploads apart.
+
+Departs from the paper, where masks come from PRNG(seed, t): two tensors or two runs under one seed would share a pad.
+"""
+
+import hmac
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NoReturn, Self
+
+from fastlloyd.base.randomness import KEY_BYTES, Keystreams, keystream, length_prefixed
+from fastlloyd.errors import LocalProtocolError
+from fastlloyd.federation.secagg.ring import Ring, RingVector
+
+DIGEST_BYTES = 32
+RUN_ID_BYTES = 16
+UPLOAD_NONCE_BYTES = 8
+MAX_NAME_BYTES = 255
+
+_MASK_LABEL = b"fastlloyd/v1/mask"
+_BLOCK_BYTES = 1 << 17  # of masks that are added up at once: they stay in the cache
+
+
+class Secret:
+    """What all secrets have in common: they show nothing, and no copy of them is made by accident.
+
+    Plain slotted classes, not dataclasses or structs: serialisers that know those would write the secret out.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(<secret>)"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(f"{type(self).__name__} is secret: it is neither pickled nor copied")
+
+
+class GroupKey(Secret):
+    """32 secret bytes shared by the clients of one run; compared in constant time, not hashable, cannot be changed."""
+
+    __slots__ = ("_secret",)
+
+    def __init__(self, secret: bytes) -> None:
+        check_length("the group key", secret, KEY_BYTES)
+        self._secret = secret
+
+    @classmethod
+    def draw(cls, random_bytes: Callable[[int], bytes]) -> Self:
+        """Draw a fresh key from `random_bytes`, in production `os.urandom`."""
+        return cls(random_bytes(KEY_BYTES))
+
+    @classmethod
+    def generate(cls) -> Self:
+        """Draw a fresh key from the system's randomness."""
+        return cls.draw(os.urandom)
+
+    @property
+    def secret(self) -> bytes:
+        """The 32 bytes, for key derivation, sealing and the client's own state file."""
+        return self._secret
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GroupKey) and hmac.compare_digest(self._secret, other._secret)
+
+    __hash__ = None  # type: ignore[assignment]  # how the data model spells "not hashable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskContext:
+    """What one mask is for; two uploads of different bytes never share a context.
+
+    Parameters
+    ----------
+    plan_digest : bytes
+        SHA-256 of the plan, 32 bytes.
+    run_id : bytes
+        16 random bytes of this run: a rerun of the same plan uses other masks.
+    round : int
+        Round, counted from 1.
+    client : str
+        Name of the client that uploads.
+    upload_nonce : bytes
+        8 random bytes drawn for this upload and sent with it: a client restored from an old copy uses other masks.
+    transcript_hash : bytes
+        32 bytes that chain every broadcast so far: clients shown different broadcasts fail to unmask.
+    centroids_digest : bytes
+        SHA-256 of the current centroids, 32 bytes: clients that diverged fail to unmask.
+    """
+
+    plan_digest: bytes
+    run_id: bytes
+    round: int
+    client: str
+    upload_nonce: bytes
+    transcript_hash: bytes
+    centroids_digest: bytes
+
+    def __post_init__(self) -> None:
+        check_length("plan_digest", self.plan_digest, DIGEST_BYTES)
+        check_length("run_id", self.run_id, RUN_ID_BYTES)
+        if not 1 <= self.round < 1 << 64:
+            raise LocalProtocolError(f"round = {self.round} is outside [1, 2**64); rounds are counted from 1")
+        encode_name(self.client)
+        check_length("upload_nonce", self.upload_nonce, UPLOAD_NONCE_BYTES)
+        check_length("transcript_hash", self.transcript_hash, DIGEST_BYTES)
+        check_length("centroids_digest", self.centroids_digest, DIGEST_BYTES)
+
+    def to_bytes(self) -> bytes:
+        """Encode injectively: every field has a fixed width, but for the name, which carries its length."""
+        return self.before + upload_field(self.client, self.upload_nonce) + self.after
+
+    @property
+    def before(self) -> bytes:
+        """What stands before the field that tells uploads of one round apart, alike in all of them."""
+        return self.plan_digest + self.run_id + self.round.to_bytes(8, "big")
+
+    @property
+    def after(self) -> bytes:
+        """What stands after it."""
+        return self.transcript_hash + self.centroids_digest
+
+
+def expand_mask(group_key: GroupKey, context: MaskContext, length: int, ring: Ring) -> RingVector:
+    """One client's one-time mask for one upload: `length` uniform elements of `ring`, read-only.
+
+    ChaCha20 keystream under HKDF-Expand-SHA256(group key, info = label and context), read as little-endian elements.
+    """
+    if not isinstance(group_key, GroupKey):
+        raise LocalProtocolError("a mask is expanded from a GroupKey and from nothing else")
+    stream = keystream(group_key.secret, _MASK_LABEL + context.to_bytes(), ring.itemsize * length)
+    return ring.from_bytes(stream, length)
+
+
+def sum_of_masks(
+    group_key: GroupKey, context: MaskContext, uploads: Sequence[tuple[str, bytes]], length: int, ring: Ring
+) -> RingVector:
+    """The sum of what `expand_mask` gives for uploads (client, nonce) of one round; `context` is of any upload of it."""
+    if not isinstance(group_key, GroupKey):
+        raise LocalProtocolError("a mask is expanded from a GroupKey and from nothing else")
+    streams, after = Keystreams(group_key.secret, _MASK_LABEL + context.before), context.after
+    n_bytes, total = ring.itemsize * length, ring.zeros(length)
+    at_once = max(1, _BLOCK_BYTES // max(1, n_bytes))
+    for start in range(0, len(uploads), at_once):
+        block = [streams.of(upload_field(*upload) + after, n_bytes) for upload in uploads[start : start + at_once]]
+        total = ring.add(total, ring.sum_of_bytes(block, length))
+    return total
+
+
+def upload_field(client: str, nonce: bytes) -> bytes:
+    """What tells the uploads of one round apart: the client's name, which carries its length, and the nonce."""
+    check_length("upload_nonce", nonce, UPLOAD_NONCE_BYTES)
+    return name_field(client) + nonce
+
+
+@lru_cache(maxsize=2048)  # more than a plan has clients; every client asks for every other in every round
+def name_field(name: str) -> bytes:
+    """A client's name with its length before it."""
+    return length_prefixed(encode_name(name))
+
+
+def encode_name(name: str) -> bytes:
+    """Client name in UTF-8; 1 to 255 bytes."""
+    try:
+        encoded = name.encode()
+    except UnicodeEncodeError:
+        raise LocalProtocolError("a client's name is not valid Unicode text") from None
+    if not 1 <= len(encoded) <= MAX_NAME_BYTES:
+        raise LocalProtocolError(f"a client's name has {len(encoded)} bytes; 1 to {MAX_NAME_BYTES} were expected")
+    return encoded
+
+
+def check_length(name: str, value: bytes, length: int) -> None:
+    """Raise unless the field called `name` holds exactly `length` bytes."""
+    if len(value) != length:
+        raise LocalProtocolError(f"{name} must be exactly {length} bytes")

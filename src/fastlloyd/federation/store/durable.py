@@ -1,0 +1,316 @@
+"""`Store`: where one party makes a step durable, in one transaction, before anything leaves.
+
+What is committed survives a power cut; what is not never happened. After a commit that failed nobody knows which of the two it
+was, so the object takes no further step: the next opening finds the state before or after, never between.
+"""
+
+import hashlib
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from fastlloyd.errors import StateError
+from fastlloyd.federation.store import files
+from fastlloyd.federation.store.events import (
+    Event,
+    LogPosition,
+    MessageRecorded,
+    PeerSeen,
+    Role,
+    RunEnded,
+    checked,
+    decode,
+    next_head,
+)
+from fastlloyd.federation.store.files import FINGERPRINT_KEY, FOR_EVER, Contents
+from fastlloyd.federation.store.head_file import HeadFile
+from fastlloyd.federation.store.history import History
+from fastlloyd.federation.store.locking import Lock
+
+Secrets = Mapping[tuple[bytes, str], bytes]
+"""Secrets by run id and name."""
+
+
+class Store:
+    """The store of one identity, open in one process; made by `create` or `open`, closed by `close` or as a context.
+
+    Its methods may be called from any thread, one after another.
+    """
+
+    __slots__ = (
+        "_connection",
+        "_contents",
+        "_failure",
+        "_head",
+        "_history",
+        "_lock",
+        "_one_at_a_time",
+        "_owes_wiping",
+        "_position",
+        "path",
+    )
+
+    def __init__(self, path: Path, lock: Lock) -> None:
+        self._lock: Lock | None
+        self.path, self._lock = path, lock
+        self._failure, self._owes_wiping = "", False
+        self._one_at_a_time = threading.RLock()
+        with ExitStack() as undo:
+            with files.sentences(path):
+                self._connection = files.connect(path)
+            undo.callback(self._connection.close)
+            known = files.remembered(self._connection, path)
+            with files.one_moment(self._connection, path):
+                self._contents: Contents = files.verify(self._connection, path, known)
+            with files.sentences(path):
+                self._head = HeadFile.of(path, known, self._contents.position)
+                undo.callback(self._head.close)
+                files.mark_head(self._connection)
+            self._finish_wiping()  # of a process that was killed between a wipe and this
+            undo.pop_all()
+        self._position, self._history = self._contents.position, self._contents.history
+
+    @classmethod
+    def create(cls, path: Path, *, role: Role, identity: bytes) -> Self:
+        """Make the store of the party with this public signing key (32 bytes) and open it; StateError if the file exists."""
+        lock = Lock(path)
+        try:
+            files.create(path, role=role, identity=identity)
+            return cls(path, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def open(cls, path: Path, *, role: Role | None = None, identity: bytes | None = None) -> Self:
+        """Open a store, verify all of it, and see whether it is that of `role` and `identity` (None: whosever it is).
+
+        Raises StateError if another process has it, if it is damaged, another's, or open to others than its owner.
+        """
+        files.check_access(path)
+        lock = Lock(path)
+        try:
+            store = cls(path, lock)
+            try:
+                store.check_owner(role, identity)
+            except BaseException:
+                store._close_files()
+                raise
+        except BaseException:
+            lock.release()
+            raise
+        return store
+
+    def check_owner(self, role: Role | None, identity: bytes | None) -> None:
+        """Raise StateError unless the store is that of `role` and `identity`, where they are given."""
+        if role not in (None, self.role):
+            raise StateError(f"{self.path} is the store of a {self.role.value}; expected that of a {role.value}")
+        if identity not in (None, self.identity):
+            raise StateError(
+                f"{self.path} belongs to the signing key {self.identity.hex()[:16]}..., not to {identity.hex()[:16]}...; "
+                "use the identity it was made for"
+            )
+
+    @property
+    def role(self) -> Role:
+        """Whether this is the store of a client or of a server."""
+        return self._contents.role
+
+    @property
+    def identity(self) -> bytes:
+        """The public signing key of the owner, 32 bytes."""
+        return self._contents.identity
+
+    @property
+    def position(self) -> LogPosition:
+        """How many events there are, and the head of the chain; head 0 of an empty store is its own, too."""
+        return self._position
+
+    @property
+    def history(self) -> History:
+        """What the events add up to; not to be changed."""
+        return self._history
+
+    def head_at(self, length: int) -> bytes:
+        """The head of the chain when it had `length` events, 32 bytes; StateError if it never had."""
+        if length == 0:
+            return self._contents.first_head
+        for (head,) in self._rows("SELECT head FROM events WHERE number = ?", length):
+            return bytes(head)
+        raise StateError(f"{self.path} holds {self.position.length} events and not {length}")
+
+    def check_remembered(self, remembered: LogPosition, by: str) -> None:
+        """Raise StateError if `by` remembers more of this store than it holds, or other events: it is an old copy then.
+
+        A length of 0 says that nothing is remembered.
+        """
+        holds = self.position.length
+        if remembered.length and (remembered.length > holds or self.head_at(remembered.length) != remembered.head):
+            raise StateError(
+                f"{self.path} is an old copy: {by} remembers {remembered.length} events of it and it holds "
+                f"{'others' if remembered.length <= holds else holds}; "
+                "bring back the newest copy, or go on under a new identity"
+            )
+
+    def events(self) -> Iterator[Event]:
+        """All events in their order."""
+        for (body,) in self._rows("SELECT body FROM events ORDER BY number"):
+            yield decode(body)
+
+    def messages(self, run_id: bytes) -> list[bytes]:
+        """The messages recorded in a run, in order; none once it has ended."""
+        return [data for (data,) in self._rows("SELECT bytes FROM messages WHERE run_id = ? ORDER BY number", run_id)]
+
+    def secret(self, run_id: bytes, name: str) -> bytes | None:
+        """A secret of a run, None if there is none of that name or the run has ended."""
+        for (secret,) in self._rows("SELECT bytes FROM secrets WHERE run_id = ? AND name = ?", run_id, name):
+            return bytes(secret)
+        return None
+
+    def fingerprint_key(self) -> bytes:
+        """The key of `ledger.fingerprint`, 32 bytes, drawn when a client's store was made; it never leaves the store."""
+        key = self.secret(FOR_EVER, FINGERPRINT_KEY)
+        if key is None:
+            raise StateError(f"{self.path} is the store of a server, which has no records to know again")
+        return key
+
+    def append(self, events: Sequence[Event], *, messages: Sequence[bytes] = (), secrets: Secrets | None = None) -> None:
+        """Make one step durable: all of it is on disk when this returns.
+
+        messages : the encoded messages of the `MessageRecorded` events among `events`, in their order. secrets : to be kept
+        until their run ends. A `RunEnded` wipes all messages and secrets of its run.
+
+        Raises StateError. If events may not follow those before them, or messages do not belong to them, nothing happens and
+        the store can be used on. If the disk fails, the step is not taken, and this object takes no further one.
+        """
+        with self._one_at_a_time:
+            if self._failure:
+                raise StateError(f"{self.path} takes no further step after a failure ({self._failure}); start again")
+            rows = self._chained(events)
+            history = self._history.followed_by(events)
+            texts = _matched(events, messages)
+            for run_id, _ in secrets or {}:
+                history.open_run(run_id)
+            try:
+                with files.sentences(self.path):
+                    self._commit(rows, texts, secrets or {}, [event.run_id for event in events if isinstance(event, RunEnded)])
+                    if rows:
+                        self._head.note(LogPosition(rows[-1][0], rows[-1][2]))
+            except BaseException as error:
+                self._stop(str(error) or type(error).__name__)
+                raise
+            self._history = history
+            if rows:
+                self._position = LogPosition(rows[-1][0], rows[-1][2])
+            if self._owes_wiping:
+                self._wipe_log()
+
+    def remember_peer(self, name: str, position: LogPosition) -> None:
+        """Make durable how far the store of client `name` was seen, if that is new; StateError if it is an old copy."""
+        if self.peer(name) != position:
+            self.append([PeerSeen(name=name, position=position)])
+
+    def peer(self, name: str) -> LogPosition | None:
+        """How far the store of client `name` was seen; None if never."""
+        return self._history.peers.get(name)
+
+    def close(self) -> None:
+        """Let go of the store. StateError if what was wiped may still lie in the write-ahead log, and why."""
+        with self._one_at_a_time:
+            if self._lock is None:
+                return
+            try:
+                with files.sentences(self.path):
+                    self._close_files()
+            finally:
+                self._lock.release()
+                self._lock = None
+                failed, self._failure = self._failure, self._failure or "it was closed"
+            log = files.files(self.path)[1]
+            if self._owes_wiping and log.exists() and log.stat().st_size:
+                why = failed or "end the programs that read the store, then open it again"
+                raise StateError(f"{log} may still hold what was wiped: {why}")
+
+    def _close_files(self) -> None:
+        try:
+            self._connection.close()  # brings the log into the file and removes it, unless somebody reads
+        finally:
+            self._head.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        with self._one_at_a_time, files.sentences(self.path):
+            return self._connection.execute(statement, values).fetchall()
+
+    def _chained(self, events: Sequence[Event]) -> list[tuple[int, bytes, bytes]]:
+        """Number, bytes and head of each new event."""
+        rows, head = [], self._position.head
+        for number, event in enumerate(events, self._position.length + 1):
+            body = checked(event)
+            head = next_head(head, body)
+            rows.append((number, body, head))
+        return rows
+
+    def _commit(
+        self, rows: list[tuple[int, bytes, bytes]], texts: list[tuple[int, bytes, bytes]], secrets: Secrets, ended: list[bytes]
+    ) -> None:
+        execute = self._connection.execute
+        execute("BEGIN IMMEDIATE")
+        self._connection.executemany("INSERT INTO events VALUES (?, ?, ?)", rows)
+        first = self._position.length + 1
+        self._connection.executemany("INSERT INTO messages VALUES (?, ?, ?)", [(first + at, r, data) for at, r, data in texts])
+        for (run_id, name), secret in secrets.items():
+            files.insert_secret(self._connection, run_id, name, secret)
+        for run_id in ended:
+            execute("DELETE FROM messages WHERE run_id = ?", (run_id,))
+            execute("DELETE FROM secrets WHERE run_id = ?", (run_id,))
+        execute("COMMIT")
+        self._owes_wiping |= bool(ended)
+
+    def _wipe_log(self) -> None:
+        """Take from the log what was deleted from the tables. The step stands even if this fails; what follows tries again."""
+        try:
+            self._finish_wiping()
+        except StateError as error:
+            self._failure = str(error)
+
+    def _finish_wiping(self) -> None:
+        with files.sentences(self.path):
+            self._owes_wiping = not files.truncate_log(self._connection)
+
+    def _stop(self, why: str) -> None:
+        self._failure = why
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error:  # whatever was written without a COMMIT is no part of the file
+            return
+
+
+def read(path: Path) -> tuple[Contents, list[Event]]:
+    """Verify a store and read its events, also while another process works with it; nothing is written."""
+    with files.sentences(path), closing(files.connect_to_read(path)) as connection:
+        known = files.remembered(connection, path)
+        with files.one_moment(connection, path):
+            contents = files.verify(connection, path, known)
+            return contents, [decode(body) for (body,) in connection.execute("SELECT body FROM events ORDER BY number")]
+
+
+def _matched(events: Sequence[Event], messages: Sequence[bytes]) -> list[tuple[int, bytes, bytes]]:
+    """Place among the events, run id and bytes of each message; StateError unless each is the one its event names."""
+    recorded = [(at, event) for at, event in enumerate(events) if isinstance(event, MessageRecorded)]
+    if len(recorded) != len(messages):
+        raise StateError(f"{len(recorded)} messages are to be recorded and {len(messages)} were given")
+    for (_, event), data in zip(recorded, messages, strict=True):
+        if hashlib.sha256(data).digest() != event.digest:
+            raise StateError(f"a {event.kind} is to be recorded whose bytes are not those its event names")
+    return [(at, event.run_id, data) for (at, event), data in zip(recorded, messages, strict=True)]

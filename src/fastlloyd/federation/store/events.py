@@ -1,0 +1,225 @@
+"""What a store remembers: the kinds of events, their one encoding, and the chain of hashes through them.
+
+Head n = SHA-256(label, head n-1, bytes of event n). Head 0 names the store's owner, its role and a random salt, so no two
+stores have a head in common. Whoever knows a length and a head knows that everything before is what it was.
+
+No event holds a value of a record, noise, a key, or a digest of one; the fingerprint of the records is an HMAC under a key of
+the store's own.
+"""
+
+import enum
+import hashlib
+import re
+from contextlib import suppress
+from fractions import Fraction
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from fastlloyd.errors import StateError
+from fastlloyd.federation.positions import SignedPosition
+from fastlloyd.federation.protocol.messages import MAX_REASON, Digest, Message, Name, Reason, RoundNumber, RunId, message_digest
+from fastlloyd.federation.store.costs import MAX_EXCHANGES, EarlierRunCost, Positive, RunCost, Share
+
+MAX_LENGTH: Final = 1 << 53
+SALT_BYTES: Final = 16
+FRACTION: Final = re.compile(r"[0-9]{1,400}(/[0-9]{1,400})?")  # not below 0; more digits than any exchange of any mechanism has
+_STORE_LABEL = b"fastlloyd/v1/store"
+_EVENT_LABEL = b"fastlloyd/v1/event"
+
+
+class Role(enum.Enum):
+    """Whose store it is: a client's holds a ledger, a server's the positions of its clients."""
+
+    CLIENT = "client"
+    SERVER = "server"
+
+
+class Outcome(enum.Enum):
+    """How a run ended."""
+
+    FINISHED = "finished"
+    ABORTED = "aborted"
+
+
+class LogPosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """How many events a store holds, and the head of its chain: the hash after the last one."""
+
+    length: Annotated[int, Meta(ge=0, le=MAX_LENGTH)]
+    head: Digest
+
+
+class _Event(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
+    """An array of a number, which says what it is, and the fields in order."""
+
+
+class EarlierRunReserved(_Event, frozen=True, tag=1):
+    """Client: as `RunReserved`, by a version that kept the cost for one neighbouring relation only; not written any more."""
+
+    run_id: RunId
+    plan_digest: Digest
+    client: Name
+    dataset: Name
+    fingerprint: Digest
+    cost: EarlierRunCost
+
+
+class MessageRecorded(_Event, frozen=True, tag=2):
+    """A message was decided on, or accepted; its bytes lie beside the chain until the run ends.
+
+    kind : its class in `protocol.messages`. All of them are meant for other eyes: public, masked, sealed or a MAC.
+    """
+
+    run_id: RunId
+    kind: Name
+    digest: Digest
+
+
+class ExchangeCharged(_Event, frozen=True, tag=3):
+    """Client: the answer to this exchange, from 1, may leave; its cost is spent, whoever gets to see it."""
+
+    run_id: RunId
+    number: RoundNumber
+
+
+class RunEnded(_Event, frozen=True, tag=4):
+    """The run is over for this store: its messages and secrets were wiped with this event, and none follows.
+
+    released : the exchanges that were reserved and never charged, rising; a server has none.
+    """
+
+    run_id: RunId
+    outcome: Outcome
+    reason: Reason
+    released: Annotated[tuple[RoundNumber, ...], Meta(max_length=MAX_EXCHANGES)]
+
+
+class LimitSet(_Event, frozen=True, tag=5):
+    """Client: all runs on the data set together may be (epsilon, delta)-DP, not more; an infinite epsilon lifts the limit."""
+
+    dataset: Name
+    epsilon: Positive
+    delta: Share
+
+
+class PeerSeen(_Event, frozen=True, tag=6):
+    """Server: the client of that signing key reported this position of its own store; written by earlier versions only."""
+
+    name: Name
+    position: LogPosition
+
+
+class RunReserved(_Event, frozen=True, tag=7):
+    """Client: I join this run of this plan as `client`, with the data set of that name; all it may cost counts from now on.
+
+    fingerprint : `ledger.fingerprint` of the records.
+    """
+
+    run_id: RunId
+    plan_digest: Digest
+    client: Name
+    dataset: Name
+    fingerprint: Digest
+    cost: RunCost
+
+
+class ClientJoined(_Event, frozen=True, tag=16):
+    """Server: this client of the plan said Hello in this run. Whether it is in the run, the group key says."""
+
+    run_id: RunId
+    client: Name
+
+
+class PeerSigned(_Event, frozen=True, tag=8):
+    """Server: the client of that signing key, called `client` in the plan, showed this position of its store, and signed it."""
+
+    name: Name
+    client: Name
+    position: SignedPosition
+
+
+class PeerForgotten(_Event, frozen=True, tag=9):
+    """Server: what was seen of the client of that signing key counts no more; its operator said so."""
+
+    name: Name
+
+
+Reservation = RunReserved | EarlierRunReserved
+Event = (
+    EarlierRunReserved
+    | MessageRecorded
+    | ExchangeCharged
+    | RunEnded
+    | LimitSet
+    | PeerSeen
+    | RunReserved
+    | PeerSigned
+    | PeerForgotten
+    | ClientJoined
+)
+
+
+def _encode_fraction(value: object) -> str:
+    if isinstance(value, Fraction):
+        return str(value)
+    raise TypeError(type(value))
+
+
+def _decode_fraction(kind: type, value: object) -> Fraction:
+    if kind is Fraction and isinstance(value, str) and FRACTION.fullmatch(value):
+        with suppress(ZeroDivisionError):
+            return Fraction(value)
+    raise ValueError("expected a fraction such as 13/4")
+
+
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=_encode_fraction)
+_DECODER = msgspec.msgpack.Decoder(Event, dec_hook=_decode_fraction)
+
+
+def encode(event: Event) -> bytes:
+    """The one encoding of `event`."""
+    return _ENCODER.encode(event)
+
+
+def decode(data: bytes) -> Event:
+    """Read an event; StateError on anything that `encode` would not have written."""
+    try:
+        event: Event = _DECODER.decode(data)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise StateError(f"an event of {len(data)} bytes cannot be read: {error}") from None
+    if encode(event) != data:
+        raise StateError(f"a {type(event).__name__} is not in its one encoding")
+    return event
+
+
+def checked(event: Event) -> bytes:
+    """The encoding of an event just made, whose fields nobody has checked yet; StateError names the field that is wrong."""
+    try:
+        data = encode(event)
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
+        raise StateError(f"a {type(event).__name__} cannot be stored: {error}") from None
+    if decode(data) != event:
+        raise StateError(f"a {type(event).__name__} does not come back from its encoding as it was")
+    return data
+
+
+def recorded(run_id: bytes, message: Message) -> MessageRecorded:
+    """The event of a message that is to be stored; its bytes, `messages.encode`, go beside it."""
+    return MessageRecorded(run_id=run_id, kind=type(message).__name__, digest=message_digest(message))
+
+
+def first_head(role: Role, identity: bytes, salt: bytes) -> bytes:
+    """Head 0 of the store of a party with this public signing key (32 bytes); salt : 16 random bytes."""
+    return hashlib.sha256(_STORE_LABEL + role.value.encode() + b"\0" + identity + salt).digest()
+
+
+def next_head(head: bytes, event: bytes) -> bytes:
+    """The head after one more event."""
+    return hashlib.sha256(_EVENT_LABEL + head + event).digest()
+
+
+def as_reason(text: str) -> str:
+    """A reason as it may be stored: printable, one line, cut off after 500 characters."""
+    line = " ".join(text.split())
+    return "".join(character if " " <= character <= "~" else "?" for character in line)[:MAX_REASON]

@@ -1,0 +1,369 @@
+"""The SQLite file of a store: how it is laid out, made, opened and verified, and what its failures are called."""
+
+import hashlib
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fastlloyd.errors import StateError
+from fastlloyd.federation.secagg.keys import PUBLIC_KEY_BYTES
+from fastlloyd.federation.store import head_file
+from fastlloyd.federation.store.events import SALT_BYTES, LogPosition, MessageRecorded, Role, decode, first_head, next_head
+from fastlloyd.federation.store.history import History
+
+SUFFIX: Final = ".store"
+IDENTITY_SUFFIX: Final = ".identity.toml"
+NOT_A_STORE: Final = (
+    "is not a store, or its beginning is damaged; expected a file such as clinic-a.store, or clinic-a.identity.toml beside it"
+)
+_MAGIC: Final = b"SQLite format 3\0"
+APPLICATION_ID: Final = 0x464C4C31
+FORMAT_WITHOUT_HEAD, FORMAT = 1, 2
+"""The tables are the same. From 2 on a head file must be there; a store of 1 becomes one of 2 when it is next worked with."""
+FOR_EVER: Final = b""
+"""In place of a run id: secrets that no run's end wipes."""
+FINGERPRINT_KEY: Final = "fingerprint"
+FINGERPRINT_KEY_BYTES: Final = 32
+BUSY_SECONDS: Final = 5.0
+
+SCHEMA: Final = (
+    "CREATE TABLE store (role TEXT NOT NULL, identity BLOB NOT NULL, salt BLOB NOT NULL)",
+    "CREATE TABLE events (number INTEGER PRIMARY KEY, body BLOB NOT NULL, head BLOB NOT NULL)",
+    "CREATE TABLE messages (number INTEGER PRIMARY KEY REFERENCES events (number), run_id BLOB NOT NULL, bytes BLOB NOT NULL)",
+    "CREATE TABLE secrets (run_id BLOB NOT NULL, name TEXT NOT NULL, bytes BLOB NOT NULL, digest BLOB NOT NULL)",
+    "CREATE UNIQUE INDEX secrets_of_runs ON secrets (run_id, name)",
+    *(
+        f"CREATE TRIGGER {table}_{action} BEFORE {action} ON {table} BEGIN SELECT RAISE (ABORT, '{table} never change'); END"
+        for table in ("store", "events")
+        for action in ("UPDATE", "DELETE")
+    ),
+)
+MISTYPED: Final = (  # one bad byte can turn bytes into text, which SQLite's own check lets pass where it may only read
+    "SELECT 1 FROM store WHERE typeof (role) <> 'text' OR typeof (identity) <> 'blob' OR typeof (salt) <> 'blob'",
+    "SELECT 1 FROM events WHERE typeof (body) <> 'blob' OR typeof (head) <> 'blob'",
+    "SELECT 1 FROM messages WHERE typeof (run_id) <> 'blob' OR typeof (bytes) <> 'blob'",
+    "SELECT 1 FROM secrets WHERE typeof (name) <> 'text' OR typeof (run_id) <> 'blob' OR typeof (bytes) <> 'blob'",
+    "SELECT 1 FROM secrets WHERE typeof (digest) <> 'blob'",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What a verified file holds: whose it is, the position of its chain, head 0, and what the events add up to."""
+
+    role: Role
+    identity: bytes
+    first_head: bytes
+    position: LogPosition
+    history: History
+
+
+@contextmanager
+def sentences(path: Path) -> Iterator[None]:
+    """Turn what SQLite and the file system raise into one StateError."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StateError(f"{path} {_reason(error)}") from None
+    except UnicodeDecodeError:  # from a table's own definition; SQLite has no rule for what is in a text
+        raise _damaged(path, "a text is none") from None
+    except OSError as error:
+        raise StateError(f"{path} cannot be used ({error.strerror or type(error).__name__})") from None
+
+
+def store_path(named: Path) -> Path:
+    """The store meant by its own path, or by that of the identity it belongs to: NAME.store beside NAME.identity.toml."""
+    if named.name.endswith(IDENTITY_SUFFIX):
+        return named.with_name(named.name.removesuffix(IDENTITY_SUFFIX) + SUFFIX)
+    return named
+
+
+def create(path: Path, *, role: Role, identity: bytes) -> None:
+    """Make an empty store under another name, complete and durable, then give it its own; the caller holds the lock."""
+    if len(identity) != PUBLIC_KEY_BYTES:
+        raise StateError(f"a store belongs to a public signing key of {PUBLIC_KEY_BYTES} bytes, got {len(identity)}")
+    with sentences(path):
+        if path.is_symlink() or path.exists():
+            raise StateError(f"{path} exists already; a store is never made anew over an old one")
+        _check_never_was(path)
+        unfinished = path.with_name(path.name + "-new")
+        for left in files(unfinished):
+            left.unlink(missing_ok=True)
+        os.close(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))  # -wal and -shm inherit this mode
+        with closing(_open(unfinished, "rw")) as connection:
+            _settle(connection, unfinished)
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {FORMAT}")
+            for statement in SCHEMA:
+                connection.execute(statement)
+            salt = secrets.token_bytes(SALT_BYTES)
+            connection.execute("INSERT INTO store VALUES (?, ?, ?)", (role.value, identity, salt))
+            if role is Role.CLIENT:
+                insert_secret(connection, FOR_EVER, FINGERPRINT_KEY, secrets.token_bytes(FINGERPRINT_KEY_BYTES))
+            connection.execute("COMMIT")
+        head_file.create(path, LogPosition(0, first_head(role, identity, salt)))
+        unfinished.rename(path)
+        head_file.sync_folder(path.parent)
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open a store for reading and writing, every commit on disk before it returns."""
+    check_access(path)
+    connection = _open(path, "rw")
+    try:
+        _check_kind(connection, path)  # before anything is set: another program's file stays as it is
+        _settle(connection, path)
+        connection.execute("BEGIN IMMEDIATE")  # refused where nothing may be written, which is better known now than later
+        connection.execute("ROLLBACK")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """Open a store for reading only, also while another process writes to it."""
+    check_access(path)
+    with suppress(sqlite3.Error), closing(_open(path, "ro")) as probe:
+        probe.execute("PRAGMA schema_version").fetchone()
+        return _open(path, "ro")
+    # in a folder that may not be written there is no index of the write-ahead log; without a log none is needed
+    return _open(path, "ro" if files(path)[1].exists() else "ro&immutable=1")
+
+
+def check_access(path: Path) -> None:
+    """Raise StateError unless `path` is a file that its owner alone may read and that has this one name.
+
+    By another name it would have another lock and another log.
+    """
+    if not path.is_file():
+        if not path.exists():
+            _check_never_was(path)
+        raise StateError(f"there is no store {path}; it is made when an identity is first used")
+    if path.is_symlink() or path.stat().st_nlink > 1:
+        raise StateError(f"{path} is a link, or has other names; a store has one name: use that, and no links")
+    mode = path.stat().st_mode & 0o777
+    if os.name == "posix" and mode & 0o077:
+        if not _begins_as_sqlite(path):
+            raise StateError(f"{path} {NOT_A_STORE}")
+        raise StateError(f"{path} is open to others (mode {mode:o}); a store holds secrets: chmod 600 it and ask who read it")
+
+
+@contextmanager
+def one_moment(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
+    """Read everything in here from one state of the file, whoever writes meanwhile."""
+    with sentences(path):
+        connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if connection.in_transaction:  # SQLite ends it by itself when the disk fails
+                connection.execute("ROLLBACK")
+
+
+def remembered(connection: sqlite3.Connection, path: Path) -> LogPosition | None:
+    """What the head file says; to be asked before the moment that is verified. None of a store that has none yet.
+
+    StateError if the file is damaged, or missing and was there before.
+    """
+    with sentences(path):
+        _check_kind(connection, path)
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        known = head_file.remembered(path)
+    if known is None and version == FORMAT:
+        raise StateError(
+            f"{head_file.head_path(path)} is missing, so nobody can tell whether {path.name} is the newest state; bring it "
+            "back from where the store came from: the two belong together (docs/how-to/ledger.md)"
+        )
+    return known
+
+
+def mark_head(connection: sqlite3.Connection) -> None:
+    """Note, for good, that the store has a head file."""
+    if connection.execute("PRAGMA user_version").fetchone() != (FORMAT,):
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+def verify(connection: sqlite3.Connection, path: Path, known: LogPosition | None) -> Contents:
+    """Check all that the file holds against everything else in it and the head file; StateError if it is damaged or older."""
+    _check_layout(connection, path)
+    contents, recorded = _follow_chain(connection, path)
+    _check_newest(connection, path, contents, known)
+    _check_messages(connection, path, contents.history, recorded)
+    _check_secrets(connection, path, contents.history)
+    return contents
+
+
+def insert_secret(connection: sqlite3.Connection, run_id: bytes, name: str, secret: bytes) -> None:
+    """Put a secret in, with a digest that goes when it goes: a damaged key is never taken for a key."""
+    connection.execute("INSERT INTO secrets VALUES (?, ?, ?, ?)", (run_id, name, secret, hashlib.sha256(secret).digest()))
+
+
+def truncate_log(connection: sqlite3.Connection) -> bool:
+    """Bring the write-ahead log into the file and cut it off; False if a reader held it up."""
+    busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return not busy
+
+
+def files(path: Path) -> tuple[Path, ...]:
+    """The file, the two that SQLite keeps beside it, and the head file."""
+    return path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm"), head_file.head_path(path)
+
+
+def _open(path: Path, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        isolation_level=None,
+        timeout=BUSY_SECONDS,
+        check_same_thread=False,
+    )
+
+
+def _begins_as_sqlite(path: Path) -> bool:
+    """Whether SQLite made the file; not to be asked of a store that this process has open, whose locks this would lift."""
+    with sentences(path), path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
+def _check_kind(connection: sqlite3.Connection, path: Path) -> None:
+    if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
+        raise StateError(
+            f"{path} is not a store of fastlloyd; expected a file such as clinic-a.store, or clinic-a.identity.toml beside it"
+        )
+
+
+def _settle(connection: sqlite3.Connection, path: Path) -> None:
+    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        raise StateError(f"{path} lies where SQLite cannot keep a write-ahead log; move it to a local disk")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA fullfsync = ON")  # macOS: through the drive's own cache
+    connection.execute("PRAGMA checkpoint_fullfsync = ON")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute("PRAGMA trusted_schema = OFF")
+    if connection.execute("PRAGMA secure_delete = ON").fetchone() != (1,):
+        raise StateError("this build of SQLite cannot overwrite what is deleted; install Python with its own SQLite")
+
+
+def _check_layout(connection: sqlite3.Connection, path: Path) -> None:
+    _check_kind(connection, path)
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version not in (FORMAT_WITHOUT_HEAD, FORMAT):
+        raise StateError(
+            f"{path} has format {version}; this version of fastlloyd reads formats {FORMAT_WITHOUT_HEAD} and {FORMAT}"
+        )
+    layout = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid").fetchall()
+    if tuple(sql for (sql,) in layout) != SCHEMA:
+        raise StateError(f"{path} was changed by another program: its tables are not those of a store")
+    if connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
+        raise _damaged(path, "SQLite's own check fails")
+    if any(connection.execute(statement).fetchone() for statement in MISTYPED):
+        raise _damaged(path, "a table holds what it cannot")
+    if connection.execute("PRAGMA foreign_key_check").fetchall():
+        raise _damaged(path, "a message belongs to no event")
+
+
+def _follow_chain(connection: sqlite3.Connection, path: Path) -> tuple[Contents, dict[int, MessageRecorded]]:
+    """Read the events; return also those of messages, by number."""
+    owners = connection.execute("SELECT role, identity, salt FROM store").fetchall()
+    if len(owners) != 1:
+        raise _damaged(path, "it does not name one owner")
+    ((role_name, identity, salt),) = owners
+    if role_name not in {role.value for role in Role} or len(identity) != PUBLIC_KEY_BYTES or len(salt) != SALT_BYTES:
+        raise _damaged(path, "its owner cannot be read")
+    role = Role(role_name)
+    first = head = first_head(role, identity, salt)
+    history, length, recorded = History(role), 0, {}
+    for number, body, stored in connection.execute("SELECT number, body, head FROM events ORDER BY number"):
+        length += 1
+        head = next_head(head, body)
+        if (number, stored) != (length, head):
+            raise _damaged(path, f"the chain of hashes breaks at event {length}")
+        try:
+            event = decode(body)
+            history.add(event)
+        except StateError as error:
+            raise _damaged(path, f"event {length}: {error}") from None
+        if isinstance(event, MessageRecorded):
+            recorded[length] = event
+    position = LogPosition(length, head)
+    return Contents(role=role, identity=identity, first_head=first, position=position, history=history), recorded
+
+
+def _check_newest(connection: sqlite3.Connection, path: Path, contents: Contents, known: LogPosition | None) -> None:
+    """Raise StateError if the head file knows more events, or others. A step more is one that a crash kept from being noted."""
+    if known is None:
+        return
+    holds, found = contents.position.length, [(contents.first_head,)]
+    if known.length:
+        found = connection.execute("SELECT head FROM events WHERE number = ?", (known.length,)).fetchall()
+    if found != [(known.head,)]:
+        raise StateError(
+            f"{path} is damaged, or an old copy: it holds {holds} events, and {head_file.head_path(path).name} knows of "
+            f"{known.length if known.length > holds else 'others'}; nothing is done with it: keep both files, and see "
+            "docs/how-to/ledger.md"
+        )
+
+
+def _check_never_was(path: Path) -> None:
+    """Raise StateError if a head file tells of a store that is gone: what it knew was spent is not to be forgotten."""
+    known = head_file.remembered(path)
+    if known is not None and known.length:
+        raise StateError(
+            f"there is no store {path}, and {head_file.head_path(path).name} says that it held {known.length} events; bring "
+            "the newest copy of both files back, or go on under a new identity"
+        )
+
+
+def _check_messages(connection: sqlite3.Connection, path: Path, history: History, recorded: dict[int, MessageRecorded]) -> None:
+    kept = {number: event for number, event in recorded.items() if history.runs[event.run_id].ended is None}
+    for number, run_id, data in connection.execute("SELECT number, run_id, bytes FROM messages"):
+        event = kept.pop(number, None)
+        if event is None:
+            raise _damaged(path, f"it holds a message of event {number}, which has none or whose run has ended")
+        if run_id != event.run_id or hashlib.sha256(data).digest() != event.digest:
+            raise _damaged(path, f"the message of event {number} is not the one that was recorded")
+    if kept:
+        raise _damaged(path, f"the message of event {min(kept)} is missing")
+
+
+def _check_secrets(connection: sqlite3.Connection, path: Path, history: History) -> None:
+    is_complete = history.role is Role.SERVER
+    for run_id, name, secret, digest in connection.execute("SELECT run_id, name, bytes, digest FROM secrets"):
+        if hashlib.sha256(secret).digest() != digest:
+            raise _damaged(path, "a secret is not the one that was kept")
+        if run_id == FOR_EVER:
+            is_complete |= name == FINGERPRINT_KEY
+        elif run_id not in history.runs or history.runs[run_id].ended is not None:
+            raise _damaged(path, "it holds a secret of no open run")
+    if not is_complete:
+        raise _damaged(path, "its key for fingerprints is missing")
+
+
+def _damaged(path: Path, how: str) -> StateError:
+    return StateError(f"{path} is damaged ({how}); nothing is done with it: keep it, and see docs/how-to/ledger.md")
+
+
+def _reason(error: sqlite3.Error) -> str:
+    name = getattr(error, "sqlite_errorname", "") or type(error).__name__
+    match name.split("_")[1] if name.startswith("SQLITE_") else name:
+        case "FULL":
+            return "cannot grow: the disk is full; free some space and start again"
+        case "READONLY" | "CANTOPEN" | "PERM" | "AUTH":
+            return f"cannot be written ({name}): the disk is read-only, or the permissions of the file or its folder forbid it"
+        case "NOTADB":
+            return NOT_A_STORE
+        case "CORRUPT":
+            return f"is damaged, or not a store ({name}); keep it, and see docs/how-to/ledger.md"
+        case "BUSY" | "LOCKED":
+            return "is held by another program; close whatever else has opened it"
+        case _:
+            return f"cannot be used: the disk failed, or is full or read-only ({name}); put that right and start again"

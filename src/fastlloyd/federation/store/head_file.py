@@ -1,0 +1,142 @@
+"""`NAME.store-head`: the newest position of a store once more, beside it, so that a store that lost steps is found out.
+
+SQLite takes what a damaged write-ahead log holds before the damage for all of it, and shows an older store, sound in itself.
+The head file says how long the chain was after the last step, and its head. It has two slots, written in turn, each on disk
+before its step counts as taken; so a power cut spoils at most the one that is being written. It holds no secret.
+"""
+
+import errno
+import hashlib
+import os
+import sys
+from pathlib import Path
+from typing import Final, Self
+
+from fastlloyd.errors import StateError
+from fastlloyd.federation.store.events import LogPosition
+
+SUFFIX: Final = "-head"
+SPACING: Final = 4096  # bytes between the slots: no drive writes both at once
+_LABEL: Final = b"fastlloyd/v1/store-head\0"
+_LENGTH_BYTES, _DIGEST_BYTES = 8, 32
+SLOT_BYTES: Final = len(_LABEL) + _LENGTH_BYTES + 2 * _DIGEST_BYTES
+_READINGS: Final = 5  # a reader may meet the process that writes; each writes one slot at a time
+
+
+def head_path(path: Path) -> Path:
+    """The head file of the store at `path`."""
+    return path.with_name(path.name + SUFFIX)
+
+
+def remembered(path: Path) -> LogPosition | None:
+    """The newest position of the store at `path` that its head file knows; None if there is no such file.
+
+    StateError if neither slot can be read. To be asked before the store is: a process that works with the store writes the
+    store first.
+    """
+    for _ in range(_READINGS):
+        try:
+            known = [position for position in _slots(head_path(path).read_bytes()) if position is not None]
+        except FileNotFoundError:
+            return None
+        if known:
+            return max(known, key=lambda position: position.length)
+    raise StateError(
+        f"{head_path(path)} is damaged, so nobody can tell whether {path.name} is the newest state; nothing is done with it: "
+        "keep both, and see docs/how-to/ledger.md"
+    )
+
+
+def create(path: Path, position: LogPosition) -> None:
+    """Make the head file of the store at `path`, whole and durable, over what may be there."""
+    beside = path.with_name(path.name + SUFFIX + "-new")
+    beside.unlink(missing_ok=True)
+    descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+    try:
+        _write(descriptor, _slot(position).ljust(SPACING, b"\0") * 2)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    beside.replace(head_path(path))
+    sync_folder(path.parent)
+
+
+class HeadFile:
+    """The head file of a store that this process works with."""
+
+    __slots__ = ("_descriptor", "_next")
+
+    def __init__(self, path: Path) -> None:
+        """Open it; OSError if it cannot be written."""
+        flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+        self._descriptor = os.open(head_path(path), flags)
+        first, second = (-1 if known is None else known.length for known in _slots(os.read(self._descriptor, 2 * SPACING)))
+        self._next = int(second <= first)
+
+    @classmethod
+    def of(cls, path: Path, known: LogPosition | None, now: LogPosition) -> Self:
+        """Open the head file of a store that is at `now`, made if there is none, brought up to date if it is behind."""
+        if known is None:
+            create(path, now)
+        file = cls(path)
+        if known not in (None, now):
+            file.note(now)
+        return file
+
+    def note(self, position: LogPosition) -> None:
+        """Make `position` durable in the slot that is not the newest; OSError if the disk fails."""
+        os.lseek(self._descriptor, self._next * SPACING, os.SEEK_SET)
+        _write(self._descriptor, _slot(position))
+        _sync(self._descriptor)
+        self._next ^= 1
+
+    def close(self) -> None:
+        """Let go; once only."""
+        os.close(self._descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in `folder` durable."""
+    if os.name == "posix":  # elsewhere a folder cannot be opened
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    """All of it; OSError from a disk that takes only a part, because it is full."""
+    if os.write(descriptor, data) != len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _slot(position: LogPosition) -> bytes:
+    said = _LABEL + position.length.to_bytes(_LENGTH_BYTES, "big") + position.head
+    return said + hashlib.sha256(said).digest()
+
+
+def _slots(content: bytes) -> list[LogPosition | None]:
+    """What both slots say; None for one that is damaged, or half written."""
+    return [_position(content[at : at + SLOT_BYTES]) for at in (0, SPACING)]
+
+
+def _position(slot: bytes) -> LogPosition | None:
+    said, checksum = slot[:-_DIGEST_BYTES], slot[-_DIGEST_BYTES:]
+    if len(slot) != SLOT_BYTES or not said.startswith(_LABEL) or hashlib.sha256(said).digest() != checksum:
+        return None
+    numbers = said[len(_LABEL) :]
+    return LogPosition(int.from_bytes(numbers[:_LENGTH_BYTES], "big"), numbers[_LENGTH_BYTES:])
+
+
+if sys.platform == "linux":
+    _sync = os.fdatasync
+elif sys.platform == "darwin":
+
+    def _sync(descriptor: int) -> None:
+        import fcntl
+
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)  # through the drive's own cache
+
+else:
+    _sync = os.fsync

@@ -1,0 +1,172 @@
+"""What the events of a store add up to, and which event may follow which: runs, limits, and what was seen of peers."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Self
+
+from fastlloyd.errors import StateError
+from fastlloyd.federation.store.events import (
+    ClientJoined,
+    EarlierRunReserved,
+    Event,
+    ExchangeCharged,
+    LimitSet,
+    LogPosition,
+    MessageRecorded,
+    Outcome,
+    PeerForgotten,
+    PeerSeen,
+    PeerSigned,
+    Reservation,
+    Role,
+    RunEnded,
+    RunReserved,
+    as_reason,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run: what was reserved for it (None at a server), which exchanges were charged, in order, and how it ended.
+
+    joined : at a server, whose Hello was taken, in order.
+    """
+
+    run_id: bytes
+    reserved: Reservation | None = None
+    charged: tuple[int, ...] = ()
+    joined: tuple[str, ...] = ()
+    ended: RunEnded | None = None
+
+    @property
+    def n_exchanges(self) -> int:
+        """How many exchanges were reserved."""
+        return 0 if self.reserved is None else len(self.reserved.cost.costs)
+
+    @property
+    def uncharged(self) -> tuple[int, ...]:
+        """The exchanges that are reserved and were not charged, rising: what is released when the run ends."""
+        charged = set(self.charged)
+        return tuple(number for number in range(1, self.n_exchanges + 1) if number not in charged)
+
+    @property
+    def counted(self) -> tuple[int, ...]:
+        """The exchanges that count as spent: all while the run may go on, those that were charged once it has ended."""
+        return tuple(sorted((*self.charged, *(self.uncharged if self.ended is None else ()))))
+
+    def end(self, outcome: Outcome, reason: str = "") -> RunEnded:
+        """The event that ends this run and releases what was not charged."""
+        return RunEnded(run_id=self.run_id, outcome=outcome, reason=as_reason(reason), released=self.uncharged)
+
+
+class History:
+    """A fold of events in their order; `add` raises StateError at one that cannot follow those before it.
+
+    runs : by run id, in the order in which they began. limits : the last one set on each data set. limits_since_first_run :
+    those in force on a data set since its first run was reserved, in order; None where there was none. peers : the position
+    that each client reported last, by signing key. signed : the event in which it signed it, if it did.
+    """
+
+    __slots__ = ("limits", "limits_since_first_run", "peers", "role", "runs", "signed")
+
+    def __init__(self, role: Role) -> None:
+        self.role = role
+        self.runs: dict[bytes, Run] = {}
+        self.limits: dict[str, LimitSet] = {}
+        self.limits_since_first_run: dict[str, tuple[LimitSet | None, ...]] = {}
+        self.peers: dict[str, LogPosition] = {}
+        self.signed: dict[str, PeerSigned] = {}
+
+    def followed_by(self, events: Iterable[Event]) -> Self:
+        """The history with these events after it; this one stays as it is."""
+        after = type(self)(self.role)
+        after.runs, after.limits, after.peers = dict(self.runs), dict(self.limits), dict(self.peers)
+        after.signed = dict(self.signed)
+        after.limits_since_first_run = dict(self.limits_since_first_run)
+        for event in events:
+            after.add(event)
+        return after
+
+    def open_run(self, run_id: bytes) -> Run:
+        """The run of that id, which has begun and not ended; at a server a run begins with its first event."""
+        run = self.runs.get(run_id)
+        if run is None:
+            if self.role is Role.CLIENT:
+                raise StateError(
+                    f"run {run_id.hex()} was never reserved in this store; a client reserves a run before all else"
+                )
+            return Run(run_id=run_id)
+        if run.ended is not None:
+            raise StateError(f"run {run_id.hex()} has ended for this store; make the next plan for another run")
+        return run
+
+    def add(self, event: Event) -> None:
+        """Take one more event."""
+        self._check_role(event)
+        match event:
+            case RunReserved() | EarlierRunReserved():
+                self._reserve(event)
+            case MessageRecorded():
+                self.runs[event.run_id] = self.open_run(event.run_id)
+            case ClientJoined():
+                self._join(event)
+            case ExchangeCharged():
+                self._charge(event)
+            case RunEnded():
+                run = self.open_run(event.run_id)
+                if event.released != run.uncharged:
+                    raise StateError(f"the end of run {event.run_id.hex()} must release exactly the exchanges never charged")
+                self.runs[event.run_id] = replace(run, ended=event)
+            case LimitSet():
+                self._set_limit(event)
+            case PeerSeen() | PeerSigned():
+                self._see(event)
+            case PeerForgotten():
+                self._forget(event)
+
+    def _reserve(self, event: Reservation) -> None:
+        if event.run_id in self.runs:
+            raise StateError(f"run {event.run_id.hex()} was joined before; a plan is good for one run, renew it")
+        self.runs[event.run_id] = Run(run_id=event.run_id, reserved=event)
+        self.limits_since_first_run.setdefault(event.dataset, (self.limits.get(event.dataset),))
+
+    def _charge(self, event: ExchangeCharged) -> None:
+        run = self.open_run(event.run_id)
+        if event.number > run.n_exchanges or event.number in run.charged:
+            raise StateError(f"exchange {event.number} of run {event.run_id.hex()} was charged before, or never reserved")
+        self.runs[event.run_id] = replace(run, charged=(*run.charged, event.number))
+
+    def _join(self, event: ClientJoined) -> None:
+        run = self.open_run(event.run_id)
+        if event.client in run.joined:
+            raise StateError(f"client {event.client} joined run {event.run_id.hex()} before")
+        self.runs[event.run_id] = replace(run, joined=(*run.joined, event.client))
+
+    def _set_limit(self, event: LimitSet) -> None:
+        self.limits[event.dataset] = event
+        if event.dataset in self.limits_since_first_run:
+            self.limits_since_first_run[event.dataset] += (event,)
+
+    def _check_role(self, event: Event) -> None:
+        if isinstance(event, Reservation | ExchangeCharged | LimitSet) and self.role is not Role.CLIENT:
+            raise StateError(f"a {type(event).__name__} belongs into the store of a client; this is a server's")
+        if isinstance(event, PeerSeen | PeerSigned | PeerForgotten | ClientJoined) and self.role is not Role.SERVER:
+            raise StateError(f"a {type(event).__name__} belongs into the store of a server; this is a client's")
+
+    def _see(self, event: PeerSeen | PeerSigned) -> None:
+        name, now = event.name, LogPosition(event.position.length, event.position.head)
+        known = self.peers.get(name)
+        if known is not None and (now.length < known.length or (now.length == known.length and now.head != known.head)):
+            raise StateError(
+                f"the store of client {name!r} is an old copy: it holds {now.length} events and was seen with "
+                f"{known.length}{', others' if now.length == known.length else ''}; the client must bring back the newest "
+                "copy, or go on under a new identity"
+            )
+        self.peers[name] = now
+        if isinstance(event, PeerSigned):
+            self.signed[name] = event
+
+    def _forget(self, event: PeerForgotten) -> None:
+        if self.peers.pop(event.name, None) is None:
+            raise StateError(f"no position of the client {event.name!r} is remembered, so there is nothing to forget")
+        self.signed.pop(event.name, None)

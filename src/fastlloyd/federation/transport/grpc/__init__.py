@@ -1,0 +1,1 @@
+"""Carries messages over gRPC and TLS."""

@@ -1,0 +1,279 @@
+"""A client's end of the network: it dials out, stays connected until its run is over, and knows no rounds."""
+
+import asyncio
+import contextlib
+import logging
+from functools import partial
+from secrets import SystemRandom
+from typing import TYPE_CHECKING, Final
+
+from fastlloyd.errors import NetworkError, RemoteProtocolError
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.positions import SignedPosition
+from fastlloyd.federation.protocol.actions import ClientResult, Ended, Finish, Send
+from fastlloyd.federation.protocol.messages import Limits, decode, encode
+from fastlloyd.federation.store.events import LogPosition
+from fastlloyd.federation.transport.grpc.failures import explain, printable
+from fastlloyd.federation.transport.grpc.frames import (
+    Answer,
+    Attach,
+    Attached,
+    Leave,
+    Post,
+    Refused,
+    decode_server_frame,
+    encode_frame,
+)
+from fastlloyd.federation.transport.grpc.log import SparingLog
+from fastlloyd.federation.transport.grpc.meter import Meter
+from fastlloyd.federation.transport.grpc.outbox import Outbox
+from fastlloyd.federation.transport.grpc.tls import (
+    HEALTH,
+    STREAM,
+    Keepalive,
+    TlsIdentity,
+    channel_credentials,
+    channel_options,
+    health_request,
+    load_grpc,
+)
+from fastlloyd.federation.transport.grpc.turns import Turns
+from fastlloyd.federation.transport.party import ClientParty, Request
+
+if TYPE_CHECKING:
+    import grpc.aio
+
+    Call = grpc.aio.StreamStreamCall[bytes, bytes]
+
+_LOG = logging.getLogger(__name__)
+_SHORTEST_PAUSE: Final = 0.25  # seconds before the second attempt to connect; doubled with every further one
+_LONGEST_PAUSE: Final = 15.0
+_LAST_FRAME_SECONDS: Final = 2.0  # for saying goodbye
+_CHECK_SECONDS: Final = 15.0
+_FINAL: Final = frozenset({"PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"})
+"""Status codes that another attempt would meet again. gRPC gives all others, INTERNAL included, for broken connections too."""
+
+
+class GrpcClient:
+    """Takes part in one run, for one client.
+
+    Parameters
+    ----------
+    party : answers the server.
+    plan : the run.
+    address : the server's, "HOST:PORT".
+    identity : this client's certificate and key.
+    server_certificate : the certificate (DER) that the server must prove to own.
+
+    `trouble` says, in a sentence, what keeps this client from the server now; empty while nothing does.
+    """
+
+    def __init__(
+        self,
+        party: ClientParty,
+        plan: Plan,
+        *,
+        address: str,
+        identity: TlsIdentity,
+        server_certificate: bytes,
+        keepalive: Keepalive | None = None,
+    ) -> None:
+        self._party, self._address, self._identity = party, address, identity
+        self._planned = plan.server.address
+        self._server_certificate = server_certificate
+        self._digest, self._run_id = plan.digest, bytes.fromhex(plan.run_id)
+        self._limits = Limits.of(plan)
+        self._options = channel_options(self._limits, server_certificate, keepalive or Keepalive())
+        self._outbox, self._is_attached, self._was_attached = Outbox(), False, False
+        self.trouble = ""
+        self._n_failures = 0
+        self._log = SparingLog(_LOG)
+        self.meter = Meter()
+
+    async def run(self) -> ClientResult | Ended | None:
+        """Take part until the run is over for this client; None after `stop`, when it can be taken up again.
+
+        Whatever breaks the connection is mended until the party's deadline, and what went wrong last is said in `Ended`. If
+        the server refuses this client, or breaks the protocol, that ends this call with `Ended`; the run itself is over only
+        if the party has said so.
+        """
+        self._over = asyncio.Event()
+        self._outcome: asyncio.Future[ClientResult | Ended] = asyncio.get_running_loop().create_future()
+        self._turns = Turns(self._party, prepare=self._prepare, dispatch=self._dispatch, fail=self._fail)
+        connection = asyncio.create_task(self._stay_connected())
+        connection.add_done_callback(lambda _: self._over.set())
+        try:
+            await self._turns.watch()
+            await self._over.wait()
+            await self._turns.close()
+            self._outbox.close(*([encode_frame(Leave())] if self._outcome.done() else []))
+            await asyncio.wait({connection}, timeout=_LAST_FRAME_SECONDS)
+        finally:
+            await self._turns.close()
+            connection.cancel()
+            await asyncio.wait({connection})
+            self._log.close()
+        failure = None if connection.cancelled() else connection.exception()
+        if self._outcome.done():
+            return self._outcome.result()  # or what the party failed with: the connection has then ended with it too
+        if failure is not None:
+            raise failure
+        return None
+
+    def stop(self) -> None:
+        """Finish the step in progress, send what follows from it, and end; for a signal handler of the loop."""
+        self._over.set()
+
+    async def _stay_connected(self) -> None:
+        while not self._over.is_set():
+            self._outbox, self._is_attached = Outbox(), False
+            try:
+                trouble = await self._connect()
+            except RemoteProtocolError as error:
+                self._end(Ended(str(error)))
+                return
+            self._outbox.close()
+            await self._pause(trouble)
+
+    async def _pause(self, trouble: str) -> None:
+        """Wait, longer with every failure in a row, and never as long as another client waits."""
+        if trouble != self.trouble and not self._over.is_set():
+            self._log.warning(self._address, "%s; trying again", trouble)
+        self.trouble = trouble
+        longest = min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2.0 ** min(self._n_failures, 10))
+        self._n_failures += 1
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._over.wait(), SystemRandom().uniform(longest / 2, longest))
+
+    async def _connect(self) -> str:
+        """One connection, from its first frame to its end: why it ended."""
+        grpc = load_grpc()
+        credentials = channel_credentials(self._identity, self._server_certificate)
+        # "dns:" also where the address is a number: no other kind of name means anything here
+        async with grpc.aio.secure_channel(f"dns:///{self._address}", credentials, options=self._options) as channel:
+            call = channel.stream_stream("/" + "/".join(STREAM))()
+            try:
+                await self._converse(call)
+            except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+                return self._explain((await call.code()).name, await call.details())
+        return f"the server at {self._address} ended the connection"
+
+    def _explain(self, code: str, details: str) -> str:
+        """Why a connection broke, for one more attempt; RemoteProtocolError if none will help."""
+        if code in _FINAL:
+            raise RemoteProtocolError(f"the server at {self._address} refuses this client: {code}, {printable(details)}")
+        if self._is_attached:
+            return f"the connection to {self._address} broke"
+        return explain(
+            details,
+            address=self._address,
+            planned=self._planned,
+            own_certificate=self._identity.certificate,
+            was_connected=self._was_attached,
+        )
+
+    async def _converse(self, call: "Call") -> None:
+        positions: list[SignedPosition] = []
+        await self._turns.take(lambda: self._party.position, positions.append)
+        for position in positions:
+            await self._write(call, encode_frame(Attach(self._digest, self._run_id, position)))
+        frame = await self._read(call)
+        if frame is None:
+            return
+        if not isinstance(frame, Attached):
+            raise RemoteProtocolError(f"the server began with {type(frame).__name__}; expected Attached")
+        self._log.info(self._address, "connected to %s", self._address)
+        self._is_attached, self._was_attached, self.trouble, self._n_failures = True, True, "", 0
+        reader = asyncio.create_task(self._read_all(call, frame.log))
+        writer = asyncio.create_task(self._outbox.write_all(partial(self._write, call)))
+        try:
+            await asyncio.wait({reader, writer}, return_when=asyncio.FIRST_COMPLETED)
+            if not reader.done() and writer.exception() is None:
+                await call.done_writing()
+                await reader
+        finally:
+            for task in (reader, writer):
+                task.cancel()
+            found = await asyncio.gather(reader, writer, return_exceptions=True)
+        for error in found:
+            if isinstance(error, Exception):
+                raise error
+
+    async def _read_all(self, call: "Call", remembered: LogPosition) -> None:
+        def begin() -> list[Request]:
+            self._party.attached(remembered)
+            return self._party.begin()
+
+        await self._turns.ask(begin)
+        while (frame := await self._read(call)) is not None:
+            if not isinstance(frame, Answer):
+                raise RemoteProtocolError(f"the server sent {type(frame).__name__} on a stream that is attached")
+            await self._turns.ask(partial(self._party.receive, decode(frame.message, self._limits)))
+
+    async def _write(self, call: "Call", frame: bytes) -> None:
+        self.meter.sent += len(frame)
+        await call.write(frame)
+
+    async def _read(self, call: "Call") -> Attached | Answer | None:
+        """The next frame; None once the server has ended the stream in order."""
+        data = await call.read()
+        if not isinstance(data, bytes):
+            return None
+        self.meter.received += len(data)
+        frame = decode_server_frame(data, self._limits)
+        if isinstance(frame, Refused):
+            raise RemoteProtocolError(f"the server refuses this client: {frame.reason}")
+        return frame
+
+    def _prepare(self, requests: list[Request]) -> list[bytes | ClientResult | Ended]:
+        prepared: list[bytes | ClientResult | Ended] = []
+        for request in requests:
+            match request:
+                case Send(_, message):
+                    prepared.append(encode_frame(Post(self._party.position, encode(message))))
+                case Finish((ClientResult() | Ended()) as outcome):
+                    prepared.append(outcome)
+        return prepared
+
+    def _dispatch(self, prepared: list[bytes | ClientResult | Ended]) -> None:
+        """Put frames in the outbox. Without a connection they are let go: the party sends them again when it begins anew."""
+        for each in prepared:
+            if isinstance(each, bytes):
+                self._outbox.put(each)
+            else:
+                self._end(each)
+
+    def _end(self, outcome: ClientResult | Ended) -> None:
+        if isinstance(outcome, Ended) and self.trouble:
+            outcome = Ended(f"{outcome.reason}; {self.trouble}")
+        if not self._outcome.done():
+            self._outcome.set_result(outcome)
+        self._over.set()
+
+    def _fail(self, error: BaseException) -> None:
+        if not self._outcome.done():
+            self._outcome.set_exception(error)
+        self._over.set()
+
+
+async def check_connection(plan: Plan, *, address: str, identity: TlsIdentity, server_certificate: bytes) -> None:
+    """Ask the server whether it serves this plan, over the connection that a run would use.
+
+    Raises NetworkError, in one sentence.
+    """
+    grpc = load_grpc()
+    options = channel_options(Limits.of(plan), server_certificate, Keepalive())
+    credentials = channel_credentials(identity, server_certificate)
+    async with grpc.aio.secure_channel(f"dns:///{address}", credentials, options=options) as channel:
+        try:
+            await channel.unary_unary("/" + "/".join(HEALTH))(health_request(plan.digest), timeout=_CHECK_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.NOT_FOUND:
+                raise NetworkError(
+                    f"the server at {address} serves another plan than that of digest {plan.digest.hex()}; ask which plan is "
+                    "meant, and have the server started with it"
+                ) from None
+            why = explain(
+                error.details() or "", address=address, planned=plan.server.address, own_certificate=identity.certificate
+            )
+            raise NetworkError(why) from None

@@ -1,0 +1,115 @@
+"""What travels on a client's stream: one version byte, then MessagePack. Most frames carry one message of the protocol.
+
+Decoding is total: any bytes give a frame or RemoteProtocolError. Nothing here looks inside a message.
+"""
+
+from typing import Final, TypeVar
+
+import msgspec
+
+from fastlloyd.errors import RemoteProtocolError
+from fastlloyd.federation.positions import SignedPosition
+from fastlloyd.federation.protocol.messages import MAX_REASON, Digest, Limits, Reason, RunId
+from fastlloyd.federation.secagg.masks import DIGEST_BYTES
+from fastlloyd.federation.store.events import LogPosition
+
+FRAME_VERSION: Final = 2  # 1: positions were not signed
+FRAME_BYTES: Final = 192  # more than everything in a frame but its message or reason
+
+
+EMPTY_LOG: Final = LogPosition(0, bytes(DIGEST_BYTES))
+
+
+class _Frame(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """An array of a number, which says what it is, and the fields in order."""
+
+
+class Attach(_Frame, frozen=True, tag=1):
+    """Client, first and once per stream: the run I take part in, and where my log stands, signed."""
+
+    plan_digest: Digest
+    run_id: RunId
+    log: SignedPosition
+
+
+class Post(_Frame, frozen=True, tag=2):
+    """Client: a message, and where my log stood when it was let go."""
+
+    log: SignedPosition
+    message: bytes
+
+
+class Leave(_Frame, frozen=True, tag=3):
+    """Client: the run is over for me, and I shall not come back."""
+
+
+class Attached(_Frame, frozen=True, tag=4):
+    """Server, first: where I remember the client's log to stand."""
+
+    log: LogPosition
+
+
+class Answer(_Frame, frozen=True, tag=5):
+    """Server: a message."""
+
+    message: bytes
+
+
+class Refused(_Frame, frozen=True, tag=6):
+    """Server, last: I do not go on with this client, for this reason."""
+
+    reason: Reason
+
+
+ClientFrame = Attach | Post | Leave
+ServerFrame = Attached | Answer | Refused
+Frame = TypeVar("Frame", ClientFrame, ServerFrame)
+
+_ENCODER = msgspec.msgpack.Encoder()
+_CLIENT_DECODER = msgspec.msgpack.Decoder(ClientFrame)
+_SERVER_DECODER = msgspec.msgpack.Decoder(ServerFrame)
+_VERSION = bytes([FRAME_VERSION])
+
+
+def max_frame_bytes(limits: Limits) -> int:
+    """Length that no frame of a run exceeds; a stream's receive limit."""
+    return limits.max_bytes + FRAME_BYTES
+
+
+def encode_frame(frame: ClientFrame | ServerFrame) -> bytes:
+    """The one encoding of `frame`."""
+    return _VERSION + _ENCODER.encode(frame)
+
+
+def decode_client_frame(data: bytes, limits: Limits) -> ClientFrame:
+    """Read what a client sent; RemoteProtocolError on anything that `encode_frame` would not have written."""
+    frame: ClientFrame = _decode(data, limits, _CLIENT_DECODER)
+    return frame
+
+
+def decode_server_frame(data: bytes, limits: Limits) -> ServerFrame:
+    """Read what the server sent; RemoteProtocolError on anything that `encode_frame` would not have written."""
+    frame: ServerFrame = _decode(data, limits, _SERVER_DECODER)
+    return frame
+
+
+def refusal(reason: object) -> Refused:
+    """The frame that ends a stream, its reason cut and cleaned to what may be shown on the client's terminal."""
+    return Refused("".join(c if " " <= c <= "~" else "?" for c in str(reason))[:MAX_REASON])
+
+
+def _decode(data: bytes, limits: Limits, decoder: "msgspec.msgpack.Decoder[Frame]") -> Frame:
+    if len(data) > max_frame_bytes(limits):
+        raise RemoteProtocolError(f"a frame has {len(data)} bytes; in this run none has more than {max_frame_bytes(limits)}")
+    if data[:1] != _VERSION:
+        raise RemoteProtocolError(
+            f"a frame begins with {data[:1].hex() or 'nothing'}; expected {_VERSION.hex()}: "
+            f"this version of fastlloyd speaks version {FRAME_VERSION} of the frames"
+        )
+    try:
+        frame = decoder.decode(memoryview(data)[1:])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise RemoteProtocolError(f"a frame of {len(data)} bytes cannot be read: {error}") from None
+    if encode_frame(frame) != data:
+        raise RemoteProtocolError(f"a frame {type(frame).__name__} is not in its shortest encoding; nobody honest sends such")
+    return frame

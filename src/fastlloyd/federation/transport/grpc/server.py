@@ -1,0 +1,363 @@
+"""The server's end of the network: one stream per client, and a party that answers them. It knows no rounds and no keys."""
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from fastlloyd.errors import NetworkError, RemoteProtocolError
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.positions import SignedPosition
+from fastlloyd.federation.protocol.actions import Finish, Send, ServerResult
+from fastlloyd.federation.protocol.messages import Limits, Message, decode, encode
+from fastlloyd.federation.store.events import LogPosition
+from fastlloyd.federation.transport.grpc.arrivals import Arrivals
+from fastlloyd.federation.transport.grpc.frames import (
+    Answer,
+    Attach,
+    Attached,
+    Leave,
+    Post,
+    decode_client_frame,
+    encode_frame,
+    refusal,
+)
+from fastlloyd.federation.transport.grpc.log import SparingLog
+from fastlloyd.federation.transport.grpc.meter import Meter
+from fastlloyd.federation.transport.grpc.outbox import Outbox
+from fastlloyd.federation.transport.grpc.presence import Presence
+from fastlloyd.federation.transport.grpc.tls import (
+    HEALTH,
+    SECONDS_TO_BE_HEARD,
+    SERVING,
+    STREAM,
+    Keepalive,
+    TlsIdentity,
+    fingerprint,
+    health_request,
+    load_grpc,
+    peer_fingerprint,
+    server_credentials,
+    server_options,
+    wanted_connections,
+)
+from fastlloyd.federation.transport.grpc.turns import LOOK, PAUSE, Turns
+from fastlloyd.federation.transport.party import Request, ServerParty
+
+if TYPE_CHECKING:
+    import grpc.aio
+
+    Context = grpc.aio.ServicerContext[bytes, bytes]
+    Server = grpc.aio.Server
+
+_LOG = logging.getLogger(__name__)
+_FIRST_FRAME_SECONDS: Final = 10.0
+_MAX_STREAMS: Final = 4  # of one client: more than an honest one has, whose old streams end soon or are ended by keepalive
+_LAST_FRAME_SECONDS: Final = 2.0  # for what a stream that ends is still owed
+GRACE: Final = 20.0  # longer than a client pauses between two attempts to connect
+
+
+class GrpcServer:
+    """Serves one run. Clients are known by the certificates they prove to own, and speak for themselves only.
+
+    Parameters
+    ----------
+    party : answers the clients.
+    plan : the run, whose digest and run id every client must name first.
+    address : where to listen, "HOST:PORT"; with port 0 any free one, found in `port`.
+    identity : the server's certificate and key.
+    certificates : the clients' certificates (DER) by name.
+    linger : seconds after the end of the run in which clients that are behind are still answered; clients that are done say so.
+    grace : seconds without a stream, after which the party is told that a client is away; and seconds without anyone connected,
+        after which a run that ended without a result is lingered over no longer: who comes later has nothing to get but the
+        news, and ends by itself when its step is over.
+    max_connections : more are closed as soon as they come; None: as many as are wanted for these clients.
+    """
+
+    def __init__(
+        self,
+        party: ServerParty,
+        plan: Plan,
+        *,
+        address: str,
+        identity: TlsIdentity,
+        certificates: Mapping[str, bytes],
+        keepalive: Keepalive | None = None,
+        linger: float = 60.0,
+        grace: float = GRACE,
+        max_connections: int | None = None,
+    ) -> None:
+        self.port = 0
+        self._party, self._plan, self._address = party, plan, address
+        self._linger, self._grace = linger, grace
+        self._identity, self._trusted = identity, [*certificates.values(), identity.certificate]
+        self._names = {fingerprint(certificate): name for name, certificate in certificates.items()}
+        self._limits = Limits.of(plan)
+        max_connections = max_connections or wanted_connections(plan.n_clients)
+        self._options = server_options(self._limits, max_connections, keepalive or Keepalive())
+        self._arrivals = Arrivals(max_connections)
+        self._streams: dict[str, Outbox] = {}
+        self._presence = Presence(grace, self._report_away)  # streams that lie unread and cannot be ended count as well
+        self._left: set[str] = set()
+        self._waiting: deque[tuple[str, SignedPosition]] = deque()  # messages whose turn has not come, and their clients' logs
+        self._log = SparingLog(_LOG)
+        self.meter = Meter()
+        self._is_stopped = False
+        self.stays: float | None = None  # for so many seconds at most, once the run is over
+
+    @property
+    def connected(self) -> frozenset[str]:
+        """The clients whose streams stand now."""
+        return frozenset(self._streams)
+
+    @property
+    def not_told(self) -> tuple[str, ...]:
+        """Once the run is over: the clients that have not yet taken its end, for whom the server stays; nobody before."""
+        return tuple(name for name in self._plan.names if name not in self._left) if self.stays is not None else ()
+
+    async def start(self) -> None:
+        """Listen; NetworkError if that address cannot be had."""
+        grpc = load_grpc()
+        self._over = asyncio.Event()
+        self._nobody_waits = False
+        self._moved = asyncio.Event()  # somebody has come or gone
+        self._outcome: asyncio.Future[ServerResult] = asyncio.get_running_loop().create_future()
+        self._turns = Turns(
+            self._party, prepare=self._prepare, dispatch=self._dispatch, fail=self._fail, rest=self._party.draw_ahead
+        )
+        self._grpc: Server = grpc.aio.server(options=self._options)
+        stream = {STREAM[1]: grpc.stream_stream_rpc_method_handler(self._serve_stream)}
+        health = {HEALTH[1]: grpc.unary_unary_rpc_method_handler(self._serve_health)}
+        handlers = [(STREAM[0], stream), (HEALTH[0], health)]
+        self._grpc.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(*handler) for handler in handlers])
+        try:
+            self.port = self._grpc.add_secure_port(
+                self._address, server_credentials(self._identity, self._trusted, self._arrivals.came)
+            )
+        except RuntimeError:
+            await self._grpc.stop(None)
+            raise NetworkError(
+                f"cannot listen at {self._address}: it is not an address of this machine, or somebody else listens at that "
+                "port; choose another HOST:PORT"
+            ) from None
+        self._presence.watch(self._plan.names)
+        self._counting = asyncio.create_task(self._count_unheard())
+        await self._grpc.start()
+        _LOG.info("listening at %s for run %s", self._address, self._plan.run_id)
+        await self._turns.watch()
+
+    async def wait(self) -> ServerResult | None:
+        """The end of the run, once all clients are done or `linger` or `grace` is over; None after a `stop` before."""
+        try:
+            await self._over.wait()
+            await self._stay()
+        finally:
+            await self._close()
+        if self._is_stopped and not self._is_left and self._outcome.done() and self._outcome.exception() is None:
+            return None  # somebody who was away may still ask for the end
+        return self._outcome.result() if self._outcome.done() else None
+
+    async def serve(self) -> ServerResult | None:
+        """Listen, and wait for the end."""
+        await self.start()
+        return await self.wait()
+
+    def stop(self) -> None:
+        """Finish the step in progress, send what follows from it, and end; for a signal handler of the loop."""
+        self._is_stopped = True
+        self._end_waiting()
+
+    async def _stay(self) -> None:
+        """For the linger, or until all have left; after an end without a result, until nobody was connected for the grace.
+
+        Seconds in which this process was stopped do not count: nobody could ask. One wait with one timeout: of two, one inside
+        the other, Python 3.11 loses the outer when both are over at once.
+        """
+        without_result = self._outcome.done() and not self._outcome.exception() and self._outcome.result().reason is not None
+        clock, stayed, alone = asyncio.get_running_loop().time, 0.0, 0.0
+        while not self._nobody_waits and stayed < self._linger and not (without_result and alone >= self._grace):
+            begun = clock()
+            self.stays = min([self._linger - stayed, *([self._grace - alone] if without_result else [])])
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(LOOK, self.stays)):
+                    await self._moved.wait()
+            passed = min(clock() - begun, LOOK + PAUSE)
+            stayed, alone = stayed + passed, 0.0 if self._streams or self._moved.is_set() else alone + passed
+            self._moved.clear()
+
+    def _end_waiting(self) -> None:
+        self._over.set()
+        self._wait_for_nobody()
+
+    def _wait_for_nobody(self) -> None:
+        self._nobody_waits = True
+        self._moved.set()
+
+    @property
+    def _is_left(self) -> bool:
+        return self._left.issuperset(self._plan.names)
+
+    async def _close(self) -> None:
+        self._presence.close()
+        self._counting.cancel()
+        await self._turns.close()
+        for name, outbox in list(self._streams.items()):
+            self._drop(name, outbox)
+        await self._grpc.stop(_LAST_FRAME_SECONDS)
+        self._log.close()
+
+    async def _serve_stream(self, _requests: object, context: "Context") -> None:
+        """One stream, from its first frame to its last."""
+        name = self._names.get(peer_fingerprint(context.auth_context()) or b"")
+        if name is None:
+            await context.abort(load_grpc().StatusCode.PERMISSION_DENIED, "this certificate is no client's of the plan")
+        self._arrivals.heard(context.peer())
+        if self._presence.n_streams(name) >= _MAX_STREAMS:
+            self._log.warning(name, "client %s opens another stream while %d of its streams lie unread", name, _MAX_STREAMS)
+            await context.abort(load_grpc().StatusCode.UNAVAILABLE, "too many streams of this client lie unread")
+        self._presence.came(name)
+        outbox = Outbox()
+        reader = asyncio.create_task(self._read(name, outbox, context))
+        writer = asyncio.create_task(outbox.write_all(partial(self._write, context)))
+        closed = asyncio.create_task(outbox.closed.wait())
+        try:
+            await asyncio.wait([reader, closed], return_when=asyncio.FIRST_COMPLETED)
+            self._drop(name, outbox)
+            reader.cancel()  # a client that is cut off because it does not read is not listened to either
+            # However long it takes: a stream with a write under way cannot be ended. If nobody reads, keepalive ends it.
+            await asyncio.wait([writer])
+        finally:
+            self._presence.went(name)
+            self._drop(name, outbox)
+            for task in (reader, writer, closed):
+                task.cancel()
+            await asyncio.gather(reader, writer, closed, return_exceptions=True)
+
+    def _drop(self, name: str, outbox: Outbox) -> None:
+        outbox.close()
+        if self._streams.get(name) is outbox:
+            del self._streams[name]
+            self._moved.set()
+            self._log.info(name, "client %s is gone", name)
+
+    async def _count_unheard(self) -> None:
+        """A line now and then for connections on which nobody of the plan speaks."""
+        while True:
+            await asyncio.sleep(SECONDS_TO_BE_HEARD)
+            if more := self._arrivals.look():
+                line = "%d more connections without a word from a client of the plan, %d in all: other certificates, or none"
+                self._log.warning("connections", line, more, self._arrivals.n_unheard)
+
+    def _report_away(self, name: str) -> None:
+        self._turns.tell(partial(self._party.away, name))
+
+    async def _read(self, name: str, outbox: Outbox, context: "Context") -> None:
+        """Take what a client says, one frame after another: the next is read when the last has been answered."""
+        try:
+            await self._attach(name, outbox, await self._first_frame(context))
+            while data := await context.read():
+                self.meter.received += len(data)
+                frame = decode_client_frame(data, self._limits)
+                match frame:
+                    case Post(log, data):
+                        message = decode(data, self._limits)
+                        self._waiting.append((name, log))
+                        await self._turns.ask(partial(self._receive, name, log, message))
+                    case Leave():
+                        return self._leave(name)
+                    case Attach():
+                        return outbox.close(encode_frame(refusal("a stream is attached once; open another")))
+        except RemoteProtocolError as error:
+            refused = refusal(error)  # what the client is told, which holds nothing that a terminal takes for a command
+            self._log.warning(name, "client %s is refused: %s", name, refused.reason)
+            outbox.close(encode_frame(refused))
+
+    def _receive(self, name: str, log: SignedPosition, message: Message) -> list[Request]:
+        """In the party's thread: one turn, before which the party learns of all whose messages have come."""
+        while self._waiting:
+            self._party.announce(*self._waiting.popleft())
+        return self._party.receive(name, log, message)
+
+    async def _write(self, context: "Context", frame: bytes) -> None:
+        self.meter.sent += len(frame)
+        await context.write(frame)
+
+    async def _first_frame(self, context: "Context") -> SignedPosition:
+        try:
+            data = await asyncio.wait_for(context.read(), _FIRST_FRAME_SECONDS)
+        except TimeoutError:
+            raise RemoteProtocolError(f"nothing was said on a new stream for {_FIRST_FRAME_SECONDS:g} seconds") from None
+        self.meter.received += len(data or b"")
+        frame = decode_client_frame(data or b"", self._limits)
+        if not isinstance(frame, Attach):
+            raise RemoteProtocolError(f"a stream began with {type(frame).__name__}; expected Attach")
+        if frame.plan_digest != self._plan.digest:
+            raise RemoteProtocolError(
+                f"your plan has digest {frame.plan_digest.hex()}; this server serves that of digest {self._plan.digest.hex()}"
+            )
+        if frame.run_id.hex() != self._plan.run_id:
+            raise RemoteProtocolError(f"your run id is {frame.run_id.hex()}; this server serves run {self._plan.run_id}")
+        return frame.log
+
+    async def _attach(self, name: str, outbox: Outbox, log: SignedPosition) -> None:
+        def register(known: LogPosition) -> None:
+            if outbox.closed.is_set():
+                return
+            if (older := self._streams.get(name)) is not None:
+                older.close(encode_frame(refusal(f"another connection of client {name} took the place of this one")))
+            self._streams[name] = outbox
+            self._moved.set()
+            outbox.put(encode_frame(Attached(known)))
+            self._log.info(name, "client %s is connected", name)
+
+        await self._turns.take(partial(self._party.attach, name, log), register)
+
+    def _leave(self, name: str) -> None:
+        self._left.add(name)
+        if self._is_left:
+            self._wait_for_nobody()
+
+    def _prepare(self, requests: list[Request]) -> list[tuple[str, bytes] | ServerResult]:
+        """Encode each message once, however many clients it is for: their outboxes hold the same bytes."""
+        frames: dict[int, bytes] = {}
+        prepared: list[tuple[str, bytes] | ServerResult] = []
+        for request in requests:
+            match request:
+                case Send(name, message):
+                    if id(message) not in frames:
+                        frames[id(message)] = encode_frame(Answer(encode(message)))
+                    prepared.append((name, frames[id(message)]))
+                case Finish(ServerResult() as result):
+                    prepared.append(result)
+        return prepared
+
+    def _dispatch(self, prepared: list[tuple[str, bytes] | ServerResult]) -> None:
+        """Put each frame in its client's outbox. A client that is away asks again when it is back."""
+        for each in prepared:
+            if not isinstance(each, ServerResult):
+                name, frame = each
+                if name in self._streams:
+                    self._streams[name].put(frame)
+            elif not self._outcome.done():
+                self._outcome.set_result(each)
+                self._over.set()
+
+    def _fail(self, error: BaseException) -> None:
+        if not self._outcome.done():
+            self._outcome.set_exception(error)
+        self._end_waiting()
+
+    async def _serve_health(self, request: bytes, context: "Context") -> bytes:
+        """Say that the server serves, to any client of the plan and to whoever holds the server's own certificate.
+
+        Who names a plan is told whether it is the one that is served.
+        """
+        if (peer_fingerprint(context.auth_context()) or b"") not in {*self._names, fingerprint(self._identity.certificate)}:
+            await context.abort(load_grpc().StatusCode.PERMISSION_DENIED, "this certificate is not in the plan")
+        self._arrivals.heard(context.peer())
+        if request not in (b"", health_request(self._plan.digest)):
+            await context.abort(load_grpc().StatusCode.NOT_FOUND, "this server serves another plan")
+        return SERVING

@@ -1,0 +1,190 @@
+"""One party, one thing at a time, beside an event loop: its calls, their order, and the deadline of the present step.
+
+The party works in a thread of its own, because evaluating a round or writing to a disk may take long, and the other streams of
+the loop, their keepalive and their deadlines must not wait for it. It is one thread, always the same: a party is no more
+prepared for two calls at once than a database connection is for two threads. A turn is never cut short: a client whose stream
+breaks while its upload completes a round must not take the others' broadcast with it.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Final, Generic, TypeVar
+
+from fastlloyd.errors import RemoteProtocolError
+from fastlloyd.federation.transport.party import Party, Request
+
+T = TypeVar("T")
+Prepared = TypeVar("Prepared")
+_SHORTEST_WAIT: Final = 0.02  # seconds between two looks at a deadline
+LOOK: Final = 1.0  # seconds between two looks at the clock while a step may take no longer than so long
+PAUSE: Final = 3.0  # seconds that a look comes late only where the process was stopped or the machine slept
+_A_MOMENT: Final = 5e-4  # seconds in which what follows from a turn is sent, and whoever shares the core may go first
+
+
+class Turns(Generic[Prepared]):
+    """Calls a party, and hands on what it asks for in the order of the turns.
+
+    A thread and a queue, and no executor, lock or task per turn: those cost more than most turns themselves.
+
+    Parameters
+    ----------
+    party : called in its own thread only.
+    prepare : makes of what the party asks for what `dispatch` is given, in the party's thread.
+    dispatch : sends it, in the loop's thread.
+    fail : is told any error that is not a RemoteProtocolError: the run cannot go on in this process.
+    rest : what the party does in its thread between two turns, once nothing has come for a moment.
+    """
+
+    def __init__(
+        self,
+        party: Party,
+        *,
+        prepare: Callable[[list[Request]], Prepared],
+        dispatch: Callable[[Prepared], None],
+        fail: Callable[[BaseException], None],
+        rest: Callable[[], None] | None = None,
+    ) -> None:
+        self._party, self._prepare, self._dispatch, self._fail, self._rest = party, prepare, dispatch, fail, rest
+        self._loop = asyncio.get_running_loop()
+        # a process that ends without `close` does not wait for it: what is not on disk never happened
+        self._thread = threading.Thread(target=self._work, name="fastlloyd-party", daemon=True)
+        self._waiting: SimpleQueue[Callable[[], Callable[[], None]] | None] = SimpleQueue()
+        self._following: deque[Callable[[], None]] = deque()  # what is left to do in the loop after turns that are over
+        self._is_called = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._end = 0.0  # of the present step, by the loop's clock
+        self._looked: float | None = None
+        self._has_slept = self._is_due = False
+        self._is_closed = False
+
+    async def ask(self, question: Callable[[], list[Request]]) -> None:
+        """Have the party answer, and dispatch what it asks for. Raises what the party raises; nothing is done after `close`."""
+        await self.take(lambda: self._prepare(question()), self._dispatch)
+
+    def tell(self, question: Callable[[], list[Request]]) -> None:
+        """The same, for nobody who waits."""
+        if not self._is_closed:
+            self._put(lambda: self._prepare(question()), self._dispatch)
+
+    async def take(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
+        """Do `work` in the party's thread and `then` in the loop's, both to the end even if the caller is cancelled."""
+        if self._is_closed:
+            return
+        done = self._put(work, then)
+        if self._thread.ident is None:
+            self._thread.start()  # with the first turn there already: a party does not rest before it
+        await done
+
+    async def watch(self) -> None:
+        """Look at the party's clock for the first time."""
+        await self.take(lambda: None, lambda _: None)
+
+    async def close(self) -> None:
+        """Finish the turn in progress, what follows from it included, and take no more."""
+        self._is_closed = True
+        self._disarm()
+        if self._thread.is_alive():
+            self._waiting.put(None)
+            await asyncio.to_thread(self._thread.join)
+
+    def _put(self, work: Callable[[], T], then: Callable[[T], None]) -> "asyncio.Future[None]":
+        done = self._loop.create_future()
+        self._waiting.put(lambda: self._turn(work, then, done))
+        return done
+
+    def _work(self) -> None:
+        """The party's thread: one turn after another. What follows from each is done in the loop, in the same order."""
+        while (turn := self._next()) is not None:
+            self._let_follow(turn())
+
+    def _next(self) -> Callable[[], Callable[[], None]] | None:
+        """The next turn, None after the last. The party rests before it if none has come for a moment."""
+        if self._rest is not None:
+            with suppress(Empty):
+                return self._waiting.get(timeout=_A_MOMENT)
+            try:
+                self._rest()
+            except BaseException as error:  # noqa: BLE001 - whoever drives the party is told
+                self._let_follow(partial(self._fail, error))
+        return self._waiting.get()
+
+    def _let_follow(self, what: Callable[[], None]) -> None:
+        self._following.append(what)
+        if not self._is_called:  # waking the loop costs more than most turns: once, for all that it will find
+            self._is_called = True
+            self._loop.call_soon_threadsafe(self._follow)
+
+    def _follow(self) -> None:
+        self._is_called = False
+        while self._following:
+            self._following.popleft()()
+
+    def _turn(self, work: Callable[[], T], then: Callable[[T], None], done: "asyncio.Future[None]") -> Callable[[], None]:
+        """Do `work`, unless it comes too late; what is left to do in the loop."""
+        if self._is_closed:
+            return lambda: self._resolve(done)
+        try:
+            found, timeout = work(), self._party.timeout
+        except BaseException as error:  # noqa: BLE001 - it is raised again where it was asked
+            reason = error
+            return lambda: self._reject(done, reason)
+        return lambda: self._accept(done, then, found, timeout)
+
+    def _accept(self, done: "asyncio.Future[None]", then: Callable[[T], None], found: T, timeout: float | None) -> None:
+        try:
+            then(found)
+        except BaseException as error:  # noqa: BLE001 - it is raised again where it was asked
+            self._reject(done, error)
+        else:
+            self._arm(timeout)
+            self._resolve(done)
+
+    def _reject(self, done: "asyncio.Future[None]", error: BaseException) -> None:
+        if not isinstance(error, RemoteProtocolError):
+            self._fail(error)
+        if not done.done():  # no future takes a StopIteration
+            done.set_exception(RuntimeError(repr(error)) if isinstance(error, StopIteration) else error)
+            done.exception()  # seen: nobody may be left to raise it at
+
+    def _resolve(self, done: "asyncio.Future[None]") -> None:
+        if not done.done():  # else whoever asked is gone
+            done.set_result(None)
+
+    def _arm(self, timeout: float | None) -> None:
+        self._disarm()
+        if timeout is None or self._is_closed:
+            self._looked = None
+            return
+        self._end, self._is_due = self._loop.time() + max(timeout, _SHORTEST_WAIT), False
+        self._look()
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        """Look at the clock again and again: at the end of the step, or after a sleep, it is the party's turn.
+
+        Where a process is stopped, or its machine sleeps, everybody's answers and this timer are due in the same moment, and
+        the timer would win: nobody would have been given the time to answer that the step has.
+        """
+        now = self._loop.time()
+        self._has_slept |= self._looked is not None and now - self._looked > LOOK + PAUSE
+        self._looked = now
+        if (self._has_slept or now >= self._end) and not self._is_due:
+            self._is_due = True
+            self.tell(partial(self._due, self._has_slept))
+            self._has_slept = False
+        self._timer = self._loop.call_at(now + LOOK if self._is_due else min(self._end, now + LOOK), self._look)
+
+    def _due(self, has_slept: bool) -> list[Request]:
+        """The party's deadline, unless it slept, or a message that came first has begun another step."""
+        if has_slept:
+            self._party.slept()
+        timeout = self._party.timeout
+        return self._party.deadline() if timeout is not None and timeout <= 0 else []

@@ -1,0 +1,81 @@
+"""The central model: one holder of all records drives the loop and adds the noise itself."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+
+from fastlloyd.clustering.domain import Domain, GridArray, IntArray
+from fastlloyd.clustering.grid_records import GridRecords
+from fastlloyd.dp.noise import NoiseSource
+from fastlloyd.dp.repeatable import check_private
+from fastlloyd.errors import DataError
+from fastlloyd.mechanisms.lloyd.algorithm import Clustering
+from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.queries.relative import Query
+
+Read = Callable[[], Iterable[GridArray]]
+
+
+def cluster(mechanism: Mechanism, X: GridArray | Iterable[GridArray], noise: NoiseSource) -> Clustering:
+    """Run the mechanism on grid points X (n, n_features): one array, or blocks of them that are read anew in each round.
+
+    An array is looked at before the first round and must stay as it is; blocks are looked at in each round, except those of
+    `GridRecords` under the mechanism's domain, which are grid points by the way they are made. The result
+    satisfies the mechanism's guarantee if `noise` is `SystemNoise`. Raises LocalProtocolError for noise that is not private
+    outside `testing.repeatable_noise`; DataError when X is not made of grid points of the domain, when there are more records
+    than the public cap `mechanism.n_records`, or when their number changes between two rounds.
+    """
+    check_private(noise)
+    read = _array(mechanism.domain, X) if isinstance(X, np.ndarray) else _stream(mechanism.domain, X)
+    loop = mechanism.loop()
+    query = next(loop)
+    n: int | None = None
+    for exchange in mechanism.exchanges:
+        answer = np.zeros(mechanism.shape(exchange), dtype=np.int64)
+        n = _add_up(query, read(), mechanism.n_records, n, answer)
+        answer += mechanism.draw_noise(exchange, noise)
+        try:
+            query = loop.send(answer)
+        except StopIteration as end:
+            clustering: Clustering = end.value
+            return clustering
+    raise AssertionError("the loop asks one query per exchange")
+
+
+def _array(domain: Domain, X: GridArray) -> Read:
+    """Looked at once: it is the caller's, who leaves it alone meanwhile."""
+    domain.check_grid(X)
+    return lambda: [X]
+
+
+def _stream(domain: Domain, blocks: Iterable[GridArray]) -> Read:
+    """Looked at each time, unless they are made by this domain at that time, which leaves no point outside."""
+    if isinstance(blocks, GridRecords) and blocks.domain == domain:
+        return lambda: blocks
+
+    def read() -> Iterator[GridArray]:
+        for block in blocks:
+            domain.check_grid(block)
+            yield block
+
+    return read
+
+
+def _add_up(query: Query, blocks: Iterable[GridArray], cap: int, expected: int | None, answer: IntArray) -> int:
+    """Add the exact answer for every block to `answer`. Returns the number of records, which must be the expected one."""
+    n = 0
+    for block in blocks:
+        answer += query.evaluate(block)
+        n += len(block)
+        check_cap(n, cap)
+    if expected not in (None, n):
+        raise DataError("the number of records changed between two passes; leave the file alone while it is read")
+    return n
+
+
+def check_cap(n: int, cap: int) -> None:
+    """Refuse more records than the cap; the message does not say how many there are."""
+    if n > cap:
+        raise DataError(
+            f"there are more records than the cap of {cap}; agree on a higher cap (n_records), or leave records out at random"
+        )

@@ -1,0 +1,1 @@
+"""Lloyd, SuLloyd, GLloyd and FastLloyd: the paper's mechanisms."""

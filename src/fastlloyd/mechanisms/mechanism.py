@@ -1,0 +1,348 @@
+"""All the central model needs to be private, in one frozen record: the only source of noise scales.
+
+Sensitivities, noise scales and what the accountant is told come from the same object, so they cannot disagree. A mechanism
+read from a file is checked the same way as one just designed: the rational cost of its rounds must fit its epsilon and delta.
+
+There are two kinds: `LloydMechanism` (`lloyd_mechanism.py`) for the loops of the paper, `MomentMechanism`
+(`mechanisms/moment_lloyd/mechanism.py`) for MomentLloyd. What is the same for both, and all that a driver needs, is here.
+"""
+
+import math
+import re
+from collections.abc import Generator, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple, Self
+
+import msgspec
+
+from fastlloyd.base.sealed_toml import digest, from_toml, to_toml
+from fastlloyd.clustering.domain import Domain, IntArray
+from fastlloyd.dp.accountant import Accountant, GaussianRelease, GeometricRelease
+from fastlloyd.dp.gdp import gdp_mu
+from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.noise import MAX_SCALE, NoiseSource
+from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
+from fastlloyd.mechanisms.course import Course, LoopCourse
+from fastlloyd.mechanisms.lloyd.algorithm import Answer, Clustering, Noise
+from fastlloyd.mechanisms.lloyd.budget import squared_radius
+from fastlloyd.mechanisms.queries.relative import Query
+from fastlloyd.mechanisms.rounds import Exchange, LossRound, Part, draw
+
+# Departs from the paper, where delta is 1 / (N ln N) and neighbours differ by an added record only: delta defaults to
+# 1 / (100 N); replacing a record is available.
+MAX_RECORDS = 1 << 40
+MAX_CLUSTERS = 10_000  # packing them takes time quadratic in their number, also for whoever only reads the file
+MAX_COUNT_BITS = 32
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+MAX_ROUNDS = 1000
+MAX_LOSS_CAP = 1 << 20  # MAX_RECORDS of them stay below 2**62
+Release = GaussianRelease | GeometricRelease
+
+
+class ExpectedError(NamedTuple):
+    """How far noise moves a typical centroid, as a share of `Mechanism.planned_radius`; infinite where it says nothing.
+
+    low, high : four of five runs lie between them, where the error was found by simulation; otherwise both are `typical`.
+    """
+
+    typical: float
+    low: float
+    high: float
+
+
+class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A private clustering, fully determined but for the records and the noise.
+
+    Made by `design_mechanism`. Neighbouring relation: `neighboring_relation`; the unit of protection is one record (one row).
+
+    epsilon, delta : the guarantee; every (D, D') of neighbours satisfies P[M(D) in S] <= e^epsilon P[M(D') in S] + delta.
+    delta_slack : the part of delta set aside for adding up rounded shares of noise; 0 in the central model.
+    n_records : public cap on the number of records; n_expected : public guess used to plan the iterations.
+    public_seed : of all public randomness, 64 hex digits.
+    count_bits : counts travel in units of 2**-count_bits records.
+    loss : the exchange that estimates the loss in the end; None without it.
+    """
+
+    domain: Domain
+    n_clusters: int
+    n_records: int
+    n_expected: int
+    epsilon: float
+    delta: float
+    delta_slack: float
+    neighboring_relation: NeighboringRelation
+    public_seed: str
+    count_bits: int
+    loss: LossRound | None = None
+
+    @property
+    def name(self) -> str:
+        """The algorithm's."""
+        raise NotImplementedError
+
+    @property
+    def noise(self) -> Noise:
+        """What protects the answers."""
+        raise NotImplementedError
+
+    @property
+    def radius_share(self) -> Fraction:
+        """The radius a cluster is planned to have, as a share of that of n_clusters equal cubes filling the domain."""
+        raise NotImplementedError
+
+    @property
+    def sums_are_relative(self) -> bool:
+        """Whether the last round sums up offsets from the previous centroids; otherwise the records themselves."""
+        raise NotImplementedError
+
+    @property
+    def sums_are_in_grid_units(self) -> bool:
+        """Whether one unit of a sum is one of the grid; otherwise it is found while the clustering goes on."""
+        return True
+
+    @property
+    def clustering_rounds(self) -> Sequence[Exchange]:
+        """What is asked for the clustering, in order."""
+        raise NotImplementedError
+
+    @property
+    def count_scales(self) -> tuple[Fraction, ...]:
+        """Scales of the noise of all numbers of records, in units of 2**-count_bits records."""
+        raise NotImplementedError
+
+    @property
+    def n_iterations(self) -> int:
+        """How many times centroids move."""
+        raise NotImplementedError
+
+    def round_parts(self, round: Exchange) -> tuple[Part, ...]:
+        """The columns of a round's answer, with the noise it must carry."""
+        raise NotImplementedError
+
+    def round_shape(self, round: Exchange) -> tuple[int, int]:
+        """Rows and columns of a round's answer."""
+        raise NotImplementedError
+
+    def round_releases(self, round: Exchange, relation: NeighboringRelation) -> list[Release]:
+        """What one round reveals, for neighbours by this relation, as an accountant takes it."""
+        raise NotImplementedError
+
+    def course(self) -> Course:
+        """The same as a client of a federated run follows it."""
+        return LoopCourse(self.loop())
+
+    @property
+    def parameter_bytes(self) -> dict[int, int]:
+        """In a federated run: of which exchanges, from 1, parameters are worked out by a client, and in how many bytes.
+
+        One more than there are exchanges stands for what the clustering ends with.
+        """
+        return {}
+
+    def loop(self) -> Generator[Query, Answer, Clustering]:
+        """Asks one query per exchange, is sent the noisy answers, and returns the clustering."""
+        raise NotImplementedError
+
+    def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
+        """The error of a typical centroid, of n_expected / n_clusters records, before there is a run.
+
+        noise_factor : how many times larger the noise is than what the guarantee needs.
+        """
+        raise NotImplementedError
+
+    @property
+    def sum_unit(self) -> str:
+        """In words, for the privacy statement: the unit of sums and of their noise."""
+        raise NotImplementedError
+
+    def statement_of(self, number: int, round: Exchange) -> dict[str, Any]:
+        """One round in the privacy statement: its sensitivity and its noise."""
+        raise NotImplementedError
+
+    @property
+    def planned_radius(self) -> float:
+        """The radius a cluster is planned to have, grid units: what errors of centroids are compared with."""
+        return math.sqrt(squared_radius(self.domain, self.n_clusters, self.radius_share))
+
+    @property
+    def n_features(self) -> int:
+        """d."""
+        return self.domain.n_features
+
+    @property
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """All that is asked of the records, in order: the rounds and, if it is estimated, the loss."""
+        return (*self.clustering_rounds, *([] if self.loss is None else [self.loss]))
+
+    @property
+    def n_released(self) -> int:
+        """K, how many noisy numbers are released: T k (d + 1) for Lloyd's loops, and one more with the loss."""
+        return sum(math.prod(self.shape(exchange)) for exchange in self.exchanges)
+
+    @property
+    def loss_share(self) -> Fraction:
+        """What the loss costs, as a share of what the run costs: of mu^2, or of epsilon with Laplace noise. 0 without it."""
+        if self.loss is None or self.noise is Noise.NONE:
+            return Fraction(0)
+        whole, alone = self.accountant(), self.accountant_of(self.loss)
+        return (alone.mu_squared + alone.pure_epsilon) / (whole.mu_squared + whole.pure_epsilon)  # one of each pair is 0
+
+    @property
+    def loss_deviation(self) -> float:
+        """Standard deviation of the noise on the loss in the central model, squared half widths of the domain; 0 without it.
+
+        Laplace noise of scale b deviates by sqrt(2) b.
+        """
+        if self.loss is None:
+            return 0.0
+        spread = math.sqrt(2) if self.noise is Noise.LAPLACE else 1.0
+        return spread * float(self.loss.scale) * self.loss.unit(self.domain.fraction_bits)
+
+    def parts(self, exchange: Exchange) -> tuple[Part, ...]:
+        """The columns of the exchange's answer, with the noise it must carry."""
+        if isinstance(exchange, LossRound):
+            return (Part(n_columns=1, scale=exchange.scale, bound=exchange.cap),)
+        return self.round_parts(exchange)
+
+    def shape(self, exchange: Exchange) -> tuple[int, int]:
+        """Rows and columns of the exchange's answer."""
+        return (1, 1) if isinstance(exchange, LossRound) else self.round_shape(exchange)
+
+    def releases_of(self, exchange: Exchange, relation: NeighboringRelation | None = None) -> list[Release]:
+        """What one exchange reveals, as an accountant takes it; relation : None for the mechanism's own."""
+        if isinstance(exchange, LossRound):
+            return self._loss_releases(exchange)
+        return self.round_releases(exchange, relation or self.neighboring_relation)
+
+    def releases(self) -> list[Release]:
+        """Everything the run reveals, for an accountant that knows nothing of clusters."""
+        return [release for exchange in self.exchanges for release in self.releases_of(exchange)]
+
+    def accountant(self) -> Accountant:
+        """An accountant that has seen the whole run."""
+        return Accountant(self.neighboring_relation).compose(self.releases())
+
+    def accountant_of(self, exchange: Exchange, relation: NeighboringRelation | None = None) -> Accountant:
+        """An accountant that has seen one exchange; what those of all exchanges have seen adds up to the whole run, exactly.
+
+        relation : None for the mechanism's own.
+        """
+        relation = relation or self.neighboring_relation
+        return Accountant(relation).compose(self.releases_of(exchange, relation))
+
+    def draw_noise(self, exchange: Exchange, source: NoiseSource) -> IntArray:
+        """The total noise of one answer, int64 of its `shape`, part by part: in a round all sums first, then all counts."""
+        columns = [(part.n_columns, part.scale) for part in self.parts(exchange)]
+        return draw(self.noise, self.shape(exchange)[0], columns, source)
+
+    def to_toml(self) -> str:
+        """The file `mechanism.toml`."""
+        return to_toml(self, "A fastlloyd mechanism: settings, no records. The last line seals the content.")
+
+    @classmethod
+    def from_toml(cls, text: str, source: str = "mechanism.toml") -> Self:
+        """Read `mechanism.toml`; raises PlanError if it was changed or cannot give the guarantee it states."""
+        return from_toml(text, cls, source)
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of the canonical content, 32 bytes."""
+        return digest(self)
+
+    def _loss_releases(self, loss: LossRound) -> list[Release]:
+        # Replacing a record exchanges one number from 0 to cap for another: no dearer than adding or removing it.
+        match self.noise:
+            case Noise.NONE:
+                return []
+            case Noise.LAPLACE:
+                return [GeometricRelease(Fraction(loss.cap), loss.scale)]
+            case Noise.GAUSSIAN:
+                return [GaussianRelease(Fraction(loss.cap**2), loss.scale**2)]
+
+
+def usable_delta(delta: float, delta_slack: float) -> float:
+    """What is left of delta for the Gaussian itself, rounded down."""
+    if not 0 < delta < 1:
+        raise BudgetError(f"delta is {delta}; expected a number above 0 and below 1, such as 1 / (100 n_records)")
+    if not delta_slack >= 0:  # NaN included
+        raise BudgetError(f"delta_slack is {delta_slack}; expected a part of delta, 0 or more: design the plan anew")
+    if delta_slack == 0:
+        return delta
+    left = math.nextafter(delta - delta_slack, 0)
+    if left <= 0.5 * delta:
+        raise BudgetError(
+            f"epsilon is so large that adding up shares of noise would use up delta {delta}; "
+            "use a smaller epsilon or server-noise"
+        )
+    return left
+
+
+def check_numbers(n_clusters: int, n_records: int, epsilon: float, noise: Noise) -> None:
+    """Refuse numbers out of range, naming the setting."""
+    if not 1 <= n_records <= MAX_RECORDS:
+        raise PlanError(f"n_records is {n_records}; expected 1 to {MAX_RECORDS}")
+    if not 1 <= n_clusters <= min(n_records, MAX_CLUSTERS):
+        raise PlanError(f"n_clusters is {n_clusters}; expected 1 to {min(n_records, MAX_CLUSTERS)} (n_records is {n_records})")
+    if noise is not Noise.NONE and not 0 < epsilon < math.inf:
+        raise BudgetError(f"epsilon is {epsilon}; expected a finite number above 0, such as 1.0")
+
+
+def check_grid(n_expected: int, count_bits: int) -> None:
+    """The same for the expected number of records and the grid of the counts."""
+    if not 1 <= n_expected <= MAX_RECORDS:
+        raise PlanError(f"n_expected is {n_expected}; expected 1 to {MAX_RECORDS}")
+    if not 0 <= count_bits <= MAX_COUNT_BITS:
+        raise PlanError(f"count_bits is {count_bits}; expected 0 to {MAX_COUNT_BITS}")
+
+
+def check_sizes(m: Mechanism) -> None:
+    """Refuse a mechanism whose numbers are out of range, naming the field."""
+    for name in ("n_clusters", "n_records", "n_expected", "count_bits"):
+        if type(getattr(m, name)) is not int:  # NumPy's are equal to Python's, and wrap around
+            raise PlanError(f"{name} is {getattr(m, name)!r:.40}; expected a Python int")
+    check_numbers(m.n_clusters, m.n_records, m.epsilon, m.noise)
+    if not 1 <= len(m.clustering_rounds) <= MAX_ROUNDS:
+        raise PlanError(f"there are {len(m.clustering_rounds)} rounds; expected 1 to {MAX_ROUNDS}")
+    check_grid(m.n_expected, m.count_bits)
+    if m.loss is not None:
+        _check_loss(m, m.loss)
+
+
+def _check_loss(m: Mechanism, loss: LossRound) -> None:
+    if len(m.exchanges) > MAX_ROUNDS:
+        raise PlanError(
+            f"there are {len(m.clustering_rounds)} rounds and one for the loss; expected at most {MAX_ROUNDS} together"
+        )
+    if not 1 <= loss.cap <= MAX_LOSS_CAP:
+        raise PlanError(f"cap of the loss is {loss.cap}; expected 1 to {MAX_LOSS_CAP}")
+    if not 0 <= loss.shift < 53 or loss.squared_cap >= 1 << 53:
+        raise PlanError(f"shift of the loss is {loss.shift}; expected a cap of at most 2**53 squared grid units")
+
+
+def check_guarantee(m: Mechanism) -> None:
+    """Refuse a mechanism whose noise does not give the epsilon and delta it states."""
+    if m.noise is not Noise.GAUSSIAN and not m.delta == m.delta_slack == 0:
+        raise PlanError(f"delta is {m.delta} and delta_slack {m.delta_slack}; expected 0 and 0 without Gaussian noise")
+    if m.noise is Noise.NONE:
+        if m.epsilon != math.inf:
+            raise PlanError(f"epsilon is {m.epsilon}; expected inf: {m.name} adds no noise and promises nothing")
+        return
+    scales = [part.scale for exchange in m.exchanges for part in m.parts(exchange)]
+    if min(scales) <= 0:
+        raise PlanError(f"a round of {m.name} has no noise; expected positive scales in every round")
+    largest = max(scales)
+    if largest > MAX_SCALE:
+        raise OverflowRisk(
+            f"epsilon {m.epsilon} needs noise of about 2^{math.ceil(largest).bit_length() - 1} grid units, above 2^44; "
+            "use fewer fraction_bits or a larger epsilon" + (", or another loss_share" if m.loss else "")
+        )
+    accountant = m.accountant()
+    if m.noise is Noise.LAPLACE:
+        fits = accountant.pure_epsilon <= Fraction(m.epsilon)
+    else:
+        fits = accountant.mu_squared <= Fraction(gdp_mu(m.epsilon, usable_delta(m.delta, m.delta_slack))) ** 2
+    if not fits:
+        raise PlanError(
+            f"the noise scales do not give epsilon {m.epsilon} and delta {m.delta}; "
+            "the file was not made by fastlloyd: design the mechanism anew"
+        )

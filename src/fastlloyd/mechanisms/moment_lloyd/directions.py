@@ -1,0 +1,73 @@
+"""In which directions the records spread, and how far: from their noisy second moment (step 2 of docs/momentlloyd.md)."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.mechanisms.moment_lloyd.location import divisor, squared_length
+from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy, rounded
+from fastlloyd.mechanisms.moment_lloyd.rounds import SecondMomentRound
+from fastlloyd.mechanisms.moment_lloyd.state import State, known
+from fastlloyd.mechanisms.queries.spaces import DIRECTION_BITS, squared_diameter
+
+if TYPE_CHECKING:
+    from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+
+MANY_FEATURES = 32  # above, variances along directions that noise has found are reckoned differently
+SURE = 0.05  # of the squared typical length: below such noise in the trace it is believed
+
+
+def directions(m: "MomentMechanism", state: State, round: SecondMomentRound, diagonal: Noisy, above: Noisy) -> State:
+    """The leading eigenvectors of the noisy second moment whose eigenvalues stand out of the noise, at least one."""
+    d, n, R2 = m.n_features, divisor(m, state), squared_length(state)
+    M = np.zeros((d, d))
+    M[np.triu_indices(d, 1)] = above.values[0] / n
+    M += M.T
+    M[np.diag_indices(d)] = diagonal.values[0] / n
+    deviation = diagonal.deviation / n
+    full = (2 * d) ** 0.5 * deviation  # the largest eigenvalue of the noise alone
+    cut = float(m.edge) * full
+    values, vectors = np.linalg.eigh(M)
+    found = int(np.clip((values > cut).sum(), 1, m.n_directions))
+    values, vectors = values[::-1][:found], vectors[:, ::-1][:, :found]
+    believed = d**0.5 * deviation < SURE * float(state.length) ** 2
+    trace = float(np.trace(M)) if believed else R2 * min(1.0, 0.55 + 0.5 * (float(round.radius) - 0.7))
+    variances = _variances(values, d, R2, full, cut) * max(1.0, R2 / max(trace, 1.0))  # undoes the clipping
+    one = float(m.domain.squared_half_diagonal) / d  # a squared half width
+    V = np.zeros((d, m.n_directions), dtype=np.int64)
+    V[:, :found] = np.trunc(vectors * 2**DIRECTION_BITS)  # towards zero: no column becomes longer than 1
+    ll = np.zeros(m.n_directions)
+    ll[:found] = np.clip(variances, 1e-4 * d * one, max(R2, 1e-4 * d * one))
+    return known(m, state, directions=V, variances=rounded(ll, squared_diameter(m.domain.half_widths)))
+
+
+def _variances(values: FloatArray, d: int, R2: float, full: float, cut: float) -> FloatArray:
+    """Variances along eigenvectors whose noisy eigenvalues these are: noise makes large eigenvalues larger."""
+    if d <= MANY_FEATURES:
+        return np.where(values > cut, _without_noise(values, cut), R2 / d)
+    clean = _without_noise(values, full)
+    safe = np.where(values > full, clean, 1.0)
+    return np.where(values > full, clean - full**2 / (4 * safe), 0.0) + R2 / d
+
+
+def _without_noise(values: FloatArray, edge: float) -> FloatArray:
+    """t with t + edge^2 / (4 t) = value: what an eigenvalue was before noise whose own reach up to `edge`."""
+    inner: FloatArray = np.sqrt(np.maximum(values**2 - edge**2, 0.0))
+    return (values + inner) / 2
+
+
+def used(state: State) -> int:
+    """How many directions were found: at least one is, but in a state that somebody made up."""
+    n_directions: int = state.directions.shape[1]
+    return max(int(state.directions.any(axis=0).sum()), min(1, n_directions))
+
+
+def basis(state: State) -> FloatArray:
+    """The directions found, float64 (d, found)."""
+    return state.directions[:, : used(state)] / 2.0**DIRECTION_BITS
+
+
+def deviations(state: State) -> FloatArray:
+    """Standard deviations of the fitted Gaussian along the directions found."""
+    return np.sqrt(state.variances[: used(state)].astype(np.float64))

@@ -1,0 +1,98 @@
+"""What all rounds together say of where the records of each cluster are, and of records beyond the radius of the last one.
+
+Every step says, with noise, where the mean of the records nearest to its centroids is. As long as the steps agree their mean
+has less noise than the last one alone; where they do not, the earlier ones were asked too far away.
+
+Offsets are clipped to a radius that follows from what is typical of all clusters. Where a cluster is wide, skewed, or made of
+several groups, its mean is then somewhere else than the mean of the clipped offsets. No step asks for that, but the votes
+(step 3 of docs/momentlloyd.md) are a noisy picture of where records are. All of this is for what is told of the centroids only.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastlloyd.base import chi_squared
+from fastlloyd.clustering.domain import FloatArray, IntArray
+from fastlloyd.clustering.public_kmeans import nearest_points
+from fastlloyd.mechanisms.lloyd.algorithm import Evidence, cautious
+from fastlloyd.mechanisms.moment_lloyd.directions import basis, used
+from fastlloyd.mechanisms.moment_lloyd.location import divisor
+from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
+from fastlloyd.mechanisms.moment_lloyd.seen import Histogram, Seen, Step
+from fastlloyd.mechanisms.moment_lloyd.shrinkage import sizes
+from fastlloyd.mechanisms.moment_lloyd.state import State
+
+if TYPE_CHECKING:
+    from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+
+DISAGREE = 0.1  # probability of steps that differ as much by noise alone
+SHAPE = 0.015  # squared typical offsets over the radius: so far clipping moves the mean of skewed groups that no vote shows
+CROWDED = 0.1  # radii: mean excess of lengths over the radius, above which a cluster may be several groups
+SURE = 2.0  # deviations of its noise
+
+
+def evidence(m: "MomentMechanism", state: State, radius: int, seen: Seen) -> Evidence:
+    """Of all rounds; state : in which the last one was asked, radius : its own."""
+    counts = seen.steps[-1].counts
+    shrunk = sizes(counts, divisor(m, state))  # what the move was divided by: less where all counts may be alike
+    least = cautious(counts.values.ravel(), counts.deviation, m.n_expected)
+    means, deviations = _together(seen.steps, np.minimum(least, shrunk))
+    hidden, crowded = np.zeros((m.n_clusters, m.n_features)), np.zeros(m.n_clusters, dtype=np.bool_)
+    if seen.histogram is not None:
+        hidden, crowded = _beyond(m, state, float(radius), counts, seen.histogram)
+    unseen = SHAPE * min(state.spread / radius, float(radius))
+    return Evidence(
+        means=means,
+        deviations=deviations,
+        sizes=shrunk,
+        radius=float(radius),
+        hidden=np.hypot(hidden, unseen),
+        crowded=crowded,
+        is_first=len(seen.steps) == 1,
+    )
+
+
+def _together(steps: tuple[Step, ...], n: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Means (k, d) that the steps show, weighted by their precision, and deviations of their noise (k, d).
+
+    Of a cluster whose steps differ by more than their noise only the last one counts. n : (k,), how many records each cluster
+    is taken to have.
+    """
+    each = np.stack([step.centroids + step.sums.values / n[:, None] for step in steps])
+    precisions = np.array([step.sums.deviation for step in steps])[:, None, None] ** -2.0 * n[:, None] ** 2
+    whole = precisions.sum(axis=0)
+    means = (precisions * each).sum(axis=0) / whole
+    differences = (precisions * (each - means) ** 2).sum(axis=(0, 2))
+    degrees = (len(steps) - 1) * each.shape[2]
+    agree = (differences < chi_squared.quantile(max(degrees, 1), DISAGREE))[:, None]
+    deviations = np.where(agree, whole, precisions[-1]) ** -0.5
+    return np.where(agree, means, each[-1]), np.broadcast_to(deviations, each.shape[1:])
+
+
+def _beyond(
+    m: "MomentMechanism", state: State, radius: float, counts: Noisy, histogram: Histogram
+) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """What the votes show beyond the radius, as far as it is more than their noise; see the fields of `Evidence`."""
+    candidates, places = histogram.candidates.astype(np.float64), state.centroids.astype(np.float64)
+    if m.n_directions:
+        candidates, places = candidates[:, : used(state)], (places - state.centre) @ basis(state)
+    owners = nearest_points(candidates, places)
+    offsets = candidates - places[owners]
+    lengths = np.linalg.norm(offsets, axis=1)
+    excess = np.maximum(lengths / radius - 1, 0.0)
+    n = np.maximum(counts.values.ravel(), counts.deviation)
+    far, noise = _of_clusters(histogram.votes, excess[:, None], owners, n)
+    crowded = (far - SURE * noise > CROWDED).ravel()
+    moved, noise = _of_clusters(histogram.votes, offsets * (excess / (1 + excess))[:, None], owners, n)
+    hidden = np.sign(moved) * np.maximum(np.abs(moved) - noise, 0.0)
+    return (hidden @ basis(state).T if m.n_directions else hidden), crowded
+
+
+def _of_clusters(votes: Noisy, values: FloatArray, owners: IntArray, n: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Means per cluster of values (m, .) of the candidates, which count by their votes, and the deviations of their noise."""
+    k, h = len(n), votes.values.ravel()
+    sums = np.stack([np.bincount(owners, h * column, minlength=k) for column in values.T], axis=1)
+    squares = np.stack([np.bincount(owners, column**2, minlength=k) for column in values.T], axis=1)
+    return sums / n[:, None], votes.deviation * np.sqrt(squares) / n[:, None]

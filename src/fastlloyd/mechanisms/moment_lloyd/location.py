@@ -1,0 +1,93 @@
+"""Where the records are: how many, their mean, how far they reach (steps 1 and 2 of docs/momentlloyd.md)."""
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy, rounded
+from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, State, known
+
+if TYPE_CHECKING:
+    from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+
+LEAST_DEVIATIONS = 6.0  # of a number by which sums are divided: see docs/results/momentlloyd-evidence.md
+PRIOR_LENGTH, PRIOR_VARIANCE = 0.6, 0.04  # of a record's distance from the mean, in half diagonals and their squares
+LEAST_LENGTH, MOST_LENGTH = 0.05, 0.9  # half diagonals
+SLACK = 1.05  # of the squared typical length
+ZOOM = 2.7  # deviations to either side, at least
+FINE = 2.0  # so many candidates per cluster and axis are enough for each of these deviations
+LEAST_VARIANCE = 1e-6  # squared half widths
+
+
+def mean(m: "MomentMechanism", state: State, sums: Noisy, count: Noisy) -> State:
+    """Number and mean. With many features the mean is shrunk towards the middle of the box (James and Stein)."""
+    state = known(m, state, number=round(number(m, count) * 2**NUMBER_BITS))
+    n = divisor(m, state)
+    g, deviation = sums.values[0] / n, sums.deviation / n
+    if m.n_directions:
+        g *= max(0.0, 1 - (m.n_features - 2) * deviation**2 / max(float(g @ g), 1e-300))
+    return known(m, state, centre=rounded(g, m.domain.half_widths))
+
+
+def number(m: "MomentMechanism", count: Noisy) -> float:
+    """How many records: the noisy count and the expected number, each weighted by its precision.
+
+    Half the expected number is taken for its deviation. At least 1, at most the cap.
+    """
+    noisy, expected = _precisions(m, count.deviation)
+    n = (float(count.values[0, 0]) * noisy + m.n_expected * expected) / (noisy + expected)
+    return min(max(n, 1.0), float(m.n_records))
+
+
+def divisor(m: "MomentMechanism", state: State) -> float:
+    """By what sums over all records are divided: their number, but no less than some of its own deviations.
+
+    Sums divided by a number that is mostly noise would be nothing else. Never moved above a quarter of the expected number, nor
+    above the cap. The deviation is that of the plan, with all clients: moves are more cautious where some are missing.
+    """
+    deviation = float(m.count_scales[0]) / 2**m.count_bits
+    least = LEAST_DEVIATIONS / math.sqrt(sum(_precisions(m, deviation)))
+    return max(records(state), min(least, m.n_expected / 4, float(m.n_records)))
+
+
+def _precisions(m: "MomentMechanism", deviation: float) -> tuple[float, float]:
+    """Of a count with noise of that deviation, and of the expected number."""
+    return 1 / max(deviation, 1e-9) ** 2, 4 / m.n_expected**2
+
+
+def length(m: "MomentMechanism", state: State, lengths: Noisy) -> State:
+    """The typical distance from the mean: the noisy mean distance and a guess, each weighted by its precision."""
+    n, B = divisor(m, state), half_diagonal(m)
+    noisy, guessed = (n / lengths.deviation) ** 2, 1 / (PRIOR_VARIANCE * B**2)
+    a = (float(lengths.values[0, 0]) / n * noisy + PRIOR_LENGTH * B * guessed) / (noisy + guessed)
+    return known(m, state, length=round(float(np.clip(a, LEAST_LENGTH * B, MOST_LENGTH * B))))
+
+
+def box(m: "MomentMechanism", state: State, squares: Noisy, mean_deviation: float) -> tuple[FloatArray, FloatArray]:
+    """A box around most records: the mean and so many deviations to either side, within the bounds; float64 (d,) each.
+
+    The more candidates there are for each cluster, the wider it is: small clusters far away are looked for where that costs
+    little. mean_deviation : of the noise in a coordinate of the mean. Variances get one deviation of their noise as slack.
+    """
+    n, B = divisor(m, state), m.domain.half_widths
+    v = (squares.values[0] + squares.deviation) / n
+    zoom = max(ZOOM, (m.n_candidates / m.n_clusters) ** (1 / m.n_features) / FINE)
+    half = zoom * np.sqrt(np.clip(v, LEAST_VARIANCE * B.astype(np.float64) ** 2, B.astype(np.float64) ** 2)) + mean_deviation
+    return np.maximum(state.centre - half, -B), np.minimum(state.centre + half, B)
+
+
+def records(state: State) -> float:
+    """How many records there are."""
+    return state.number / 2.0**NUMBER_BITS
+
+
+def half_diagonal(m: "MomentMechanism") -> float:
+    """Of the box, grid units."""
+    return math.sqrt(m.domain.squared_half_diagonal)
+
+
+def squared_length(state: State) -> float:
+    """The typical squared distance from the mean, with some slack."""
+    return SLACK * float(state.length) ** 2

@@ -1,0 +1,148 @@
+"""Where the clustering starts: k means of the fitted Gaussian, or of a noisy histogram (step 3 of docs/momentlloyd.md)."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fastlloyd.base.draws import Draws
+from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.clustering.domain import FloatArray, IntArray
+from fastlloyd.clustering.public_kmeans import k_means, nearest_points
+from fastlloyd.mechanisms.moment_lloyd import far
+from fastlloyd.mechanisms.moment_lloyd.directions import basis, deviations, used
+from fastlloyd.mechanisms.moment_lloyd.location import divisor, squared_length
+from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy, rounded
+from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, State, fields, known
+from fastlloyd.mechanisms.queries.spaces import squared_diameter
+
+if TYPE_CHECKING:
+    from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+
+DRAWS = 4000  # of the fitted Gaussian
+DRAWS_PER_CANDIDATE = 8
+FEW_CANDIDATES = 400  # up to here candidates are spread by k-means
+WIDER = 1.3  # candidates' deviations over the records'
+OUTER_PART, FARTHER = 5, 2.3  # one of so many is so much farther out, where they are many
+LEAST_SPREAD = 0.15  # of the squared length
+GAUSSIAN_STEPS, HISTOGRAM_STEPS = 20, 40
+FEW_FEATURES_RESTARTS, RESTARTS = 20, 5
+
+
+def box_candidates(m: "MomentMechanism", state: State, low: FloatArray, high: FloatArray) -> State:
+    """Candidates in a box: spread by k-means where they are few, else a regular grid."""
+    if m.n_candidates <= FEW_CANDIDATES:
+        draws = _draws(m, b"candidates")
+        n = max(DRAWS, DRAWS_PER_CANDIDATE * m.n_candidates)
+        points = draws.uniform(low, high, (n, m.n_features))
+        points = k_means(points, np.ones(n), m.n_candidates, draws, n_restarts=1, n_steps=GAUSSIAN_STEPS).centroids
+    else:
+        per_axis = round(m.n_candidates ** (1 / m.n_features))
+        cells = (np.arange(per_axis) + 0.5) / per_axis
+        axes = [a + (b - a) * cells for a, b in zip(low, high, strict=True)]
+        points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, m.n_features)
+    return known(m, state, candidates=rounded(points, m.domain.half_widths))
+
+
+def gaussian_candidates(m: "MomentMechanism", state: State) -> State:
+    """Candidates from the fitted Gaussian, a little wider, in the directions found, and some far away from all of these."""
+    draws, n_far = _draws(m, b"candidates"), far.number(m)
+    near = m.n_candidates - n_far
+    few = near <= FEW_CANDIDATES
+    n = max(DRAWS, DRAWS_PER_CANDIDATE * near) if few else near
+    points = WIDER * draws.normal((n, used(state))) * deviations(state)
+    if not few:
+        points[: n // OUTER_PART] *= FARTHER
+    if few:
+        points = k_means(points, np.ones(n), near, draws, n_restarts=1, n_steps=GAUSSIAN_STEPS).centroids
+    points = np.concatenate([points, far.candidates(state, _draws(m, b"far-candidates"), n_far)])
+    return known(m, state, candidates=rounded(_padded(points, m.n_directions), _limit(m, "candidates")))
+
+
+def from_gaussian(m: "MomentMechanism", state: State) -> State:
+    """k means of the fitted Gaussian: nothing more is asked of the records."""
+    draws = _draws(m, b"start")
+    points = draws.normal((DRAWS, used(state))) * deviations(state)
+    found = k_means(points, np.ones(DRAWS), m.n_clusters, draws, n_restarts=1, n_steps=GAUSSIAN_STEPS)
+    return _in_directions(m, state, found.centroids, np.full(m.n_clusters, divisor(m, state) / m.n_clusters), found.loss)
+
+
+def from_votes(m: "MomentMechanism", state: State, votes: Noisy) -> State:
+    """k means of the density that denoised votes give."""
+    n, n_far, points, sample = divisor(m, state), far.number(m), _candidates(m, state), _sample(m, state)
+    owners = nearest_points(sample, points)
+    drawn = np.bincount(owners, minlength=len(points)).astype(np.float64)
+    expected = drawn if m.n_directions else np.ones(len(points))
+    w = far.weighed(votes, expected, n, n_far)
+    if not w.any():
+        w[votes.values.argmax()] = 1.0
+    inside = 0.0
+    if m.n_candidates - n_far <= FEW_CANDIDATES:
+        points, w = _spread(points, w, sample, owners)
+    else:  # cells are fine enough for points, but not nothing
+        inside = float(((sample - points[owners]) ** 2).sum(axis=1).mean())
+    restarts = RESTARTS if m.n_directions else FEW_FEATURES_RESTARTS
+    found = k_means(points, w, m.n_clusters, _draws(m, b"start"), n_restarts=restarts, n_steps=HISTOGRAM_STEPS)
+    loss = found.loss + inside
+    if m.n_directions:
+        sizes = np.bincount(found.labels, weights=w, minlength=m.n_clusters).astype(np.float64)
+        return _in_directions(m, state, found.centroids, sizes, loss)
+    return known(m, state, centroids=rounded(found.centroids, m.domain.half_widths), spread=_squared(m, loss))
+
+
+def _candidates(m: "MomentMechanism", state: State) -> FloatArray:
+    """Along the directions found, or among the features."""
+    points = state.candidates[:, : used(state)] if m.n_directions else state.candidates
+    return points.astype(np.float64)
+
+
+def _spread(points: FloatArray, w: FloatArray, sample: FloatArray, owners: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Each candidate's weight shared out over those of the sample that it is the nearest of; kept where there are none.
+
+    What is in one cell then has an extent: without, a histogram of few cells would pretend to be of few points.
+    """
+    drawn = np.bincount(owners, minlength=len(points))
+    shares = w / np.maximum(drawn, 1)
+    return np.concatenate([points, sample]), np.concatenate([np.where(drawn > 0, 0.0, w), shares[owners]])
+
+
+def _sample(m: "MomentMechanism", state: State) -> FloatArray:
+    """What votes would be of if nothing more were known: the fitted Gaussian, or all of the box that has candidates."""
+    draws = _draws(m, b"expected")
+    if m.n_directions:
+        return draws.normal((DRAWS, used(state))) * deviations(state)
+    low, high = state.candidates.min(axis=0), state.candidates.max(axis=0)
+    gap = (high - low) / max(m.n_candidates ** (1 / m.n_features) - 1, 1.0) / 2
+    B = m.domain.half_widths
+    return draws.uniform(np.maximum(low - gap, -B), np.minimum(high + gap, B), (DRAWS, m.n_features))
+
+
+def _in_directions(m: "MomentMechanism", state: State, points: FloatArray, sizes: FloatArray, loss: float) -> State:
+    """Centroids in the directions found, and what is left of the squared length once they are taken away."""
+    between = float(sizes @ (points**2).sum(axis=1) / sizes.sum())
+    whole, inner = squared_length(state), float(state.variances.sum())
+    return known(
+        m,
+        state,
+        points=rounded(_padded(points, m.n_directions), _limit(m, "points")),
+        centroids=rounded(state.centre + points @ basis(state).T, m.domain.half_widths),
+        sizes=np.clip(np.rint(sizes * 2**NUMBER_BITS), 0, m.n_records << NUMBER_BITS).astype(np.int64),
+        spread=_squared(m, max(whole - between, LEAST_SPREAD * whole, loss)),
+        inner_spread=_squared(m, max(inner - between, LEAST_SPREAD * inner, loss)),
+    )
+
+
+def _draws(m: "MomentMechanism", purpose: bytes) -> Draws:
+    return Draws(PublicSeed.from_hex(m.public_seed), b"fastlloyd/v1/momentlloyd/" + purpose)
+
+
+def _padded(points: FloatArray, n_directions: int) -> FloatArray:
+    """Zeros along the directions that were not found."""
+    return np.pad(points, ((0, 0), (0, n_directions - points.shape[1])))
+
+
+def _squared(m: "MomentMechanism", value: float) -> int:
+    return round(min(max(value, 0.0), float(squared_diameter(m.domain.half_widths))))
+
+
+def _limit(m: "MomentMechanism", name: str) -> object:
+    return next(field.most for field in fields(m) if field.name == name)

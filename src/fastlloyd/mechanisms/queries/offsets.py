@@ -1,0 +1,124 @@
+"""One step of the clustering: offsets from the nearest centroid, clipped and not dropped, and how many they are."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastlloyd.clustering import kernels
+from fastlloyd.clustering.acceleration import is_compiled
+from fastlloyd.clustering.domain import FloatArray, GridArray, IntArray
+from fastlloyd.errors import PlanError
+from fastlloyd.mechanisms.queries.clipping import check_largest, check_units, clip
+from fastlloyd.mechanisms.queries.parameters import Parameter, symmetric
+from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
+from fastlloyd.mechanisms.queries.spaces import Space, radius
+
+MAX_POINTS = 1 << 16  # centroids or candidates
+MAX_COUNT_BITS = 32
+RECORDS_PER_SUM = 64  # with fewer, adding up what threads found takes longer than finding it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClippedOffsets:
+    """Per centroid, the sum of z = clip(x - centroid) over the records nearest to it (ties: lowest index), and their number.
+
+    (k, r + 1): sums in radius / units grid units, counts on a grid of 2**-count_bits records. One record added or removed moves
+    one row, its sums by |z|_2 <= units and its count by 2**count_bits. One replaced moves one row's sums by twice that and no
+    count, or two rows once. With one centroid it is the clipped sum and the number of records.
+    """
+
+    space: Space
+    n_clusters: int
+    units: int
+    count_bits: int = 0
+
+    def __post_init__(self) -> None:
+        check_units(self.units)
+        check_count("n_clusters", self.n_clusters, self.count_bits)
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """`centroids` among the space's points, int64 (n_clusters, n_coordinates), `radius`, and what places the records."""
+        limits = self.space.limits
+        centroids = symmetric("centroids", (self.n_clusters, len(limits)), limits)
+        return centroids, radius(limits), *self.space.parameters
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """A row per cluster."""
+        return self.n_clusters, sum(self.parts)
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Sums and counts."""
+        return len(self.space.limits), 1
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """See the class."""
+        U, one = self.units, 1 << self.count_bits
+        within, across = (4 * U**2, 0), (2 * U**2, 2 * one**2)
+        return Sensitivity(
+            entries=(U, one), added=((U**2, one**2),), replaced=(within,) if self.n_clusters == 1 else (within, across)
+        )
+
+    def answer(self, X: GridArray, *, centroids: IntArray, radius: int, **frame: IntArray) -> IntArray:
+        """See `Question.answer`."""
+        points = self.space.place(X, **frame)
+        labels = kernels.assign(points, centroids, limits=self.space.limits)
+        compiled = points.dtype.kind == "i" and is_compiled(points.size)
+        sums = (_compiled_sums if compiled else _plain_sums)(points, labels, centroids, radius, self.units)
+        counts = np.bincount(labels, minlength=self.n_clusters).astype(np.int64)
+        return np.column_stack([sums, counts << self.count_bits])
+
+
+def _plain_sums(points: GridArray, labels: kernels.Labels, centroids: IntArray, radius: int, units: int) -> IntArray:
+    C = centroids.astype(np.float64)
+    sums = np.zeros(centroids.shape, dtype=np.int64)
+    for start, stop in kernels.blocks(len(points), len(C[0]), None):
+        owners = labels[start:stop]
+        Z = points[start:stop].astype(np.float64)
+        Z -= C[owners]
+        sums += _sums_by_owner(clip(Z, radius, units), owners, len(C))
+    return sums
+
+
+def _compiled_sums(points: GridArray, labels: kernels.Labels, centroids: IntArray, radius: int, units: int) -> IntArray:
+    """The same integers, without the blocks' temporary arrays, and on all cores where there are many records per sum."""
+    from fastlloyd.clustering.compiled_offsets import add_clipped_offsets
+
+    C = centroids.astype(np.float64)
+    total = np.zeros(C.shape, dtype=np.int64)
+
+    def of_span(start: int, stop: int) -> tuple[FloatArray, float]:
+        sums = np.zeros(C.shape)
+        largest = add_clipped_offsets(points, labels, start, stop, C, float(radius), float(units), sums)
+        return sums, largest
+
+    if len(points) < RECORDS_PER_SUM * len(C):  # all spans have sums of their own: the memory of one is enough then
+        spans = [(start, start + kernels.SPAN_RECORDS) for start in range(0, len(points), kernels.SPAN_RECORDS)]
+        found = [of_span(start, min(stop, len(points))) for start, stop in spans]
+    else:
+        found = kernels.on_all_cores(of_span, points, 1, compiled=True)
+    for sums, largest in found:
+        check_largest(largest, units)
+        total += sums.astype(np.int64)
+    return total
+
+
+def check_count(name: str, value: int, count_bits: int) -> None:
+    """Refuse so many rows of an answer, or a grid of counts so fine, that no run could use it."""
+    if type(value) is not int or not 1 <= value <= MAX_POINTS:
+        raise PlanError(f"{name} is {value!r:.40}; expected 1 to {MAX_POINTS}")
+    if type(count_bits) is not int or not 0 <= count_bits <= MAX_COUNT_BITS:
+        raise PlanError(f"count_bits is {count_bits!r:.40}; expected 0 to {MAX_COUNT_BITS}")
+
+
+def _sums_by_owner(Z: FloatArray, owners: NDArray[np.int32], k: int) -> IntArray:
+    """Rows of Z added up by owner, int64 (k, r): integers below 2**53, exact in any order."""
+    r = Z.shape[1]
+    places = np.empty_like(Z, dtype=np.int64)  # in the memory order of Z, so that neither is copied below
+    np.add((owners.astype(np.int64) * r)[:, np.newaxis], np.arange(r), out=places)
+    sums = np.bincount(places.ravel(order="K"), weights=Z.ravel(order="K"), minlength=k * r)
+    return sums.reshape(k, r).astype(np.int64)

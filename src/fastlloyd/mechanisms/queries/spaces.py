@@ -1,0 +1,122 @@
+"""Where a query works: among the features themselves, or in a few directions from an origin.
+
+In a subspace a record x becomes y = V'(x - g), rounded towards zero to the grid of the features. V is a matrix of integers in
+units of 2**-20. The products of integers are exact in float64, so every machine gets the same y.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from fastlloyd.clustering.cores import on_all_cores
+from fastlloyd.clustering.domain import EXACT_BITS, FEW_FEATURES, Domain, GridArray, IntArray
+from fastlloyd.clustering.kernels import blocks
+from fastlloyd.errors import PlanError
+from fastlloyd.mechanisms.queries.parameters import Parameter, symmetric
+
+DIRECTION_BITS = 20
+
+
+class Space(Protocol):
+    """Points that stand for the records, and in which range they lie."""
+
+    @property
+    def limits(self) -> IntArray:
+        """What the coordinates of points, and of centroids among them, are at most: int64 (n_coordinates,), grid units."""
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """What must be known to find a record's point."""
+
+    @property
+    def place(self) -> Callable[..., GridArray]:
+        """The points of grid points X (n, n_features), given the parameters by name: (n, n_coordinates)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """All features: a record is its own point."""
+
+    domain: Domain
+
+    @property
+    def limits(self) -> IntArray:
+        """B of each feature."""
+        return self.domain.half_widths
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """None."""
+        return ()
+
+    def place(self, X: GridArray) -> GridArray:
+        """X."""
+        return X
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subspace:
+    """So many directions; unused ones are columns of zeros. Raises PlanError where distances would not be exact.
+
+    Parameters: `origin` g within the box, and `directions` V, int64 (n_features, n_directions) in units of 2**-20, each
+    column of norm at most 1. They need not be orthogonal: no bound relies on it.
+    """
+
+    domain: Domain
+    n_directions: int
+
+    def __post_init__(self) -> None:
+        if type(self.n_directions) is not int or not 1 <= self.n_directions <= self.domain.n_features:
+            raise PlanError(f"n_directions is {self.n_directions!r:.40}; expected 1 to {self.domain.n_features}")
+        if squared_diameter(self.limits) >= 1 << EXACT_BITS:
+            raise PlanError(
+                f"fraction_bits {self.domain.fraction_bits} is too fine for {self.n_directions} directions; use fewer"
+            )
+
+    @property
+    def limits(self) -> IntArray:
+        """|V_j'(x - g)| <= |x - g|, at most the diagonal of the box."""
+        diagonal = math.isqrt(squared_diameter(self.domain.half_widths))
+        return np.full(self.n_directions, diagonal, dtype=np.int64)
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """g and V."""
+        d, B, one = self.domain.n_features, self.domain.half_widths, 1 << DIRECTION_BITS
+        directions = Parameter(name="directions", shape=(d, self.n_directions), least=-one, most=one, column_square=one * one)
+        return symmetric("origin", (d,), B), directions
+
+    def place(self, X: GridArray, *, origin: IntArray, directions: IntArray) -> GridArray:
+        """V'(x - g), rounded towards zero to grid units: int32."""
+        V, g = directions.astype(np.float64), origin.astype(np.float64)
+        points = np.empty((len(X), self.n_directions), dtype=np.int32, order="F" if self.n_directions <= FEW_FEATURES else "C")
+
+        def place_span(first: int, last: int) -> None:
+            for start, stop in blocks(last - first, max(V.shape), None):
+                Z = X[first + start : first + stop].astype(np.float64)
+                Z -= g
+                Y = Z @ V
+                Y *= 2.0**-DIRECTION_BITS  # exact: a power of two
+                points[first + start : first + stop] = np.trunc(Y)
+
+        on_all_cores(place_span, X)
+        return points
+
+
+def squared_diameter(limits: IntArray) -> int:
+    """The largest squared distance between two points with such coordinates."""
+    values: list[int] = limits.tolist()
+    return 4 * sum(limit * limit for limit in values)  # Python's integers: they do not wrap around
+
+
+def radius(limits: IntArray) -> Parameter:
+    """A radius among such points: 1 to the least integer that no distance exceeds."""
+    return Parameter(name="radius", shape=(), least=1, most=math.isqrt(squared_diameter(limits) - 1) + 1)
+
+
+def centre_and_radius(limits: IntArray) -> tuple[Parameter, Parameter]:
+    """`centre` within the limits, and `radius`."""
+    return symmetric("centre", limits.shape, limits), radius(limits)

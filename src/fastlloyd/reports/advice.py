@@ -1,0 +1,334 @@
+"""What to expect of a run before there is one: error, iterations, noise and bytes, from public numbers only.
+
+The error is that of `Mechanism.expected_error`, as a share of the radius of a cluster. MomentLloyd's comes from a table made by
+simulation (`mechanisms/moment_lloyd/expected.py`), with the range in which four of five runs lie.
+
+Of the paper's algorithms it is the closed form that the planner's analysis rests on. A typical cluster holds C = N / k records.
+In the last round its centroid becomes m' = (R + r) / (C + c), with R the exact sum of its records, r noise of variance s_R^2 in
+each of d coordinates and c noise of variance s_C^2. To first order
+
+    m' - m = (r - m c) / C,    so    sqrt(E |m' - m|^2) = sqrt(d s_R^2 + |m|^2 s_C^2) / C,
+
+where |m| is half the radius for sums relative to the centroid (FastLloyd: the last move; Section 5.5 of the paper), and 0.225
+half widths in every coordinate for absolute sums (GLloyd, SuLloyd: the centroid itself; Su et al. 2016). Divided by the radius
+eta_d, for FastLloyd it is (1 + 2 sqrt d) sqrt T k / (2 mu N). In client-noise the noise is sqrt(M / h) times as large.
+
+NOT in it: the error of k-means itself, which may end in a poor local optimum and knows nothing of the number of clusters that
+fits; records clipped to the bounds or left out beyond the radius; the noise of earlier rounds, where a centroid could not come
+back from it; clusters smaller than N / k, whose error is larger as they are smaller. Near 1 and above it only says: no use.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.clustering.packing import RadiusSearch
+from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
+from fastlloyd.federation.plan.design import design_any, design_plan
+from fastlloyd.federation.plan.plan import MAX_CLIENTS, Client, Plan, TrustMode, ring_load
+from fastlloyd.federation.plan.uncertainty import noise_deviation_of_run
+from fastlloyd.federation.traffic import Traffic, traffic
+from fastlloyd.mechanisms.lloyd import budget
+from fastlloyd.mechanisms.lloyd.algorithm import MOMENTLLOYD, Algorithm, AnyAlgorithm, Noise
+from fastlloyd.mechanisms.lloyd.mechanism import check_alpha
+from fastlloyd.mechanisms.mechanism import MAX_RECORDS, Mechanism, check_numbers
+from fastlloyd.mechanisms.uncertainty import FINE, NoiseDeviation, Verdict, noise_deviation
+from fastlloyd.reports.explain import noise_factor
+
+EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+MAX_EPSILONS = 100
+MAX_FEATURES = 10_000
+MAX_OTHER_CLUSTERS = 500
+CANDIDATE_EPSILONS = [float(f"{digits}e{power}") for power in range(-4, 0) for digits in range(10, 100)] + [10.0]
+CANDIDATE_RECORDS = [*range(1, 10), *(digits * 10**power for power in range(11) for digits in range(10, 100))]
+ERRORS = ("relative_error", "error_low", "error_high")
+T = TypeVar("T", float, int)
+
+
+class Federation(msgspec.Struct, frozen=True, kw_only=True):
+    """How many clients take part, and how; fields as in `Plan`. ring_bits None: the planner's choice."""
+
+    n_clients: int
+    trust: TrustMode = TrustMode.CLIENT_NOISE
+    max_dropouts: int = 0
+    max_colluding: int = 1
+    ring_bits: int | None = None
+
+    @property
+    def noise_factor(self) -> float:
+        """sqrt(M / h), as of its plans: how much larger their noise is than what the guarantee needs."""
+        if self.trust is TrustMode.SERVER_NOISE:
+            return 1.0
+        return math.sqrt(self.n_clients / (self.n_clients - self.max_dropouts - self.max_colluding))
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """The public numbers of a run that is thought about. n_records is both the cap and what is expected; delta None: default.
+
+    estimate_loss and loss_share are as in `design_mechanism`. Bounds are not among them: everything in the answers is relative
+    to them.
+    """
+
+    n_records: int
+    n_features: int
+    n_clusters: int
+    algorithm: AnyAlgorithm = MOMENTLLOYD
+    delta: float | None = None
+    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    estimate_loss: bool = False
+    loss_share: float | None = None
+    federation: Federation | None = None
+
+
+class Outlook(msgspec.Struct, frozen=True, kw_only=True):
+    """What to expect at one epsilon.
+
+    n_rounds : of the clustering, each of which reads all records. relative_error : of a typical centroid, as a share of
+    `radius`, that of a cluster, which is in half widths of the bounds; infinite where noise leaves nothing. error_low and
+    error_high : four of five runs lie between them; None where the error is a closed form. sum_noise, count_noise : standard
+    deviation in the last round of one coordinate of a sum (half widths; None for MomentLloyd, whose unit is found on the way)
+    and of a count (records). loss_noise : that of the estimate of the loss, for each record, in squared half widths; None where
+    it is not asked for. Of a federated run: the bits its ring must have, and the bytes of its last and of its first client,
+    which also deals the keys.
+    """
+
+    epsilon: float
+    delta: float
+    n_iterations: int
+    n_rounds: int
+    radius: float
+    sum_noise: float | None
+    count_noise: float
+    relative_error: float
+    error_low: float | None = None
+    error_high: float | None = None
+    loss_noise: float | None = None
+    ring_bits: int | None = None
+    required_bits: int | None = None
+    client: Traffic | None = None
+    dealer: Traffic | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """The relative error in words, by the thresholds that results are judged by."""
+        return Verdict.on(self.relative_error)
+
+
+class Advice(msgspec.Struct, frozen=True, kw_only=True):
+    """The outlooks, in the order of the epsilons, and what would make the error fine (at most 10 % of the radius).
+
+    least_epsilon : the smallest with two digits that does, up to 10; needed_records : the fewest that do at epsilon 1, as a
+    number with two digits, up to 990 billion. None where there is none.
+    """
+
+    question: Question
+    outlooks: tuple[Outlook, ...]
+    least_epsilon: float | None
+    needed_records: int | None
+
+
+def advise(question: Question, epsilons: Sequence[float] = EPSILONS) -> Advice:
+    """Answer for every epsilon. Raises PlanError, BudgetError or OverflowRisk that name the number that cannot be used."""
+    check_question(question)
+    check_epsilons(epsilons)
+    return Advice(
+        question=question,
+        outlooks=tuple(outlook(question, epsilon) for epsilon in epsilons),
+        least_epsilon=least_epsilon(question),
+        needed_records=needed_records(question, epsilon=1.0),
+    )
+
+
+def check_question(question: Question) -> None:
+    """Refuse numbers that no run could have, naming them."""
+    if not 1 <= question.n_features <= MAX_FEATURES:
+        raise PlanError(f"n_features is {question.n_features}; expected 1 to {MAX_FEATURES}")
+    check_numbers(question.n_clusters, question.n_records, 1.0, question.algorithm.noise)
+    if isinstance(question.algorithm, Algorithm):
+        check_alpha(question.algorithm)
+    if question.algorithm.noise is Noise.NONE:
+        raise PlanError(
+            f"{question.algorithm.name} adds no noise, so there is nothing to expect of it; name a private algorithm"
+        )
+    if question.delta is not None and not 0 < question.delta < 1:
+        raise BudgetError(f"delta is {question.delta}; expected a number above 0 and below 1, such as 1e-6")
+    if question.federation is None:
+        return
+    if not 1 <= question.federation.n_clients <= MAX_CLIENTS:
+        raise PlanError(f"n_clients is {question.federation.n_clients}; expected 1 to {MAX_CLIENTS}")
+    _plan(question, msgspec.structs.replace(question.federation, ring_bits=None), 1.0)  # its own checks
+
+
+def check_epsilons(epsilons: Sequence[float]) -> None:
+    """Refuse what is not 1 to 100 different finite numbers above 0."""
+    if not 1 <= len(epsilons) <= MAX_EPSILONS:
+        raise BudgetError(f"there are {len(epsilons)} epsilons; expected 1 to {MAX_EPSILONS}")
+    for epsilon in epsilons:
+        if not 0 < epsilon < math.inf:
+            raise BudgetError(f"epsilon is {epsilon}; expected a finite number above 0, such as 1.0")
+        if list(epsilons).count(epsilon) > 1:
+            raise BudgetError(f"epsilon {epsilon:g} is asked for twice; name each once")
+
+
+def outlook(question: Question, epsilon: float) -> Outlook:
+    """What to expect at one epsilon, of a mechanism or plan designed as for a run."""
+    if question.federation is None:
+        m = _mechanism(question, epsilon)
+        return _outlook(m, noise_deviation(m), 1.0)
+    plan = _plan(question, question.federation, epsilon)
+    return msgspec.structs.replace(
+        _outlook(plan.mechanism, noise_deviation_of_run(plan, plan.n_clients), noise_factor(plan)),
+        ring_bits=plan.ring_bits,
+        required_bits=ring_load(plan).required_bits,
+        client=traffic(plan, plan.names[-1]),
+        dealer=traffic(plan, plan.names[0]),
+    )
+
+
+def relative_error(question: Question, epsilon: float, n_iterations: int | None = None) -> float:
+    """The error of a typical centroid as a share of the radius; n_iterations None: the planner's choice.
+
+    Of a federated run without its plan: on the coarser grid of the central model's counts, which changes hardly a digit.
+    """
+    factor = 1.0 if question.federation is None else question.federation.noise_factor
+    return _mechanism(question, epsilon, n_iterations).expected_error(factor).typical
+
+
+def least_epsilon(question: Question, target: float = FINE) -> float | None:
+    """The smallest epsilon with two digits, up to 10, whose error is at most `target` of the radius; None if none is."""
+    return _first(CANDIDATE_EPSILONS, _fewest(question), lambda epsilon, T: _is_at_most(target, question, epsilon, T))
+
+
+def needed_records(question: Question, epsilon: float, target: float = FINE) -> int | None:
+    """The smallest number of records with two digits for an error of at most `target`; None if none below 10**12 is."""
+    candidates = [n for n in CANDIDATE_RECORDS if question.n_clusters <= n <= MAX_RECORDS]
+
+    def enough(n_records: int, T: int | None) -> bool:
+        return _is_at_most(target, msgspec.structs.replace(question, n_records=n_records), epsilon, T)
+
+    return _first(candidates, _fewest(question), enough)
+
+
+def curves(question: Question, epsilons: Sequence[float]) -> dict[int, list[float]]:
+    """Relative errors at these epsilons, by number of clusters: half as many, as many, and twice as many.
+
+    Others than the number asked for are left out above 500, as it takes long to place that many initial centroids.
+    """
+    k = question.n_clusters
+    possible = [k, *(other for other in (k // 2, 2 * k) if 1 <= other <= min(question.n_records, MAX_OTHER_CLUSTERS))]
+    return {
+        k: [relative_error(msgspec.structs.replace(question, n_clusters=k), epsilon) for epsilon in epsilons]
+        for k in sorted(possible)
+    }
+
+
+def to_builtins(advice: Advice) -> dict[str, Any]:
+    """The advice as tables, lists, strings and finite numbers: null stands for an error without end."""
+    content: dict[str, Any] = msgspec.to_builtins(advice, enc_hook=str)
+    content["question"]["algorithm"] = advice.question.algorithm.name
+    content["question"]["bounds"] = None  # said, so that nobody looks for them
+    for outlook, table in zip(advice.outlooks, content["outlooks"], strict=True):
+        table |= {name: None for name in ERRORS if table[name] is not None and math.isinf(table[name])}
+        table["verdict"] = outlook.verdict.value
+    return content
+
+
+def _fewest(question: Question) -> int | None:
+    """The fewest iterations that the planner chooses; None for MomentLloyd, whose error does not depend on their number."""
+    return budget.MIN_ITERATIONS if isinstance(question.algorithm, Algorithm) else None
+
+
+def _first(candidates: Sequence[T], fewest: int | None, is_enough: Callable[[T, int | None], bool]) -> T | None:
+    """The first of ascending candidates that is enough with the planner's number of iterations, None if the last is not.
+
+    The error falls along the candidates while the number of iterations T stays, and grows with T, which the planner raises
+    from the fewest upwards along them. So none before the first that is enough with the fewest can be; from there on, where
+    the error may jump up with T, each is tried.
+    """
+    low, high = 0, len(candidates)
+    while low < high:
+        middle = (low + high) // 2
+        if is_enough(candidates[middle], fewest):
+            high = middle
+        else:
+            low = middle + 1
+    return next((candidate for candidate in candidates[low:] if is_enough(candidate, None)), None)
+
+
+def _is_at_most(target: float, question: Question, epsilon: float, n_iterations: int | None) -> bool:
+    try:
+        return relative_error(question, epsilon, n_iterations) <= target
+    except OverflowRisk:  # noise beyond what integers hold: more of it than could be fine
+        return False
+
+
+def _outlook(m: Mechanism, noise: NoiseDeviation, factor: float) -> Outlook:
+    half_width = 2**m.domain.fraction_bits
+    error = m.expected_error(factor)
+    simulated = error.low < error.high
+    return Outlook(
+        epsilon=m.epsilon,
+        delta=m.delta,
+        n_iterations=m.n_iterations,
+        n_rounds=len(m.clustering_rounds),
+        radius=m.planned_radius / half_width,
+        sum_noise=noise.sums / half_width if m.sums_are_in_grid_units else None,
+        count_noise=noise.counts,
+        relative_error=error.typical,
+        error_low=error.low if simulated else None,
+        error_high=error.high if simulated else None,
+        loss_noise=factor * m.loss_deviation / m.n_expected if m.loss else None,
+    )
+
+
+def _mechanism(question: Question, epsilon: float, n_iterations: int | None = None) -> Mechanism:
+    return design_any(
+        question.algorithm,
+        _domain(question.n_features),
+        n_clusters=question.n_clusters,
+        n_records=question.n_records,
+        epsilon=epsilon,
+        delta=question.delta,
+        public_seed=PublicSeed.from_int(0),  # where centroids start does not enter the error
+        n_iterations=n_iterations,
+        initialization=RadiusSearch.HALVING,  # the quicker one
+        neighboring_relation=question.neighboring_relation,
+        estimate_loss=question.estimate_loss,
+        loss_share=question.loss_share,
+    )
+
+
+def _plan(question: Question, federation: Federation, epsilon: float) -> Plan:
+    each, rest = divmod(question.n_records, federation.n_clients)
+    clients = tuple(Client(name=f"client-{i + 1}", max_records=each + (i < rest)) for i in range(federation.n_clients))
+    plan = design_plan(
+        question.algorithm,
+        _domain(question.n_features),
+        clients=clients,
+        run_id=bytes(16),
+        n_clusters=question.n_clusters,
+        epsilon=epsilon,
+        delta=question.delta,
+        public_seed=PublicSeed.from_int(0),
+        trust=federation.trust,
+        max_dropouts=federation.max_dropouts,
+        max_colluding=federation.max_colluding,
+        ring_bits=federation.ring_bits,
+        initialization=RadiusSearch.HALVING,
+        neighboring_relation=question.neighboring_relation,
+        estimate_loss=question.estimate_loss,
+        loss_share=question.loss_share,
+    )
+    plan.check_undivided()  # as `plan new` does
+    return plan
+
+
+def _domain(n_features: int) -> Domain:
+    return Domain(
+        features=tuple(f"x{i}" for i in range(1, n_features + 1)), lower=(-1.0,) * n_features, upper=(1.0,) * n_features
+    )

@@ -1,0 +1,105 @@
+"""A plan on paper: its digest in groups, what is agreed in plain words, everyone's fingerprint, and lines to sign on."""
+
+import textwrap
+
+from fastlloyd.base.sealed_toml import in_groups
+from fastlloyd.federation.plan.plan import Client, Plan, Server
+from fastlloyd.reports.explain import (
+    authority,
+    bounds,
+    certainty_table,
+    coalition_table,
+    persons,
+    protection,
+    store_in_words,
+    study,
+    waiting,
+)
+from fastlloyd.reports.statement import clients
+
+PAGE_HEADING = "A FASTLLOYD PLAN, TO COMPARE AND TO SIGN"  # how every page begins, so that --force replaces nothing else
+WIDTH = 76
+TO_FILL_IN = f"As `fastlloyd ledger show` says: epsilon {'_' * 12} at delta {'_' * 10}"
+
+
+def page(plan: Plan, spent: str | None = None) -> str:
+    """Plain text, at most 76 columns but for names that are longer, for a printer.
+
+    spent : what its reader's own runs spent before, in sentences; None leaves room to write it.
+    """
+    sections = [
+        f"{PAGE_HEADING}\n{'=' * len(PAGE_HEADING)}",
+        f"Digest of the plan (SHA-256):\n\n{_digest(plan.digest.hex())}",
+        _filled(
+            "Before you sign: run `fastlloyd plan digest plan.toml` on your own machine, on the file you were sent, and "
+            "compare all 64 digits with those above. Ask each party, on a way the plan did not come by, for the fingerprint "
+            "that `fastlloyd keygen` showed it, and compare that too. If one digit differs, do not sign and do not take part."
+        ),
+        "What is agreed\n--------------\n" + "\n".join(_item(line) for line in _agreed(plan)),
+        "What it protects\n----------------\n" + "\n\n".join(_filled(line) for line in protection(plan).splitlines()),
+        *(_rows(table) for table in (coalition_table(plan), certainty_table(plan.mechanism))),
+        _filled(persons(plan)),
+        "What was spent on our records before\n------------------------------------\n" + _filled(spent or TO_FILL_IN),
+        "Who takes part\n--------------\n" + "\n\n".join(_parties(plan)),
+        "Signatures\n----------\n"
+        + _filled("I compared the digest and the fingerprints above, and agree to one run of this plan.")
+        + "\n"
+        + "\n".join(_line_to_sign_on(name) for name in (plan.server.name, *plan.names)),
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def _agreed(plan: Plan) -> list[str]:
+    m = plan.mechanism
+    return [
+        *study(plan),
+        f"Algorithm {m.name} finds {m.n_clusters} clusters in {len(m.clustering_rounds)} rounds.",
+        f"Features and their public bounds: {bounds(m)}.",
+        f"At most {m.n_records} records in all, planned for {m.n_expected}.",
+        f"Privacy budget of the whole run: epsilon {m.epsilon:g}, delta {m.delta:.3g}.",
+        f"Neighbouring relation: {m.neighboring_relation.value}.",
+        "The loss of the result is " + ("estimated too, within that budget." if m.loss else "not estimated."),
+        f"Trust: {plan.trust.value}. At most {clients(plan.max_dropouts)} may miss a round.",
+        waiting(plan),
+        f"One run, {plan.run_id}; a further one needs a further plan.",
+    ]
+
+
+def _parties(plan: Plan) -> list[str]:
+    """Each party with the SHA-256 of its certificate; what is missing for a run over a network stands last."""
+    expires = {certificate.name: certificate.expires for certificate in plan.certificates()}
+    roles: list[tuple[Client | Server, str]] = [(plan.server, f"the server, at {plan.server.address or 'no address'}")]
+    roles += [(client, f"at most {client.max_records} records{store_in_words(client)}") for client in plan.clients]
+    said = [
+        _item(f"{party.name}: {role}; certificate until {expires[party.name]}:") + f"\n{_digest(party.fingerprint)}"
+        if party.certificate
+        else _item(f"{party.name}: {role}; no certificate")
+        for party, role in roles
+    ]
+    said += map(_filled, authority(plan))
+    return said + ([_filled(f"For simulations only: {plan.lacking}.")] if plan.lacking else [])
+
+
+def _digest(digest: str) -> str:
+    return "\n".join("    " + in_groups(digest[i : i + 32]) for i in range(0, len(digest), 32))
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, WIDTH)
+
+
+def _item(text: str) -> str:
+    return textwrap.fill(text, WIDTH, initial_indent="- ", subsequent_indent="  ")
+
+
+def _rows(table: str) -> str:
+    return "\n".join(_row(line) for line in table.splitlines())
+
+
+def _row(line: str) -> str:
+    """A line that may be an item already."""
+    return _item(line[2:]) if line.startswith("- ") else _filled(line)
+
+
+def _line_to_sign_on(name: str) -> str:
+    return f"\n{name}\n  name {'_' * 24}  date {'_' * 10}  signature {'_' * 16}"

@@ -1,0 +1,296 @@
+"""A plan in plain words: what is protected from whom, at which epsilon for which coalition, how everything was chosen."""
+
+import math
+
+from fastlloyd.base.precision import rounded_up
+from fastlloyd.base.sealed_toml import in_groups
+from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.federation.plan.plan import Client, Plan, Server, TrustMode
+from fastlloyd.federation.secagg.ring import Ring
+from fastlloyd.federation.secagg.sealing import TAG_BYTES
+from fastlloyd.mechanisms.lloyd.algorithm import RadiusSchedule
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+from fastlloyd.mechanisms.moment_lloyd.rounds import (
+    LengthsRound,
+    MeanRound,
+    MomentRound,
+    SecondMomentRound,
+    SquaresRound,
+    StepRound,
+    VotesRound,
+)
+from fastlloyd.mechanisms.reading import AnyMechanism
+from fastlloyd.reports.risks import certainty, right_guesses
+from fastlloyd.reports.statement import (
+    NOT_PROTECTED,
+    NOT_PROTECTED_FEDERATED,
+    coalition,
+    coalitions,
+    person_epsilon,
+    plan_cautions,
+    totals,
+)
+
+ASKS: dict[type[MomentRound], str] = {
+    MeanRound: "the number of records and their mean",
+    SquaresRound: "how far they spread in each feature",
+    LengthsRound: "how far they are from the mean",
+    SecondMomentRound: "in which directions they spread",
+    VotesRound: "which of some public candidates they are nearest to",
+    StepRound: "offsets from the nearest centroids, clipped, and how many records each has",
+}
+
+
+def explain(plan: Plan) -> str:
+    """Markdown text for the people who decide whether to take part."""
+    said = [
+        _title(plan),
+        "\n".join(study(plan)),
+        _bounds(plan.mechanism),
+        protection(plan),
+        coalition_table(plan),
+        certainty_table(plan.mechanism),
+        persons(plan),
+        _choices(plan.mechanism, noise_factor(plan)),
+        _transport(plan),
+        _parties(plan),
+        "What is NOT protected:\n" + "\n".join(f"- {line}" for line in NOT_PROTECTED + NOT_PROTECTED_FEDERATED),
+    ]
+    return "\n\n".join(filter(None, said))
+
+
+def noise_factor(plan: Plan) -> float:
+    """Standard deviation of the noise of a round nobody misses, relative to the noise the guarantee needs: sqrt(M / h)."""
+    if plan.trust is TrustMode.SERVER_NOISE:
+        return 1.0
+    return math.sqrt(plan.n_clients / plan.n_shares)
+
+
+def _title(plan: Plan) -> str:
+    m = plan.mechanism
+    return (
+        f"Plan {plan.digest.hex()}\n"
+        f"{plan.n_clients} clients ({', '.join(plan.names)}) run {m.name} together: "
+        f"{m.n_clusters} clusters of records with {m.n_features} features ({', '.join(map(repr, m.domain.features))})."
+    )
+
+
+def study(plan: Plan) -> list[str]:
+    """What it is for and who answers for it, a line each; none where the plan does not say."""
+    labels = {"name": "Study", "purpose": "Purpose", "controller": "Controller", "contact": "Contact"}
+    return [] if plan.study is None else [f"{labels[what]}: {text}" for what, text in plan.study.texts.items()]
+
+
+def bounds(m: Mechanism, most: int | None = None) -> str:
+    """Every feature with its public bounds; most : how many are named, None for all."""
+    d = m.domain
+    named = [f"{name!r} from {low:g} to {high:g}" for name, low, high in zip(d.features, d.lower, d.upper, strict=True)]
+    more = [f"and {len(named) - most} more features"] if most is not None and len(named) > most else []
+    return "; ".join([*named[:most], *more])
+
+
+def _bounds(m: Mechanism) -> str:
+    return f"Public bounds, to which values are clipped: {bounds(m, 20)}. At most {m.n_records} records in all."
+
+
+def protection(plan: Plan) -> str:
+    """What is protected, from whom, and at which price."""
+    m = plan.mechanism
+    delta = f" and delta = {m.delta:.3g}" if m.delta else ""
+    relation = m.neighboring_relation.value.replace("_", " ")
+    lines = [
+        (
+            "What is protected: every single record. What anyone learns from the run hardly depends on one record being in the "
+            f"data: epsilon = {m.epsilon:g}{delta}, neighbouring relation: {relation}, over all {len(m.rounds)} rounds"
+            f"{' and the estimate of the loss' if m.loss else ''}."
+        ),
+        *(f"WARNING: {caution}." for caution in plan_cautions(plan)),
+        "No party sees another's records: clients upload sums and counts masked, and the server adds up masked numbers.",
+    ]
+    if plan.n_clients > 2:
+        lines.append(f"But {totals(plan)}.")
+    if plan.trust is TrustMode.SERVER_NOISE:
+        lines.append(
+            "Trust: server-noise. The server adds all the noise. This holds against any number of clients without the server, "
+            "and against an honest-but-curious server THAT NEVER SEES A RESULT: with published centroids and its own noise it "
+            "could compute exact sums. Keep the results from the server, for ever; if you cannot, use client-noise."
+        )
+    else:
+        lines.append(
+            f"Trust: client-noise. Every client adds its share of the noise before masking; {plan.n_shares} "
+            f"{'shares are' if plan.n_shares > 1 else 'share is'} enough for the guarantee. It holds against an "
+            f"honest-but-curious server that may see the results, and against {coalition(plan.max_colluding)}, with up to "
+            f"{plan.max_dropouts} absent. It is not meant to hold against the server together with a client: the table says "
+            f"what is left. Price: the noise is {noise_factor(plan):.3f} times as large as with a trusted server."
+        )
+    return "\n".join(lines)
+
+
+def waiting(plan: Plan) -> str:
+    """How long the parties wait for each other."""
+    t = plan.timeouts
+    return (
+        f"A run waits {t.joining} s for everyone to join, {t.round} s for the uploads of a round, {t.dealing} s for what one "
+        f"client prepares for all in between, and {t.confirming} s for everyone to confirm the result."
+    )
+
+
+def authority(plan: Plan) -> list[str]:
+    """Who must have issued the certificates, in a sentence; none if the plan does not say."""
+    issuer = plan.issuer
+    if issuer is None:
+        return []
+    said = (
+        f"Every certificate was issued by the authority {issuer.name!r:.200}, whose own is valid until {issuer.ends:%Y-%m-%d} "
+        f"and has the SHA-256 {in_groups(issuer.fingerprint)}. That keeps "
+        "others out; whom it lets in, the fingerprints above say."
+    )
+    return [said]
+
+
+def _parties(plan: Plan) -> str:
+    expires = {certificate.name: certificate.expires for certificate in plan.certificates()}
+    roles: list[tuple[Client | Server, str]] = [(plan.server, f"the server, at {plan.server.address or 'no address'}")]
+    roles += [(client, f"at most {client.max_records} records{store_in_words(client)}") for client in plan.clients]
+    lines = ["Who takes part, each with the SHA-256 of its certificate, to be compared with its owner on a separate way:"]
+    for party, role in roles:
+        known = f"{in_groups(party.fingerprint)}, until {expires[party.name]}" if party.certificate else "no certificate"
+        lines.append(f"- {party.name}: {role}; {known}")
+    lines += authority(plan)
+    lines.append(waiting(plan))
+    if plan.lacking:
+        lines.append(f"For simulations only: {plan.lacking}.")
+    return "\n".join(lines)
+
+
+def store_in_words(client: Client) -> str:
+    """How far the client's store had come, if the plan says so; something to follow its cap of records."""
+    return "" if client.store is None else f", a store of at least {client.store.length} events"
+
+
+def coalition_table(plan: Plan) -> str:
+    """One line for each coalition."""
+    delta = f", at delta = {plan.mechanism.delta:.3g}" if plan.mechanism.delta else ""
+    rows = [f"Against those who pool what they see, every record of the others is protected with this epsilon{delta}:"]
+    for row in coalitions(plan):
+        value = "nothing is protected" if row["epsilon"] is None else rounded_up(row["epsilon"])
+        rows.append(f"- {row['who']}: {value}")
+    return "\n".join(rows)
+
+
+def certainty_table(m: Mechanism) -> str:
+    """How certain of one record anyone can become."""
+    replaced = m.neighboring_relation is NeighboringRelation.REPLACE_ONE
+    what = "which of two values a record has" if replaced else "that a certain record is in the data"
+    rows = [
+        f"- who was {before} % certain before is at most {_percent(certainty(m, before / 100))} certain afterwards"
+        for before in (1, 10, 50, 90)
+    ]
+    but = f"This holds but for a probability of at most {m.delta:.3g}. " if m.delta else ""
+    return "\n".join(
+        [
+            f"How certain anyone can become {what}, who knows all other records and sees everything that the run reveals:",
+            *rows,
+            f"{but}Who had no idea before guesses right in at most {_percent(right_guesses(m))} of all cases.",
+        ]
+    )
+
+
+def persons(plan: Plan) -> str:
+    """What several records of one person mean."""
+    delta = f" at delta = {plan.mechanism.delta:.3g}" if plan.mechanism.delta else ""
+    several = [f"{rounded_up(person_epsilon(plan, n))} with {n} records" for n in (2, 5, 10)]
+    return (
+        f"What is protected is a record, not a person. A person with several records, at one organisation or at several, is "
+        f"protected as a whole with a larger epsilon{delta}: {', '.join(several)}."
+    )
+
+
+def _percent(share: float) -> str:
+    """One digit after the point, rounded up."""
+    return f"{math.ceil(share * 1000) / 10:g} %"
+
+
+def _choices(m: AnyMechanism, factor: float) -> str:
+    return _lloyd_choices(m, factor) if isinstance(m, LloydMechanism) else _moment_choices(m, factor)
+
+
+def _moment_choices(m: MomentMechanism, factor: float) -> str:
+    lines = ["How it was chosen, from public numbers only, by the table of momentlloyd's planner:"]
+    whole = m.accountant().mu_squared
+    for number, round in enumerate(m.rounds, 1):
+        share = float(m.accountant_of(round).mu_squared / whole)
+        rows, columns = m.shape(round)
+        size = f"{rows * columns} noisy numbers" if rows * columns > 1 else "one noisy number"
+        lines.append(f"- Round {number} asks for {ASKS[type(round)]}: {size}, {share:.3g} of the budget.")
+    lines += _loss(m, factor)
+    lines.append(
+        "- Where each round looks follows from the noisy answers before it: one client works it out and seals it to all. Its "
+        "lengths and the noise are fixed here, so a client that works out nonsense spoils the result and reveals nothing."
+    )
+    return "\n".join(lines)
+
+
+def _lloyd_choices(m: LloydMechanism, factor: float) -> str:
+    last = m.rounds[-1]
+    lines = ["How it was chosen, from public numbers only:"]
+    lines.append(
+        f"- Rounds: {len(m.rounds)}, for {m.n_expected} expected records (by the error analysis 2 to 7, where nobody chose "
+        "otherwise; more rounds mean more noise in each)."
+    )
+    if m.algorithm.radius is RadiusSchedule.NONE or last.squared_radius is None:
+        lines.append("- Radius: none; every record counts, and the noise covers the whole domain.")
+    else:
+        radius = math.sqrt(last.squared_radius) / 2**m.domain.fraction_bits
+        lines.append(
+            f"- Radius: records farther than {radius:.4g} (half widths of the domain) from the nearest centroid are left out "
+            f"of the last round; alpha = {m.algorithm.alpha}, schedule {m.algorithm.radius.value}."
+        )
+    scale = float(last.sum_scale) / 2**m.domain.fraction_bits
+    lines.append(
+        f"- Noise of the last round: {scale:.4g} half widths on each sum, "
+        f"{float(last.count_scale) / 2**m.count_bits:.4g} records on each count."
+    )
+    lines += _loss(m, factor)
+    lines.append(f"- Centroids whose noisy count is below {m.min_count} stay where they are.")
+    errors = m.expected_standard_errors(factor)
+    lines.append(
+        f"- Expected standard error of a centroid, for clusters of {m.n_expected / m.n_clusters:.0f} records, in original "
+        "units:"
+    )
+    lines += [f"    {name!r}: {error:.4g}" for name, error in zip(m.domain.features[:20], errors, strict=False)]
+    if m.n_features > 20:
+        lines.append(f"    ... and {m.n_features - 20} more features")
+    return "\n".join(lines)
+
+
+def _loss(m: Mechanism, factor: float) -> list[str]:
+    if m.loss is None:
+        return []
+    unit = m.loss.unit(m.domain.fraction_bits)
+    deviation, cap = factor * m.loss_deviation, m.loss.cap * unit
+    line = (
+        "- Loss: one more exchange after the last round releases the sum of squared distances to the nearest centroid, with "
+        f"{float(m.loss_share):.3g} of the budget. Records farther than {math.sqrt(cap):.4g} half widths count as {cap:.4g}. "
+        f"Noise: {deviation:.4g} squared half widths, {deviation / m.n_expected:.4g} per expected record."
+    )
+    return [line]
+
+
+def _transport(plan: Plan) -> str:
+    return f"Bytes per round: {_bytes_per_round(plan)}, plus at most 128 and 8 per named client" + (
+        ", less for the loss." if plan.mechanism.loss else "."
+    )
+
+
+def _bytes_per_round(plan: Plan) -> str:
+    m, itemsize = plan.mechanism, Ring.of(plan.ring_bits).itemsize
+    payloads = [plan.n_words_of(round) * itemsize for round in m.clustering_rounds]
+    least, most = min(payloads), max(payloads)
+    sums = f"{most} from each client and {most} back"
+    if least < most:
+        sums = f"{least} to {most} from each client and as many back, {sum(payloads)} in all {len(payloads)} rounds"
+    boxes = [size + TAG_BYTES for size in m.parameter_bytes.values()]
+    return f"{sums}; between rounds the sealed parameters of the next, up to {max(boxes)}" if boxes else sums

@@ -1,0 +1,145 @@
+"""The picture of a result of many features: a panel for each feature, in its own units, with all clusters in it.
+
+Nothing here looks at records: which features are shown, and in which order, follows from noisy centroids and their errors.
+"""
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastlloyd.clustering.domain import FloatArray, IntArray
+from fastlloyd.reports.pictures import DOTS_PER_INCH, NORMAL_95, PALETTE, Picture, caution, new_figure, plain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BoolArray = NDArray[np.bool_]
+MAX_PANELS = 8
+PANEL, BESIDE = 1.5, 1.0  # inches: width of a panel, of what stands on the left
+LEAST_WIDTH, ABOVE = 8.0, 1.75
+NAME = 20  # characters of a feature's name that fit above a panel
+LEAST, MOST = 25.0, 100.0  # square points of a mark
+ROOM = 0.1  # of the range of a panel, on both sides
+WALL = "wall"  # what a line at a bound is called
+
+
+def draw_profiles(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
+    """A row of panels. Raises OutputError, which names the file, if matplotlib is not installed."""
+    shown, order = features_shown(picture), clusters_in_order(picture)
+    figure = new_figure(_height(len(order)), name, max(LEAST_WIDTH, BESIDE + PANEL * len(shown)), dots_per_inch=dots_per_inch)
+    panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
+    for panel, feature in zip(panels, shown, strict=True):
+        _draw_panel(panel, picture, feature, order)
+    _label_clusters(panels[0], order)
+    _write_titles(figure, picture, len(shown))
+    return figure
+
+
+def features_shown(picture: Picture) -> IntArray:
+    """Which features have a panel, in their order: all of few, of more the eight in which clusters differ most.
+
+    They differ by the spread of centroids, weighted by noisy counts, beyond what their standard errors alone would give, over
+    the half width of the domain.
+    """
+    d = len(picture.features)
+    if d <= MAX_PANELS:
+        return np.arange(d)
+    weights = np.maximum(picture.noisy_counts, 0.0)
+    weights = weights / weights.sum() if weights.sum() > 0 else np.full(len(weights), 1 / len(weights))
+    spread = weights @ (picture.centroids - weights @ picture.centroids) ** 2
+    by_noise = weights @ np.nan_to_num(picture.errors) ** 2
+    score = np.maximum(spread - by_noise, 0.0) / picture.half_widths**2
+    best: IntArray = np.sort(np.argsort(-score, kind="stable")[:MAX_PANELS])
+    return best
+
+
+def clusters_in_order(picture: Picture) -> IntArray:
+    """Numbers of the clusters, the largest noisy count first."""
+    order: IntArray = np.argsort(-picture.noisy_counts, kind="stable")
+    return order
+
+
+def _height(k: int) -> float:
+    return ABOVE + max(1.2, k * min(0.34, 9.0 / k + 0.05))
+
+
+def _draw_panel(panel: "Axes", picture: Picture, feature: int, order: IntArray) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    rows = np.arange(len(order))
+    values, errors = picture.centroids[order, feature], picture.errors[order, feature]
+    known = picture.is_known[order]
+    reach = np.where(known, NORMAL_95 * np.nan_to_num(errors), 0.0)
+    counts = np.maximum(picture.noisy_counts[order], 0.0)
+    areas = np.clip(MOST * counts / max(counts.max(), 1.0), LEAST, MOST) * min(1.0, 20 / len(order) + 0.3)
+    panel.hlines(rows, 0, 1, transform=panel.get_yaxis_transform(), color="#E6E6E6", linewidth=0.8, zorder=1)
+    if picture.records is not None:
+        panel.plot(picture.records[:, feature], np.full(len(picture.records), len(order) - 0.2), "|", color="#666666",
+                   markersize=9, alpha=0.3, zorder=1)  # fmt: skip
+    for row, cluster in enumerate(order):
+        colour = PALETTE[cluster % len(PALETTE)]
+        panel.scatter(values[row], row, s=areas[row], facecolors=colour + "B0" if known[row] else "white", edgecolors=colour,
+                      linewidths=1.6, clip_on=False, zorder=3)  # fmt: skip
+        panel.plot([values[row] - reach[row], values[row] + reach[row]], [row, row], color="#222222", linewidth=1.3,
+                   solid_capstyle="butt", zorder=4)  # fmt: skip
+    low, high = _ends(picture, feature, values, reach)
+    panel.set(xlim=(low, high), ylim=(len(order) - (0.5 if picture.records is None else -0.2), -0.5))
+    panel.set_title(plain(_name(picture.features[feature])), fontsize=10, pad=6)
+    for wall in (
+        picture.centre[feature] - picture.half_widths[feature],
+        picture.centre[feature] + picture.half_widths[feature],
+    ):
+        if low <= wall <= high:
+            panel.axvline(float(wall), color="#888888", linewidth=0.9, linestyle=(0, (4, 3)), zorder=1, gid=WALL)
+    panel.xaxis.set_major_locator(MaxNLocator(nbins=3, prune=None))
+    panel.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+    panel.tick_params(axis="x", labelsize=8.5)
+    panel.tick_params(axis="y", length=0)
+    panel.grid(axis="x", color="#EEEEEE", linewidth=0.6)
+    panel.set_axisbelow(True)
+    panel.spines[["top", "right", "left"]].set_visible(False)
+
+
+def _ends(picture: Picture, feature: int, values: FloatArray, reach: FloatArray) -> tuple[float, float]:
+    """What a panel shows: all bars with some room, at least a twentieth of the domain, hardly more than the domain."""
+    centre, half = float(picture.centre[feature]), float(picture.half_widths[feature])
+    first, last = float((values - reach).min()), float((values + reach).max())
+    if picture.records is not None:
+        first, last = min(first, float(picture.records[:, feature].min())), max(last, float(picture.records[:, feature].max()))
+    lacking = max(0.1 * half - (last - first), 0.0) / 2
+    room = ROOM * (last - first + 2 * lacking)
+    low, high = min(centre - 1.04 * half, float(values.min())), max(centre + 1.04 * half, float(values.max()))
+    return max(first - lacking - room, low), min(last + lacking + room, high)
+
+
+def _label_clusters(panel: "Axes", order: IntArray) -> None:
+    panel.set_yticks(np.arange(len(order)), [f"{cluster}" for cluster in order], fontsize=min(11.0, 5.5 + 90 / len(order)))
+    for label, cluster in zip(panel.get_yticklabels(), order, strict=True):
+        label.set(color=PALETTE[cluster % len(PALETTE)], fontweight="bold")
+    panel.set_ylabel("cluster, largest first", fontsize=9.5)
+
+
+def _write_titles(figure: "Figure", picture: Picture, n_shown: int) -> None:
+    said = ["a panel per feature", "bar: 95 % interval", "mark area: noisy count"]
+    if not picture.private:
+        said = ["a panel per feature", "mark area: count"]
+    if not picture.is_known.all():
+        said.append("hollow: not settled, error unknown")
+    if any(line.get_gid() == WALL for panel in figure.axes for line in panel.lines):
+        said.append("dashed: bounds")
+    if hidden := len(picture.features) - n_shown:
+        said[0] = f"the {n_shown} features in which clusters differ most, of {n_shown + hidden}"
+    left: dict[str, Any] = {"x": 0.012, "ha": "left"}
+    figure.suptitle(plain(picture.title), fontsize=13, fontweight="bold", **left)
+    if warning := caution(picture):
+        figure.text(0.99, 0.985, warning, fontsize=9.5, fontweight="bold", color="#B00020", ha="right", va="top")
+    figure.supxlabel("; ".join(said).capitalize() + ".", fontsize=9, color="#444444", **left)
+
+
+def _name(name: str) -> str:
+    """In at most two lines."""
+    lines = textwrap.wrap(name, NAME) or [""]
+    return "\n".join(lines if len(lines) <= 2 else [lines[0], lines[1][: NAME - 1] + "…"])

@@ -1,0 +1,293 @@
+"""The privacy statement: what a mechanism or plan promises, to whom, and what it does not; for machines and for people."""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from fastlloyd._version import __version__
+from fastlloyd.base.precision import round_up
+from fastlloyd.dp.gdp import gdp_epsilon, mu_from_squared
+from fastlloyd.errors import BudgetError
+from fastlloyd.federation.plan.plan import Plan, TrustMode, aliasing_slack
+from fastlloyd.mechanisms.lloyd.algorithm import Noise
+from fastlloyd.mechanisms.mechanism import Mechanism, usable_delta
+from fastlloyd.reports.risks import profile_deviation
+
+STATEMENT_VERSION = 1
+
+LARGE_EPSILON = 10.0
+
+PROTECTED = [
+    "every noisy answer of the run, the centroids and noisy counts of every iteration, and what is computed from them later",
+    "one record (one row): the guarantee compares data sets that differ in one record",
+]
+NOT_COVERED = (
+    "NOT PRIVATE: settings were taken from the data (taken_from_the_data in the privacy statement says which); epsilon and "
+    "delta would hold if these settings were public"
+)
+PROTECTED_LOSS = "the estimate of the loss of the final centroids"
+NOT_PROTECTED = [
+    "anything computed from the records without noise, such as labels of the records or an exact loss",
+    "a person who has several records as well as one who has one: the more records, the weaker the protection",
+    "public settings: features and bounds, number of clusters, caps on records, epsilon, delta, number of iterations",
+    "further runs on the same records: every run adds to what is spent",
+    "that records were refused: too many, a bad cell, a value outside the bounds; a refusal, or a warning of many, can be seen",
+    "the time a computation takes",
+]
+NOT_PROTECTED_FEDERATED = [
+    "against parties that do not follow the protocol: one that leaves its noise out, invents sums, or withholds answers",
+    "the names of the clients and which of them took part in which round",
+    "what an organisation's records add up to: all others that pool what they see learn it, the other one where there are two",
+]
+
+
+def coalitions(plan: Plan) -> list[dict[str, Any]]:
+    """What is left of the guarantee when parties pool what they see: epsilon at the plan's delta for each coalition.
+
+    In client-noise, s clients (with D dropped) leave M - D - s shares of noise, so mu grows by sqrt(h / (M - D - s)). The
+    server together with any client opens every upload, protected by one share: mu sqrt(h). None where nothing holds.
+    """
+    m, M = plan.mechanism, plan.n_clients
+    if plan.trust is TrustMode.SERVER_NOISE:
+        readers = [{"who": "readers of the result", "epsilon": m.epsilon}]
+        pooling = [{"who": _clients(s), "epsilon": m.epsilon} for s in _sizes(M)]
+        return [*readers, *pooling, {"who": "the server, once it sees a result or meets any client", "epsilon": None}]
+    h, D = plan.n_shares, plan.max_dropouts
+    mu_squared = m.accountant().mu_squared * h  # of a single share
+    rows: list[dict[str, Any]] = [{"who": "the server alone, results published", "epsilon": _epsilon(mu_squared, M - D, m)}]
+    for s in _sizes(M):
+        left = M - D - s
+        rows.append({"who": _clients(s), "epsilon": _epsilon(mu_squared, left, m) if left > 0 else None})
+    rows.append({"who": "the server together with any client", "epsilon": one_share_epsilon(plan)})
+    return rows
+
+
+def _sizes(n_clients: int) -> list[int]:
+    """Of the coalitions that are listed: up to 20 each, then about 20 more, and all clients but one."""
+    M = n_clients
+    return sorted({*range(1, min(M, 21)), *range(21, M, max(1, M // 20)), *range(max(1, M - 1), M)})
+
+
+def clients(n: int) -> str:
+    """So many clients, in words."""
+    return "1 client" if n == 1 else f"{n} clients"
+
+
+def coalition(n: int) -> str:
+    """Clients that may join hands, in words."""
+    return "any one client" if n == 1 else f"up to {n} clients that pool what they see"
+
+
+def _clients(n: int) -> str:
+    return f"{clients(n)}, without the server"
+
+
+def person_epsilon(plan: Plan, n_records: int) -> float:
+    """Epsilon, at the plan's delta, of a person with so many records, seen as one; at one organisation or at several."""
+    m = plan.mechanism
+    if m.noise is Noise.LAPLACE:
+        return round_up(n_records * m.accountant().pure_epsilon)
+    mu_squared = n_records**2 * m.accountant().mu_squared
+    if plan.trust is TrustMode.SERVER_NOISE:
+        return gdp_epsilon(mu_from_squared(mu_squared), m.delta)
+    return _epsilon(mu_squared * plan.n_shares, plan.n_shares, m)
+
+
+def totals(plan: Plan) -> str:
+    """What organisations learn of another one's records as a whole, by taking their own away from the noisy sums."""
+    known = (
+        f"its number of records, with a standard error of {profile_deviation(plan):.2g}, their means, and how many of them are "
+        "in each cluster. The noise hides single records, not what all records of an organisation add up to"
+    )
+    if plan.n_clients == 2:
+        return f"with two organisations each takes its own numbers away from the noisy sums and has the other's: {known}"
+    return f"if all organisations but one pool what they see, they have what the last one's records add up to: {known}"
+
+
+def one_share_epsilon(plan: Plan) -> float:
+    """Epsilon, at the plan's delta, of all answers of each client behind its own share of noise only (client-noise).
+
+    mu sqrt(h): see docs/proofs/shares-of-noise.md. The server together with a client sees that, and no more can be told by all
+    the sums, of whatever sets, that a server which breaks the protocol leads clients to open.
+    """
+    m = plan.mechanism
+    return _epsilon(m.accountant().mu_squared * plan.n_shares, 1, m)
+
+
+def _epsilon(mu_squared: Fraction, n_shares: int, m: Mechanism) -> float:
+    """Epsilon where so many shares are unknown, each of which alone costs mu_squared."""
+    mu = mu_from_squared(mu_squared / n_shares)
+    if n_shares == 1:  # one share is a rounded Gaussian: nothing is lost by adding up
+        return gdp_epsilon(mu, m.delta)
+    slack = aliasing_slack(m.epsilon, m.n_released, n_shares)
+    try:
+        while True:
+            epsilon = gdp_epsilon(mu, usable_delta(m.delta, slack))
+            needed = aliasing_slack(epsilon, m.n_released, n_shares)
+            if needed <= slack:
+                return epsilon
+            slack = 2 * needed
+    except BudgetError:  # too large an epsilon for shares to be added up: count one of them, the others are post-processing
+        return _epsilon(mu_squared, 1, m)
+
+
+def cautions(m: Mechanism) -> list[str]:
+    """Sentences about a guarantee that is true but weak, for the screen and the statement."""
+    said = []
+    if LARGE_EPSILON < m.epsilon < math.inf:
+        said.append(
+            f"epsilon is {m.epsilon:g}: one record may change the probability of an outcome by a factor of e^{m.epsilon:g}, "
+            "which protects hardly anything; values around 1 are common"
+        )
+    if m.delta * 100 * m.n_records <= 1 + 1e-9:
+        return said
+    exposed = m.delta * m.n_records
+    caution = (
+        f"delta is {m.delta:.3g}, above 1 / (100 n_records): such a guarantee would let {exposed:.2g} records be exposed "
+        "outright on average; leave delta out, or pass a smaller one"
+    )
+    return [*said, caution]
+
+
+def plan_cautions(plan: Plan) -> list[str]:
+    """Those of its mechanism, and what few clients in a round mean.
+
+    A plan of which half the clients are enough for a round is not made any more; those that there are can be read.
+    """
+    said, n, D, epsilon = cautions(plan.mechanism), plan.n_clients, plan.max_dropouts, plan.mechanism.epsilon
+    if n == 2:
+        said.append(f"{totals(plan)}; agree that both may know it, or invite a third")
+    if plan.min_included == 2 < n:
+        said.append(
+            f"with {D} of {n} clients absent a round is the sum of two: each of the two subtracts its own numbers and has the "
+            "other's sums and counts, with noise that hides single records but not what they add up to; allow "
+            f"{_dropouts(n - 3)}, or agree that these two may know it"
+        )
+    if plan.is_divisible:
+        more = f", where the plan says {epsilon:g}" if plan.n_shares > 1 else ", which is what the plan says"
+        said.append(
+            f"up to {D} of {n} clients may miss a round, so half of them are enough for one: a server that breaks the protocol "
+            "can lead two groups of clients to two results, which nobody notices who does not compare them. It, and who reads "
+            "both, then learns about one client's records what one share of noise lets through: at most epsilon "
+            f"{one_share_epsilon(plan):.4g}{more}. Make a new plan, with {_dropouts((n - 1) // 2)}"
+        )
+    return said
+
+
+def _dropouts(at_most: int) -> str:
+    return f"at most {at_most} dropout{'s' if at_most > 1 else ''}" if at_most else "no dropouts"
+
+
+class PrivacyStatement(dict[str, Any]):
+    """A privacy statement that is shown in one line. It is a dict all the same: `json.dumps` and `dict` give all of it."""
+
+    SHOWN = ("mechanism", "private", "epsilon", "delta", "mu", "neighboring_relation")
+
+    def __repr__(self) -> str:
+        """What matters most, and how much more there is."""
+        shown = ", ".join(f"{name}={self[name]!r}" for name in self.SHOWN if self.get(name) is not None)
+        return f"<{type(self).__name__} {shown}; {len(self)} entries>"
+
+
+def mechanism_statement(m: Mechanism) -> dict[str, Any]:
+    """The machine-readable privacy statement of the central model (`privacy.json`, `privacy_spent_`)."""
+    private = m.noise is not Noise.NONE
+    accountant = m.accountant()
+    gaussian = m.noise is Noise.GAUSSIAN
+    return {
+        "statement_version": STATEMENT_VERSION,
+        "fastlloyd_version": __version__,
+        "private": private,
+        "mechanism": m.name,
+        "noise": {"none": "none", "gaussian": "exactly rounded Gaussian", "laplace": "two-sided geometric (discrete Laplace)"}[
+            m.noise.value
+        ],
+        "epsilon": m.epsilon if private else None,
+        "delta": m.delta if private else None,
+        "delta_slack": m.delta_slack,
+        "mu": mu_from_squared(accountant.mu_squared) if gaussian else None,
+        "pure_epsilon": float(accountant.pure_epsilon) if private and not gaussian else None,
+        # by the second route, integration
+        "delta_accounted": accountant.get_delta(m.epsilon) + m.delta_slack if private else None,
+        "neighboring_relation": m.neighboring_relation.value,
+        "unit_of_protection": "one record (row)",
+        "n_iterations": m.n_iterations,
+        "n_rounds": len(m.clustering_rounds),
+        "iterations_and_rounds": "a round is one noisy answer; an iteration is a round that moves the centroids",
+        "n_clusters": m.n_clusters,
+        "n_records_cap": m.n_records,
+        "features": list(m.domain.features),
+        "rounds": [m.statement_of(number, round) for number, round in enumerate(m.clustering_rounds, 1)],
+        "loss_estimate": loss_statement(m),
+        "units": {
+            "sum": m.sum_unit,
+            "count": f"2**-{m.count_bits} records",
+            "noise_scale": "standard deviation" if gaussian else "scale b of P(x) proportional to exp(-|x|/b)",
+        },
+        "protected": [*PROTECTED, *([PROTECTED_LOSS] if m.loss else [])] if private else [],
+        "not_protected": NOT_PROTECTED if private else ["everything: this run added no noise. NOT PRIVATE"],
+        "cautions": cautions(m),
+        "mechanism_digest": m.digest.hex(),
+    }
+
+
+def with_leaks(statement: dict[str, Any], leaks: Sequence[str]) -> dict[str, Any]:
+    """The statement of a run of which some settings were taken from the data; `leaks` says which, a sentence each.
+
+    The domain of neighbouring data sets then differs, or their caps do: what the noise was made for does not hold.
+    """
+    taken = {"taken_from_the_data": list(leaks)}
+    if not leaks or not statement["private"]:
+        return statement | taken
+    return (
+        statement
+        | taken
+        | {
+            "private": False,
+            "protected": [],
+            "not_protected": ["anything, because settings were taken from the data", *statement["not_protected"]],
+            "cautions": [NOT_COVERED, *statement["cautions"]],
+        }
+    )
+
+
+def loss_statement(m: Mechanism) -> dict[str, Any] | None:
+    """What the estimate of the loss means, what it may cost, and its noise; None where there is none."""
+    if m.loss is None:
+        return None
+    unit = m.loss.unit(m.domain.fraction_bits)
+    return {
+        "meaning": "sum over all records of the squared distance to the nearest final centroid, at most cap each, plus "
+        "noise: unbiased, so it may be negative",
+        "unit": "squared half widths of the domain",
+        "cap": m.loss.cap * unit,
+        "cap_distance": math.sqrt(m.loss.cap * unit),
+        "share_of_budget": float(m.loss_share),
+        "sensitivity": m.loss.cap,
+        "sensitivity_is_for": "one record added, removed or replaced",
+        "noise_scale": float(m.loss.scale),
+        "noise_scale_exact": str(m.loss.scale),
+        "sensitivity_and_noise_unit": unit,
+    }
+
+
+def plan_statement(plan: Plan) -> dict[str, Any]:
+    """The statement of a federated run: that of its mechanism, the trust mode, and epsilon for every coalition."""
+    shared = plan.trust is TrustMode.CLIENT_NOISE
+    statement = mechanism_statement(plan.mechanism)
+    statement["not_protected"] = statement["not_protected"] + NOT_PROTECTED_FEDERATED
+    statement["cautions"] = plan_cautions(plan)
+    statement["federated"] = {
+        "trust": plan.trust.value,
+        "n_clients": plan.n_clients,
+        "max_dropouts": plan.max_dropouts,
+        "max_colluding": plan.max_colluding,
+        "shares_needed": plan.n_shares,
+        "share_scales": [[str(scale) for scale in plan.share_scales(e)] for e in plan.mechanism.exchanges] if shared else None,
+        "coalitions": coalitions(plan),
+        "ring_bits": plan.ring_bits,
+        "plan_digest": plan.digest.hex(),
+        "run_id": plan.run_id,
+    }
+    return statement

@@ -1,6 +1,0 @@
-"""Runs that survive restarts: a session of the protocol beside the store that makes its steps durable."""
-
-from fastlloyd.runs.durable_client import DurableClient, reservation
-from fastlloyd.runs.durable_server import DurableServer
-
-__all__ = ["DurableClient", "DurableServer", "reservation"]
