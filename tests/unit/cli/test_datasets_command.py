@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
-import fastlloyd.datasets
 import numpy as np
 import pytest
 
+import fastlloyd.evaluation.datasets
 from fastlloyd.cli.failures import REFUSED, run
 from fastlloyd.errors import DataError
 from fastlloyd.evaluation.datasets import CATALOGUE, DataSet, homes, values_digest

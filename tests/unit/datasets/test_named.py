@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
-import fastlloyd.datasets
 import numpy as np
 import pytest
 
+import fastlloyd.evaluation.datasets
 from fastlloyd.errors import DataError
 from fastlloyd.evaluation.datasets import CATALOGUE, homes, load, n_clusters, names, values_digest
 from fastlloyd.evaluation.datasets.named import absent, check_at_hand
