@@ -1,5 +1,6 @@
 """What the documents show is what the code does: diagrams, links, names of files and tests."""
 
+import ast
 import json
 import re
 import subprocess
@@ -46,6 +47,29 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
         there = page.parent / target if target else page
         assert there.exists(), f"{page.name} links to {target}"
         assert not anchor or anchor in _anchors(there), f"{page.name} links to {target}#{anchor}"
+
+
+def _names() -> set[str]:
+    """Every `module.name` and `Class.member` of the code."""
+    found = set()
+    for path in (ROOT / "src/fastlloyd").rglob("*.py"):
+        for scope in ast.walk(ast.parse(path.read_text())):
+            if isinstance(scope, ast.Module | ast.ClassDef):
+                module = path.parent.name if path.name == "__init__.py" else path.stem
+                owner = scope.name if isinstance(scope, ast.ClassDef) else module
+                for node in scope.body:
+                    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
+                    imported = [alias.name for alias in node.names] if isinstance(node, ast.ImportFrom) else []
+                    own = [getattr(target, "id", getattr(target, "name", "")) for target in targets]
+                    found |= {f"{owner}.{name}" for name in [*own, *imported]}
+    return found
+
+
+@pytest.mark.parametrize("page", ["paper-map.md", "notation.md", "momentlloyd.md", "accuracy.md"])
+def test_every_name_of_code_on_a_page_exists(page: str) -> None:
+    named = re.findall(r"`([A-Za-z_]+\.[A-Za-z_]+)(?:\([^`]*\))?`", (ROOT / "docs" / page).read_text())
+    endings = (".py", ".toml", ".csv", ".json", ".md")
+    assert {name for name in named if not name.endswith(endings)} <= _names()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
