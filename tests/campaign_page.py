@@ -16,8 +16,8 @@ SECTIONS = ("Schedules", "Kills", "Damaged stores", "Fuzzed parsers")
 HEADING = """\
 # Campaigns
 
-Long forms of tests that every commit must pass. Written by `make campaign`; every number below comes from the run that its
-section names, at full size and without a fault: a run that finds one writes nothing. Change nothing here by hand.
+Long forms of tests that every commit must pass. `make campaign` writes this page: each section comes from the run that it
+names, at full size. A run that finds a fault writes nothing. Change nothing here by hand.
 """
 
 

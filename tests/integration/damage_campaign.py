@@ -30,14 +30,14 @@ ROLES = {Role.CLIENT: "a", Role.SERVER: SERVER}
 COLUMNS = ("damage", *(f"{role.value}: {what}" for role in Role for what in ("damaged", "refused", "whole", "older")))
 TEXT = """\
 {measured}
-The server and the dealer of a run of three clients, as processes of their own, are killed (SIGKILL) in the midst of the run.
-One thing in the files of their stores is then changed, as a drive or a person might, and the store is opened and read.
+The server and the dealer of a run of three clients are processes that are killed (SIGKILL) in the middle of the run. One thing
+in the files of their stores is then changed, as a drive or a person might, and the store is opened and read.
 
 {table}
 
-- *refused*: whoever would work with the store, and whoever reads it, is told in one sentence that it is damaged or older.
-- *whole*: both find the store as it was; the damage was to what is not in use, or to one of two copies.
-- *older*: a store is taken that has lost steps, which breaks the rule.
+- *refused*: every command that uses or reads the store says in one sentence that it is damaged or older.
+- *whole*: the store is as it was; the damage hit a part not in use, or one of two copies.
+- *older*: a store that has lost steps is accepted, which breaks the rule.
 
 Not shown: two damages at once; damage done while a process works with the store."""
 

@@ -26,14 +26,13 @@ ALGORITHMS: dict[str, AnyAlgorithm] = {"fastlloyd": FASTLLOYD, "momentlloyd": MO
 COLUMNS = ("algorithm", "kills", "runs", "commits of a run without kills", "runs that broke a rule")
 TEXT = """\
 {measured}
-A server and three clients as processes of their own, over gRPC and TLS on one machine. SIGKILL comes before or after about two
-of three commits of every party, drawn from the run's number; whoever was killed is started again. No kill lost or changed
-anything.
+A server and three clients run as separate processes, over gRPC and TLS on one machine. SIGKILL comes before or after about two
+of three commits of every party, drawn from the run's number; a killed process starts again. No kill lost or changed anything.
 
 {table}
 
-- *kills*: processes killed, just before or just after a transaction of their store. *runs*: whole runs in which they happened.
-- *rule*: every client ends with the files of a run in one process that nobody interrupted, byte for byte.
+- *kills*: processes killed just before or just after a transaction of their store, in *runs* whole runs.
+- *rule*: every client ends with the same files, byte for byte, as in an uninterrupted run in one process.
 
 Not shown: kills at commits that only say where clients' stores stood (tests within one process kill there), or in the middle of
 what SQLite or the operating system does; loss of power (a killed process loses nothing that was handed to the system); a full

@@ -37,28 +37,28 @@ Atheris, which is libFuzzer for Python, on every parser that a stranger's bytes 
 
 {targets}
 
-- *executions*: inputs tried. Documents take longer, for their plans are worked out and their signatures checked.
-- *accepted*: read without an error, and written again as the same bytes (of a document: as the same content under its
-  digest). A certificate that is accepted is signed, and is what we would sign again, byte for byte.
-- *refused*: with the one documented error. Of what travels in a run the reason is one printable sentence of bounded length;
-  of a private file it shows no part of the keys.
-- *reasons*: sentences of refusal that differ in more than numbers and names, at most {max_reasons:,}. The decoders are compiled
-  code without branches to see, so the fuzzer is told of every new reason as of a new branch.
-- *branches*: of fastlloyd's Python code, and reasons, as libFuzzer counts them. *corpus*: inputs kept since each shows
+- *executions*: inputs tried. Documents take longer, because reading them works out plans and checks signatures.
+- *accepted*: read without an error, and written again as the same bytes (a document: as the same content under its digest).
+  An accepted certificate is signed, and is what we would sign again, byte for byte.
+- *refused*: with the one documented error. For messages the reason is one printable sentence of bounded length; for a private
+  file it shows no part of the keys.
+- *reasons*: refusals that differ in more than numbers and names, at most {max_reasons:,}. The decoders are compiled
+  code without visible branches, so the fuzzer counts every new reason as a new branch.
+- *branches*: of fastlloyd's Python code, and reasons, as libFuzzer counts them. *corpus*: inputs kept because each shows
   something new.
-- *peak*: the most that Python allocated in one reading, measured in every {measured_every}th.
+- *peak*: the most memory that Python allocated for one input, measured in every {measured_every}th.
 
 An input may be changed anywhere, behind a valid beginning, or in its meaning: one to three places of the tree, written again
-with right lengths, a right digest and right signatures. None took {seconds} seconds of processor time. None allocated more
-than 64 times its length beside a fixed sum: 64 KiB, and for documents what is set aside to read a file.
+with right lengths, digest and signatures. None took {seconds} seconds of processor time. None allocated more
+than 64 times its length and a fixed amount: 64 KiB, and for documents the buffer that reads a file.
 
 The fuzzer's power: {n_mutants} mistakes planted into the parsers, all found.
 
 {mutants}
 
 Not shown: that no fault exists. The decoders' own branches (msgspec, tomllib, OpenSSL) are not seen, and no sanitizer watched
-compiled code. Scrypt is left out of the private files under a passphrase. Records and stores on disk are their owner's, not a
-stranger's; of a store only the events are fuzzed. What valid messages do in a wrong order is the schedules' matter."""
+compiled code. Private files under a passphrase are fuzzed without scrypt. Records and stores on disk come from their owner, not
+from a stranger; of a store only the events are fuzzed. Schedules cover valid messages in a wrong order."""
 
 
 @dataclass(frozen=True, slots=True)

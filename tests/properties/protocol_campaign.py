@@ -56,15 +56,14 @@ TEXT = """\
 {table}
 
 - *finished*, *some finished*, *none finished*: schedules after which all, some or none of the clients have a result.
-- *left out*: schedules with a sum that some client is not in. *accused*: in which somebody noticed what an honest party never
-  sends.
-- *client*, *server*: crashes by when they came; whoever crashed is started again from what it had stored.
+- *left out*: schedules with a sum that some client is not in. *accused*: schedules in which a party noticed a message that no
+  honest party sends.
+- *client*, *server*: crashes, by the moment at which they came. A crashed party starts again from its store.
 
-*Bad luck*: messages lost, repeated, late and out of order; processes that die and come back. *Attacks*: the same, and parties
-that send what they should not. The rules stand in `schedules.py`.
+*Bad luck*: messages are lost, repeated, late and out of order; processes die and come back. *Attacks*: the same, and parties
+send what they should not. `schedules.py` has the rules.
 
-Not shown: what longer schedules do, or more than three clients; attacks that nobody thought of; real networks and processes,
-which the kills are about."""
+Not shown: longer schedules; more than three clients; attacks that nobody thought of; real networks and processes (Kills)."""
 
 
 @dataclass

@@ -19,18 +19,18 @@ PAGE = """\
 # Privacy audit
 
 Measured on {date} with fastlloyd {version} (Python {python}, NumPy {numpy}, SciPy {scipy}) in {minutes:.0f} minutes.
-Written by `make audit`; every number below comes from that run. Change nothing here by hand.
+`make audit` writes this page from that run. Change nothing here by hand.
 
 ## What is attacked, and how
 
-The shipped path: client sessions with fresh keys, masks, the server session, noise from the system's random source, messages
-as bytes. FastLloyd with a constant radius, two rounds, k = {k}, d = 1, three clients, delta = {delta:g}; every cluster has
-{n_common:,} known records.
+The target is the shipped path: client sessions with fresh keys, masks, the server session, noise from the system's random
+source, messages as bytes. FastLloyd runs with a constant radius, two rounds, k = {k}, d = 1, three clients and
+delta = {delta:g}; every cluster has {n_common:,} known records.
 
 The attacker is a curious client that knows every record but one, the canary, which moves its sum by nearly the whole radius. It
 opens the sum of every round and subtracts its own statistics and its own share of the noise. In `client-noise` one client is
-absent, as the plan tolerates, so one unknown share is all that protects; with 3 of 3 present, the plan tolerates no absence and
-needs two unknown shares. In `server-noise` any client has this view. The attacker says "present" where the log-likelihood ratio
+absent, as the plan tolerates, so only one unknown share protects; with 3 of 3 present, the plan tolerates no absence and needs
+two unknown shares. In `server-noise` any client has this view. The attacker says "present" where the log-likelihood ratio
 of the planned Gaussian model, summed over rounds, is above 0: a threshold fixed before any run.
 
 Each run has {k} clusters with a canary each, present in every second run, hence {k} trials: a record touches one row, and the
@@ -38,7 +38,7 @@ noise of the rows is independent (tested). {n:,} trials per side are {n_runs:,} 
 {confidence} Clopper-Pearson bounds; mu >= Phi^-1(1 - false positive rate) - Phi^-1(false negative rate), and epsilon at
 delta follows.
 
-A sound path exceeds its epsilon in 1 % of audits, when both bounds fail at once. So an audit that does is repeated, and
+A sound path exceeds its epsilon in 1 % of audits, when both bounds fail at once. So such an audit is repeated, and
 {n_tries} in a row refute the plan (below 1e-9 for a sound path). All bounds found are listed.
 
 ## Lower bounds on epsilon, {n:,} trials per side
@@ -52,23 +52,24 @@ A sound path exceeds its epsilon in 1 % of audits, when both bounds fail at once
 
 ## Event search
 
-No model: atoms (counts, residues of sums, equal counts in all rounds), halfspaces (scores, axes, {n_directions} drawn
-directions) and bins of histograms in one and two dimensions, in both orders of the worlds. The {n_picked} most promising on one
+The search assumes no model. It tries atoms (counts, residues of sums, equal counts in all rounds), halfspaces (scores, axes,
+{n_directions} drawn directions) and bins of histograms in one and two dimensions, in both orders of the worlds.
+The {n_picked} most promising on one
 half of the trials are tested on the other half by ln((P - delta) / Q), at {confidence} over all of them (Bonferroni).
 No event exceeded epsilon; the nearest proves {best.event.epsilon:.3f} of {best.setting.epsilon:g}
 ({best.setting.trust.value}, {best.event.name}).
 
 Its power, in `client-noise` at epsilon {t.epsilon:g} with {t.n:,} trials per side: noise that is truncated instead of rounded
 is proven to leak {t.truncated.epsilon:.2f} ({t.truncated.name}), genuine noise {t.genuine.epsilon:.2f}.
-The likelihood attacker, who expects a Gaussian, proves {t.audit.epsilon:.2f} on the truncated noise: it takes both.
+The likelihood attacker, which expects a Gaussian, proves {t.audit.epsilon:.2f} on the truncated noise: one needs both attacks.
 
 ## Mutants: {n_mutants} of {n_mutants} caught
 
 {mutants}
 
 Each is a patch of the real code, and its check is one function that the genuine code passes. Audits are as above, at epsilon
-{mutant_epsilon:g}, where a wrong scale shows in the fewest runs. Where planning refuses the mutant, the check was run with that
-guard taken out.
+{mutant_epsilon:g}, where a wrong scale shows in the fewest runs. Where planning refuses the mutant, the check ran
+without that guard.
 """
 AUDIT_COLUMNS = (
     "noise",

@@ -51,17 +51,17 @@ TEXT = """\
 # Privacy audit of MomentLloyd
 
 Measured on {date} with fastlloyd {version} (Python {python}, NumPy {numpy}, SciPy {scipy}) in {minutes:.0f} minutes.
-Written by `make audit`; every number below comes from that run. Change nothing here by hand.
+`make audit` writes this page from that run. Change nothing here by hand.
 
-The attacker and the bounds are those of [the audit of FastLloyd](audit.md): a curious client of three knows every record but
-one, the canary, opens the sum of every round, subtracts the exact answers of all records that it knows and its own share of
+The attacker and the bounds are those of [the audit of FastLloyd](audit.md). A curious client of three knows every record but
+one, the canary. It opens the sum of every round, subtracts the exact answers of all records that it knows and its own share of
 the noise, and says "present" where the log-likelihood ratio of the planned Gaussian model, summed over all rounds, is above 0.
-The path is the shipped one: sessions, masks, sealed parameters, noise from the system's random source. One client is absent,
-as the plan tolerates; in `client-noise` one unknown share of the noise is then all that protects.
+The target is the shipped path: sessions, masks, sealed parameters, noise from the system's random source. One client is absent,
+as the plan tolerates; in `client-noise` only one unknown share of the noise then protects.
 
-What differs: the rounds ask different questions, which all follow from noisy answers, so the attacker weighs the canary's part
-of each question by the noise of that question. The canary sits alone in a corner of the box and attains the sensitivity of
-nearly every round. It touches all rounds of a run, so a run is one trial, and {n:,} trials per side are {n_runs:,} runs:
+Here the rounds ask different questions, which follow from noisy answers. So the attacker weighs the canary's part of each
+question by the noise of that question. The canary sits alone in a corner of the box and attains the sensitivity of
+nearly every round. It touches all rounds, so a run is one trial, and {n:,} trials per side are {n_runs:,} runs:
 bounds are wider than FastLloyd's of 100,000. k = {k}, {n_records} known records, delta = {delta:g}. With
 2 features a run asks for mean, squares, votes and steps; with 5 for mean, lengths, second moment, votes and steps; with 40 for
 the same, its steps along leading directions.
@@ -76,8 +76,8 @@ the same, its steps along leading directions.
   and {n_tries} in a row refute the plan. All bounds found are listed.
 - *caught from*: noise too small by this factor exceeds epsilon {n_tries} times in a row with probability 99.9 %.
 
-The sensitivities themselves are tested against random and constructed neighbours, the noise's law, the masks and the sources
-by the mutants of the other page, which both algorithms share.
+Other tests check the sensitivities against random and constructed neighbours. The noise's law, the masks and the random sources
+are common to both algorithms; the mutants of the other page check them.
 """
 
 
