@@ -1,0 +1,168 @@
+"""Every part of the package that the vectors need beside `fastlloyd.__all__` and `fastlloyd.testing`.
+
+If a module moves, this file follows, and no other here.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastlloyd import Domain, Mechanism, Plan
+from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.cli.failures import run as run_command
+from fastlloyd.clustering.domain import Scaling
+from fastlloyd.clustering.packing import RadiusSearch
+from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.noise import NoiseSource
+from fastlloyd.federation import simulation
+from fastlloyd.federation.identity.parties import Client
+from fastlloyd.federation.plan.design import design_any, design_plan
+from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.plan.uncertainty import loss_estimate_of_run, noise_deviation_of_run
+from fastlloyd.federation.protocol.actions import ClientResult
+from fastlloyd.federation.secagg.keys import Identity
+from fastlloyd.mechanisms import accuracy, catalogue, central, uncertainty
+from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, AnyAlgorithm, Clustering
+from fastlloyd.reports.statement import coalitions, mechanism_statement, plan_statement
+from fastlloyd.testing import SeededNoise
+
+__all__ = [
+    "Clustering",
+    "clustered",
+    "coalitions",
+    "domain",
+    "federated",
+    "figures_of",
+    "identity",
+    "mechanism",
+    "mechanism_statement",
+    "plan",
+    "plan_statement",
+    "run_command",
+]
+
+IntArray = NDArray[np.int64]
+
+
+class CountedNoise:
+    """The production samplers: the n-th call for a scale and a size gives the same whatever was drawn for others. NOT PRIVATE.
+
+    So the total noise of a round does not depend on the order in which the clients of a run draw theirs.
+    """
+
+    private = False
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._sources: dict[tuple[str, Fraction, int], SeededNoise] = {}
+
+    def gaussian(self, scale: Fraction, size: int) -> IntArray:
+        return self._source("gaussian", scale, size).gaussian(scale, size)
+
+    def two_sided_geometric(self, scale: Fraction, size: int) -> IntArray:
+        return self._source("geometric", scale, size).two_sided_geometric(scale, size)
+
+    def _source(self, law: str, scale: Fraction, size: int) -> SeededNoise:
+        seed = int.from_bytes(hashlib.sha256(f"{self._name} {law} {scale} {size}".encode()).digest())
+        return self._sources.setdefault((law, scale, size), SeededNoise(seed))
+
+
+def domain(lower: Sequence[float], upper: Sequence[float], *, scaling: str, fraction_bits: int) -> Domain:
+    """A domain of features x1, x2, ..."""
+    return Domain(
+        features=tuple(f"x{i}" for i in range(1, len(lower) + 1)),
+        lower=tuple(lower),
+        upper=tuple(upper),
+        scaling=Scaling(scaling),
+        fraction_bits=fraction_bits,
+    )
+
+
+def mechanism(within: Domain, settings: Mapping[str, Any]) -> Mechanism:
+    """The mechanism that these settings, in words and numbers, ask for."""
+    algorithm, others = _settings(settings)
+    return design_any(algorithm, within, **others)
+
+
+def plan(within: Domain, settings: Mapping[str, Any], caps: Sequence[int]) -> Plan:
+    """The plan of clients c1, c2, ... with these caps and fixed keys."""
+    algorithm, others = _settings(settings)
+    if "trust" in others:
+        others["trust"] = TrustMode(others["trust"])
+    names = [f"c{i}" for i in range(1, len(caps) + 1)]
+    clients = tuple(
+        Client(name=name, max_records=cap, signing_key=identity(name).public.hex())
+        for name, cap in zip(names, caps, strict=True)
+    )
+    return design_plan(algorithm, within, clients=clients, run_id=b"sixteen bytes :)", **others)
+
+
+def _settings(settings: Mapping[str, Any]) -> tuple[AnyAlgorithm, dict[str, Any]]:
+    """The algorithm, and what `design_any` and `design_plan` take, by the name of the preset where there is one."""
+    said = dict(settings)
+    algorithm = catalogue.algorithm(said.pop("algorithm"))
+    preset = catalogue.preset(said.pop("preset", "default"))
+    if isinstance(algorithm, Algorithm):
+        algorithm = catalogue.specialise(algorithm, **said.pop("variant", {}))
+        search = said.pop("initialization", None)
+        said["initialization"] = preset.initialization if search is None else RadiusSearch(search)
+        said.setdefault("min_count", preset.min_count)
+        if said["min_count"] is not None:
+            said["min_count"] = Fraction(said["min_count"])
+    if algorithm.noise.value == "gaussian":
+        said.setdefault("delta", preset.delta(said["n_records"]))
+    relation = said.pop("neighboring_relation", "add_or_remove_one")
+    seed = PublicSeed.from_int(said.pop("seed", 1))
+    return algorithm, said | {"neighboring_relation": NeighboringRelation(relation), "public_seed": seed}
+
+
+def clustered(m: Mechanism, X: IntArray, seed: int) -> Clustering:
+    """What the central model ends with; within `testing.repeatable_noise` only."""
+    return central.cluster(m, X, SeededNoise(seed))
+
+
+def identity(name: str) -> Identity:
+    """The fixed signing key of a client."""
+    return Identity.from_private_bytes(hashlib.sha256(f"vectors: identity of {name}".encode()).digest())
+
+
+def federated(p: Plan, X: IntArray, drops: Sequence[str], seed: int) -> ClientResult:
+    """What the clients of a simulated run end with; within `testing.repeatable_noise` only."""
+    noise: NoiseSource = CountedNoise(f"run {seed}")
+    return simulation.simulate(
+        p,
+        {name: identity(name) for name in p.names},
+        simulation.split_evenly(X, p.n_clients, PublicSeed.from_int(seed)),
+        drops=[simulation.parse_drop(text, p.names) for text in drops],
+        noise=noise,
+    )
+
+
+def figures_of(m: Mechanism, clustering: Clustering, run: tuple[Plan, ClientResult] | None = None) -> dict[str, Any]:
+    """How far the centroids may be off, by all that says something of it."""
+    if run is None:
+        noise, loss = uncertainty.noise_deviation(m), uncertainty.loss_estimate(m, clustering)
+    else:
+        p, result = run
+        noise = noise_deviation_of_run(p, len(result.included[len(m.clustering_rounds) - 1]))
+        loss = loss_estimate_of_run(p, clustering, len(result.included[-1]))
+    counts = clustering.noisy_counts(m.count_bits)
+    found = accuracy.assess(m, clustering, noise)
+    sizes = np.maximum(counts, 1.0)
+    errors = uncertainty.noise_errors(m, clustering, noise, sizes)
+    expected = m.expected_error()
+    return {
+        "noise_deviation": [noise.sums, noise.counts],
+        "noise_errors": errors,
+        "relative_errors": uncertainty.relative_errors(m, errors),
+        "errors": found.errors,
+        "status": [status.value for status in found.status],
+        "typical_error": accuracy.typical_error(m, found, counts, noise.counts),
+        "n_cautions": len(accuracy.cautions(found.status, noise.counts)),
+        "expected_error": [expected.typical, expected.low, expected.high],
+        "loss_estimate": None if loss is None else [loss.value, loss.standard_error],
+    }
