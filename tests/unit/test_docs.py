@@ -2,6 +2,7 @@
 
 import ast
 import json
+import math
 import re
 import subprocess
 import tomllib
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fastlloyd.dp.gdp import gdp_epsilon, gdp_mu
 from fastlloyd.federation.protocol.transitions import CLIENT_TRANSITIONS, SERVER_TRANSITIONS, mermaid
 
 ROOT = Path(__file__).parents[2]
@@ -138,12 +140,24 @@ def test_the_python_examples_run(page: str, capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out
 
 
-def test_the_index_of_pitfalls_lists_every_section_in_its_order_with_its_severity() -> None:
+def test_the_pitfalls_are_sorted_by_severity() -> None:
     text = (ROOT / "docs/pitfalls.md").read_text()
-    sections = re.findall(r"^## (Critical|Important|Minor): (.+)$", text, re.MULTILINE)
-    assert len(sections) == len(re.findall("^## ", text, re.MULTILINE)) > 15
-    assert sections == sorted(sections, key=lambda section: ["Critical", "Important", "Minor"].index(section[0]))
-    assert re.findall(r"^\| (\w+) \| \[(.+)\]\(#", text, re.MULTILINE) == [(kind.lower(), what) for kind, what in sections]
+    parts = re.split(r"^## (\w+): .+$", text, flags=re.MULTILINE)
+    assert parts[1::2] == ["Critical", "Important", "Minor"]
+    n_pitfalls = [len(re.findall("^### ", part, re.MULTILINE)) for part in parts[::2]]
+    assert n_pitfalls[0] == 0
+    assert min(n_pitfalls[1:]) > 5
+
+
+def test_the_epsilons_of_several_rows_and_of_several_runs_are_those_of_the_accountant_rounded_up() -> None:
+    text = (ROOT / "docs/pitfalls.md").read_text()
+    tables = re.findall(r"^\| (rows per person|runs) \| (.*) \|\n.*\n\| epsilon(?: together)? \| (.*) \|$", text, re.MULTILINE)
+    assert [what for what, _, _ in tables] == ["rows per person", "runs"]
+    mu = gdp_mu(1.0, 1e-6)
+    for what, numbers, epsilons in tables:
+        for number, epsilon in zip(numbers.split(" | "), epsilons.split(" | "), strict=True):
+            exact = gdp_epsilon(mu * (int(number) if what == "rows per person" else int(number) ** 0.5), 1e-6)
+            assert f"{math.ceil(100 * exact) / 100:.2f}" == epsilon
 
 
 def test_compatibility_is_tested_on_every_python_that_is_claimed_and_no_other() -> None:
