@@ -92,9 +92,20 @@ def test_the_layers_on_the_page_are_those_that_are_enforced() -> None:
     block = re.search(r"```\n(errors .*?)```", page, re.DOTALL)
     assert block is not None
     shown = [set(re.split(r" {3,}", line)[0].split(" | ")) for line in block[1].splitlines()]
-    (contract,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    enforced = [set(row.replace("fastlloyd.", "").split(" | ")) for row in contract["layers"]]
-    assert shown == enforced[::-1]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+    assert shown == [set(row.replace("fastlloyd.", "").split(" | ")) for row in layers][::-1]
+
+
+def test_the_rooms_on_the_page_are_those_of_the_code_and_for_what_their_docstrings_say() -> None:
+    source = ROOT / "src/fastlloyd"
+    rows = []
+    for path in sorted(source.rglob("*/__init__.py")):
+        said = (ast.get_docstring(ast.parse(path.read_text())) or "").splitlines()[0]
+        rows.append(f"| `{path.parent.relative_to(source)}/` | {said} |")
+    page = (ROOT / "docs/design/architecture.md").read_text()
+    table = "\n".join(["| room | what is there |", "|---|---|", *rows])
+    assert f"<!-- rooms -->\n\n{table}\n\n<!-- /rooms -->" in page, f"put this between the marks:\n{table}"
 
 
 def test_every_extra_and_command_stands_in_the_readme() -> None:

@@ -1,4 +1,4 @@
-"""Public data sets for demonstrations and experiments: two of scikit-learn's, with public bounds, and sets by name."""
+"""Public data sets for demonstrations and experiments: bundled, named and generated ones."""
 
 from fastlloyd.evaluation.datasets.bundled import IRIS_BOUNDS, TUMOUR_BOUNDS, load_iris, load_tumours
 from fastlloyd.evaluation.datasets.catalogue import CATALOGUE, DataSet, values_digest

@@ -1,1 +1,1 @@
-"""The paper's evaluation, run again: public records, exact measures, NOT PRIVATE."""
+"""Runs the paper's experiments, and your own, on public records: NOT PRIVATE."""

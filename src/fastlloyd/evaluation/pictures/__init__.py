@@ -1,4 +1,4 @@
-"""Figures of experiments, each kind in a file of its own; what is drawn is not private."""
+"""Figures, tables and reports of experiments: NOT PRIVATE."""
 
 from collections.abc import Callable, Iterable, Sequence
 

@@ -1,1 +1,1 @@
-"""What all parties of a run agree on before it."""
+"""What all parties agree on before a run: the plan, how it is designed, and how it is renewed."""

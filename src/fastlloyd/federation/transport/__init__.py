@@ -1,1 +1,1 @@
-"""What drives the sessions of a run: carries messages, keeps the ledger, watches the clock."""
+"""Carries the messages of a run: in one process, over MPI or over gRPC."""

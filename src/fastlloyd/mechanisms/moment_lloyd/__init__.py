@@ -1,1 +1,1 @@
-"""MomentLloyd: moments first, tight offsets last; a mechanism of our own (docs/momentlloyd.md)."""
+"""MomentLloyd, our own mechanism (docs/momentlloyd.md)."""

@@ -1,1 +1,1 @@
-"""Carries messages over gRPC and TLS."""
+"""Runs over a network: streams over gRPC and TLS, one party at each end."""
