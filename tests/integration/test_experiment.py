@@ -32,7 +32,7 @@ CODE = """
 import os, signal
 from pathlib import Path
 import numpy as np
-from fastlloyd.experiments.methods import METHODS, Method
+from fastlloyd.evaluation.experiments.methods import METHODS, Method
 
 one = (np.arange(60.0).reshape(30, 2) % 7, 2)
 two = (np.arange(90.0).reshape(30, 3) % 11, 3)
@@ -257,7 +257,7 @@ def test_an_experiment_with_a_trial_that_failed_ends_with_an_exit_code_of_its_ow
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "code.py").write_text(
-        "from fastlloyd.experiments.methods import Method\n\n"
+        "from fastlloyd.evaluation.experiments.methods import Method\n\n"
         "def cluster(problem, setting):\n    raise ValueError('it broke')\n\n"
         "METHOD = Method(name='mine', label='Mine', cluster=cluster)\n"
     )

@@ -629,9 +629,9 @@ def test_nothing_on_the_command_line_or_around_it_makes_noise_that_can_be_repeat
 
     But for experiments on public records, which nothing else imports.
     """
-    package = Path(inspect.getfile(serve_command)).parents[1]
+    package = Path(inspect.getfile(serve_command)).parents[2]
     sources = {path: path.read_text() for path in package.rglob("*.py") if path.name != "testing.py"}
-    methods = package / "experiments" / "methods.py"
+    methods = package / "evaluation" / "experiments" / "methods.py"
     for path, text in sources.items():
         assert path == methods or not re.search(r"fastlloyd\.testing import|SeededNoise|InjectedNoise", text), path
         if "experiments" not in path.parts and not path.name.startswith("experiment"):
@@ -640,5 +640,5 @@ def test_nothing_on_the_command_line_or_around_it_makes_noise_that_can_be_repeat
     assert variables <= {"FASTLLOYD_DATA", "FASTLLOYD_DEBUG", "FASTLLOYD_PASSPHRASE_FILE"}
     for command in (join_command, serve_command):
         assert not [name for name in inspect.signature(command).parameters if re.search("noise|seed|random", name)]
-    for path in (package / "cli" / "join.py", package / "cli" / "serve.py"):
+    for path in (package / "cli" / "commands" / "join.py", package / "cli" / "commands" / "serve.py"):
         assert re.findall(r"noise=(\w+\(\))", sources[path]) == ["SystemNoise()"]

@@ -215,7 +215,7 @@ def a_violation_is_found() -> bool:
 def test_the_property_notices_a_clipping_that_is_wrong_by_a_rounding(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     place, wrong = MUTANTS[mutant]
     monkeypatch.setattr(clipping, "_check_lengths", lambda *_: None)
-    monkeypatch.setattr(f"fastlloyd.moments.{place}", wrong)
+    monkeypatch.setattr(f"fastlloyd.mechanisms.queries.{place}", wrong)
     assert a_violation_is_found()
 
 
@@ -226,7 +226,7 @@ def test_the_property_holds_where_the_mutants_fail() -> None:
 @pytest.mark.parametrize("mutant", list(MUTANTS)[:4])
 def test_a_vector_that_came_out_too_long_would_stop_the_computation(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     place, wrong = MUTANTS[mutant]
-    monkeypatch.setattr(f"fastlloyd.moments.{place}", wrong)
+    monkeypatch.setattr(f"fastlloyd.mechanisms.queries.{place}", wrong)
     with pytest.raises(AssertionError, match=r"IEEE 754"):
         a_violation_is_found()
 

@@ -208,7 +208,7 @@ def test_a_mark_of_byte_order_is_no_part_of_a_specification(folder: Path) -> Non
 
 def test_two_methods_of_one_name_are_refused(folder: Path) -> None:
     (folder / "mine.py").write_text(
-        "from fastlloyd.experiments.methods import Method\n"
+        "from fastlloyd.evaluation.experiments.methods import Method\n"
         "M, N = (Method(name='x', label=label, cluster=lambda p, s: None) for label in 'mn')\n"
     )
     with pytest.raises(PlanError, match="both have the name 'x'"):
@@ -251,7 +251,7 @@ def test_a_measure_without_the_library_it_needs_is_refused_before_anything_is_ru
 
 def test_a_method_of_ones_own_may_not_have_the_name_of_the_products(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
-        "from fastlloyd.experiments.methods import Method\n"
+        "from fastlloyd.evaluation.experiments.methods import Method\n"
         "METHOD = Method(name='fastlloyd', label='Mine', cluster=lambda problem, setting: None)\n"
     )
     with pytest.raises(PlanError, match="has the name of the product's 'fastlloyd'; give it another"):
@@ -292,7 +292,7 @@ def test_ctrl_c_while_code_is_loaded_ends_the_command(tmp_path: Path) -> None:
 )
 def test_a_method_whose_record_holds_something_else_is_refused_by_its_field(changed: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
-        "from fastlloyd.experiments.methods import Method\n"
+        "from fastlloyd.evaluation.experiments.methods import Method\n"
         f"METHOD = Method(**(dict(name='mine', label='Mine', cluster=print) | dict({changed})))\n"
     )
     with pytest.raises(PlanError, match=f"'mine.py:METHOD': {said}"):

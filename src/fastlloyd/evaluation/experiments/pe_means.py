@@ -1,7 +1,7 @@
 """PE-means (arXiv 2606.00342) in a box, in the central model: candidates evolve by noisy votes of the records. No product.
 
 For comparisons on public records; `methods.py` gives it the repeatable noise of experiments, NOT PRIVATE. Written from a
-description of the rule, not from the paper and not from its code, over the queries of `fastlloyd.moments`:
+description of the rule, not from the paper and not from its code, over the queries of `fastlloyd.mechanisms.queries`:
 
 1. L = max(N / (5 k), 4), T = 4 sqrt(d) generations (for epsilon > 1: 4 epsilon sqrt(d)), sigma = sqrt(T) / mu. The first
    (L + 1) k candidates come from sphere packing, without the data.
