@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fastlloyd.errors import OutputError
+from fastlloyd.errors import DataError, OutputError
 from fastlloyd.evaluation.experiments import reading, runner
 from fastlloyd.evaluation.experiments.runner import Summary
 
@@ -111,5 +111,5 @@ def test_a_packed_file_that_was_cut_short_is_named(folder: Path) -> None:
     path = folder / "out/trials.jsonl"
     (folder / "out/trials.jsonl.gz").write_bytes(gzip.compress(path.read_bytes())[:-9])
     path.unlink()
-    with pytest.raises(OutputError, match=r"trials\.jsonl\.gz is not a whole gzip file"):
+    with pytest.raises(DataError, match=r"trials\.jsonl\.gz is not a whole gzip file"):
         run(folder, SPEC)

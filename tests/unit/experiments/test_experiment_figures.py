@@ -14,7 +14,7 @@ import pytest
 from fastlloyd.errors import DataError
 from fastlloyd.evaluation import pictures
 from fastlloyd.evaluation.experiments.reading import read
-from fastlloyd.evaluation.pictures import Drawing, letters, scales, sheet, styles
+from fastlloyd.evaluation.pictures import Drawing, axes, sheet
 from fastlloyd.evaluation.pictures.summaries import Summaries, Summary, Variant
 from made_up_results import ABLATION, G2, METHODS, REAL, SYNTH, SYNTH_K, Cells, fail, rows, swept, write
 
@@ -234,13 +234,13 @@ def test_nothing_is_drawn_of_trials_that_all_failed(tmp_path: Path) -> None:
 
 
 def test_a_method_looks_the_same_in_every_figure_whatever_others_there_are(tmp_path: Path) -> None:
-    few = styles.styles(_summaries(tmp_path / "few", rows(SMALL_G2, ["fastlloyd", "sulloyd"], runs=1)))
-    many = styles.styles(_summaries(tmp_path / "many", rows(SMALL_G2, [*METHODS, "a", "b"], runs=1)))
+    few = axes.styles(_summaries(tmp_path / "few", rows(SMALL_G2, ["fastlloyd", "sulloyd"], runs=1)))
+    many = axes.styles(_summaries(tmp_path / "many", rows(SMALL_G2, [*METHODS, "a", "b"], runs=1)))
     assert few.items() <= many.items()
 
 
 def test_lines_differ_in_more_than_their_colour(tmp_path: Path) -> None:
-    looks = styles.styles(_summaries(tmp_path, rows(SMALL_G2, [*METHODS, *"abcdefgh"], runs=1)))
+    looks = axes.styles(_summaries(tmp_path, rows(SMALL_G2, [*METHODS, *"abcdefgh"], runs=1)))
     assert len(looks) == 12
     for one, other in combinations(looks.values(), 2):
         assert (one.dashes, one.mark) != (other.dashes, other.mark)
@@ -304,7 +304,7 @@ def test_no_label_of_heat_maps_with_two_rows_lies_on_another_or_beyond_the_edge(
 
 def test_marks_of_a_logarithmic_axis_are_few_and_lie_in_its_range() -> None:
     for low, high in ((0.01, 0.3), (1e-5, 3.0), (1e-9, 1e9), (0.9, 10.0)):
-        marks = scales.logarithmic_marks(low, high)
+        marks = axes.logarithmic_marks(low, high)
         assert 2 <= len(marks) <= 8
         assert low / 10 < marks[0] < marks[-1] < high * 10
 
@@ -314,20 +314,20 @@ def _summary(mean: float, half_width: float = 0.0) -> Summary:
 
 
 def test_what_lies_far_from_all_the_rest_is_off_a_logarithmic_axis() -> None:
-    found = scales.scale([_summary(mean, mean / 5) for mean in (1.8e-10, 0.2, 3.0, 1500.0)])
+    found = axes.scale([_summary(mean, mean / 5) for mean in (1.8e-10, 0.2, 3.0, 1500.0)])
     assert found is not None
     assert (found.low, found.high, found.logarithmic, found.cut) == (0.2, 1500.0, True, False)
     assert not found.holds(1.8e-10)
     assert 0.2 / 3 < found.ends[0] < 0.2
     assert 1500 < found.ends[1] < 3 * 1500
-    zero = scales.scale([_summary(mean) for mean in (0.0, 0.1, 10.0, 1000.0)])
+    zero = axes.scale([_summary(mean) for mean in (0.0, 0.1, 10.0, 1000.0)])
     assert zero is not None
     assert (zero.low, zero.logarithmic) == (0.1, True)
 
 
 @pytest.mark.parametrize("values", [(0.0, 0.01, 0.6), (-0.2, 0.5, 0.7), (1.0, 2.0, 4.0), (1e-3, 1.0), (3.0, 3.0), (0.0, 0.0)])
 def test_an_axis_holds_all_means_that_are_together(values: tuple[float, ...]) -> None:
-    found = scales.scale([_summary(mean) for mean in values])
+    found = axes.scale([_summary(mean) for mean in values])
     assert found is not None
     assert all(found.holds(value) and found.ends[0] < value < found.ends[1] for value in values)
     assert found.logarithmic == (min(values) > 0 and max(values) > 5 * min(values))
@@ -335,7 +335,7 @@ def test_an_axis_holds_all_means_that_are_together(values: tuple[float, ...]) ->
 
 def test_an_interval_far_wider_than_the_curves_does_not_press_them_together() -> None:
     for means in ((1.0, 1.2), (1.0, 100.0)):
-        found = scales.scale([_summary(mean, 1e6) for mean in means])
+        found = axes.scale([_summary(mean, 1e6) for mean in means])
         assert found is not None
         assert found.cut
         assert found.ends[1] < 5 * means[1]
@@ -374,15 +374,15 @@ def test_every_epsilon_has_a_tick_and_as_many_have_a_number_as_fit(tmp_path: Pat
     narrow = _draw(tmp_path, [_only_nicv(row) for row in rows(REAL, ["glloyd"], runs=1)], "curves")[0].figure.axes[0]
     assert narrow.get_xticks().tolist() == [0.1, 0.25, 0.5, 0.75, 1.0]
     assert [tick.get_text() for tick in narrow.get_xticklabels()] == [".1", ".25", ".5", ".75", "1"]
-    sheet.label_ticks(narrow, [0.01, 0.02, 5.0, 5.01, 10.0], 1.0)
+    axes.label_ticks(narrow, [0.01, 0.02, 5.0, 5.01, 10.0], 1.0)
     assert [tick.get_text() for tick in narrow.get_xticklabels()] == ["0.01", "", "5", "", "10"]
-    sheet.label_ticks(narrow, [0.5], 1.0)
+    axes.label_ticks(narrow, [0.5], 1.0)
     assert [tick.get_text() for tick in narrow.get_xticklabels()] == ["0.5"]
 
 
 def test_lines_that_lie_on_each_other_are_all_seen(tmp_path: Path) -> None:
     """Each next one has gaps or an open mark, through which those below it are seen."""
-    looks = styles.styles(_summaries(tmp_path, rows(SMALL_G2, METHODS, runs=1)))
+    looks = axes.styles(_summaries(tmp_path, rows(SMALL_G2, METHODS, runs=1)))
     fast, naive = (next(look for variant, look in looks.items() if variant.method == name) for name in ("fastlloyd", "glloyd"))
     assert fast.of_line()["zorder"] < naive.of_line()["zorder"]
     assert naive.of_line()["markerfacecolor"] == "none"
@@ -396,24 +396,24 @@ def test_long_names_stay_on_the_sheet(name: str, tmp_path: Path) -> None:
     pictures.save(drawing, "png")
     width, _ = drawing.figure.bbox.size
     for text in _drawn_texts(drawing):
-        with letters.boxes_for_letters_the_font_lacks():
+        with sheet.boxes_for_letters_the_font_lacks():
             box = text.get_window_extent()
         assert 0 <= box.x0 <= box.x1 <= width, text.get_text()
 
 
 def test_a_text_is_cut_in_its_middle_and_only_if_it_must_be() -> None:
-    assert letters.fitted("iris", 8, 1.0) == "iris"
-    cut = letters.fitted("method-" * 30 + "17", 8, 1.0)
-    assert letters.width(cut, 8) <= 1.0
+    assert sheet.fitted("iris", 8, 1.0) == "iris"
+    cut = sheet.fitted("method-" * 30 + "17", 8, 1.0)
+    assert sheet.width(cut, 8) <= 1.0
     assert cut.startswith("method-")
     assert cut.endswith("17")
-    lines = letters.wrapped("some words " * 20, 8, 1.0)
+    lines = sheet.wrapped("some words " * 20, 8, 1.0)
     assert " ".join(lines).split() == ["some", "words"] * 20
-    assert all(letters.width(line, 8) <= 1.0 for line in lines)
+    assert all(sheet.width(line, 8) <= 1.0 for line in lines)
 
 
 def test_ticks_keep_their_distance_and_both_ends() -> None:
-    kept = sheet.spaced([0.1, 0.25, 0.5, 0.75, 1.0], 0.25)
+    kept = axes.spaced([0.1, 0.25, 0.5, 0.75, 1.0], 0.25)
     assert kept == [0.1, 0.5, 0.75, 1.0]
     assert all(b - a >= 0.25 * 0.9 for a, b in pairwise(kept))
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastlloyd.errors import OutputError
+from fastlloyd.errors import DataError, OutputError
 from fastlloyd.evaluation.experiments import results
 from fastlloyd.evaluation.experiments.reading import read
 from fastlloyd.evaluation.experiments.results import Folder, read_rows
-from fastlloyd.evaluation.experiments.schedule import Schedule
 from fastlloyd.evaluation.experiments.trial import Trial
+from fastlloyd.evaluation.experiments.workers import Schedule
 
 TRIAL = Trial(
     dataset="a",
@@ -164,11 +164,11 @@ def test_wherever_the_last_line_is_cut_the_rows_before_it_stay(
 def test_a_line_that_was_changed_is_named(written: Path) -> None:
     lines = (written / "trials.jsonl").read_text().splitlines()
     (written / "trials.jsonl").write_text("\n".join([lines[0], lines[1][:-3], lines[2], ""]))
-    with pytest.raises(OutputError, match="line 2, is no row"):
+    with pytest.raises(DataError, match="line 2 of"):
         opened(written)
     opened_again = (written / "trials.jsonl-lock").exists()
     assert opened_again  # and free: the next one gets as far
-    with pytest.raises(OutputError, match="line 2, is no row"):
+    with pytest.raises(DataError, match="line 2 of"):
         opened(written)
 
 

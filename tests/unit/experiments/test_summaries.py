@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtrit
 
-from fastlloyd.evaluation.experiments.quantities import in_order
+from fastlloyd.evaluation.experiments.measures import in_order
 from fastlloyd.evaluation.experiments.reading import Results, read
 from fastlloyd.evaluation.experiments.rows import Row
 from fastlloyd.evaluation.pictures.summaries import Sample, Summaries, Variant, area, pooled, relative

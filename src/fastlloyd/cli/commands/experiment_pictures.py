@@ -68,7 +68,7 @@ def plot(
     from fastlloyd.reports import outputs
 
     kinds = _formats(formats)
-    pictures.check_names(figure or [])
+    pictures.check_figures(figure or [])
     target = out or results / "figures"
     summaries = _summaries(results)
     outputs.check_destination(target, force=force, files=_replaceable(target))
@@ -117,7 +117,7 @@ def report(results: ResultsFolder, figure: Figures = None, out: ReportFile = Non
     from fastlloyd.evaluation.pictures import report as pages
     from fastlloyd.reports import outputs
 
-    pictures.check_names(figure or [])
+    pictures.check_figures(figure or [])
     target = out or results / "report.html"
     if target.suffix.lower() not in (".html", ".htm"):
         raise OutputError(f"{target} does not end in .html, by which browsers know a page; choose another name")
@@ -134,8 +134,7 @@ def report(results: ResultsFolder, figure: Figures = None, out: ReportFile = Non
 
 def _summaries(folder: Path, *, pooled: bool = False) -> "Summaries":
     from fastlloyd.evaluation.experiments.reading import read
-    from fastlloyd.evaluation.pictures.pooling import over_sets
-    from fastlloyd.evaluation.pictures.summaries import Summaries
+    from fastlloyd.evaluation.pictures.summaries import Summaries, over_sets
 
     results = read(folder)
     return Summaries.of(over_sets(results) if pooled else results)

@@ -1,60 +1,112 @@
-"""What is measured on a clustering: one record per measure, all exact on public records, NOT PRIVATE."""
+"""What is measured on a clustering, what it is called where people read it, and the kinds of figures that show it.
 
-from collections.abc import Callable
+Measures are computed on public records without noise: NOT PRIVATE.
+"""
+
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from fastlloyd.base.names import unknown_name
 from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.errors import DataError
 from fastlloyd.evaluation import metrics
 from fastlloyd.evaluation.experiments.problem import Problem
 
+SCALED = "scaled units"
+FIGURES = ("curves", "scaling", "heatmaps", "ablation", "overhead")
+"""The kinds of figures that a specification may ask for; `fastlloyd.evaluation.pictures` draws them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
-    """A column of the results, and how it is computed from a problem and centroids (k, d) in its scaled units.
+class Quantity:
+    """A number by its column in results. better : -1 where less is better, 1 where more is, 0 where neither is known."""
+
+    column: str
+    title: str
+    unit: str = ""
+    better: int = 0
+    low: float = -math.inf  # what it cannot be below
+    high: float = math.inf
+
+    @property
+    def axis(self) -> str:
+        """The label of an axis."""
+        return f"{self.title}, {self.unit}" if self.unit else self.title
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure(Quantity):
+    """How a quantity is computed from a problem and centroids (k, d) in its scaled units.
 
     prepare : makes what the problem keeps for all trials, so that it counts for none of them. needs : modules of extras.
     """
 
-    name: str
-    label: str
     compute: Callable[[Problem, FloatArray], float]
     prepare: Callable[[Problem], object] = lambda _: None
     needs: str = ""
+    low: float = 0.0
 
 
 MEASURES = {
-    measure.name: measure
+    measure.column: measure
     for measure in (
-        Measure(name="nicv", label="NICV", compute=lambda p, C: metrics.nicv(p.X, C)),
-        Measure(name="wcss", label="WCSS", compute=lambda p, C: metrics.wcss(p.X, C)),
-        Measure(name="bcss", label="BCSS", compute=lambda p, C: metrics.bcss(p.X, C)),
+        Measure(column="nicv", title="NICV", unit=SCALED, better=-1, compute=lambda p, C: metrics.nicv(p.X, C)),
         Measure(
-            name="silhouette",
-            label="Silhouette",
+            column="silhouette",
+            title="Silhouette score",
+            better=1,
+            low=-1.0,
+            high=1.0,
             compute=lambda p, C: metrics.silhouette(p.X, C, p.sample),
             prepare=lambda p: p.sample,
             needs="sklearn",
         ),
         Measure(
-            name="davies_bouldin",
-            label="Davies-Bouldin index",
+            column="davies_bouldin",
+            title="Davies-Bouldin index",
+            better=-1,
             compute=lambda p, C: metrics.davies_bouldin(p.X, C),
             needs="sklearn",
         ),
         Measure(
-            name="calinski_harabasz",
-            label="Calinski-Harabasz index",
-            compute=lambda p, C: metrics.calinski_harabasz(p.X, C),
-            needs="sklearn",
-        ),
-        Measure(name="dunn", label="Dunn index", compute=lambda p, C: metrics.dunn(p.X, C)),
-        Measure(
-            name="centroid_mse",
-            label="Centroid MSE",
+            column="centroid_mse",
+            title="Centroid MSE",
+            unit=SCALED,
+            better=-1,
             compute=lambda p, C: metrics.matched_centroid_mse(C, p.reference),
             prepare=lambda p: p.reference,
             needs="sklearn",
         ),
-        Measure(name="n_empty", label="Empty clusters", compute=lambda p, C: float(metrics.n_empty_clusters(p.X, C))),
+        Measure(column="wcss", title="WCSS", unit=SCALED, better=-1, compute=lambda p, C: metrics.wcss(p.X, C)),
+        Measure(
+            column="n_empty", title="Empty clusters", better=-1, compute=lambda p, C: float(metrics.n_empty_clusters(p.X, C))
+        ),
+        Measure(column="bcss", title="BCSS", unit=SCALED, compute=lambda p, C: metrics.bcss(p.X, C)),
+        Measure(
+            column="calinski_harabasz",
+            title="Calinski-Harabasz index",
+            compute=lambda p, C: metrics.calinski_harabasz(p.X, C),
+            needs="sklearn",
+        ),
+        Measure(column="dunn", title="Dunn index", compute=lambda p, C: metrics.dunn(p.X, C)),
     )
 }
+"""By column: those of the paper first, as it lists them."""
+
+
+def quantity(column: str) -> Quantity:
+    """The quantity of a column; a measure that this package does not know is called by its column and may be any number."""
+    return MEASURES.get(column) or Quantity(column=column, title=column.replace("_", " "))
+
+
+def in_order(columns: set[str]) -> list[str]:
+    """Known measures in the order of `MEASURES`, then all others by name."""
+    return [column for column in MEASURES if column in columns] + sorted(columns.difference(MEASURES))
+
+
+def check_figures(names: Iterable[str]) -> None:
+    """Raise DataError if a name is that of no kind of figure."""
+    for name in names:
+        if name not in FIGURES:
+            raise DataError(f"figure {unknown_name(name, FIGURES)}")

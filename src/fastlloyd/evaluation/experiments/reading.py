@@ -1,20 +1,23 @@
 """A folder of results as it was left: rows, specification and provenance, checked and never changed.
 
 Every trial is in `trials.jsonl` as soon as it ends, and that file is what counts; `results.csv` is made of it when the runner
-ends, and gives the order of the specification. A folder of somebody's own program may hold the table alone.
+ends, and gives the order of the specification. A folder of somebody's own program may hold the table alone. Trials that are
+handed on may be packed as `trials.jsonl.gz`, a tenth of the space.
 """
 
 import csv
+import gzip
 import json
 import tomllib
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fastlloyd.errors import DataError
-from fastlloyd.evaluation.experiments import packed, rows
-from fastlloyd.evaluation.experiments.quantities import in_order
+from fastlloyd.evaluation.experiments import rows
+from fastlloyd.evaluation.experiments.measures import in_order
 from fastlloyd.evaluation.experiments.rows import Row
 
 TRIALS, TABLE, SPECIFICATION, PROVENANCE, OVERHEAD = (
@@ -90,10 +93,10 @@ def _rows(folder: Path) -> tuple[list[Row], list[str]]:
     """Every trial once: those of `trials.jsonl` if it is there, in the order of the table as far as that has them."""
     notes: list[str] = []
     table = _trials(folder / TABLE, _table(folder / TABLE)) if (folder / TABLE).is_file() else {}
-    content = packed.content(folder / TRIALS)
+    content = trials_content(folder)
     if content is None:
         return list(table.values()), notes
-    trials = _trials(folder / TRIALS, _lines(content, folder / TRIALS, notes))
+    trials = _trials(folder / TRIALS, json_lines(content, folder / TRIALS, notes))
     for key, row in table.items():
         if key in trials and (column := rows.difference(row, trials[key])):
             raise DataError(
@@ -121,8 +124,28 @@ def _trials(path: Path, lines: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[
     return found
 
 
-def _lines(content: bytes, path: Path, notes: list[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The objects of a JSON Lines file; a last line that a kill cut short is left out, and noted."""
+def packed(folder: Path) -> Path:
+    """Where the trials of a folder are if they are packed."""
+    return folder / (TRIALS + ".gz")
+
+
+def trials_content(folder: Path) -> bytes | None:
+    """What is in `trials.jsonl`, or in its packed form if there is only that; None if there is neither. Raises DataError."""
+    try:
+        if (folder / TRIALS).exists():
+            return (folder / TRIALS).read_bytes()
+        return gzip.decompress(packed(folder).read_bytes()) if packed(folder).exists() else None
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise DataError(f"{packed(folder)} is not a whole gzip file; get it anew") from None
+    except OSError as error:
+        raise DataError(f"{folder / TRIALS} cannot be read ({error.strerror})") from None
+
+
+def json_lines(content: bytes, path: Path, notes: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a JSON Lines file by the numbers of their lines; a last line that a kill cut short is left out, and noted.
+
+    Raises DataError for any other line that is no object.
+    """
     text = _decoded(content, path)
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):

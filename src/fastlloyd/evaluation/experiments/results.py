@@ -1,26 +1,27 @@
-"""A folder of results: rows appended as they come, CSV and Parquet in the end, and what they came of. Public records only."""
+"""A folder of results as the runner writes it: rows as they come, in the end the tables, and what they came of. NOT PRIVATE."""
 
 import csv
 import io
 import json
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
 from fastlloyd.errors import DataError, OutputError, StateError
-from fastlloyd.evaluation.experiments import packed
-from fastlloyd.evaluation.experiments.adding import remembered
-from fastlloyd.evaluation.experiments.trial import FIXED, OF_SET, OK, Row, Trial, columns, key
+from fastlloyd.evaluation.experiments.reading import PROVENANCE, TABLE, TRIALS, json_lines, packed, trials_content
+from fastlloyd.evaluation.experiments.rows import FAILED, SHAPE, Cells, columns, split
+from fastlloyd.evaluation.experiments.trial import Trial, key
 from fastlloyd.federation.store.locking import Lock
 from fastlloyd.records.arrow import load
 from fastlloyd.reports.outputs import to_json, write_chunks, write_file
 
-TRIALS, CSV, PARQUET, PROVENANCE = "trials.jsonl", "results.csv", "results.parquet", "provenance.json"
+PARQUET = "results.parquet"
 _TEXT = ("dataset", "method", "status", "error")
-_WHOLE = ("n_records", "n_features", "n_clusters", "clients", "run", "n_iterations")
+_WHOLE = (*SHAPE, "clients", "run", "n_iterations")
 _NEEDED = frozenset(("fastlloyd", "code", "datasets", "sessions"))
 
 
@@ -39,7 +40,7 @@ class Folder:
             if (earlier := earlier_provenance(path, provenance)) is not None:
                 self.provenance = _added(earlier, provenance)
             self._write_provenance()
-            packed.unpack(path / TRIALS)
+            _unpack(path)
             _drop_torn_line(path / TRIALS)
             self.rows = read_rows(path)
             self._descriptor = os.open(path / TRIALS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -60,7 +61,7 @@ class Folder:
             self._descriptor = -1
         self._lock.release()
 
-    def append(self, row: Row) -> None:
+    def append(self, row: Cells) -> None:
         """Add the row of a trial that has none yet. Raises OutputError; then the line is not whole."""
         line = (json.dumps(_plain(row), allow_nan=False) + "\n").encode()
         try:
@@ -71,10 +72,10 @@ class Folder:
             raise OutputError(f"{self.path / TRIALS} cannot be written (the disk is full)")
         self.rows[row_key(row)] = row
 
-    def note_set(self, row: Row, digest: str) -> None:
+    def note_set(self, row: Cells, digest: str) -> None:
         """Remember which records rows came of. Raises DataError if the folder's earlier rows came of others."""
         name = row["dataset"]
-        found = {"sha256": digest, **{column: row[column] for column in OF_SET[1:]}}
+        found = {"sha256": digest, **{column: row[column] for column in SHAPE}}
         if name not in self.provenance["datasets"]:
             self.provenance["datasets"][name] = found
             self._write_provenance()
@@ -93,10 +94,10 @@ class Folder:
         os.fsync(self._descriptor)
         self.provenance["sessions"] += [session] if session else []
         self._write_provenance()
-        options = _once((trial.options for trial in trials), (_options(row) for row in rows))
-        names = columns(options, _once((trial.measures for trial in trials), (_measures(row) for row in rows)))
-        write_chunks(self.path / CSV, csv_lines(rows, names))
-        paths = [self.path / name for name in (TRIALS, CSV, PROVENANCE)]
+        options = _once((trial.options for trial in trials), (split(tuple(row))[0] for row in rows))
+        names = columns(options, _once((trial.measures for trial in trials), (split(tuple(row))[1] for row in rows)))
+        write_chunks(self.path / TABLE, csv_lines(rows, names))
+        paths = [self.path / name for name in (TRIALS, TABLE, PROVENANCE)]
         if find_spec("pyarrow") is not None:
             self._write_parquet(rows, names, options)
             paths.append(self.path / PARQUET)
@@ -104,7 +105,7 @@ class Folder:
             (self.path / PARQUET).unlink(missing_ok=True)
         return paths
 
-    def _in_order(self, trials: Iterable[Trial]) -> list[Row]:
+    def _in_order(self, trials: Iterable[Trial]) -> list[Cells]:
         asked = [trial.key for trial in trials]
         others = self.rows.keys() - set(asked)
         found = [key for key in asked if key in self.rows]
@@ -113,7 +114,7 @@ class Folder:
     def _write_provenance(self) -> None:
         write_file(self.path / PROVENANCE, to_json(self.provenance))
 
-    def _write_parquet(self, rows: Sequence[Row], names: Sequence[str], options: Sequence[str]) -> None:
+    def _write_parquet(self, rows: Sequence[Cells], names: Sequence[str], options: Sequence[str]) -> None:
         pa, parquet = load("pyarrow", PARQUET), load("pyarrow.parquet", PARQUET)
 
         def kind(name: str) -> Any:
@@ -151,55 +152,37 @@ def earlier_provenance(path: Path, provenance: dict[str, Any]) -> dict[str, Any]
     return earlier
 
 
-def read_rows(path: Path) -> dict[str, Row]:
-    """All rows in a folder by the keys of their trials; a last line that is not whole is left out. Raises OutputError."""
-    content = packed.content(path / TRIALS)
-    if content is None:
-        return {}
+def read_rows(path: Path) -> dict[str, Cells]:
+    """All rows in a folder by the keys of their trials; a last line that is not whole is left out. Raises DataError."""
+    content = trials_content(path) or b""
     rows = {}
-    for number, line in enumerate(content.split(b"\n")[:-1], 1):
+    for number, cells in json_lines(content[: content.rfind(b"\n") + 1], path / TRIALS, []):
         try:
-            row = json.loads(line)
-            row |= {name: float(row[name]) for name in ("epsilon", *_measures(row)) if name in row}  # which may be infinite
+            numbers = ("epsilon", *split(tuple(cells))[1])
+            row = cells | {name: float(cells[name]) for name in numbers}  # which may be infinite
             rows[row_key(row)] = row
         except (ValueError, TypeError, KeyError):
-            raise OutputError(
-                f"{path / TRIALS}, line {number}, is no row of an experiment; the file was changed: remove the line"
-            ) from None
+            raise DataError(f"line {number} of {path / TRIALS} is no row of an experiment; remove it") from None
     return rows
 
 
-def row_key(row: Row) -> str:
+def row_key(row: Cells) -> str:
     """The key of the trial that a row came of."""
-    taken = {name: row[name] for name in _options(row)}
+    taken = {name: row[name] for name in split(tuple(row))[0]}
     return key(row["dataset"], row["method"], row["epsilon"], taken, row["clients"], row["run"])
 
 
-def csv_lines(rows: Iterable[Row], names: Sequence[str]) -> Iterable[str]:
+def csv_lines(rows: Iterable[Cells], names: Sequence[str]) -> Iterator[str]:
     """The table as CSV, a line at a time: nothing for what is not there, inf, true and false."""
-    memory = io.StringIO()
-    writer = csv.writer(memory, lineterminator="\n")
-    writer.writerow(names)
-    for row in rows:
-        yield _taken(memory)
-        writer.writerow([_cell(row.get(name)) for name in names])
-    yield _taken(memory)
+    for cells in chain([names], ([_cell(row.get(name)) for name in names] for row in rows)):
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow(cells)
+        yield line.getvalue()
 
 
-def n_failed(rows: Iterable[Row]) -> int:
+def n_failed(rows: Iterable[Cells]) -> int:
     """How many rows say that a trial failed."""
-    return sum(row["status"] != OK for row in rows)
-
-
-def _options(row: Row) -> list[str]:
-    """Names of the swept options of a row: they stand before its status, and measures after it."""
-    names = list(row)
-    return [name for name in names[: names.index("status")] if name not in FIXED]
-
-
-def _measures(row: Row) -> list[str]:
-    names = list(row)
-    return [name for name in names[names.index("status") :] if name not in FIXED]
+    return sum(row["status"] == FAILED for row in rows)
 
 
 def _once(*names: Iterable[Iterable[str]]) -> list[str]:
@@ -211,22 +194,16 @@ def _added(earlier: dict[str, Any], provenance: dict[str, Any]) -> dict[str, Any
     """The provenance of a folder to which another session adds."""
     kept = {name: earlier[name] for name in ("datasets", "sessions")}
     both = {name: earlier.get(name, {}) | provenance.get(name, {}) for name in ("code", "methods")}
-    before = remembered(earlier, provenance.get("specification", {}))
+    asked = [*earlier.get("earlier_specifications", []), earlier.get("specification")]  # the oldest first, each once
+    before = [one for at, one in enumerate(asked) if one and one not in asked[:at] and one != provenance.get("specification")]
     return provenance | kept | both | ({"earlier_specifications": before} if before else {})
-
-
-def _taken(memory: io.StringIO) -> str:
-    text = memory.getvalue()
-    memory.seek(0)
-    memory.truncate()
-    return text
 
 
 def _cell(value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-def _plain(row: Row) -> Row:
+def _plain(row: Cells) -> Cells:
     """The row with infinities as text: JSON has none."""
     return {name: str(value) if isinstance(value, float) and math.isinf(value) else value for name, value in row.items()}
 
@@ -271,6 +248,13 @@ def _read_provenance(path: Path) -> dict[str, Any] | None:
     if not isinstance(content, dict) or not content.keys() >= _NEEDED:
         raise OutputError(f"{path / PROVENANCE} is not that of an experiment; choose another folder")
     return content
+
+
+def _unpack(path: Path) -> None:
+    """Bring packed trials into the form that others can be added to."""
+    if packed(path).exists() and not (path / TRIALS).exists():
+        write_file(path / TRIALS, (trials_content(path) or b"").decode())
+        packed(path).unlink()
 
 
 def _drop_torn_line(path: Path) -> None:

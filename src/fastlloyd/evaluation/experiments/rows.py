@@ -1,25 +1,26 @@
-"""One trial as a folder of results has it: cells of a table or of a JSON object -> a row, every number checked.
+"""The columns of results; and one trial as a folder has it: cells of a table or a JSON object -> a row, every number checked.
 
 Measures that are sums of squares or counts are never negative, a silhouette lies in [-1, 1], and none is "not a number": such
 a cell was not written by an experiment, and a mean over it would say nothing.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from fastlloyd.errors import DataError
+from fastlloyd.evaluation.experiments.measures import quantity
 
-ASKED = ("dataset", "method", "epsilon", "clients", "run", "status")
+Cells = dict[str, Any]  # a row as it is written: a value for each column that it has
+OK, FAILED = "ok", "failed"
 SHAPE = ("n_records", "n_features", "n_clusters")  # unknown where a set could not be had
-_OTHERS = ("delta", "error", "n_iterations", "seconds")
-_NOT_NEGATIVE = (0.0, math.inf)
-_RANGES = {"silhouette": (-1.0, 1.0)} | dict.fromkeys(
-    ("nicv", "wcss", "bcss", "davies_bouldin", "calinski_harabasz", "dunn", "centroid_mse", "n_empty"), _NOT_NEGATIVE
-)
-_ANY = (-math.inf, math.inf)  # a measure of somebody's own
+_ASKED = ("method", "epsilon", "delta", "clients", "run")
+_ENDED = ("status", "error")
+_COST = ("n_iterations", "seconds")
+FIXED = frozenset(("dataset", *SHAPE, *_ASKED, *_ENDED, *_COST))
+_NEEDED = ("dataset", "method", "epsilon", "clients", "run", "status")
 _TRUTH = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
 _WHOLE = ("a whole number, 0 or more", "a whole number of at least 1")
 _SPREADSHEET = 1e-9  # relative: programs that keep 15 digits of a number change it by less
@@ -52,19 +53,28 @@ class Row:
         return self.dataset, self.method, self.epsilon, self.options, self.clients, self.run
 
 
+def columns(options: Sequence[str], measures: Sequence[str]) -> list[str]:
+    """Names of all columns, in order."""
+    return ["dataset", *SHAPE, *_ASKED, *options, *_ENDED, *measures, *_COST]
+
+
+@lru_cache(maxsize=64)  # rows have few kinds of headings, and there are very many rows
+def split(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of a heading, the names of swept options, which stand before the status, and of measures, which stand after it."""
+    status = names.index("status")
+    before, after = (tuple(name for name in part if name not in FIXED) for part in (names[:status], names[status:]))
+    return before, after
+
+
 def parse(cells: Mapping[str, Any], where: str) -> Row:
     """The row of a trial. where : "line 2 of FILE". Raises DataError that names place and column."""
-    for name in ASKED:
+    failed = text(cells.get("status")) == FAILED
+    for name in _NEEDED if failed else _NEEDED + SHAPE:
         if name not in cells:
-            raise DataError(f"{where} has no column {name!r}; a row has {', '.join(ASKED + SHAPE)} and measures")
-    status = text(cells["status"])
-    if status not in ("ok", "failed"):
+            raise DataError(f"{where} has no column {name!r}; a row has {', '.join(_NEEDED + SHAPE)} and measures")
+    if (status := text(cells["status"])) not in (OK, FAILED):
         raise _wrong(where, "status", status, "ok or failed")
-    failed = status == "failed"
-    for name in () if failed else SHAPE:
-        if name not in cells:
-            raise DataError(f"{where} has no column {name!r}; a row has {', '.join(ASKED + SHAPE)} and measures")
-    options, measures = _split(tuple(cells))
+    options, measures = split(tuple(cells))
     least = 0 if failed else 1
     return Row(
         dataset=_name(cells, "dataset", where),
@@ -75,7 +85,7 @@ def parse(cells: Mapping[str, Any], where: str) -> Row:
         n_clusters=_integer(cells, "n_clusters", where, least),
         clients=_integer(cells, "clients", where, 1),
         run=_integer(cells, "run", where, 0),
-        options=tuple((name, said) for name in options if (said := text(cells[name]))),
+        options=tuple((name, said) for name in sorted(options) if (said := text(cells[name]))),
         error=(text(cells.get("error")) or "it failed, and says no more") if failed else "",
         measures={} if failed else {name: _measure(cells, name, where) for name in measures if _is_filled(cells[name])},
         seconds=_number(cells, "seconds", where) if text(cells.get("seconds")) else math.nan,
@@ -111,15 +121,6 @@ def text(cell: object) -> str:
     return _TRUTH.get(said, said)
 
 
-@lru_cache(maxsize=64)  # rows have few kinds of headings, and there are very many rows
-def _split(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Of a heading, the names of swept options, which stand before the status, and of measures, which stand after it."""
-    status = names.index("status")
-    others = [(place, name) for place, name in enumerate(names) if name not in (*ASKED, *SHAPE, *_OTHERS)]
-    options = tuple(sorted(name for place, name in others if place < status))
-    return options, tuple(name for place, name in others if place > status)
-
-
 def _name(cells: Mapping[str, Any], name: str, where: str) -> str:
     said = text(cells[name])
     if not said:
@@ -136,9 +137,11 @@ def _epsilon(cells: Mapping[str, Any], where: str) -> float:
 
 def _measure(cells: Mapping[str, Any], name: str, where: str) -> float:
     value = _number(cells, name, where)
-    low, high = _RANGES.get(name, _ANY)
-    if not low <= value <= high:
-        expected = "a number that is not negative" if high == math.inf else f"a number from {low:g} to {high:g}"
+    known = quantity(name)
+    if not known.low <= value <= known.high:
+        expected = (
+            "a number that is not negative" if known.high == math.inf else f"a number from {known.low:g} to {known.high:g}"
+        )
         raise _wrong(where, name, text(cells[name]), expected)
     return value
 

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -18,20 +18,20 @@ import msgspec
 
 from fastlloyd._version import __version__
 from fastlloyd.base.sealed_toml import load_text
+from fastlloyd.errors import FastLloydError, OutputError
 from fastlloyd.evaluation.datasets.named import absent, check_at_hand
-from fastlloyd.evaluation.experiments import adding
 from fastlloyd.evaluation.experiments import spec as specifications
 from fastlloyd.evaluation.experiments.methods import load_method
 from fastlloyd.evaluation.experiments.problem import check_own
+from fastlloyd.evaluation.experiments.reading import SPECIFICATION
 from fastlloyd.evaluation.experiments.references import code_digest
 from fastlloyd.evaluation.experiments.results import Folder, earlier_provenance, n_failed, read_rows
-from fastlloyd.evaluation.experiments.schedule import Schedule
+from fastlloyd.evaluation.experiments.rows import Cells
 from fastlloyd.evaluation.experiments.spec import Spec
-from fastlloyd.evaluation.experiments.trial import Report, Row, Trial
-from fastlloyd.evaluation.experiments.workers import perform_all
+from fastlloyd.evaluation.experiments.trial import Report, Trial
+from fastlloyd.evaluation.experiments.workers import Schedule, perform_all
 from fastlloyd.reports.outputs import write_file
 
-COPY = "spec.toml"  # the specification as it was given last
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 
 
@@ -111,7 +111,7 @@ def run(
     for name in wanted:
         check_own(name, source)
     with Folder(out, _provenance(spec, path, every, quick=quick)) as folder:
-        write_file(out / COPY, load_text(path))
+        write_file(out / SPECIFICATION, load_text(path))
         now = _progress(folder.rows, every)
         watch(now)
         missing = [trial for trial in every if trial.key not in folder.rows]
@@ -162,12 +162,36 @@ class _Session:
 
 
 def _check_addition(spec: Spec, path: Path, out: Path, every: list[Trial], *, quick: bool) -> None:
-    """Raise OutputError if the folder holds something else, or the same trials with other settings."""
-    earlier = earlier_provenance(out, _provenance(spec, path, every, quick=quick))
-    adding.check(every, earlier, path.resolve().parent, out)
+    """Raise OutputError if the folder holds something else, or a trial that was asked for with other settings.
+
+    The key of a trial (set, method, epsilon, options, clients and run) does not hold its delta, preset, measures and seed; rows
+    of one key must agree in these.
+    """
+    now = {trial.key: trial for trial in every}
+    earlier = earlier_provenance(out, _provenance(spec, path, every, quick=quick)) or {}
+    for before in _earlier_trials(earlier, path.resolve().parent, out):
+        if (trial := now.get(before.key, before)) != before:
+            name = min(name for name in Trial.__struct_fields__ if getattr(trial, name) != getattr(before, name))
+            other = f"{'the ' if name == 'seed' else ''}{name.replace('_', ' ')} {getattr(before, name)!r:.80}"
+            raise OutputError(
+                f"{out} holds results of {trial.method} on {trial.dataset} with {other}; choose another folder for these"
+            )
 
 
-def _progress(found: dict[str, Row], every: list[Trial]) -> Progress:
+def _earlier_trials(earlier: Mapping[str, Any], source: Path, out: Path) -> list[Trial]:
+    """What a folder was made with, by its provenance. source : where the files of code lie that specifications name."""
+    try:
+        asked = [*earlier.get("earlier_specifications", []), *filter(None, [earlier.get("specification")])]
+        contents = [one["content"] for one in asked]
+    except (TypeError, KeyError):
+        raise OutputError(f"the provenance of {out} holds no specification of an experiment; choose another folder") from None
+    try:
+        return [trial for content in contents for trial in specifications.trials(specifications.from_content(content), source)]
+    except FastLloydError as error:
+        raise OutputError(f"what {out} was made with is no longer there ({error}); choose another folder") from None
+
+
+def _progress(found: dict[str, Cells], every: list[Trial]) -> Progress:
     rows = [found[trial.key] for trial in every if trial.key in found]
     return Progress(total=len(every), done=len(rows), failed=n_failed(rows))
 

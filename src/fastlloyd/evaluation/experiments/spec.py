@@ -1,12 +1,17 @@
-"""What is to be run, read from TOML: sets, methods, epsilons, options, runs; and every trial it asks for, in order."""
+"""What is to be run, read from TOML: sets, methods, epsilons, options, runs; and every trial it asks for, in order.
+
+What a field may not hold is refused in one sentence that names its place. Names may be short for many: braces expand as in a
+shell.
+"""
 
 import itertools
 import math
+import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -14,72 +19,63 @@ from fastlloyd.base import extras
 from fastlloyd.base.names import unknown_name
 from fastlloyd.base.sealed_toml import load_text
 from fastlloyd.errors import DataError, PlanError
-from fastlloyd.evaluation.experiments import fields
-from fastlloyd.evaluation.experiments.braces import expand
-from fastlloyd.evaluation.experiments.measures import MEASURES
+from fastlloyd.evaluation.experiments.measures import MEASURES, check_figures
 from fastlloyd.evaluation.experiments.methods import Method, Option, check_option, load_method
 from fastlloyd.evaluation.experiments.problem import check_name
 from fastlloyd.evaluation.experiments.references import is_reference
-from fastlloyd.evaluation.experiments.trial import FIXED, Trial
-from fastlloyd.evaluation.pictures import check_names
+from fastlloyd.evaluation.experiments.rows import FIXED
+from fastlloyd.evaluation.experiments.trial import Trial
 from fastlloyd.mechanisms.catalogue import fraction
 from fastlloyd.mechanisms.catalogue import preset as check_preset
 
 MAX_TRIALS = 1_000_000  # of which half a gigabyte is held
-Runs = Annotated[int, msgspec.Meta(ge=1, le=fields.MOST_RUNS)]
-Clients = Annotated[int, msgspec.Meta(ge=1, le=fields.MOST_CLIENTS)]
-Names = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
-Epsilons = Annotated[tuple[float, ...], msgspec.Meta(min_length=1)]
-Delta = float | Literal["paper"]
-Values = Annotated[tuple[Option, ...], msgspec.Meta(min_length=1)]
+MAX_NAMES = 10_000  # that one name with braces stands for
+MAX_LETTERS, MAX_DEPTH = 1000, 20
+MAX_RUNS, MAX_CLIENTS = 100_000, 1000
 
 
-class Grid(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Sets and methods that are run with each other; what is None is that of the specification.
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How trials are run. What is None is that of the specification."""
+
+    runs: int | None = None
+    epsilons: tuple[float, ...] | None = None
+    measures: tuple[str, ...] | None = None
+    clients: int | None = None
+    delta: float | Literal["paper"] | None = None
+    preset: str | None = None
+
+
+class Grid(Settings, frozen=True, kw_only=True):
+    """Sets and methods that are run with each other.
 
     options : swept, the product of all lists; a method takes those it knows.
     """
 
-    datasets: Names
-    methods: Names
-    options: dict[str, Values] = {}
-    runs: Runs | None = None
-    epsilons: Epsilons | None = None
-    measures: Names | None = None
-    clients: Clients | None = None
-    delta: Delta | None = None
-    preset: str | None = None
+    datasets: tuple[str, ...]
+    methods: tuple[str, ...]
+    options: dict[str, tuple[Option, ...]] = {}
 
 
-class Quick(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Quick(Settings, frozen=True, kw_only=True):
     """What `--quick` sets instead, in every grid; `grid` takes the place of all of them."""
 
-    grid: Annotated[tuple[Grid, ...], msgspec.Meta(min_length=1)] | None = None
-    runs: Runs | None = None
-    epsilons: Epsilons | None = None
-    measures: Names | None = None
-    clients: Clients | None = None
-    delta: Delta | None = None
-    preset: str | None = None
+    grid: tuple[Grid, ...] | None = None
 
 
-class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Spec(Settings, frozen=True, kw_only=True, omit_defaults=False):
     """A specification. `figures` names the pictures that are drawn of it; `seed` determines everything that is drawn."""
 
     title: str
-    runs: Runs
-    epsilons: Epsilons
-    measures: Names
-    grid: Annotated[tuple[Grid, ...], msgspec.Meta(min_length=1)]
+    runs: int
+    epsilons: tuple[float, ...]
+    measures: tuple[str, ...]
+    grid: tuple[Grid, ...]
     figures: tuple[str, ...] = ()
     seed: int = 1
-    clients: Clients = 2
-    delta: Delta = "paper"
+    clients: int = 2
+    delta: float | Literal["paper"] = "paper"
     preset: str = "paper"
     quick: Quick | None = None
-
-
-_SET_ANEW = ("runs", "epsilons", "measures", "clients", "delta", "preset")
 
 
 def read(path: Path, *, quick: bool = False) -> Spec:
@@ -92,13 +88,23 @@ def read(path: Path, *, quick: bool = False) -> Spec:
     except (RecursionError, ValueError):  # endless brackets, endless digits
         raise PlanError(f"{path} holds what no specification holds") from None
     try:
-        fields.check(content)
-        spec = msgspec.convert(content, Spec)
+        spec = from_content(content)
         return _checked(_quickened(spec) if quick else spec)
-    except msgspec.ValidationError:  # such as a number that no float holds
-        raise PlanError(f"{path} holds what no specification holds") from None
     except (PlanError, DataError) as error:
         raise PlanError(f"{path}: {error}") from None
+
+
+def from_content(content: Mapping[str, Any]) -> Spec:
+    """The specification that tables, lists, texts and numbers say. Raises PlanError for a field that holds what it may not."""
+    _check_table(content, _SPEC, ("title", "runs", "epsilons", "measures", "grid"), "")
+    _check_grids(content["grid"], "grid")
+    quick = content.get("quick", {})
+    _check_table(quick, _QUICK, (), "in [quick], ")
+    _check_grids(quick.get("grid", ()), "quick.grid")
+    try:
+        return msgspec.convert(content, Spec)
+    except msgspec.ValidationError:  # such as a number that no float holds
+        raise PlanError("a field holds what no specification holds") from None
 
 
 def trials(spec: Spec, folder: Path) -> list[Trial]:
@@ -132,52 +138,48 @@ def references(spec: Spec) -> list[str]:
 
 
 def _trials(spec: Spec, grid: Grid, folder: Path) -> Iterable[Trial]:
+    own = {name: value for name in Settings.__struct_fields__ if (value := getattr(grid, name)) is not None}
+    settings = msgspec.structs.replace(spec, **own)
     sets = _expanded(grid.datasets)
     for name in sets:
         check_name(name, folder)
     methods = [(source, load_method(source, folder)) for source in _expanded(grid.methods)]
     _check_options(grid, [method for _, method in methods])
-    _check_number(spec, grid, len(sets), [method for _, method in methods])
+    _check_number(settings, grid, len(sets), [method for _, method in methods])
     for name, (source, method) in itertools.product(sets, methods):
         private = method.private
         for options, epsilon, run in itertools.product(
-            _combinations(grid, method), _of(spec, grid, "epsilons") if private else (math.inf,), range(_of(spec, grid, "runs"))
+            _combinations(grid, method), settings.epsilons if private else (math.inf,), range(settings.runs)
         ):
             yield Trial(
                 dataset=name,
                 method=method.name,
                 method_source=source,
                 epsilon=epsilon,
-                delta=_of(spec, grid, "delta") if private else 0.0,
-                clients=_of(spec, grid, "clients"),
-                preset=_of(spec, grid, "preset"),
+                delta=settings.delta if private else 0.0,
+                clients=settings.clients,
+                preset=settings.preset,
                 options=options,
                 run=run,
-                measures=_of(spec, grid, "measures"),
+                measures=settings.measures,
                 seed=spec.seed,
             )
 
 
-def _check_number(spec: Spec, grid: Grid, n_sets: int, methods: Sequence[Method]) -> None:
+def _check_number(settings: Spec, grid: Grid, n_sets: int, methods: Sequence[Method]) -> None:
     """Refuse too many trials before any is made: lists of options multiply."""
-    runs, epsilons = _of(spec, grid, "runs"), len(_of(spec, grid, "epsilons"))
-    swept_by = [[values for name, values in grid.options.items() if name in method.options] for method in methods]
     kinds = [
-        math.prod(map(len, lists)) * (epsilons if method.private else 1)
-        for method, lists in zip(methods, swept_by, strict=True)
+        math.prod(len(values) for name, values in grid.options.items() if name in method.options)
+        * (len(settings.epsilons) if method.private else 1)
+        for method in methods
     ]
-    if (n := n_sets * runs * sum(kinds)) > MAX_TRIALS:
+    if (n := n_sets * settings.runs * sum(kinds)) > MAX_TRIALS:
         raise PlanError(f"a grid of the specification asks for {n:,} trials; expected at most {MAX_TRIALS:,}: make it several")
 
 
 def _combinations(grid: Grid, method: Method) -> list[dict[str, Option]]:
     taken = [name for name in grid.options if name in method.options]
     return [dict(zip(taken, values, strict=True)) for values in itertools.product(*(grid.options[name] for name in taken))]
-
-
-def _of(spec: Spec, grid: Grid, field: str) -> Any:
-    own = getattr(grid, field)
-    return getattr(spec, field) if own is None else own
 
 
 def _expanded(names: Iterable[str]) -> list[str]:
@@ -188,52 +190,35 @@ def _quickened(spec: Spec) -> Spec:
     """What `[quick]` names, everywhere; its own grids, where they name it too, win."""
     if spec.quick is None:
         raise PlanError("there is no [quick] table, so --quick has nothing to set; add one, or leave --quick out")
-    instead = {name: value for name in _SET_ANEW if (value := getattr(spec.quick, name)) is not None}
+    instead = {name: value for name in Settings.__struct_fields__ if (value := getattr(spec.quick, name)) is not None}
     grids = spec.quick.grid or tuple(msgspec.structs.replace(grid, **dict.fromkeys(instead, None)) for grid in spec.grid)
     return msgspec.structs.replace(spec, quick=None, grid=grids, **instead)
 
 
 def _checked(spec: Spec) -> Spec:
-    _check_values(spec.epsilons, spec.delta, spec.preset, spec.measures)
-    check_names(spec.figures)
-    for grid in spec.grid:
-        _check_values(grid.epsilons, grid.delta, grid.preset, grid.measures)
-        for name, values in grid.options.items():
-            if name in FIXED or name in MEASURES:
-                raise PlanError(f"option {name!r} has the name of a column of the results; give it another")
-            for value in values:
-                check_option(name, value)
-                if isinstance(value, float) and not math.isfinite(value):
-                    raise PlanError(f"option {name} is {value}; expected a finite number")
-    _check_spellings(spec.grid)
-    return spec
-
-
-def _check_spellings(grids: Iterable[Grid]) -> None:
-    """Refuse a value that is written in two ways, such as 1 and 1.0: its trials would be run twice, as if they were others."""
+    """Raise PlanError or DataError for names that stand for nothing, and values that no method can take."""
+    check_figures(spec.figures)
+    for settings in (spec, *spec.grid):
+        if settings.preset is not None:
+            check_preset(settings.preset)
+        for name in settings.measures or ():
+            if name not in MEASURES:
+                raise PlanError(f"measure {unknown_name(name, list(MEASURES))}")
+            if (needed := MEASURES[name].needs) and find_spec(needed) is None:
+                raise PlanError(f"measure {name!r} needs scikit-learn, which is not installed: {extras.command(needed)}")
     spellings: dict[object, Option] = {}
-    for name, value in ((name, value) for grid in grids for name, values in grid.options.items() for value in values):
+    for name, value in ((name, value) for grid in spec.grid for name, values in grid.options.items() for value in values):
+        if name in FIXED or name in MEASURES:
+            raise PlanError(f"option {name!r} has the name of a column of the results; give it another")
+        check_option(name, value)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise PlanError(f"option {name} is {value}; expected a finite number")
+        # 1 and 1.0: the trials of such a value would be run twice, as if they were others
         worth = fraction(value, name) if name == "alpha" else (isinstance(value, bool), value)  # true is not 1
         first = spellings.setdefault((name, worth), value)
         if repr(first) != repr(value):
             raise PlanError(f"option {name} has one value in two spellings, {first!r} and {value!r}; write it in one way")
-
-
-def _check_values(
-    epsilons: Iterable[float] | None, delta: float | str | None, preset: str | None, measures: Iterable[str] | None
-) -> None:
-    for epsilon in epsilons or ():
-        if not 0 < epsilon < math.inf:
-            raise PlanError(f"epsilon {epsilon} is not usable; expected a finite number above 0")
-    if isinstance(delta, float) and not 0 < delta < 1:
-        raise PlanError(f'delta is {delta}; expected a number above 0 and below 1, or "paper"')
-    if preset is not None:
-        check_preset(preset)
-    for name in measures or ():
-        if name not in MEASURES:
-            raise PlanError(f"measure {unknown_name(name, list(MEASURES))}")
-        if (needed := MEASURES[name].needs) and find_spec(needed) is None:
-            raise PlanError(f"measure {name!r} needs scikit-learn, which is not installed: {extras.command(needed)}")
+    return spec
 
 
 def _check_options(grid: Grid, methods: Sequence[Method]) -> None:
@@ -241,3 +226,164 @@ def _check_options(grid: Grid, methods: Sequence[Method]) -> None:
     for name in grid.options:
         if name not in known:
             raise PlanError(f"option {unknown_name(name, known)}: what the grid's methods take")
+
+
+# What each field may hold
+
+
+class _Field(NamedTuple):
+    """holds : whether a value may stand there; expected : what may, in words that end the sentence "expected ..."."""
+
+    holds: Callable[[Any], bool]
+    expected: str
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _list_of(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and bool(value) and all(map(holds, value))
+
+
+def _whole(most: int) -> _Field:
+    return _Field(lambda value: type(value) is int and 1 <= value <= most, f"a whole number from 1 to {most:,}")
+
+
+_SETTINGS = {
+    "runs": _whole(MAX_RUNS),
+    "epsilons": _Field(
+        _list_of(lambda value: _is_number(value) and 0 < value < math.inf),
+        "a list of numbers above 0 with one at least, such as [0.5, 1.0]",
+    ),
+    "measures": _Field(_list_of(_is_text), 'a list of measures with one at least, such as ["nicv"]'),
+    "clients": _whole(MAX_CLIENTS),
+    "delta": _Field(
+        lambda value: value == "paper" or (_is_number(value) and 0 < value < 1), 'a number above 0 and below 1, or "paper"'
+    ),
+    "preset": _Field(_is_text, 'the name of a preset, such as "paper"'),
+}
+_SPEC = {
+    "title": _Field(_is_text, 'a text, such as title = "NICV against epsilon"'),
+    **_SETTINGS,
+    "grid": _Field(_list_of(_is_table), "one table or more, each below a line [[grid]]"),
+    "figures": _Field(lambda value: value == [] or _list_of(_is_text)(value), 'a list of figures, such as ["curves"], or []'),
+    "seed": _Field(lambda value: type(value) is int, "a whole number"),
+    "quick": _Field(_is_table, "a table below a line [quick]"),
+}
+_QUICK = {"grid": _Field(_list_of(_is_table), "one table or more, each below a line [[quick.grid]]"), **_SETTINGS}
+_GRID = {
+    "datasets": _Field(_list_of(_is_text), 'a list of names of data sets with one at least, such as ["iris", "s1"]'),
+    "methods": _Field(_list_of(_is_text), 'a list of names with one at least, such as ["lloyd", "fastlloyd"]'),
+    "options": _Field(_is_table, "a table below a line [grid.options]"),
+    **_SETTINGS,
+}
+_OPTION = _Field(
+    _list_of(lambda value: isinstance(value, (bool, int, float, str))),
+    "a list of numbers, texts, or true and false with one at least, such as alpha = [0.4, 0.8]",
+)
+
+
+def _check_grids(grids: Sequence[Mapping[str, Any]], name: str) -> None:
+    for number, grid in enumerate(grids, 1):
+        place = f"in [[{name}]]{f' number {number}' if len(grids) > 1 else ''}, "
+        _check_table(grid, _GRID, ("datasets", "methods"), place)
+        for option, values in grid.get("options", {}).items():
+            _check_field(values, _OPTION, f"{place}option {option}")
+
+
+def _check_table(table: Mapping[str, Any], fields: Mapping[str, _Field], needed: Iterable[str], place: str) -> None:
+    for name in table:
+        if name not in fields:
+            raise PlanError(f"{place}key {unknown_name(name, list(fields))}")
+    for name in needed:
+        if name not in table:
+            raise PlanError(f"{place}{name} is missing; add {fields[name].expected}")
+    for name, value in table.items():
+        _check_field(value, fields[name], f"{place}{name}")
+
+
+def _check_field(value: Any, field: _Field, said: str) -> None:
+    if not field.holds(value):
+        shown = "a table" if isinstance(value, dict) else str(value).lower() if isinstance(value, bool) else f"{value!r:.80}"
+        raise PlanError(f"{said} is {shown}; expected {field.expected}")
+
+
+# Names in short
+
+_Parts = list[Any]  # of a name, from left to right: text, a range of numbers, or a list of alternatives, each `_Parts` itself
+_RANGE = re.compile(r"(-?[0-9]{1,100})\.\.(-?[0-9]{1,100})")
+
+
+def expand(text: str) -> list[str]:
+    """The names that "synth-{2,4}-{1..3}" stands for, the last brace running fastest; braces may stand within braces.
+
+    Raises PlanError where a brace has no partner or holds a single item, or where the names are more than 10,000; they are
+    counted before any is made.
+    """
+    if len(text) > MAX_LETTERS:
+        raise PlanError(f"{text!r:.80}... has {len(text):,} letters; expected a name of at most {MAX_LETTERS:,}")
+    (parts,) = _alternatives(iter(re.split("([{},])", text)), text)
+    if (n := _count(parts)) > MAX_NAMES:
+        raise PlanError(
+            f"{text!r:.80} stands for {n:,} names; expected at most {MAX_NAMES:,}: write it as several shorter ones"
+        )
+    return _names(parts)
+
+
+def _count(parts: _Parts) -> int:
+    """How many names there are, by arithmetic alone."""
+    return math.prod(
+        abs(part.stop - part.start) if isinstance(part, range) else sum(map(_count, part))
+        for part in parts
+        if not isinstance(part, str)
+    )
+
+
+def _names(parts: _Parts) -> list[str]:
+    choices: list[list[str]] = []
+    for part in parts:
+        if isinstance(part, list):
+            choices.append([name for alternative in part for name in _names(alternative)])
+        else:
+            choices.append([part] if isinstance(part, str) else [str(number) for number in part])
+    return ["".join(chosen) for chosen in itertools.product(*choices)]
+
+
+def _alternatives(pieces: Iterator[str], text: str, depth: int = 0) -> list[_Parts]:
+    """What stands between commas, up to the brace that closes; outside of all braces, the one name."""
+    if depth > MAX_DEPTH:
+        raise PlanError(f"{text!r:.80} has braces within braces, {depth} deep; expected at most {MAX_DEPTH}")
+    found: list[_Parts] = [[]]
+    closed = False
+    for piece in pieces:
+        if closed := piece == "}":
+            break
+        if piece == "{":
+            found[-1].append(_brace(_alternatives(pieces, text, depth + 1), text))
+        elif piece == "," and depth:
+            found.append([])
+        elif piece:
+            found[-1].append(piece)
+    if closed is not bool(depth):
+        raise PlanError(f"{text!r:.80} has a brace without a partner; write it as in {{2,4}}")
+    return found
+
+
+def _brace(items: list[_Parts], text: str) -> list[_Parts] | range:
+    if len(items) > 1:
+        return items
+    span = _RANGE.fullmatch(items[0][0]) if len(items[0]) == 1 and isinstance(items[0][0], str) else None
+    if span is None:
+        raise PlanError(f"{text!r:.80} has a brace that holds one item; expected several, as in {{2,4}} or {{1..3}}")
+    first, last = int(span[1]), int(span[2])
+    step = 1 if first <= last else -1
+    return range(first, last + step, step)

@@ -1,36 +1,28 @@
-"""One trial: a problem, a method, seeds; and the row that comes of it, the same wherever and whenever it runs."""
+"""One trial: a problem, a method, seeds; and the row that comes of it, which does not depend on where and when it runs.
+
+What a method gives is checked: code of others may return anything, and a row holds numbers only.
+"""
 
 import hashlib
 import json
 import math
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.errors import DataError
 from fastlloyd.evaluation.experiments.measures import MEASURES
-from fastlloyd.evaluation.experiments.methods import Method, Option, Setting, load_method
-from fastlloyd.evaluation.experiments.outcomes import checked
+from fastlloyd.evaluation.experiments.methods import Method, Option, Outcome, Setting, load_method
 from fastlloyd.evaluation.experiments.problem import Problem, load_problem
 from fastlloyd.evaluation.experiments.references import RAISED, said
+from fastlloyd.evaluation.experiments.rows import FAILED, OK, Cells
 
-Row = dict[str, Any]
-OK, FAILED = "ok", "failed"
-OF_SET = ("dataset", "n_records", "n_features", "n_clusters")
-_ASKED = ("method", "epsilon", "delta", "clients", "run")
-_ENDED = ("status", "error")
-_COST = ("n_iterations", "seconds")
-FIXED = frozenset((*OF_SET, *_ASKED, *_ENDED, *_COST))
-
-
-def columns(options: Sequence[str], measures: Sequence[str]) -> list[str]:
-    """Names of all columns, in order."""
-    return [*OF_SET, *_ASKED, *options, *_ENDED, *measures, *_COST]
+MOST_ITERATIONS = 2**53  # beyond it a JSON number may be rounded
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +65,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     preparing, busy : seconds for the set, and for clustering and measures. digest : of the set's values, "" if there are none.
     """
 
-    row: Row
+    row: Cells
     preparing: float
     busy: float
     digest: str = ""
@@ -100,10 +92,10 @@ def perform(trial: Trial, folder: Path) -> Report:
     return Report(row=row, preparing=prepared - started, busy=busy, digest=problem.digest)
 
 
-def run_trial(trial: Trial, method: Method, problem: Problem) -> Row:
+def run_trial(trial: Trial, method: Method, problem: Problem) -> Cells:
     """The row of a trial on a problem."""
-    about = {"n_records": problem.n_records, "n_features": problem.n_features, "n_clusters": problem.n_clusters}
     delta = _delta(trial, problem.n_records)
+    about = {"n_records": problem.n_records, "n_features": problem.n_features, "n_clusters": problem.n_clusters, "delta": delta}
     setting = Setting(
         epsilon=trial.epsilon,
         delta=delta,
@@ -117,30 +109,20 @@ def run_trial(trial: Trial, method: Method, problem: Problem) -> Row:
         started = time.perf_counter()
         outcome = method.cluster(problem, setting)
         seconds = time.perf_counter() - started
-        centroids, n_iterations = checked(outcome, method.name, (problem.n_clusters, problem.n_features))
+        centroids, n_iterations = _checked(outcome, method.name, (problem.n_clusters, problem.n_features))
         measured = {name: _measured(name, problem, centroids) for name in trial.measures}
     except RAISED as error:  # a trial that fails is a row
-        return failed(trial, said(error)) | about | {"delta": delta}
-    return (
-        _identity(trial)
-        | about
-        | {
-            "delta": delta,
-            "status": OK,
-            **measured,
-            "n_iterations": n_iterations,
-            "seconds": seconds,
-        }
-    )
+        return failed(trial, said(error)) | about
+    return _identity(trial) | about | {"status": OK, **measured, "n_iterations": n_iterations, "seconds": seconds}
 
 
-def failed(trial: Trial, sentence: str) -> Row:
+def failed(trial: Trial, sentence: str) -> Cells:
     """The row of a trial that gave nothing."""
     delta = trial.delta if isinstance(trial.delta, float) else None
     return _identity(trial) | {"delta": delta, "status": FAILED, "error": sentence}
 
 
-def _identity(trial: Trial) -> Row:
+def _identity(trial: Trial) -> Cells:
     return {
         "dataset": trial.dataset,
         "method": trial.method,
@@ -166,3 +148,41 @@ def _measured(name: str, problem: Problem, centroids: FloatArray) -> float:
 
 def _hash(*parts: object) -> bytes:
     return hashlib.sha256(json.dumps(["fastlloyd/experiments", *parts]).encode()).digest()
+
+
+def _checked(outcome: Any, method: str, shape: tuple[int, int]) -> tuple[FloatArray, int]:
+    """Centroids, finite float64 of the shape (n_clusters, n_features), and the number of iterations. Raises DataError."""
+    if not isinstance(outcome, Outcome):
+        raise DataError(f"method {method!r} returned {_kind(outcome)}; expected an Outcome of centroids and n_iterations")
+    given: Any = outcome.n_iterations
+    whole = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
+    if not whole or not 0 <= given <= MOST_ITERATIONS:
+        shown = f"{given!r:.80}" if whole else f"{_kind(given)}, {given!r:.80}"
+        raise DataError(f"method {method!r} returned n_iterations {shown}; expected a whole number, 0 or more")
+    return _centroids(outcome.centroids, method, shape), int(given)
+
+
+def _centroids(given: Any, method: str, shape: tuple[int, int]) -> FloatArray:
+    """A list of lists of numbers is taken for the array it stands for; text and complex numbers are not."""
+    try:
+        array = np.asarray(given)
+    except (TypeError, ValueError):  # rows of several lengths
+        array, wrong = np.empty(0), "that are no array"
+    else:
+        wrong = "" if array.shape == shape else f"of shape {array.shape}"
+        if array.dtype.kind not in "iuf":
+            wrong = f"that are {_kind(given) if array.dtype.kind == 'O' else f'{array.dtype.name} values'}"
+    if wrong:
+        raise DataError(f"method {method!r} returned centroids {wrong}; expected float64 of shape {shape}, a row per cluster")
+    centroids = array.astype(np.float64)
+    if n_wrong := int(np.count_nonzero(~np.isfinite(centroids).all(axis=1))):
+        what = "NaN" if np.isnan(centroids).any() else "an infinite coordinate"
+        raise DataError(
+            f"method {method!r} returned centroids with {what} in {n_wrong} of {shape[0]} rows; expected finite ones: where a "
+            "cluster has no record, keep its centroid or draw it anew"
+        )
+    return centroids
+
+
+def _kind(given: Any) -> str:
+    return "None" if given is None else f"a {type(given).__name__}"

@@ -1,4 +1,7 @@
-"""Processes that run trials, each with one thread; those that die are replaced, and the trials go on."""
+"""Processes that run trials, each with one thread; those that die are replaced, and the trials go on.
+
+A process stays with one set; in the end all help with what is left.
+"""
 
 import os
 import signal
@@ -6,7 +9,7 @@ import sys
 import threading
 import warnings
 from collections import Counter, deque
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -17,7 +20,6 @@ from pathlib import Path
 import msgspec
 
 from fastlloyd.errors import FastLloydError
-from fastlloyd.evaluation.experiments.schedule import Schedule
 from fastlloyd.evaluation.experiments.trial import Report, Trial, failed, perform
 
 AHEAD = 2  # trials a process has: the one it runs, and the next
@@ -26,6 +28,56 @@ STARTS = 3  # so many processes in a row that die before they are ready mean tha
 PATIENCE = 10.0  # seconds that a process without trials has to end by itself
 READY = b"ready"
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+class Schedule:
+    """Trials that are not done, by data set: sets in the order in which they are given, and within one run after run.
+
+    Methods of one run start from the same centroids, which a process keeps while it stays with the run.
+    """
+
+    def __init__(self, trials: Iterable[Trial]) -> None:
+        ordered = sorted(trials, key=lambda trial: trial.run)
+        self._waiting: dict[str, deque[Trial]] = {trial.dataset: deque() for trial in ordered}
+        for trial in ordered:
+            self._waiting[trial.dataset].append(trial)
+        self._users: dict[str, int] = dict.fromkeys(self._waiting, 0)
+
+    @property
+    def any_left(self) -> bool:
+        """Whether a trial is waiting."""
+        return any(self._waiting.values())
+
+    def take(self, current: str | None) -> Trial | None:
+        """The next trial for a process that has the set `current` at hand; None when nothing is left."""
+        name = current if current is not None and self._waiting[current] else self._another()
+        if name is None:
+            return None
+        if name != current:
+            self.leave(current)
+            self._users[name] += 1
+        return self._waiting[name].popleft()
+
+    def put_back(self, trial: Trial) -> None:
+        """A trial that was taken and not done comes next of its set."""
+        self._waiting[trial.dataset].appendleft(trial)
+
+    def leave(self, current: str | None) -> None:
+        """A process has another set at hand now, or has ended."""
+        if current is not None:
+            self._users[current] -= 1
+
+    def drop(self, name: str) -> list[Trial]:
+        """All trials of a set that are still waiting, which do so no longer."""
+        dropped = list(self._waiting[name])
+        self._waiting[name].clear()
+        return dropped
+
+    def _another(self) -> str | None:
+        """The first set that nobody has at hand, or the one with the most left to do."""
+        names = [name for name, trials in self._waiting.items() if trials]
+        alone = (name for name in names if not self._users[name])
+        return next(alone, max(names, key=lambda name: len(self._waiting[name]), default=None))
 
 
 @dataclass(slots=True, eq=False)

@@ -2,28 +2,21 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from fastlloyd.base.names import unknown_name
 from fastlloyd.errors import DataError
+from fastlloyd.evaluation.experiments.measures import FIGURES, check_figures
 from fastlloyd.evaluation.pictures import ablation, curves, heatmaps, overhead, scaling
 from fastlloyd.evaluation.pictures.sheet import FORMATS, Drawing, save
 from fastlloyd.evaluation.pictures.summaries import Summaries
 from fastlloyd.reports.pictures import new_figure
 
-FIGURES: dict[str, Callable[[Summaries], Iterable[Drawing]]] = {
+__all__ = ["FIGURES", "FORMATS", "Drawing", "check_figures", "draw", "save"]
+_DRAWN_BY: dict[str, Callable[[Summaries], Iterable[Drawing]]] = {
     "curves": curves.draw,
     "scaling": scaling.draw,
     "heatmaps": heatmaps.draw,
     "ablation": ablation.draw,
     "overhead": overhead.draw,
 }
-__all__ = ["FIGURES", "FORMATS", "Drawing", "check_names", "draw", "save"]
-
-
-def check_names(names: Sequence[str]) -> None:
-    """Raise DataError if a name is that of no kind of figure."""
-    for name in names:
-        if name not in FIGURES:
-            raise DataError(f"figure {unknown_name(name, list(FIGURES))}")
 
 
 def draw(summaries: Summaries, names: Sequence[str] = ()) -> tuple[list[Drawing], list[str]]:
@@ -36,8 +29,8 @@ def draw(summaries: Summaries, names: Sequence[str] = ()) -> tuple[list[Drawing]
     refused: list[str] = []
     for name in dict.fromkeys(names or summaries.results.figures):
         try:
-            check_names([name])
-            for drawing in FIGURES[name](summaries):
+            check_figures([name])
+            for drawing in _DRAWN_BY[name](summaries):
                 drawings.append(drawing)  # noqa: PERF402 - what came before one that cannot be drawn is kept
         except DataError as error:
             refused.append(str(error))

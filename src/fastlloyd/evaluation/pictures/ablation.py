@@ -9,11 +9,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from fastlloyd.errors import DataError
-from fastlloyd.evaluation.experiments.quantities import quantity
-from fastlloyd.evaluation.pictures import letters, notes
-from fastlloyd.evaluation.pictures.families import main_measure
-from fastlloyd.evaluation.pictures.sheet import TEXT, Drawing, band, scale_values, sheet, spaced
-from fastlloyd.evaluation.pictures.styles import Style, numbered
+from fastlloyd.evaluation.experiments.measures import quantity
+from fastlloyd.evaluation.pictures.axes import Style, draw_ratios, numbered, spaced
+from fastlloyd.evaluation.pictures.sheet import TEXT, Drawing, fitted, left_out, runs, sheet
 from fastlloyd.evaluation.pictures.summaries import Sample, Summaries, Summary, Variant, pooled, relative
 from fastlloyd.reports.pictures import PALETTE, plain
 
@@ -31,7 +29,7 @@ _Curve = list[tuple[float, Summary]]
 
 def draw(summaries: Summaries) -> list[Drawing]:
     """One drawing for each epsilon. Raises DataError if no method has the option alpha, or there is no naive baseline."""
-    measure = main_measure(summaries)
+    measure = summaries.main_measure
     swept = [variant for variant in summaries.variants if variant.option("alpha") and not _is_naive(variant)]
     if not swept:
         raise DataError("figure 'ablation' needs results in which the option alpha was swept")
@@ -65,24 +63,24 @@ def _draw(summaries: Summaries, measure: str, swept: list[Variant], naive: Varia
     looks = {kind: _style(kind, number) for number, kind in enumerate(kinds)}
     title = f"{quantity(measure).title} relative to no radius and no postprocessing, epsilon {epsilon:g}"
     samples = [reference, *own.values()]
-    foot = [notes.runs(samples), f"Averaged over {len(names)} data sets.", *notes.left_out(samples)]
+    foot = [runs(samples), f"Averaged over {len(names)} data sets.", *left_out(samples)]
     samples_of_lines = {_label(kind): looks[kind].sample() for kind in kinds} | {
         summaries.label(other): line.sample() for other, (line, _) in level.items()
     }
-    figure, panels = sheet(title, PANEL_HEIGHT, (1, len(radii)), samples_of_lines, [note for note in foot if note])
+    figure, panels = sheet(title, PANEL_HEIGHT, (1, len(radii)), samples_of_lines, foot)
     values = [ratio.mean for curves in panels_of.values() for curve in curves.values() for _, ratio in curve]
     values += [ratio.mean for _, ratio in level.values()]
     for panel, (radius, curves) in zip(panels, panels_of.items(), strict=True):
         _panel(panel, curves, looks, values)
         for line, ratio in level.values():
             panel.axhline(ratio.mean, **line.of_line())
-        name = letters.fitted(f"radius: {radius}" if radius else "radius of the method", TEXT, 6 / len(radii), bold=True)
+        name = fitted(f"radius: {radius}" if radius else "radius of the method", TEXT, 6 / len(radii), bold=True)
         panel.set_title(plain(name), fontsize=TEXT, fontweight="bold")
         panel.set_xlabel("alpha", fontsize=TEXT)
     low, high = min(p.get_ylim()[0] for p in panels), max(p.get_ylim()[1] for p in panels)
     for panel in panels:
         panel.set_ylim(low, high)
-    name = letters.fitted(f"{quantity(measure).title} / that of {summaries.label(naive)}", TEXT, PANEL_HEIGHT)
+    name = fitted(f"{quantity(measure).title} / that of {summaries.label(naive)}", TEXT, PANEL_HEIGHT)
     panels[0].set_ylabel(plain(name), fontsize=TEXT)
     caption = f"{title}, against alpha. " + " ".join(foot)
     return Drawing(name=f"ablation{suffix}", title=title, caption=caption, figure=figure)
@@ -144,14 +142,7 @@ def _label(kind: _Kind) -> str:
 
 
 def _panel(panel: "Axes", curves: dict[_Kind, _Curve], looks: dict[_Kind, Style], values: list[float]) -> None:
-    scale_values(panel, values, factor=2)  # ratios, of which the smallest ones matter
-    panel.axhline(1, color="#999999", linewidth=0.7, zorder=1)
-    for kind, curve in curves.items():
-        panel.plot([alpha for alpha, _ in curve], [ratio.mean for _, ratio in curve], **looks[kind].of_line())
-    for kind, curve in curves.items():
-        x = [alpha for alpha, _ in curve]
-        band(panel, x, [r.low for _, r in curve], [r.high for _, r in curve], looks[kind].colour)
+    lines = [(looks[kind], curve) for kind, curve in curves.items()]
+    draw_ratios(panel, lines, values, factor=2)  # the smallest ones matter
     alphas = spaced(sorted({alpha for curve in curves.values() for alpha, _ in curve}), 0.08)
     panel.set_xticks(alphas, [f"{alpha:g}" for alpha in alphas])
-    panel.grid(color="#E2E2E2", linewidth=0.5)
-    panel.set_axisbelow(True)

@@ -6,11 +6,31 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fastlloyd.errors import DataError
-from fastlloyd.evaluation.experiments.quantities import Quantity, quantity
-from fastlloyd.evaluation.pictures import letters, notes, styles
-from fastlloyd.evaluation.pictures.families import main_measure
-from fastlloyd.evaluation.pictures.scales import SPREAD, Scale, scale
-from fastlloyd.evaluation.pictures.sheet import SMALL, TEXT, WIDTH, Drawing, band, label_ticks, name_axis, sheet
+from fastlloyd.evaluation.experiments.measures import Quantity, quantity
+from fastlloyd.evaluation.pictures.axes import (
+    SPREAD,
+    Scale,
+    Style,
+    draw_bands,
+    draw_lines,
+    grid,
+    label_ticks,
+    legend,
+    scale,
+    styles,
+)  # fmt: skip
+from fastlloyd.evaluation.pictures.sheet import (
+    SMALL,
+    TEXT,
+    WIDTH,
+    Drawing,
+    fitted,
+    left_out,
+    name_axis,
+    runs,
+    sheet,
+    width,
+)  # fmt: skip
 from fastlloyd.evaluation.pictures.summaries import DataSet, Summaries, Summary, Variant
 from fastlloyd.reports.pictures import plain
 
@@ -51,7 +71,7 @@ def draw(summaries: Summaries) -> list[Drawing]:
     Raises DataError if there is no curve at all.
     """
     sets = [each for each in summaries.datasets.values() if summaries.epsilons(each.name)]
-    main_measure(summaries)
+    _ = summaries.main_measure  # which there is none of if every trial failed
     if not sets:
         raise DataError("figure 'curves' needs a private method, which is run at an epsilon; there is nothing to draw")
     return [drawing for measure in summaries.measures for drawing in _sheets(summaries, quantity(measure), sets)]
@@ -76,8 +96,8 @@ def _draw(summaries: Summaries, measure: Quantity, curves: Sequence[Curves], suf
     title = f"{measure.title} against epsilon"
     foot = _foot(summaries, curves, without)
     height = PANEL_HEIGHT if n_columns > 2 else 1.6 * PANEL_HEIGHT
-    figure, panels = sheet(title, height, shape, styles.legend(summaries, variants), foot)
-    looks = styles.styles(summaries)
+    figure, panels = sheet(title, height, shape, legend(summaries, variants), foot)
+    looks = styles(summaries)
     for panel, each in zip(panels, curves, strict=False):
         _panel(panel, each, looks, WIDTH / n_columns - _NUMBERS)
     for panel in panels[len(curves) :]:
@@ -119,10 +139,10 @@ def _foot(summaries: Summaries, curves: Sequence[Curves], without: Sequence[str]
         if each.off(variant)
     ]
     said = [
-        notes.runs(every),
+        runs(every),
         LOGARITHMIC if any(each.logarithmic for each in scales) else "",
         CUT if any(each.cut for each in scales) else "",
-        *notes.left_out(every),
+        *left_out(every),
         f"Not measured: {_some(without)}." if without else "",
         f"Means of fewer than half of the runs: {_some(few)}." if few else "",
         f"Off the axis, marked at its edge: {_some(off)}." if off else "",
@@ -141,13 +161,11 @@ def _span(values: Iterable[float]) -> str:
     return " to ".join(ends)
 
 
-def _panel(panel: "Axes", curves: Curves, looks: dict[Variant, styles.Style], inches: float) -> None:
-    for variant in curves.points:
-        points = curves.means(variant)
-        panel.plot([epsilon for epsilon, _ in points], [each.mean for _, each in points], **looks[variant].of_line())
+def _panel(panel: "Axes", curves: Curves, looks: dict[Variant, Style], inches: float) -> None:
+    lines = [(looks[variant], curves.means(variant)) for variant in curves.points]
+    draw_lines(panel, lines)
     _name(panel, curves.dataset, inches)
-    panel.grid(color="#E2E2E2", linewidth=0.5)
-    panel.set_axisbelow(True)
+    grid(panel)
     label_ticks(panel, curves.epsilons, inches)
     if curves.scale is None:
         infinite = any(each.n_infinite for points in curves.points.values() for _, each in points)
@@ -156,10 +174,8 @@ def _panel(panel: "Axes", curves: Curves, looks: dict[Variant, styles.Style], in
         panel.set_yticks([])
         return
     curves.scale.apply(panel)
-    for variant in curves.points:  # when the limits of the axis are known
-        points = curves.means(variant)
-        x = [epsilon for epsilon, _ in points]
-        band(panel, x, [each.low for _, each in points], [each.high for _, each in points], looks[variant].colour)
+    draw_bands(panel, lines)  # when the limits of the axis are known
+    for variant in curves.points:
         _mark(panel, curves, variant, looks[variant].colour)
 
 
@@ -186,11 +202,11 @@ def _mark(panel: "Axes", curves: Curves, variant: Variant, colour: str) -> None:
 def _name(panel: "Axes", dataset: DataSet, inches: float) -> None:
     """Name and shape of the set above the panel."""
     room = inches + 0.8 * _NUMBERS
-    name = letters.fitted(dataset.name, TEXT, room, bold=True)
+    name = fitted(dataset.name, TEXT, room, bold=True)
     panel.set_title(plain(name), fontsize=TEXT, fontweight="bold", pad=12)
     numbers = f"N={dataset.n_records:,}  d={dataset.n_features:,}  k={dataset.n_clusters:,}"
     shapes = (numbers, numbers.replace("  ", " "), numbers.replace("  ", " ").replace(",", ""))
-    shape = next((each for each in shapes if letters.width(each, SMALL) <= room), shapes[-1])
+    shape = next((each for each in shapes if width(each, SMALL) <= room), shapes[-1])
     panel.annotate(
         shape, (0.5, 1), (0, 3), xycoords="axes fraction", textcoords="offset points",
         fontsize=SMALL, color="#555555", ha="center",

@@ -4,11 +4,19 @@ import math
 from typing import TYPE_CHECKING
 
 from fastlloyd.errors import DataError
-from fastlloyd.evaluation.experiments.quantities import quantity
-from fastlloyd.evaluation.pictures import letters, notes
-from fastlloyd.evaluation.pictures.families import Family, families, main_measure
-from fastlloyd.evaluation.pictures.sheet import TEXT, Drawing, sheet
-from fastlloyd.evaluation.pictures.summaries import BASELINE, Sample, Summaries, Summary, Variant, pooled, relative
+from fastlloyd.evaluation.experiments.measures import quantity
+from fastlloyd.evaluation.pictures.sheet import TEXT, Drawing, fitted, left_out, runs, sheet, width
+from fastlloyd.evaluation.pictures.summaries import (
+    BASELINE,
+    Family,
+    Sample,
+    Summaries,
+    Summary,
+    Variant,
+    families,
+    pooled,
+    relative,
+)  # fmt: skip
 from fastlloyd.reports.pictures import plain
 
 if TYPE_CHECKING:
@@ -24,7 +32,7 @@ _Cells = dict[tuple[int, int], Summary]  # by number of clusters and dimensions
 
 def draw(summaries: Summaries) -> list[Drawing]:
     """A drawing for each family whose sets vary in both, and each private method beside the baseline; DataError if none."""
-    measure = main_measure(summaries)
+    measure = summaries.main_measure
     found = [family for family in families(summaries) if len(family.sizes("n_features")) > 1 < len(family.sizes("n_clusters"))]
     if not found:
         raise DataError(
@@ -49,12 +57,12 @@ def _draw(summaries: Summaries, measure: str, family: Family, variant: Variant, 
     changes = {shape: _improvement(own[shape], theirs[shape]) for shape in own}
     title = f"Area under {quantity(measure).title} against epsilon: {names[1]} beside {names[0]}, {family.name}"
     foot = [
-        notes.runs([*theirs.values(), *own.values()]).replace(", 95% intervals shaded", ""),
+        runs([*theirs.values(), *own.values()]).replace(", 95% intervals shaded", ""),
         "Brackets: the 95% interval of an improvement holds 0.",
-        *notes.left_out([*theirs.values(), *own.values()]),
+        *left_out([*theirs.values(), *own.values()]),
     ]
-    rows = max(ROW_HEIGHT * len(family.sizes("n_features")), letters.width(_ROWS_ARE, TEXT))  # the label is written upwards
-    figure, panels = sheet(title, _AROUND + rows, (1, 3), {}, [note for note in foot if note])
+    rows = max(ROW_HEIGHT * len(family.sizes("n_features")), width(_ROWS_ARE, TEXT))  # the label is written upwards
+    figure, panels = sheet(title, _AROUND + rows, (1, 3), {}, foot)
     values = [summary.mean for each in areas for summary in each.values()]
     positive = bool(values) and min(values) > 0
     shared = LogNorm(min(values), max(values)) if positive else Normalize(min(values, default=0), max(values, default=1))
@@ -109,7 +117,7 @@ def _panel(
     panel.tick_params(length=0)
     for side in panel.spines.values():
         side.set_visible(False)
-    panel.set_title(plain(letters.fitted(name, TEXT, 2.0, bold=True)), fontsize=TEXT, fontweight="bold")
+    panel.set_title(plain(fitted(name, TEXT, 2.0, bold=True)), fontsize=TEXT, fontweight="bold")
 
 
 def _number(summary: Summary, *, signed: bool) -> str:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fastlloyd.errors import DataError
-from fastlloyd.evaluation.pictures import letters
-from fastlloyd.evaluation.pictures.sheet import TEXT, TICK, Drawing, sheet
-from fastlloyd.evaluation.pictures.styles import numbered
+from fastlloyd.evaluation.pictures.axes import grid, numbered
+from fastlloyd.evaluation.pictures.sheet import TEXT, TICK, Drawing, fitted, sheet
 from fastlloyd.evaluation.pictures.summaries import Summaries
 from fastlloyd.reports.pictures import PALETTE, plain
 
@@ -155,11 +154,10 @@ def _sample(colour: str, mark: str, face: str) -> "Line2D":
 
 def _rows(panel: "Axes", shapes: Sequence[tuple[str, int, int, int]]) -> None:
     """A row for each set, the first on top, with lines between them."""
-    labels = [f"{letters.fitted(name, TICK, 1.2)}  N={n:,}  k={k}  d={d}" for name, n, k, d in reversed(shapes)]
+    labels = [f"{fitted(name, TICK, 1.2)}  N={n:,}  k={k}  d={d}" for name, n, k, d in reversed(shapes)]
     panel.set_yticks(range(len(shapes)), [plain(label) for label in labels])
     panel.set_ylim(-0.5, len(shapes) - 0.5)
     panel.tick_params(axis="y", length=0)
     for edge in range(1, len(shapes)):
         panel.axhline(edge - 0.5, color="#E2E2E2", linewidth=0.5, zorder=0)
-    panel.grid(axis="x", color="#E2E2E2", linewidth=0.5)
-    panel.set_axisbelow(True)
+    grid(panel, "x")

@@ -4,11 +4,20 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from fastlloyd.errors import DataError
-from fastlloyd.evaluation.experiments.quantities import quantity
-from fastlloyd.evaluation.pictures import letters, notes, styles
-from fastlloyd.evaluation.pictures.families import Family, families, main_measure
-from fastlloyd.evaluation.pictures.sheet import TEXT, Drawing, band, scale_values, sheet, spaced
-from fastlloyd.evaluation.pictures.summaries import BASELINE, Sample, Summaries, Summary, Variant, pooled, relative
+from fastlloyd.evaluation.experiments.measures import quantity
+from fastlloyd.evaluation.pictures.axes import Style, draw_ratios, legend, spaced, styles
+from fastlloyd.evaluation.pictures.sheet import TEXT, Drawing, fitted, left_out, runs, sheet
+from fastlloyd.evaluation.pictures.summaries import (
+    BASELINE,
+    Family,
+    Sample,
+    Summaries,
+    Summary,
+    Variant,
+    families,
+    pooled,
+    relative,
+)  # fmt: skip
 from fastlloyd.reports.pictures import plain
 
 if TYPE_CHECKING:
@@ -24,7 +33,7 @@ def draw(summaries: Summaries) -> Iterator[Drawing]:
 
     Raises DataError if there is none, and after the others for families without the baseline.
     """
-    measure = main_measure(summaries)
+    measure = summaries.main_measure
     found = [(family, axis) for family in families(summaries) if (axis := family.single_axis())]
     if not found:
         raise DataError(
@@ -47,11 +56,11 @@ def _draw(
 ) -> Drawing:
     baseline = summaries.method_label(BASELINE)
     title = f"Area under {quantity(measure).title} against epsilon, relative to {baseline}: {family.name}"
-    foot = [notes.runs(samples), *notes.left_out(samples), _averaged(family, axis)]
-    figure, panels = sheet(title, PANEL_HEIGHT, (1, 1), styles.legend(summaries, list(curves)), [note for note in foot if note])
-    _panel(panels[0], curves, styles.styles(summaries))
+    foot = [runs(samples), *left_out(samples), _averaged(family, axis)]
+    figure, panels = sheet(title, PANEL_HEIGHT, (1, 1), legend(summaries, list(curves)), foot)
+    _panel(panels[0], curves, styles(summaries))
     panels[0].set_xlabel(_AXES[axis], fontsize=TEXT)
-    panels[0].set_ylabel(plain(letters.fitted(f"area relative to {baseline}", TEXT, PANEL_HEIGHT)), fontsize=TEXT)
+    panels[0].set_ylabel(plain(fitted(f"area relative to {baseline}", TEXT, PANEL_HEIGHT)), fontsize=TEXT)
     caption = f"{title}, against the {_AXES[axis]}. " + " ".join(foot)
     return Drawing(name=f"scaling-{family.name}-{axis}", title=title, caption=caption.strip(), figure=figure)
 
@@ -76,18 +85,11 @@ def _averaged(family: Family, axis: str) -> str:
     return f"Each point averages up to {most} sets." if most > 1 else ""
 
 
-def _panel(panel: "Axes", curves: dict[Variant, _Curve], looks: dict[Variant, styles.Style]) -> None:
+def _panel(panel: "Axes", curves: dict[Variant, _Curve], looks: dict[Variant, Style]) -> None:
     sizes = sorted({size for curve in curves.values() for size, _ in curve})
     panel.set_xscale("log", base=2)
-    scale_values(panel, [ratio.mean for curve in curves.values() for _, ratio in curve])
-    panel.axhline(1, color="#999999", linewidth=0.7, zorder=1)
-    for variant, curve in curves.items():
-        panel.plot([size for size, _ in curve], [ratio.mean for _, ratio in curve], **looks[variant].of_line())
-    for variant, curve in curves.items():
-        x = [size for size, _ in curve]
-        band(panel, x, [r.low for _, r in curve], [r.high for _, r in curve], looks[variant].colour)
+    ratios = [ratio.mean for curve in curves.values() for _, ratio in curve]
+    draw_ratios(panel, [(looks[variant], curve) for variant, curve in curves.items()], ratios)
     shown = sizes if len(sizes) <= 16 else [int(size) for size in spaced(sizes, 0.06)]
     panel.set_xticks(shown, [f"{size:,}" for size in shown])
     panel.minorticks_off()
-    panel.grid(color="#E2E2E2", linewidth=0.5)
-    panel.set_axisbelow(True)

@@ -1,19 +1,20 @@
 """The sheet that every figure is drawn on: title and legend above, panels, and what it was computed from at its foot.
 
-Sizes are those at which a paper prints a figure over two columns, so that letters are read as they are set here.
+Sizes are those at which a paper prints a figure over two columns, so that letters are read as they are set here. Letters are
+measured as they are drawn: names come from users, and none may run off its place or into another.
 """
 
 import io
 import math
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from fastlloyd.evaluation.pictures import letters
-from fastlloyd.evaluation.pictures.scales import SPREAD, mark_decades
-from fastlloyd.reports.pictures import new_figure, plain, to_png
+from fastlloyd.evaluation.pictures.summaries import Sample, Summary
+from fastlloyd.reports.pictures import DOTS_PER_INCH, new_figure, plain, to_png
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -27,8 +28,8 @@ NOT_PRIVATE = "Computed on raw data: not private."
 _LINE = {TITLE: 0.22, TEXT: 0.17, SMALL: 0.125}  # inches from line to line
 _HANDLE = 0.62  # inches of a legend's sample of a line
 _MARGIN = 0.08
-_APART = 0.028  # between two numbers of an axis
 _ROOM = WIDTH - 2 * _MARGIN  # for a line of letters
+_LEAST = 3  # letters of a name that is cut
 _SALT = "fastlloyd"  # names inside an SVG follow from it instead of from chance
 
 
@@ -51,10 +52,10 @@ def sheet(
 ) -> tuple["Figure", list["Axes"]]:
     """A figure of rows by columns of panels, each `panel_height` inches high, with room for what stands above and below."""
     n_rows, n_columns = shape
-    legend = {letters.fitted(label, TEXT, _ROOM - _HANDLE): sample for label, sample in legend.items()}
+    legend = {fitted(label, TEXT, _ROOM - _HANDLE): sample for label, sample in legend.items()}
     across, deep = legend_shape(list(legend))
-    heading = letters.wrapped(title, TITLE, _ROOM, bold=True)
-    foot = letters.wrapped(" ".join([NOT_PRIVATE, *notes]), SMALL, _ROOM)
+    heading = wrapped(title, TITLE, _ROOM, bold=True)
+    foot = wrapped(" ".join([NOT_PRIVATE, *filter(None, notes)]), SMALL, _ROOM)
     above = _MARGIN + len(heading) * _LINE[TITLE]
     header = above + (deep * _LINE[TEXT] + _MARGIN if legend else 0)
     footer = _MARGIN + len(foot) * _LINE[SMALL]
@@ -94,7 +95,7 @@ def legend_shape(labels: Sequence[str]) -> tuple[int, int]:
     for across in range(len(labels), 1, -1):
         deep = math.ceil(len(labels) / across)
         columns = [labels[start : start + deep] for start in range(0, len(labels), deep)]
-        if sum(max(letters.width(label, TEXT) for label in column) + _HANDLE for column in columns) <= _ROOM:
+        if sum(max(width(label, TEXT) for label in column) + _HANDLE for column in columns) <= _ROOM:
             return len(columns), deep
     return 1, len(labels)
 
@@ -103,72 +104,14 @@ def name_axis(figure: "Figure", label: str) -> None:
     """One label for the vertical axes of all panels, in the middle of what is left for them."""
     layout = figure.get_layout_engine()
     _, low, _, height = layout.get()["rect"] if layout else (0, 0, 1, 1)
-    label = letters.fitted(label, TEXT, height * figure.get_size_inches()[1])
+    label = fitted(label, TEXT, height * figure.get_size_inches()[1])
     figure.supylabel(plain(label), fontsize=TEXT, y=low + height / 2)
-
-
-def scale_values(panel: "Axes", values: Sequence[float], *, factor: float = SPREAD) -> None:
-    """A logarithmic axis if the values span more than a factor."""
-    low, high = min(values, default=0.0), max(values, default=0.0)
-    if 0 < factor * low < high:
-        mark_decades(panel, low, high)
-    else:
-        panel.locator_params(axis="y", nbins=5)
-
-
-def label_ticks(panel: "Axes", values: Sequence[float], inches: float) -> None:
-    """A tick at each of the ascending values; as many of them have a number as fit, the first and the last always.
-
-    inches : what the panel is wide. The zero before a point is left out if that lets all of them fit.
-    """
-    plain_numbers = [f"{value:g}" for value in values]
-    short = [number.removeprefix("0") if number.startswith("0.") else number for number in plain_numbers]
-    span = (values[-1] - values[0]) or 1.0
-    places = [inches / 1.1 * (value - values[0]) / span for value in values]  # the axis reaches a little beyond both ends
-    labels = next((each for each in (plain_numbers, short) if len(_apart(places, each)) == len(values)), plain_numbers)
-    kept = _apart(places, labels)
-    panel.set_xticks(list(values), [label if i in kept else "" for i, label in enumerate(labels)])
-
-
-def _apart(places: Sequence[float], labels: Sequence[str]) -> set[int]:
-    """Which of the labels can stand at their places without meeting, the first and the last before all others."""
-    halves = [letters.width(label, TICK) / 2 + _APART / 2 for label in labels]
-
-    def meet(one: int, other: int) -> bool:
-        return abs(places[one] - places[other]) < halves[one] + halves[other]
-
-    kept = [0]
-    last = len(labels) - 1
-    for i in range(1, last):
-        if not meet(kept[-1], i) and not meet(i, last):
-            kept.append(i)
-    return {*kept, last}
-
-
-def spaced(values: Sequence[float], least: float) -> list[float]:
-    """As many of the ascending values as stand `least` of their range apart, the last and the first always among them."""
-    if len(values) < 3:
-        return list(values)
-    room = least * (values[-1] - values[0])
-    kept = [values[0]]
-    for value in values[1:-1]:
-        if value - kept[-1] >= room and values[-1] - value >= room:
-            kept.append(value)
-    return [*kept, values[-1]]
-
-
-def band(panel: "Axes", x: Sequence[float], low: Sequence[float], high: Sequence[float], colour: str) -> None:
-    """A 95% interval around a line; on a logarithmic axis it ends where the panel does, which it does not widen."""
-    if panel.get_yscale() == "log":
-        ends = panel.get_ylim()
-        low, high = np.clip(low, *ends).tolist(), np.clip(high, ends[0], None).tolist()
-    panel.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0, zorder=2)
 
 
 def save(drawing: Drawing, kind: str) -> bytes:
     """A figure as png, svg or pdf: the same bytes for the same results."""
     if layout := drawing.figure.get_layout_engine():  # panels find their places once, for all kinds of file
-        with letters.boxes_for_letters_the_font_lacks():
+        with boxes_for_letters_the_font_lacks():
             layout.execute(drawing.figure)
         drawing.figure.set_layout_engine("none")
     if kind == "png":
@@ -177,6 +120,77 @@ def save(drawing: Drawing, kind: str) -> bytes:
 
     undated = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None, "Creator": None, "Producer": None}}[kind]
     file = io.BytesIO()
-    with rc_context({"svg.hashsalt": _SALT, "pdf.fonttype": 42}), letters.boxes_for_letters_the_font_lacks():
+    with rc_context({"svg.hashsalt": _SALT, "pdf.fonttype": 42}), boxes_for_letters_the_font_lacks():
         drawing.figure.savefig(file, format=kind, metadata={"Title": drawing.title, **undated})
     return file.getvalue()
+
+
+def left_out(samples: Iterable[Sample | Summary]) -> list[str]:
+    """Sentences that count failed trials and values that are no finite number; none if there are none."""
+    listed = list(samples)
+    failed, infinite = sum(s.n_failed for s in listed), sum(s.n_infinite for s in listed)
+    said = []
+    if failed:
+        said.append(f"{failed:,} failed {'trials are' if failed > 1 else 'trial is'} left out.")
+    if infinite:
+        said.append(f"{infinite:,} infinite {'values are' if infinite > 1 else 'value is'} left out.")
+    return said
+
+
+def runs(samples: Iterable[Sample | Summary]) -> str:
+    """How many runs a mean is of."""
+    counts = sorted({sample.n for sample in samples if sample.n})
+    if not counts:
+        return ""
+    number = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+    return f"Means of {number} run{'s' if counts[-1] > 1 else ''}" + (", 95% intervals shaded." if counts[-1] > 1 else ".")
+
+
+@contextmanager
+def boxes_for_letters_the_font_lacks() -> Iterator[None]:
+    """A name in a script the font lacks is drawn as boxes, and nobody is warned."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")
+        yield
+
+
+@lru_cache(maxsize=4096)
+def width(text: str, size: float, *, bold: bool = False) -> float:
+    """Inches of a line of text at a size in points."""
+    from matplotlib.backends.backend_agg import RendererAgg
+    from matplotlib.font_manager import FontProperties
+
+    font = FontProperties(size=size, weight="bold" if bold else "normal")
+    with boxes_for_letters_the_font_lacks():
+        renderer: Any = RendererAgg
+        dots, _, _ = renderer(1, 1, DOTS_PER_INCH).get_text_width_height_descent(text, font, ismath=False)
+    return float(dots) / DOTS_PER_INCH
+
+
+def fitted(text: str, size: float, inches: float, *, bold: bool = False) -> str:
+    """The text if it is no wider, or else its beginning and its end: names often differ there."""
+    if width(text, size, bold=bold) <= inches:
+        return text
+    fits, most = _LEAST, len(text)
+    while most - fits > 1:
+        tried = (fits + most) // 2
+        fits, most = (tried, most) if width(_cut(text, tried), size, bold=bold) <= inches else (fits, tried)
+    return _cut(text, fits)
+
+
+def wrapped(text: str, size: float, inches: float, *, bold: bool = False) -> list[str]:
+    """The text in lines that are no wider; a word that is, is cut."""
+    lines: list[str] = []
+    for word in text.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and width(longer, size, bold=bold) <= inches:
+            lines[-1] = longer
+        else:
+            lines.append(fitted(word, size, inches, bold=bold))
+    return lines
+
+
+def _cut(text: str, n: int) -> str:
+    """n letters of the text, two thirds of them from its beginning."""
+    tail = n // 3
+    return f"{text[: n - tail]}…{text[len(text) - tail :]}"

@@ -9,17 +9,20 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from statistics import fmean
 
 import numpy as np
 from scipy.special import stdtrit
 
-from fastlloyd.evaluation.experiments.quantities import LABELS
+from fastlloyd.errors import DataError
 from fastlloyd.evaluation.experiments.reading import Results
 from fastlloyd.evaluation.experiments.rows import Row
 
 CONFIDENCE = 0.95
 BASELINE = "sulloyd"
+LABELS = {"lloyd": "Lloyd", "sulloyd": "SuLloyd", "glloyd": "GLloyd", "fastlloyd": "FastLloyd"}
+"""The methods of the paper, in the order in which it lists them."""
 _FAMILY = re.compile(r"([a-z][a-z0-9]*?)-(?=\d)", re.IGNORECASE)  # the name of a family, then numbers
 
 
@@ -185,6 +188,13 @@ class Summaries:
         """Columns of measures, those of the paper first."""
         return self.results.measures
 
+    @property
+    def main_measure(self) -> str:
+        """NICV, as in the paper, or else the first measure there is. Raises DataError if every trial failed."""
+        if not self.measures:
+            raise DataError("every trial failed, so there is nothing to draw; `fastlloyd experiment table` lists why")
+        return self.measures[0]
+
     def has(self, dataset: str, variant: Variant) -> bool:
         """Whether any trial of this kind is there."""
         return (dataset, variant) in self._rows
@@ -254,3 +264,65 @@ class Summaries:
 def _place(variant: Variant) -> tuple[int, Variant]:
     known = list(LABELS)
     return (known.index(variant.method) if variant.method in known else len(known), variant)
+
+
+def over_sets(results: Results) -> Results:
+    """Results with a single data set, "mean of N sets": for every method, options, epsilon and run the mean over all sets.
+
+    A run that some set lacks, or that failed on one, is left out, and a note says how many were.
+    """
+    names = {row.dataset for row in results.rows}
+    rows_of: dict[tuple[object, ...], list[Row]] = defaultdict(list)
+    for row in results.rows:
+        rows_of[row.method, row.options, row.clients, row.epsilon, row.run].append(row)
+    whole = [rows for rows in rows_of.values() if len(rows) == len(names) and not any(row.error for row in rows)]
+    lacking = len(rows_of) - len(whole)
+    note = f"{lacking:,} of {len(rows_of):,} means over {len(names):,} sets lack a set, or a trial failed; they are left out"
+    return replace(
+        results,
+        rows=tuple(_mean(rows, f"mean of {len(names):,} sets") for rows in whole),
+        notes=(*results.notes, *([note] if lacking else [])),
+    )
+
+
+def _mean(rows: list[Row], name: str) -> Row:
+    measures = {
+        measure: fmean(row.measures[measure] for row in rows)
+        for measure in rows[0].measures
+        if all(measure in row.measures for row in rows)
+    }
+    return replace(rows[0], dataset=name, n_records=0, n_features=0, n_clusters=0, measures=measures)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Sets of one family, such as all of synth-K-D-R."""
+
+    name: str
+    sets: tuple[DataSet, ...]
+
+    def sizes(self, axis: str) -> list[int]:
+        """The values that n_features or n_clusters takes, ascending."""
+        return sorted({getattr(each, axis) for each in self.sets})
+
+    def single_axis(self) -> str:
+        """Which of n_features and n_clusters varies, if it is exactly one of them."""
+        varying = [axis for axis in ("n_features", "n_clusters") if len(self.sizes(axis)) > 1]
+        return varying[0] if len(varying) == 1 else ""
+
+    def by_size(self, axis: str) -> dict[int, list[DataSet]]:
+        """The sets of each size: those that differ in their seed or separation only."""
+        return {size: [each for each in self.sets if getattr(each, axis) == size] for size in self.sizes(axis)}
+
+    def of_shape(self, n_clusters: int, n_features: int) -> list[DataSet]:
+        """The sets with these numbers of clusters and dimensions."""
+        return [each for each in self.sets if (each.n_clusters, each.n_features) == (n_clusters, n_features)]
+
+
+def families(summaries: Summaries) -> list[Family]:
+    """All families of an experiment, by name."""
+    found: dict[str, list[DataSet]] = defaultdict(list)
+    for each in summaries.datasets.values():
+        if each.family and each.n_clusters:
+            found[each.family].append(each)
+    return [Family(name, tuple(sets)) for name, sets in sorted(found.items())]

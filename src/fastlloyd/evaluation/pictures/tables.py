@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from fastlloyd.base.names import unknown_name
 from fastlloyd.errors import DataError
-from fastlloyd.evaluation.experiments.quantities import quantity
+from fastlloyd.evaluation.experiments.measures import quantity
 from fastlloyd.evaluation.experiments.rows import Row
 from fastlloyd.evaluation.pictures.summaries import BASELINE, Summaries, Summary, Variant, relative
 
