@@ -24,8 +24,7 @@ from fastlloyd import FastLloyd, MomentLloyd, SuLloyd
 from fastlloyd._version import __version__
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.errors import FastLloydError, NoisyResultWarning, WeakGuaranteeWarning
-from fastlloyd.evaluation.datasets import named
-from fastlloyd.evaluation.datasets.bundled import IRIS_BOUNDS
+from fastlloyd.evaluation.datasets import IRIS_BOUNDS, named
 from fastlloyd.evaluation.metrics import nicv
 
 EPSILONS = (0.5, 1.0)

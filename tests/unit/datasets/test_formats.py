@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastlloyd.errors import DataError
-from fastlloyd.evaluation.datasets import CATALOGUE, formats
+from fastlloyd.evaluation.datasets import CATALOGUE, homes
 from fastlloyd.evaluation.datasets.catalogue import DataSet, Form, Home
-from fastlloyd.evaluation.datasets.formats import parse
+from fastlloyd.evaluation.datasets.homes import parse
 
 TEXT, LABELLED, IMAGES = Home(address=""), Home(address="", has_class=True, missing=1.0), Home(address="", form=Form.IDX)
 
@@ -89,7 +89,7 @@ def test_what_does_not_hold_the_set_is_refused_in_one_sentence(data: bytes, home
 
 
 def test_a_file_that_unpacks_to_very_much_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(formats, "MOST_BYTES", 1000)
+    monkeypatch.setattr(homes, "MOST_BYTES", 1000)
     with pytest.raises(DataError, match="unpacks to more than 1000 bytes"):
         parse(gzip.compress(b"0 " * 501), TEXT, of_shape(2, 2))
 

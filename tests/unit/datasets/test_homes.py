@@ -20,7 +20,7 @@ import pytest
 
 from fastlloyd.base import extras
 from fastlloyd.errors import DataError
-from fastlloyd.evaluation.datasets import CATALOGUE, DataSet, formats, homes, load, values_digest
+from fastlloyd.evaluation.datasets import CATALOGUE, DataSet, homes, load, values_digest
 from fastlloyd.evaluation.datasets.catalogue import Form, Home
 
 VALUES = np.array([[0.1, -2.0], [3.0, 1e-9], [5.0, 6.5]])
@@ -140,7 +140,7 @@ def test_a_damaged_file_in_the_cache_is_replaced(server: Server, cache: Path) ->
 
 def test_answers_that_are_no_set_leave_nothing(server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_pooch()
-    monkeypatch.setattr(formats, "MOST_BYTES", 1000)
+    monkeypatch.setattr(homes, "MOST_BYTES", 1000)
     with socket.socket() as closed:  # bound and not listening: whoever connects is refused
         closed.bind(("127.0.0.1", 0))
         nobody = f"http://127.0.0.1:{closed.getsockname()[1]}/tiny.csv"

@@ -53,10 +53,10 @@ class DataSet:
     n_clusters: int
     about: str
     citation: str
-    licence: str
-    changes: str
     digest: str
     homes: tuple[Home, ...]
+    licence: str = "not stated"
+    changes: str = "none"
     bundled: str | None = None
 
 
@@ -81,7 +81,6 @@ _CC_BY = "CC BY 4.0 (as published by the UCI Machine Learning Repository)"
 _NOT_STATED = "not stated; published for research, and its makers ask to be cited"
 _UCI = "UCI Machine Learning Repository"
 _BENCHMARK = "Fränti and Sieranoja, K-means properties on six clustering benchmark datasets, Applied Intelligence 48(12), 2018"
-_NONE = "none"
 
 _SETS = (
     DataSet(
@@ -106,8 +105,6 @@ _SETS = (
         about="400 points in the plane in two oblong clusters and a round one, sorted by cluster",
         citation="Ultsch, Clustering with SOM: U*C, Workshop on Self-Organizing Maps, 2005 (in the Fundamental Clustering "
         "Problems Suite)",
-        licence="not stated",
-        changes=_NONE,
         digest="17e21b66d8365e8d9f5c1f74144d5462272537cb109cd7b1e9cd62da82e1ff9a",
         homes=(Home(address=_EXPERIMENTS + "lsun.txt"),),
     ),
@@ -119,7 +116,6 @@ _SETS = (
         about="5,000 points in the plane in 15 well separated Gaussian clusters, sorted by cluster",
         citation="Fränti and Virmajoki, Iterative shrinking method for clustering problems, Pattern Recognition 39(5), 2006",
         licence=_NOT_STATED,
-        changes=_NONE,
         digest="e479212d07453d1193d2ab0223c3b04898225b0a67cac0854fc6363e89ce238d",
         homes=(Home(address=_MEASUREMENTS + "s1.csv"), Home(address=_EXPERIMENTS + "s1.txt")),
     ),
@@ -130,8 +126,6 @@ _SETS = (
         n_clusters=3,
         about="distinct colours (red, green, blue) of a picture of a house, by appearance: multiples of 8, each once, sorted",
         citation=f"by appearance from the image data of the clustering benchmark of the same group as S1; {_BENCHMARK}",
-        licence="not stated",
-        changes=_NONE,
         digest="b24500929bfae9c7ab9a9636f5480be0aee34159c079815af2d15a90238f4bf2",
         homes=(Home(address=_EXPERIMENTS + "house.txt"),),
     ),
@@ -207,7 +201,6 @@ _SETS = (
         citation="Zhang, Ramakrishnan and Livny, BIRCH: a new data clustering algorithm and its applications, "
         "Data Mining and Knowledge Discovery 1(2), 1997",
         licence=_NOT_STATED,
-        changes=_NONE,
         digest="2cf42e91e98009e3c991b2edd70359886d109448a3a4ffd439ccfaed9ab8d78f",
         homes=(Home(address=_MEASUREMENTS + "birch2.csv"), Home(address=_GAGOLEWSKI + "sipu/birch2.data.gz")),
     ),
@@ -219,7 +212,6 @@ _SETS = (
         about="25,000 of the points of birch2, drawn at random, as published with an earlier version of the paper's code",
         citation="as birch2",
         licence=_NOT_STATED,
-        changes=_NONE,
         digest="fe7eca429af99d4d14ece6ebbee3ec74bc03d9b3cc6a838828639211deec3e54",
         homes=(Home(address=_EXPERIMENTS + "birch2.txt"),),
     ),
@@ -265,7 +257,6 @@ def _g2(name: str) -> DataSet:
         about=f"two Gaussian clusters of 1,024 points about (500, ...) and (600, ...), standard deviation {deviation}, sorted",
         citation=_BENCHMARK,
         licence=_NOT_STATED,
-        changes=_NONE,
         digest=_G2_DIGESTS[name],
         homes=(Home(address=f"{_MEASUREMENTS}{name}.csv"),),
     )

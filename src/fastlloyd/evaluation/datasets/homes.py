@@ -1,16 +1,19 @@
 """Where the values of a named public set are had from: scikit-learn's copy, the cache, and its public home.
 
-Nothing goes over the network but in `fetch`, which is called only where a user asks for it by name. Whatever the home, the
-values are those of the catalogue's digest, or they are not used.
+Nothing goes over the network but in `fetch`, which is called only where a user asks for it by name. Nothing is believed of the
+bytes that come: whatever the home, the values are those of the catalogue's digest, or they are not used.
 """
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
 import io
 import os
+import struct
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -20,12 +23,16 @@ import numpy.typing as npt
 
 from fastlloyd.base import extras
 from fastlloyd.errors import DataError
-from fastlloyd.evaluation.datasets import formats
-from fastlloyd.evaluation.datasets.catalogue import DataSet, Home, values_digest
+from fastlloyd.evaluation.datasets.catalogue import DataSet, Form, Home, values_digest
 from fastlloyd.evaluation.datasets.folder import FOLDER_VARIABLE
 from fastlloyd.records import Table, read_table
 
+MOST_BYTES = 1 << 26
+"""Files are refused beyond this, packed or unpacked: the largest of the catalogue has 8 million bytes unpacked."""
+
 _SECONDS = 30.0  # without a byte, until a home is given up
+_GZIP = b"\x1f\x8b"
+_IDX3_UBYTE = 0x0803
 
 
 def find(entry: DataSet) -> Table:
@@ -111,8 +118,8 @@ class _Limited(io.BytesIO):
     """Bytes up to a limit: what a home sends beyond it is refused."""
 
     def write(self, data: bytes, /) -> int:  # type: ignore[override]  # bytes are all it is given
-        if self.tell() + len(data) > formats.MOST_BYTES:
-            raise DataError(f"it sends more than {formats.MOST_BYTES} bytes, far more than the set has")
+        if self.tell() + len(data) > MOST_BYTES:
+            raise DataError(f"it sends more than {MOST_BYTES} bytes, far more than the set has")
         return super().write(data)
 
 
@@ -138,7 +145,7 @@ def _downloader() -> Callable[[str], bytes]:
 
 
 def _values_of(data: bytes, home: Home, entry: DataSet) -> npt.NDArray[np.float64]:
-    values = formats.parse(data, home, entry)
+    values = parse(data, home, entry)
     if (digest := values_digest(values)) != entry.digest:
         raise DataError(f"the digest of its values is {digest}; expected {entry.digest}")
     return values
@@ -163,3 +170,61 @@ def _keep(entry: DataSet, values: npt.NDArray[np.float64]) -> Path:
             with suppress(OSError):
                 unfinished.unlink(missing_ok=True)
     return path
+
+
+def parse(data: bytes, home: Home, entry: DataSet) -> npt.NDArray[np.float64]:
+    """Records (n_records, n_features) of `entry` from the bytes of its `home`. Raises DataError if they are not in there."""
+    data = _unpacked(data)
+    values = _images(data) if home.form is Form.IDX else _cells(data, home, entry.n_features)
+    if values.shape != (entry.n_records, entry.n_features):
+        raise DataError(
+            f"the file holds {values.shape[0]} records of {values.shape[1]} features; expected {entry.n_records} of "
+            f"{entry.n_features}"
+        )
+    return values
+
+
+def _unpacked(data: bytes) -> bytes:
+    if not data.startswith(_GZIP):
+        return data
+    try:
+        with gzip.open(io.BytesIO(data)) as file:
+            unpacked = file.read(MOST_BYTES + 1)
+    except (OSError, EOFError, zlib.error):
+        raise DataError("the file is compressed, and damaged or cut short") from None
+    if len(unpacked) > MOST_BYTES:
+        raise DataError(f"the file unpacks to more than {MOST_BYTES} bytes, far more than the set has")
+    return unpacked
+
+
+def _cells(data: bytes, home: Home, n_features: int) -> npt.NDArray[np.float64]:
+    """Numbers of a text: of a line all cells, or the last `n_features` before its class."""
+    rows = []
+    for number, line in enumerate(data.decode("ascii", errors="replace").splitlines(), start=1):
+        cells = line.replace(",", " ").split()
+        if not cells:
+            continue
+        if len(cells) <= n_features if home.has_class else len(cells) != n_features:
+            expected = f"{n_features} and a class" if home.has_class else n_features
+            raise DataError(f"line {number} of the file has {len(cells)} cells; expected {expected}")
+        features = cells[-n_features - 1 : -1] if home.has_class else cells
+        try:
+            rows.append([_number(cell, home.missing) for cell in features])
+        except ValueError:
+            raise DataError(f"line {number} of the file has a cell that is not a number") from None
+    return np.array(rows, dtype=np.float64).reshape(-1, n_features)
+
+
+def _number(cell: str, missing: float | None) -> float:
+    return missing if cell == "?" and missing is not None else float(cell)
+
+
+def _images(data: bytes) -> npt.NDArray[np.float64]:
+    if len(data) < 16:
+        raise DataError("the file ends within its header")
+    magic, n, height, width = struct.unpack(">4I", data[:16])
+    if magic != _IDX3_UBYTE:
+        raise DataError("the file does not begin as images of unsigned bytes do")
+    if len(data) != 16 + n * height * width:
+        raise DataError(f"the file has {len(data)} bytes, and {n} images of {height} x {width} need {16 + n * height * width}")
+    return np.frombuffer(data, dtype=np.uint8, offset=16).reshape(n, height * width).astype(np.float64)

@@ -1,19 +1,53 @@
-"""Data sets by name: those of one's own folder, then the catalogue's, then those that are generated.
+"""Data sets by name: those of one's own folder, then the catalogue's, then those that are generated; and two to demonstrate.
 
 A name means the same records everywhere, but for a folder of one's own, whose manifest answers for them. In particular a set
 of the catalogue is never generated instead, nor fetched without being asked for.
+
+The bounds of the two sets for demonstrations are constants: round figures with a reason in what is measured, not the extremes
+of the records. But whoever set them knew the ranges of these two sets, which have been public for decades, and saw to it that
+they hold all records. So they are an example of bounds, not of how to find them: for private records such figures come from the
+instrument's manual or the literature alone, and what lies outside is clipped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
 
+import numpy as np
+
+from fastlloyd.base import extras
 from fastlloyd.base.names import listing, unknown_name
 from fastlloyd.errors import DataError
 from fastlloyd.evaluation.datasets import homes
 from fastlloyd.evaluation.datasets.catalogue import CATALOGUE
 from fastlloyd.evaluation.datasets.folder import FOLDER_VARIABLE, own_sets
 from fastlloyd.records import Table
+
+TUMOUR_BOUNDS: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        # Distance from a nucleus's centre to its outline, averaged, in the unit of the digitised image: an outline much
+        # smaller than 5 cannot be traced in it, and 30 is six times that.
+        "mean radius": (5.0, 30.0),
+        # Standard deviation of grey levels: at most 127.5 on a scale from 0 to 255, of which a stain spans a part.
+        "mean texture": (0.0, 50.0),
+        # Severity of the outline's dents, without a unit: 0 if there are none; nuclei are round, so far below 1.
+        "mean concavity": (0.0, 0.5),
+    }
+)
+"""Public bounds (lower, upper) of the columns of `load_tumours`, in their order and units."""
+
+IRIS_BOUNDS: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        # Whole centimetres with room to spare: a flower of these species is smaller than a hand.
+        "sepal length (cm)": (4.0, 9.0),
+        "sepal width (cm)": (1.0, 5.0),
+        "petal length (cm)": (0.0, 8.0),
+        "petal width (cm)": (0.0, 3.0),
+    }
+)
+"""Public bounds (lower, upper) of the columns of `load_iris`, in their order and units."""
 
 SHOWN = 12  # names in a command to copy
 
@@ -38,10 +72,8 @@ def load(name: str) -> Table:
 
 def n_clusters(name: str) -> int:
     """Return the number of clusters usually asked of the data set `name`. Raises DataError if there is no such set."""
-    if (own := own_sets().get(name)) is not None:
-        return own.n_clusters
-    if (entry := CATALOGUE.get(name)) is not None:
-        return entry.n_clusters
+    if (known := own_sets().get(name) or CATALOGUE.get(name)) is not None:
+        return known.n_clusters
     from fastlloyd.evaluation.datasets import synthetic
 
     if synthetic.is_generated(name):
@@ -87,3 +119,33 @@ def names() -> tuple[str, ...]:
     Whether a set is on this machine is another matter. Raises DataError if there is a folder without a sound manifest.
     """
     return tuple(dict.fromkeys((*own_sets(), *CATALOGUE)))
+
+
+def load_tumours() -> Table:
+    """Breast Cancer Wisconsin (Diagnostic): 569 tumours, radius, texture and concavity averaged over the cell nuclei.
+
+    Street, Wolberg and Mangasarian 1993; the copy in scikit-learn, reduced to the columns of `TUMOUR_BOUNDS`.
+    Raises DataError if scikit-learn is not installed.
+    """
+    return _columns_of("load_breast_cancer", TUMOUR_BOUNDS)
+
+
+def load_iris() -> Table:
+    """Iris (Fisher 1936): 150 flowers of three species, four lengths in centimetres.
+
+    The copy in scikit-learn, columns as in `IRIS_BOUNDS`. Raises DataError if scikit-learn is not installed.
+    """
+    return _columns_of("load_iris", IRIS_BOUNDS)
+
+
+def _columns_of(loader: str, bounds: Mapping[str, tuple[float, float]]) -> Table:
+    try:
+        from sklearn import datasets
+    except ImportError:
+        raise DataError(
+            f"the bundled data sets ship with scikit-learn, which is not installed: {extras.command('sklearn')}"
+        ) from None
+    bunch: Any = getattr(datasets, loader)()
+    names = [str(name) for name in bunch.feature_names]
+    values = np.ascontiguousarray(bunch.data[:, [names.index(name) for name in bounds]], dtype=np.float64)
+    return Table(values=values, columns=tuple(bounds), source=f"sklearn.datasets.{loader}")
