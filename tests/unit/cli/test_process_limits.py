@@ -13,6 +13,8 @@ resource = pytest.importorskip("resource")
 
 ASKED = """
 import ctypes, resource, sys
+hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
 from fastlloyd import __main__ as program
 before = resource.getrlimit(resource.RLIMIT_CORE)
 sys.argv = ["fastlloyd", "--version"]
@@ -25,18 +27,7 @@ print(code, before[0] != 0, *resource.getrlimit(resource.RLIMIT_CORE), dumpable)
 def test_no_command_leaves_a_core_dump_and_importing_it_changes_nothing() -> None:
     """Read back from the system, in a process that was allowed to leave one."""
     allowed = resource.getrlimit(resource.RLIMIT_CORE)[1] != 0
-
-    def allow() -> None:
-        hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
-        resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
-
-    found = subprocess.run(  # noqa: S603 - this Python
-        [sys.executable, "-c", ASKED],
-        preexec_fn=allow,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    found = subprocess.run([sys.executable, "-c", ASKED], capture_output=True, text=True, check=True)  # noqa: S603 - this Python
     assert found.stdout.splitlines()[-1].split() == ["0", str(allowed), "0", "0", "0"]
 
 

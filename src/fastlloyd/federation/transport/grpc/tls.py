@@ -82,6 +82,9 @@ def load_grpc() -> Any:
         )
     os.environ[_CIPHER_SUITES] = _NO_TLS_1_2
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is said by this package, in a sentence
+    # gRPC's fork handlers start its threads anew in a child, which abort when the child closes their files before it runs a
+    # program (https://github.com/grpc/grpc/issues/43055). No child of ours goes on with its parent's connections.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     try:
         import grpc
         import grpc.aio
