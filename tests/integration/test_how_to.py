@@ -6,11 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import typer
 
 from fastlloyd.cli.app import COMMANDS, subcommand
 from fastlloyd.cli.failures import run
+from fastlloyd.federation.ledger import fingerprint, reserve
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.store import Store
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -44,6 +48,22 @@ def _options(words: list[str]) -> set[str]:
     return {word.partition("=")[0] for word in words if re.match("--?[a-z]", word)}
 
 
+def _join_a_run() -> None:
+    """What `join` does in the store of clinic-a, without a network."""
+    clients = ["--client", "clinic-a:500", "--client", "clinic-b:500", "--client", "clinic-c:500"]
+    records = ["--features", "age,dose", "--bounds", "age=0:100,dose=0:5", "-k", "3", "--algorithm", "fastlloyd"]
+    privacy = ["--epsilon", "1", "--delta", "1e-5", "--iterations", "4", "--public-seed", "1"]
+    assert run(["plan", "new", "--simulation", *clients, *records, *privacy]) == 0
+    plan = Plan.from_toml(Path("plan.toml").read_text())
+    X = np.array([[31, 2.5], [54, 4.0], [47, 1.5]])
+    with Store.open(Path("clinic-a.store")) as store:
+        known = fingerprint(store.fingerprint_key(), plan.mechanism.domain.features, X)
+        store.append([reserve(store.history, plan, client="clinic-a", dataset="patients", fingerprint=known)])
+
+
+BEFOREHAND = {"$ fastlloyd ledger show clinic-a.store": _join_a_run}  # what happened before a block that begins with this
+
+
 def _words(text: str) -> str:
     """Words of a text, whatever its numbers and lines are."""
     return " ".join(re.sub(r"-?\d[\d.,e+-]*", "#", text).split())
@@ -70,6 +90,7 @@ def test_everything_on_the_page_runs_in_its_order_and_shows_what_it_says(
     session: dict[str, object] = {}
     printed = ""
     for language, block in blocks:
+        BEFOREHAND.get(block.partition("\n")[0], lambda: None)()
         capsys.readouterr()
         if language == "python":
             exec(compile(block, page, "exec"), session)  # noqa: S102 - our own documents

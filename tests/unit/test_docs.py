@@ -171,6 +171,17 @@ def test_the_epsilons_of_several_rows_and_of_several_runs_are_those_of_the_accou
             assert f"{math.ceil(100 * exact) / 100:.2f}" == epsilon
 
 
+@pytest.mark.parametrize("page", ["ledger.md", "firewalls-and-proxies.md"])
+def test_the_messages_that_a_page_explains_are_those_of_the_code(page: str) -> None:
+    sources = "".join(path.read_text() for path in (ROOT / "src/fastlloyd/federation").rglob("*.py"))
+    said = re.sub(r'"\s*f?"', "", sources)
+    text = " ".join((ROOT / "docs/how-to" / page).read_text().split())
+    explained = re.findall(r"[-,] (?:or )?\*([a-z][^*]+?):?\*", text[text.index("## When ") :])
+    assert len(explained) > 5
+    for message in explained:
+        assert all(part.strip() in said for part in message.split("HOST:PORT")), message
+
+
 def test_compatibility_is_tested_on_every_python_that_is_claimed_and_no_other() -> None:
     classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
     claimed = [match[1] for line in classifiers if (match := re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", line))]
