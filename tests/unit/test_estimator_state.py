@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+import pickletools
 from collections.abc import Callable
 from typing import Any
 
@@ -73,6 +74,13 @@ def test_what_is_saved_or_copied_holds_the_settings_and_the_noisy_results_only(k
     assert np.array_equal(again.cluster_centers_, model.cluster_centers_)
     assert np.array_equal(again.predict(X), model.predict(X))
     assert np.array_equal(again.transform(X), model.transform(X))
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_a_pickle_names_no_class_of_ours_but_the_estimator(kind: type[FastLloyd]) -> None:
+    """So that it still loads when modules move."""
+    words = [word for _, word, _ in pickletools.genops(pickle.dumps(kind(3, **PUBLIC).fit(X))) if isinstance(word, str)]
+    assert {word for word in words if word.startswith("fastlloyd.")} == {kind.__module__}
 
 
 def holds_an_array_of(length: int, state: object) -> bool:

@@ -179,13 +179,16 @@ def pickles(folder: Path) -> None:
     X = X.round(4)
     public: dict[str, Any] = {"n_clusters": 3, "bounds": (-1.0, 1.0), "n_records": 400, "random_state": 3, "epsilon": 4.0}
     said: dict[str, object] = {"sklearn": sklearn.__version__, "numpy": np.__version__, "X": X.tolist()}
-    for kind in (fastlloyd.MomentLloyd, fastlloyd.FastLloyd, fastlloyd.Lloyd):
-        parameters = {key: value for key, value in public.items() if key in kind().get_params()}
+    kinds = {kind.__name__: kind for kind in (fastlloyd.MomentLloyd, fastlloyd.FastLloyd, fastlloyd.Lloyd)}
+    for name in (*kinds, "MomentLloyd-loss", "FastLloyd-loss"):
+        kind = kinds[name.removesuffix("-loss")]
+        own = public | ({"estimate_loss": True, "epsilon": 1.0} if name.endswith("-loss") else {})
+        parameters = {key: value for key, value in own.items() if key in kind().get_params()}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = kind(**parameters).fit(X)
-        (folder / f"{kind.__name__}.pickle").write_bytes(pickle.dumps(model, protocol=4))
-        said[kind.__name__] = {
+        (folder / f"{name}.pickle").write_bytes(pickle.dumps(model, protocol=4))
+        said[name] = {
             "labels": model.predict(X).tolist(),
             "cluster_centers": model.cluster_centers_.tolist(),
             "noisy_counts": model.noisy_counts_.tolist(),

@@ -1,5 +1,8 @@
 """Private k-means as scikit-learn estimators: the central model, for one holder of all records."""
 
 from fastlloyd.estimators.estimators import FastLloyd, GLloyd, Lloyd, MomentLloyd, SuLloyd
+from fastlloyd.estimators.old_names import register
 
 __all__ = ["FastLloyd", "GLloyd", "Lloyd", "MomentLloyd", "SuLloyd"]
+
+register()

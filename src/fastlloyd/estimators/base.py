@@ -39,6 +39,7 @@ from fastlloyd.mechanisms.accuracy import Status
 from fastlloyd.mechanisms.catalogue import check_expected, choose
 from fastlloyd.mechanisms.lloyd.algorithm import AnyAlgorithm, Noise
 from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.reading import read_mechanism
 from fastlloyd.mechanisms.uncertainty import NOISE_DOMINATES, Verdict, noise_deviation
 from fastlloyd.records.bounds import data_bounds, given_bounds
 from fastlloyd.records.columns import numbered
@@ -293,9 +294,22 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle and copy everything but `labels_`: they are exact outputs of the records."""
-        state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "labels_"}
+        """Pickle and copy everything but `labels_`, which are exact outputs of the records.
+
+        The settings become the text of `mechanism.toml` and the statement a plain dict, so that a pickle names no class that
+        may move.
+        """
+        state: dict[str, Any] = {name: value for name, value in super().__getstate__().items() if name != "labels_"}
+        if "privacy_spent_" in state:
+            state |= {"mechanism_": self.mechanism_.to_toml(), "privacy_spent_": dict(self.privacy_spent_)}
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Read a state as `__getstate__` writes it, or one of earlier versions, which hold the objects themselves."""
+        read = dict(state)
+        if isinstance(settings := state.get("mechanism_"), str):
+            read |= {"mechanism_": read_mechanism(settings), "privacy_spent_": PrivacyStatement(state["privacy_spent_"])}
+        super().__setstate__(read)
 
     def __dir__(self) -> list[str]:
         """All names but `labels_`: scikit-learn draws every attribute listed here into notebooks, which are passed on."""
