@@ -105,7 +105,7 @@ def _cached(entry: DataSet) -> Table | None:
 
 
 def _cache_folder() -> Path:
-    """As other programs do on each system; XDG_CACHE_HOME counts if it is absolute, as its specification says."""
+    """The folder for caches on each system. XDG_CACHE_HOME counts if it is absolute, as its specification says."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "fastlloyd" / "Cache"
     if sys.platform == "darwin":

@@ -42,7 +42,7 @@ class Mixture:
 
     @property
     def covariances(self) -> FloatArray:
-        """Covariances (k, d, d)."""
+        """Covariance matrix of each cluster, float64 (k, d, d)."""
         return _covariances(self.axes, self.deviations)
 
     def records(self, sizes: IntArray, draws: Draws) -> tuple[FloatArray, IntArray]:

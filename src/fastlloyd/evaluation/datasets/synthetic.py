@@ -76,7 +76,7 @@ class Family:
 
 
 def families() -> tuple[Family, ...]:
-    """All families there are."""
+    """All families that sets can be generated of."""
     return _FAMILIES
 
 
@@ -102,7 +102,7 @@ def generate(name: str) -> Table:
 
 
 def generate_labelled(name: str) -> tuple[Table, IntArray]:
-    """As `generate`, with labels (n_records,): the cluster 0, ..., k - 1 each record was drawn from, -1 for outliers."""
+    """What `generate` gives, with labels (n_records,): the cluster from 0 that a record was drawn from, -1 for outliers."""
     family, values = _parse(name)
     records, labels = family.draw(name, *(int(v) if p.whole else v for p, v in zip(family.parameters, values, strict=True)))
     order = draws_for(f"{name}/order").permutation(len(records))

@@ -48,50 +48,36 @@ class Measure(Quantity):
     low: float = 0.0
 
 
+def _of_records(metric: Callable[[FloatArray, FloatArray], float]) -> Callable[[Problem, FloatArray], float]:
+    return lambda problem, C: float(metric(problem.X, C))
+
+
 MEASURES = {
     measure.column: measure
     for measure in (
-        Measure(column="nicv", title="NICV", unit=SCALED, better=-1, compute=lambda p, C: metrics.nicv(p.X, C)),
+        Measure(column="nicv", title="NICV", unit=SCALED, better=-1, compute=_of_records(metrics.nicv)),
         Measure(
-            column="silhouette",
-            title="Silhouette score",
-            better=1,
-            low=-1.0,
-            high=1.0,
-            compute=lambda p, C: metrics.silhouette(p.X, C, p.sample),
-            prepare=lambda p: p.sample,
-            needs="sklearn",
+            column="silhouette", title="Silhouette score", better=1, low=-1.0, high=1.0, needs="sklearn",
+            compute=lambda p, C: metrics.silhouette(p.X, C, p.sample), prepare=lambda p: p.sample,
         ),
         Measure(
-            column="davies_bouldin",
-            title="Davies-Bouldin index",
-            better=-1,
-            compute=lambda p, C: metrics.davies_bouldin(p.X, C),
-            needs="sklearn",
+            column="davies_bouldin", title="Davies-Bouldin index", better=-1, needs="sklearn",
+            compute=_of_records(metrics.davies_bouldin),
         ),
         Measure(
-            column="centroid_mse",
-            title="Centroid MSE",
-            unit=SCALED,
-            better=-1,
-            compute=lambda p, C: metrics.matched_centroid_mse(C, p.reference),
-            prepare=lambda p: p.reference,
-            needs="sklearn",
+            column="centroid_mse", title="Centroid MSE", unit=SCALED, better=-1, needs="sklearn",
+            compute=lambda p, C: metrics.matched_centroid_mse(C, p.reference), prepare=lambda p: p.reference,
         ),
-        Measure(column="wcss", title="WCSS", unit=SCALED, better=-1, compute=lambda p, C: metrics.wcss(p.X, C)),
+        Measure(column="wcss", title="WCSS", unit=SCALED, better=-1, compute=_of_records(metrics.wcss)),
+        Measure(column="n_empty", title="Empty clusters", better=-1, compute=_of_records(metrics.n_empty_clusters)),
+        Measure(column="bcss", title="BCSS", unit=SCALED, compute=_of_records(metrics.bcss)),
         Measure(
-            column="n_empty", title="Empty clusters", better=-1, compute=lambda p, C: float(metrics.n_empty_clusters(p.X, C))
+            column="calinski_harabasz", title="Calinski-Harabasz index", needs="sklearn",
+            compute=_of_records(metrics.calinski_harabasz),
         ),
-        Measure(column="bcss", title="BCSS", unit=SCALED, compute=lambda p, C: metrics.bcss(p.X, C)),
-        Measure(
-            column="calinski_harabasz",
-            title="Calinski-Harabasz index",
-            compute=lambda p, C: metrics.calinski_harabasz(p.X, C),
-            needs="sklearn",
-        ),
-        Measure(column="dunn", title="Dunn index", compute=lambda p, C: metrics.dunn(p.X, C)),
+        Measure(column="dunn", title="Dunn index", compute=_of_records(metrics.dunn)),
     )
-}
+}  # fmt: skip
 """By column: those of the paper first, as it lists them."""
 
 

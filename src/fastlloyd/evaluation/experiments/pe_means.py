@@ -79,7 +79,7 @@ class PEMeans:
 
     @property
     def n_mutants(self) -> int:
-        """L of the start."""
+        """L before it is halved: mutants of each centroid."""
         return max(self.n_records // (5 * self.n_clusters), FEWEST_MUTANTS)
 
     @property
@@ -89,7 +89,7 @@ class PEMeans:
 
     @property
     def sigma(self) -> float:
-        """The same in records."""
+        """Standard deviation of the noise on each vote, in records."""
         return float(self.scale / 2**COUNT_BITS)
 
     @property

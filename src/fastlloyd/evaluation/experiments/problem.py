@@ -39,12 +39,12 @@ class Problem:
 
     @property
     def n_records(self) -> int:
-        """N, exactly."""
+        """How many records there are, exactly."""
         return len(self.X)
 
     @property
     def n_features(self) -> int:
-        """d."""
+        """How many features a record has."""
         return int(self.X.shape[1])
 
     @cached_property
@@ -161,7 +161,7 @@ def _from_code(name: str, given: Any) -> tuple[FloatArray, int]:
 
 
 def _numbers(X: Any) -> FloatArray | None:
-    """As float64; None where it is no table, or one of text, complex numbers or dates."""
+    """The records as float64; None where it is no table, or one of text, complex numbers or dates."""
     try:
         records = np.asarray(X)
         return np.asarray(records, dtype=np.float64) if records.dtype.kind in "biufO" else None

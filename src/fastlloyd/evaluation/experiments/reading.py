@@ -49,7 +49,7 @@ class Results:
 
     @property
     def failures(self) -> list[Row]:
-        """Trials that failed."""
+        """The rows of trials that failed."""
         return [row for row in self.rows if row.error]
 
 

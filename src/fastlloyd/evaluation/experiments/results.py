@@ -116,18 +116,11 @@ class Folder:
 
     def _write_parquet(self, rows: Sequence[Cells], names: Sequence[str], options: Sequence[str]) -> None:
         pa, parquet = load("pyarrow", PARQUET), load("pyarrow.parquet", PARQUET)
-
-        def kind(name: str) -> Any:
-            if name in _TEXT:
-                return pa.string()
-            if name in _WHOLE:
-                return pa.int64()
-            return _option_type([row[name] for row in rows if name in row]) if name in options else pa.float64()
-
-        schema = pa.schema([(name, kind(name)) for name in names])
-        arrays = [_array([row.get(name) for row in rows], field.type) for name, field in zip(names, schema, strict=True)]
+        kinds = {name: pa.string() if name in _TEXT else pa.int64() if name in _WHOLE else pa.float64() for name in names}
+        kinds |= {name: _option_type({type(row[name]) for row in rows if name in row}) for name in options}
+        table = pa.table({name: _array([row.get(name) for row in rows], kinds[name]) for name in names})
         memory = io.BytesIO()
-        parquet.write_table(pa.Table.from_arrays(arrays, schema=schema), memory)
+        parquet.write_table(table, memory)
         target, temporary = self.path / PARQUET, self.path / (PARQUET + ".part")
         try:
             temporary.write_bytes(memory.getvalue())
@@ -208,14 +201,12 @@ def _plain(row: Cells) -> Cells:
     return {name: str(value) if isinstance(value, float) and math.isinf(value) else value for name, value in row.items()}
 
 
-def _option_type(values: Sequence[Any]) -> Any:
+def _option_type(found: set[type]) -> Any:
+    """What Parquet calls the values of an option, by their types; those of several kinds become text."""
     pa = load("pyarrow", PARQUET)
-    kinds = {type(value) for value in values}
-    if kinds <= {bool}:
-        return pa.bool_()
-    if kinds <= {int}:
-        return pa.int64()
-    return pa.float64() if kinds <= {int, float} else pa.string()
+    if found <= {int, float}:
+        return pa.float64() if float in found else pa.int64()
+    return pa.bool_() if found == {bool} else pa.string()
 
 
 def _array(values: Sequence[Any], kind: Any) -> Any:

@@ -220,7 +220,7 @@ def _installed(name: str) -> str:
 
 
 def _content(spec: Spec) -> dict[str, Any]:
-    """As JSON has it, so that it equals what is read back."""
+    """The specification as JSON has it, so that it equals what is read back."""
     content: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(spec))
     return {name: value for name, value in content.items() if value is not None}
 

@@ -55,7 +55,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def noise_seed(self) -> int:
-        """Of the whole key."""
+        """Follows from the whole key, so that no two trials share their noise."""
         return int.from_bytes(_hash("noise", self.seed, self.key))
 
 

@@ -5,7 +5,8 @@ Names come from specifications and code of users, so every text passes `escape`.
 
 import base64
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 
 from fastlloyd._version import __version__
@@ -57,7 +58,7 @@ def _sections(summaries: Summaries, drawings: Sequence[Drawing], refused: Sequen
 
 
 def _inner(section: str, drawings: Sequence[Drawing]) -> str:
-    """Links to each figure."""
+    """Links to each figure, below the link to their section."""
     if section != "figures" or len(drawings) < 2:
         return ""
     return "<ul>" + "".join(f'<li><a href="#{escape(d.name)}">{escape(d.title)}</a></li>' for d in drawings) + "</ul>"
@@ -132,12 +133,8 @@ def _failures(summaries: Summaries) -> str:
     failed = tables.failures(summaries.results.failures)
     if not failed.rows:
         return "<p>No trial failed.</p>" if summaries.results.rows else ""
-    return _table(Table(title=failed.title, headings=failed.headings, rows=tuple(_cut(failed.rows)), text=failed.text))
-
-
-def _cut(rows: Iterable[tuple[str, ...]]) -> Iterable[tuple[str, ...]]:
-    for row in rows:
-        yield tuple(cell if len(cell) <= _LONG else cell[:_LONG] + "…" for cell in row)
+    rows = (tuple(cell if len(cell) <= _LONG else cell[:_LONG] + "…" for cell in row) for row in failed.rows)
+    return _table(replace(failed, rows=tuple(rows)))
 
 
 def _text(text: str) -> str:

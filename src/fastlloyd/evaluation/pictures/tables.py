@@ -56,36 +56,25 @@ def tables(summaries: Summaries, measures: Sequence[str] = ()) -> list[Table]:
 
 
 def means(summaries: Summaries, measure: str) -> Table:
-    """Mean ± half width of the 95% interval, a row per set and method, a column per epsilon."""
+    """Mean ± half width of the 95% interval, a row per set and method, a column per epsilon; what was left out, if any was."""
     epsilons = sorted({epsilon for name in summaries.datasets for epsilon in summaries.epsilons(name)})
     rows = []
-    counts = False
     for name in summaries.datasets:
         own = set(summaries.epsilons(name))
         for variant in (each for each in summaries.variants if summaries.has(name, each)):
-            columns = epsilons or [math.inf]
-            cells = [summaries.sample(name, variant, e, measure).summary() for e in columns]
-            private = summaries.is_private(variant)
-            shown = [interval(cell) if e in own or not own else "" for e, cell in zip(columns, cells, strict=True)]
-            counted = cells if private else cells[:1]  # one value, shown at every epsilon
-            out = _left_out(counted)
-            counts = counts or bool(out)
-            rows.append((name, summaries.label(variant), *shown, out))
-    columns_of_means = [f"epsilon {e:g}" for e in epsilons] or ["mean"]
-    headings = ("data set", "method", *columns_of_means, "left out")
-    table = Table(
+            cells = {e: summaries.sample(name, variant, e, measure).summary() for e in epsilons or [math.inf]}
+            shown = [interval(cell) if e in own or not own else "" for e, cell in cells.items()]
+            counted = list(cells.values())[: None if summaries.is_private(variant) else 1]  # one value, shown at every epsilon
+            rows.append((name, summaries.label(variant), *shown, _left_out(counted)))
+    some_left_out = any(row[-1] for row in rows)
+    kept = slice(None if some_left_out else -1)
+    return Table(
         title=f"{quantity(measure).axis}: mean ± half width of the 95% interval over runs",
-        headings=headings,
-        rows=tuple(rows),
+        headings=("data set", "method", *([f"epsilon {e:g}" for e in epsilons] or ["mean"]), "left out")[kept],
+        rows=tuple(row[kept] for row in rows),
         text=2,
-        note="left out: failed trials (f) and infinite values (i)" if counts else "",
+        note="left out: failed trials (f) and infinite values (i)" if some_left_out else "",
     )
-    return table if counts else _without_last(table)
-
-
-def _without_last(table: Table) -> Table:
-    rows = tuple(row[:-1] for row in table.rows)
-    return Table(title=table.title, headings=table.headings[:-1], rows=rows, text=table.text, note=table.note)
 
 
 def _left_out(cells: Sequence[Summary]) -> str:
@@ -105,16 +94,8 @@ def area_table(summaries: Summaries, measure: str, baseline: str = BASELINE) -> 
             if not sample.by_run and not summaries.epsilons(name):
                 continue
             ratio = ratio_of_areas(summaries, name, variant, measure, baseline)
-            rows.append(
-                (
-                    name,
-                    summaries.label(variant),
-                    interval(sample.summary()),
-                    interval(ratio) if ratio else NOTHING,
-                    f"{len(sample.by_run)}",
-                    "best" if variant == best else "",
-                )
-            )
+            cells = interval(sample.summary()), interval(ratio) if ratio else NOTHING, f"{sample.n}"
+            rows.append((name, summaries.label(variant), *cells, "best" if variant == best else ""))
     if all(row[2] == NOTHING for row in rows):
         rows = []
     reference = summaries.method_label(baseline)
