@@ -1326,30 +1326,12 @@ def test_rounds_and_iterations_are_told_apart_in_words(fastlloyd: Command) -> No
     assert "over all 3 iterations together" in out
 
 
-def test_help_loads_neither_what_it_does_not_use_nor_a_command_that_is_not_called() -> None:
+def test_help_loads_no_command_that_is_not_called() -> None:
     script = (
         "import sys; from fastlloyd.cli.failures import run; run(['--help']); "
-        "assert not {'rich.markdown', 'markdown_it', 'rich.traceback', 'pygments', 'fastlloyd.cli.commands.fit'} & "
-        "set(sys.modules)"
+        "assert not {'fastlloyd.cli.commands.fit', 'numpy'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own interpreter
-
-
-def test_what_help_left_out_is_there_for_who_asks() -> None:
-    """Another program of typer's in the same process may write its help in Markdown, and show tracebacks."""
-    script = """
-import sys
-from fastlloyd.cli.lean_help import load_help
-load_help()
-import rich.markdown, rich.traceback, typer.rich_utils as typers
-assert isinstance(typers.Markdown('**bold**'), rich.markdown.Markdown)
-try:
-    1 / 0
-except ZeroDivisionError as error:
-    found = typers.Traceback.from_exception(type(error), error, error.__traceback__)
-assert isinstance(found, rich.traceback.Traceback)
-"""
-    subprocess.run([sys.executable, "-c", script], check=True)  # noqa: S603 - our own interpreter
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -10,8 +10,6 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from fastlloyd.cli.lean_help import load_help
-
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 _LISTS = {"--columns": "a,b,c", "--features": "a,b,c", "--bounds": "a=LO:HI,b=LO:HI", "--epsilons": "0.5,1,2"}
@@ -39,7 +37,6 @@ class Group(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help."""
-        load_help()
         show_plainly(self.get_params(ctx))
         super().format_help(ctx, formatter)
 
@@ -58,7 +55,6 @@ class Command(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help."""
-        load_help()
         show_plainly(self.get_params(ctx))
         super().format_help(ctx, formatter)
 
