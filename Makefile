@@ -96,7 +96,7 @@ paper-quick: $(READY)  ## the same with few runs, to results-quick/: does all of
 bench-overhead: $(READY)  ## an iteration over MPI and gRPC beside the paper's Table 3, and exact Lloyd on shares; rewrites docs/results/overhead.md
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements-overhead.lock \
 		|| echo "MPI and MPyC were not installed (pip says why; Open MPI has wheels for few platforms): what they need is left out"
-	$(BIN)/python -m benchmarks.overhead
+	$(BIN)/python -m paper.overhead
 	mkdir -p results
 	$(BIN)/fastlloyd experiment plot docs/results --figure overhead --formats png --out results/overhead --force
 	cp results/overhead/overhead-2.png docs/results/images/overhead.png
@@ -113,7 +113,7 @@ notebook: $(READY)  ## runs examples/central.ipynb anew and stores what it shows
 	$(BIN)/python examples/execute.py
 
 reproduce-anchors: $(READY)  ## NICV of the preset `paper` beside the published code's figures (needs FASTLLOYD_DATA)
-	$(BIN)/python -m benchmarks.anchors
+	$(BIN)/python -m paper.anchors
 
 supply-chain: $(READY)  ## known vulnerabilities in the locked dependencies
 	$(BIN)/pip-audit --require-hashes -r requirements.lock

@@ -1,1 +1,1 @@
-"""Measurements: `python -m benchmarks` for speed, `.anchors` for the published code's figures, `.peers` for other libraries."""
+"""Measurements: `python -m benchmarks` for speed, `.peers` for other libraries."""

@@ -16,7 +16,7 @@ from fastlloyd.federation.protocol.transitions import CLIENT_TRANSITIONS, SERVER
 ROOT = Path(__file__).parents[2]
 PYTHON_FILES = [
     path.relative_to(ROOT).as_posix()
-    for folder in ("src", "tests", "benchmarks", "examples")
+    for folder in ("src", "tests", "benchmarks", "paper", "examples")
     for path in (ROOT / folder).rglob("*.py")
 ]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -136,7 +136,7 @@ def test_the_index_leads_to_every_page() -> None:
 
 
 def test_the_repository_speaks_of_the_product_alone() -> None:
-    sources = [path for folder in ("src", "tests", "benchmarks", "examples") for path in (ROOT / folder).rglob("*.py")]
+    sources = [path for folder in ("src", "tests", "benchmarks", "paper", "examples") for path in (ROOT / folder).rglob("*.py")]
     for path in [*PAGES, *sources, ROOT / "Makefile", ROOT / "examples/central.ipynb"]:
         text = path.read_text()
         assert not re.search(r"(?<![\w.])/(?:work|root|home)/|[.][.]/shared", text), path

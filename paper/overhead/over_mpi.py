@@ -9,10 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.overhead_cases import Measured, Part
-from benchmarks.overhead_parties import Stopwatch, Times
 from fastlloyd.clustering.acceleration import compiled_code
 from fastlloyd.federation.transport.mpi import load_mpi, serve, take_part
+from paper.overhead.cases import Measured, Part
+from paper.overhead.parties import Stopwatch, Times
 
 MPIRUN = shutil.which("mpirun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
 WARM_UP = 3  # runs that are not counted
@@ -43,7 +43,7 @@ def measure(folders: list[Path], n_clients: int) -> list[Measured]:
         "-m",
         "mpi4py",
         "-m",
-        "benchmarks.overhead_mpi",
+        "paper.overhead.over_mpi",
     ]
     subprocess.run([*command, *map(str, folders)], env={**os.environ, **ENVIRONMENT}, check=True)
     return [

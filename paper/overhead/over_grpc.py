@@ -8,12 +8,13 @@ from pathlib import Path
 
 from benchmarks.network_parties import VolatileClient, VolatileServer
 from benchmarks.network_run import self_signed
-from benchmarks.overhead_cases import Measured, Part
-from benchmarks.overhead_parties import Stopwatch, Times
+
 from fastlloyd.clustering.acceleration import compiled_code
 from fastlloyd.federation.transport.grpc.client import GrpcClient
 from fastlloyd.federation.transport.grpc.server import GrpcServer
 from fastlloyd.federation.transport.grpc.tls import TlsIdentity
+from paper.overhead.cases import Measured, Part
+from paper.overhead.parties import Stopwatch, Times
 
 WARM_UP = 2  # runs that are not counted
 

@@ -1,7 +1,7 @@
 """What an iteration costs over MPI and gRPC beside the paper's Table 3, and exact Lloyd on shares beside ours.
 
-`python -m benchmarks.overhead` measures all of it and writes overhead.csv and the tables of overhead.md in docs/results;
-`python -m benchmarks.overhead mpi grpc secure` measures only these. It leaves out the public sets LSun and S1 where
+`python -m paper.overhead` measures all of it and writes overhead.csv and the tables of overhead.md in docs/results;
+`python -m paper.overhead mpi grpc secure` measures only these. It leaves out the public sets LSun and S1 where
 FASTLLOYD_DATA is not set.
 """
 
@@ -12,12 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import overhead_grpc, overhead_mpi, overhead_page, secure_baseline
-from benchmarks.overhead_cases import Case
-from benchmarks.overhead_rows import Row, measured, merge, published
-from benchmarks.overhead_sets import SETS, Records, Set, available
 from fastlloyd.evaluation.datasets import named
 from fastlloyd.mechanisms.lloyd.algorithm import MOMENTLLOYD
+from paper.overhead import over_grpc, over_mpi, page, secure_baseline
+from paper.overhead.cases import SETS, Case, Records, Set, available
+from paper.overhead.page import Row, measured, merge, published
 
 RUNS = {"mpi": {2: 100, 4: 40, 8: 10}, "grpc": {2: 20, 3: 20, 4: 10, 8: 6}}  # by transport and number of clients
 SLOW_RUNS = NARROW_RUNS = 10
@@ -28,13 +27,13 @@ SECURE_ITERATIONS = 3
 
 def main() -> int:
     """Measure, write down."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.overhead", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m paper.overhead", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="mpi | grpc | secure", help="what to measure; nothing: all")
     wanted = parser.parse_args().parts or ["mpi", "grpc", "secure"]
     if unknown := set(wanted) - {"mpi", "grpc", "secure"}:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; expected mpi, grpc or secure")
     found, absent = available()
-    lacking = [overhead_mpi.missing() if "mpi" in wanted else "", secure_baseline.missing() if "secure" in wanted else ""]
+    lacking = [over_mpi.missing() if "mpi" in wanted else "", secure_baseline.missing() if "secure" in wanted else ""]
     notes = [note for note in [*absent, *lacking] if note]
     for note in notes:
         print(note, file=sys.stderr)
@@ -47,7 +46,7 @@ def main() -> int:
             over("grpc", n_clients, found)
     if "secure" in wanted and not lacking[1]:
         secure(found)
-    overhead_page.write(merge([]))
+    page.write(merge([]))
     return 0
 
 
@@ -66,7 +65,7 @@ def _measure(transport: str, cases: list[tuple[Case, Records]]) -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
         folders = [Path(name) / str(i) for i in range(len(cases))]
         plans = [case.write(folder, X) for folder, (case, X) in zip(folders, cases, strict=True)]
-        of = overhead_mpi if transport == "mpi" else overhead_grpc
+        of = over_mpi if transport == "mpi" else over_grpc
         results = of.measure(folders, cases[0][0].n_clients)
     rows = [measured(transport, case, plan, each) for (case, _), plan, each in zip(cases, plans, results, strict=True)]
     merge(rows)
