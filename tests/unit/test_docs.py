@@ -4,12 +4,15 @@ import ast
 import json
 import math
 import re
+import signal
 import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
+from scipy.stats import norm
 
+from fastlloyd.cli import failures, network
 from fastlloyd.dp.gdp import gdp_epsilon, gdp_mu
 from fastlloyd.federation.protocol.transitions import CLIENT_TRANSITIONS, SERVER_TRANSITIONS, mermaid
 
@@ -180,6 +183,26 @@ def test_the_messages_that_a_page_explains_are_those_of_the_code(page: str) -> N
     assert len(explained) > 5
     for message in explained:
         assert all(part.strip() in said for part in message.split("HOST:PORT")), message
+
+
+def test_the_certainties_are_those_of_gaussian_noise_rounded_up() -> None:
+    page = (ROOT / "docs/how-to/choosing-parameters.md").read_text()
+    ((epsilons, certainties),) = re.findall(
+        r"^\| epsilon \| (.*) \|\n.*\n\| at most certain to \| (.*) \|$", page, re.MULTILINE
+    )
+    delta = 1e-6
+    for epsilon, told in zip(epsilons.split(" | "), certainties.split(" | "), strict=True):
+        odds = delta / norm.cdf(norm.ppf(delta) - gdp_mu(float(epsilon), delta))
+        digits = len(told.removesuffix(" %").partition(".")[2])
+        assert float(told.removesuffix(" %")) == math.ceil(100 * odds / (1 + odds) * 10**digits) / 10**digits
+
+
+def test_the_exit_codes_of_a_run_are_those_of_the_code() -> None:
+    page = (ROOT / "docs/how-to/run-a-study.md").read_text()
+    rows = re.findall(r"^\| ([\d, ]+) \| .* \| .* \|$", page, re.MULTILINE)
+    told = [int(code) for row in rows for code in row.split(", ")]
+    ends = [network.NO_RESULT, network.STOPPED, network.TURNED_AWAY]
+    assert told == [failures.DONE, failures.REFUSED, *ends, failures.INTERRUPTED, 128 + signal.SIGTERM]
 
 
 def test_compatibility_is_tested_on_every_python_that_is_claimed_and_no_other() -> None:
