@@ -42,6 +42,7 @@ from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.secagg.masks import GroupKey
 from fastlloyd.federation.store import Role
 from fastlloyd.federation.transport.party import ClientParty, ServerParty
+from fastlloyd.mechanisms.mechanism import Mechanism
 
 N_ROUNDS = 300
 LARGE = {"n_clusters": 100, "n_features": 1024, "records": 1000}
@@ -178,7 +179,8 @@ def large_rounds() -> list[Figure]:
 
 def _large_parts(plan: Plan) -> float:
     """Seconds of one client's evaluation, noise, own mask and the masks of all, times the clients; median of five."""
-    query, X, noise = next(plan.mechanism.loop()), _records(plan), SystemNoise()
+    m: Mechanism = plan.mechanism
+    query, X, noise = m.query(0, m.start()), _records(plan), SystemNoise()
     exchange = plan.mechanism.exchanges[0]
     masked = MaskedRound(
         group_key=GroupKey.draw(os.urandom),

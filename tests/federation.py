@@ -19,11 +19,12 @@ from fastlloyd.federation.protocol import ClientResult, ClientSession, ServerSes
 from fastlloyd.federation.protocol.messages import Broadcast, Limits, Message, decode, encode
 from fastlloyd.federation.secagg import Identity
 from fastlloyd.federation.transport.in_process import Link, everything_arrives, run_in_process
-from fastlloyd.mechanisms.course import Circumstances
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, AnyAlgorithm, Clustering, Evidence, MomentAlgorithm
+from fastlloyd.mechanisms.central import run
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, Answer, AnyAlgorithm, Clustering, Evidence, MomentAlgorithm
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.moment_lloyd import start
-from fastlloyd.mechanisms.rounds import Exchange
+from fastlloyd.mechanisms.queries.relative import Query
+from fastlloyd.mechanisms.rounds import AnswerNoise, Exchange
 from fastlloyd.testing import InjectedNoise, repeatable_noise
 
 CAP = 40
@@ -146,16 +147,17 @@ class Federation:
 
     def plain_result(self, included: Sequence[Sequence[str]]) -> Clustering:
         """The clustering by plain integers: no ring, no masks, no messages; whose turn it is matters to nobody."""
-        course, caps = self.plan.mechanism.course(), {client.name: client.max_records for client in self.plan.clients}
-        first = sum(caps[name] for name in included[0])
-        for S, noise, exchange in zip(included, self.total_noise(included), self.plan.mechanism.exchanges, strict=True):
-            answer = noise + np.sum([course.query.evaluate(self.X[name]) for name in S], axis=0)
-            deviations, share = self.plan.deviations(exchange, len(S)), sum(caps[name] for name in S) / first
-            course.take(answer, Circumstances(deviations=deviations, share=share))
-            if course.awaits_parameters:
-                course.settle(course.work_out())
-        assert course.clustering is not None
-        return course.clustering
+        assert len(included) == self.plan.mechanism.n_rounds
+        caps = {client.name: client.max_records for client in self.plan.clients}
+        first, total_noise = sum(caps[name] for name in included[0]), self.total_noise(included)
+
+        def ask(number: int, query: Query) -> tuple[Answer, AnswerNoise]:
+            S, exchange = included[number], self.plan.mechanism.exchanges[number]
+            answer = total_noise[number] + np.sum([query.evaluate(self.X[name]) for name in S], axis=0)
+            share = sum(caps[name] for name in S) / first
+            return answer, AnswerNoise(deviations=self.plan.deviations(exchange, len(S)), share=share)
+
+        return run(self.plan.mechanism, ask)
 
 
 def make_federation(plan: Plan, seed: int = 0) -> Federation:

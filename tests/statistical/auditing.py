@@ -13,7 +13,8 @@ The plan's noise scales give the likelihood ratio of the two worlds; the attacke
 """
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Self
@@ -33,11 +34,11 @@ from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.transport.in_process import InProcessOutcome, Link, everything_arrives, run_in_process
 from fastlloyd.mechanisms.catalogue import specialise
-from fastlloyd.mechanisms.lloyd import mechanism as lloyd_mechanism
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, Answer, Clustering, lloyd
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, Answer
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.mechanism import Mechanism, State
 from fastlloyd.mechanisms.queries.relative import Query
-from fastlloyd.mechanisms.rounds import Round
+from fastlloyd.mechanisms.rounds import AnswerNoise, Round
 from kinds import lloyd_of
 
 DELTA = 1e-6
@@ -150,9 +151,8 @@ class Experiment:
 
     def play(self, present: BoolArray, link: Link = everything_arrives) -> Run:
         """One run of the shipped path with the canaries of the clusters in `present`."""
-        views: list[list[tuple[Query, Answer]]] = []
         noise = OwnNoise()
-        with patch.object(lloyd_mechanism, "lloyd", lambda mechanism: watched_loop(mechanism, views)):
+        with watched(LloydMechanism) as view:
             sessions = [
                 ClientSession(
                     self.plan,
@@ -165,7 +165,7 @@ class Experiment:
                 for name in self.setting.present
             ]
             outcome = run_in_process(ServerSession(self.plan, SystemNoise()), sessions, link=link)
-        return Run(views[0], noise.drawn, outcome)  # every client opens the same answers
+        return Run(view, noise.drawn, outcome)  # every client opens the same answers
 
     def residuals(self, run: Run) -> IntArray:
         """The answers less all that the attacker knows, int64 (n_iterations, N_CLUSTERS, 2): noise and, perhaps, the canary."""
@@ -185,20 +185,22 @@ class Experiment:
         return np.array([query.evaluate(self.canaries) for query, _ in run.rounds])
 
 
-def watched_loop(mechanism: LloydMechanism, views: list[list[tuple[Query, Answer]]]) -> Generator[Query, Answer, Clustering]:
-    """The loop of `lloyd`, with every query and the answer sent to it written down."""
-    view: list[tuple[Query, Answer]] = []
-    views.append(view)
-    loop = lloyd(mechanism)
-    query = next(loop)
-    while True:
-        answer = yield query
-        view.append((query, answer))
-        try:
-            query = loop.send(answer)
-        except StopIteration as end:
-            clustering: Clustering = end.value
-            return clustering
+View = list[tuple[Query, Answer]]
+
+
+@contextmanager
+def watched(kind: type[Mechanism]) -> Iterator[View]:
+    """Write down the queries of a run and the answers to them, in order; all who call `advance` have the same."""
+    view: View = []
+    advance = kind.advance
+
+    def noted(mechanism: Mechanism, number: int, state: State, answer: Answer, noise: AnswerNoise) -> State:
+        if number == len(view):
+            view.append((mechanism.query(number, state), answer))
+        return advance(mechanism, number, state, answer, noise)
+
+    with patch.object(kind, "advance", noted):
+        yield view
 
 
 def scales_of_one_draw(plan: Plan, round: Round) -> tuple[Fraction, Fraction]:

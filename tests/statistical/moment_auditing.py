@@ -6,14 +6,12 @@ the noise. The canary sits in a corner of the box where no other record is, whic
 """
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import Self
-from unittest.mock import patch
 
 import numpy as np
-from auditing import CURIOUS, DELTA, HONEST, THIRD, FloatArray, OwnNoise
+from auditing import CURIOUS, DELTA, HONEST, THIRD, FloatArray, OwnNoise, watched
 from bounds import Audit
 
 from fastlloyd.base.randomness import PublicSeed
@@ -26,13 +24,8 @@ from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.transport.in_process import run_in_process
-from fastlloyd.mechanisms.course import Circumstances
-from fastlloyd.mechanisms.lloyd.algorithm import MOMENTLLOYD, Answer
-from fastlloyd.mechanisms.moment_lloyd.course import MomentCourse
+from fastlloyd.mechanisms.lloyd.algorithm import MOMENTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
-from fastlloyd.mechanisms.queries.relative import Query
-
-View = list[tuple[Query, Answer]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +130,7 @@ def _trial(
     """The score of one run, and what its canary cost: the squared signal over the noise that the attacker does not know."""
     own, half = OwnNoise(), len(known) // 2
     records = {CURIOUS: known[:half], HONEST: np.vstack([known[half:], canary]) if is_present else known[half:]}
-    with _watched() as views:
+    with watched(MomentMechanism) as view:
         sessions = [
             ClientSession(
                 plan,
@@ -152,7 +145,7 @@ def _trial(
         outcome = run_in_process(ServerSession(plan, SystemNoise()), sessions)
     assert set(outcome.clients) >= set(records)
     drawn, score, cost = iter(own.drawn), 0.0, 0.0
-    for (query, answer), exchange in zip(views[0], plan.mechanism.exchanges, strict=True):
+    for (query, answer), exchange in zip(view, plan.mechanism.exchanges, strict=True):
         signal, residual = query.evaluate(canary), answer - query.evaluate(known)
         ends = np.cumsum([part.n_columns for part in plan.mechanism.parts(exchange)])[:-1]
         if plan.trust is TrustMode.CLIENT_NOISE:
@@ -168,22 +161,3 @@ def _trial(
             score += float(((x - s / 2) * weighted).sum())
             cost += float((s * weighted).sum())
     return score, cost
-
-
-@contextmanager
-def _watched() -> Iterator[list[View]]:
-    """Every course made meanwhile writes down its queries and the answers to them."""
-    views: list[View] = []
-
-    class Watched(MomentCourse):
-        def __init__(self, m: MomentMechanism) -> None:
-            super().__init__(m)
-            self.view: View = []
-            views.append(self.view)
-
-        def take(self, answer: Answer, circumstances: Circumstances) -> None:
-            self.view.append((self.query, answer))
-            super().take(answer, circumstances)
-
-    with patch.object(MomentMechanism, "course", lambda mechanism: Watched(mechanism)):  # noqa: PLW0108 - a method is bound, a class is not
-        yield views

@@ -90,7 +90,8 @@ def subtracted(plan: Plan, own: IntArray, others: IntArray, seed: int) -> tuple[
     m, noise = plan.mechanism, SeededNoise(seed)
     first = m.clustering_rounds[0]
     assert isinstance(first, MeanRound)
-    query = m.course().query
+    mechanism: Mechanism = m
+    query = mechanism.query(0, mechanism.start())
     share, theirs = plan.draw_client_noise(first, noise), plan.draw_client_noise(first, noise)
     opened = query.evaluate(own) + query.evaluate(others) + share + theirs + plan.draw_server_noise(first, noise)
     left = (opened - query.evaluate(own) - share)[0]

@@ -1,4 +1,4 @@
-"""The central model: one holder of all records drives the loop and adds the noise itself."""
+"""The central model: one holder of all records asks every round and adds the noise itself."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -9,11 +9,25 @@ from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.dp.repeatable import check_private
 from fastlloyd.errors import DataError
-from fastlloyd.mechanisms.lloyd.algorithm import Clustering
+from fastlloyd.mechanisms.lloyd.algorithm import Answer, Clustering
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.queries.relative import Query
+from fastlloyd.mechanisms.rounds import AnswerNoise
 
 Read = Callable[[], Iterable[GridArray]]
+Ask = Callable[[int, Query], tuple[Answer, AnswerNoise]]
+
+
+def run(mechanism: Mechanism, ask: Ask) -> Clustering:
+    """The clustering that noisy answers lead to; ask : the number of a round, from 0, and its query to an answer.
+
+    A client of a federated run makes the same calls, one per message.
+    """
+    state = mechanism.start()
+    for number in range(mechanism.n_rounds):
+        answer, noise = ask(number, mechanism.query(number, state))
+        state = mechanism.advance(number, state, answer, noise)
+    return mechanism.clustering(state)
 
 
 def cluster(mechanism: Mechanism, X: GridArray | Iterable[GridArray], noise: NoiseSource) -> Clustering:
@@ -27,19 +41,17 @@ def cluster(mechanism: Mechanism, X: GridArray | Iterable[GridArray], noise: Noi
     """
     check_private(noise)
     read = _array(mechanism.domain, X) if isinstance(X, np.ndarray) else _stream(mechanism.domain, X)
-    loop = mechanism.loop()
-    query = next(loop)
     n: int | None = None
-    for exchange in mechanism.exchanges:
+
+    def ask(number: int, query: Query) -> tuple[Answer, AnswerNoise]:
+        nonlocal n
+        exchange = mechanism.exchanges[number]
         answer = np.zeros(mechanism.shape(exchange), dtype=np.int64)
         n = _add_up(query, read(), mechanism.n_records, n, answer)
         answer += mechanism.draw_noise(exchange, noise)
-        try:
-            query = loop.send(answer)
-        except StopIteration as end:
-            clustering: Clustering = end.value
-            return clustering
-    raise AssertionError("the loop asks one query per exchange")
+        return answer, mechanism.answer_noise(number)
+
+    return run(mechanism, ask)
 
 
 def _array(domain: Domain, X: GridArray) -> Read:

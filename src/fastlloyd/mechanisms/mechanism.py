@@ -9,7 +9,7 @@ There are two kinds: `LloydMechanism` (`lloyd_mechanism.py`) for the loops of th
 
 import math
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, Self
 
@@ -22,11 +22,10 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import MAX_SCALE, NoiseSource
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
-from fastlloyd.mechanisms.course import Course, LoopCourse
 from fastlloyd.mechanisms.lloyd.algorithm import Answer, Clustering, Noise
 from fastlloyd.mechanisms.lloyd.budget import squared_radius
-from fastlloyd.mechanisms.queries.relative import Query
-from fastlloyd.mechanisms.rounds import Exchange, LossRound, Part, draw
+from fastlloyd.mechanisms.queries.relative import ClippedLoss, Query
+from fastlloyd.mechanisms.rounds import AnswerNoise, Exchange, LossRound, Part, draw
 
 # Departs from the paper, where delta is 1 / (N ln N) and neighbours differ by an added record only: delta defaults to
 # 1 / (100 N); replacing a record is available.
@@ -37,6 +36,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MAX_ROUNDS = 1000
 MAX_LOSS_CAP = 1 << 20  # MAX_RECORDS of them stay below 2**62
 Release = GaussianRelease | GeometricRelease
+State = Any  # of a type that each mechanism has for itself; what drives one hands it on unseen
 
 
 class ExpectedError(NamedTuple):
@@ -127,20 +127,44 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """What one round reveals, for neighbours by this relation, as an accountant takes it."""
         raise NotImplementedError
 
-    def course(self) -> Course:
-        """The same as a client of a federated run follows it."""
-        return LoopCourse(self.loop())
+    def start(self) -> State:
+        """The state before the first round: it follows from the mechanism alone."""
+        raise NotImplementedError
 
-    @property
-    def parameter_bytes(self) -> dict[int, int]:
-        """In a federated run: of which exchanges, from 1, parameters are worked out by a client, and in how many bytes.
+    def query(self, number: int, state: State) -> Query:
+        """What the round of that number, from 0, asks in this state; from integers alone, so all parties ask the same."""
+        raise NotImplementedError
 
-        One more than there are exchanges stands for what the clustering ends with.
+    def advance(self, number: int, state: State, answer: Answer, noise: AnswerNoise) -> State:
+        """The state after the noisy answer to that round."""
+        raise NotImplementedError
+
+    def clustering(self, state: State) -> Clustering:
+        """The result: what the state after the last round says."""
+        raise NotImplementedError
+
+    def loss_query(self, centroids: IntArray) -> ClippedLoss:
+        """What the last round asks, if the loss is estimated."""
+        if self.loss is None:
+            raise AssertionError("there are no more rounds")
+        return ClippedLoss(centroids, self.loss.cap, self.loss.shift)
+
+    def travelling_bytes(self, number: int) -> int:  # noqa: ARG002 - in most mechanisms no state does
+        """How long the state after that round is in a federated run, where one client works it out; 0: every client does.
+
+        A state travels where machines that use floating point would work out different ones.
         """
-        return {}
+        return 0
 
-    def loop(self) -> Generator[Query, Answer, Clustering]:
-        """Asks one query per exchange, is sent the noisy answers, and returns the clustering."""
+    def write_state(self, number: int, state: State) -> bytes:
+        """What travels of the state after that round: `travelling_bytes` bytes."""
+        raise NotImplementedError
+
+    def read_state(self, number: int, state: State, answer: Answer, noise: AnswerNoise, data: bytes) -> State:
+        """The state after that round: what travelled, and what every client knows from the arguments of `advance`.
+
+        Whoever called `advance` goes on from here too. Raises OverflowRisk if a number is out of its range.
+        """
         raise NotImplementedError
 
     def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
@@ -173,6 +197,11 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def exchanges(self) -> tuple[Exchange, ...]:
         """All that is asked of the records, in order: the rounds and, if it is estimated, the loss."""
         return (*self.clustering_rounds, *([] if self.loss is None else [self.loss]))
+
+    @property
+    def n_rounds(self) -> int:
+        """How many queries a run asks; the loss, if it is estimated, is the last."""
+        return len(self.exchanges)
 
     @property
     def n_released(self) -> int:
@@ -234,6 +263,10 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """The total noise of one answer, int64 of its `shape`, part by part: in a round all sums first, then all counts."""
         columns = [(part.n_columns, part.scale) for part in self.parts(exchange)]
         return draw(self.noise, self.shape(exchange)[0], columns, source)
+
+    def answer_noise(self, number: int) -> AnswerNoise:
+        """Of an answer that lacks nobody and has exactly the noise it must carry."""
+        return AnswerNoise(deviations=tuple(float(part.scale) for part in self.parts(self.exchanges[number])), share=1.0)
 
     def to_toml(self) -> str:
         """The file `mechanism.toml`."""

@@ -6,6 +6,7 @@ columns come in parts, and every entry of a part carries noise of the same scale
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 
 import msgspec
@@ -64,6 +65,18 @@ def sqrt_up(square: Fraction) -> Fraction:
     units = square * SCALE_UNITS**2
     root = math.isqrt(math.ceil(units))
     return Fraction(root if root * root >= units else root + 1, SCALE_UNITS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerNoise:
+    """What is known of a noisy answer beside its numbers.
+
+    deviations : of the noise, one per part, in units of the answer. share : the caps of the clients whose records are in the
+    answer, over those of the clients in the first answer of the run; 1 in the central model.
+    """
+
+    deviations: tuple[float, ...]
+    share: float
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):

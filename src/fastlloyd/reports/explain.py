@@ -292,5 +292,5 @@ def _bytes_per_round(plan: Plan) -> str:
     sums = f"{most} from each client and {most} back"
     if least < most:
         sums = f"{least} to {most} from each client and as many back, {sum(payloads)} in all {len(payloads)} rounds"
-    boxes = [size + TAG_BYTES for size in m.parameter_bytes.values()]
+    boxes = [n + TAG_BYTES for number in range(m.n_rounds) if (n := m.travelling_bytes(number))]
     return f"{sums}; between rounds the sealed parameters of the next, up to {max(boxes)}" if boxes else sums

@@ -10,8 +10,7 @@ from fastlloyd.mechanisms.moment_lloyd.design import design_moments
 from fastlloyd.mechanisms.moment_lloyd.evidence import SHAPE, evidence
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
-from fastlloyd.mechanisms.moment_lloyd.seen import Seen
-from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, State
+from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, Seen, State
 
 ONE = 1 << 16
 N = 3000

@@ -23,16 +23,16 @@ from fastlloyd.federation.protocol.messages import Parameters, Proposal, Upload
 from fastlloyd.federation.traffic import traffic
 from fastlloyd.federation.transport.in_process import Drops, Gone, run_in_process
 from fastlloyd.mechanisms.central import cluster
-from fastlloyd.mechanisms.course import Circumstances
 from fastlloyd.mechanisms.lloyd.algorithm import MOMENTLLOYD
-from fastlloyd.mechanisms.moment_lloyd import advance, box
+from fastlloyd.mechanisms.moment_lloyd import advance
+from fastlloyd.mechanisms.moment_lloyd import state as states
 from fastlloyd.mechanisms.moment_lloyd.advance import query
-from fastlloyd.mechanisms.moment_lloyd.course import MomentCourse
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MeanRound, Rounds, SquaresRound, VotesRound
 from fastlloyd.mechanisms.moment_lloyd.state import State
 from fastlloyd.mechanisms.queries.parameters import Parameter, Value
 from fastlloyd.mechanisms.queries.query import Asked
+from fastlloyd.mechanisms.rounds import AnswerNoise
 from federation import injected_by_part, make_federation, make_plan, results, same_clustering, starts_cheaply
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
@@ -179,20 +179,16 @@ def made_up(parameter: Parameter, generator: np.random.Generator) -> Value:
 
 def hostile_state(m: MomentMechanism, index: int, generator: np.random.Generator) -> bytes:
     """As a client would seal it: every field anywhere in its range."""
-    fields = {field.name: made_up(field, generator) for field in box.travelling(m, index)}
-    return box.encode(m, index, msgspec.structs.replace(State.start(m), **fields))
+    fields = {field.name: made_up(field, generator) for field in states.travelling(m, index)}
+    return states.encode(m, index, msgspec.structs.replace(State.start(m), **fields))
 
 
-def course_at(plan: Plan, index: int, data: bytes) -> MomentCourse:
-    """A client that went on from these bytes, after the answer before."""
+def state_from(plan: Plan, index: int, data: bytes) -> State:
+    """Of a client that went on from these bytes, after the answer before."""
     m = mechanism(plan)
-    course = m.course()
-    course._index = index - 1
     before = m.rounds[index - 1]
-    deviations = (1.0,) * len(m.parts(before))
-    course.take(np.zeros(m.shape(before), dtype=np.int64), Circumstances(deviations=deviations, share=1.0))
-    course.settle(data)
-    return course
+    noise = AnswerNoise(deviations=(1.0,) * len(m.parts(before)), share=1.0)
+    return m.read_state(index - 1, m.start(), np.zeros(m.shape(before), dtype=np.int64), noise, data)
 
 
 def test_every_query_after_a_made_up_state_keeps_to_its_sensitivity() -> None:
@@ -203,7 +199,7 @@ def test_every_query_after_a_made_up_state_keeps_to_its_sensitivity() -> None:
     def check(plan: Plan, seed: int) -> None:
         m, generator = mechanism(plan), np.random.default_rng(seed)
         for index in range(1, len(m.rounds)):
-            asked = course_at(plan, index, hostile_state(m, index, generator)).query
+            asked = m.query(index, state_from(plan, index, hostile_state(m, index, generator)))
             assert isinstance(asked, Asked)
             X = moment_situations.records(m.domain, 4, generator)
             answers = [asked.evaluate(X[:2]), asked.evaluate(X[:3]), asked.evaluate(X[[0, 1, 3]])]
@@ -248,7 +244,7 @@ def test_whatever_was_made_up_and_answered_honest_clients_go_on() -> None:
         m, generator = mechanism(plan), np.random.default_rng(seed)
         n_records, plausible = sum(client.max_records for client in plan.clients), Plausible.of(plan)
         for index in range(1, len(m.rounds)):
-            course, round = course_at(plan, index, hostile_state(m, index, generator)), m.rounds[index]
+            state, round = state_from(plan, index, hostile_state(m, index, generator)), m.rounds[index]
             shape = m.shape(round)
             limits = np.broadcast_to(n_records * plausible.bounds[index] + plausible.reaches[index], shape)
             answer = [
@@ -258,12 +254,13 @@ def test_whatever_was_made_up_and_answered_honest_clients_go_on() -> None:
                 generator.uniform(-1, 1, shape) * limits,
             ][generator.integers(4)].astype(np.int64)
             share = float(generator.choice([0.0, 1e-9, 0.5, 1.0, 1e9]))
-            deviations = plan.deviations(round, int(generator.integers(2, 4)))
-            course.take(answer, Circumstances(deviations=deviations, share=share))
+            noise = AnswerNoise(deviations=plan.deviations(round, int(generator.integers(2, 4))), share=share)
             with np.errstate(over="raise", invalid="raise", divide="raise"):
-                data = course.work_out()
-            assert box.encode(m, index + 1, box.decode(m, index + 1, data)) == data
-            course.settle(data)
+                data = m.write_state(index, m.advance(index, state, answer, noise))
+            after = m.read_state(index, state, answer, noise, data)
+            assert m.write_state(index, after) == data
+            if index + 1 == len(m.rounds):
+                m.clustering(after)
 
     check()
 
@@ -273,10 +270,10 @@ def test_a_state_without_directions_is_gone_on_from() -> None:
     plan = PLANS[4]
     m = mechanism(plan)
     index = next(i for i, round in enumerate(m.rounds) if isinstance(round, VotesRound))
-    course = course_at(plan, index, bytes(box.n_bytes(m, index)))
-    course.take(np.zeros(m.shape(m.rounds[index]), dtype=np.int64), Circumstances(deviations=(9.0,), share=1.0))
-    course.settle(course.work_out())
-    assert course.awaits_parameters is False
+    state = state_from(plan, index, bytes(m.travelling_bytes(index - 1)))
+    answer, noise = np.zeros(m.shape(m.rounds[index]), dtype=np.int64), AnswerNoise(deviations=(9.0,), share=1.0)
+    data = m.write_state(index, m.advance(index, state, answer, noise))
+    assert m.write_state(index, m.read_state(index, state, answer, noise, data)) == data
 
 
 @pytest.mark.parametrize("plan", PLANS[1:5:3])
@@ -284,19 +281,19 @@ def test_a_box_is_read_as_it_was_written_and_one_unit_out_of_range_is_refused(pl
     m, generator = mechanism(plan), np.random.default_rng(1)
     for index in range(1, len(m.rounds) + 1):
         data = hostile_state(m, index, generator)
-        assert len(data) == box.n_bytes(m, index) == m.parameter_bytes[index + 1]
-        assert box.encode(m, index, box.decode(m, index, data)) == data
+        assert len(data) == states.n_bytes(m, index) == m.travelling_bytes(index - 1)
+        assert states.encode(m, index, states.decode(m, index, data)) == data
         for wrong in (data[:-1], data + b"\0", b""):
             with pytest.raises(OverflowRisk, match=f"the parameters have {len(wrong)} bytes; expected {len(data)}"):
-                box.decode(m, index, wrong)
+                states.decode(m, index, wrong)
         at = 0
-        for field in box.travelling(m, index):
-            dtype = box._dtype(field)
+        for field in states.travelling(m, index):
+            dtype = states._dtype(field)
             for end, step in ((field.least, -1), (field.most, 1)):
                 value = int(np.asarray(end).ravel()[0]) + step
                 lie = data[:at] + np.array([value], dtype=dtype).tobytes() + data[at + dtype.itemsize :]
                 with pytest.raises(OverflowRisk, match=field.name) as refused:
-                    box.decode(m, index, lie)
+                    states.decode(m, index, lie)
                 assert field.shape == () or str(value) not in str(refused.value)
             at += field.size * dtype.itemsize
 

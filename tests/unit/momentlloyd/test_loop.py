@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling
-from fastlloyd.mechanisms.course import Circumstances
 from fastlloyd.mechanisms.moment_lloyd.advance import advance, query, radius
 from fastlloyd.mechanisms.moment_lloyd.design import design_moments
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import StepRound
 from fastlloyd.mechanisms.moment_lloyd.state import State, fields
 from fastlloyd.mechanisms.queries.query import Asked
+from fastlloyd.mechanisms.rounds import AnswerNoise
 
 
 def cube(d: int, fraction_bits: int = 16) -> Domain:
@@ -73,7 +73,7 @@ def test_no_answer_leads_out_of_range(m: MomentMechanism, seed: int, bits: int) 
     check_ranges(m, state)
     for number, (round, answer) in enumerate(zip(m.rounds, answers(m, np.random.default_rng(seed), bits), strict=True)):
         assert isinstance(query(m, round, state), Asked)
-        state = advance(m, number, state, answer)
+        state = advance(m, number, state, answer, m.answer_noise(number))
         check_ranges(m, state)
 
 
@@ -82,7 +82,8 @@ def test_equal_states_and_answers_give_equal_queries_and_states(m: MomentMechani
     one = other = State.start(m)
     for number, (round, answer) in enumerate(zip(m.rounds, answers(m, np.random.default_rng(5), 20), strict=True)):
         assert query(m, round, one).digest == query(m, round, other).digest
-        one, other = advance(m, number, one, answer), advance(m, number, other, answer.copy())
+        noise = m.answer_noise(number)
+        one, other = advance(m, number, one, answer, noise), advance(m, number, other, answer.copy(), noise)
         for field in fields(m):
             np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))
 
@@ -138,7 +139,7 @@ def test_excess_noise_is_taken_into_account() -> None:
     scales = [float(scale) for scale in m.rounds[0].scales]
     numbers = []
     for excess in (1.0, 3.0, 100.0):
-        noisier = Circumstances(deviations=tuple(excess * scale for scale in scales), share=1.0)
+        noisier = AnswerNoise(deviations=tuple(excess * scale for scale in scales), share=1.0)
         numbers.append(advance(m, 0, State.start(m), answer, noisier).number)
     assert numbers == sorted(numbers)
     assert Fraction(numbers[0], 1 << 16) < 400 < Fraction(numbers[-1], 1 << 16) <= 500

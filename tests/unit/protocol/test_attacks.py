@@ -2,7 +2,7 @@
 
 import gc
 import pickle
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -29,9 +29,9 @@ from fastlloyd.federation.protocol.messages import (
 from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.secagg import EphemeralKey, GroupKey, Identity, MaskContext, expand_mask
 from fastlloyd.federation.transport.in_process import Gone, run_in_process
-from fastlloyd.mechanisms.lloyd import mechanism as lloyd_mechanism
-from fastlloyd.mechanisms.lloyd.algorithm import Answer, Clustering, lloyd
+from fastlloyd.mechanisms.lloyd.algorithm import Clustering
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.queries.relative import Query, RelativeMoments
 from federation import Federation, among, client_after, inboxes, make_federation, make_plan, results
 
@@ -145,9 +145,9 @@ def test_w10_what_one_client_and_the_server_pool_opens_every_upload() -> None:
     masked = curious._phase._masked  # type: ignore[union-attr]  # it holds the group key now
     seen = uploads(federation, 1)["c2"]
     opened = masked.open(seen.payload, {"c2": seen.nonce}, federation.plan.n_words)
-    m = federation.plan.mechanism
+    m: Mechanism = federation.plan.mechanism
     query_answer = opened.reshape(m.n_clusters, m.n_features + 1) - federation.client_noise["c2"][0]
-    assert np.array_equal(query_answer, next(m.loop()).evaluate(federation.X["c2"]))
+    assert np.array_equal(query_answer, m.query(0, m.start()).evaluate(federation.X["c2"]))
     # but a client alone sees no upload but its own
     for sender, recipient, message in letters(federation):
         assert not (isinstance(message, Upload) and recipient != "(server)"), sender
@@ -213,25 +213,19 @@ def test_w13_in_the_last_round_the_confirmations_show_it() -> None:
 def test_w13_a_client_whose_centroids_diverged_is_noticed_in_the_next_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever made c1's second query differ (another version, a fault in memory), its masks differ, and nothing opens."""
     federation = make_federation(make_plan(3))
-    sessions = []
+    query, second = LloydMechanism.query, 0
 
-    def diverging(mechanism: LloydMechanism) -> Generator[Query, Answer, Clustering]:
-        sessions.append(mechanism)
-        is_second, loop = len(sessions) == 2, lloyd(mechanism)
-        query = next(loop)
-        while True:
-            answer = yield query
-            try:
-                query = loop.send(answer)
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]  # a StopIteration's value has no type
-            if is_second:
-                assert isinstance(query, RelativeMoments)
-                query = msgspec.structs.replace(query, centroids=query.centroids + 1)
+    def diverging(mechanism: LloydMechanism, number: int, state: Clustering) -> Query:
+        nonlocal second
+        asked, second = query(mechanism, number, state), second + (number == 1)
+        if number != 1 or second != 2:
+            return asked
+        assert isinstance(asked, RelativeMoments)
+        return msgspec.structs.replace(asked, centroids=asked.centroids + 1)
 
-    monkeypatch.setattr(lloyd_mechanism, "lloyd", diverging)
+    monkeypatch.setattr(LloydMechanism, "query", diverging)
     outcome = run_in_process(federation.server(), federation.clients())
-    assert len(sessions) == 3
+    assert second == 3
     for name in federation.plan.names:
         ended = outcome.clients[name]
         assert isinstance(ended, Ended)

@@ -40,9 +40,9 @@ from fastlloyd.federation.secagg import EphemeralKey
 from fastlloyd.federation.secagg.sealing import SALT_BYTES, seal_parameters
 from fastlloyd.federation.transport.in_process import run_in_process
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, MOMENTLLOYD, AnyAlgorithm
-from fastlloyd.mechanisms.moment_lloyd import box
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.state import State
+from fastlloyd.mechanisms.moment_lloyd.state import encode as encode_state
 from federation import (
     BrokenNoise,
     Federation,
@@ -411,7 +411,7 @@ def test_after_the_last_sum_no_other_is_awaited(extra: int) -> None:
 
 def test_parameters_out_of_range_end_the_run_and_name_who_made_them() -> None:
     _, client = settling()
-    honest = box.encode(M, 1, State.start(M))
+    honest = encode_state(M, 1, State.start(M))
     for plain, match in [
         (b"\xff" * len(honest), "client 'c2' worked out are refused: the parameter number is not"),
         (honest + b"\0", "the parameters have .* bytes; expected"),
@@ -477,7 +477,8 @@ def test_the_server_sees_boxes_of_lengths_that_the_plan_fixes() -> None:
         table = Table(make_federation(PLAN, seed))
         table.run()
         lengths.append([len(m.box) for m in table.recorded[SERVER] if isinstance(m, Parameters)])
-    assert lengths[0] == lengths[1] == list(LIMITS.box_bytes.values()) == [n + 16 for n in M.parameter_bytes.values()]
+    travelling = [n for number in range(M.n_rounds) if (n := M.travelling_bytes(number))]
+    assert lengths[0] == lengths[1] == list(LIMITS.box_bytes.values()) == [n + 16 for n in travelling]
 
 
 def test_a_run_of_clients_whose_caps_are_0_goes_on() -> None:

@@ -191,7 +191,9 @@ class Limits:
     def of(cls, plan: Plan) -> Self:
         """Sizes of the messages of `plan`."""
         payload_bytes = tuple(plan.n_words_of(exchange) * plan.ring.itemsize for exchange in plan.mechanism.exchanges)
-        box_bytes = {number: n + TAG_BYTES for number, n in plan.mechanism.parameter_bytes.items()}
+        m = plan.mechanism
+        sizes = {number + 2: m.travelling_bytes(number) for number in range(m.n_rounds)}  # keys: which round asks with them
+        box_bytes = {number: n + TAG_BYTES for number, n in sizes.items() if n}
         largest = max(*payload_bytes, *box_bytes.values(), 0)
         return cls(plan.n_clients, payload_bytes, box_bytes, largest + _ENTRY_BYTES * (plan.n_clients + 1) + _FIXED_BYTES)
 

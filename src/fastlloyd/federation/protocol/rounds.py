@@ -1,4 +1,7 @@
-"""The rounds of one client, from the first query to the confirmed result: the clustering loop, noised, masked and unmasked."""
+"""The rounds of one client, from the first query to the confirmed result: noised, masked and unmasked.
+
+The calls are those of `mechanisms/central.run`, one per message.
+"""
 
 from collections.abc import Callable
 from typing import TypedDict
@@ -15,10 +18,10 @@ from fastlloyd.federation.protocol.transcript import extend_transcript, start_tr
 from fastlloyd.federation.secagg.keys import confirmation, differing
 from fastlloyd.federation.secagg.masks import UPLOAD_NONCE_BYTES, GroupKey
 from fastlloyd.federation.secagg.sealing import SALT_BYTES, ParametersContext, open_parameters, seal_parameters
-from fastlloyd.mechanisms.course import Circumstances
-from fastlloyd.mechanisms.lloyd.algorithm import Clustering
+from fastlloyd.mechanisms.lloyd.algorithm import Answer, Clustering
+from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.queries.relative import centroids_digest
-from fastlloyd.mechanisms.rounds import Exchange
+from fastlloyd.mechanisms.rounds import AnswerNoise, Exchange
 
 
 class _Ending(TypedDict):
@@ -33,11 +36,12 @@ class ClientRounds:
 
     __slots__ = (
         "_X",
+        "_awaiting",
         "_caps",
-        "_course",
         "_group_key",
         "_included",
         "_masked",
+        "_mechanism",
         "_n_records",
         "_name",
         "_noise",
@@ -48,6 +52,7 @@ class ClientRounds:
         "_query",
         "_random_bytes",
         "_roster",
+        "_state",
         "_transcript_hash",
     )
 
@@ -73,7 +78,9 @@ class ClientRounds:
         self._n_records: list[int] = []  # of each of these sums, at most
         self._nonce = b""
         self._proposed = False
-        self._course = plan.mechanism.course()
+        self._mechanism: Mechanism = plan.mechanism
+        self._state = self._mechanism.start()
+        self._awaiting: tuple[Answer, AnswerNoise] | None = None  # opened, and the state after it has not come yet
         self._enter_round()
 
     @property
@@ -84,12 +91,12 @@ class ClientRounds:
     @property
     def is_done(self) -> bool:
         """Whether nothing is left to be asked or settled."""
-        return self._course.clustering is not None
+        return len(self._included) == self._mechanism.n_rounds and not self.is_settling
 
     @property
     def is_settling(self) -> bool:
         """Whether parameters must come before this client can go on."""
-        return self._course.awaits_parameters
+        return self._awaiting is not None
 
     def is_to_propose(self, round: int) -> bool:
         """Whether parameters of that round are awaited that this client has not worked out yet."""
@@ -107,7 +114,7 @@ class ClientRounds:
 
     def upload(self) -> Upload:
         """The client's exact answer plus its share of the noise, masked. Draws noise: to be called once per round."""
-        exchange = self._plan.mechanism.exchanges[self.number - 1]
+        exchange = self._mechanism.exchanges[self.number - 1]
         values = self._query.evaluate(self._X) + self._plan.draw_client_noise(exchange, self._noise)
         self._nonce = self._random_bytes(UPLOAD_NONCE_BYTES)
         return Upload(self.number, self._nonce, self._masked.hide(values, self._name, self._nonce))
@@ -123,23 +130,30 @@ class ClientRounds:
         self._included_in(broadcast)
 
     def open(self, broadcast: Broadcast) -> None:
-        """Unmask the sum and move the centroids; RemoteProtocolError if it cannot be the sum this client waits for."""
+        """Unmask the sum and go on, unless the next state travels. RemoteProtocolError if it is not the sum that is awaited."""
         included = self._included_in(broadcast)
-        exchange = self._plan.mechanism.exchanges[self.number - 1]
+        exchange = self._mechanism.exchanges[self.number - 1]
         total = self._masked.open(broadcast.payload, included, self._plan.n_words_of(exchange))
-        answer = total.reshape(self._plan.mechanism.shape(exchange))
+        answer = total.reshape(self._mechanism.shape(exchange))
         n_records = sum(map(self._caps.__getitem__, included))
         self._plausible.check(answer, n_records, self.number)
         self._included.append(tuple(included))
         self._n_records.append(n_records)
         self._transcript_hash = extend_transcript(self._transcript_hash, broadcast)
-        self._course.take(answer, self._circumstances(exchange))
-        self._go_on()
+        noise, last = self._answer_noise(exchange), len(self._included) - 1
+        if self._mechanism.travelling_bytes(last):
+            self._awaiting = answer, noise
+        else:
+            self._state = self._mechanism.advance(last, self._state, answer, noise)
+            self._go_on()
 
     def propose(self) -> Proposal:
         """Work out the parameters of the next query and seal them. Draws bytes: to be called once per round."""
+        answer, noise = self._awaited()
+        m, last = self._mechanism, len(self._included) - 1
+        data = m.write_state(last, m.advance(last, self._state, answer, noise))
         salt = self._random_bytes(SALT_BYTES)
-        box = seal_parameters(self._group_key, self._context(self._name, salt), self._course.work_out())
+        box = seal_parameters(self._group_key, self._context(self._name, salt), data)
         self._proposed = True
         return Proposal(self.number, salt, box)
 
@@ -158,13 +172,13 @@ class ClientRounds:
         self._roster.check_members("who worked out the parameters", [parameters.client], self._caps, 0)
         plain = open_parameters(self._group_key, self._context(parameters.client, parameters.salt), parameters.box)
         try:
-            self._course.settle(plain)
+            self._state = self._mechanism.read_state(len(self._included) - 1, self._state, *self._awaited(), plain)
         except OverflowRisk as error:
             raise RemoteProtocolError(
                 f"the parameters that client {parameters.client!r} worked out are refused: {error}"
             ) from None
         self._transcript_hash = extend_transcript(self._transcript_hash, parameters)
-        self._proposed = False
+        self._proposed, self._awaiting = False, None
         self._go_on()
 
     def confirm(self) -> Confirmation:
@@ -204,9 +218,14 @@ class ClientRounds:
         return included
 
     def _finished(self) -> Clustering:
-        if self._course.clustering is None:
+        if not self.is_done:
             raise LocalProtocolError("a client confirms its result after the last round, not before")
-        return self._course.clustering
+        return self._mechanism.clustering(self._state)
+
+    def _awaited(self) -> tuple[Answer, AnswerNoise]:
+        if self._awaiting is None:
+            raise LocalProtocolError("no answer has come from which parameters could follow")
+        return self._awaiting
 
     def _ending(self, clustering: Clustering) -> _Ending:
         return {
@@ -216,11 +235,11 @@ class ClientRounds:
             "run_id": self._roster.run_id,
         }
 
-    def _circumstances(self, exchange: Exchange) -> Circumstances:
+    def _answer_noise(self, exchange: Exchange) -> AnswerNoise:
         """Of the sum that was opened last."""
         first, last = self._n_records[0], self._n_records[-1]
         deviations = self._plan.deviations(exchange, len(self._included[-1]))
-        return Circumstances(deviations=deviations, share=last / first if first else 1.0)  # caps may be 0
+        return AnswerNoise(deviations=deviations, share=last / first if first else 1.0)  # caps may be 0
 
     def _context(self, client: str, salt: bytes) -> ParametersContext:
         return ParametersContext(
@@ -233,11 +252,11 @@ class ClientRounds:
         )
 
     def _go_on(self) -> None:
-        if not self.is_done and not self.is_settling:
+        if not self.is_done:
             self._enter_round()
 
     def _enter_round(self) -> None:
-        self._query = query = self._course.query
+        self._query = query = self._mechanism.query(self.number - 1, self._state)
         self._masked = MaskedRound(
             group_key=self._group_key,
             plan_digest=self._roster.plan_digest,

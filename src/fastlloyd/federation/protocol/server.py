@@ -378,7 +378,7 @@ class ServerSession:
         match message:
             case Deal():
                 return ServerState.DEALING
-            case Broadcast() if message.round + 1 in self.plan.mechanism.parameter_bytes:
+            case Broadcast() if self.plan.mechanism.travelling_bytes(message.round - 1):
                 return ServerState.SETTLING
             case Broadcast() if message.round == len(self.plan.mechanism.exchanges):
                 return ServerState.CONFIRMING

@@ -1,11 +1,9 @@
-"""Lloyd, SuLloyd, GLloyd and FastLloyd: one loop, a generator of linear queries, and four records.
+"""Lloyd, SuLloyd, GLloyd and FastLloyd: one iteration, and four records of what differs between them.
 
-The generator yields a query, is sent its (noisy) answer, and returns the clustering. It knows neither noise nor clients nor
-messages: the central estimator and every client of a federated run drive the same one.
+An iteration knows neither noise nor clients nor messages: the central estimator and every client of a federated run call it.
 """
 
 import enum
-from collections.abc import Generator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -15,7 +13,7 @@ import numpy as np
 from fastlloyd.clustering import update
 from fastlloyd.clustering.domain import FloatArray, IntArray
 from fastlloyd.clustering.update import Postprocessing
-from fastlloyd.mechanisms.queries.relative import ClippedLoss, Moments, Query, RelativeMoments
+from fastlloyd.mechanisms.queries.relative import Moments, Query, RelativeMoments
 
 if TYPE_CHECKING:
     from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
@@ -104,7 +102,7 @@ def cautious(counts: FloatArray, deviation: float, n_expected: int) -> FloatArra
 
 
 class Clustering(msgspec.Struct, frozen=True):
-    """Where the loop ended.
+    """Where the iterations are, or ended.
 
     centroids and previous : int64 (n_clusters, n_features), grid units, after and before the last update; answer : the last
     noisy answer of a round; updated : bool (n_clusters,), False where the last noisy count was too small and the centroid
@@ -123,25 +121,6 @@ class Clustering(msgspec.Struct, frozen=True):
     def noisy_counts(self, count_bits: int) -> FloatArray:
         """Records per cluster in the last round, float64 (n_clusters,): exact numbers and noise, so they may be negative."""
         return self.answer[:, -1] / 2.0**count_bits
-
-
-def lloyd(mechanism: "LloydMechanism") -> Generator[Query, Answer, Clustering]:
-    """The iterations of Lloyd, SuLloyd, GLloyd and FastLloyd (Algorithm 1); what differs is data in `mechanism.algorithm`.
-
-    After them, if the mechanism wants it, the loss of where they ended.
-    """
-    centroids = mechanism.initial_centroids()
-    clustering = None
-    for round in mechanism.rounds:
-        answer = yield query(mechanism, round, centroids)
-        clustering = next_centroids(mechanism, round, centroids, answer)
-        centroids = clustering.centroids
-    if clustering is None:
-        raise AssertionError("a mechanism has at least one round")
-    if mechanism.loss is not None:
-        answer = yield ClippedLoss(centroids, mechanism.loss.cap, mechanism.loss.shift)
-        clustering = msgspec.structs.replace(clustering, loss=int(answer[0, 0]))
-    return clustering
 
 
 def query(mechanism: "LloydMechanism", round: "Round", centroids: IntArray) -> Query:

@@ -1,10 +1,11 @@
 """The mechanism of Lloyd, SuLloyd, GLloyd and FastLloyd: radii, noise of sums and counts, where centroids start."""
 
 import math
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from fastlloyd.base.randomness import PublicSeed
@@ -13,10 +14,10 @@ from fastlloyd.clustering.packing import RadiusSearch, initial_centroids
 from fastlloyd.dp.accountant import GaussianRelease, GeometricRelease
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
-from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, Answer, Clustering, Noise, lloyd
+from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, Answer, Clustering, Noise, next_centroids, query
 from fastlloyd.mechanisms.mechanism import NAME, ExpectedError, Mechanism, Release, check_guarantee, check_sizes
 from fastlloyd.mechanisms.queries.relative import Query, Sensitivity, centroids_digest, sensitivity
-from fastlloyd.mechanisms.rounds import Exchange, Part, Round
+from fastlloyd.mechanisms.rounds import AnswerNoise, Exchange, Part, Round
 
 
 class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="lloyd"):
@@ -83,9 +84,27 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
         """T: one round each."""
         return len(self.rounds)
 
-    def loop(self) -> Generator[Query, Answer, Clustering]:
-        """Lloyd's."""
-        return lloyd(self)
+    def start(self) -> Clustering:
+        """The initial centroids. A state is the clustering that the iterations so far led to."""
+        centroids = self.initial_centroids()
+        answer = np.zeros((self.n_clusters, self.n_features + 1), dtype=np.int64)
+        return Clustering(centroids, centroids, answer, np.zeros(self.n_clusters, dtype=np.bool_))
+
+    def query(self, number: int, state: Clustering) -> Query:
+        """Moments of the records around the centroids; in the end their loss."""
+        if number < len(self.rounds):
+            return query(self, self.rounds[number], state.centroids)
+        return self.loss_query(state.centroids)
+
+    def advance(self, number: int, state: Clustering, answer: Answer, noise: AnswerNoise) -> Clustering:  # noqa: ARG002
+        """Move the centroids (Algorithm 1); nobody needs to know the noise for that."""
+        if number < len(self.rounds):
+            return next_centroids(self, self.rounds[number], state.centroids, answer)
+        return msgspec.structs.replace(state, loss=int(answer[0, 0]))
+
+    def clustering(self, state: Clustering) -> Clustering:
+        """The last state."""
+        return state
 
     def expected_standard_errors(self, noise_factor: float = 1.0) -> FloatArray:
         """Expected standard error of one centroid per feature, original units, float64 (n_features,).

@@ -5,14 +5,13 @@ floating point; it is worked out once and then handed on as integers.
 """
 
 import math
-from collections.abc import Generator
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
-from fastlloyd.mechanisms.course import Circumstances
 from fastlloyd.mechanisms.lloyd.algorithm import Answer, Clustering
 from fastlloyd.mechanisms.moment_lloyd import location, start, steps
 from fastlloyd.mechanisms.moment_lloyd.directions import directions
@@ -27,31 +26,16 @@ from fastlloyd.mechanisms.moment_lloyd.rounds import (
     StepRound,
     VotesRound,
 )
-from fastlloyd.mechanisms.moment_lloyd.seen import Seen
-from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, State, known
+from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, Seen, State, known
 from fastlloyd.mechanisms.queries.query import Asked, ask
-from fastlloyd.mechanisms.queries.relative import ClippedLoss, Query
+from fastlloyd.mechanisms.rounds import AnswerNoise
 
 if TYPE_CHECKING:
     from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 
 
-def moment_lloyd(m: "MomentMechanism") -> Generator[Query, Answer, Clustering]:
-    """Mean, spread and directions, then perhaps votes, then a few steps; in the end the loss, if the mechanism wants it."""
-    state, seen = State.start(m), Seen()
-    for number, round in enumerate(m.rounds):
-        before, answer = state, (yield query(m, round, state))
-        seen = look(m, number, before, answer, seen)
-        state = advance(m, number, before, answer)
-    ended = clustering(m, before, state, answer, seen)
-    if m.loss is not None:
-        answer = yield ClippedLoss(state.centroids, m.loss.cap, m.loss.shift)
-        ended = msgspec.structs.replace(ended, loss=int(answer[0, 0]))
-    return ended
-
-
 def query(m: "MomentMechanism", round: Rounds, state: State) -> Asked:
-    """What a round asks, given what is known: integers only."""
+    """What a round asks in a state: it follows from integers alone."""
     question, R = round.question(m), radius(m, round, state)
     match round:
         case MeanRound():
@@ -85,18 +69,15 @@ def radius(m: "MomentMechanism", round: Rounds, state: State) -> int:
     return min(max(1, R), 2 * math.isqrt(m.domain.squared_half_diagonal))
 
 
-def advance(
-    m: "MomentMechanism", number: int, state: State, answer: Answer, circumstances: Circumstances | None = None
-) -> State:
-    """What is known after the noisy answer to the round of that index, from 0; circumstances None: as the mechanism says.
+def advance(m: "MomentMechanism", number: int, state: State, answer: Answer, noise: AnswerNoise) -> State:
+    """What is known after the noisy answer to the round of that number, from 0.
 
     Where clients are missing, so are their records: the number of records is scaled by the caps of those that are there.
     """
-    if circumstances is None:
-        return _advanced(m, number, state, noisy_parts(m, m.rounds[number], state, answer))
-    there = scaled(m, state, circumstances.share)
-    after = _advanced(m, number, there, noisy_parts(m, m.rounds[number], there, answer, circumstances.deviations))
-    return after if number == 0 else msgspec.structs.replace(after, number=state.number)
+    there = scaled(m, state, noise.share)
+    after = _advanced(m, number, there, noisy_parts(m, m.rounds[number], there, answer, noise))
+    n = after.number if number == 0 else state.number
+    return msgspec.structs.replace(after, number=n, seen=seen(m, number, state, answer, noise))
 
 
 def scaled(m: "MomentMechanism", state: State, share: float) -> State:
@@ -124,15 +105,13 @@ def _advanced(m: "MomentMechanism", number: int, state: State, parts: list[Noisy
             return steps.step(m, state, round, *parts)
 
 
-def noisy_parts(
-    m: "MomentMechanism", round: Rounds, state: State, answer: Answer, deviations: tuple[float, ...] | None = None
-) -> list[Noisy]:
-    """The parts of an answer in grid units, squared grid units, or records; deviations None: the round's scales."""
+def noisy_parts(m: "MomentMechanism", round: Rounds, state: State, answer: Answer, noise: AnswerNoise) -> list[Noisy]:
+    """The parts of an answer in grid units, squared grid units, or records."""
     ends = np.cumsum(round.question(m).parts)[:-1]
     columns = np.split(answer.astype(np.float64), ends, axis=1)
     units = _units(m, round, state)
-    scales = [float(scale) for scale in round.scales] if deviations is None else deviations
-    return [Noisy(values, scale).scaled(unit) for values, scale, unit in zip(columns, scales, units, strict=True)]
+    each = zip(columns, noise.deviations, units, strict=True)
+    return [Noisy(values, deviation).scaled(unit) for values, deviation, unit in each]
 
 
 def noisy_deviations(m: "MomentMechanism", round: Rounds, state: State) -> list[float]:
@@ -140,29 +119,32 @@ def noisy_deviations(m: "MomentMechanism", round: Rounds, state: State) -> list[
     return [float(scale) * unit for scale, unit in zip(round.scales, _units(m, round, state), strict=True)]
 
 
-def look(
-    m: "MomentMechanism", number: int, state: State, answer: Answer, seen: Seen, circumstances: Circumstances | None = None
-) -> Seen:
-    """What was seen, with what the round of that index shows; arguments as of `advance`."""
-    round, deviations = m.rounds[number], None if circumstances is None else circumstances.deviations
+def seen(m: "MomentMechanism", number: int, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
+    """What the answers have shown, with the answer to the round of that number; arguments as of `advance`."""
+    round = m.rounds[number]
+    shown = replace(state.seen, asked_in=msgspec.structs.replace(state, seen=Seen()), answer=answer)
     match round:
         case VotesRound():
-            return seen.with_votes(state.candidates, *noisy_parts(m, round, state, answer, deviations))
+            return shown.with_votes(state.candidates, *noisy_parts(m, round, state, answer, noise))
         case StepRound(in_directions=False):
-            return seen.with_step(state.centroids, *noisy_parts(m, round, state, answer, deviations))
-    return seen
+            return shown.with_step(state.centroids, *noisy_parts(m, round, state, answer, noise))
+    return shown
 
 
-def clustering(m: "MomentMechanism", before: State, state: State, answer: Answer, seen: Seen) -> Clustering:
-    """Where the last round ended; before : the state it was asked in, answer : its own, seen : in all rounds."""
-    unit, _ = _units(m, m.rounds[-1], before)
+def clustering(m: "MomentMechanism", state: State) -> Clustering:
+    """What the state after all rounds says."""
+    last, before, answer = m.rounds[-1], state.seen.asked_in, state.seen.answer
+    if before is None or answer is None:
+        raise AssertionError("a clustering ends after its last round")
+    unit, _ = _units(m, last, before)
     return Clustering(
         centroids=state.centroids,
         previous=before.centroids,
         answer=answer,
         updated=np.ones(m.n_clusters, dtype=np.bool_),
+        loss=state.loss,
         unit=unit,
-        evidence=evidence(m, before, radius(m, m.rounds[-1], before), seen),
+        evidence=evidence(m, before, radius(m, last, before), state.seen),
     )
 
 

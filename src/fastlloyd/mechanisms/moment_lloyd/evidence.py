@@ -20,9 +20,8 @@ from fastlloyd.mechanisms.lloyd.algorithm import Evidence, cautious
 from fastlloyd.mechanisms.moment_lloyd.directions import basis, used
 from fastlloyd.mechanisms.moment_lloyd.location import divisor
 from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
-from fastlloyd.mechanisms.moment_lloyd.seen import Histogram, Seen, Step
 from fastlloyd.mechanisms.moment_lloyd.shrinkage import sizes
-from fastlloyd.mechanisms.moment_lloyd.state import State
+from fastlloyd.mechanisms.moment_lloyd.state import Histogram, Seen, State, Step
 
 if TYPE_CHECKING:
     from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism

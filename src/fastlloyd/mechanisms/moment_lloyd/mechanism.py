@@ -1,17 +1,16 @@
 """The mechanism of MomentLloyd: its rounds with their noise, and what the accountant is told of them."""
 
-from collections.abc import Generator
 from fractions import Fraction
 from typing import Any
+
+import msgspec
 
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.lloyd.algorithm import Answer, Clustering, Noise
 from fastlloyd.mechanisms.mechanism import ExpectedError, Mechanism, Release, check_guarantee, check_sizes
-from fastlloyd.mechanisms.moment_lloyd import box
-from fastlloyd.mechanisms.moment_lloyd.advance import moment_lloyd
-from fastlloyd.mechanisms.moment_lloyd.course import MomentCourse
+from fastlloyd.mechanisms.moment_lloyd import advance
 from fastlloyd.mechanisms.moment_lloyd.expected import expected_error
 from fastlloyd.mechanisms.moment_lloyd.planner import MAX_CANDIDATES, MAX_FEATURES
 from fastlloyd.mechanisms.moment_lloyd.rounds import (
@@ -25,9 +24,10 @@ from fastlloyd.mechanisms.moment_lloyd.rounds import (
     VotesRound,
 )
 from fastlloyd.mechanisms.moment_lloyd.start import FEW_CANDIDATES
+from fastlloyd.mechanisms.moment_lloyd.state import State, decode, encode, n_bytes
 from fastlloyd.mechanisms.queries.relative import Query
 from fastlloyd.mechanisms.queries.spaces import Subspace
-from fastlloyd.mechanisms.rounds import Exchange, Part
+from fastlloyd.mechanisms.rounds import AnswerNoise, Exchange, Part
 
 NAME = "momentlloyd"
 MAX_DIRECTIONS = 64  # five times what is planned: a stranger's plan cannot ask for candidates that fill the memory
@@ -111,18 +111,37 @@ class MomentMechanism(
         """By a table made by simulation."""
         return expected_error(self, noise_factor)
 
-    def course(self) -> MomentCourse:
-        """The same, state by state."""
-        return MomentCourse(self)
+    def start(self) -> State:
+        """Nothing is known but the mechanism."""
+        return State.start(self)
 
-    @property
-    def parameter_bytes(self) -> dict[int, int]:
-        """After every round."""
-        return {index + 1: box.n_bytes(self, index) for index in range(1, len(self.rounds) + 1)}
+    def query(self, number: int, state: State) -> Query:
+        """Mean, spread and directions, then perhaps votes, then a few steps; in the end the loss, if it is estimated."""
+        if number < len(self.rounds):
+            return advance.query(self, self.rounds[number], state)
+        return self.loss_query(state.centroids)
 
-    def loop(self) -> Generator[Query, Answer, Clustering]:
-        """MomentLloyd's."""
-        return moment_lloyd(self)
+    def advance(self, number: int, state: State, answer: Answer, noise: AnswerNoise) -> State:
+        """See `advance.advance`: floating point, so that a state of a federated run travels."""
+        if number < len(self.rounds):
+            return advance.advance(self, number, state, answer, noise)
+        return msgspec.structs.replace(state, loss=int(answer[0, 0]))
+
+    def clustering(self, state: State) -> Clustering:
+        """Where the steps led, and what all answers show of how far that may be off."""
+        return advance.clustering(self, state)
+
+    def travelling_bytes(self, number: int) -> int:
+        """The fields that a later round needs; nothing after the loss."""
+        return n_bytes(self, number + 1) if number < len(self.rounds) else 0
+
+    def write_state(self, number: int, state: State) -> bytes:
+        """Those fields as bytes."""
+        return encode(self, number + 1, state)
+
+    def read_state(self, number: int, state: State, answer: Answer, noise: AnswerNoise, data: bytes) -> State:
+        """The fields that travelled, and what everyone has seen."""
+        return msgspec.structs.replace(decode(self, number + 1, data), seen=advance.seen(self, number, state, answer, noise))
 
     def round_parts(self, round: Exchange) -> tuple[Part, ...]:
         """The question's, with the round's noise."""

@@ -1,10 +1,12 @@
-"""What MomentLloyd knows between two rounds: integers only, all of them functions of noisy answers and of the plan.
+"""What MomentLloyd knows between two rounds: functions of noisy answers and of the plan.
 
-A state is all that later rounds go on from. Who works out the next one may use floating point, whose last digits are not the
-same on every machine; the state is rounded to integers, and whoever has the state asks exactly the same query.
+Later rounds go on from integers alone. The client that works the next ones out uses floating point, whose last digits are not
+the same on every machine; it rounds them to integers, and in a federated run these travel to the others, as bytes. Beside them
+everyone keeps what the answers have shown: the result tells with it how far centroids may be off.
 """
 
 import math
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,6 +14,9 @@ import msgspec
 import numpy as np
 
 from fastlloyd.clustering.domain import IntArray
+from fastlloyd.errors import OverflowRisk
+from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
+from fastlloyd.mechanisms.moment_lloyd.rounds import LengthsRound, SecondMomentRound, SquaresRound, StepRound, VotesRound
 from fastlloyd.mechanisms.queries.parameters import Parameter, Value, symmetric
 from fastlloyd.mechanisms.queries.spaces import DIRECTION_BITS, Subspace, squared_diameter
 
@@ -19,6 +24,45 @@ if TYPE_CHECKING:
     from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 
 NUMBER_BITS = 16  # numbers of records are in units of 2**-16
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Candidates, int64 (m, r), as the votes were asked for, and the noisy votes (m, 1)."""
+
+    candidates: IntArray
+    votes: Noisy
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step among all features: centroids, int64 (k, d), as it was asked; noisy sums of offsets (k, d) and counts (k, 1)."""
+
+    centroids: IntArray
+    sums: Noisy
+    counts: Noisy
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the answers so far have shown.
+
+    histogram : None where there were no votes. steps : those among all features, in order. asked_in : the state in which the
+    last round was asked, answer : its noisy answer; None before there is one.
+    """
+
+    histogram: Histogram | None = None
+    steps: tuple[Step, ...] = ()
+    asked_in: "State | None" = None
+    answer: IntArray | None = None
+
+    def with_votes(self, candidates: IntArray, votes: Noisy) -> Self:
+        """What was seen, and these votes."""
+        return replace(self, histogram=Histogram(candidates, votes))
+
+    def with_step(self, centroids: IntArray, sums: Noisy, counts: Noisy) -> Self:
+        """What was seen, and this step."""
+        return replace(self, steps=(*self.steps, Step(centroids, sums, counts)))
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +73,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     int64 (r,), along these. candidates : int64 (m, r or d). points : int64 (k, r), centroids seen in the directions.
     centroids : int64 (k, d). sizes : int64 (k,), records per cluster, in units of 2**-16. spread : mean squared distance to be
     expected from the nearest centroid; inner_spread : the same along the directions.
+
+    seen and loss do not travel: every party has them from the answers. loss : noisy, in the units of `LossRound`.
     """
 
     number: int
@@ -42,10 +88,12 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     sizes: IntArray
     spread: int
     inner_spread: int
+    seen: Seen = Seen()
+    loss: int | None = None
 
     @classmethod
     def start(cls, m: "MomentMechanism") -> Self:
-        """Nothing is known."""
+        """The state before the first round: all zeros."""
         zeros: dict[str, Any] = {field.name: np.zeros(field.shape, dtype=np.int64) if field.shape else 0 for field in fields(m)}
         return cls(**zeros)
 
@@ -79,3 +127,62 @@ def known(m: "MomentMechanism", state: State, **changes: Value) -> State:
     """The state with some fields replaced, each checked against its range."""
     ranges = {field.name: field for field in fields(m)}
     return msgspec.structs.replace(state, **{name: ranges[name].check(value) for name, value in changes.items()})
+
+
+def encode(m: "MomentMechanism", index: int, state: State) -> bytes:
+    """What travels of the state before the round of that index, from 0; the number of rounds stands for the end.
+
+    Only those fields that this round or a later one needs. Every number takes 4 bytes, or 8 where its range is wider,
+    little-endian; so the length is known beforehand.
+    """
+    return b"".join(np.asarray(getattr(state, field.name)).astype(_dtype(field)).tobytes() for field in travelling(m, index))
+
+
+def decode(m: "MomentMechanism", index: int, data: bytes) -> State:
+    """Read what `encode` wrote; fields that do not travel are zeros.
+
+    Raises OverflowRisk where the length is another or a number is out of its range; no value is shown.
+    """
+    if len(data) != n_bytes(m, index):
+        raise OverflowRisk(f"the parameters have {len(data)} bytes; expected {n_bytes(m, index)}")
+    values: dict[str, Any] = {}
+    for field in travelling(m, index):
+        dtype = _dtype(field)
+        part, data = data[: field.size * dtype.itemsize], data[field.size * dtype.itemsize :]
+        numbers = np.frombuffer(part, dtype=dtype).astype(np.int64)
+        values[field.name] = numbers.reshape(field.shape) if field.shape else int(numbers[0])
+    return known(m, State.start(m), **values)
+
+
+def n_bytes(m: "MomentMechanism", index: int) -> int:
+    """How many bytes `encode` writes."""
+    return sum(field.size * _dtype(field).itemsize for field in travelling(m, index))
+
+
+def travelling(m: "MomentMechanism", index: int) -> list[Parameter]:
+    """The fields that the round of that index or a later one needs, in the order of `fields`."""
+    names = _names(m, index)
+    return [field for field in fields(m) if field.name in names]
+
+
+def _names(m: "MomentMechanism", index: int) -> set[str]:
+    if index == len(m.rounds):
+        return {"centroids", "sizes"}
+    frame = {"centre", "directions"} if m.n_directions else set()
+    match m.rounds[index]:
+        case SquaresRound() | LengthsRound():
+            return {"number", "centre"}
+        case SecondMomentRound():
+            return {"number", "centre", "length"}
+        case VotesRound():
+            return {"number", "candidates"} | ({*frame, "variances", "length"} if frame else set())
+        case StepRound(in_directions=True):
+            return {"number", "spread", "inner_spread", "points", *frame}
+        case StepRound():
+            return {"number", "spread", "centroids", *frame}
+    raise AssertionError("nothing is known before the mean is asked for")
+
+
+def _dtype(field: Parameter) -> np.dtype[np.signedinteger]:
+    reach = max(int(np.abs(field.least).max(initial=0)), int(np.abs(field.most).max(initial=0)))
+    return np.dtype("<i4") if reach < 1 << 31 else np.dtype("<i8")
