@@ -13,12 +13,12 @@ from fastlloyd.federation.protocol import ClientSession, Message, Send, ServerSe
 from fastlloyd.federation.protocol.actions import Action
 from fastlloyd.federation.protocol.masked_round import MaskedRound
 from fastlloyd.federation.protocol.messages import Broadcast, encode
-from fastlloyd.mechanisms.moment_lloyd import course
+from fastlloyd.mechanisms.moment_lloyd import advance
 
 _SPUN = 0.15e-3  # seconds before the end of a wait from which the clock is watched: a sleep ends up to 0.1 ms late
 _PARTS = ((kernels, "cluster_statistics", "kernel"), (MaskedRound, "hide", "masks"), (MaskedRound, "open", "masks"),
           (Plan, "draw_client_noise", "noise"), (Plan, "draw_server_noise", "noise"),
-          (course, "advance", "next"))  # fmt: skip
+          (advance, "advance", "next"))  # fmt: skip
 
 
 class Times(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,7 +35,6 @@ from fastlloyd.federation.identity.parties import (
 from fastlloyd.federation.plan.study import Study
 from fastlloyd.federation.secagg.ring import NoiseTail, Ring, RingLoad, choose_ring
 from fastlloyd.mechanisms.lloyd.algorithm import Noise
-from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.reading import AnyMechanism
 from fastlloyd.mechanisms.rounds import Exchange, draw, sqrt_up
 
@@ -278,7 +277,7 @@ def _rounds_load(plan: Plan) -> tuple[Load, Load, tuple[Load, ...]]:
         [(part.bound, scale) for part, scale in zip(m.parts(round), plan.total_scales(round), strict=True)]
         for round in set(m.clustering_rounds)
     ]
-    if isinstance(m, MomentMechanism):
+    if not m.sums_are_in_grid_units:
         return nothing, nothing, tuple(sorted({load for parts in loads for load in parts}))
     sums, counts = zip(*loads, strict=True)
     return _largest(sums), _largest(counts), ()
