@@ -121,8 +121,9 @@ def test_the_first_block_of_the_readme_runs_in_a_clone(tmp_path: Path, monkeypat
 @pytest.mark.parametrize("page", ALL_PAGES)
 def test_every_command_that_is_only_shown_exists_with_its_options(page: str) -> None:
     """Blocks of sh are for several people at several machines, or for other programs."""
-    blocks = re.findall(r"^ *```(?:sh|text)?\n(.*?)^ *```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
-    for line in "".join(blocks).replace("\\\n", " ").splitlines():
+    blocks = re.findall(r"^ *```(\w*)\n(.*?)^ *```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
+    shown = "".join(block for language, block in blocks if language in ("", "sh", "text"))
+    for line in shown.replace("\\\n", " ").splitlines():
         if line.lstrip().startswith("fastlloyd "):
             words = shlex.split(line, comments=True)[1:]
             name = next((name for name in (" ".join(words[:2]), words[0]) if name in OPTIONS), None)
