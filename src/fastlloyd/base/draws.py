@@ -9,12 +9,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import PublicSeed, PublicStream
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 class Draws:

@@ -1,15 +1,43 @@
-"""Files that only their owner can read: made so from the first instant, refused where others could have read them."""
+"""Files written whole or not at all, and files that only their owner can read.
+
+A private file is made so from the first instant, and refused where others could have read it.
+"""
 
 import os
 import secrets
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from fastlloyd.errors import IdentityError, OutputError
 
 OWNER_ONLY = 0o600
 OTHERS = 0o077  # whatever the group and everyone else may do
+
+
+@contextmanager
+def replacing(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
+    """A new file that takes the place of `path` in one step when the block ends, after its content is on disk.
+
+    If the block or the disk fails, `path` stays as it was. With `private` its mode is 0600 from the start. Raises OSError.
+    """
+    beside = path.parent / temporary_name(path)
+    try:
+        with os.fdopen(_create(beside, private=private), "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        with suppress(OSError):
+            beside.unlink()
+
+
+def temporary_name(path: Path) -> str:
+    """A hidden name that nobody else uses, for what will take the place of `path`."""
+    return f".{path.name[:64]}.{secrets.token_hex(8)}.tmp"
 
 
 def write_private(path: Path, text: str, *, replace: bool = False) -> None:
@@ -18,26 +46,22 @@ def write_private(path: Path, text: str, *, replace: bool = False) -> None:
     The name is taken with O_EXCL, which two processes cannot both do and which follows no symbolic link; the text goes to a
     file beside it, which then takes its place. Neither is ever readable by others, whatever the umask. Raises OutputError.
     """
-    beside = path.parent / f".{path.name[:64]}.{secrets.token_hex(8)}.tmp"
     taken = False
     try:
         if not replace:
-            os.close(_create(path))
+            os.close(_create(path, private=True))
             taken = True
-        with os.fdopen(_create(beside), "wb") as file:
+        with replacing(path, private=True) as file:
             file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
         taken = False
     except FileExistsError:
         raise OutputError(f"{path} exists already; choose another name") from None
     except OSError as error:
         raise OutputError(f"{path} cannot be written ({error.strerror})") from None
     finally:
-        for left in (beside, *([path] if taken else [])):
+        if taken:
             with suppress(OSError):
-                left.unlink()
+                path.unlink()
 
 
 def read_private(path: Path, max_bytes: int, *, secret_if: str = "") -> str:
@@ -72,8 +96,9 @@ def read_private(path: Path, max_bytes: int, *, secret_if: str = "") -> str:
         raise IdentityError(f"{path} is not a text file; name a private identity, such as clinic-a.identity.toml") from None
 
 
-def _create(path: Path) -> int:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), OWNER_ONLY)
-    if os.name == "posix":
+def _create(path: Path, *, private: bool) -> int:
+    mode = OWNER_ONLY if private else 0o666  # of which the umask takes its part
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+    if private and os.name == "posix":
         os.fchmod(descriptor, OWNER_ONLY)  # a umask can take rights away from the owner too
     return descriptor

@@ -3,7 +3,7 @@
 import csv
 import difflib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from fastlloyd.errors import DataError
 
@@ -26,8 +26,13 @@ def unknown_name(name: str, known: Sequence[str]) -> str:
 
 def nearest_name(name: str, known: Sequence[str]) -> str:
     """A question in brackets, whether the nearest of the `known` names was meant; "" if none is near."""
-    nearest = difflib.get_close_matches(name, known, n=1)
-    return f" (did you mean {nearest[0]!r}?)" if nearest else ""
+    meant = nearest(name, known)
+    return f" (did you mean {meant!r}?)" if meant else ""
+
+
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The known name that was probably meant, None if none is near; cutoff : 1 asks for the same name, 0 takes any."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
 
 
 def refuse_repeated(names: Sequence[str], where: str) -> None:

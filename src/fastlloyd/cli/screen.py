@@ -11,10 +11,10 @@ import typer
 from rich.console import Console
 
 from fastlloyd.base import digits
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.cli import tables
 from fastlloyd.cli.destination import Destination
 from fastlloyd.cli.options import OutputOptions
-from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.clustering.update import Postprocessing
 from fastlloyd.errors import OutputError
 from fastlloyd.federation.plan.plan import TrustMode

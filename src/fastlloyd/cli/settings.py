@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.names import parse_columns
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.cli.options import MechanismOptions
-from fastlloyd.clustering.domain import Domain, FloatArray, Scaling
+from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.clustering.outside import Outside
 from fastlloyd.clustering.packing import RadiusSearch

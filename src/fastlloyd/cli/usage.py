@@ -1,6 +1,5 @@
 """Options as they were typed: what cannot be meant is refused in one sentence that names the option and what it takes."""
 
-import difflib
 import inspect
 import typing
 from collections import Counter
@@ -9,6 +8,8 @@ from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from fastlloyd.base.names import nearest
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -87,12 +88,12 @@ def _unknown_option(error: Exception, options: Iterable[Any]) -> str:
         return ""
     typed: str = error.option_name  # type: ignore[attr-defined]  # as every error with possibilities has
     known = {name.lstrip("-"): name for option in options for name in (*option.opts, *option.secondary_opts)}
-    nearest = [known[name] for name in difflib.get_close_matches(typed.lstrip("-"), known, n=1, cutoff=0.7)]
-    if (meant := _NAMES_ELSEWHERE.get(typed)) in known.values():
-        nearest = [str(meant)]
-    if (why := _TOLD_BY_THE_FILE.get(typed)) and not nearest:
+    meant = _NAMES_ELSEWHERE.get(typed)
+    if meant not in known.values():
+        meant = known.get(nearest(typed.lstrip("-"), known, cutoff=0.7) or "")
+    if (why := _TOLD_BY_THE_FILE.get(typed)) and not meant:
         return f"there is no option {typed}: {why}"
-    return f"there is no option {typed}" + (f"; did you mean {nearest[0]}?" if nearest else "; --help lists the options")
+    return f"there is no option {typed}" + (f"; did you mean {meant}?" if meant else "; --help lists the options")
 
 
 def _missing(error: Exception) -> str:

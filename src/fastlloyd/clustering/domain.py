@@ -19,12 +19,12 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastlloyd.base.arrays import FloatArray as FloatArray  # noqa: PLC0414 - taken from here by those who need a domain too
+from fastlloyd.base.arrays import IntArray as IntArray  # noqa: PLC0414
 from fastlloyd.clustering.acceleration import compiled_code, is_compiled, n_threads
 from fastlloyd.errors import DataError, PlanError
 from fastlloyd.records.column_block import ColumnBlock
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 GridArray = NDArray[
     np.signedinteger
 ]  # records on the grid: int32 as the domain makes them (enough, and half as large) or int64

@@ -9,15 +9,16 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
+from fastlloyd.base.arrays import RealArray
 from fastlloyd.clustering.acceleration import is_compiled, reading_ahead
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.outside import Outside, to_grid
 from fastlloyd.errors import DataError
-from fastlloyd.records.column_block import ColumnBlock, FloatArray
+from fastlloyd.records.column_block import ColumnBlock
 
 KEPT_CELLS = 1 << 26  # 256 MiB of int32
 
-Block = tuple[int, FloatArray | ColumnBlock]
+Block = tuple[int, RealArray | ColumnBlock]
 
 
 class Blocks(Protocol):
@@ -88,7 +89,7 @@ class GridRecords:
         if self._may_be_kept and n_cells <= self._kept_cells:
             self._kept = kept
 
-    def _grid(self, first: int, block: FloatArray | ColumnBlock, outside: Outside) -> tuple[GridArray, int]:
+    def _grid(self, first: int, block: RealArray | ColumnBlock, outside: Outside) -> tuple[GridArray, int]:
         """Grid points of a block, and how many of its records have a value outside the bounds."""
         try:
             return to_grid(self.domain, block, outside, source=self._source, first=first, place=self._records.place)

@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastlloyd.base import extras
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
-from fastlloyd.clustering.domain import Domain, FloatArray, GridArray, IntArray, Scaling
+from fastlloyd.clustering.domain import Domain, GridArray, Scaling
 from fastlloyd.clustering.outside import Outside, to_grid
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import SystemNoise

@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import FloatArray, GridArray
+from fastlloyd.clustering.domain import GridArray
 from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.evaluation import metrics

@@ -8,11 +8,11 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastlloyd.base.arrays import FloatArray, IntArray, RealArray
 from fastlloyd.clustering import kernels
-from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.outside import Outside, to_grid
 from fastlloyd.records import Missing, open_records
-from fastlloyd.records.column_block import FloatArray as Cells
 from fastlloyd.reports.stored_result import StoredResult
 
 BLOCK_ROWS = 1 << 16  # records held as numbers and text at a time
@@ -57,7 +57,7 @@ class FittedClustering(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def record_blocks(path: Path, columns: tuple[str, ...], missing: Missing = Missing.REFUSE) -> Iterator[Cells]:
+def record_blocks(path: Path, columns: tuple[str, ...], missing: Missing = Missing.REFUSE) -> Iterator[RealArray]:
     """The named columns of a records file, block of rows by block of rows, (n, n_features). Raises DataError.
 
     No record is left out: with `Missing.DROP` NaN stands for a missing cell.

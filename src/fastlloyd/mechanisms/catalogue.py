@@ -1,6 +1,5 @@
 """Named sets of settings, and words turned into settings: shared by the estimators and the command line."""
 
-import difflib
 import enum
 import math
 import re
@@ -11,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from fastlloyd.base.names import nearest
 from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.clustering.update import Postprocessing
 from fastlloyd.errors import PlanError
@@ -128,6 +128,6 @@ def check_expected(n_expected: int | None, n_records: int) -> None:
 
 
 def _unknown(field: str, value: str, known: list[str]) -> str:
-    nearest = difflib.get_close_matches(value.lower(), known, n=1)
-    hint = f"did you mean {nearest[0]!r}? " if nearest else ""
+    meant = nearest(value.lower(), known)
+    hint = f"did you mean {meant!r}? " if meant else ""
     return f"{field} {value!r:.40} is unknown; {hint}expected one of: {', '.join(known)}"

@@ -19,9 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fastlloyd.base import extras
+from fastlloyd.base.arrays import RealArray
 from fastlloyd.base.names import listing
 from fastlloyd.errors import DataError
-from fastlloyd.records.column_block import ColumnBlock, FloatArray
+from fastlloyd.records.column_block import ColumnBlock
 from fastlloyd.records.columns import Columns, picked
 from fastlloyd.records.missing import Missing
 from fastlloyd.records.record_file import BLOCK_CELLS
@@ -89,7 +90,7 @@ class ArrowRecords:
             batches=lambda: batches(taken),
         )
 
-    def blocks(self) -> Iterator[FloatArray | ColumnBlock]:
+    def blocks(self) -> Iterator[RealArray | ColumnBlock]:
         """Blocks (n_i, n_features), NaN for null, of about BLOCK_CELLS cells.
 
         Batches of floats that are about as long are given as they are; others are joined or cut, in column-major order.
@@ -112,7 +113,7 @@ class ArrowRecords:
         with errors(self.source, self.what):
             return ColumnBlock([self._numbers(array) for array in arrays])
 
-    def _joined(self, batches: Iterable[list[Any]], size: int) -> Iterator[FloatArray]:
+    def _joined(self, batches: Iterable[list[Any]], size: int) -> Iterator[RealArray]:
         block, filled = np.empty((len(self.columns), size), dtype=self.dtype), 0
         for arrays in batches:
             start, n_rows = 0, len(arrays[0])

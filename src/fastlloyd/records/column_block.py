@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.floating[Any]]
+from fastlloyd.base.arrays import RealArray
 
 
 class ColumnBlock:
@@ -16,7 +15,7 @@ class ColumnBlock:
 
     __slots__ = ("arrays",)
 
-    def __init__(self, arrays: Sequence[FloatArray]) -> None:
+    def __init__(self, arrays: Sequence[RealArray]) -> None:
         self.arrays = tuple(arrays)
 
     def __len__(self) -> int:
@@ -39,7 +38,7 @@ class ColumnBlock:
             for array in self.arrays
         )
 
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> FloatArray:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> RealArray:
         """The table, in column-major order: a copy always."""
         if copy is False:
             raise ValueError("columns that lie apart become a table only by a copy")

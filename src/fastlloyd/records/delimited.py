@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
-from fastlloyd.records.column_block import FloatArray
 from fastlloyd.records.columns import NUMERIC, Columns, numbered, picked
 from fastlloyd.records.files import opened
 from fastlloyd.records.missing import NOT_FINITE, NOT_THERE, WORDS, Missing
@@ -65,7 +65,7 @@ class DelimitedFile:
         self.names = tuple(self._layout.names)
         self.columns = tuple(self.names[i] for i in self._layout.chosen)
 
-    def blocks(self) -> Iterator[FloatArray]:
+    def blocks(self) -> Iterator[RealArray]:
         """Read the file from its beginning: float64 (n_i, n_features), NaN where a cell is missing."""
         rows, self._rows = self._rows, None
         if rows is None:

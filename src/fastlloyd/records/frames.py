@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
 from fastlloyd.records.arrow import ArrowRecords, load
-from fastlloyd.records.column_block import ColumnBlock, FloatArray
+from fastlloyd.records.column_block import ColumnBlock
 from fastlloyd.records.columns import chosen
 from fastlloyd.records.missing import Missing, complete
 from fastlloyd.records.table import Table, joined
@@ -43,7 +44,7 @@ def table_from_frame(frame: Any, columns: Sequence[str] | None = None, *, missin
     return Table(values=values, columns=records.columns, source=source, dropped=dropped, others=others)
 
 
-def _complete(records: ArrowRecords) -> Iterator[FloatArray | ColumnBlock]:
+def _complete(records: ArrowRecords) -> Iterator[RealArray | ColumnBlock]:
     first = 1
     for block in records.blocks():
         yield complete(block, records.columns, records.missing, records.source, first)

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
-from fastlloyd.records.column_block import ColumnBlock, FloatArray
+from fastlloyd.records.column_block import ColumnBlock
 
 WORDS = frozenset({"", "na", "nan", "null", "?"})  # in text files, in any case and with spaces around
 FEW = 32  # features that are looked at one by one, though they do not lie so in memory
@@ -29,8 +30,8 @@ class Missing(enum.Enum):
 
 
 def complete(
-    block: FloatArray | ColumnBlock, columns: Sequence[str], missing: Missing, source: str, first: int
-) -> FloatArray | ColumnBlock:
+    block: RealArray | ColumnBlock, columns: Sequence[str], missing: Missing, source: str, first: int
+) -> RealArray | ColumnBlock:
     """The records without missing cells of a block (n, n_features), NaN where a cell is missing; memory order is kept.
 
     `first` is the number of the block's first record. Raises DataError for the first record with an infinite cell, or with a
@@ -53,7 +54,7 @@ def complete(
     return np.compress(kept, block, axis=0)
 
 
-def _any_missing(features: Iterable[FloatArray]) -> npt.NDArray[np.bool_]:
+def _any_missing(features: Iterable[RealArray]) -> npt.NDArray[np.bool_]:
     """Which records have NaN in one of the features, each (n,)."""
     gaps: npt.NDArray[np.bool_] = np.isnan(next(iter(features)))
     for values in features:
@@ -61,11 +62,11 @@ def _any_missing(features: Iterable[FloatArray]) -> npt.NDArray[np.bool_]:
     return gaps
 
 
-def _is_not_finite(values: FloatArray) -> npt.NDArray[np.bool_]:
+def _is_not_finite(values: RealArray) -> npt.NDArray[np.bool_]:
     return ~np.isfinite(values)
 
 
-def _refusal(values: FloatArray, columns: Sequence[str], missing: Missing, source: str, first: int) -> DataError:
+def _refusal(values: RealArray, columns: Sequence[str], missing: Missing, source: str, first: int) -> DataError:
     faults = np.isinf(values) if missing is Missing.DROP else ~np.isfinite(values)
     record = int(faults.any(axis=1).argmax())
     column = int(faults[record].argmax())

@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy_format
 
+from fastlloyd.base.arrays import RealArray
 from fastlloyd.base.names import listing
 from fastlloyd.errors import DataError
-from fastlloyd.records.column_block import FloatArray
 from fastlloyd.records.columns import Columns, numbered, picked
 from fastlloyd.records.files import readable
 from fastlloyd.records.record_file import BLOCK_CELLS
@@ -67,7 +67,7 @@ class _Matrix:
     def n_rows(self) -> int:
         return self.header.shape[0]
 
-    def blocks(self) -> Iterator[FloatArray]:
+    def blocks(self) -> Iterator[RealArray]:
         """Blocks (n_i, n_features). An archived array in column-major order is unpacked whole first."""
         by_columns = self.header.by_columns and len(self.names) > 1
         with _damage(self.path), _member(self.path, self.member) as stream:
@@ -76,14 +76,14 @@ class _Matrix:
             else:
                 yield from self._column_major(stream if self.member is None else BytesIO(stream.read()))
 
-    def _row_major(self, stream: IO[bytes]) -> Iterator[FloatArray]:
+    def _row_major(self, stream: IO[bytes]) -> Iterator[RealArray]:
         d, all_in_order = len(self.names), self.columns == self.names
         stream.seek(self.header.offset)
         for n in _sizes(self.n_rows, d):
             rows = _cells(stream, self.header.dtype, n * d).reshape(n, d)
             yield (rows if all_in_order else rows[:, self.indices]).astype(_wide(self.header.dtype), copy=False)
 
-    def _column_major(self, stream: IO[bytes]) -> Iterator[FloatArray]:
+    def _column_major(self, stream: IO[bytes]) -> Iterator[RealArray]:
         start, dtype = 0, self.header.dtype
         for n in _sizes(self.n_rows, len(self.indices)):
             block = np.empty((len(self.indices), n), dtype=_wide(dtype))
@@ -112,7 +112,7 @@ class _Columns:
     def n_rows(self) -> int:
         return self.headers[0].shape[0]
 
-    def blocks(self) -> Iterator[FloatArray]:
+    def blocks(self) -> Iterator[RealArray]:
         """Blocks (n_i, n_features) in column-major order."""
         wide = np.result_type(*(_wide(header.dtype) for header in self.headers))
         with _damage(self.path), ExitStack() as stack:

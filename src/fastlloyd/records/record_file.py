@@ -8,9 +8,10 @@ from typing import Protocol
 
 import numpy as np
 
+from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
 from fastlloyd.records import files
-from fastlloyd.records.column_block import ColumnBlock, FloatArray
+from fastlloyd.records.column_block import ColumnBlock
 from fastlloyd.records.files import FileState
 from fastlloyd.records.missing import Missing, complete
 from fastlloyd.records.table import numbered
@@ -32,7 +33,7 @@ class Reader(Protocol):
     def n_rows(self) -> int | None: ...  # noqa: D102
     @property
     def n_ahead(self) -> int: ...  # noqa: D102
-    def blocks(self) -> Iterator[FloatArray | ColumnBlock]: ...  # noqa: D102
+    def blocks(self) -> Iterator[RealArray | ColumnBlock]: ...  # noqa: D102
 
 
 class RecordFile:
@@ -82,11 +83,11 @@ class RecordFile:
         """Names, no numbers of records."""
         return f"RecordFile(columns={self.columns!r}, source={self.source!r})"
 
-    def blocks(self) -> Iterator[FloatArray]:
+    def blocks(self) -> Iterator[RealArray]:
         """`column_blocks` as arrays, all in one dtype."""
         return map(np.asarray, self.column_blocks())
 
-    def column_blocks(self) -> Iterator[FloatArray | ColumnBlock]:
+    def column_blocks(self) -> Iterator[RealArray | ColumnBlock]:
         """Read the file from its beginning: finite float32 or float64 blocks (n_i, n_features), n_i >= 1.
 
         Blocks have about `BLOCK_CELLS` cells and any memory order (by columns where the format is). Raises DataError, naming
@@ -103,7 +104,7 @@ class RecordFile:
             raise DataError(f"{self.source}: every record has a missing cell")
         self.dropped = (self._rows_read or 0) - kept
 
-    def blocks_to_check(self) -> Iterator[tuple[int, FloatArray | ColumnBlock]]:
+    def blocks_to_check(self) -> Iterator[tuple[int, RealArray | ColumnBlock]]:
         """As `column_blocks`, each with the number of its first record among those kept, for who looks at every cell anyway.
 
         What `column_blocks` refuses may still be in a block: a block whose cells are not all finite has to go to `check`.
@@ -117,11 +118,11 @@ class RecordFile:
             yield first, block
             first += len(block)
 
-    def check(self, block: FloatArray | ColumnBlock, first: int) -> None:
+    def check(self, block: RealArray | ColumnBlock, first: int) -> None:
         """Raise what `column_blocks` raises for such a block."""
         complete(block, self.columns, self._missing, self.source, first)
 
-    def blocks_with_gaps(self) -> Iterator[FloatArray]:
+    def blocks_with_gaps(self) -> Iterator[RealArray]:
         """As `blocks`, with every record in its place: where such records are dropped, NaN stands for a missing cell."""
         for first, block in self._pass():
             complete(block, self.columns, self._missing, self.source, first)  # refuses what `blocks` does
@@ -147,7 +148,7 @@ class RecordFile:
             record -= len(kept)
         raise AssertionError("a record that was kept stands in the file")
 
-    def _pass(self) -> Iterator[tuple[int, FloatArray | ColumnBlock]]:
+    def _pass(self) -> Iterator[tuple[int, RealArray | ColumnBlock]]:
         """All blocks, each with the number of its first record."""
         self._check_unchanged()
         n = 0

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
-from fastlloyd.records.column_block import ColumnBlock, FloatArray
+from fastlloyd.records.column_block import ColumnBlock
 
 
 def numbered(record: int) -> str:
@@ -72,7 +73,7 @@ class Table:
         """Nothing: all cells are finite."""
 
 
-def joined(blocks: Iterable[FloatArray | ColumnBlock], n_features: int) -> npt.NDArray[np.float64]:
+def joined(blocks: Iterable[RealArray | ColumnBlock], n_features: int) -> npt.NDArray[np.float64]:
     """All records of blocks (n_i, n_features) in one float64 array, which grows in place and so is never held twice."""
     cells = array("d")
     for block in blocks:

@@ -9,7 +9,6 @@ import io
 import json
 import math
 import os
-import secrets
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -23,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastlloyd.base import digits
-from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.base.arrays import FloatArray
+from fastlloyd.base.files import replacing, temporary_name
 from fastlloyd.errors import OutputError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.plan.uncertainty import loss_estimate_of_run, noise_deviation_of_run
@@ -251,7 +251,7 @@ def check_destination(out: Path, *, force: bool, files: Sequence[str] = FILES) -
     if target.exists():
         _check_replaceable(out, force=force, files=files)
     parent = _nearest_existing(target.parent)
-    probe = parent / _temporary_name(target)
+    probe = parent / temporary_name(target)
     try:
         probe.mkdir()
         probe.rmdir()
@@ -267,7 +267,7 @@ def write_folder(out: Path, contents: Mapping[str, bytes], *, force: bool, files
     """
     check_destination(out, force=force, files=files)
     target = out.resolve()
-    temporary = target.parent / _temporary_name(target)
+    temporary = target.parent / temporary_name(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary.mkdir()
@@ -325,17 +325,11 @@ def write_file(path: Path, text: str) -> None:
 
 def write_chunks(path: Path, chunks: Iterable[str]) -> None:
     """As `write_file`, of text that is made while it is written; what making it raises leaves everything as it was, too."""
-    target = path.resolve()
-    temporary = target.parent / _temporary_name(target)
     try:
-        with temporary.open("w", encoding="utf-8", newline="") as file:
-            file.writelines(chunks)
-        temporary.replace(target)
+        with replacing(path.resolve()) as file:
+            file.writelines(chunk.encode() for chunk in chunks)
     except OSError as error:
         raise OutputError(f"{path} cannot be written ({error.strerror})") from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
 
 
 def _sync_file(path: Path) -> None:
@@ -359,7 +353,7 @@ def _rename(temporary: Path, target: Path, files: Sequence[str]) -> None:
     if not target.exists():
         temporary.rename(target)
         return
-    aside = target.parent / _temporary_name(target)
+    aside = target.parent / temporary_name(target)
     target.rename(aside)
     try:
         temporary.rename(target)
@@ -400,10 +394,6 @@ def _nearest_existing(folder: Path) -> Path:
     while not folder.exists():
         folder = folder.parent
     return folder
-
-
-def _temporary_name(target: Path) -> str:
-    return f".{target.name[:64]}.{secrets.token_hex(8)}.tmp"
 
 
 def _rounds(result: Result) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastlloyd.base import extras
-from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.errors import OutputError
 from fastlloyd.mechanisms.lloyd.algorithm import Noise
 from fastlloyd.mechanisms.mechanism import Mechanism

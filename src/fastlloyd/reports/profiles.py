@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.clustering.domain import FloatArray, IntArray
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.reports.pictures import DOTS_PER_INCH, NORMAL_95, PALETTE, Picture, caution, new_figure, plain
 
 if TYPE_CHECKING:

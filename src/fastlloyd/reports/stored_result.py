@@ -10,8 +10,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.sealed_toml import load_text
-from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import DataError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.mechanisms.mechanism import Mechanism

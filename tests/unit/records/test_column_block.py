@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from fastlloyd.base.arrays import RealArray
 from fastlloyd.clustering.acceleration import is_compiled
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.clustering.outside import Outside, to_grid
 from fastlloyd.errors import DataError
 from fastlloyd.records import Missing, arrow, open_records, read_table
-from fastlloyd.records.column_block import ColumnBlock, FloatArray
+from fastlloyd.records.column_block import ColumnBlock
 from fastlloyd.records.record_file import BLOCK_CELLS
 from record_files import pa, pq
 
@@ -26,7 +27,7 @@ DOMAIN = Domain(features=("a", "b"), lower=(-1.0, -1.5), upper=(1.0, 1.0))
 N = BLOCK_CELLS // 2  # per row group, in two columns: long enough to be given as it is
 
 
-def written(path: Path, *groups: list[FloatArray]) -> Path:
+def written(path: Path, *groups: list[RealArray]) -> Path:
     schema = pa.schema([("a", pa.float32()), ("b", pa.float64())])
     with pq.ParquetWriter(path, schema) as writer:
         for a, b in groups:
@@ -34,7 +35,7 @@ def written(path: Path, *groups: list[FloatArray]) -> Path:
     return path
 
 
-def numbers(n: int, seed: int = 0) -> list[FloatArray]:
+def numbers(n: int, seed: int = 0) -> list[RealArray]:
     return list(np.random.default_rng(seed).uniform(-2, 2, (2, n)))
 
 
@@ -109,7 +110,7 @@ def test_passes_give_the_grid_points_of_the_records_that_are_kept(tmp_path: Path
     common=st.booleans(),
 )
 def test_compiled_code_makes_the_same_points_of_columns_and_says_what_it_met(
-    columns: tuple[FloatArray, list[type[np.floating[Any]]]], common: bool
+    columns: tuple[RealArray, list[type[np.floating[Any]]]], common: bool
 ) -> None:
     pytest.importorskip("numba")
     assert is_compiled(1 << 40)

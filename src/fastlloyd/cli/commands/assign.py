@@ -9,8 +9,8 @@ import typer
 from fastlloyd.cli.options import OUTPUT, Data
 
 if TYPE_CHECKING:
+    from fastlloyd.base.arrays import RealArray
     from fastlloyd.evaluation.labels import FittedClustering
-    from fastlloyd.records.column_block import FloatArray
 
 HEADING = "record,cluster"  # how every file of labels begins, so that --force replaces nothing else
 WARNING = "labels are exact facts about single records, NOT PRIVATE: keep them where the records are kept"
@@ -89,7 +89,7 @@ class _Tally:
     n_clipped = n_unlabelled = 0
 
 
-def _csv(fitted: "FittedClustering", blocks: "Iterable[FloatArray]", tally: _Tally, *, distance: bool) -> Iterator[str]:
+def _csv(fitted: "FittedClustering", blocks: "Iterable[RealArray]", tally: _Tally, *, distance: bool) -> Iterator[str]:
     """The file of labels, block by block: records from 1, clusters from 0, and in every row that it is not private.
 
     A record with a missing cell keeps its row, without cluster and distance.
@@ -110,7 +110,7 @@ def _csv(fitted: "FittedClustering", blocks: "Iterable[FloatArray]", tally: _Tal
         number += len(cells)
 
 
-def _labels(fitted: "FittedClustering", values: "FloatArray", tally: _Tally, *, distance: bool) -> list[str]:
+def _labels(fitted: "FittedClustering", values: "RealArray", tally: _Tally, *, distance: bool) -> list[str]:
     """Cluster, and distance if asked for, of records without missing cells."""
     labels = fitted.label(values)
     tally.n_clipped += labels.n_clipped

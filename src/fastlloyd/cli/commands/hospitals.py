@@ -13,7 +13,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.errors import FastLloydError
 from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.plan.plan import Plan

@@ -12,16 +12,15 @@ import io
 import os
 import struct
 import sys
-import tempfile
 import zlib
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from fastlloyd.base import extras
+from fastlloyd.base.files import replacing
 from fastlloyd.errors import DataError
 from fastlloyd.evaluation.datasets.catalogue import DataSet, Form, Home, values_digest
 from fastlloyd.evaluation.datasets.folder import FOLDER_VARIABLE
@@ -154,21 +153,12 @@ def _values_of(data: bytes, home: Home, entry: DataSet) -> npt.NDArray[np.float6
 def _keep(entry: DataSet, values: npt.NDArray[np.float64]) -> Path:
     """Put values in the cache in one step: whoever reads meanwhile finds the old file, none, or the whole new one."""
     path = cache_file(entry)
-    unfinished = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{entry.name}-", delete=False) as file:
-            unfinished = Path(file.name)
+        with replacing(path) as file:
             np.save(file, values, allow_pickle=False)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
     except OSError as error:
         raise DataError(f"{path} cannot be written ({error.strerror}); the set was fetched, but not kept") from None
-    finally:
-        if unfinished is not None:
-            with suppress(OSError):
-                unfinished.unlink(missing_ok=True)
     return path
 
 

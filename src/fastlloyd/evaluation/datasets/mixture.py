@@ -9,15 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.draws import Draws
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.evaluation.datasets.placement import place, simplex_grid
 from fastlloyd.evaluation.datasets.separation import touching_radius
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 OUTLIER = -1
 """Label of a record that belongs to no cluster."""

@@ -21,9 +21,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from fastlloyd.base.arrays import FloatArray
 
 _GAIN = 1e-14  # relative gain of a step below which a size is found
 _ROUGH, _EXACT = 1e-2, 1e-10  # residuals of directions: sizes err by the order of their squares

@@ -22,9 +22,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.errors import DataError
-
-FloatArray = npt.NDArray[np.float64]
 
 Z = 1.959963984540054
 """Upper 2.5 % point of the normal law: alpha = 0.05, as Qiu and Joe have it."""

@@ -12,15 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.names import listing
 from fastlloyd.errors import DataError
 from fastlloyd.evaluation.datasets.mixture import draws_for, random_mixture, with_outliers
 from fastlloyd.records import Table
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 Labelled = tuple[FloatArray, IntArray]
 
 _SYNTH_RECORDS = 10_000

@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.names import unknown_name
-from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.errors import DataError
 from fastlloyd.evaluation import metrics
 from fastlloyd.evaluation.experiments.problem import Problem

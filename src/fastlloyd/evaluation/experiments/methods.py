@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.names import unknown_name
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.errors import PlanError
 from fastlloyd.evaluation.experiments import pe_means

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fastlloyd.clustering.domain import Domain, FloatArray, GridArray
+from fastlloyd.base.arrays import FloatArray
+from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.errors import DataError
 from fastlloyd.evaluation import datasets
 from fastlloyd.evaluation.datasets.folder import own_sets

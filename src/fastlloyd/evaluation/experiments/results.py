@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
+from fastlloyd.base.files import replacing
 from fastlloyd.errors import DataError, OutputError, StateError
 from fastlloyd.evaluation.experiments.reading import PROVENANCE, TABLE, TRIALS, json_lines, packed, trials_content
 from fastlloyd.evaluation.experiments.rows import FAILED, SHAPE, Cells, columns, split
@@ -119,12 +120,10 @@ class Folder:
         kinds = {name: pa.string() if name in _TEXT else pa.int64() if name in _WHOLE else pa.float64() for name in names}
         kinds |= {name: _option_type({type(row[name]) for row in rows if name in row}) for name in options}
         table = pa.table({name: _array([row.get(name) for row in rows], kinds[name]) for name in names})
-        memory = io.BytesIO()
-        parquet.write_table(table, memory)
-        target, temporary = self.path / PARQUET, self.path / (PARQUET + ".part")
+        target = self.path / PARQUET
         try:
-            temporary.write_bytes(memory.getvalue())
-            temporary.replace(target)
+            with replacing(target) as file:
+                parquet.write_table(table, file)
         except OSError as error:
             raise OutputError(f"{target} cannot be written ({error.strerror})") from None
 

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.errors import DataError
 from fastlloyd.evaluation.experiments.measures import MEASURES
 from fastlloyd.evaluation.experiments.methods import Method, Option, Outcome, Setting, load_method
