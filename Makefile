@@ -47,18 +47,18 @@ lint: $(READY)  ## style, types, layers
 	$(BIN)/bandit -q -c pyproject.toml -r src
 
 audit: $(READY)  ## the long statistical campaigns; rewrites docs/results/audit.md and docs/results/audit-momentlloyd.md
-	$(BIN)/python -m pytest -m audit -n 0 tests/statistical/audit_campaign.py
-	$(BIN)/python -m pytest -m audit -n 0 tests/statistical/moment_audit_campaign.py tests/statistical/test_moment_audit.py
+	$(BIN)/python -m pytest -m audit -n 0 tests/campaigns/audit_campaign.py
+	$(BIN)/python -m pytest -m audit -n 0 tests/campaigns/moment_audit_campaign.py tests/statistical/test_moment_audit.py
 	$(BIN)/python -m pytest -m audit -n 0 tests/unit/dp/test_quantiles.py
 
 campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed parsers; rewrites docs/results/campaigns.md; `make campaign SCHEDULES=5000 KILLS=50 DAMAGES=400 EXECUTIONS=9999` only prints
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements-fuzz.lock \
 		|| echo "Atheris was not installed (pip says why; it has wheels for few platforms): no parser will be fuzzed"
-	SCHEDULES=$(SCHEDULES) $(BIN)/python -m pytest -m campaign -n 0 tests/properties/protocol_campaign.py
-	KILLS=$(KILLS) $(BIN)/python -m pytest -m campaign -n 0 tests/integration/kill_campaign.py
-	DAMAGES=$(DAMAGES) $(BIN)/python -m pytest -m campaign -n 0 tests/integration/damage_campaign.py
-	$(BIN)/python -m pytest -m campaign -n 0 tests/integration/fault_campaign.py
-	EXECUTIONS=$(EXECUTIONS) $(BIN)/python -m pytest -m campaign -n 0 tests/properties/fuzz_campaign.py
+	SCHEDULES=$(SCHEDULES) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/protocol_campaign.py
+	KILLS=$(KILLS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/kill_campaign.py
+	DAMAGES=$(DAMAGES) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/damage_campaign.py
+	$(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/fault_campaign.py
+	EXECUTIONS=$(EXECUTIONS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/fuzz_campaign.py
 
 bench: $(READY)  ## kernels, noise, masks, rounds and fits beside named peers; rewrites docs/results/performance.md
 	$(BIN)/python -m benchmarks

@@ -930,7 +930,7 @@ def test_a_client_that_is_frozen_is_noticed_by_keepalive_and_goes_on_when_it_tha
             (tmp_path / f"{name}.der").write_bytes(identity.certificate)
         server = site.server(keepalive=Keepalive(interval=1.0, timeout=1.0))
         async with serving(server) as port:
-            script = str(Path(__file__).with_name("grpc_client_process.py"))
+            script = str(Path(__file__).parents[1] / "support" / "grpc_client_process.py")
             process = await asyncio.create_subprocess_exec(sys.executable, script, str(port), str(tmp_path))
             try:
                 await until(lambda: "c0" in server.connected)

@@ -54,7 +54,7 @@ def in_threads() -> Ended:
 
 def by_mpirun(folder: Path) -> Ended:
     """Processes; all runs are in one job, one after the other."""
-    program = Path(__file__).parents[1] / "mpi_process.py"
+    program = Path(__file__).parents[1] / "support" / "mpi_process.py"
     environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     environment["OMPI_MCA_mpi_yield_when_idle"] = "1"
     assert MPIRUN is not None

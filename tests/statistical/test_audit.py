@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
+from scipy.stats import binom, chi2
+
 from auditing import Observations, Setting, observe
 from bounds import (
     CONFIDENCE,
@@ -17,9 +20,6 @@ from bounds import (
     upper_bound,
 )
 from event_search import search
-from scipy.special import ndtr
-from scipy.stats import binom, chi2
-
 from fastlloyd.federation.plan.plan import TrustMode
 
 N = 12_000

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from auditing import CURIOUS, DELTA, HONEST, N_CLUSTERS, Experiment, Setting
 from bounds import Audit, exceedance, typical_epsilon
-
 from fastlloyd.dp.gdp import gdp_epsilon
 from fastlloyd.federation.plan.plan import TrustMode
 from kinds import lloyd_of

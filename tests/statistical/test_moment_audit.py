@@ -1,10 +1,10 @@
 """MomentLloyd's shipped path, audited: each trust mode once for every commit, all numbers of features with `make audit`."""
 
 import pytest
-from bounds import exceedance
-from moment_auditing import MomentSetting, MomentTrials
 
+from bounds import exceedance
 from fastlloyd.federation.plan.plan import TrustMode
+from moment_auditing import MomentSetting, MomentTrials
 
 N_TRIES = 5
 PER_COMMIT, WITH_THE_AUDIT = 120, 400

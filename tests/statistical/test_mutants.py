@@ -4,14 +4,14 @@ About a minute in all. Genuine code fails a check with probability below 1e-9, a
 The pairs of the check of sensitivities are the same in every run: for them the power says what other pairs would find.
 """
 
-import checks
 import numpy as np
 import pytest
+
+import checks
 from auditing import Setting, observe
 from checks import EPSILON
-from mutants import ATTAINED, MUTANTS, Mutant
-
 from fastlloyd.federation.plan.plan import TrustMode
+from mutants import ATTAINED, MUTANTS, Mutant
 
 EVERY_MUTANT = pytest.mark.parametrize("mutant", MUTANTS, ids=str)
 

@@ -25,7 +25,7 @@ import fastlloyd
 
 NAMES, SERVER = ("a", "b", "c"), "sums"
 HANG = 120  # seconds
-MARKED = Path(__file__).parents[1] / "integration" / "marked_process.py"
+MARKED = Path(__file__).parents[1] / "support" / "marked_process.py"
 SPEC = """\
 title = "Three methods on generated sets"
 seed = 1

@@ -20,7 +20,7 @@ from fastlloyd.cli import network
 from fastlloyd.cli.commands import serve
 from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.store import Role
-from fastlloyd.federation.transport.grpc.meter import Meter
+from fastlloyd.federation.transport.grpc.outbox import Meter
 
 Screen = pytest.CaptureFixture[str]
 

@@ -188,7 +188,7 @@ def test_a_process_that_is_killed_while_it_commits_leaves_all_it_said_was_durabl
         "    store.append([store.history.runs[run].end(Outcome.ABORTED)])\n"
         "    print(store.position.length, flush=True)\n"
     )
-    tests = str(Path(__file__).parents[2])
+    tests = str(Path(__file__).parents[2] / "support")
     command = [sys.executable, "-c", program, tests, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:  # noqa: S603 - our own program
         assert process.stdout is not None
@@ -220,7 +220,7 @@ class _other_process:  # noqa: N801 - reads as a function
             "print('ready', flush=True)\n"
             "sys.stdin.read()\n"
         )
-        tests = str(Path(__file__).parents[2])
+        tests = str(Path(__file__).parents[2] / "support")
         self.process = subprocess.Popen(  # noqa: S603 - our own program
             [sys.executable, "-c", program, tests, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -370,7 +370,7 @@ def test_when_the_file_system_refuses_a_write_the_step_is_not_taken(tmp_path: Pa
         "        print(error)\n"
         "print(store.position.length, len(list(store.events())))\n"
     )
-    tests = str(Path(__file__).parents[2])
+    tests = str(Path(__file__).parents[2] / "support")
     done = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-c", program, tests, str(tmp_path)], capture_output=True, text=True, check=True
     )

@@ -25,8 +25,7 @@ from fastlloyd.federation.transport.grpc.frames import (
     encode_frame,
 )
 from fastlloyd.federation.transport.grpc.log import SparingLog
-from fastlloyd.federation.transport.grpc.meter import Meter
-from fastlloyd.federation.transport.grpc.outbox import Outbox
+from fastlloyd.federation.transport.grpc.outbox import Meter, Outbox
 from fastlloyd.federation.transport.grpc.tls import (
     HEALTH,
     STREAM,

@@ -1,8 +1,9 @@
-"""Frames on their way to one peer: in order, never many."""
+"""Frames on their way to one peer: in order, never many; and how many bytes went either way."""
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final
 
 MAX_WAITING: Final = 8  # an honest peer that reads is never owed more than two or three
@@ -46,3 +47,23 @@ class Outbox:
                 return
             self._changed.clear()
             await self._changed.wait()
+
+
+@dataclass(slots=True)
+class Meter:
+    """Bytes of frames that one process sent and received over all its connections, without what TLS and HTTP/2 add."""
+
+    sent: int = 0
+    received: int = 0
+
+    def __str__(self) -> str:
+        """In words, for a line that lives."""
+        return f"{_size(self.sent)} sent, {_size(self.received)} received"
+
+
+def _size(n_bytes: int) -> str:
+    size, units = float(n_bytes), ["bytes", "kB", "MB", "GB", "TB"]
+    while size >= 999.5 and len(units) > 1:
+        size /= 1000
+        units.pop(0)
+    return f"{size:.3g} {units[0]}" if size < 999.5 else f"{size:,.0f} {units[0]}"

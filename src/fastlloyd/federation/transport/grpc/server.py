@@ -26,8 +26,7 @@ from fastlloyd.federation.transport.grpc.frames import (
     refusal,
 )
 from fastlloyd.federation.transport.grpc.log import SparingLog
-from fastlloyd.federation.transport.grpc.meter import Meter
-from fastlloyd.federation.transport.grpc.outbox import Outbox
+from fastlloyd.federation.transport.grpc.outbox import Meter, Outbox
 from fastlloyd.federation.transport.grpc.presence import Presence
 from fastlloyd.federation.transport.grpc.tls import (
     HEALTH,

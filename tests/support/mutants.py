@@ -13,14 +13,14 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
-import checks
 import numpy as np
-from auditing import HONEST, Experiment, Setting
-from bounds import N_TRIES, exceedance
-from checks import EPSILON, Check
 from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
+import checks
+from auditing import HONEST, Experiment, Setting
+from bounds import N_TRIES, exceedance
+from checks import EPSILON, Check
 from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
 from fastlloyd.clustering.loss import clipped_loss
 from fastlloyd.dp import noise

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from auditing import DELTA, FloatArray, Observations, Setting, observe
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 from scipy.stats import beta, binom
 
+from auditing import DELTA, FloatArray, Observations, Setting, observe
 from fastlloyd.dp.gdp import gdp_epsilon
 
 CONFIDENCE = 0.95

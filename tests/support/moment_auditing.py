@@ -11,9 +11,9 @@ from dataclasses import astuple, dataclass
 from typing import Self
 
 import numpy as np
+
 from auditing import CURIOUS, DELTA, HONEST, THIRD, FloatArray, OwnNoise, watched
 from bounds import Audit
-
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, IntArray
 from fastlloyd.dp.gdp import gdp_mu

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.campaign
 
 FULL_SIZE = 1_000_000
 N_EXECUTIONS = int(os.environ.get("EXECUTIONS", str(FULL_SIZE)))
-DRIVER = Path(__file__).parents[1] / "fuzz_process.py"
+DRIVER = Path(__file__).parents[1] / "support" / "fuzz_process.py"
 HANG = 4 * 3600  # seconds for a process, whose single inputs have a limit of their own
 COLUMNS = ("target", "executions", "accepted", "refused", "reasons", "branches", "corpus", "peak, KiB")
 TEXT = """\

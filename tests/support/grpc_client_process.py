@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parent))
 
 from fastlloyd.federation.protocol import ClientResult
 from fastlloyd.federation.transport.grpc.client import GrpcClient

@@ -13,16 +13,16 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import nullcontext
 from pathlib import Path
 
-import mutants
 import pytest
+
+import mutants
 from audit_report import Cell, MutantRow, Report, Truncation
 from auditing import Observations, Setting, observe
 from bounds import Audit, audits_until_one_holds, detectable_factor, refute, typical_epsilon
 from checks import Verdict
 from event_search import Separation, search
-from mutants import MUTANTS, Mutant
-
 from fastlloyd.federation.plan.plan import TrustMode
+from mutants import MUTANTS, Mutant
 
 pytestmark = pytest.mark.audit
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fastlloyd import __version__
 
-PAGE = Path(__file__).parents[1] / "docs" / "results" / "campaigns.md"
+PAGE = Path(__file__).parents[2] / "docs" / "results" / "campaigns.md"
 SECTIONS = ("Schedules", "Kills", "Damaged stores", "Fuzzed parsers")
 HEADING = """\
 # Campaigns

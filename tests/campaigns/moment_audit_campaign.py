@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy
+
 from auditing import DELTA
 from bounds import CONFIDENCE, N_TRIES, Audit, detectable_factor, typical_epsilon
-from moment_auditing import MomentSetting, MomentTrials
-
 from campaign_page import table
 from fastlloyd import __version__
 from fastlloyd.federation.plan.plan import TrustMode
+from moment_auditing import MomentSetting, MomentTrials
 
 pytestmark = pytest.mark.audit
 

@@ -34,7 +34,7 @@ from known_noise import KnownNoise
 
 NAMES, SERVER, DATASET = ("a", "b", "c"), "sums", "patients"
 HANG = 120  # seconds after which a process counts as hung; one that works needs a few
-WRAPPER = Path(__file__).parent / "integration" / "marked_process.py"
+WRAPPER = Path(__file__).with_name("marked_process.py")
 DOMAIN = Domain(features=("age", "dose"), lower=(0.0, 0.0), upper=(100.0, 5.0))
 N_COMMITS = {"a": 9, "b": 8, "c": 8, SERVER: 6}
 """Of a run of two rounds: `a` also deals; a client commits each sum, then its answer; the last ends the run and wipes it."""

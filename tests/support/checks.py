@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from auditing import N_CLUSTERS, PUBLIC_SEED, Experiment, FloatArray, Setting, observe, scales_of_one_draw
-from bounds import audits_until_one_holds, refute
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom, chi2, ncx2, pearsonr
 
+from auditing import N_CLUSTERS, PUBLIC_SEED, Experiment, FloatArray, Setting, observe, scales_of_one_draw
+from bounds import audits_until_one_holds, refute
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, IntArray
 from fastlloyd.dp.gdp import gdp_mu

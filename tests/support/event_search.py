@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise, product
 
 import numpy as np
+
 from auditing import DELTA, BoolArray, FloatArray, Observations
 from bounds import CONFIDENCE, lower_bound, upper_bound
-
 from fastlloyd.clustering.domain import IntArray
 
 N_PICKED = 20

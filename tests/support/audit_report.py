@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import scipy
+
 from auditing import DELTA, N_CLUSTERS, N_COMMON, Setting
 from bounds import CONFIDENCE, N_TRIES, Audit
+from campaign_page import table
 from checks import EPSILON, Verdict
 from event_search import N_DIRECTIONS, N_PICKED, Separation
-from mutants import Mutant
-
-from campaign_page import table
 from fastlloyd import __version__
+from mutants import Mutant
 
 PAGE = """\
 # Privacy audit
