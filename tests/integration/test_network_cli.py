@@ -294,7 +294,9 @@ def test_a_client_that_is_killed_right_after_the_wipe_has_finished_all_the_same(
     assert code == 0
     clusters = json.loads((site.folder / "result-b" / EXACT).read_text())["clusters"]
     assert json.loads(out)["clusters"] == clusters
-    refused(site, site.join("b", "--out", "elsewhere"), "has ended for this client (it finished)")
+    refused(
+        site, site.join("b", "--out", "elsewhere"), "has ended for this client (it finished)", "elsewhere does not", "--out"
+    )
     assert tree(site.folder) == before
 
 

@@ -65,7 +65,7 @@ def join(
     from fastlloyd.cli import screen as report
     from fastlloyd.cli.passphrase import given_passphrase
     from fastlloyd.cli.stores import check_kept, place_of_store
-    from fastlloyd.errors import OutputError
+    from fastlloyd.errors import OutputError, StateError
     from fastlloyd.federation.identity.identity import PrivateIdentity
     from fastlloyd.federation.identity.parties import check_address
     from fastlloyd.federation.ledger import check_dataset, check_slip
@@ -95,9 +95,14 @@ def join(
         return
     with network.store_of(identity, key, store, Role.CLIENT, as_json=output.json) as kept:
         check_slip(kept.history, dataset, new=new_dataset)
-        if network.has_finished(kept.history, agreed) and (found := finished.result_in(output.out, agreed)):
-            finished.say_again(found, output)
-            return
+        if network.has_finished(kept.history, agreed):
+            if found := finished.result_in(output.out, agreed):
+                finished.say_again(found, output)
+                return
+            raise StateError(
+                f"run {agreed.run_id} has ended for this client (it finished); a plan is good for one run: renew it. "
+                f"{output.out} does not hold the result of this run; to see it, pass the folder that does as --out"
+            )
         party = _party(agreed, identity, kept, dataset, table, X)
         outcome = _take_part(party, agreed, identity, address, as_json=output.json)
         result = Result.of_run(agreed, outcome)
