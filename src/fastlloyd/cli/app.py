@@ -18,7 +18,7 @@ COMMANDS = {
     "advise": "Say what to expect of a run (error, noise, bytes) before there is one, from public numbers.",
     "assign": "Label records of your own by the nearest centroid of a result: NOT PRIVATE.",
     "bounds": "Make files of public bounds.",
-    "keygen": "Make the keys of a client or server: a private file to keep, and a public file for whoever makes the plan.",
+    "keygen": "Make the keys of a client or server: a private file to keep, and a public file for the plan.",
     "pem": "Write certificate and TLS key of an identity as PEM, for a monitor on this machine.",
     "plan": "Make and read plans of federated runs: public, no data.",
     "serve": "Add up masked numbers for the clients of a plan, until the run is over.",

@@ -154,7 +154,9 @@ def _parties(plan: Plan) -> str:
     expires = {certificate.name: certificate.expires for certificate in plan.certificates()}
     roles: list[tuple[Client | Server, str]] = [(plan.server, f"the server, at {plan.server.address or 'no address'}")]
     roles += [(client, f"at most {client.max_records} records{store_in_words(client)}") for client in plan.clients]
-    lines = ["Who takes part, each with the SHA-256 of its certificate, to be compared with its owner on a separate way:"]
+    lines = [
+        "Who takes part, each with the SHA-256 of its certificate, to be compared with its owner over a different channel:"
+    ]
     for party, role in roles:
         known = f"{in_groups(party.fingerprint)}, until {expires[party.name]}" if party.certificate else "no certificate"
         lines.append(f"- {party.name}: {role}; {known}")

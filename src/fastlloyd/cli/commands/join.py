@@ -21,7 +21,7 @@ PlanFile = Annotated[Path, typer.Argument(help="The plan that was agreed on.", m
 Digest = Annotated[
     str,
     typer.Option(
-        help="The plan's digest, as you were told it on a separate way; in quotes if it has spaces.",
+        help="The plan's digest, as you were told it over a different channel; in quotes if it has spaces.",
         metavar="HEX",
         show_default=False,
     ),

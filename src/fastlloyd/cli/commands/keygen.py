@@ -68,7 +68,7 @@ def keygen(
     replace_identity: ReplaceIdentity = False,
     json: Json = False,
 ) -> None:
-    """Make the keys of a client or server: a private file to keep, and a public file for whoever makes the plan."""
+    """Make the keys of a client or server: a private file to keep, and a public file for the plan."""
     from fastlloyd.cli.parties import load_certificates
     from fastlloyd.cli.passphrase import new_passphrase
     from fastlloyd.errors import IdentityError
@@ -175,7 +175,9 @@ def _report(identity: "PrivateIdentity", private: Path, made: Path, *, request: 
         typer.echo(f"Send: {made} to your authority, to be signed as it is. It holds nothing secret.")
         typer.echo(f"Then: fastlloyd keygen --name {known.name} --issued FILE, up to {known.expires}, makes the public file.")
         return
-    typer.echo(f"Send: {made} to whoever makes the plan. It holds nothing secret.")
+    typer.echo(f"Send: {made} to the person who makes the plan. It holds nothing secret.")
     typer.echo(f"Fingerprint: {in_groups(known.fingerprint)}")
-    typer.echo("Say the fingerprint to the others on a separate way, such as the telephone: it must be the one in the plan.")
+    typer.echo(
+        "Tell the others the fingerprint over a different channel, such as the telephone: it must be the one in the plan."
+    )
     typer.echo(f"The identity can be used up to {known.expires}.")

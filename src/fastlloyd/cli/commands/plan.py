@@ -326,7 +326,10 @@ def _say_written(plan: "Plan", out: Path) -> None:
     except PlanError as error:
         typer.echo(f"For simulations only: {error}.")
     else:
-        typer.echo("Send it to all who take part, and say the digest on a separate way: nobody joins a plan of another digest.")
+        typer.echo(
+            "Send it to all who take part, and tell them the digest over a different channel: nobody joins a plan of "
+            "another digest."
+        )
 
 
 def _timeouts(plan: "Plan") -> dict[str, int]:

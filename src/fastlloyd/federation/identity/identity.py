@@ -42,7 +42,9 @@ _SEAL_LABEL = b"fastlloyd/v1/private-identity"
 _NONCE = bytes(12)  # a key under a passphrase is used once: every file has a salt of its own
 
 _PRIVATE_TEXT = "PRIVATE: whoever has this file can take its owner's place. It is sent to nobody."
-_PUBLIC_TEXT = "To be sent to whoever makes the plan. Nothing in it is secret; its fingerprint is compared on a separate way."
+_PUBLIC_TEXT = (
+    "Send it to the person who makes the plan. Nothing in it is secret. Compare its fingerprint over a different channel."
+)
 
 
 class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
