@@ -33,7 +33,7 @@ from fastlloyd.mechanisms import central
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.reading import read_mechanism
 from fastlloyd.records import RecordFile, reading
-from fastlloyd.reports import pictures, result_figure
+from fastlloyd.reports import pictures, profiles
 from fastlloyd.reports.stored_result import COMPARISON
 from kinds import lloyd_of
 
@@ -413,13 +413,13 @@ def test_records_are_drawn_only_on_request_and_then_the_picture_is_marked(
     fastlloyd: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[bool] = []
-    original = result_figure.draw
+    original = profiles.draw
 
     def watch(picture: pictures.Picture) -> bytes:
         drawn.append(picture.records is not None)
         return original(picture)
 
-    monkeypatch.setattr(result_figure, "draw", watch)
+    monkeypatch.setattr(profiles, "draw", watch)
     assert "NOT PRIVATE" not in fastlloyd("fit", "data.csv", *PUBLIC, "--out", "without").err
     assert "NOT PRIVATE" in fastlloyd("fit", "data.csv", *PUBLIC, "--out", "with", "--plot-data").err
     assert drawn == [False, True]
@@ -431,7 +431,7 @@ def test_without_matplotlib_everything_else_is_written(fastlloyd: Command, monke
     def missing(_: pictures.Picture) -> bytes:
         raise OutputError("clusters.png was left out because matplotlib is not installed")
 
-    monkeypatch.setattr(result_figure, "draw", missing)
+    monkeypatch.setattr(profiles, "draw", missing)
     code, _, err = fastlloyd("fit", "data.csv", *PUBLIC, "--out", "result")
     assert code == 0
     assert err.splitlines() == ["Warning: clusters.png was left out because matplotlib is not installed"]

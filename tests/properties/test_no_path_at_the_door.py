@@ -17,7 +17,7 @@ from fastlloyd.clustering.domain import Domain, FloatArray
 from fastlloyd.clustering.grid_records import Block, Blocks, GridRecords
 from fastlloyd.clustering.outside import Outside
 from fastlloyd.records import Missing, Table, arrow, numpy_files, open_records, parquet
-from fastlloyd.records.column_block import ColumnBlock
+from fastlloyd.records.table import ColumnBlock
 from moment_situations import cube
 from paths import computed, path_of
 from record_files import pa, pq

@@ -29,7 +29,7 @@ from fastlloyd.federation.runs import DurableServer, durable_client
 from fastlloyd.federation.store import Store
 from fastlloyd.federation.store.events import ClientJoined, Event, PeerSigned
 from fastlloyd.federation.transport.grpc.server import GrpcServer
-from fastlloyd.reports import outputs, pictures, result_figure
+from fastlloyd.reports import outputs, pictures, profiles
 from fastlloyd.testing import repeatable_noise
 from known_noise import KnownNoise
 
@@ -125,7 +125,7 @@ def main(marks: dict[str, Any]) -> int:
     if "hurry" in marks:
         hurry(marks["hurry"])
     if marks.get("fast"):
-        result_figure.draw = no_picture
+        profiles.draw = no_picture
     with repeatable_noise() if "noise" in marks else nullcontext():
         return fastlloyd.main()
 

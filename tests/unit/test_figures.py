@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from fastlloyd.errors import OutputError
 from fastlloyd.reports import pictures
 from fastlloyd.reports.pictures import Picture, choose_view
-from fastlloyd.reports.profiles import MAX_PANELS, clusters_in_order, features_shown
-from fastlloyd.reports.result_figure import draw, figure_of
+from fastlloyd.reports.profiles import MAX_PANELS, clusters_in_order, draw, features_shown, figure_of
 
 
 def _picture(d: int, k: int, *, seed: int = 0, **changes: object) -> Picture:
@@ -126,7 +125,7 @@ def test_without_matplotlib_a_sentence_says_what_to_install(monkeypatch: pytest.
 
 
 def test_importing_the_module_does_not_import_matplotlib() -> None:
-    script = "import sys, fastlloyd.reports.result_figure; sys.exit('matplotlib' in sys.modules)"
+    script = "import sys, fastlloyd.reports.profiles; sys.exit('matplotlib' in sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True)  # noqa: S603 - our own interpreter
 
 

@@ -22,7 +22,7 @@ from fastlloyd.mechanisms import accuracy
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.uncertainty import NOISE_DOMINATES, LossEstimate, Verdict
 from fastlloyd.records import RecordFile, Table
-from fastlloyd.reports import outputs, pictures, result_figure, stored_result
+from fastlloyd.reports import outputs, pictures, profiles, stored_result
 from fastlloyd.reports.outputs import NOT_PRIVATE, Result
 from fastlloyd.reports.statement import coalition
 
@@ -101,7 +101,7 @@ def write(
         result = msgspec.structs.replace(result, cautions=(*result.cautions, SHOWS_RECORDS))
     contents = outputs.files(result) | dict(more or {})
     try:
-        contents[stored_result.PICTURE] = result_figure.draw(picture(result, _shown(records) if options.plot_data else None))
+        contents[stored_result.PICTURE] = profiles.draw(picture(result, _shown(records) if options.plot_data else None))
     except OutputError as error:
         warn([str(error)])
     paths = place.write(contents)

@@ -23,7 +23,7 @@ from fastlloyd.base.arrays import FloatArray as FloatArray  # noqa: PLC0414 - ta
 from fastlloyd.base.arrays import IntArray as IntArray  # noqa: PLC0414
 from fastlloyd.clustering.acceleration import compiled_code, is_compiled, n_threads
 from fastlloyd.errors import DataError, PlanError
-from fastlloyd.records.column_block import ColumnBlock
+from fastlloyd.records.table import ColumnBlock
 
 GridArray = NDArray[
     np.signedinteger

@@ -14,7 +14,7 @@ from fastlloyd.clustering.acceleration import is_compiled, reading_ahead
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.outside import Outside, to_grid
 from fastlloyd.errors import DataError
-from fastlloyd.records.column_block import ColumnBlock
+from fastlloyd.records.table import ColumnBlock
 
 KEPT_CELLS = 1 << 26  # 256 MiB of int32
 

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.errors import DataError
-from fastlloyd.records.column_block import ColumnBlock
-from fastlloyd.records.table import numbered
+from fastlloyd.records.table import ColumnBlock, numbered
 
 
 class Outside(enum.Enum):

@@ -22,10 +22,10 @@ from fastlloyd.base import extras
 from fastlloyd.base.arrays import RealArray
 from fastlloyd.base.names import listing
 from fastlloyd.errors import DataError
-from fastlloyd.records.column_block import ColumnBlock
 from fastlloyd.records.columns import Columns, picked
 from fastlloyd.records.missing import Missing
 from fastlloyd.records.record_file import BLOCK_CELLS
+from fastlloyd.records.table import ColumnBlock
 
 _EXACT = 1 << 53  # integers below are exact in float64; so are powers of ten up to 10**22
 _LARGEST_POWER = 22

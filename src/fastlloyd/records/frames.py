@@ -9,10 +9,9 @@ from typing import Any
 from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
 from fastlloyd.records.arrow import ArrowRecords, load
-from fastlloyd.records.column_block import ColumnBlock
 from fastlloyd.records.columns import chosen
 from fastlloyd.records.missing import Missing, complete
-from fastlloyd.records.table import Table, joined
+from fastlloyd.records.table import ColumnBlock, Table, joined
 
 _ROWS = 1 << 16  # of an Arrow table, taken over at a time
 

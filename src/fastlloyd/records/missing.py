@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
-from fastlloyd.records.column_block import ColumnBlock
+from fastlloyd.records.table import ColumnBlock
 
 WORDS = frozenset({"", "na", "nan", "null", "?"})  # in text files, in any case and with spaces around
 FEW = 32  # features that are looked at one by one, though they do not lie so in memory

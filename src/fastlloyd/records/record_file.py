@@ -11,10 +11,9 @@ import numpy as np
 from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
 from fastlloyd.records import files
-from fastlloyd.records.column_block import ColumnBlock
 from fastlloyd.records.files import FileState
 from fastlloyd.records.missing import Missing, complete
-from fastlloyd.records.table import numbered
+from fastlloyd.records.table import ColumnBlock, numbered
 
 BLOCK_CELLS = 1 << 21  # of a block: 8 MiB of float32, large enough that what a block costs beside its cells is nothing
 

@@ -1,4 +1,4 @@
-"""The picture of a result of many features: a panel for each feature, in its own units, with all clusters in it.
+"""The picture of a result: a map of one or two features; of more, a panel for each, in its own units, with all clusters in it.
 
 Nothing here looks at records: which features are shown, and in which order, follows from noisy centroids and their errors.
 """
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.reports.pictures import DOTS_PER_INCH, NORMAL_95, PALETTE, Picture, caution, new_figure, plain
+from fastlloyd.reports.pictures import DOTS_PER_INCH, NORMAL_95, PALETTE, Picture, caution, draw_map, new_figure, plain, to_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -143,3 +143,13 @@ def _name(name: str) -> str:
     """In at most two lines."""
     lines = textwrap.wrap(name, NAME) or [""]
     return "\n".join(lines if len(lines) <= 2 else [lines[0], lines[1][: NAME - 1] + "…"])
+
+
+def draw(picture: Picture) -> bytes:
+    """The picture as PNG. Raises OutputError if matplotlib is not installed."""
+    return to_png(figure_of(picture), picture.name)
+
+
+def figure_of(picture: Picture, name: str = "clusters.png", dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
+    """The picture as a figure of matplotlib. Raises OutputError, which names it, if matplotlib is not installed."""
+    return (draw_map if len(picture.features) <= 2 else draw_profiles)(picture, name, dots_per_inch)

@@ -14,7 +14,7 @@ from fastlloyd.clustering.acceleration import is_compiled
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.outside import Outside, to_grid
 from fastlloyd.errors import DataError
-from fastlloyd.records.column_block import ColumnBlock
+from fastlloyd.records.table import ColumnBlock
 
 DOMAIN = Domain(features=("age", "bmi"), lower=(0.0, 10.0), upper=(120.0, 60.0))
 RECORDS = arrays(np.float64, st.tuples(st.integers(1, 9), st.just(2)), elements=st.floats(-5, 125))

@@ -19,8 +19,8 @@ from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.clustering.outside import Outside, to_grid
 from fastlloyd.errors import DataError
 from fastlloyd.records import Missing, arrow, open_records, read_table
-from fastlloyd.records.column_block import ColumnBlock
 from fastlloyd.records.record_file import BLOCK_CELLS
+from fastlloyd.records.table import ColumnBlock
 from record_files import pa, pq
 
 DOMAIN = Domain(features=("a", "b"), lower=(-1.0, -1.5), upper=(1.0, 1.0))
