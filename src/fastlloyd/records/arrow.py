@@ -23,8 +23,7 @@ from fastlloyd.base.arrays import RealArray
 from fastlloyd.base.names import listing
 from fastlloyd.errors import DataError
 from fastlloyd.records.columns import Columns, picked
-from fastlloyd.records.missing import Missing
-from fastlloyd.records.record_file import BLOCK_CELLS
+from fastlloyd.records.record_file import BLOCK_CELLS, Missing
 from fastlloyd.records.table import ColumnBlock
 
 _EXACT = 1 << 53  # integers below are exact in float64; so are powers of ten up to 10**22

@@ -20,7 +20,7 @@ from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
 from fastlloyd.records.columns import NUMERIC, Columns, numbered, picked
 from fastlloyd.records.files import opened
-from fastlloyd.records.missing import NOT_FINITE, NOT_THERE, WORDS, Missing
+from fastlloyd.records.record_file import NOT_FINITE, NOT_THERE, WORDS, Missing
 
 _ANSWERS = frozenset({"true", "false", "yes", "no", "t", "f", "y", "n"})
 _COMMAS = re.compile(r"[-+]?[0-9][0-9. ]*(,[0-9]+)+")  # between digits: of decimals or of thousands

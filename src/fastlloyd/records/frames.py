@@ -10,7 +10,7 @@ from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
 from fastlloyd.records.arrow import ArrowRecords, load
 from fastlloyd.records.columns import chosen
-from fastlloyd.records.missing import Missing, complete
+from fastlloyd.records.record_file import Missing, complete
 from fastlloyd.records.table import ColumnBlock, Table, joined
 
 _ROWS = 1 << 16  # of an Arrow table, taken over at a time

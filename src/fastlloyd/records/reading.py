@@ -13,10 +13,9 @@ from fastlloyd.records.arrow import ArrowRecords
 from fastlloyd.records.columns import Columns
 from fastlloyd.records.delimited import DelimitedFile
 from fastlloyd.records.ipc import open_ipc
-from fastlloyd.records.missing import Missing
 from fastlloyd.records.numpy_files import open_npy, open_npz
 from fastlloyd.records.parquet import open_parquet
-from fastlloyd.records.record_file import Reader, RecordFile
+from fastlloyd.records.record_file import Missing, Reader, RecordFile
 from fastlloyd.records.table import Table, joined
 
 LARGE_CELLS = 1 << 25  # 256 MiB of float64
