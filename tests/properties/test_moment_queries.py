@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moment_situations as situations
-from fastlloyd.clustering import cores, kernels
+from fastlloyd.clustering import parallel
 from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
 from fastlloyd.errors import OverflowRisk
 from fastlloyd.mechanisms.queries import clipping, offsets
@@ -34,8 +34,8 @@ def going(compiled: bool) -> Iterator[None]:
     """By compiled code and in spans that threads share, or by neither, however much the process has computed."""
     with (
         mock.patch.object(offsets, "is_compiled", return_value=compiled),
-        mock.patch.object(cores, "is_compiled", return_value=compiled),
-        mock.patch.object(kernels, "WORTH_THREADS", 1),
+        mock.patch.object(parallel, "is_compiled", return_value=compiled),
+        mock.patch.multiple(parallel, WORTH_THREADS=1, LEAST_RECORDS=1),
     ):
         yield
 
@@ -233,7 +233,7 @@ def test_a_vector_that_came_out_too_long_would_stop_the_computation(mutant: str,
 
 @without_numba
 def test_the_same_where_offsets_are_added_up_by_compiled_code() -> None:
-    from fastlloyd.clustering import compiled_offsets
+    from fastlloyd.clustering.compiled import offsets as compiled_offsets
 
     points, labels, centroids = np.full((3, 2), 9), np.zeros(3, dtype=np.int32), np.zeros((1, 2), dtype=np.int64)
     too_long = mock.patch.object(compiled_offsets, "add_clipped_offsets", return_value=4**2 + 1.0)
@@ -247,7 +247,7 @@ def test_the_same_where_offsets_are_added_up_by_compiled_code() -> None:
 def test_compiled_code_adds_up_the_integers_of_the_plain_form_and_finds_the_longest_on_any_number_of_threads(
     seed: int, units: int, k: int, d: int, dtype: str, order: Any
 ) -> None:
-    from fastlloyd.clustering.compiled_offsets import add_clipped_offsets
+    from fastlloyd.clustering.compiled.offsets import add_clipped_offsets
 
     generator = np.random.default_rng(seed)
     X = generator.integers(-(2**16), 2**16 + 1, (int(generator.integers(0, 700)), d)).astype(dtype, order=order)
@@ -255,9 +255,9 @@ def test_compiled_code_adds_up_the_integers_of_the_plain_form_and_finds_the_long
     radius = int(generator.integers(1, 2**18))
     plain = offsets._plain_sums(X, labels, centroids, radius, units)
     with (
-        mock.patch.object(kernels, "WORTH_THREADS", int(generator.choice([1, 2**18]))),
+        mock.patch.object(parallel, "WORTH_THREADS", int(generator.choice([1, 2**18]))),
         mock.patch.object(offsets, "RECORDS_PER_SUM", int(generator.choice([1, 2**18]))),
-        mock.patch.object(kernels, "SPAN_RECORDS", int(generator.choice([100, 2**18]))),
+        mock.patch.object(parallel, "MOST_RECORDS", int(generator.choice([100, 2**18]))),
     ):
         assert np.array_equal(offsets._compiled_sums(X, labels, centroids, radius, units), plain)
     C, sums = centroids.astype(np.float64), np.zeros((k, d))

@@ -21,8 +21,8 @@ import checks
 from auditing import HONEST, Experiment, Setting
 from bounds import N_TRIES, exceedance
 from checks import EPSILON, Check
+from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
-from fastlloyd.clustering.loss import clipped_loss
 from fastlloyd.dp import noise
 from fastlloyd.dp.noise import RandomBytes, SystemNoise
 from fastlloyd.errors import PlanError
@@ -35,7 +35,6 @@ from fastlloyd.federation.secagg.ring import RingVector
 from fastlloyd.mechanisms import loss
 from fastlloyd.mechanisms.lloyd import mechanism
 from fastlloyd.mechanisms.lloyd.algorithm import Noise
-from fastlloyd.mechanisms.queries import relative as queries
 from fastlloyd.mechanisms.queries.relative import Moments, RelativeMoments, Sensitivity, sensitivity
 from fastlloyd.mechanisms.rounds import LossRound, Round
 from fastlloyd.testing import SeededNoise
@@ -215,9 +214,9 @@ def phantom_counts() -> Iterator[None]:
 
 def unclipped_loss() -> AbstractContextManager[object]:
     """Let a record count for its whole squared distance."""
-    genuine = clipped_loss
+    genuine = kernels.clipped_loss
     return patch.object(
-        queries, "clipped_loss", lambda X, centroids, _cap, shift: genuine(X, centroids, (1 << 53) - (1 << shift), shift)
+        kernels, "clipped_loss", lambda X, centroids, _cap, shift: genuine(X, centroids, (1 << 53) - (1 << shift), shift)
     )
 
 

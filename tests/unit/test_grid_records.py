@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.acceleration import n_threads
 from fastlloyd.clustering.domain import Domain, FloatArray
 from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.clustering.outside import Outside
+from fastlloyd.clustering.parallel import n_threads
 from fastlloyd.errors import DataError
 from fastlloyd.federation.plan.design import design_mechanism
 from fastlloyd.mechanisms import central

@@ -9,10 +9,9 @@ it depends on that record and on public settings only, so the data set's sensiti
 
 import enum
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -21,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastlloyd.base.arrays import FloatArray as FloatArray  # noqa: PLC0414 - taken from here by those who need a domain too
 from fastlloyd.base.arrays import IntArray as IntArray  # noqa: PLC0414
-from fastlloyd.clustering.acceleration import compiled_code, is_compiled, n_threads
+from fastlloyd.clustering.parallel import is_compiled, over_spans
 from fastlloyd.errors import DataError, PlanError
 from fastlloyd.records.table import ColumnBlock
 
@@ -31,7 +30,6 @@ GridArray = NDArray[
 
 FEW_FEATURES = 16  # up to here `kernels` works feature by feature
 SOME_FEATURES = 32  # and up to here, if the records lie feature by feature in memory, as in columnar files
-WORTH_THREADS = 1 << 22  # values from which a second thread is repaid: more than a block of a file, beside which one reads
 BLOCK_ELEMENTS = 1 << 17  # values converted together: 1 MiB of float64
 EXACT_BITS = 53  # integers below 2**53 are exact in float64, and so are sums and products that stay below it
 
@@ -196,7 +194,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if not (X.shape[1] == self.n_features <= SOME_FEATURES and X.is_plain and is_compiled(math.prod(X.shape))):
             return None
         grid = np.empty(X.shape, dtype=np.int32, order="F")
-        return grid if _compiled().grid_columns(_places(X.arrays), len(X), self._frame(), grid.T, 0, outside) else None
+        return grid if _compiled_columns(X.arrays, self._frame(), grid, outside) else None
 
     def check_grid(self, X: GridArray) -> None:
         """Refuse what is not grid points of this domain: every sensitivity is that of a point in the box.
@@ -218,7 +216,9 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def _is_within(self, X: GridArray) -> bool:
         B = self.half_widths
         if X.dtype == np.int32 and X.flags.f_contiguous and is_compiled(X.size):
-            return _on_all_cores(lambda start, stop: _compiled().is_within(X.T[:, start:stop], B), X)
+            from fastlloyd.clustering.compiled.grid import is_within
+
+            return all(over_spans(lambda start, stop: is_within(X.T, start, stop, B), X))
         return bool((X.max(axis=0) <= B).all() and (X.min(axis=0) >= -B).all())
 
     def _table(self, X: ArrayLike) -> NDArray[Any]:
@@ -269,50 +269,48 @@ def _in_common_units(widths: tuple[float, ...], B: int) -> tuple[int, ...]:
     return tuple(math.ceil(Fraction(w) / widest * B - Fraction(1, 2)) for w in widths)
 
 
-def _compiled() -> ModuleType:
-    """`compiled_grid.py`, behind whatever loads numba for the first time."""
-    compiled_code()
-    from fastlloyd.clustering import compiled_grid
-
-    return compiled_grid
-
-
 def _compiled_grid(table: NDArray[Any], frame: FloatArray, grid: NDArray[np.int32], outside: NDArray[np.bool_]) -> bool:
     """Fill the grid by compiled code; False if it has none for such a table, or if a value is not finite."""
-    if table.dtype not in (np.float32, np.float64):
+    from fastlloyd.clustering.compiled.grid import grid_rows
+
+    if table.dtype not in (np.float32, np.float64) or not table.flags.aligned:
         return False
     by_feature = grid.flags.f_contiguous
-    in_place = by_feature and table.flags.f_contiguous and table.flags.aligned
-    rows = max(1, len(table) if in_place else BLOCK_ELEMENTS // table.shape[1])  # what is copied is copied in parts
+    if by_feature and table.flags.f_contiguous:
+        return _compiled_columns(table.T, frame, grid, outside)
+    rows = max(1, BLOCK_ELEMENTS // table.shape[1])  # what is copied is copied in parts
 
     def fill(first: int, last: int) -> bool:
         for start in range(first, last, rows):
-            part = table[start : min(start + rows, last)]
+            part = slice(start, min(start + rows, last))
             if by_feature:
-                columns = part.T if in_place else np.ascontiguousarray(part.T)
-                filled = _compiled().grid_columns(_places(columns), len(part), frame, grid.T, start, outside)
+                filled = _fill_columns(np.ascontiguousarray(table[part].T), frame, grid[part], outside[part])
             else:
-                filled = _compiled().grid_rows(np.ascontiguousarray(part), frame, grid, start, outside)
+                filled = grid_rows(np.ascontiguousarray(table[part]), frame, grid[part], outside[part])
             if not filled:
                 return False
         return True
 
-    return _on_all_cores(fill, grid)
+    return all(over_spans(fill, grid))
 
 
-def _places(columns: Iterable[NDArray[Any]]) -> IntArray:
-    """Address and bytes of one number of each contiguous column."""
-    return np.array([(column.__array_interface__["data"][0], column.itemsize) for column in columns], dtype=np.int64)
+def _compiled_columns(
+    columns: Sequence[NDArray[Any]] | NDArray[Any], frame: FloatArray, grid: NDArray[np.int32], outside: NDArray[np.bool_]
+) -> bool:
+    """The same of columns that are contiguous in memory."""
+
+    def fill(start: int, stop: int) -> bool:
+        return _fill_columns([column[start:stop] for column in columns], frame, grid[start:stop], outside[start:stop])
+
+    return all(over_spans(fill, grid))
 
 
-def _on_all_cores(task: Callable[[int, int], bool], grid: GridArray) -> bool:
-    """Whether the task says True for all spans of the records."""
-    n, threads = len(grid), n_threads()
-    if threads == 1 or grid.size < WORTH_THREADS:
-        return task(0, n)
-    from fastlloyd.clustering.team import work_together  # with numba, which takes a while
+def _fill_columns(
+    columns: Iterable[NDArray[Any]], frame: FloatArray, grid: NDArray[np.int32], outside: NDArray[np.bool_]
+) -> bool:
+    from fastlloyd.clustering.compiled.grid import grid_column
 
-    return all(work_together(task, [(n * i // threads, n * (i + 1) // threads) for i in range(threads)], threads))
+    return all(grid_column(column, frame[:, j], grid[:, j], outside) for j, column in enumerate(columns))
 
 
 def is_by_feature(X: NDArray[Any]) -> bool:

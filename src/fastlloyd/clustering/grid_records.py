@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from fastlloyd.base.arrays import RealArray
-from fastlloyd.clustering.acceleration import is_compiled, reading_ahead
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.outside import Outside, to_grid
+from fastlloyd.clustering.parallel import is_compiled, reading_ahead
 from fastlloyd.errors import DataError
 from fastlloyd.records.table import ColumnBlock
 

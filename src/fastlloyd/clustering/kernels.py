@@ -4,7 +4,7 @@ Squared distances are sums of products of integers in float64. d (B + c_max)^2 <
 are exact, whatever the order, the block size, the number of threads and the machine. Three ways to the same integers, chosen
 by shape (measured in docs/results/performance.md):
 
-- few features: compiled loops over records, feature by feature (`compiled.py`);
+- few features: compiled loops over records, feature by feature (`compiled/`);
 - many features: one matrix product per block by BLAS, the rest compiled;
 - small data, or without numba: one matrix product per block, the rest NumPy.
 
@@ -12,34 +12,20 @@ Shapes, centroids and the range in which records *may* lie decide what is done, 
 is the same for all records, up to what the processor makes of their bits.
 """
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from functools import cache
-from itertools import pairwise
-from threading import Lock
-from typing import Any, TypeVar
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.clustering.acceleration import compiled_code, is_compiled, n_threads
 from fastlloyd.clustering.domain import FloatArray, GridArray, IntArray, is_by_feature
+from fastlloyd.clustering.parallel import is_compiled, over_spans, sum_over_spans
 
 BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64 for the larger of the block's two matrices: stays in the cache
 FEATURE_CELLS = 4800  # of a block of the compiled loops with all that is computed of it, 38 KB: about the innermost cache
-PIECES = 2  # per thread: what a thread that wakes up late cannot do is done by another
-MANY_PIECES = 16  # the same where labels take long: no thread then waits long for another in the end
-CHUNKS = 16  # the same where compiled code takes them, which costs next to nothing
-WORTH_THREADS = 1 << 19  # n k d from which a second thread is repaid
-LONG_WORK = 1 << 27  # n k d of some tenths of a second
-SPAN_RECORDS = 1 << 25  # records per float64 accumulator, whose sums so stay below 2**53
 
 _NO_LIMITS = np.zeros(0, dtype=np.int64)
 Statistics = tuple[IntArray, IntArray]
 Labels = NDArray[np.int32]
-Span = tuple[int, int]
-_T = TypeVar("_T")
 
 
 def cluster_statistics(
@@ -58,43 +44,44 @@ def cluster_statistics(
     """
     centroids = np.ascontiguousarray(centroids, dtype=np.int64)
     radius = np.inf if squared_radius is None else float(squared_radius)
-    compiled = _is_compiled(X, centroids)
-    group = _group_size(centroids, limits) if compiled else 1
-    if compiled and _is_feature_major(X):
-        found = _feature_statistics(X.T, (0, len(X)), centroids, group, radius, block_rows, _threads(X, len(centroids)))
-        if found:
-            return found[0] - found[1][:, None] * centroids, found[1]
-
-    def statistics(start: int, stop: int) -> Statistics:
-        if compiled:
-            return _compiled_statistics(X, (start, stop), centroids, group, radius, block_rows)
-        return _plain_statistics(X[start:stop], centroids, radius, block_rows)
-
-    sums, counts = np.zeros(centroids.shape, dtype=np.int64), np.zeros(len(centroids), dtype=np.int64)
-    for some_sums, some_counts in on_all_cores(statistics, X, len(centroids), compiled):
-        sums += some_sums
-        counts += some_counts
+    if not _is_compiled(X, centroids):
+        totals = _plain_statistics(X, centroids, radius, block_rows)
+    elif is_by_feature(X):
+        totals = _feature_statistics(X, centroids, _group_size(centroids, limits), radius, block_rows)
+    else:
+        totals = _row_statistics(X, centroids, _group_size(centroids, limits), radius, block_rows)
+    sums, counts = totals[:, :-1], totals[:, -1].copy()
     return sums - counts[:, None] * centroids, counts
 
 
 def assign(X: GridArray, centroids: IntArray, *, limits: IntArray | None = None, block_rows: int | None = None) -> Labels:
     """Index of the nearest centroid of every record, int32 (n_records,); ties go to the lowest index. limits : as above."""
     centroids = np.ascontiguousarray(centroids, dtype=np.int64)
+    labels = np.zeros(len(X), dtype=np.int32)
     if len(centroids) == 1:
-        return np.zeros(len(X), dtype=np.int32)
-    labels = np.empty(len(X), dtype=np.int32)
-    compiled = _is_compiled(X, centroids)
-    group = _group_size(centroids, limits) if compiled else 1
-
-    def label(start: int, stop: int) -> None:
-        if compiled:
-            _compiled_labels(X, (start, stop), centroids, group, block_rows, labels)
-        else:
-            _plain_labels(X[start:stop], centroids, block_rows, labels[start:stop])
-
-    per_thread = PIECES if X.size * len(centroids) < LONG_WORK else MANY_PIECES
-    on_all_cores(label, X, len(centroids), compiled, per_thread)
+        return labels
+    if not _is_compiled(X, centroids):
+        _plain_labels(X, centroids, block_rows, labels)
+    elif is_by_feature(X):
+        _feature_labels(X, centroids, _group_size(centroids, limits), block_rows, labels)
+    else:
+        _row_labels(X, centroids, _group_size(centroids, limits), block_rows, labels)
     return labels
+
+
+def clipped_loss(X: GridArray, centroids: IntArray, squared_cap: int, shift: int, *, block_rows: int | None = None) -> int:
+    """Sum over records of the clipped squared distance to the nearest centroid; see `reference.clipped_loss`.
+
+    X : grid points (n_records, n_features), any signed integer dtype. Works on blocks of `block_rows` records.
+    """
+    C = centroids.astype(np.float64)
+    half = (1 << shift) >> 1
+    total = 0
+    for start, stop in blocks(len(X), max(C.shape), block_rows):
+        _, squared = nearest(X[start:stop].astype(np.float64), C)
+        kept = np.minimum(squared.astype(np.int64), squared_cap)
+        total += int(((kept + half) >> shift).sum())
+    return total
 
 
 def nearest(X: FloatArray, C: FloatArray) -> tuple[IntArray, FloatArray]:
@@ -118,19 +105,55 @@ def blocks(n_records: int, width: int, block_rows: int | None) -> list[tuple[int
     return [(start, min(start + rows, n_records)) for start in range(0, n_records, rows)]
 
 
-def _plain_statistics(X: GridArray, centroids: IntArray, squared_radius: float, block_rows: int | None) -> Statistics:
-    """Absolute sums and counts by NumPy: the sums are a second matrix product, with the matrix of who belongs where."""
+def _plain_statistics(X: GridArray, centroids: IntArray, squared_radius: float, block_rows: int | None) -> IntArray:
+    """Absolute sums and, in the last column, counts (k, d + 1), by a second matrix product: with who belongs where."""
     k, d = centroids.shape
     C = centroids.astype(np.float64)
-    sums, counts = np.zeros((k, d), dtype=np.int64), np.zeros(k, dtype=np.int64)
+    totals = np.zeros((k, d + 1), dtype=np.int64)
     for start, stop in blocks(len(X), max(k, d), block_rows):
         block = X[start:stop].astype(np.float64)
         labels, squared = nearest(block, C)
         members = np.zeros((stop - start, k))
         members[np.arange(stop - start), labels] = squared <= squared_radius
-        sums += (members.T @ block).astype(np.int64)
-        counts += members.sum(axis=0).astype(np.int64)
-    return sums, counts
+        totals[:, :d] += (members.T @ block).astype(np.int64)
+        totals[:, d] += members.sum(axis=0).astype(np.int64)
+    return totals
+
+
+def _feature_statistics(
+    X: GridArray, centroids: IntArray, group: float, squared_radius: float, block_rows: int | None
+) -> IntArray:
+    """The same by compiled loops."""
+    from fastlloyd.clustering.compiled.sums import feature_statistics
+
+    rows = block_rows or _feature_rows(X.shape[1])
+
+    def of_span(start: int, stop: int) -> IntArray:
+        if _is_feature_major(X):
+            return feature_statistics(X.T, start, stop, centroids, group, squared_radius, rows)
+        totals = np.zeros((len(centroids), X.shape[1] + 1), dtype=np.int64)
+        for XT, span, _ in _feature_major(X, start, stop):
+            totals += feature_statistics(XT, *span, centroids, group, squared_radius, rows)
+        return totals
+
+    return sum_over_spans(of_span, X, len(centroids))
+
+
+def _row_statistics(X: GridArray, centroids: IntArray, group: float, squared_radius: float, block_rows: int | None) -> IntArray:
+    """The same by products."""
+    from fastlloyd.clustering.compiled.distances import keys
+    from fastlloyd.clustering.compiled.sums import row_statistics
+
+    k, d = centroids.shape
+    A, constants = keys(centroids, group)
+
+    def of_span(start: int, stop: int) -> IntArray:
+        totals = np.zeros((k + 1, d + 1))
+        for block, squares, products, _ in _products(X, start, stop, A, block_rows):
+            row_statistics(block, squares, products, constants, group, squared_radius, totals)
+        return totals[:k].astype(np.int64)
+
+    return sum_over_spans(of_span, X, k, blas=True)
 
 
 def _plain_labels(X: GridArray, centroids: IntArray, block_rows: int | None, labels: Labels) -> None:
@@ -139,73 +162,47 @@ def _plain_labels(X: GridArray, centroids: IntArray, block_rows: int | None, lab
         labels[start:stop], _ = nearest(X[start:stop].astype(np.float64), C)
 
 
-def _group_size(centroids: IntArray, limits: IntArray | None) -> int:
+def _feature_labels(X: GridArray, centroids: IntArray, group: float, block_rows: int | None, labels: Labels) -> None:
+    from fastlloyd.clustering.compiled.distances import feature_labels
+
+    rows = block_rows or _feature_rows(X.shape[1])
+
+    def label(start: int, stop: int) -> None:
+        for XT, span, first in _feature_major(X, start, stop):
+            feature_labels(XT, *span, centroids, group, rows, labels[first:])
+
+    over_spans(label, X, len(centroids))
+
+
+def _row_labels(X: GridArray, centroids: IntArray, group: float, block_rows: int | None, labels: Labels) -> None:
+    from fastlloyd.clustering.compiled.distances import keys, row_labels
+
+    A, constants = keys(centroids, group)
+
+    def label(start: int, stop: int) -> None:
+        for _, squares, products, first in _products(X, start, stop, A, block_rows):
+            row_labels(squares, products, constants, group, np.inf, labels[first:])
+
+    over_spans(label, X, len(centroids), blas=True)
+
+
+def _is_compiled(X: GridArray, centroids: IntArray) -> bool:
+    return X.dtype.kind == "i" and is_compiled(X.size * len(centroids))  # it would cut off the digits of what is no integer
+
+
+def _is_feature_major(X: GridArray) -> bool:
+    return _is_int32(X) and X.flags.f_contiguous
+
+
+def _is_int32(X: GridArray) -> bool:
+    return X.dtype == np.int32 and X.flags.aligned
+
+
+def _group_size(centroids: IntArray, limits: IntArray | None) -> float:
     """How many centroids compiled code tells apart by one key, exactly for all records within the limits."""
-    return int(compiled_code().group_size(centroids, _NO_LIMITS if limits is None else limits))
+    from fastlloyd.clustering.compiled.distances import group_size
 
-
-def _compiled_statistics(
-    X: GridArray, span: Span, centroids: IntArray, group: int, squared_radius: float, block_rows: int | None
-) -> Statistics:
-    """The same for X[start:stop] by compiled code."""
-    k, d = centroids.shape
-    if is_by_feature(X):
-        totals, numbers = np.zeros((k, d), dtype=np.int64), np.zeros(k, dtype=np.int64)
-        for XT, part, _ in _feature_major(X, span):
-            some_totals, some_numbers = _of_features(XT, part, centroids, group, squared_radius, block_rows)
-            totals += some_totals
-            numbers += some_numbers
-        return totals, numbers
-    A, constants, _ = compiled_code().keys(centroids, float(group), 1, d)
-    sums, counts = np.zeros((k + 1, d)), np.zeros(k + 1)
-    for block, squares, products, _ in _products(X, span, A, block_rows):
-        compiled_code().row_statistics(block, squares, products, constants, float(group), squared_radius, sums, counts)
-    return sums[:k].astype(np.int64), counts[:k].astype(np.int64)
-
-
-def _feature_statistics(
-    XT: NDArray[np.int32],
-    span: Span,
-    centroids: IntArray,
-    group: int,
-    squared_radius: float,
-    block_rows: int | None,
-    threads: int,
-) -> Statistics | None:
-    """The same for XT[:, start:stop], shared by so many threads; None if one of them had no memory."""
-    if threads == 1:
-        return _of_features(XT, span, centroids, group, squared_radius, block_rows)
-    from fastlloyd.clustering.team import share_statistics  # with numba, which takes a while
-
-    rows = block_rows or _feature_rows(len(XT))
-    return share_statistics(XT, span, _chunk(span, rows, threads), centroids, group, squared_radius, rows, threads)
-
-
-def _of_features(
-    XT: NDArray[np.int32], span: Span, centroids: IntArray, group: int, squared_radius: float, block_rows: int | None
-) -> Statistics:
-    """The same by this thread."""
-    rows = block_rows or _feature_rows(len(XT))
-    sums, counts = np.zeros(centroids.shape, dtype=np.int64), np.zeros(len(centroids), dtype=np.int64)
-    chunk, counters = _chunk(span, rows, 1), np.zeros(2, dtype=np.int64)
-    compiled_code().feature_statistics(XT, *span, chunk, counters, centroids, float(group), squared_radius, rows, sums, counts)
-    return sums, counts
-
-
-def _chunk(span: Span, rows: int, threads: int) -> int:
-    """Records that a thread takes at a time, and adds up what it finds, without the others: whole blocks of rows."""
-    return min(SPAN_RECORDS, max(1, -(-(span[1] - span[0]) // (CHUNKS * threads * rows))) * rows)
-
-
-def _compiled_labels(X: GridArray, span: Span, centroids: IntArray, group: int, block_rows: int | None, labels: Labels) -> None:
-    if is_by_feature(X):
-        rows = block_rows or _feature_rows(X.shape[1])
-        for XT, (start, stop), first in _feature_major(X, span):
-            compiled_code().feature_labels(XT, start, stop, centroids, float(group), rows, labels[first:])
-        return
-    A, constants, _ = compiled_code().keys(centroids, float(group), 1, X.shape[1])
-    for _, squares, products, first in _products(X, span, A, block_rows):
-        compiled_code().row_labels(squares, products, constants, float(group), np.inf, labels[first:])
+    return group_size(centroids, _NO_LIMITS if limits is None else np.ascontiguousarray(limits, dtype=np.int64))
 
 
 def _feature_rows(d: int) -> int:
@@ -213,99 +210,33 @@ def _feature_rows(d: int) -> int:
     return FEATURE_CELLS // (d // 4 * 4 + 8)
 
 
-def _feature_major(X: GridArray, span: Span) -> Iterator[tuple[NDArray[np.int32], Span, int]]:
+def _feature_major(X: GridArray, start: int, stop: int) -> Iterator[tuple[NDArray[np.int32], tuple[int, int], int]]:
     """X[start:stop] as (XT, (first, last), place in X): int32 (d, n) in C order, copied in parts unless X is that already."""
     if _is_feature_major(X):
-        yield X.T, span, span[0]
+        yield X.T, (start, stop), start
         return
     rows = max(1, BLOCK_ELEMENTS // X.shape[1])
-    for start in range(span[0], span[1], rows):
-        part = X[start : min(start + rows, span[1])].T.astype(np.int32, order="C")
-        yield part, (0, part.shape[1]), start
+    for first, last in blocks(stop - start, 1, rows):
+        yield X[start + first : start + last].T.astype(np.int32, order="C"), (0, last - first), start + first
 
 
 def _products(
-    X: GridArray, span: Span, A: FloatArray, block_rows: int | None
+    X: GridArray, start: int, stop: int, A: FloatArray, block_rows: int | None
 ) -> Iterator[tuple[FloatArray, FloatArray, FloatArray, int]]:
     """Blocks of X[start:stop], their squared norms, their products with the keys, their place; overwritten by the next."""
+    from fastlloyd.clustering.compiled.distances import load_rows
+
     k, d = A.shape
-    spans = blocks(span[1] - span[0], max(k, d), block_rows)
+    spans = blocks(stop - start, max(k, d), block_rows)
     rows = spans[0][1] if spans else 0
-    all_rows, all_squares, all_products = np.empty((rows, d)), np.empty(rows), np.empty((k, rows))
-    for start, stop in spans:
-        m, first = stop - start, span[0] + start
-        block, squares, products = all_rows[:m], all_squares[:m], all_products[:, :m]
-        if X.dtype == np.int32 and X.flags.c_contiguous:
-            compiled_code().load_rows(X, first, block, squares)
+    all_rows, all_squares, all_products = np.empty((rows, d)), np.empty(rows), np.empty(k * rows)
+    in_place = _is_int32(X) and X.flags.c_contiguous
+    for first, last in spans:
+        m, place = last - first, start + first
+        block, squares, products = all_rows[:m], all_squares[:m], all_products[: k * m].reshape(k, m)
+        if in_place:
+            load_rows(X, place, block, squares)
         else:
-            compiled_code().load_rows(X[first : first + m].astype(np.int32, order="C"), 0, block, squares)
+            load_rows(X[place : place + m].astype(np.int32, order="C"), 0, block, squares)
         np.matmul(A, block.T, out=products)
-        yield block, squares, products, first
-
-
-def _is_feature_major(X: GridArray) -> bool:
-    return is_by_feature(X) and X.dtype == np.int32 and X.flags.f_contiguous
-
-
-def _threads(X: GridArray, k: int) -> int:
-    return n_threads() if X.size * k >= WORTH_THREADS else 1
-
-
-def _is_compiled(X: GridArray, centroids: IntArray) -> bool:
-    return X.dtype.kind == "i" and is_compiled(X.size * len(centroids))  # it would cut off the digits of what is no integer
-
-
-def on_all_cores(task: Callable[[int, int], _T], X: GridArray, k: int, compiled: bool, per_thread: int = PIECES) -> list[_T]:
-    """The task's results for spans that cover range(n). Python's threads: compiled code and BLAS run without its lock.
-
-    There are more spans than threads, and each thread takes the next when it is done: one that wakes up late takes fewer.
-    """
-    n = len(X)
-    threads = _threads(X, k) if compiled else 1
-    pieces = max(1 if threads == 1 else per_thread * threads, -(-n // SPAN_RECORDS))
-    spans = list(pairwise(n * piece // pieces for piece in range(pieces + 1)))
-    if threads == 1:
-        return [task(*span) for span in spans]
-    from fastlloyd.clustering.team import work_together  # with numba, which takes a while
-
-    with nullcontext() if is_by_feature(X) else one_blas_thread():
-        return work_together(task, spans, threads)
-
-
-class _OneBlasThread:
-    """How many are within, and how to go back to as many threads as there were before the first of them came."""
-
-    def __init__(self) -> None:
-        self.lock, self.within = Lock(), 0
-        self.limit: Any = None
-
-    def __enter__(self) -> None:
-        with self.lock:
-            if not self.within:
-                self.limit = _blas().limit(limits=1, user_api="blas")
-            self.within += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self.lock:
-            self.within -= 1
-            if not self.within:
-                self.limit.restore_original_limits()
-
-
-@cache
-def one_blas_thread() -> AbstractContextManager[None]:
-    """Within, BLAS works with the thread that calls it and no other, in all of the process: BLAS knows nothing narrower.
-
-    One for all threads of the process, so that the last to leave restores what the first found; a forked child makes its own.
-    """
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=one_blas_thread.cache_clear)
-    return _OneBlasThread()
-
-
-@cache
-def _blas() -> Any:
-    """A controller of the loaded BLAS, whose own threads would compete with ours."""
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
+        yield block, squares, products, place

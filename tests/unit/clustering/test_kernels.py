@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastlloyd.clustering import kernels, reference
+from fastlloyd.clustering import kernels, parallel, reference
 from fastlloyd.clustering.domain import Domain, IntArray, finest_bits
 
 
@@ -25,11 +25,11 @@ def cube(d: int, q: int) -> Domain:
 
 
 # Three ways to the same integers, which `kernels` chooses from by shape; here each is forced on every shape. Blocks of one
-# more feature than the cache would like, and two threads on small data, make every branch of them run.
+# more feature than the cache would like, and two threads that share small data, make every branch of them run.
 WAYS: dict[str, dict[str, Any]] = {
     "plain": {"is_compiled": lambda _: False},
-    "by feature": {"is_compiled": lambda _: True, "is_by_feature": lambda _: True, "WORTH_THREADS": 1},
-    "by row": {"is_compiled": lambda _: True, "is_by_feature": lambda _: False, "WORTH_THREADS": 1},
+    "by feature": {"is_compiled": lambda _: True, "is_by_feature": lambda _: True},
+    "by row": {"is_compiled": lambda _: True, "is_by_feature": lambda _: False},
 }
 each_way = pytest.mark.parametrize("way", WAYS)
 
@@ -38,7 +38,12 @@ each_way = pytest.mark.parametrize("way", WAYS)
 def forced(way: str) -> Iterator[None]:
     if way != "plain":
         pytest.importorskip("numba")
-    with mock.patch.multiple(kernels, **WAYS[way]), mock.patch.dict("os.environ", OMP_NUM_THREADS="2"):
+    with (
+        mock.patch.multiple(kernels, **WAYS[way]),
+        mock.patch.multiple(parallel, WORTH_THREADS=1, LEAST_RECORDS=5),
+        mock.patch.dict("os.environ", OMP_NUM_THREADS="2"),
+    ):
+        assert way == "plain" or parallel.is_compiled(1 << 40)
         yield
 
 
@@ -228,7 +233,7 @@ def test_as_many_centroids_share_a_key_as_stay_exact_for_every_record_of_the_ran
     box, generator = cube(d, q), np.random.default_rng(seed)
     reach = box.saturation if saturated else 2**q
     C = generator.integers(-reach, reach, (k, d), endpoint=True)
-    L = kernels._group_size(C, box.half_widths)
+    L = int(kernels._group_size(C, box.half_widths))
     # the largest sum of magnitudes on the way to a key: of a record in the corner opposite to the centroid
     largest = max(sum(c * c + 2 * abs(c) * 2**q for c in centroid) for centroid in C.tolist())
     assert L & (L - 1) == 0
@@ -284,11 +289,11 @@ def test_compiled_code_is_loaded_only_where_it_is_repaid() -> None:
     pytest.importorskip("numba")
     program = """
 import gc, sys, numpy as np
-from fastlloyd.clustering import acceleration, kernels
+from fastlloyd.clustering import kernels, parallel
 X = np.zeros((1000, 2), dtype=np.int32)
 kernels.cluster_statistics(X, np.zeros((3, 2), dtype=np.int64), None)
 assert "numba" not in sys.modules
-acceleration.WORTH_LOADING = 6000
+parallel.WORTH_LOADING = 6000
 kernels.cluster_statistics(X, np.zeros((3, 2), dtype=np.int64), None)
 assert "numba" in sys.modules
 assert gc.isenabled()
@@ -305,9 +310,9 @@ class Nowhere:
     @classmethod
     def from_function(cls, function, path): return None
 caching.CacheImpl._locator_classes = [Nowhere]
-from fastlloyd.clustering import compiled
+from fastlloyd.clustering.compiled.distances import load_rows
 squares = np.empty(2)
-compiled.load_rows(np.array([[1, 2], [3, 4]], dtype=np.int32), 0, np.empty((2, 2)), squares)
+load_rows(np.array([[1, 2], [3, 4]], dtype=np.int32), 0, np.empty((2, 2)), squares)
 assert squares.tolist() == [5, 25]
 """
     subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603 - our own program
@@ -322,9 +327,9 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import numpy as np
-from fastlloyd.clustering import acceleration, kernels
+from fastlloyd.clustering import kernels, parallel
 
-acceleration.WORTH_LOADING = 0
+parallel.WORTH_LOADING = 0
 X = np.random.default_rng(0).integers(-1000, 1000, (20000, 8))
 together = Barrier(8)
 
@@ -346,11 +351,12 @@ def test_compiled_code_stays_inside_its_arrays(tmp_path: Path) -> None:
     pytest.importorskip("numba")
     program = """
 import numpy as np
-from fastlloyd.clustering import kernels
+from fastlloyd.clustering import kernels, parallel
 from fastlloyd.mechanisms.queries import offsets
 offsets.RECORDS_PER_SUM = 1
 kernels.is_compiled = lambda _: True
-kernels.WORTH_THREADS = 1
+parallel.WORTH_THREADS = parallel.LEAST_RECORDS = 1
+assert parallel.is_compiled(1 << 40)
 generator = np.random.default_rng(0)
 for by_feature in (False, True):
     kernels.is_by_feature = lambda _: by_feature
@@ -368,26 +374,6 @@ for by_feature in (False, True):
     subprocess.run([sys.executable, "-c", program], check=True, env=os.environ | settings)  # noqa: S603 - our own program
 
 
-def test_machine_code_on_disk_is_renewed_when_the_instructions_change(tmp_path: Path) -> None:
-    """Instructions stand in another file than the functions that use them, of which numba knows nothing."""
-    pytest.importorskip("numba")
-    from fastlloyd.clustering import machine
-
-    instructions, functions = tmp_path / "machine.py", tmp_path / "functions.py"
-    written = Path(machine.__file__).read_text(encoding="utf-8")
-    functions.write_text(
-        "from machine import machine_code, take\n\n@machine_code\ndef taken(counters):\n    take(counters, 0, 1)\n",
-        encoding="utf-8",
-    )
-    program = "import numpy as np, functions; n = np.zeros(1, np.int64); functions.taken(n); print(n[0])"
-    settings = {"NUMBA_CACHE_DIR": str(tmp_path / "copies"), "PYTHONPATH": str(tmp_path)}
-    for change, expected in (('"add"', "1"), ('"sub"', "-1")):
-        instructions.write_text(written.replace('atomic_rmw("add"', f"atomic_rmw({change}"), encoding="utf-8")
-        command = [sys.executable, "-B", "-c", program]
-        done = subprocess.run(command, check=True, env=os.environ | settings, capture_output=True, text=True)  # noqa: S603 - ours
-        assert done.stdout.split() == [expected]
-
-
 @pytest.mark.skipif(importlib.util.find_spec("threadpoolctl") is None, reason="threadpoolctl is not installed")
 def test_threads_that_overlap_leave_blas_as_many_threads_as_it_had() -> None:
     """The second comes before the first leaves, and leaves after it: each on its own would restore what the other set."""
@@ -397,7 +383,7 @@ def test_threads_that_overlap_leave_blas_as_many_threads_as_it_had() -> None:
         return {library["num_threads"] for library in ThreadpoolController().info() if library["user_api"] == "blas"}
 
     with ThreadpoolController().limit(limits=2, user_api="blas"):
-        first, second = kernels.one_blas_thread(), kernels.one_blas_thread()
+        first, second = parallel.one_blas_thread(), parallel.one_blas_thread()
         with ExitStack() as later:
             with first:
                 assert threads() == {1}

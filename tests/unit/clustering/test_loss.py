@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fastlloyd.clustering import reference
 from fastlloyd.clustering.domain import Domain, IntArray
-from fastlloyd.clustering.loss import clipped_loss
+from fastlloyd.clustering.kernels import clipped_loss
 
 
 def by_definition(X: IntArray, centroids: IntArray, squared_cap: int, shift: int) -> int:

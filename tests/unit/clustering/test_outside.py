@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fastlloyd.clustering import domain
-from fastlloyd.clustering.acceleration import is_compiled
+from fastlloyd.clustering import domain, parallel
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.outside import Outside, to_grid
+from fastlloyd.clustering.parallel import is_compiled
 from fastlloyd.errors import DataError
 from fastlloyd.records.table import ColumnBlock
 
@@ -62,8 +62,9 @@ def test_points_and_marks_are_the_same_by_every_way(
     """Small blocks, in every memory order; the marks by the definition, the points by Python's fractions elsewhere."""
     if compiled and not is_compiled(1 << 40):
         pytest.skip("there is no compiled code")
-    for name, value in {"is_compiled": lambda _: compiled, "WORTH_THREADS": 1, "BLOCK_ELEMENTS": 100}.items():
-        monkeypatch.setattr(domain, name, value)
+    monkeypatch.setattr(domain, "is_compiled", lambda _: compiled)
+    monkeypatch.setattr(domain, "BLOCK_ELEMENTS", 100)
+    monkeypatch.setattr(parallel, "WORTH_THREADS", 1)
     monkeypatch.setenv("OMP_NUM_THREADS", threads)
     wide = Domain(features=tuple(map(str, range(d))), lower=(-2.0,) * d, upper=(1.5,) * d)
     X: npt.NDArray[Any] = np.random.default_rng(d).normal(0, 1 if d < 9 else 0.7, (5000, d)).astype(dtype)

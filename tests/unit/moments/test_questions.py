@@ -7,8 +7,8 @@ import pytest
 
 import moment_situations as situations
 from fastlloyd.clustering import kernels
-from fastlloyd.clustering.acceleration import WORTH_LOADING, is_compiled
 from fastlloyd.clustering.domain import Domain
+from fastlloyd.clustering.parallel import WORTH_LOADING, is_compiled
 from fastlloyd.dp.accountant import Accountant
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import DataError, OverflowRisk, PlanError

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fastlloyd.base.arrays import RealArray
-from fastlloyd.clustering.acceleration import is_compiled
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.clustering.outside import Outside, to_grid
+from fastlloyd.clustering.parallel import is_compiled
 from fastlloyd.errors import DataError
 from fastlloyd.records import Missing, arrow, open_records, read_table
 from fastlloyd.records.record_file import BLOCK_CELLS

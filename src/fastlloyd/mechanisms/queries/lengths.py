@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fastlloyd.clustering.cores import sum_on_all_cores
 from fastlloyd.clustering.domain import Domain, GridArray, IntArray
+from fastlloyd.clustering.parallel import NUMPY_STEPS, sum_over_spans
 from fastlloyd.mechanisms.queries.clipping import centred, check_units, clipped_lengths
 from fastlloyd.mechanisms.queries.parameters import Parameter
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
@@ -53,4 +53,4 @@ class ClippedLengths:
             totals = [int(clipped_lengths(Z, radius, self.units).sum()) for Z in centred(X[start:stop], centre)]
             return np.array([[sum(totals)]], dtype=np.int64)
 
-        return sum_on_all_cores(of_span, X)
+        return sum_over_spans(of_span, X, NUMPY_STEPS, blas=True)

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastlloyd.clustering import kernels
-from fastlloyd.clustering.acceleration import is_compiled
 from fastlloyd.clustering.domain import FloatArray, GridArray, IntArray
+from fastlloyd.clustering.parallel import is_compiled, sum_over_spans
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.queries.clipping import check_largest, check_units, clip
 from fastlloyd.mechanisms.queries.parameters import Parameter, symmetric
@@ -86,25 +86,19 @@ def _plain_sums(points: GridArray, labels: kernels.Labels, centroids: IntArray, 
 
 def _compiled_sums(points: GridArray, labels: kernels.Labels, centroids: IntArray, radius: int, units: int) -> IntArray:
     """The same integers, without the blocks' temporary arrays, and on all cores where there are many records per sum."""
-    from fastlloyd.clustering.compiled_offsets import add_clipped_offsets
+    from fastlloyd.clustering.compiled.offsets import add_clipped_offsets
 
-    C = centroids.astype(np.float64)
-    total = np.zeros(C.shape, dtype=np.int64)
+    C = np.ascontiguousarray(centroids, dtype=np.float64)
+    if points.dtype not in (np.int32, np.int64) or not points.flags.aligned:
+        points = points.astype(np.int64)
 
-    def of_span(start: int, stop: int) -> tuple[FloatArray, float]:
+    def of_span(start: int, stop: int) -> IntArray:
         sums = np.zeros(C.shape)
         largest = add_clipped_offsets(points, labels, start, stop, C, float(radius), float(units), sums)
-        return sums, largest
-
-    if len(points) < RECORDS_PER_SUM * len(C):  # all spans have sums of their own: the memory of one is enough then
-        spans = [(start, start + kernels.SPAN_RECORDS) for start in range(0, len(points), kernels.SPAN_RECORDS)]
-        found = [of_span(start, min(stop, len(points))) for start, stop in spans]
-    else:
-        found = kernels.on_all_cores(of_span, points, 1, compiled=True)
-    for sums, largest in found:
         check_largest(largest, units)
-        total += sums.astype(np.int64)
-    return total
+        return sums.astype(np.int64)
+
+    return sum_over_spans(of_span, points, least=RECORDS_PER_SUM * len(C))
 
 
 def check_count(name: str, value: int, count_bits: int) -> None:

@@ -16,7 +16,6 @@ import numpy as np
 
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, GridArray, IntArray
-from fastlloyd.clustering.loss import clipped_loss
 
 
 class Query(Protocol):
@@ -90,7 +89,7 @@ class ClippedLoss(msgspec.Struct, frozen=True):
 
     def evaluate(self, X: GridArray) -> IntArray:
         """The sum over all records, (1, 1)."""
-        return np.array([[clipped_loss(X, self.centroids, self.cap << self.shift, self.shift)]], dtype=np.int64)
+        return np.array([[kernels.clipped_loss(X, self.centroids, self.cap << self.shift, self.shift)]], dtype=np.int64)
 
 
 def centroids_digest(centroids: IntArray) -> bytes:

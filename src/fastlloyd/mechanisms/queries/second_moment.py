@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fastlloyd.clustering.cores import sum_on_all_cores
 from fastlloyd.clustering.domain import Domain, GridArray, IntArray
+from fastlloyd.clustering.parallel import NUMPY_STEPS, sum_over_spans
 from fastlloyd.mechanisms.queries.clipping import check_units, clipped
 from fastlloyd.mechanisms.queries.parameters import Parameter
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
@@ -59,5 +59,5 @@ class SecondMoment:
                 total += (Z.T @ Z).astype(np.int64)
             return total
 
-        total = sum_on_all_cores(of_span, X)
+        total = sum_over_spans(of_span, X, NUMPY_STEPS, blas=True)
         return np.concatenate([total.diagonal(), total[np.triu_indices(d, 1)]])[np.newaxis]

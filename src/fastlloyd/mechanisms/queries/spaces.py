@@ -11,9 +11,9 @@ from typing import Protocol
 
 import numpy as np
 
-from fastlloyd.clustering.cores import on_all_cores
 from fastlloyd.clustering.domain import EXACT_BITS, FEW_FEATURES, Domain, GridArray, IntArray
 from fastlloyd.clustering.kernels import blocks
+from fastlloyd.clustering.parallel import NUMPY_STEPS, over_spans
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.queries.parameters import Parameter, symmetric
 
@@ -102,7 +102,7 @@ class Subspace:
                 Y *= 2.0**-DIRECTION_BITS  # exact: a power of two
                 points[first + start : first + stop] = np.trunc(Y)
 
-        on_all_cores(place_span, X)
+        over_spans(place_span, X, NUMPY_STEPS, blas=True)
         return points
 
 

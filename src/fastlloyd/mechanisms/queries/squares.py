@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fastlloyd.clustering.cores import sum_on_all_cores
 from fastlloyd.clustering.domain import Domain, GridArray, IntArray
+from fastlloyd.clustering.parallel import NUMPY_STEPS, sum_over_spans
 from fastlloyd.mechanisms.queries.clipping import check_units, clipped
 from fastlloyd.mechanisms.queries.parameters import Parameter
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
@@ -56,4 +56,4 @@ class ClippedSquares:
                 total += np.einsum("ij,ij->j", Z, Z).astype(np.int64)
             return total
 
-        return sum_on_all_cores(of_span, X)
+        return sum_over_spans(of_span, X, NUMPY_STEPS, blas=True)

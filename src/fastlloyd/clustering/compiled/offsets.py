@@ -1,4 +1,4 @@
-"""The inner loop of `offsets.py`, compiled by numba. Imported only where a computation is large enough to repay the loading.
+"""Sums of clipped offsets, as `moments/offsets.py` asks for them.
 
 Every operation is rounded as it is written, none is left out or merged with another: with IEEE 754's roots and quotients the
 integers are those of `clipping.clip`, whose proof they share.
@@ -7,14 +7,17 @@ integers are those of `clipping.clip`, whose proof they share.
 from typing import Any
 
 import numpy as np
+from numba import types
 
-from fastlloyd.clustering.domain import FloatArray
-from fastlloyd.clustering.machine import machine_code
+from fastlloyd.base.arrays import FloatArray
+from fastlloyd.clustering.compiled.jit import INTEGER, REAL, TABLE, Labels, kernel, read
+
+_REST = (read(types.int32, 1), INTEGER, INTEGER, read(REAL, 2), REAL, REAL, TABLE)
 
 
-@machine_code
+@kernel(*(REAL(read(x, 2, "A"), *_REST) for x in (types.int32, types.int64)), exact=False)
 def add_clipped_offsets(
-    X: Any, labels: Any, start: int, stop: int, centroids: FloatArray, radius: float, units: float, sums: FloatArray
+    X: Any, labels: Labels, start: int, stop: int, centroids: FloatArray, radius: float, units: float, sums: FloatArray
 ) -> float:
     """Add clip(x - centroid) of the records X[start:stop] to the sums (k, d) of their labels; the largest squared norm of one.
 

@@ -9,11 +9,11 @@ import pytest
 
 PROGRAM = """
 import numpy as np
-from fastlloyd.clustering import acceleration, kernels, reference
-acceleration.WORTH_LOADING = 0
+from fastlloyd.clustering import kernels, parallel, reference
+parallel.WORTH_LOADING = 0
 generator = np.random.default_rng(0)
 X, C = generator.integers(-9, 9, (20, 3)).astype(np.int32), generator.integers(-9, 9, (4, 3))
-assert not acceleration.is_compiled(1 << 40)
+assert not parallel.is_compiled(1 << 40)
 for found, expected in zip(kernels.cluster_statistics(X, C, 50), reference.cluster_statistics(X, C, 50)):
     assert (found == expected).all()
 """
@@ -39,13 +39,13 @@ def test_where_numba_is_told_not_to_compile_it_is_done_without() -> None:
 
 LOAD_ROWS = """
 import numpy as np
-from fastlloyd.clustering import compiled
+from fastlloyd.clustering.compiled.distances import load_rows
 squares = np.empty(2)
-compiled.load_rows(np.array([[1, 2], [3, 4]], dtype=np.int32), 0, np.empty((2, 2)), squares)
+load_rows(np.array([[1, 2], [3, 4]], dtype=np.int32), 0, np.empty((2, 2)), squares)
 assert squares.tolist() == [5, 25]
 """
 FULL_DISK = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16))"
-KNOWN = "assert compiled.load_rows.stats.cache_hits"
+KNOWN = "assert load_rows.code.stats.cache_hits"
 
 
 def run(copies: Path, *lines: str) -> None:
@@ -60,52 +60,41 @@ def test_machine_code_that_cannot_be_kept_or_read_back_is_compiled_anew(tmp_path
     run(tmp_path, LOAD_ROWS)
     run(tmp_path, LOAD_ROWS, KNOWN)
     for suffix in ("nbi", "nbc"):
-        (damaged,) = tmp_path.rglob(f"compiled.load_rows-*.{suffix}")
+        (damaged,) = tmp_path.rglob(f"distances.load_rows*.{suffix}")
         damaged.write_bytes(damaged.read_bytes()[:-20])
         run(tmp_path, LOAD_ROWS)
         run(tmp_path, LOAD_ROWS, KNOWN)  # and kept again
 
 
-LOADED = "'numba.np.arraymath' in __import__('sys').modules"
-
-
-def test_copies_are_read_without_the_rest_of_numba(tmp_path: Path) -> None:
-    """With numba as it is locked; with one that nobody has tried all is loaded, as numba does."""
-    numba = pytest.importorskip("numba")
-    from fastlloyd.clustering import machine
-
-    assert numba.version_info.short in machine._READS_ALONE
-    assert max(machine._READS_ALONE) == (0, 68)  # the latest that somebody has tried
-    untried = "from fastlloyd.clustering import machine; machine._READS_ALONE = ()"
-    run(tmp_path, LOAD_ROWS)
-    run(tmp_path, LOAD_ROWS, KNOWN, f"assert not {LOADED}")
-    run(tmp_path, untried, LOAD_ROWS, KNOWN, f"assert {LOADED}")
-
-
-COMPILED_AFTER = """
-from numba import njit
-@njit
-def largest(values):
-    return np.max(values) + np.linalg.norm(values) + len({str(len(values)): 1})
-assert largest(np.array([3.0, 4.0])) == 10.0
-"""
-
-
-def test_whoever_compiles_afterwards_finds_all_of_numba(tmp_path: Path) -> None:
+def test_machine_code_on_disk_is_renewed_when_any_file_of_compiled_functions_changes(tmp_path: Path) -> None:
+    """Functions call others in other files, of which numba knows nothing."""
     pytest.importorskip("numba")
-    run(tmp_path, LOAD_ROWS)
-    run(tmp_path, LOAD_ROWS, KNOWN, COMPILED_AFTER)
+    from fastlloyd.clustering.compiled import jit
+
+    (tmp_path / "jit.py").write_text(Path(jit.__file__).read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "outer.py").write_text(
+        "from jit import INTEGER, kernel\nfrom inner import number\n\n@kernel(INTEGER())\ndef asked():\n    return number()\n",
+        encoding="utf-8",
+    )
+    program = "import outer; print(outer.asked(), bool(outer.asked.code.stats.cache_hits))"
+    settings = {"NUMBA_CACHE_DIR": str(tmp_path / "copies"), "PYTHONPATH": str(tmp_path)}
+    for number, is_known in ((1, False), (1, True), (2, False)):
+        inner = f"from jit import helper\n\n@helper\ndef number():\n    return {number}\n"
+        (tmp_path / "inner.py").write_text(inner, encoding="utf-8")
+        command = [sys.executable, "-B", "-c", program]
+        done = subprocess.run(command, check=True, env=os.environ | settings, capture_output=True, text=True)  # noqa: S603 - ours
+        assert done.stdout.split() == [str(number), str(is_known)]
 
 
 def test_many_small_computations_load_compiled_code_as_one_large_one_does() -> None:
     pytest.importorskip("numba")
     program = """
 import sys
-from fastlloyd.clustering import acceleration
-acceleration.WORTH_LOADING = 100
+from fastlloyd.clustering import parallel
+parallel.WORTH_LOADING = 100
 loaded = []
 for _ in range(5):
-    acceleration.is_compiled(30)
+    parallel.is_compiled(30)
     loaded.append("numba" in sys.modules)
 assert loaded == [False, False, False, True, True], loaded
 """

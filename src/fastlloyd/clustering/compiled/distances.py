@@ -1,0 +1,378 @@
+"""The nearest centroid of every record.
+
+Records are worked on in blocks that stay in the cache, feature by feature, so that the compiler turns every loop over records
+into vector instructions. All numbers are integers below 2**53 held in float64: sums and products are exact in any order, so
+that no result depends on how the compiler arranges them ("reassoc" and "contract" change nothing).
+
+Centroids stand in groups of L, a power of two. The key of a record x and a centroid c orders the centroids of a group by
+distance and then by index:
+
+    key = L (|c|^2 - 2 x.c) + index of c in its group.
+
+The least key is that of the nearest centroid, ties going to the lowest index, and its low digits are the label; of two groups
+the later one has it if its score, the rest of the key, is less. L follows from the range in which records *may* lie and from
+the centroids, so that every key is exact (`group_size`): what is done with a record is the same for all records.
+"""
+
+import numpy as np
+from numba import types
+
+from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.clustering.compiled.jit import (
+    CENTROIDS,
+    INTEGER,
+    LABELS,
+    REAL,
+    REALS,
+    RECORDS,
+    TABLE,
+    Labels,
+    Points,
+    helper,
+    kernel,
+    read,
+)
+
+_EXACT = float(1 << 53)
+_KEYS = types.Tuple((TABLE, REALS))  # type: ignore[no-untyped-call]  # numba has few types
+
+
+@kernel(REAL(CENTROIDS, read(types.int64, 1)))
+def group_size(centroids: IntArray, limits: IntArray) -> float:
+    """L for records x with |x_j| <= limits[j], an array (d,); an empty one: with |x - c|^2 < 2**53, as all kernels need it.
+
+    The largest power of two with L (|c|^2 + 2 |x|.|c| + 1) <= 2**53: so large may a key be, and all sums on the way to it. At
+    most the number of centroids, rounded up to a power of two.
+    """
+    k, d = centroids.shape
+    reach = 0.0
+    for c in range(k):
+        size = 0.0
+        for j in range(len(limits)):
+            x = np.abs(np.float64(centroids[c, j]))
+            size += x * (x + 2.0 * np.float64(limits[j]))
+        reach = max(reach, size)
+    L = 1.0
+    while len(limits) == d and k > L and 2.0 * L * (reach + 1.0) <= _EXACT:
+        L *= 2.0
+    return L
+
+
+@kernel(types.void(RECORDS, INTEGER, INTEGER, CENTROIDS, REAL, INTEGER, LABELS))
+def feature_labels(XT: Points, start: int, stop: int, centroids: IntArray, L: float, rows: int, labels: Labels) -> None:
+    """Set labels (stop - start,) to the index of the nearest centroid of each record of XT[:, start:stop].
+
+    XT : (d, n), worked on in blocks of `rows` records.
+    """
+    A, constants, group = feature_keys(centroids, L)
+    block, scratch = np.zeros((A.shape[1], rows)), np.empty((6, rows))
+    for first in range(start, stop, rows):
+        m = min(rows, stop - first)
+        load_features(XT, first, m, block, scratch[0])
+        block_labels(block, scratch, A, constants, group, L, np.inf, len(centroids), labels[first - start :], m)
+
+
+@kernel(types.void(RECORDS, INTEGER, TABLE, REALS))
+def load_rows(X: Points, start: int, block: FloatArray, squares: FloatArray) -> None:
+    """Copy the records X[start:] to `block` (m, d), as many as it holds, and their squared norms to `squares` (m,)."""
+    records = X[start : start + len(block)]
+    for r in range(len(block)):
+        record, row, square = records[r], block[r], 0.0
+        for j in range(len(row)):
+            x = np.float64(record[j])
+            row[j] = x
+            square += x * x
+        squares[r] = square
+
+
+@kernel(types.void(REALS, TABLE, REALS, REAL, REAL, LABELS))
+def row_labels(
+    squares: FloatArray, products: FloatArray, constants: FloatArray, L: float, squared_radius: float, labels: Labels
+) -> None:
+    """Set labels (m, or more) to the index of the nearest centroid of each record, or to k beyond the radius.
+
+    squares : |x|^2, float64 (m,). products : A X^T, float64 (k, m), of the keys' A and constants.
+    """
+    labels_of_products(squares, products, constants, L, squared_radius, labels)
+
+
+@kernel(_KEYS(CENTROIDS, REAL))
+def keys(centroids: IntArray, L: float) -> tuple[FloatArray, FloatArray]:
+    """A (k, d) and constants (k,): the keys of x are A x + constants."""
+    A, constants, _ = padded_keys(centroids, L, 1, centroids.shape[1])
+    return A, constants
+
+
+@helper
+def padded_keys(centroids: IntArray, L: float, multiple: int, n_columns: int) -> tuple[FloatArray, FloatArray, int]:
+    """A, constants and rows of a group: the keys of x are A x + constants.
+
+    Groups are padded to a multiple of so many rows, with centroids whose keys are infinite, and centroids to n_columns
+    features, with such that are 0.
+    """
+    k, d = centroids.shape
+    size = min(int(L), k)
+    group = (size + multiple - 1) // multiple * multiple
+    last = k - (k - 1) // size * size  # centroids in the last group
+    n_rows = (k - 1) // size * group + (last + multiple - 1) // multiple * multiple
+    A, constants = np.zeros((n_rows, n_columns)), np.full(n_rows, np.inf)
+    for c in range(k):
+        row, norm = c // size * group + c % size, 0.0
+        for j in range(d):
+            x = np.float64(centroids[c, j])
+            A[row, j] = -2.0 * L * x
+            norm += x * x
+        constants[row] = L * norm + c % size
+    return A, constants, group
+
+
+@helper
+def feature_keys(centroids: IntArray, L: float) -> tuple[FloatArray, FloatArray, int]:
+    """Keys padded as `_least_keys` needs them."""
+    d = centroids.shape[1]
+    multiple, n_columns = 2, d + d % 2
+    if d <= 2:
+        multiple, n_columns = 4, 2
+    elif d == 5:
+        n_columns = 5
+    return padded_keys(centroids, L, multiple, n_columns)
+
+
+@helper
+def load_features(XT: Points, start: int, m: int, block: FloatArray, squares: FloatArray) -> None:
+    """Copy m records to `block` (features, rows) and their squared norms to `squares`."""
+    squares[:m] = 0.0
+    for j in range(XT.shape[0]):
+        feature, target = XT[j, start : start + m], block[j]
+        for r in range(m):
+            x = np.float64(feature[r])
+            target[r] = x
+            squares[r] += x * x
+
+
+@helper
+def block_labels(
+    block: FloatArray,
+    scratch: FloatArray,
+    A: FloatArray,
+    constants: FloatArray,
+    group: int,
+    L: float,
+    squared_radius: float,
+    k: int,
+    labels: Labels,
+    m: int,
+) -> None:
+    """Set the labels of the first m records of `block` (features, rows), whose squared norms stand in scratch[0]."""
+    squares, best, s, t, scores, found = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4], scratch[5]
+    if group == len(constants):
+        _least_keys(block, A, constants, best, s, t, m)
+        _labels_within(best, squares, L, squared_radius, k, labels, m)
+    else:
+        _least_scores(block, A, constants, group, L, scores, found, best, s, t, m)
+        _found_within(scores, found, squares, squared_radius, k, labels, m)
+
+
+@helper
+def labels_of_products(
+    squares: FloatArray, products: FloatArray, constants: FloatArray, L: float, squared_radius: float, labels: Labels
+) -> None:
+    """Set labels (m, or more) to the index of the nearest centroid of each record, or to k beyond the radius."""
+    m, k, group = len(squares), len(constants), np.intp(L)
+    best = np.empty(m)
+    _least_products(products[:group], constants[:group], best)
+    if group >= k:
+        _labels_within(best, squares, L, squared_radius, k, labels, m)
+        return
+    scores, found = np.empty(m), np.empty(m)
+    scores[:] = np.inf
+    for first in range(0, k, group):
+        if first:
+            _least_products(products[first : first + group], constants[first : first + group], best)
+        _keep_lesser(best, L, np.float64(first), scores, found, m)
+    _found_within(scores, found, squares, squared_radius, k, labels, m)
+
+
+@helper
+def _least_scores(
+    block: FloatArray,
+    A: FloatArray,
+    constants: FloatArray,
+    group: int,
+    L: float,
+    scores: FloatArray,
+    found: FloatArray,
+    best: FloatArray,
+    s: FloatArray,
+    t: FloatArray,
+    m: int,
+) -> None:
+    """Set scores[r] to the least score of record r among several groups, and found[r] to the index of its centroid."""
+    scores[:m] = np.inf
+    start = 0.0
+    for first in range(0, len(constants), group):
+        _least_keys(block, A[first : first + group], constants[first : first + group], best, s, t, m)
+        _keep_lesser(best, L, start, scores, found, m)
+        start += L
+
+
+@helper
+def _least_keys(
+    block: FloatArray, A: FloatArray, constants: FloatArray, best: FloatArray, s: FloatArray, t: FloatArray, m: int
+) -> None:
+    """Set best[r] to the least key of record r. `block` has an even number of features; see `_feature_keys`."""
+    best[:m] = np.inf
+    if len(block) == 2:
+        _plane(block[0], block[1], A, constants, best, m)
+        return
+    if len(block) <= 6:
+        for c in range(0, len(constants), 2):
+            if len(block) == 4:
+                _four_features(block, constants[c], constants[c + 1], A[c], A[c + 1], best, m)
+            elif len(block) == 5:
+                _five_features(block, constants[c], constants[c + 1], A[c], A[c + 1], best, m)
+            else:
+                _six_features(block, constants[c], constants[c + 1], A[c], A[c + 1], best, m)
+        return
+    last = (len(block) - 1) // 4 * 4
+    for c in range(0, len(constants), 2):
+        _open_four(s, t, constants[c], constants[c + 1], block[:4], A[c, :4], A[c + 1, :4], m)
+        for j in range(4, last, 4):
+            _add_four(s, t, block[j : j + 4], A[c, j : j + 4], A[c + 1, j : j + 4], m)
+        if len(block) - last == 2:
+            _close_two(s, t, block[last:], A[c, last:], A[c + 1, last:], best, m)
+        else:
+            _close_four(s, t, block[last:], A[c, last:], A[c + 1, last:], best, m)
+
+
+@helper
+def _plane(x: FloatArray, y: FloatArray, A: FloatArray, constants: FloatArray, best: FloatArray, m: int) -> None:
+    """Two features: four centroids at a time, everything in registers."""
+    for c in range(0, len(constants), 4):
+        n0, n1, n2, n3 = constants[c], constants[c + 1], constants[c + 2], constants[c + 3]
+        a0, a1, a2, a3 = A[c, 0], A[c + 1, 0], A[c + 2, 0], A[c + 3, 0]
+        b0, b1, b2, b3 = A[c, 1], A[c + 1, 1], A[c + 2, 1], A[c + 3, 1]
+        for r in range(m):
+            u, v = n0 + a0 * x[r] + b0 * y[r], n1 + a1 * x[r] + b1 * y[r]
+            w, z = n2 + a2 * x[r] + b2 * y[r], n3 + a3 * x[r] + b3 * y[r]
+            best[r] = min(best[r], min(min(u, v), min(w, z)))  # noqa: PLW3301 - a tree: two of them at the same time
+
+
+@helper
+def _four_features(x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int) -> None:
+    """Four features: two centroids at a time, in registers; u and v are their constants."""
+    x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
+    a0, a1, a2, a3, b0, b1, b2, b3 = a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]
+    for r in range(m):
+        s = u + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r]
+        t = v + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r]
+        best[r] = min(best[r], s, t)
+
+
+@helper
+def _five_features(x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int) -> None:
+    """The same with five."""
+    x0, x1, x2, x3, x4 = x[0], x[1], x[2], x[3], x[4]
+    a0, a1, a2, a3, a4, b0, b1, b2, b3, b4 = a[0], a[1], a[2], a[3], a[4], b[0], b[1], b[2], b[3], b[4]
+    for r in range(m):
+        s = u + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r] + a4 * x4[r]
+        t = v + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r] + b4 * x4[r]
+        best[r] = min(best[r], s, t)
+
+
+@helper
+def _six_features(x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int) -> None:
+    """The same with six."""
+    x0, x1, x2, x3, x4, x5 = x[0], x[1], x[2], x[3], x[4], x[5]
+    a0, a1, a2, a3, a4, a5 = a[0], a[1], a[2], a[3], a[4], a[5]
+    b0, b1, b2, b3, b4, b5 = b[0], b[1], b[2], b[3], b[4], b[5]
+    for r in range(m):
+        s = u + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r] + a4 * x4[r] + a5 * x5[r]
+        t = v + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r] + b4 * x4[r] + b5 * x5[r]
+        best[r] = min(best[r], s, t)
+
+
+@helper
+def _open_four(s: FloatArray, t: FloatArray, u: float, v: float, x: FloatArray, a: FloatArray, b: FloatArray, m: int) -> None:
+    """The first four features of two centroids, whose constants are u and v."""
+    x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
+    a0, a1, a2, a3, b0, b1, b2, b3 = a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]
+    for r in range(m):
+        s[r] = u + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r]
+        t[r] = v + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r]
+
+
+@helper
+def _add_four(s: FloatArray, t: FloatArray, x: FloatArray, a: FloatArray, b: FloatArray, m: int) -> None:
+    """Add the products of four features to the keys of two centroids."""
+    x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
+    a0, a1, a2, a3, b0, b1, b2, b3 = a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]
+    for r in range(m):
+        s[r] = s[r] + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r]
+        t[r] = t[r] + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r]
+
+
+@helper
+def _close_four(s: FloatArray, t: FloatArray, x: FloatArray, a: FloatArray, b: FloatArray, best: FloatArray, m: int) -> None:
+    """The last four features of two centroids; the lesser key is kept."""
+    x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
+    a0, a1, a2, a3, b0, b1, b2, b3 = a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]
+    for r in range(m):
+        u = s[r] + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r]
+        v = t[r] + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r]
+        best[r] = min(best[r], u, v)
+
+
+@helper
+def _close_two(s: FloatArray, t: FloatArray, x: FloatArray, a: FloatArray, b: FloatArray, best: FloatArray, m: int) -> None:
+    """The last two features of two centroids; the lesser key is kept."""
+    x0, x1, a0, a1, b0, b1 = x[0], x[1], a[0], a[1], b[0], b[1]
+    for r in range(m):
+        u, v = s[r] + a0 * x0[r] + a1 * x1[r], t[r] + b0 * x0[r] + b1 * x1[r]
+        best[r] = min(best[r], u, v)
+
+
+@helper
+def _least_products(products: FloatArray, constants: FloatArray, best: FloatArray) -> None:
+    """Set best[r] to the least key of record r from A block^T, one row per centroid."""
+    best[:] = np.inf
+    for c in range(len(products)):
+        row, constant = products[c], constants[c]
+        for r in range(len(best)):
+            best[r] = min(best[r], row[r] + constant)
+
+
+@helper
+def _labels_within(
+    best: FloatArray, squares: FloatArray, L: float, squared_radius: float, k: int, labels: Labels, m: int
+) -> None:
+    """Split each key into score and label; the label of a record beyond the radius becomes k.
+
+    A record out of range, which nobody should pass, has some label: no label is too large, for it says where to write.
+    """
+    share, beyond, last = 1.0 / L, float(k), k - 1.0  # exact: L is a power of two
+    for r in range(m):
+        score = np.floor(best[r] * share)
+        label = min(best[r] - score * L, last)
+        labels[r] = np.int32(label if squares[r] + score <= squared_radius else beyond)
+
+
+@helper
+def _keep_lesser(best: FloatArray, L: float, start: float, scores: FloatArray, found: FloatArray, m: int) -> None:
+    """Of the least keys of a group, whose first centroid is `start`, and what earlier groups have: the lesser scores."""
+    share = 1.0 / L
+    for r in range(m):
+        score = np.floor(best[r] * share)
+        label = best[r] - score * L + start
+        found[r] = label if score < scores[r] else found[r]
+        scores[r] = min(score, scores[r])
+
+
+@helper
+def _found_within(
+    scores: FloatArray, found: FloatArray, squares: FloatArray, squared_radius: float, k: int, labels: Labels, m: int
+) -> None:
+    """The labels that were found; that of a record beyond the radius becomes k."""
+    beyond, last = float(k), k - 1.0
+    for r in range(m):
+        labels[r] = np.int32(min(found[r], last) if squares[r] + scores[r] <= squared_radius else beyond)

@@ -1,0 +1,63 @@
+"""The grid's inner loops: records to grid points, and which of them have a value outside the bounds.
+
+Every operation is rounded as it is written, so the points are those of NumPy. A record is clipped, and marked, by the same
+operations whether its values lie within the bounds or not.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.clustering.compiled.jit import INTEGER, REAL, RECORDS, TABLE, Points, kernel, read
+
+_Marks = NDArray[np.bool_]
+_FLOATS, _MARKS = (types.float32, types.float64), types.boolean[::1]
+
+
+@kernel(*(types.boolean(read(x, 1), read(REAL, 1, "A"), types.int32[::1], _MARKS) for x in _FLOATS), exact=False)
+def grid_column(values: Any, frame: FloatArray, points: Points, outside: _Marks) -> bool:
+    """One feature of records as `Domain.to_grid` defines it; False if a value is not finite.
+
+    values : float32 or float64 (n,). frame : lower and upper bound, centre, unit and half width. points : set. outside : bool
+    (n,), set to True for each record whose value is outside the bounds.
+    """
+    low, high, centre, unit, box = frame[0], frame[1], frame[2], frame[3], frame[4]
+    finite = True
+    for r in range(len(points)):
+        value = np.float64(values[r])
+        finite &= value - value == 0.0
+        x = min(max(value, low), high)
+        outside[r] |= x != value
+        points[r] = np.int32(min(max(np.floor((x - centre) / unit + 0.5), -box), box))
+    return finite
+
+
+@kernel(*(types.boolean(read(x, 2), TABLE, types.int32[:, ::1], _MARKS) for x in _FLOATS), exact=False)
+def grid_rows(X: Any, frame: FloatArray, points: Points, outside: _Marks) -> bool:
+    """The same for all features of records X (n, d), record by record: points (n, d), frame (5, d)."""
+    finite = True
+    low, high, centre, unit, box = frame[0], frame[1], frame[2], frame[3], frame[4]
+    for r in range(X.shape[0]):
+        record, point, beyond = X[r], points[r], False
+        for j in range(X.shape[1]):
+            value = np.float64(record[j])
+            finite &= value - value == 0.0
+            beyond |= (value < low[j]) | (value > high[j])
+            x = min(max(value, low[j]), high[j])
+            point[j] = np.int32(min(max(np.floor((x - centre[j]) / unit[j] + 0.5), -box[j]), box[j]))
+        outside[r] = beyond
+    return finite
+
+
+@kernel(types.boolean(RECORDS, INTEGER, INTEGER, read(INTEGER, 1)))
+def is_within(XT: Points, start: int, stop: int, half_widths: IntArray) -> bool:
+    """Whether all points of XT[:, start:stop] lie in the box [-half_widths, half_widths]."""
+    beyond = False
+    for j in range(len(XT)):
+        points, high = XT[j, start:stop], np.int32(half_widths[j])
+        for r in range(len(points)):
+            beyond |= (points[r] > high) | (points[r] < -high)
+    return not beyond

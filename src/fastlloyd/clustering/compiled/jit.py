@@ -1,0 +1,94 @@
+"""How numba compiles kernels, and keeps their machine code on disk.
+
+A kernel is called from Python and runs without the interpreter's lock; what it calls in turn are `helper` functions. Types are
+stated, so that each is compiled once, at its first call.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal, TypeVar, cast
+
+import numba
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]  # numba sets it from the environment
+    raise ImportError("numba is told by NUMBA_DISABLE_JIT not to compile")
+
+Points = NDArray[np.int32]
+Labels = NDArray[np.int32]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_EXACT = {"reassoc", "contract", "nsz", "nnan"}
+
+
+def read(number: Any, n_dimensions: int, layout: Literal["C", "A"] = "C") -> Any:
+    """The type of an array that is only read: it need not be writeable. Layout "A": with any strides."""
+    return types.Array(number, n_dimensions, layout, readonly=True)
+
+
+# types of numbers, of arrays that are written to or our own, and of arrays that may be read-only
+INTEGER, REAL = types.int64, types.float64
+REALS, TABLE, LABELS = types.float64[::1], types.float64[:, ::1], types.int32[::1]
+CENTROIDS, RECORDS = read(types.int64, 2), read(types.int32, 2)
+
+
+def kernel(*signatures: Any, exact: bool = True) -> Callable[[_Function], _Function]:
+    """Compile for these types. exact : of integers, whose sums and products the compiler may arrange as it likes."""
+
+    def compiled_later(function: _Function) -> _Function:
+        return cast("_Function", _Kernel(function, signatures, exact))
+
+    return compiled_later
+
+
+def helper(function: _Function) -> _Function:
+    """For kernels to call, in which the compiler may arrange sums and products of exact integers as it likes."""
+    return cast("_Function", numba.njit(nogil=True, error_model="numpy", fastmath=_EXACT)(function))
+
+
+class _Kernel:
+    """A function that is compiled, or read from disk, when it is first called."""
+
+    def __init__(self, function: Callable[..., Any], signatures: tuple[Any, ...], exact: bool) -> None:
+        # names the files of its machine code, of which numba by itself asks only whether the function's own file has changed
+        function.__qualname__ += f"_{_sources()}"
+        self._function, self._signatures = function, list(signatures)
+        self._options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": _EXACT if exact else False}
+        self.code: Any = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self.code is None:
+            self.code = self._compiled()
+        return self.code(*arguments)
+
+    def _compiled(self) -> Any:
+        """Machine code that cannot be read or kept costs a compilation and not the result.
+
+        Numba passes on whatever it meets: no folder that can be written, a full disk, a damaged file.
+        """
+        with suppress(Exception):
+            return numba.njit(self._signatures, cache=True, **self._options)(self._function)
+        with suppress(Exception):
+            numba.njit(cache=True)(self._function).recompile()  # forgets what is on disk
+            return numba.njit(self._signatures, cache=True, **self._options)(self._function)
+        return numba.njit(self._signatures, **self._options)(self._function)
+
+
+@cache
+def _sources() -> str:
+    """A digest of the files in this folder, whose functions call each other; a program packed into one file may have none."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
+@kernel(types.void())
+def begin() -> None:
+    """Do nothing: numba loads the rest of itself at the first compilation, which is here, while other threads wait."""
+
+
+begin()

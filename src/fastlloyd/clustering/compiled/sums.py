@@ -1,0 +1,195 @@
+"""Sums and counts of the records of each cluster, by the labels of `distances.py`."""
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.clustering.compiled.distances import block_labels, feature_keys, labels_of_products, load_features
+from fastlloyd.clustering.compiled.jit import (
+    CENTROIDS,
+    INTEGER,
+    REAL,
+    REALS,
+    RECORDS,
+    TABLE,
+    Points,
+    helper,
+    kernel,
+)
+
+_Unsigned = NDArray[np.uint32]  # labels of which the compiler need not expect that one is negative
+
+
+@kernel(types.int64[:, ::1](RECORDS, INTEGER, INTEGER, CENTROIDS, REAL, REAL, INTEGER))
+def feature_statistics(
+    XT: Points, start: int, stop: int, centroids: IntArray, L: float, squared_radius: float, rows: int
+) -> IntArray:
+    """Absolute sums and, in the last column, counts (k, d + 1) of the records of XT[:, start:stop] within the radius.
+
+    XT : int32 (d, n), worked on in blocks of `rows` records.
+    A feature that is 1 for all records stands behind the last one: its sums are the counts.
+    """
+    k, d = centroids.shape
+    A, constants, group = feature_keys(centroids, L)
+    totals = np.zeros((d // 4 + 1, 4, k + 1, 4))  # four copies; index k takes the records beyond the radius
+    if d == 2 and k <= 2 and group == len(constants):
+        _add_two_clusters(XT[0, start:stop], XT[1, start:stop], A, constants, L, squared_radius, totals[0, 0])
+        return _integers(totals, k, d)
+    if d == 2 and k <= 4 and group == len(constants):
+        _add_four_clusters(XT[0, start:stop], XT[1, start:stop], A, constants, L, squared_radius, totals[0, 0])
+        return _integers(totals, k, d)
+    width = (rows + 3) // 4 * 4
+    block, scratch = np.zeros((d // 4 * 4 + 4, width)), np.empty((6, width))
+    block[d] = 1.0
+    points, labels = block[: A.shape[1]], np.empty(width, np.int32)
+    for first in range(start, stop, rows):
+        m = min(rows, stop - first)
+        load_features(XT, first, m, block, scratch[0])
+        block_labels(points, scratch, A, constants, group, L, squared_radius, k, labels, m)
+        labels[m : (m + 3) // 4 * 4] = k  # what an earlier block left behind the last record
+        for four in range(d // 4):
+            _add_four(block[4 * four : 4 * four + 4], labels.view(np.uint32), totals[four].reshape(totals[four].size), m)
+        _add_rest(block[d // 4 * 4 :], labels.view(np.uint32), totals[d // 4].reshape(totals[d // 4].size), d % 4, m)
+    return _integers(totals, k, d)
+
+
+@kernel(types.void(TABLE, REALS, TABLE, REALS, REAL, REAL, TABLE))
+def row_statistics(
+    block: FloatArray,
+    squares: FloatArray,
+    products: FloatArray,
+    constants: FloatArray,
+    L: float,
+    squared_radius: float,
+    totals: FloatArray,
+) -> None:
+    """Add the records of `block` (m, d), and their number, to totals (k + 1, d + 1), given products = A block^T (k, m)."""
+    signed = np.empty(len(block), np.int32)
+    labels_of_products(squares, products, constants, L, squared_radius, signed)
+    labels, d = signed.view(np.uint32), block.shape[1]
+    for r in range(len(block)):
+        row, total = block[r], totals[labels[r]]
+        total[d] += 1.0
+        for j in range(d):
+            total[j] += row[j]
+
+
+@helper
+def _integers(totals: FloatArray, k: int, d: int) -> IntArray:
+    """The copies of all totals added up."""
+    found = np.zeros((k, d + 1), np.int64)
+    for c in range(k):
+        for copy in range(4):
+            for j in range(d + 1):
+                found[c, j] += np.int64(totals[j // 4, copy, c, j % 4])
+    return found
+
+
+@helper
+def _add_four(x: FloatArray, labels: _Unsigned, totals: FloatArray, m: int) -> None:
+    """Add four features of each record to the total of its label.
+
+    x : (4, rows), rows a multiple of 4, and labels up to the next multiple of m. totals : (4, k + 1, 4) as one line.
+    Neighbouring records of one cluster go to different copies of its total, so that none waits for another.
+    """
+    x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
+    size = len(totals) // 4
+    for r in range(0, m, 4):
+        for copy in range(4):
+            place = copy * size + 4 * np.intp(labels[r + copy])
+            totals[place] += x0[r + copy]
+            totals[place + 1] += x1[r + copy]
+            totals[place + 2] += x2[r + copy]
+            totals[place + 3] += x3[r + copy]
+
+
+@helper
+def _add_rest(x: FloatArray, labels: _Unsigned, totals: FloatArray, n: int, m: int) -> None:
+    """The same with the last n features, 0 to 3, and the 1 that stands behind them."""
+    x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
+    size = len(totals) // 4
+    for r in range(0, m, 4):
+        for copy in range(4):
+            place = copy * size + 4 * np.intp(labels[r + copy])
+            totals[place] += x0[r + copy]
+            if n > 0:
+                totals[place + 1] += x1[r + copy]
+            if n > 1:
+                totals[place + 2] += x2[r + copy]
+            if n > 2:
+                totals[place + 3] += x3[r + copy]
+
+
+@helper
+def _add_two_clusters(
+    x: Points,
+    y: Points,
+    A: FloatArray,
+    constants: FloatArray,
+    L: float,
+    squared_radius: float,
+    totals: FloatArray,
+) -> None:
+    """All at once, within registers, for two features and up to two clusters: sums and counts, set in totals (k + 1, 4).
+
+    `in0` is 1 for a record of the first cluster, otherwise 0.
+    """
+    n0, n1, a0, a1, b0, b1, share = constants[0], constants[1], A[0, 0], A[1, 0], A[0, 1], A[1, 1], 1.0 / L
+    x0, y0, c0, x1, y1, c1 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for r in range(len(x)):
+        p, q = np.float64(x[r]), np.float64(y[r])
+        square, u, v = p * p + q * q, n0 + a0 * p + b0 * q, n1 + a1 * p + b1 * q
+        best = min(u, v)
+        within = 1.0 if square + np.floor(best * share) <= squared_radius else 0.0
+        in0, in1 = within if u == best else 0.0, within if v == best else 0.0
+        x0 += in0 * p
+        y0 += in0 * q
+        c0 += in0
+        x1 += in1 * p
+        y1 += in1 * q
+        c1 += in1
+    totals[0, 0], totals[0, 1], totals[0, 2] = x0, y0, c0
+    totals[1, 0], totals[1, 1], totals[1, 2] = x1, y1, c1
+
+
+@helper
+def _add_four_clusters(
+    x: Points,
+    y: Points,
+    A: FloatArray,
+    constants: FloatArray,
+    L: float,
+    squared_radius: float,
+    totals: FloatArray,
+) -> None:
+    """The same for three or four."""
+    n0, n1, n2, n3, share = constants[0], constants[1], constants[2], constants[3], 1.0 / L
+    a0, a1, a2, a3 = A[0, 0], A[1, 0], A[2, 0], A[3, 0]
+    b0, b1, b2, b3 = A[0, 1], A[1, 1], A[2, 1], A[3, 1]
+    x0, y0, c0, x1, y1, c1 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    x2, y2, c2, x3, y3, c3 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for r in range(len(x)):
+        p, q = np.float64(x[r]), np.float64(y[r])
+        square = p * p + q * q
+        u, v, w, z = n0 + a0 * p + b0 * q, n1 + a1 * p + b1 * q, n2 + a2 * p + b2 * q, n3 + a3 * p + b3 * q
+        best = min(min(u, v), min(w, z))  # noqa: PLW3301 - a tree: two of them at the same time
+        within = 1.0 if square + np.floor(best * share) <= squared_radius else 0.0
+        in0, in1 = within if u == best else 0.0, within if v == best else 0.0
+        in2, in3 = within if w == best else 0.0, within if z == best else 0.0
+        x0 += in0 * p
+        y0 += in0 * q
+        c0 += in0
+        x1 += in1 * p
+        y1 += in1 * q
+        c1 += in1
+        x2 += in2 * p
+        y2 += in2 * q
+        c2 += in2
+        x3 += in3 * p
+        y3 += in3 * q
+        c3 += in3
+    totals[0, 0], totals[0, 1], totals[0, 2] = x0, y0, c0
+    totals[1, 0], totals[1, 1], totals[1, 2] = x1, y1, c1
+    totals[2, 0], totals[2, 1], totals[2, 2] = x2, y2, c2
+    totals[3, 0], totals[3, 1], totals[3, 2] = x3, y3, c3

@@ -1,0 +1,278 @@
+"""Threads that share spans of the records, and whether compiled code is used: the extra `fast` must be installed and repaid.
+
+The threads are Python's: compiled code, NumPy and BLAS run without the interpreter's lock. What spans find are exact integers,
+which add up in any order, so that neither the number of threads nor who takes which span changes a result.
+"""
+
+import gc
+import os
+import re
+from _thread import start_new_thread
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import cache, partial
+from importlib import import_module
+from itertools import pairwise
+from queue import Empty, SimpleQueue
+from threading import Lock
+from typing import Any, Generic, TypeVar
+
+from numpy.typing import NDArray
+
+from fastlloyd.base import extras
+from fastlloyd.base.arrays import IntArray
+
+# A step is a coordinate of a record beside one of a centroid: about a nanosecond in compiled code, and several without.
+WORTH_LOADING = 1 << 24
+WORTH_THREADS = 1 << 20
+NUMPY_STEPS = 8  # that some operations of NumPy on a number take
+SPAN_STEPS = 1 << 22  # of a span: some milliseconds, after which an interrupt is seen and other threads may take their part
+LEAST_RECORDS = 1024  # in a span, unless the caller knows better
+MOST_STEPS = 1 << 30  # in a span in any case: some tenths of a second
+MOST_RECORDS = 1 << 25  # as well, so that sums of theirs stay below 2**53 in float64
+
+_T = TypeVar("_T")
+
+
+def is_compiled(steps: int) -> bool:
+    """Whether a computation of so many steps uses compiled code, which is then loaded.
+
+    Loading it takes about half a second, and compiling it some seconds more where there is no copy on disk yet. So it is loaded
+    when a process has done, or is about to do, about as much work without it; from then on all computations use it. The results
+    are the same integers either way.
+    """
+    if not _is_installed():
+        return False
+    if _state.loaded:
+        return True
+    _state.steps += steps
+    return _state.steps >= WORTH_LOADING and _can_be_loaded()
+
+
+def over_spans(
+    task: Callable[[int, int], _T], X: NDArray[Any], k: int = 1, *, least: int | None = None, blas: bool = False
+) -> list[_T]:
+    """What `task(start, stop)` finds for spans that cover all records of X, in any order.
+
+    k : steps for each of X's numbers. least : records that repay what a span costs besides. blas : whether the task calls BLAS,
+    whose own threads would compete with ours. Threads come with compiled code. Raises what the task raises; then, and when it
+    is interrupted, no further span is begun, and those that were begun have ended.
+    """
+    n, steps = len(X), X.size * k
+    threads = n_threads() if steps >= WORTH_THREADS and is_compiled(steps) else 1
+    wanted = max(-(-steps // SPAN_STEPS), 2 * threads if threads > 1 else 1)
+    pieces = max(min(wanted, n // (least or LEAST_RECORDS)), -(-steps // MOST_STEPS), -(-n // MOST_RECORDS), 1)
+    if pieces == 1:
+        return [task(0, n)]
+    spans = list(pairwise(n * piece // pieces for piece in range(pieces + 1)))
+    if threads == 1:
+        return [task(*span) for span in spans]
+    with one_blas_thread() if blas else nullcontext():
+        return work_together([partial(task, *span) for span in spans], min(threads, pieces))
+
+
+def sum_over_spans(
+    task: Callable[[int, int], IntArray], X: NDArray[Any], k: int = 1, *, least: int | None = None, blas: bool = False
+) -> IntArray:
+    """The sum of what it finds, int64 arrays of one shape that nobody else uses."""
+    sums: list[IntArray] = []
+    one_at_a_time = Lock()
+
+    def add(start: int, stop: int) -> None:
+        found = task(start, stop)
+        with one_at_a_time:  # at once: the findings of all spans could fill the memory
+            if sums:
+                sums[0] += found
+            else:
+                sums.append(found)
+
+    over_spans(add, X, k, least=least, blas=blas)
+    return sums[0]
+
+
+def work_together(pieces: Iterable[Callable[[], _T]], threads: int) -> list[_T]:
+    """What all pieces find, in any order; this thread and up to threads - 1 others take one after the other."""
+    job = _Job(pieces)
+    try:
+        _helpers().call(job, threads - 1)
+        job.work()
+        job.wait()
+    finally:
+        job.end()
+    if job.failed:
+        raise job.failed.pop()
+    return job.found
+
+
+class _Job(Generic[_T]):
+    """Pieces of work that are left, and what threads have found.
+
+    All that threads share are lists and queues, whose operations are never interrupted half-way.
+    """
+
+    def __init__(self, pieces: Iterable[Callable[[], _T]]) -> None:
+        self.left = deque(pieces)
+        self.found: list[_T] = []
+        self.failed: list[BaseException] = []
+        self.helping: list[None] = []  # one per helper, from before it takes a piece until it has finished
+        self.finished: SimpleQueue[None] = SimpleQueue()
+
+    def work(self) -> None:
+        """Work until nothing is left."""
+        while self.left:
+            try:
+                piece = self.left.popleft()
+            except IndexError:  # another thread was faster
+                return
+            self.found.append(piece())
+
+    def help(self) -> None:
+        """Do so in another thread than the caller's, which raises what fails."""
+        self.helping.append(None)
+        try:
+            self.work()
+        except BaseException as error:  # noqa: BLE001 - see above
+            self.left.clear()
+            self.failed.append(error)
+        self.helping.pop()
+        self.finished.put(None)
+
+    def wait(self) -> None:
+        """Until no helper works. One that comes later finds nothing left."""
+        while self.helping:
+            with suppress(Empty):
+                self.finished.get(timeout=1)
+
+    def end(self) -> None:
+        """Begin no other piece."""
+        self.left.clear()
+        self.wait()
+
+
+class _Helpers:
+    """Threads that wait for jobs."""
+
+    def __init__(self) -> None:
+        self.n, self.starting = 0, Lock()
+        self.jobs: SimpleQueue[_Job[Any]] = SimpleQueue()
+
+    def call(self, job: _Job[Any], n: int) -> None:
+        """Have so many help."""
+        with self.starting, suppress(RuntimeError):  # no more threads are allowed: those that there are do all of it
+            while self.n < n:
+                start_new_thread(self._serve, ())  # Thread.start() waits, and an interrupt then may become a RuntimeError
+                self.n += 1
+        for _ in range(min(n, self.n)):
+            self.jobs.put(job)
+
+    def _serve(self) -> None:
+        while True:
+            job = self.jobs.get()
+            job.help()
+            del job  # and with it the records
+
+
+@cache
+def _helpers() -> _Helpers:
+    """A forked child has none of these threads and starts its own."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_helpers.cache_clear)
+    return _Helpers()
+
+
+class _OneBlasThread:
+    """How many are within, and how to go back to as many threads as there were before the first of them came."""
+
+    def __init__(self) -> None:
+        self.lock, self.within = Lock(), 0
+        self.limit: Any = None
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if not self.within:
+                self.limit = _blas().limit(limits=1, user_api="blas")
+            self.within += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.within -= 1
+            if not self.within:
+                self.limit.restore_original_limits()
+
+
+@cache
+def one_blas_thread() -> AbstractContextManager[None]:
+    """Within, BLAS works with the thread that calls it and no other, in all of the process: BLAS knows nothing narrower.
+
+    One for all threads of the process, so that the last to leave restores what the first found; a forked child makes its own.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=one_blas_thread.cache_clear)
+    return _OneBlasThread()
+
+
+@cache
+def _blas() -> Any:
+    """A controller of the loaded BLAS."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+class _state:  # noqa: N801 - a place for what is true of this process
+    """Whether compiled code is loaded, how much was computed without it, and threads that read files ahead."""
+
+    loaded = False
+    steps = 0
+    reading = 0
+
+
+def n_threads() -> int:
+    """Cores this process may use, unless OMP_NUM_THREADS, which BLAS and scikit-learn read too, says another number."""
+    stated = os.environ.get("OMP_NUM_THREADS", "")
+    if re.fullmatch(r"[1-9][0-9]{0,2}", stated):
+        cores = int(stated)
+    else:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores - _state.reading)
+
+
+@contextmanager
+def reading_ahead() -> Iterator[None]:
+    """Leave a core to a thread that reads: `n_threads` is one less meanwhile. Changes speed, never a result."""
+    _state.reading += 1
+    try:
+        yield
+    finally:
+        _state.reading -= 1
+
+
+@cache
+def _is_installed() -> bool:
+    return extras.is_installed("fast")
+
+
+@cache
+def _can_be_loaded() -> bool:
+    """Numba refuses to be imported beside a NumPy that is newer than it knows."""
+    try:
+        with _nothing_collected():
+            import_module("fastlloyd.clustering.compiled.jit")  # for which other threads wait: numba imports itself in circles
+    except ImportError:
+        return False
+    _state.loaded = True
+    return True
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Modules stay: to look for garbage among them takes a fifth of the time of their loading."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -1,0 +1,316 @@
+"""Threads that share spans of the records: every record once, whoever takes it; the right sums, and nothing kept afterwards."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+pytest.importorskip("numba", reason="compiled code is not installed: the extra `fast`")
+
+from fastlloyd.clustering import kernels, parallel, reference
+from fastlloyd.clustering.domain import IntArray
+from fastlloyd.clustering.parallel import over_spans, sum_over_spans, work_together
+
+assert parallel.is_compiled(1 << 40)
+
+
+@pytest.fixture(params=["1", "2", "5"])
+def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """That many, however little there is to do."""
+    monkeypatch.setenv("OMP_NUM_THREADS", request.param)
+    monkeypatch.setattr(parallel, "WORTH_THREADS", 1)
+    return int(request.param)
+
+
+def records(n: int, d: int = 1) -> NDArray[np.int32]:
+    return np.zeros((n, d), dtype=np.int32)
+
+
+def span(start: int, stop: int) -> tuple[int, int]:
+    return start, stop
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 1000])
+@pytest.mark.parametrize("least", [1, 3, 2000])
+def test_spans_cover_every_record_once(n: int, least: int, threads: int) -> None:
+    found = sorted(over_spans(span, records(n, 2), least=least))
+    assert [i for start, stop in found for i in range(start, stop)] == list(range(n))
+    assert all(stop - start >= least for start, stop in found) or len(found) == 1
+    assert len(found) == max(1, min(n // least, 2 * threads if threads > 1 else 1))
+
+
+def test_what_takes_long_is_split_up_for_one_thread_too(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt waits for a span at most; and sums of a span stay exact."""
+    monkeypatch.setattr(parallel, "SPAN_STEPS", 100)
+    assert len(over_spans(span, records(1000), 3, least=1)) == 30
+    monkeypatch.setattr(parallel, "MOST_STEPS", 300)
+    assert len(over_spans(span, records(1000), 3, least=1000)) == 10
+    monkeypatch.setattr(parallel, "MOST_RECORDS", 50)
+    assert len(over_spans(span, records(1000), least=1000)) == 20
+    assert threads
+
+
+def test_one_thread_does_what_is_small_and_several_what_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr(parallel, "work_together", lambda _pieces, threads: calls.append(threads))
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    X = records(1 << 16)
+    over_spans(span, X, parallel.WORTH_THREADS // len(X) - 1)
+    assert calls == []
+    over_spans(span, X, parallel.WORTH_THREADS // len(X))
+    assert calls == [3]
+    with parallel.reading_ahead():
+        over_spans(span, X, parallel.WORTH_THREADS // len(X))
+    assert calls == [3, 2]
+    monkeypatch.setattr(parallel, "is_compiled", lambda _: False)
+    over_spans(span, X, 1 << 20)
+    assert calls == [3, 2]
+
+
+@settings(max_examples=50)
+@given(n=st.integers(0, 500), least=st.integers(1, 600), n_threads=st.integers(1, 4), seed=st.integers(0, 99))
+def test_the_sum_is_that_of_all_records(n: int, least: int, n_threads: int, seed: int) -> None:
+    values = np.random.default_rng(seed).integers(-(2**60), 2**60, (n, 3))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", str(n_threads))
+        patch.setattr(parallel, "WORTH_THREADS", 1)
+        found = sum_over_spans(lambda start, stop: values[start:stop].sum(axis=0), values, least=least)
+    assert found.tolist() == values.sum(axis=0).tolist()
+
+
+class Kernel:
+    """A compiled function, and which spans it was called for by which thread."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.spans: list[tuple[int, int]] = []
+        self.by: set[int] = set()
+
+    def __call__(self, XT: Any, start: int, stop: int, *rest: Any) -> Any:
+        time.sleep(0.005)  # without the interpreter's lock, as compiled code runs
+        self.spans.append((start, stop))
+        self.by.add(threading.get_ident())
+        return self.function(XT, start, stop, *rest)
+
+
+def test_an_iteration_is_one_kernel_for_each_span_and_helpers_take_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fastlloyd.clustering.compiled import sums
+
+    kernel = Kernel(sums.feature_statistics)
+    monkeypatch.setattr(sums, "feature_statistics", kernel)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    rng = np.random.default_rng(0)
+    X = np.asfortranarray(rng.integers(-99, 100, (20_000, 3), dtype=np.int32))
+    C = rng.integers(-99, 100, (40, 3))
+    found, expected = kernels.cluster_statistics(X, C, 2000), reference.cluster_statistics(X, C, 2000)
+    assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
+    assert sorted(kernel.spans) == [(5000 * i, 5000 * (i + 1)) for i in range(4)]
+    for _ in range(100):  # a helper that is slow to wake up may find nothing left
+        if len(kernel.by) == 2:
+            break
+        kernels.cluster_statistics(X, C, 2000)
+    assert len(kernel.by) == 2
+
+
+def numbers(n: int) -> list[Callable[[], int]]:
+    return [partial(int, i) for i in range(n)]
+
+
+def a_helper_comes() -> bool:
+    """Within a minute: one that has just been started, or is busy, does not come, and that is allowed."""
+
+    def who() -> int:
+        time.sleep(0.02)
+        return threading.get_ident()
+
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if len(set(work_together([who] * 4, 2))) == 2:
+            return True
+    return False
+
+
+def test_a_helper_that_waits_uses_no_processor_time() -> None:
+    assert a_helper_comes()
+    before = time.process_time()
+    time.sleep(0.3)
+    assert time.process_time() - before < 0.15
+
+
+@pytest.mark.parametrize("failing", [0, 3])
+def test_what_fails_in_any_thread_is_raised_to_the_caller(failing: int) -> None:
+    def piece(i: int) -> int:
+        if i == failing:
+            raise ValueError("the piece that fails")
+        return i
+
+    for _ in range(20):
+        with pytest.raises(ValueError, match="the piece that fails"):
+            work_together([partial(piece, i) for i in range(4)], 2)
+        assert sorted(work_together(numbers(4), 2)) == [0, 1, 2, 3]
+
+
+def test_after_a_failure_nothing_more_is_begun_and_what_was_begun_has_ended() -> None:
+    begun: list[int] = []
+    ended: list[int] = []
+
+    def piece(i: int) -> None:
+        begun.append(i)
+        time.sleep(0.01)
+        if i == 1:
+            raise ValueError(i)
+        time.sleep(0.05)
+        ended.append(i)
+
+    with pytest.raises(ValueError, match="1"):
+        work_together([partial(piece, i) for i in range(50)], 3)
+    assert sorted([*ended, 1]) == sorted(begun)
+    assert len(begun) < 10
+
+
+def test_callers_in_several_threads_get_their_own_results() -> None:
+    results: dict[int, list[list[int]]] = {}
+
+    def caller(i: int) -> None:
+        results[i] = [sorted(work_together([partial(int, 100 * i + j) for j in range(7)], 3)) for _ in range(200)]
+
+    threads = [threading.Thread(target=caller, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert results == {i: [[100 * i + a for a in range(7)]] * 200 for i in range(4)}
+
+
+def test_nobody_waits_for_what_a_helper_does_for_another() -> None:
+    """All helpers are busy with somebody else's work until ours is done."""
+    done = threading.Event()
+
+    def busy() -> bool:
+        return done.wait(60)
+
+    other = threading.Thread(target=work_together, args=([busy] * 10, 4))
+    other.start()
+    found = work_together(numbers(7), 3)
+    done.set()
+    other.join(60)
+    assert sorted(found) == list(range(7))
+
+
+def test_nothing_of_a_job_is_kept() -> None:
+    values = np.zeros(10)
+    watched = weakref.ref(values)
+    work_together([values.sum] * 10, 2)
+    del values
+    for _ in range(200):  # a helper that came late lets go a moment later
+        gc.collect()
+        if watched() is None:
+            break
+        time.sleep(0.01)
+    assert watched() is None
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+@pytest.mark.parametrize("busy", [False, True], ids=["idle", "while helpers work"])
+def test_a_forked_child_has_helpers_of_its_own(busy: bool) -> None:
+    """Of its parent's threads it has none; a lock that one of them held would never be released."""
+    assert a_helper_comes()
+    done = threading.Event()
+    other = threading.Thread(target=work_together, args=([partial(done.wait, 60)] * 4, 3))
+    if busy:
+        other.start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forking with threads: that is the point
+        child = os.fork()
+    if child == 0:
+        os._exit(0 if a_helper_comes() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    done.set()
+    if busy:
+        other.join(60)
+    assert a_helper_comes()
+
+
+def test_processes_that_multiprocessing_forks_find_the_same(tmp_path: Any) -> None:
+    """After their parent has used threads, and BLAS."""
+    program = tmp_path / "program.py"
+    program.write_text("""
+import multiprocessing, os, sys
+os.environ["OMP_NUM_THREADS"] = "2"
+import numpy as np
+from fastlloyd.clustering import kernels, parallel
+
+parallel.WORTH_THREADS = 1
+assert parallel.is_compiled(1 << 40)
+
+def found(d):
+    X = np.random.default_rng(0).integers(-99, 100, (5000, d), dtype=np.int32)
+    return [array.tobytes() for array in kernels.cluster_statistics(X, X[:9], 3000 * d)]
+
+if __name__ == "__main__":
+    expected = [found(d) for d in (3, 40)]
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        for _ in range(3):
+            assert pool.map(found, [3, 40]) == expected
+    assert [found(d) for d in (3, 40)] == expected
+""")
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", str(program)]
+    subprocess.run(command, check=True, timeout=300)  # noqa: S603 - our own program
+
+
+def test_where_no_thread_can_be_started_the_caller_works_alone() -> None:
+    program = """
+from fastlloyd.clustering import parallel
+
+def refused(*_):
+    raise RuntimeError("can't start new thread")
+
+parallel.start_new_thread = refused
+for _ in range(10):
+    assert sorted(parallel.work_together([lambda: 0, lambda: 1], 3)) == [0, 1]
+assert parallel._helpers().jobs.empty()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)  # noqa: S603 - our own program
+
+
+Problem = tuple[IntArray, IntArray]
+
+
+def test_callers_in_several_threads_find_the_sums_of_their_own_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setattr(parallel, "WORTH_THREADS", 1)
+    monkeypatch.setattr(parallel, "LEAST_RECORDS", 10)
+    problems: list[Problem] = []
+    for seed, d in enumerate((3, 3, 20, 40)):
+        rng = np.random.default_rng(seed)
+        problems.append((rng.integers(-1000, 1001, (2000, d)), rng.integers(-1000, 1001, (5, d))))
+    expected = [reference.cluster_statistics(X, C, 700_000) for X, C in problems]
+    wrong: list[int] = []
+
+    def caller(i: int) -> None:
+        X, C = problems[i]
+        for _ in range(50):
+            found = kernels.cluster_statistics(X, C, 700_000)
+            if not all(np.array_equal(a, b) for a, b in zip(found, expected[i], strict=True)):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=caller, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not any(thread.is_alive() for thread in threads)
+    assert wrong == []
