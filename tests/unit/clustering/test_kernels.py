@@ -142,6 +142,29 @@ def test_the_kernel_is_the_reference_on_large_shapes_and_in_several_default_bloc
         assert equal(found, reference.cluster_statistics(X, centroids, squared_radius))
 
 
+@each_way
+@pytest.mark.parametrize("d", [1, 3, 16, 40])
+@pytest.mark.parametrize("order", "CF")
+def test_records_and_centroids_may_lie_in_memory_as_they_like(way: str, d: int, order: Literal["C", "F"]) -> None:
+    """Of any signed integers and byte order, not aligned, apart from one another, and read-only, as a file that is mapped."""
+    generator = np.random.default_rng(d)
+    X, centroids = generator.integers(-99, 100, (300, d)), generator.integers(-99, 100, (7, d))
+    expected, labels = reference.cluster_statistics(X, centroids, 3000 * d), kernels.assign(X, centroids)
+    limits = np.full(d, 99, dtype=np.int32)
+    limits.flags.writeable = False
+    for dtype in (np.int8, np.int16, np.int32, np.int64, ">i4", ">i8"):
+        plain = X.astype(dtype, order=order)
+        shifted = np.ndarray(X.shape, dtype, bytearray(plain.nbytes + 1), offset=1, order=order)
+        shifted[...] = plain
+        for records in (plain, shifted, np.repeat(plain, 2, axis=0)[::2], plain[::-1][::-1]):
+            records.flags.writeable = False
+            C = centroids.astype(">i8", order=order)
+            C.flags.writeable = False
+            with forced(way):
+                assert equal(kernels.cluster_statistics(records, C, 3000 * d, limits=limits), expected)
+                assert np.array_equal(kernels.assign(records, C, limits=limits), labels)
+
+
 def test_a_record_exactly_at_the_radius_is_kept_and_one_unit_farther_is_not() -> None:
     # 46**2 + 33**2 + 7**2 = 3254 is no square, as a squared radius need not be
     X, centroids = np.array([[46, -33, 7]]), np.zeros((1, 3), dtype=np.int64)
