@@ -259,8 +259,8 @@ def test_compiled_code_adds_up_the_integers_of_the_plain_form_and_finds_the_long
         mock.patch.object(offsets, "RECORDS_PER_SUM", int(generator.choice([1, 2**18]))),
         mock.patch.object(parallel, "MOST_RECORDS", int(generator.choice([100, 2**18]))),
     ):
-        for points, C in ((X, centroids), (X.astype(">i8"), np.asfortranarray(centroids))):
-            assert np.array_equal(offsets._compiled_sums(points, labels, C, radius, units), plain)
+        for points, middles in ((X, centroids), (X.astype(">i8"), np.asfortranarray(centroids))):
+            assert np.array_equal(offsets._compiled_sums(points, labels, middles, radius, units), plain)
     C, sums = centroids.astype(np.float64), np.zeros((k, d))
     longest = add_clipped_offsets(X, labels, 0, len(X), C, float(radius), float(units), sums)
     by_hand = clipping.squared_norms(clipping.clip(X.astype(np.float64) - C[labels], radius, units))

@@ -150,7 +150,7 @@ def test_records_and_centroids_may_lie_in_memory_as_they_like(way: str, d: int, 
     generator = np.random.default_rng(d)
     X, centroids = generator.integers(-99, 100, (300, d)), generator.integers(-99, 100, (7, d))
     expected, labels = reference.cluster_statistics(X, centroids, 3000 * d), kernels.assign(X, centroids)
-    limits = np.full(d, 99, dtype=np.int32)
+    limits = np.full(d, 99)
     limits.flags.writeable = False
     for dtype in (np.int8, np.int16, np.int32, np.int64, ">i4", ">i8"):
         plain = X.astype(dtype, order=order)
