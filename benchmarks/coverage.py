@@ -25,8 +25,9 @@ from fastlloyd.federation.plan.design import design_any, design_plan
 from fastlloyd.federation.plan.uncertainty import noise_deviation_of_run
 from fastlloyd.federation.simulation import Drop, roster, simulate, split_evenly
 from fastlloyd.mechanisms.accuracy import Accuracy, assess, settled
+from fastlloyd.mechanisms.catalogue import ALGORITHMS
 from fastlloyd.mechanisms.central import cluster
-from fastlloyd.mechanisms.lloyd.algorithm import ALGORITHMS, Clustering
+from fastlloyd.mechanisms.mechanism import Clustering
 from fastlloyd.mechanisms.uncertainty import noise_deviation
 from fastlloyd.testing import SeededNoise, repeatable_noise
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from fastlloyd.evaluation.datasets import named
-from fastlloyd.mechanisms.lloyd.algorithm import MOMENTLLOYD
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from paper.overhead import over_grpc, over_mpi, page, secure_baseline
 from paper.overhead.cases import SETS, Case, Records, Set, available
 from paper.overhead.page import Row, measured, merge, published

@@ -19,7 +19,8 @@ from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Plan, TrustMode
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.simulation import roster, split_evenly
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, AnyAlgorithm
+from fastlloyd.mechanisms.catalogue import AnyAlgorithm
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from paper.overhead.parties import MeasuredClient, MeasuredServer, Stopwatch, Times
 
 Records = npt.NDArray[np.float64]

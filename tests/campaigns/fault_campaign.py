@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from fastlloyd.federation.plan.plan import Timeouts
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, MOMENTLLOYD
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from network_processes import HANG, N_COMMITS, NAMES, SERVER, Death, Site, cleared, make_site
 from soak import check_growth, soak
 

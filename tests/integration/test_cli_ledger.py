@@ -20,7 +20,7 @@ from fastlloyd.federation.spending import Spending
 from fastlloyd.federation.store import Role, Store, read
 from fastlloyd.federation.store.costs import Cost
 from fastlloyd.federation.store.events import Event, ExchangeCharged, LimitSet, Outcome
-from fastlloyd.mechanisms.lloyd.algorithm import MOMENTLLOYD
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from federation import make_plan
 from stores import OWNER, REPLACE, earlier, new_store, pure_cost, reserved, run_id
 

@@ -66,13 +66,12 @@ def _silence(plan: Plan) -> InjectedNoise:
 
 def _centroids_of(plan: Plan, run: ClientResult, parts: list[IntArray]) -> IntArray:
     """What the central model finds without noise if every round sees the records of the clients that were included."""
-    from fastlloyd.mechanisms.lloyd.algorithm import next_centroids, query
 
     m = lloyd_of(plan)
     centroids = m.initial_centroids()
     for round, included in zip(m.rounds, run.included[:T], strict=True):
         X = np.vstack([X for name, X in zip(plan.names, parts, strict=True) if name in included])
-        centroids = next_centroids(m, round, centroids, query(m, round, centroids).evaluate(X)).centroids
+        centroids = m.next_centroids(round, centroids, m.moments(round, centroids).evaluate(X)).centroids
     return centroids
 
 

@@ -34,9 +34,9 @@ from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.transport.in_process import InProcessOutcome, Link, everything_arrives, run_in_process
 from fastlloyd.mechanisms.catalogue import specialise
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, Answer
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
-from fastlloyd.mechanisms.mechanism import Mechanism, State
+from fastlloyd.mechanisms.mechanism import Answer, Mechanism, State
 from fastlloyd.mechanisms.queries.relative import Query
 from fastlloyd.mechanisms.rounds import AnswerNoise, Round
 from kinds import lloyd_of

@@ -23,7 +23,7 @@ from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.federation.plan.design import design_mechanism
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.federation.protocol.messages import Message, Upload
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, Algorithm, query
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.queries.relative import ClippedLoss
 from fastlloyd.mechanisms.rounds import Round
@@ -185,7 +185,7 @@ def _pair_is_within(mechanism: LloydMechanism, rng: np.random.Generator) -> bool
     centroids = rng.integers(-B, B + 1, (mechanism.n_clusters, len(B)))
     others = rng.uniform(-1, 1, (rng.integers(0, 4), len(B)))
     record = _extreme_record(round, centroids[0], B, rng) / B
-    asked = query(mechanism, round, centroids)
+    asked = mechanism.moments(round, centroids)
     before, after = (asked.evaluate(domain.to_grid(X)) for X in (others, np.vstack([others, record])))
     change, s = after - before, mechanism.sensitivity(round)
     sums, counts = change[:, :-1], change[:, -1]

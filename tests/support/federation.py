@@ -19,10 +19,12 @@ from fastlloyd.federation.protocol import ClientResult, ClientSession, ServerSes
 from fastlloyd.federation.protocol.messages import Broadcast, Limits, Message, decode, encode
 from fastlloyd.federation.secagg import Identity
 from fastlloyd.federation.transport.in_process import Link, everything_arrives, run_in_process
+from fastlloyd.mechanisms.catalogue import AnyAlgorithm
 from fastlloyd.mechanisms.central import run
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, Answer, AnyAlgorithm, Clustering, Evidence, MomentAlgorithm
-from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
+from fastlloyd.mechanisms.mechanism import Answer, Clustering, Evidence, Mechanism
 from fastlloyd.mechanisms.moment_lloyd import start
+from fastlloyd.mechanisms.moment_lloyd.rounds import MomentAlgorithm
 from fastlloyd.mechanisms.queries.relative import Query
 from fastlloyd.mechanisms.rounds import AnswerNoise, Exchange
 from fastlloyd.testing import InjectedNoise, repeatable_noise

@@ -26,7 +26,8 @@ from fastlloyd.federation.identity.certificates import _extensions, _subject, ma
 from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
 from fastlloyd.federation.plan.plan import Plan, TrustMode
 from fastlloyd.federation.secagg import Identity
-from fastlloyd.mechanisms.lloyd.algorithm import GLLOYD, MOMENTLLOYD, SULLOYD
+from fastlloyd.mechanisms.lloyd.algorithm import GLLOYD, SULLOYD
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from federation import make_plan
 from fuzz_mutation import Chance, in_meaning
 

@@ -56,7 +56,7 @@ from fastlloyd.federation.transport.grpc.frames import (
     Refused,
     ServerFrame,
 )
-from fastlloyd.mechanisms.lloyd.algorithm import MOMENTLLOYD
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from federation import make_plan
 from fuzz_mutation import Chance, message_pack
 from stores import reserved, run_id

@@ -24,8 +24,8 @@ from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.transport.in_process import run_in_process
-from fastlloyd.mechanisms.lloyd.algorithm import MOMENTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from checks import EPSILON, Check
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
 from fastlloyd.dp import noise
-from fastlloyd.dp.noise import RandomBytes, SystemNoise
+from fastlloyd.dp.noise import Noise, RandomBytes, SystemNoise
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.plan import design
 from fastlloyd.federation.plan.plan import Plan, TrustMode
@@ -34,7 +34,6 @@ from fastlloyd.federation.secagg.masks import GroupKey, MaskContext, expand_mask
 from fastlloyd.federation.secagg.ring import RingVector
 from fastlloyd.mechanisms import loss
 from fastlloyd.mechanisms.lloyd import mechanism
-from fastlloyd.mechanisms.lloyd.algorithm import Noise
 from fastlloyd.mechanisms.queries.relative import Moments, RelativeMoments, Sensitivity, sensitivity
 from fastlloyd.mechanisms.rounds import LossRound, Round
 from fastlloyd.testing import SeededNoise

@@ -24,7 +24,8 @@ from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Plan, Timeouts
 from fastlloyd.federation.protocol import SERVER as SERVER_NAME
 from fastlloyd.federation.protocol import ClientResult
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, AnyAlgorithm
+from fastlloyd.mechanisms.catalogue import AnyAlgorithm
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.reports import outputs
 from fastlloyd.reports.outputs import Result

@@ -5,7 +5,7 @@ from pathlib import Path
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.federation.protocol import SERVER, ClientResult
 from fastlloyd.federation.store import Role
-from fastlloyd.mechanisms.lloyd.algorithm import MOMENTLLOYD
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from federation import Federation, make_federation, make_plan, same_clustering
 from known_noise import KnownNoise
 from mortal_parties import Death, World, check_ledger

@@ -2,7 +2,7 @@
 
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.federation.protocol.transitions import ServerState
-from fastlloyd.mechanisms.lloyd.algorithm import MOMENTLLOYD
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from federation import make_federation, make_plan
 from virtual_network import Network, Watch
 

@@ -31,8 +31,9 @@ from fastlloyd.mechanisms.accuracy import (
     typical_error,
 )
 from fastlloyd.mechanisms.central import cluster
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, Algorithm, Clustering, Evidence
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.mechanism import Clustering, Evidence
 from fastlloyd.mechanisms.moment_lloyd.design import design_moments
 from fastlloyd.mechanisms.uncertainty import NoiseDeviation, noise_deviation
 from fastlloyd.testing import SeededNoise

@@ -19,21 +19,13 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError, FastLloydError, PlanError
 from fastlloyd.federation.plan.design import design_any, design_mechanism, design_plan
 from fastlloyd.federation.plan.plan import Client, TrustMode
+from fastlloyd.mechanisms.catalogue import ALGORITHMS
 from fastlloyd.mechanisms.central import cluster
-from fastlloyd.mechanisms.lloyd.algorithm import (
-    ALGORITHMS,
-    FASTLLOYD,
-    GLLOYD,
-    LLOYD,
-    MOMENTLLOYD,
-    SULLOYD,
-    Algorithm,
-    next_centroids,
-    query,
-)
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.moment_lloyd import expected
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.uncertainty import FINE, MOSTLY_NOISE, Verdict
 from fastlloyd.reports import advice_figure, explain
 from fastlloyd.reports.advice import (
@@ -167,10 +159,10 @@ def test_where_its_assumption_holds_the_error_is_that_of_many_noises(algorithm: 
     q = _question(n_records=5000, n_features=d, n_clusters=1, algorithm=algorithm)
     m = _mechanism(q, 1.0)
     last, start, noise = m.rounds[-1], np.full((1, d), 64, dtype=np.int64), SeededNoise(d)
-    exact = query(m, last, start).evaluate(_records_at(m, start))
-    noiseless = next_centroids(m, last, start, exact).centroids
+    exact = m.moments(last, start).evaluate(_records_at(m, start))
+    noiseless = m.next_centroids(last, start, exact).centroids
     squares = [
-        float(((next_centroids(m, last, start, exact + m.draw_noise(last, noise)).centroids - noiseless) ** 2).sum())
+        float(((m.next_centroids(last, start, exact + m.draw_noise(last, noise)).centroids - noiseless) ** 2).sum())
         for _ in range(4000)
     ]
     o = outlook(q, 1.0)

@@ -11,14 +11,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from fastlloyd.base.precision import exact
+from fastlloyd.base.precision import exact, fifty_digits
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import Domain, Scaling
+from fastlloyd.clustering.domain import Domain, Scaling, squared_radius
 from fastlloyd.dp.gdp import gdp_mu
+from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.plan.design import design_mechanism
 from fastlloyd.mechanisms.lloyd import budget
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, Noise, RadiusSchedule
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, RadiusSchedule
 from fastlloyd.mechanisms.loss import scale_up
 from fastlloyd.mechanisms.rounds import SCALE_UNITS
 
@@ -31,7 +32,7 @@ def cube(d: int, q: int = 16) -> Domain:
 
 
 def count_share(algorithm: Algorithm, d: int) -> float:
-    with budget.fifty_digits() as mp:
+    with fifty_digits() as mp:
         return float(budget.count_share(mp, algorithm, d))
 
 
@@ -83,33 +84,33 @@ def test_the_splits_minimise_the_error_they_were_derived_from(d: int) -> None:
 def test_the_squared_radius_is_the_floor_of_eta_squared(d: int, k: int, alpha: Fraction, q: int) -> None:
     eta2_to_d = (alpha**2 * d * 4**q) ** d / Fraction(k) ** 2  # (eta^2)^d, exact
     assume(eta2_to_d >= 1)
-    H2 = budget.squared_radius(cube(d, q), k, alpha)
+    H2 = squared_radius(cube(d, q), k, alpha)
     assert H2**d <= eta2_to_d < (H2 + 1) ** d
     assert Fraction(H2, 4**q) == pytest.approx((float(alpha) * math.sqrt(d) / k ** (1 / d)) ** 2, abs=1.01 / 4**q, rel=1e-12)
 
 
 def test_the_squared_radius_of_whole_roots_is_met_exactly() -> None:
     # k = 16 in two dimensions: eta = 4/5 sqrt 2 / 4, so eta^2 = 2/25 of B^2
-    assert budget.squared_radius(cube(2), 16, Fraction(4, 5)) == 2 * 4**16 // 25
-    assert budget.squared_radius(cube(1), 4, Fraction(1)) == 4**14
-    assert budget.squared_radius(cube(3), 27, Fraction(1)) == 3 * 4**16 // 9
-    assert budget.squared_radius(cube(1), 1, Fraction(1)) == 4**16
+    assert squared_radius(cube(2), 16, Fraction(4, 5)) == 2 * 4**16 // 25
+    assert squared_radius(cube(1), 4, Fraction(1)) == 4**14
+    assert squared_radius(cube(3), 27, Fraction(1)) == 3 * 4**16 // 9
+    assert squared_radius(cube(1), 1, Fraction(1)) == 4**16
 
 
 @pytest.mark.parametrize(("d", "k"), [(784, 10), (1024, 100), (1024, 65536)])
 def test_the_squared_radius_of_many_dimensions_agrees_with_floats(d: int, k: int) -> None:
     expected = 0.64 * d * 4**16 / k ** (2 / d)
-    assert budget.squared_radius(cube(d), k, Fraction(4, 5)) == pytest.approx(expected, abs=1.1)
+    assert squared_radius(cube(d), k, Fraction(4, 5)) == pytest.approx(expected, abs=1.1)
 
 
 def test_the_radius_uses_the_real_box_under_common_scaling() -> None:
     box = Domain(features=("a", "b"), lower=(0.0, 0.0), upper=(4.0, 1.0), scaling=Scaling.COMMON, fraction_bits=10)
-    assert budget.squared_radius(box, 1, Fraction(1)) == 1024**2 + 256**2
+    assert squared_radius(box, 1, Fraction(1)) == 1024**2 + 256**2
 
 
 def test_schedules_step_from_half_the_diagonal_or_stay_constant() -> None:
     box = cube(2)
-    final = budget.squared_radius(box, 5, FASTLLOYD.alpha)
+    final = squared_radius(box, 5, FASTLLOYD.alpha)
     half_diagonal = 2 * 4**16
     constant = msgspec.structs.replace(FASTLLOYD, radius=RadiusSchedule.CONSTANT)
     assert budget.squared_radii(FASTLLOYD, box, 5, 4) == [half_diagonal, final, final, final]
@@ -119,8 +120,8 @@ def test_schedules_step_from_half_the_diagonal_or_stay_constant() -> None:
 
 
 def test_a_radius_below_one_grid_unit_is_refused_and_says_what_to_change() -> None:
-    assert budget.squared_radius(cube(1, 1), 2, Fraction(4, 5)) == 0
-    assert budget.squared_radius(cube(1, 2), 2, Fraction(4, 5)) == 2
+    assert squared_radius(cube(1, 1), 2, Fraction(4, 5)) == 0
+    assert squared_radius(cube(1, 2), 2, Fraction(4, 5)) == 2
     settings = {"n_clusters": 2, "n_records": 10, "epsilon": 1.0, "public_seed": PublicSeed.from_int(0)}
     for T in (None, 3):
         with pytest.raises(PlanError, match=r"radius is below one grid unit .* use more fraction_bits"):
@@ -223,7 +224,7 @@ def test_w23_iterations_delta_and_noise_are_functions_of_public_settings() -> No
 
 @given(st.fractions(min_value=0, max_value=10**30))
 def test_a_scale_is_rounded_up_and_not_in_floats(value: Fraction) -> None:
-    with budget.fifty_digits() as mp:
+    with fifty_digits() as mp:
         scale = scale_up(mp, exact(mp, value))
     units = value * SCALE_UNITS
     assert scale * SCALE_UNITS in {max(1, math.ceil(units)), max(1, math.ceil(units * (1 + Fraction(1, 10**39))))}
@@ -231,6 +232,6 @@ def test_a_scale_is_rounded_up_and_not_in_floats(value: Fraction) -> None:
 
 
 def test_rounding_up_sees_what_a_float_would_lose() -> None:
-    with budget.fifty_digits() as mp:
+    with fifty_digits() as mp:
         assert scale_up(mp, mp.mpf(2**60 + 100) / SCALE_UNITS) * SCALE_UNITS == 2**60 + 101  # with a margin of 1e-40 of itself
         assert scale_up(mp, (5 + exact(mp, Fraction(1, 10**30))) / SCALE_UNITS) * SCALE_UNITS == 6

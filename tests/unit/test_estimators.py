@@ -22,8 +22,8 @@ from fastlloyd import FastLloyd, FastLloydError, GLloyd, Lloyd, MomentLloyd, Noi
 from fastlloyd.errors import BudgetError, ClippedRecordsWarning, DataError, PlanError, WeakGuaranteeWarning
 from fastlloyd.evaluation.metrics import wcss
 from fastlloyd.mechanisms.central import cluster
-from fastlloyd.mechanisms.lloyd.algorithm import Clustering
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.mechanism import Clustering
 from fastlloyd.mechanisms.moment_lloyd.rounds import StepRound
 from fastlloyd.mechanisms.rounds import Round
 from fastlloyd.testing import SeededNoise

@@ -19,16 +19,17 @@ from test_mechanism import reseal
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.base.sealed_toml import to_builtins
 from fastlloyd.clustering import reference
-from fastlloyd.clustering.domain import Domain
+from fastlloyd.clustering.domain import Domain, squared_radius
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
 from fastlloyd.federation.plan.design import design_mechanism, design_plan
 from fastlloyd.federation.plan.plan import MIN_SHARE_DEVIATION, Client, Plan, TrustMode, aliasing_slack, ring_load
 from fastlloyd.federation.plan.uncertainty import loss_estimate_of_run
 from fastlloyd.mechanisms import central
 from fastlloyd.mechanisms.lloyd import budget
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, Noise
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.mechanism import MAX_LOSS_CAP, MAX_RECORDS, Mechanism
 from fastlloyd.mechanisms.rounds import LossRound, draw
@@ -246,7 +247,7 @@ def test_the_iterations_are_planned_with_what_the_loss_leaves() -> None:
 @pytest.mark.parametrize("q", [1, 4, 16, 24])
 def test_the_cap_is_the_squared_radius_in_units_that_fit_a_ring_that_holds_the_sums(algorithm: Algorithm, q: int) -> None:
     m = design(algorithm, q=q, estimate_loss=True, n_clusters=2)
-    loss, H2 = loss_of(m), budget.squared_radius(m.domain, 2, m.algorithm.alpha)
+    loss, H2 = loss_of(m), squared_radius(m.domain, 2, m.algorithm.alpha)
     assert loss.squared_cap <= H2 < loss.squared_cap + 2**loss.shift
     largest = min(MAX_LOSS_CAP, max(m.sensitivity(r).coordinate for r in m.rounds))
     assert loss.cap <= largest

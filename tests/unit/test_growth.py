@@ -25,7 +25,9 @@ from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Plan, TrustMode
 from fastlloyd.federation.plan.renewal import renew
 from fastlloyd.federation.transport.in_process import Drops, Link, everything_arrives, run_in_process
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, MOMENTLLOYD, AnyAlgorithm
+from fastlloyd.mechanisms.catalogue import AnyAlgorithm
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from federation import make_federation, make_plan, starts_cheaply
 
 SIZES = (6, 12, 24)

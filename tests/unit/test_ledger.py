@@ -35,8 +35,10 @@ from fastlloyd.federation.spending import Spending, set_aside
 from fastlloyd.federation.store import History, Role
 from fastlloyd.federation.store.costs import Cost, ExchangeCost, RunCost
 from fastlloyd.federation.store.events import Event, ExchangeCharged, LimitSet, Outcome
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, MOMENTLLOYD, SULLOYD, Algorithm, AnyAlgorithm
+from fastlloyd.mechanisms.catalogue import AnyAlgorithm
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from federation import make_plan
 from stores import ADD, REPLACE, cost, earlier, pure_cost, reserved, run_id
 

@@ -17,17 +17,18 @@ import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fastlloyd.base.precision import fifty_digits
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
-from fastlloyd.dp.noise import MAX_SCALE
+from fastlloyd.dp.noise import MAX_SCALE, Noise
 from fastlloyd.errors import BudgetError, DataError, OverflowRisk, PlanError
 from fastlloyd.federation.plan.design import design_mechanism
 from fastlloyd.mechanisms import central
 from fastlloyd.mechanisms.lloyd import budget
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, Noise, RadiusSchedule
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, RadiusSchedule
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.mechanism import MAX_CLUSTERS, MAX_RECORDS, usable_delta
 from fastlloyd.mechanisms.rounds import SCALE_UNITS, Round
@@ -205,7 +206,7 @@ def test_golden_noise_scales() -> None:
 @pytest.mark.parametrize(("d", "algorithm"), [(1, FASTLLOYD), (2, FASTLLOYD), (2, GLLOYD), (40, GLLOYD), (2, SULLOYD)])
 def test_replacing_a_record_takes_more_noise_than_removing_one_by_the_right_factor(d: int, algorithm: Algorithm) -> None:
     one, two = (design(algorithm, d=d, n_iterations=3, delta=1e-6, neighboring_relation=r) for r in (ADD, REPLACE))
-    with budget.fifty_digits() as mp:
+    with fifty_digits() as mp:
         share = float(1 - budget.count_share(mp, algorithm, d))
     factor = 2 if algorithm.noise is Noise.LAPLACE else math.sqrt(max(4 * share, 2))
     assert 1.6 < factor <= 2

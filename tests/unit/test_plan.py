@@ -23,10 +23,11 @@ from fastlloyd.clustering.domain import Domain, FloatArray
 from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
 from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import MAX_CLIENTS, MIN_SHARE_DEVIATION, Client, Plan, TrustMode, aliasing_slack, ring_load
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, Noise
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.testing import InjectedNoise, SeededNoise
 from kinds import lloyd_of
 

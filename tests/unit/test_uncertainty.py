@@ -15,9 +15,9 @@ from fastlloyd.federation.plan.design import design_mechanism, design_plan
 from fastlloyd.federation.plan.plan import Client, TrustMode
 from fastlloyd.federation.plan.uncertainty import noise_deviation_of_run
 from fastlloyd.mechanisms import central
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, Clustering, next_centroids, query
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
-from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.moment_lloyd.design import design_moments
 from fastlloyd.mechanisms.uncertainty import (
     NoiseDeviation,
@@ -47,11 +47,11 @@ def _spread_over_errors(m: LloydMechanism, deviation: NoiseDeviation, draw: Call
     [round] = m.rounds
     start = m.initial_centroids()
     corner = DOMAIN.to_grid(np.random.default_rng(0).uniform([80, 2.2], [100, 3.0], (N, 2)))
-    exact = query(m, round, start).evaluate(corner)
-    noiseless = DOMAIN.from_grid(next_centroids(m, round, start, exact).centroids)
+    exact = m.moments(round, start).evaluate(corner)
+    noiseless = DOMAIN.from_grid(m.next_centroids(round, start, exact).centroids)
     squares = np.zeros((1, 2))
     for _ in range(N_RUNS):
-        clustering = next_centroids(m, round, start, exact + draw())
+        clustering = m.next_centroids(round, start, exact + draw())
         errors = noise_errors(m, clustering, deviation, clustering.noisy_counts(m.count_bits))
         squares += ((DOMAIN.from_grid(clustering.centroids) - noiseless) / errors) ** 2
     return np.sqrt(squares / N_RUNS)
@@ -200,6 +200,6 @@ def test_noisy_counts_are_the_counts_of_the_last_round_and_the_noise_drawn_for_t
     ended = central.cluster(m, X, noise)
     counts = np.bincount(kernels.assign(X, ended.previous), minlength=m.n_clusters) << m.count_bits
     if isinstance(m, LloydMechanism):
-        counts = query(m, m.rounds[-1], ended.previous).evaluate(X)[:, -1]
+        counts = m.moments(m.rounds[-1], ended.previous).evaluate(X)[:, -1]
     assert np.array_equal(ended.noisy_counts(m.count_bits), (counts + noise.last) / 2**m.count_bits)
     assert noise_deviation(m).counts * 2**m.count_bits == pytest.approx(noise.deviation)

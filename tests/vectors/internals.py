@@ -26,7 +26,9 @@ from fastlloyd.federation.plan.uncertainty import loss_estimate_of_run, noise_de
 from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.mechanisms import accuracy, catalogue, central, uncertainty
-from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, AnyAlgorithm, Clustering
+from fastlloyd.mechanisms.catalogue import AnyAlgorithm
+from fastlloyd.mechanisms.lloyd.algorithm import Algorithm
+from fastlloyd.mechanisms.mechanism import Clustering
 from fastlloyd.reports.statement import coalitions, mechanism_statement, plan_statement
 from fastlloyd.testing import SeededNoise
 

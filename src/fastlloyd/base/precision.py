@@ -5,7 +5,7 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from functools import cache
@@ -26,6 +26,11 @@ def working_precision(bits: int) -> Iterator[Any]:
             yield context
         finally:
             context.prec = outer_bits
+
+
+def fifty_digits() -> AbstractContextManager[Any]:
+    """A context of mpmath with 50 digits, for one thread at a time; none of its numbers may be used after it."""
+    return working_precision(169)
 
 
 @cache

@@ -7,10 +7,10 @@ import msgspec
 
 from fastlloyd.cli.options import MechanismOptions
 from fastlloyd.cli.settings import chosen_algorithm
+from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
 from fastlloyd.evaluation import comparison
 from fastlloyd.evaluation.comparison import Comparison
-from fastlloyd.mechanisms.lloyd.algorithm import Noise
 from fastlloyd.reports import outputs, stored_result
 from fastlloyd.reports.outputs import NOT_PRIVATE, Result
 

@@ -17,13 +17,24 @@ from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.clustering.outside import Outside
 from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError, DataError, PlanError
-from fastlloyd.mechanisms.catalogue import algorithm, check_expected, check_no_effect, choose, fraction, preset, variant
+from fastlloyd.mechanisms.catalogue import (
+    AnyAlgorithm,
+    algorithm,
+    check_expected,
+    check_no_effect,
+    choose,
+    fraction,
+    preset,
+    variant,
+)
 from fastlloyd.mechanisms.central import check_cap
-from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, AnyAlgorithm, MomentAlgorithm, Noise
+from fastlloyd.mechanisms.lloyd.algorithm import Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import check_alpha
 from fastlloyd.mechanisms.loss import check_loss_share
 from fastlloyd.mechanisms.mechanism import MAX_RECORDS, check_numbers
+from fastlloyd.mechanisms.moment_lloyd.rounds import MomentAlgorithm
 from fastlloyd.records import Missing, RecordFile, Table, read_table, table_or_file
 from fastlloyd.records.bounds import data_bounds, parse_bounds
 

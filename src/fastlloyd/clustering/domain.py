@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastlloyd.base.arrays import FloatArray as FloatArray  # noqa: PLC0414 - taken from here by those who need a domain too
 from fastlloyd.base.arrays import IntArray as IntArray  # noqa: PLC0414
+from fastlloyd.base.precision import exact, fifty_digits
 from fastlloyd.clustering.parallel import is_compiled, over_spans
 from fastlloyd.errors import DataError, PlanError
 from fastlloyd.records.table import ColumnBlock
@@ -259,6 +260,27 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 f"record {start + row}, feature {self.features[column]!r} is NaN or infinite; remove the record or fill "
                 "the value in"
             )
+
+
+def squared_radius(domain: Domain, n_clusters: int, alpha: Fraction) -> int:
+    """H2 = floor(eta_d^2) in squared grid units, eta_d = alpha beta / (2 k^(1/d)) (Section 5.6).
+
+    beta / 2 is half the diagonal of the box, so eta_d^2 = alpha^2 sum(B_i^2) / k^(2/d). Exact: the largest integer h with
+    h^d k^2 <= (alpha^2 sum(B_i^2))^d.
+    """
+    d, k = domain.n_features, n_clusters
+    scaled = alpha**2 * domain.squared_half_diagonal
+
+    def fits(h: int) -> bool:
+        return int(h**d) * k**2 * int(scaled.denominator**d) <= int(scaled.numerator**d)
+
+    with fifty_digits() as mp:
+        h = int(exact(mp, scaled) / mp.power(k, mp.mpf(2) / d))
+    while not fits(h):
+        h -= 1
+    while fits(h + 1):
+        h += 1
+    return h
 
 
 @lru_cache(maxsize=64)  # exact fractions take a while, and every round asks

@@ -18,6 +18,7 @@ The few values that need further bits take longer, so the time of a draw says so
 moment of sending depends on it.
 """
 
+import enum
 import os
 from collections.abc import Callable
 from fractions import Fraction
@@ -39,6 +40,14 @@ MAX_SCALE = 2**44
 
 _MOST_BITS = 4096
 """An honest source leaves a comparison open after that many bits with probability below 2^-3900."""
+
+
+class Noise(enum.Enum):
+    """What protects the answers."""
+
+    NONE = "none"  # nothing: not private
+    GAUSSIAN = "gaussian"  # (epsilon, delta), Gaussian differential privacy
+    LAPLACE = "laplace"  # pure epsilon; on the integer grid, the two-sided geometric
 
 
 class NoiseSource(Protocol):

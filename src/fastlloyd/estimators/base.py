@@ -26,7 +26,7 @@ from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, GridArray, Scaling
 from fastlloyd.clustering.outside import Outside, to_grid
 from fastlloyd.dp.neighboring import NeighboringRelation
-from fastlloyd.dp.noise import SystemNoise
+from fastlloyd.dp.noise import Noise, SystemNoise
 from fastlloyd.errors import (
     ClippedRecordsWarning,
     DataError,
@@ -37,8 +37,7 @@ from fastlloyd.errors import (
 )
 from fastlloyd.mechanisms import accuracy, central
 from fastlloyd.mechanisms.accuracy import Status
-from fastlloyd.mechanisms.catalogue import check_expected, choose
-from fastlloyd.mechanisms.lloyd.algorithm import AnyAlgorithm, Noise
+from fastlloyd.mechanisms.catalogue import AnyAlgorithm, check_expected, choose
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.reading import read_mechanism
 from fastlloyd.mechanisms.uncertainty import NOISE_DOMINATES, Verdict, noise_deviation

@@ -15,11 +15,12 @@ from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.estimators.base import Estimator, RandomState, plain
 from fastlloyd.federation.plan.design import design_mechanism
 from fastlloyd.mechanisms.catalogue import choose, fraction, preset, specialise
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, MOMENTLLOYD, SULLOYD, Algorithm, MomentAlgorithm
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.moment_lloyd.design import design_moments
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, MomentAlgorithm
 from fastlloyd.records.bounds import Bounds
 
 

@@ -7,7 +7,8 @@ import sys
 from types import ModuleType
 
 from fastlloyd.clustering.packing import RadiusSearch
-from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, Noise, RadiusSchedule
+from fastlloyd.dp.noise import Noise
+from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, RadiusSchedule
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.moment_lloyd import rounds
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism

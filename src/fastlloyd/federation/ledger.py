@@ -23,13 +23,13 @@ from fastlloyd.base.randomness import length_prefixed
 from fastlloyd.dp.accountant import Accountant, GaussianRelease
 from fastlloyd.dp.gdp import pure_mu_squared
 from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.spending import Spending
 from fastlloyd.federation.store.costs import AnyRunCost, Cost, ExchangeCost, RunCost
 from fastlloyd.federation.store.events import EarlierRunReserved, LimitSet, RunReserved
 from fastlloyd.federation.store.history import History, Run
-from fastlloyd.mechanisms.lloyd.algorithm import Noise
 from fastlloyd.mechanisms.mechanism import NAME, Mechanism
 
 _FINGERPRINT_LABEL = b"fastlloyd/v1/fingerprint"

@@ -15,9 +15,9 @@ import numpy as np
 
 from fastlloyd.base import chi_squared
 from fastlloyd.clustering.domain import FloatArray, IntArray
-from fastlloyd.mechanisms.lloyd.algorithm import Clustering, Evidence, Noise, cautious
+from fastlloyd.dp.noise import Noise
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
-from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.mechanism import Clustering, Evidence, Mechanism, cautious
 from fastlloyd.mechanisms.uncertainty import BoolArray, NoiseDeviation, noise_errors, relative_errors
 
 FEW = 3  # a noisy count of so many standard deviations is hardly one of no records

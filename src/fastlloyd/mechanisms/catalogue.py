@@ -13,10 +13,16 @@ import msgspec
 from fastlloyd.base.names import nearest
 from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.clustering.update import Postprocessing
+from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
-from fastlloyd.mechanisms.lloyd.algorithm import ALGORITHMS, Algorithm, AnyAlgorithm, MomentAlgorithm, Noise, RadiusSchedule
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, RadiusSchedule
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, MomentAlgorithm
 
 E = TypeVar("E", bound=enum.Enum)
+AnyAlgorithm = Algorithm | MomentAlgorithm
+ALGORITHMS: dict[str, AnyAlgorithm] = {
+    algorithm.name: algorithm for algorithm in (MOMENTLLOYD, FASTLLOYD, GLLOYD, SULLOYD, LLOYD)
+}
 
 
 class Preset(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,8 +9,7 @@ from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.dp.repeatable import check_private
 from fastlloyd.errors import DataError
-from fastlloyd.mechanisms.lloyd.algorithm import Answer, Clustering
-from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.mechanism import Answer, Clustering, Mechanism
 from fastlloyd.mechanisms.queries.relative import Query
 from fastlloyd.mechanisms.rounds import AnswerNoise
 

@@ -3,10 +3,10 @@
 from fractions import Fraction
 from typing import Any
 
-from fastlloyd.base.precision import exact
+from fastlloyd.base.precision import exact, fifty_digits
+from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError, PlanError
 from fastlloyd.mechanisms.lloyd import budget
-from fastlloyd.mechanisms.lloyd.algorithm import Noise
 from fastlloyd.mechanisms.mechanism import MAX_LOSS_CAP
 from fastlloyd.mechanisms.rounds import SCALE_UNITS, LossRound
 
@@ -38,7 +38,7 @@ def loss_round(noise: Noise, squared_cap: int, largest: int, epsilon: Fraction, 
     while squared_cap >> shift > min(largest, MAX_LOSS_CAP):
         shift += 1
     cap = squared_cap >> shift
-    with budget.fifty_digits() as mp:
+    with fifty_digits() as mp:
         match noise:
             case Noise.NONE:
                 scale = Fraction(0)

@@ -14,16 +14,16 @@ from fractions import Fraction
 from typing import Any, NamedTuple, Self
 
 import msgspec
+import numpy as np
 
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.sealed_toml import digest, from_toml, to_toml
-from fastlloyd.clustering.domain import Domain, IntArray
+from fastlloyd.clustering.domain import Domain, IntArray, squared_radius
 from fastlloyd.dp.accountant import Accountant, GaussianRelease, GeometricRelease
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
-from fastlloyd.dp.noise import MAX_SCALE, NoiseSource
+from fastlloyd.dp.noise import MAX_SCALE, Noise, NoiseSource
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
-from fastlloyd.mechanisms.lloyd.algorithm import Answer, Clustering, Noise
-from fastlloyd.mechanisms.lloyd.budget import squared_radius
 from fastlloyd.mechanisms.queries.relative import ClippedLoss, Query
 from fastlloyd.mechanisms.rounds import AnswerNoise, Exchange, LossRound, Part, draw
 
@@ -36,7 +36,58 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MAX_ROUNDS = 1000
 MAX_LOSS_CAP = 1 << 20  # MAX_RECORDS of them stay below 2**62
 Release = GaussianRelease | GeometricRelease
+Answer = IntArray  # int64 (n_clusters, n_features + 1): noisy sums, noisy counts; (1, 1): the noisy loss
 State = Any  # of a type that each mechanism has for itself; what drives one hands it on unseen
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """What the answers show of where the records of each cluster are, beside where its centroid was moved; grid units.
+
+    means : float64 (n_clusters, n_features), of the records nearest to each centroid; deviations : of the noise in these, the
+    same shape. sizes : float64 (n_clusters,), how many records each is taken to have, given the counts of all. radius : where
+    offsets were cut in the last round. hidden : float64 (n_clusters, n_features), how far what was cut may have moved the
+    mean. crowded : bool (n_clusters,), whether so many records seem to lie beyond that they may be several groups. is_first :
+    whether it was the first round in which centroids moved in all directions.
+    """
+
+    means: FloatArray
+    deviations: FloatArray
+    sizes: FloatArray
+    radius: float
+    hidden: FloatArray
+    crowded: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    is_first: bool = False
+
+
+def cautious(counts: FloatArray, deviation: float, n_expected: int) -> FloatArray:
+    """What noisy counts (n_clusters,) are taken for where something is divided by them to say how far it may be off.
+
+    Less by their deviation, but no less than it, unless the deviation is more than equal clusters would have.
+    """
+    least = max(min(deviation, n_expected / len(counts)), 1.0)
+    return np.asarray(np.maximum(counts - deviation, least))
+
+
+class Clustering(msgspec.Struct, frozen=True):
+    """Where the iterations are, or ended.
+
+    centroids and previous : int64 (n_clusters, n_features), grid units, after and before the last update; answer : the last
+    noisy answer of a round; updated : bool (n_clusters,), False where the last noisy count was too small and the centroid
+    stayed; loss : the noisy loss of `centroids` in the units of `LossRound`, None where it was not asked for.
+    unit : grid units in one unit of the answer's sums. evidence : of all rounds; None where the last answer is all.
+    """
+
+    centroids: IntArray
+    previous: IntArray
+    answer: Answer
+    updated: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    loss: int | None = None
+    unit: float = 1.0
+    evidence: Evidence | None = None
+
+    def noisy_counts(self, count_bits: int) -> FloatArray:
+        """Records per cluster in the last round, float64 (n_clusters,): exact numbers and noise, so they may be negative."""
+        return self.answer[:, -1] / 2.0**count_bits
 
 
 class ExpectedError(NamedTuple):

@@ -13,8 +13,7 @@ import msgspec
 import numpy as np
 
 from fastlloyd.clustering.domain import IntArray
-from fastlloyd.dp.noise import NoiseSource
-from fastlloyd.mechanisms.lloyd.algorithm import Noise
+from fastlloyd.dp.noise import Noise, NoiseSource
 
 # Departs from the paper, where noise scales are reals: they are multiples of 1/65536 grid unit, rounded up, so that the cost of
 # a mechanism is an exact rational.

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fastlloyd.clustering.domain import FloatArray
-from fastlloyd.mechanisms.lloyd.algorithm import Clustering, Noise
-from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.dp.noise import Noise
+from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 
 BoolArray = npt.NDArray[np.bool_]
 

@@ -28,15 +28,18 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
 from fastlloyd.federation.plan.design import design_any, design_plan
 from fastlloyd.federation.plan.plan import MAX_CLIENTS, Client, Plan, TrustMode, ring_load
 from fastlloyd.federation.plan.uncertainty import noise_deviation_of_run
 from fastlloyd.federation.traffic import Traffic, traffic
+from fastlloyd.mechanisms.catalogue import AnyAlgorithm
 from fastlloyd.mechanisms.lloyd import budget
-from fastlloyd.mechanisms.lloyd.algorithm import MOMENTLLOYD, Algorithm, AnyAlgorithm, Noise
+from fastlloyd.mechanisms.lloyd.algorithm import Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import check_alpha
 from fastlloyd.mechanisms.mechanism import MAX_RECORDS, Mechanism, check_numbers
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.uncertainty import FINE, NoiseDeviation, Verdict, noise_deviation
 from fastlloyd.reports.explain import noise_factor
 

@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 from fastlloyd.base import digits
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.files import replacing, temporary_name
+from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import OutputError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.plan.uncertainty import loss_estimate_of_run, noise_deviation_of_run
 from fastlloyd.federation.protocol import ClientResult
 from fastlloyd.mechanisms.accuracy import Accuracy, Status, assess
-from fastlloyd.mechanisms.lloyd.algorithm import Clustering, Noise
-from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.uncertainty import LossEstimate, NoiseDeviation
 from fastlloyd.reports.statement import NOT_COVERED, mechanism_statement, plan_statement, with_leaks
 from fastlloyd.reports.stored_result import (

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from fastlloyd.base import extras
 from fastlloyd.base.arrays import FloatArray
+from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import OutputError
-from fastlloyd.mechanisms.lloyd.algorithm import Noise
 from fastlloyd.mechanisms.mechanism import Mechanism
 
 if TYPE_CHECKING:

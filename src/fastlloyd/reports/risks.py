@@ -22,8 +22,8 @@ from typing import Any
 
 from fastlloyd.base.precision import exact, working_precision
 from fastlloyd.dp.gdp import mu_from_squared
+from fastlloyd.dp.noise import Noise
 from fastlloyd.federation.plan.plan import Plan, TrustMode
-from fastlloyd.mechanisms.lloyd.algorithm import Noise
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MeanRound, StepRound, VotesRound

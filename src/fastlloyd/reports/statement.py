@@ -8,9 +8,9 @@ from typing import Any
 from fastlloyd._version import __version__
 from fastlloyd.base.precision import round_up
 from fastlloyd.dp.gdp import gdp_epsilon, mu_from_squared
+from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError
 from fastlloyd.federation.plan.plan import Plan, TrustMode, aliasing_slack
-from fastlloyd.mechanisms.lloyd.algorithm import Noise
 from fastlloyd.mechanisms.mechanism import Mechanism, usable_delta
 from fastlloyd.reports.risks import profile_deviation
 

@@ -16,7 +16,8 @@ from fastlloyd.clustering.domain import Domain, IntArray, Scaling
 from fastlloyd.clustering.update import Postprocessing
 from fastlloyd.federation.plan.design import design_mechanism
 from fastlloyd.mechanisms import central
-from fastlloyd.mechanisms.lloyd.algorithm import ALGORITHMS, FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, next_centroids
+from fastlloyd.mechanisms.catalogue import ALGORITHMS
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.rounds import Round
 from fastlloyd.testing import InjectedNoise, SeededNoise
@@ -109,7 +110,7 @@ def test_the_update_is_the_written_one_for_every_algorithm_rule_and_count_grid(
     answer = np.column_stack([generator.integers(-size, size, (k, d)), generator.integers(-counts, counts, k)])
     reach = m.domain.half_widths if rule is not Postprocessing.NONE else np.full(d, m.domain.saturation)
     centroids = generator.integers(-reach, reach + 1, (k, d))
-    found = next_centroids(m, round, centroids, answer)
+    found = m.next_centroids(round, centroids, answer)
     points, updated = slow_next_centroids(m, round, centroids, answer)
     assert found.centroids.dtype == np.int64
     assert found.centroids.tolist() == points

@@ -21,10 +21,10 @@ from fastlloyd.base import precision
 from fastlloyd.base.precision import exact, greatest_float, least_float, round_up, working_precision
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.dp.noise import SystemNoise
+from fastlloyd.dp.noise import Noise, SystemNoise
 from fastlloyd.federation.plan.design import design_any, design_plan
 from fastlloyd.federation.plan.plan import Client, TrustMode
-from fastlloyd.mechanisms.lloyd.algorithm import ALGORITHMS, AnyAlgorithm, Noise
+from fastlloyd.mechanisms.catalogue import ALGORITHMS, AnyAlgorithm
 from fastlloyd.reports.statement import mechanism_statement, plan_statement
 
 HANG = 300  # seconds after which the system ends a child that waits for ever; one that does not needs milliseconds

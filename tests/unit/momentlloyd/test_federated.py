@@ -23,12 +23,11 @@ from fastlloyd.federation.protocol.messages import Parameters, Proposal, Upload
 from fastlloyd.federation.traffic import traffic
 from fastlloyd.federation.transport.in_process import Drops, Gone, run_in_process
 from fastlloyd.mechanisms.central import cluster
-from fastlloyd.mechanisms.lloyd.algorithm import MOMENTLLOYD
 from fastlloyd.mechanisms.moment_lloyd import advance
 from fastlloyd.mechanisms.moment_lloyd import state as states
 from fastlloyd.mechanisms.moment_lloyd.advance import query
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
-from fastlloyd.mechanisms.moment_lloyd.rounds import MeanRound, Rounds, SquaresRound, VotesRound
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, MeanRound, Rounds, SquaresRound, VotesRound
 from fastlloyd.mechanisms.moment_lloyd.state import State
 from fastlloyd.mechanisms.queries.parameters import Parameter, Value
 from fastlloyd.mechanisms.queries.query import Asked

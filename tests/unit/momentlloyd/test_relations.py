@@ -9,9 +9,11 @@ import pytest
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.plan.design import design_mechanism
-from fastlloyd.mechanisms.lloyd.algorithm import ALGORITHMS, Algorithm, Noise
+from fastlloyd.mechanisms.catalogue import ALGORITHMS
+from fastlloyd.mechanisms.lloyd.algorithm import Algorithm
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.moment_lloyd.design import design_moments
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism

@@ -11,8 +11,8 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.parallel import WORTH_LOADING, is_compiled
 from fastlloyd.dp.accountant import Accountant
 from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import DataError, OverflowRisk, PlanError
-from fastlloyd.mechanisms.lloyd.algorithm import Noise
 from fastlloyd.mechanisms.queries.lengths import ClippedLengths
 from fastlloyd.mechanisms.queries.offsets import ClippedOffsets
 from fastlloyd.mechanisms.queries.parameters import Parameter, Value

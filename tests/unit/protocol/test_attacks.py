@@ -29,9 +29,8 @@ from fastlloyd.federation.protocol.messages import (
 from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.secagg import EphemeralKey, GroupKey, Identity, MaskContext, expand_mask
 from fastlloyd.federation.transport.in_process import Gone, run_in_process
-from fastlloyd.mechanisms.lloyd.algorithm import Clustering
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
-from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.queries.relative import Query, RelativeMoments
 from federation import Federation, among, client_after, inboxes, make_federation, make_plan, results
 

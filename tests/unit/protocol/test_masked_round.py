@@ -16,7 +16,9 @@ from fastlloyd.federation.plan.plan import TrustMode, ring_load
 from fastlloyd.federation.protocol.masked_round import MaskedRound, Plausible
 from fastlloyd.federation.secagg import GroupKey, MaskContext, Ring, expand_mask
 from fastlloyd.federation.transport.in_process import run_in_process
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, MOMENTLLOYD, AnyAlgorithm
+from fastlloyd.mechanisms.catalogue import AnyAlgorithm
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from federation import CAP, make_federation, make_plan, starts_cheaply
 from kinds import lloyd_of
 

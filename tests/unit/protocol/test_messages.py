@@ -28,7 +28,7 @@ from fastlloyd.federation.protocol.messages import (
     encode,
     max_message_bytes,
 )
-from fastlloyd.mechanisms.lloyd.algorithm import MOMENTLLOYD
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from federation import make_plan
 
 PLAN = make_plan(3)

@@ -37,7 +37,7 @@ from fastlloyd.federation.protocol.restoring import decode_records
 from fastlloyd.federation.protocol.transitions import ClientState, ServerState
 from fastlloyd.federation.secagg import EphemeralKey
 from fastlloyd.federation.transport.in_process import run_in_process
-from fastlloyd.mechanisms.lloyd.algorithm import MOMENTLLOYD
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.queries.relative import Moments, RelativeMoments
 from federation import (
     BrokenNoise,

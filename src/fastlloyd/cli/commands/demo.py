@@ -96,7 +96,7 @@ def _plan(folder: "Path", domain: "Domain") -> "Plan":
     from fastlloyd.base.randomness import PublicSeed
     from fastlloyd.cli.commands import hospitals
     from fastlloyd.federation.plan.design import design_plan
-    from fastlloyd.mechanisms.lloyd.algorithm import MOMENTLLOYD
+    from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 
     identities = hospitals.make_identities(folder, (*HOSPITALS, hospitals.SERVER))
     return design_plan(

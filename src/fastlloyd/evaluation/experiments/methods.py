@@ -9,6 +9,7 @@ from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.names import unknown_name
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.packing import RadiusSearch
+from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
 from fastlloyd.evaluation.experiments import pe_means
 from fastlloyd.evaluation.experiments.problem import Problem
@@ -16,10 +17,11 @@ from fastlloyd.evaluation.experiments.references import is_reference, resolve
 from fastlloyd.federation.plan.design import design_any, design_plan
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.federation.simulation import roster, simulate, split_evenly
-from fastlloyd.mechanisms.catalogue import choose, preset, specialise, variant
+from fastlloyd.mechanisms.catalogue import AnyAlgorithm, choose, preset, specialise, variant
 from fastlloyd.mechanisms.central import cluster
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, MOMENTLLOYD, SULLOYD, AnyAlgorithm, Clustering, Noise
-from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD
+from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.testing import SeededNoise, repeatable_noise
 
 Option = bool | int | float | str

@@ -9,12 +9,13 @@ import operator
 from fractions import Fraction
 from typing import Any
 
-from fastlloyd.base.precision import exact
+from fastlloyd.base.precision import exact, fifty_digits
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.packing import RadiusSearch, initial_centroids
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.plan.plan import (
     MIN_SHARE_DEVIATION,
@@ -27,12 +28,14 @@ from fastlloyd.federation.plan.plan import (
     aliasing_slack,
 )
 from fastlloyd.federation.plan.study import Study
+from fastlloyd.mechanisms.catalogue import AnyAlgorithm
 from fastlloyd.mechanisms.lloyd import budget
-from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, AnyAlgorithm, MomentAlgorithm, Noise
+from fastlloyd.mechanisms.lloyd.algorithm import Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, check_alpha
 from fastlloyd.mechanisms.loss import check_loss_share, chosen_loss_share, loss_round, scale_up
 from fastlloyd.mechanisms.mechanism import MAX_COUNT_BITS, MAX_ROUNDS, check_grid, check_numbers, usable_delta
 from fastlloyd.mechanisms.moment_lloyd.design import design_moments
+from fastlloyd.mechanisms.moment_lloyd.rounds import MomentAlgorithm
 from fastlloyd.mechanisms.queries.relative import Sensitivity, centroids_digest, sensitivity
 from fastlloyd.mechanisms.reading import AnyMechanism
 from fastlloyd.mechanisms.rounds import SCALE_UNITS, Round
@@ -242,7 +245,7 @@ def _round(
     replace = relation is NeighboringRelation.REPLACE_ONE
     if algorithm.noise is Noise.NONE:
         return Round(sum_scale=Fraction(0), count_scale=Fraction(0), squared_radius=squared_radius)
-    with budget.fifty_digits() as mp:
+    with fifty_digits() as mp:
         counts = budget.count_share(mp, algorithm, domain.n_features)
         sums = 1 - counts
         if algorithm.noise is Noise.LAPLACE:

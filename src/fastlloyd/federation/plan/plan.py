@@ -15,7 +15,7 @@ import numpy as np
 from fastlloyd.base.precision import working_precision
 from fastlloyd.base.sealed_toml import digest, from_toml, to_toml
 from fastlloyd.clustering.domain import IntArray
-from fastlloyd.dp.noise import NoiseSource
+from fastlloyd.dp.noise import Noise, NoiseSource
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.identity.authority import Authority
 from fastlloyd.federation.identity.certificates import Certificate
@@ -34,7 +34,6 @@ from fastlloyd.federation.identity.parties import (
 )
 from fastlloyd.federation.plan.study import Study
 from fastlloyd.federation.secagg.ring import NoiseTail, Ring, RingLoad, choose_ring
-from fastlloyd.mechanisms.lloyd.algorithm import Noise
 from fastlloyd.mechanisms.reading import AnyMechanism
 from fastlloyd.mechanisms.rounds import Exchange, draw, sqrt_up
 

@@ -3,7 +3,7 @@
 import math
 
 from fastlloyd.federation.plan.plan import Plan, TrustMode
-from fastlloyd.mechanisms.lloyd.algorithm import Clustering
+from fastlloyd.mechanisms.mechanism import Clustering
 from fastlloyd.mechanisms.uncertainty import LossEstimate, NoiseDeviation, loss_estimate, noise_deviation
 
 

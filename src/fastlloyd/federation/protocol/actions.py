@@ -10,7 +10,7 @@ from typing import Final
 
 from fastlloyd.federation.protocol.messages import Message
 from fastlloyd.federation.secagg.keys import EphemeralKey
-from fastlloyd.mechanisms.lloyd.algorithm import Clustering
+from fastlloyd.mechanisms.mechanism import Clustering
 
 SERVER: Final = "(server)"
 """Where clients send. No client can have this name: brackets are not allowed in one."""

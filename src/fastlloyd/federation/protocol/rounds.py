@@ -18,8 +18,7 @@ from fastlloyd.federation.protocol.transcript import extend_transcript, start_tr
 from fastlloyd.federation.secagg.keys import confirmation, differing
 from fastlloyd.federation.secagg.masks import UPLOAD_NONCE_BYTES, GroupKey
 from fastlloyd.federation.secagg.sealing import SALT_BYTES, ParametersContext, open_parameters, seal_parameters
-from fastlloyd.mechanisms.lloyd.algorithm import Answer, Clustering
-from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.mechanism import Answer, Clustering, Mechanism
 from fastlloyd.mechanisms.queries.relative import centroids_digest
 from fastlloyd.mechanisms.rounds import AnswerNoise, Exchange
 

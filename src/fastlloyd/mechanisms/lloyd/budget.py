@@ -10,14 +10,14 @@ floating point. mpmath works with 50 digits; it is plain integer arithmetic and 
 numbers live inside `fifty_digits` only: one thread at a time.
 """
 
-from contextlib import AbstractContextManager
 from fractions import Fraction
 from typing import Any
 
-from fastlloyd.base.precision import exact, working_precision
-from fastlloyd.clustering.domain import Domain
+from fastlloyd.base.precision import exact, fifty_digits
+from fastlloyd.clustering.domain import Domain, squared_radius
+from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
-from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, Noise, RadiusSchedule
+from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, RadiusSchedule
 
 MIN_ITERATIONS, MAX_ITERATIONS = 2, 7  # Section 5.5: fewer are useless, more are not needed
 LLOYD_ITERATIONS = 7
@@ -28,33 +28,6 @@ LOSS_TOLERANCE = Fraction(2, 100)  # of the typical loss: the standard deviation
 MIN_LOSS_SHARE, MAX_LOSS_SHARE = Fraction(1, 100), Fraction(1, 5)
 
 Real = Any  # a number of 50 digits
-_BITS = 169
-
-
-def fifty_digits() -> AbstractContextManager[Any]:
-    """A context of mpmath with 50 digits, for one thread at a time; none of its numbers may be used after it."""
-    return working_precision(_BITS)
-
-
-def squared_radius(domain: Domain, n_clusters: int, alpha: Fraction) -> int:
-    """H2 = floor(eta_d^2) in squared grid units, eta_d = alpha beta / (2 k^(1/d)) (Section 5.6).
-
-    beta / 2 is half the diagonal of the box, so eta_d^2 = alpha^2 sum(B_i^2) / k^(2/d). Exact: the largest integer h with
-    h^d k^2 <= (alpha^2 sum(B_i^2))^d.
-    """
-    d, k = domain.n_features, n_clusters
-    scaled = alpha**2 * domain.squared_half_diagonal
-
-    def fits(h: int) -> bool:
-        return int(h**d) * k**2 * int(scaled.denominator**d) <= int(scaled.numerator**d)
-
-    with fifty_digits() as mp:
-        h = int(exact(mp, scaled) / mp.power(k, mp.mpf(2) / d))
-    while not fits(h):
-        h -= 1
-    while fits(h + 1):
-        h += 1
-    return h
 
 
 def squared_radii(algorithm: Algorithm, domain: Domain, n_clusters: int, n_iterations: int) -> list[int | None]:

@@ -9,14 +9,25 @@ import msgspec
 import numpy as np
 
 from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.clustering import update
 from fastlloyd.clustering.domain import FloatArray, IntArray
 from fastlloyd.clustering.packing import RadiusSearch, initial_centroids
 from fastlloyd.dp.accountant import GaussianRelease, GeometricRelease
 from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
-from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, Answer, Clustering, Noise, next_centroids, query
-from fastlloyd.mechanisms.mechanism import NAME, ExpectedError, Mechanism, Release, check_guarantee, check_sizes
-from fastlloyd.mechanisms.queries.relative import Query, Sensitivity, centroids_digest, sensitivity
+from fastlloyd.mechanisms.lloyd.algorithm import Algorithm
+from fastlloyd.mechanisms.mechanism import (
+    NAME,
+    Answer,
+    Clustering,
+    ExpectedError,
+    Mechanism,
+    Release,
+    check_guarantee,
+    check_sizes,
+)
+from fastlloyd.mechanisms.queries.relative import Moments, Query, RelativeMoments, Sensitivity, centroids_digest, sensitivity
 from fastlloyd.mechanisms.rounds import AnswerNoise, Exchange, Part, Round
 
 
@@ -92,15 +103,34 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
 
     def query(self, number: int, state: Clustering) -> Query:
         """Moments of the records around the centroids; in the end their loss."""
-        if number < len(self.rounds):
-            return query(self, self.rounds[number], state.centroids)
-        return self.loss_query(state.centroids)
+        if number == len(self.rounds):
+            return self.loss_query(state.centroids)
+        return self.moments(self.rounds[number], state.centroids)
+
+    def moments(self, round: Round, centroids: IntArray) -> Query:
+        """What a round asks: relative moments where there is a radius, absolute moments otherwise."""
+        bits, limits = self.count_bits, self.domain.half_widths
+        if round.squared_radius is None:
+            return Moments(centroids, bits, limits)
+        return RelativeMoments(centroids, round.squared_radius, bits, limits)
 
     def advance(self, number: int, state: Clustering, answer: Answer, noise: AnswerNoise) -> Clustering:  # noqa: ARG002
         """Move the centroids (Algorithm 1); nobody needs to know the noise for that."""
-        if number < len(self.rounds):
-            return next_centroids(self, self.rounds[number], state.centroids, answer)
-        return msgspec.structs.replace(state, loss=int(answer[0, 0]))
+        if number == len(self.rounds):
+            return msgspec.structs.replace(state, loss=int(answer[0, 0]))
+        return self.next_centroids(self.rounds[number], state.centroids, answer)
+
+    def next_centroids(self, round: Round, centroids: IntArray, answer: Answer) -> Clustering:
+        """Divide, shift, clip to the radius, bring back into the domain: integers throughout (Eqn 10 and Section 5.3.5)."""
+        sums, counts = answer[:, :-1], answer[:, -1]
+        updated = update.is_large_enough(counts, self.count_bits, self.min_count)
+        stays = ~updated[:, None]
+        moves = update.divide(np.where(stays, 0, sums), np.where(updated, counts, 1), self.count_bits)
+        if self.algorithm.clipping and round.squared_radius is not None:
+            moves = update.clip_to_radius(moves, round.squared_radius)
+        moved = update.saturate(moves if round.squared_radius is None else centroids + moves, self.domain.saturation)
+        moved = update.postprocess(np.where(stays, centroids, moved), self.domain.half_widths, self.algorithm.postprocessing)
+        return Clustering(moved, centroids, answer, updated)
 
     def clustering(self, state: Clustering) -> Clustering:
         """The last state."""

@@ -7,12 +7,11 @@ floating point; it is worked out once and then handed on as integers.
 import math
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
-from fastlloyd.mechanisms.lloyd.algorithm import Answer, Clustering
+from fastlloyd.mechanisms.mechanism import Answer, Clustering
 from fastlloyd.mechanisms.moment_lloyd import location, start, steps
 from fastlloyd.mechanisms.moment_lloyd.directions import directions
 from fastlloyd.mechanisms.moment_lloyd.evidence import evidence
@@ -20,6 +19,7 @@ from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
 from fastlloyd.mechanisms.moment_lloyd.rounds import (
     LengthsRound,
     MeanRound,
+    MomentFields,
     Rounds,
     SecondMomentRound,
     SquaresRound,
@@ -30,11 +30,8 @@ from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, Seen, State, kn
 from fastlloyd.mechanisms.queries.query import Asked, ask
 from fastlloyd.mechanisms.rounds import AnswerNoise
 
-if TYPE_CHECKING:
-    from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 
-
-def query(m: "MomentMechanism", round: Rounds, state: State) -> Asked:
+def query(m: MomentFields, round: Rounds, state: State) -> Asked:
     """What a round asks in a state: it follows from integers alone."""
     question, R = round.question(m), radius(m, round, state)
     match round:
@@ -51,7 +48,7 @@ def query(m: "MomentMechanism", round: Rounds, state: State) -> Asked:
             return ask(question, centroids=state.centroids, radius=R)
 
 
-def radius(m: "MomentMechanism", round: Rounds, state: State) -> int:
+def radius(m: MomentFields, round: Rounds, state: State) -> int:
     """At which length a round clips, grid units: 1 to the diameter, whatever plan and state say; exact."""
     match round:
         case MeanRound() | SquaresRound():
@@ -69,7 +66,7 @@ def radius(m: "MomentMechanism", round: Rounds, state: State) -> int:
     return min(max(1, R), 2 * math.isqrt(m.domain.squared_half_diagonal))
 
 
-def advance(m: "MomentMechanism", number: int, state: State, answer: Answer, noise: AnswerNoise) -> State:
+def advance(m: MomentFields, number: int, state: State, answer: Answer, noise: AnswerNoise) -> State:
     """What is known after the noisy answer to the round of that number, from 0.
 
     Where clients are missing, so are their records: the number of records is scaled by the caps of those that are there.
@@ -80,12 +77,12 @@ def advance(m: "MomentMechanism", number: int, state: State, answer: Answer, noi
     return msgspec.structs.replace(after, number=n, seen=seen(m, number, state, answer, noise))
 
 
-def scaled(m: "MomentMechanism", state: State, share: float) -> State:
+def scaled(m: MomentFields, state: State, share: float) -> State:
     """The state with another number of records: 1 to the cap."""
     return known(m, state, number=min(max(round(state.number * Fraction(share)), 1 << NUMBER_BITS), m.n_records << NUMBER_BITS))
 
 
-def _advanced(m: "MomentMechanism", number: int, state: State, parts: list[Noisy]) -> State:
+def _advanced(m: MomentFields, number: int, state: State, parts: list[Noisy]) -> State:
     round = m.rounds[number]
     match round:
         case MeanRound():
@@ -105,7 +102,7 @@ def _advanced(m: "MomentMechanism", number: int, state: State, parts: list[Noisy
             return steps.step(m, state, round, *parts)
 
 
-def noisy_parts(m: "MomentMechanism", round: Rounds, state: State, answer: Answer, noise: AnswerNoise) -> list[Noisy]:
+def noisy_parts(m: MomentFields, round: Rounds, state: State, answer: Answer, noise: AnswerNoise) -> list[Noisy]:
     """The parts of an answer in grid units, squared grid units, or records."""
     ends = np.cumsum(round.question(m).parts)[:-1]
     columns = np.split(answer.astype(np.float64), ends, axis=1)
@@ -114,12 +111,12 @@ def noisy_parts(m: "MomentMechanism", round: Rounds, state: State, answer: Answe
     return [Noisy(values, deviation).scaled(unit) for values, deviation, unit in each]
 
 
-def noisy_deviations(m: "MomentMechanism", round: Rounds, state: State) -> list[float]:
+def noisy_deviations(m: MomentFields, round: Rounds, state: State) -> list[float]:
     """Of the noise of a round's parts, in the units of `noisy_parts`."""
     return [float(scale) * unit for scale, unit in zip(round.scales, _units(m, round, state), strict=True)]
 
 
-def seen(m: "MomentMechanism", number: int, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
+def seen(m: MomentFields, number: int, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
     """What the answers have shown, with the answer to the round of that number; arguments as of `advance`."""
     round = m.rounds[number]
     shown = replace(state.seen, asked_in=msgspec.structs.replace(state, seen=Seen()), answer=answer)
@@ -131,7 +128,7 @@ def seen(m: "MomentMechanism", number: int, state: State, answer: Answer, noise:
     return shown
 
 
-def clustering(m: "MomentMechanism", state: State) -> Clustering:
+def clustering(m: MomentFields, state: State) -> Clustering:
     """What the state after all rounds says."""
     last, before, answer = m.rounds[-1], state.seen.asked_in, state.seen.answer
     if before is None or answer is None:
@@ -148,7 +145,7 @@ def clustering(m: "MomentMechanism", state: State) -> Clustering:
     )
 
 
-def _units(m: "MomentMechanism", round: Rounds, state: State) -> tuple[float, ...]:
+def _units(m: MomentFields, round: Rounds, state: State) -> tuple[float, ...]:
     """One unit of each part of an answer."""
     R, one = radius(m, round, state), 2.0**-m.count_bits
     match round:

@@ -7,12 +7,14 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.noise import Noise
 from fastlloyd.mechanisms.lloyd import budget
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, MOMENTLLOYD, Noise
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.loss import check_loss_share, chosen_loss_share, loss_round
 from fastlloyd.mechanisms.mechanism import check_grid, check_numbers, usable_delta
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.planner import UNITS, plan_rounds
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 
 
 def design_moments(

@@ -1,24 +1,19 @@
 """In which directions the records spread, and how far: from their noisy second moment (step 2 of docs/momentlloyd.md)."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.mechanisms.moment_lloyd.location import divisor, squared_length
 from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy, rounded
-from fastlloyd.mechanisms.moment_lloyd.rounds import SecondMomentRound
+from fastlloyd.mechanisms.moment_lloyd.rounds import MomentFields, SecondMomentRound
 from fastlloyd.mechanisms.moment_lloyd.state import State, known
 from fastlloyd.mechanisms.queries.spaces import DIRECTION_BITS, squared_diameter
-
-if TYPE_CHECKING:
-    from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 
 MANY_FEATURES = 32  # above, variances along directions that noise has found are reckoned differently
 SURE = 0.05  # of the squared typical length: below such noise in the trace it is believed
 
 
-def directions(m: "MomentMechanism", state: State, round: SecondMomentRound, diagonal: Noisy, above: Noisy) -> State:
+def directions(m: MomentFields, state: State, round: SecondMomentRound, diagonal: Noisy, above: Noisy) -> State:
     """The leading eigenvectors of the noisy second moment whose eigenvalues stand out of the noise, at least one."""
     d, n, R2 = m.n_features, divisor(m, state), squared_length(state)
     M = np.zeros((d, d))

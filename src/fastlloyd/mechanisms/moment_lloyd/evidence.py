@@ -8,23 +8,19 @@ several groups, its mean is then somewhere else than the mean of the clipped off
 (step 3 of docs/momentlloyd.md) are a noisy picture of where records are. All of this is for what is told of the centroids only.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from fastlloyd.base import chi_squared
 from fastlloyd.clustering.domain import FloatArray, IntArray
 from fastlloyd.clustering.public_kmeans import nearest_points
-from fastlloyd.mechanisms.lloyd.algorithm import Evidence, cautious
+from fastlloyd.mechanisms.mechanism import Evidence, cautious
 from fastlloyd.mechanisms.moment_lloyd.directions import basis, used
 from fastlloyd.mechanisms.moment_lloyd.location import divisor
 from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
+from fastlloyd.mechanisms.moment_lloyd.rounds import MomentFields
 from fastlloyd.mechanisms.moment_lloyd.shrinkage import sizes
 from fastlloyd.mechanisms.moment_lloyd.state import Histogram, Seen, State, Step
-
-if TYPE_CHECKING:
-    from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 
 DISAGREE = 0.1  # probability of steps that differ as much by noise alone
 SHAPE = 0.015  # squared typical offsets over the radius: so far clipping moves the mean of skewed groups that no vote shows
@@ -32,7 +28,7 @@ CROWDED = 0.1  # radii: mean excess of lengths over the radius, above which a cl
 SURE = 2.0  # deviations of its noise
 
 
-def evidence(m: "MomentMechanism", state: State, radius: int, seen: Seen) -> Evidence:
+def evidence(m: MomentFields, state: State, radius: int, seen: Seen) -> Evidence:
     """Of all rounds; state : in which the last one was asked, radius : its own."""
     counts = seen.steps[-1].counts
     shrunk = sizes(counts, divisor(m, state))  # what the move was divided by: less where all counts may be alike
@@ -71,7 +67,7 @@ def _together(steps: tuple[Step, ...], n: FloatArray) -> tuple[FloatArray, Float
 
 
 def _beyond(
-    m: "MomentMechanism", state: State, radius: float, counts: Noisy, histogram: Histogram
+    m: MomentFields, state: State, radius: float, counts: Noisy, histogram: Histogram
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
     """What the votes show beyond the radius, as far as it is more than their noise; see the fields of `Evidence`."""
     candidates, places = histogram.candidates.astype(np.float64), state.centroids.astype(np.float64)

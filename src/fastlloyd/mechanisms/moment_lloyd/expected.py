@@ -7,14 +7,11 @@ cluster: its number of records times mu, over how many times larger the noise is
 import math
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.mechanism import ExpectedError
-
-if TYPE_CHECKING:
-    from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+from fastlloyd.mechanisms.moment_lloyd.rounds import MomentFields
 
 FEATURES = ((1, 1), (2, 3), (4, 8), (9, 32), (33, 64), (65, 256))
 SIGNALS = tuple(2.0**power for power in range(1, 13))
@@ -56,7 +53,7 @@ TABLE: tuple[tuple[tuple[float, ...], ...], ...] = (
 # fmt: on
 
 
-def expected_error(m: "MomentMechanism", noise_factor: float) -> ExpectedError:
+def expected_error(m: MomentFields, noise_factor: float) -> ExpectedError:
     """The error of a typical centroid, and between which values four of five fits lie. Raises PlanError beyond 256 features."""
     row = next((at for at, (_, most) in enumerate(FEATURES) if m.n_features <= most), None)
     if row is None:
@@ -68,7 +65,7 @@ def expected_error(m: "MomentMechanism", noise_factor: float) -> ExpectedError:
     return ExpectedError(typical=typical, low=low, high=high)
 
 
-def signal(m: "MomentMechanism") -> float:
+def signal(m: MomentFields) -> float:
     """Records of a typical cluster times mu, where mu is what the clustering tells of one record added or removed."""
     costs = [m.accountant_of(round, NeighboringRelation.ADD_OR_REMOVE_ONE).mu_squared for round in m.rounds]
     return m.n_expected / m.n_clusters * math.sqrt(sum(costs, Fraction(0)))

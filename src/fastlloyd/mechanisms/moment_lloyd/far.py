@@ -5,8 +5,6 @@ sensitivity does not depend on the number of candidates, so they cost numbers in
 votes shrunk as the others are, noise far away would pull centroids; so each counts alone, in full or not at all.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from fastlloyd.base.draws import Draws
@@ -14,10 +12,8 @@ from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.mechanisms.moment_lloyd.directions import deviations, used
 from fastlloyd.mechanisms.moment_lloyd.histogram import outstanding, weights
 from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
+from fastlloyd.mechanisms.moment_lloyd.rounds import MomentFields
 from fastlloyd.mechanisms.moment_lloyd.state import State
-
-if TYPE_CHECKING:
-    from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 
 PART = 4  # one candidate of so many is far away
 LENGTHS = (3.0, 5.0)  # typical lengths: their distances from the mean
@@ -29,7 +25,7 @@ def together(near: int) -> int:
     return near + near // (PART - 1)
 
 
-def number(m: "MomentMechanism") -> int:
+def number(m: MomentFields) -> int:
     """How many of the candidates, the last ones, are far away; with few features their box is widened instead."""
     return m.n_candidates // PART if m.n_directions else 0
 

@@ -1,16 +1,13 @@
 """Where the records are: how many, their mean, how far they reach (steps 1 and 2 of docs/momentlloyd.md)."""
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy, rounded
+from fastlloyd.mechanisms.moment_lloyd.rounds import MomentFields
 from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, State, known
-
-if TYPE_CHECKING:
-    from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 
 LEAST_DEVIATIONS = 6.0  # of a number by which sums are divided: see docs/results/momentlloyd-evidence.md
 PRIOR_LENGTH, PRIOR_VARIANCE = 0.6, 0.04  # of a record's distance from the mean, in half diagonals and their squares
@@ -21,7 +18,7 @@ FINE = 2.0  # so many candidates per cluster and axis are enough for each of the
 LEAST_VARIANCE = 1e-6  # squared half widths
 
 
-def mean(m: "MomentMechanism", state: State, sums: Noisy, count: Noisy) -> State:
+def mean(m: MomentFields, state: State, sums: Noisy, count: Noisy) -> State:
     """Number and mean. With many features the mean is shrunk towards the middle of the box (James and Stein)."""
     state = known(m, state, number=round(number(m, count) * 2**NUMBER_BITS))
     n = divisor(m, state)
@@ -31,7 +28,7 @@ def mean(m: "MomentMechanism", state: State, sums: Noisy, count: Noisy) -> State
     return known(m, state, centre=rounded(g, m.domain.half_widths))
 
 
-def number(m: "MomentMechanism", count: Noisy) -> float:
+def number(m: MomentFields, count: Noisy) -> float:
     """How many records: the noisy count and the expected number, each weighted by its precision.
 
     Half the expected number is taken for its deviation. At least 1, at most the cap.
@@ -41,7 +38,7 @@ def number(m: "MomentMechanism", count: Noisy) -> float:
     return min(max(n, 1.0), float(m.n_records))
 
 
-def divisor(m: "MomentMechanism", state: State) -> float:
+def divisor(m: MomentFields, state: State) -> float:
     """By what sums over all records are divided: their number, but no less than some of its own deviations.
 
     Sums divided by a number that is mostly noise would be nothing else. Never moved above a quarter of the expected number, nor
@@ -52,12 +49,12 @@ def divisor(m: "MomentMechanism", state: State) -> float:
     return max(records(state), min(least, m.n_expected / 4, float(m.n_records)))
 
 
-def _precisions(m: "MomentMechanism", deviation: float) -> tuple[float, float]:
+def _precisions(m: MomentFields, deviation: float) -> tuple[float, float]:
     """Of a count with noise of that deviation, and of the expected number."""
     return 1 / max(deviation, 1e-9) ** 2, 4 / m.n_expected**2
 
 
-def length(m: "MomentMechanism", state: State, lengths: Noisy) -> State:
+def length(m: MomentFields, state: State, lengths: Noisy) -> State:
     """The typical distance from the mean: the noisy mean distance and a guess, each weighted by its precision."""
     n, B = divisor(m, state), half_diagonal(m)
     noisy, guessed = (n / lengths.deviation) ** 2, 1 / (PRIOR_VARIANCE * B**2)
@@ -65,7 +62,7 @@ def length(m: "MomentMechanism", state: State, lengths: Noisy) -> State:
     return known(m, state, length=round(float(np.clip(a, LEAST_LENGTH * B, MOST_LENGTH * B))))
 
 
-def box(m: "MomentMechanism", state: State, squares: Noisy, mean_deviation: float) -> tuple[FloatArray, FloatArray]:
+def box(m: MomentFields, state: State, squares: Noisy, mean_deviation: float) -> tuple[FloatArray, FloatArray]:
     """A box around most records: the mean and so many deviations to either side, within the bounds; float64 (d,) each.
 
     The more candidates there are for each cluster, the wider it is: small clusters far away are looked for where that costs
@@ -83,7 +80,7 @@ def records(state: State) -> float:
     return state.number / 2.0**NUMBER_BITS
 
 
-def half_diagonal(m: "MomentMechanism") -> float:
+def half_diagonal(m: MomentFields) -> float:
     """Of the box, grid units."""
     return math.sqrt(m.domain.squared_half_diagonal)
 

@@ -7,15 +7,16 @@ import msgspec
 
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
-from fastlloyd.mechanisms.lloyd.algorithm import Answer, Clustering, Noise
-from fastlloyd.mechanisms.mechanism import ExpectedError, Mechanism, Release, check_guarantee, check_sizes
+from fastlloyd.mechanisms.mechanism import Answer, Clustering, ExpectedError, Release, check_guarantee, check_sizes
 from fastlloyd.mechanisms.moment_lloyd import advance
 from fastlloyd.mechanisms.moment_lloyd.expected import expected_error
 from fastlloyd.mechanisms.moment_lloyd.planner import MAX_CANDIDATES, MAX_FEATURES
 from fastlloyd.mechanisms.moment_lloyd.rounds import (
     LengthsRound,
     MeanRound,
+    MomentFields,
     MomentRound,
     Rounds,
     SecondMomentRound,
@@ -34,17 +35,9 @@ MAX_DIRECTIONS = 64  # five times what is planned: a stranger's plan cannot ask 
 
 
 class MomentMechanism(
-    Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True, tag_field="kind", tag=NAME
+    MomentFields, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True, tag_field="kind", tag=NAME
 ):
-    """See `Mechanism`.
-
-    n_directions : r, how many directions are kept for records of many features; 0 for few features. edge : an eigenvalue of the
-    noisy second moment counts as a direction from so many times the largest one of noise alone.
-    """
-
-    n_directions: int
-    edge: Fraction
-    rounds: tuple[Rounds, ...]
+    """See `MomentFields` and `Mechanism`."""
 
     def __post_init__(self) -> None:
         check_sizes(self)
@@ -91,16 +84,6 @@ class MomentMechanism(
     def clustering_rounds(self) -> tuple[Rounds, ...]:
         """The rounds."""
         return self.rounds
-
-    @property
-    def n_candidates(self) -> int:
-        """How many candidates are voted on; 0 where nobody votes."""
-        return next((round.n_candidates for round in self.rounds if isinstance(round, VotesRound)), 0)
-
-    @property
-    def count_scales(self) -> tuple[Fraction, ...]:
-        """Of the number of records, of votes and of the sizes of clusters."""
-        return tuple(round.scales[-1] for round in self.rounds if isinstance(round, (MeanRound, VotesRound, StepRound)))
 
     @property
     def n_iterations(self) -> int:

@@ -8,7 +8,11 @@ All scales are standard deviations in units of the answer, multiples of 1/65536,
 from fractions import Fraction
 from typing import Protocol
 
+import msgspec
+
 from fastlloyd.clustering.domain import Domain
+from fastlloyd.dp.noise import Noise
+from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.queries.lengths import ClippedLengths
 from fastlloyd.mechanisms.queries.offsets import ClippedOffsets
 from fastlloyd.mechanisms.queries.query import Question
@@ -17,6 +21,16 @@ from fastlloyd.mechanisms.queries.spaces import Features, Space, Subspace
 from fastlloyd.mechanisms.queries.squares import ClippedSquares
 from fastlloyd.mechanisms.queries.votes import Votes
 from fastlloyd.mechanisms.rounds import Exchange
+
+
+class MomentAlgorithm(msgspec.Struct, frozen=True, kw_only=True):
+    """MomentLloyd, of which nothing can be varied: its planner chooses (`mechanisms/moment_lloyd/planner.py`)."""
+
+    name: str = "momentlloyd"
+    noise: Noise = Noise.GAUSSIAN
+
+
+MOMENTLLOYD = MomentAlgorithm()
 
 
 class Shape(Protocol):
@@ -120,6 +134,28 @@ class StepRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 Rounds = MeanRound | SquaresRound | LengthsRound | SecondMomentRound | VotesRound | StepRound
+
+
+class MomentFields(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The fields of `MomentMechanism`, for all that the mechanism calls.
+
+    n_directions : r, how many directions are kept for records of many features; 0 for few features. edge : an eigenvalue of the
+    noisy second moment counts as a direction from so many times the largest one of noise alone.
+    """
+
+    n_directions: int
+    edge: Fraction
+    rounds: tuple[Rounds, ...]
+
+    @property
+    def n_candidates(self) -> int:
+        """How many candidates are voted on; 0 where nobody votes."""
+        return next((round.n_candidates for round in self.rounds if isinstance(round, VotesRound)), 0)
+
+    @property
+    def count_scales(self) -> tuple[Fraction, ...]:
+        """Of the number of records, of votes and of the sizes of clusters."""
+        return tuple(round.scales[-1] for round in self.rounds if isinstance(round, (MeanRound, VotesRound, StepRound)))
 
 
 def space(m: Shape, *, in_directions: bool) -> Space:

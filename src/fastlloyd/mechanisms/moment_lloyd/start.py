@@ -1,7 +1,5 @@
 """Where the clustering starts: k means of the fitted Gaussian, or of a noisy histogram (step 3 of docs/momentlloyd.md)."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from fastlloyd.base.draws import Draws
@@ -12,11 +10,9 @@ from fastlloyd.mechanisms.moment_lloyd import far
 from fastlloyd.mechanisms.moment_lloyd.directions import basis, deviations, used
 from fastlloyd.mechanisms.moment_lloyd.location import divisor, squared_length
 from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy, rounded
+from fastlloyd.mechanisms.moment_lloyd.rounds import MomentFields
 from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, State, fields, known
 from fastlloyd.mechanisms.queries.spaces import squared_diameter
-
-if TYPE_CHECKING:
-    from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 
 DRAWS = 4000  # of the fitted Gaussian
 DRAWS_PER_CANDIDATE = 8
@@ -28,7 +24,7 @@ GAUSSIAN_STEPS, HISTOGRAM_STEPS = 20, 40
 FEW_FEATURES_RESTARTS, RESTARTS = 20, 5
 
 
-def box_candidates(m: "MomentMechanism", state: State, low: FloatArray, high: FloatArray) -> State:
+def box_candidates(m: MomentFields, state: State, low: FloatArray, high: FloatArray) -> State:
     """Candidates in a box: spread by k-means where they are few, else a regular grid."""
     if m.n_candidates <= FEW_CANDIDATES:
         draws = _draws(m, b"candidates")
@@ -43,7 +39,7 @@ def box_candidates(m: "MomentMechanism", state: State, low: FloatArray, high: Fl
     return known(m, state, candidates=rounded(points, m.domain.half_widths))
 
 
-def gaussian_candidates(m: "MomentMechanism", state: State) -> State:
+def gaussian_candidates(m: MomentFields, state: State) -> State:
     """Candidates from the fitted Gaussian, a little wider, in the directions found, and some far away from all of these."""
     draws, n_far = _draws(m, b"candidates"), far.number(m)
     near = m.n_candidates - n_far
@@ -58,7 +54,7 @@ def gaussian_candidates(m: "MomentMechanism", state: State) -> State:
     return known(m, state, candidates=rounded(_padded(points, m.n_directions), _limit(m, "candidates")))
 
 
-def from_gaussian(m: "MomentMechanism", state: State) -> State:
+def from_gaussian(m: MomentFields, state: State) -> State:
     """k means of the fitted Gaussian: nothing more is asked of the records."""
     draws = _draws(m, b"start")
     points = draws.normal((DRAWS, used(state))) * deviations(state)
@@ -66,7 +62,7 @@ def from_gaussian(m: "MomentMechanism", state: State) -> State:
     return _in_directions(m, state, found.centroids, np.full(m.n_clusters, divisor(m, state) / m.n_clusters), found.loss)
 
 
-def from_votes(m: "MomentMechanism", state: State, votes: Noisy) -> State:
+def from_votes(m: MomentFields, state: State, votes: Noisy) -> State:
     """k means of the density that denoised votes give."""
     n, n_far, points, sample = divisor(m, state), far.number(m), _candidates(m, state), _sample(m, state)
     owners = nearest_points(sample, points)
@@ -89,7 +85,7 @@ def from_votes(m: "MomentMechanism", state: State, votes: Noisy) -> State:
     return known(m, state, centroids=rounded(found.centroids, m.domain.half_widths), spread=_squared(m, loss))
 
 
-def _candidates(m: "MomentMechanism", state: State) -> FloatArray:
+def _candidates(m: MomentFields, state: State) -> FloatArray:
     """Along the directions found, or among the features."""
     points = state.candidates[:, : used(state)] if m.n_directions else state.candidates
     return points.astype(np.float64)
@@ -105,7 +101,7 @@ def _spread(points: FloatArray, w: FloatArray, sample: FloatArray, owners: IntAr
     return np.concatenate([points, sample]), np.concatenate([np.where(drawn > 0, 0.0, w), shares[owners]])
 
 
-def _sample(m: "MomentMechanism", state: State) -> FloatArray:
+def _sample(m: MomentFields, state: State) -> FloatArray:
     """What votes would be of if nothing more were known: the fitted Gaussian, or all of the box that has candidates."""
     draws = _draws(m, b"expected")
     if m.n_directions:
@@ -116,7 +112,7 @@ def _sample(m: "MomentMechanism", state: State) -> FloatArray:
     return draws.uniform(np.maximum(low - gap, -B), np.minimum(high + gap, B), (DRAWS, m.n_features))
 
 
-def _in_directions(m: "MomentMechanism", state: State, points: FloatArray, sizes: FloatArray, loss: float) -> State:
+def _in_directions(m: MomentFields, state: State, points: FloatArray, sizes: FloatArray, loss: float) -> State:
     """Centroids in the directions found, and what is left of the squared length once they are taken away."""
     between = float(sizes @ (points**2).sum(axis=1) / sizes.sum())
     whole, inner = squared_length(state), float(state.variances.sum())
@@ -131,7 +127,7 @@ def _in_directions(m: "MomentMechanism", state: State, points: FloatArray, sizes
     )
 
 
-def _draws(m: "MomentMechanism", purpose: bytes) -> Draws:
+def _draws(m: MomentFields, purpose: bytes) -> Draws:
     return Draws(PublicSeed.from_hex(m.public_seed), b"fastlloyd/v1/momentlloyd/" + purpose)
 
 
@@ -140,9 +136,9 @@ def _padded(points: FloatArray, n_directions: int) -> FloatArray:
     return np.pad(points, ((0, 0), (0, n_directions - points.shape[1])))
 
 
-def _squared(m: "MomentMechanism", value: float) -> int:
+def _squared(m: MomentFields, value: float) -> int:
     return round(min(max(value, 0.0), float(squared_diameter(m.domain.half_widths))))
 
 
-def _limit(m: "MomentMechanism", name: str) -> object:
+def _limit(m: MomentFields, name: str) -> object:
     return next(field.most for field in fields(m) if field.name == name)

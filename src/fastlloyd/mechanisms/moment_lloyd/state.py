@@ -8,7 +8,7 @@ everyone keeps what the answers have shown: the result tells with it how far cen
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -16,12 +16,16 @@ import numpy as np
 from fastlloyd.clustering.domain import IntArray
 from fastlloyd.errors import OverflowRisk
 from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
-from fastlloyd.mechanisms.moment_lloyd.rounds import LengthsRound, SecondMomentRound, SquaresRound, StepRound, VotesRound
+from fastlloyd.mechanisms.moment_lloyd.rounds import (
+    LengthsRound,
+    MomentFields,
+    SecondMomentRound,
+    SquaresRound,
+    StepRound,
+    VotesRound,
+)
 from fastlloyd.mechanisms.queries.parameters import Parameter, Value, symmetric
 from fastlloyd.mechanisms.queries.spaces import DIRECTION_BITS, Subspace, squared_diameter
-
-if TYPE_CHECKING:
-    from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 
 NUMBER_BITS = 16  # numbers of records are in units of 2**-16
 
@@ -92,14 +96,14 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     loss: int | None = None
 
     @classmethod
-    def start(cls, m: "MomentMechanism") -> Self:
+    def start(cls, m: MomentFields) -> Self:
         """The state before the first round: all zeros."""
         zeros: dict[str, Any] = {field.name: np.zeros(field.shape, dtype=np.int64) if field.shape else 0 for field in fields(m)}
         return cls(**zeros)
 
 
 @lru_cache(maxsize=16)  # of public numbers; every party asks many times a round
-def fields(m: "MomentMechanism") -> tuple[Parameter, ...]:
+def fields(m: MomentFields) -> tuple[Parameter, ...]:
     """The fields of a state of this mechanism in order, each with its shape and the range of its entries."""
     d, k, r = m.n_features, m.n_clusters, m.n_directions
     B = m.domain.half_widths
@@ -123,13 +127,13 @@ def fields(m: "MomentMechanism") -> tuple[Parameter, ...]:
     )
 
 
-def known(m: "MomentMechanism", state: State, **changes: Value) -> State:
+def known(m: MomentFields, state: State, **changes: Value) -> State:
     """The state with some fields replaced, each checked against its range."""
     ranges = {field.name: field for field in fields(m)}
     return msgspec.structs.replace(state, **{name: ranges[name].check(value) for name, value in changes.items()})
 
 
-def encode(m: "MomentMechanism", index: int, state: State) -> bytes:
+def encode(m: MomentFields, index: int, state: State) -> bytes:
     """What travels of the state before the round of that index, from 0; the number of rounds stands for the end.
 
     Only those fields that this round or a later one needs. Every number takes 4 bytes, or 8 where its range is wider,
@@ -138,7 +142,7 @@ def encode(m: "MomentMechanism", index: int, state: State) -> bytes:
     return b"".join(np.asarray(getattr(state, field.name)).astype(_dtype(field)).tobytes() for field in travelling(m, index))
 
 
-def decode(m: "MomentMechanism", index: int, data: bytes) -> State:
+def decode(m: MomentFields, index: int, data: bytes) -> State:
     """Read what `encode` wrote; fields that do not travel are zeros.
 
     Raises OverflowRisk where the length is another or a number is out of its range; no value is shown.
@@ -154,18 +158,18 @@ def decode(m: "MomentMechanism", index: int, data: bytes) -> State:
     return known(m, State.start(m), **values)
 
 
-def n_bytes(m: "MomentMechanism", index: int) -> int:
+def n_bytes(m: MomentFields, index: int) -> int:
     """How many bytes `encode` writes."""
     return sum(field.size * _dtype(field).itemsize for field in travelling(m, index))
 
 
-def travelling(m: "MomentMechanism", index: int) -> list[Parameter]:
+def travelling(m: MomentFields, index: int) -> list[Parameter]:
     """The fields that the round of that index or a later one needs, in the order of `fields`."""
     names = _names(m, index)
     return [field for field in fields(m) if field.name in names]
 
 
-def _names(m: "MomentMechanism", index: int) -> set[str]:
+def _names(m: MomentFields, index: int) -> set[str]:
     if index == len(m.rounds):
         return {"centroids", "sizes"}
     frame = {"centre", "directions"} if m.n_directions else set()

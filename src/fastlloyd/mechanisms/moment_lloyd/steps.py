@@ -2,24 +2,20 @@
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fastlloyd.mechanisms.moment_lloyd.directions import basis, used
 from fastlloyd.mechanisms.moment_lloyd.location import divisor, records
 from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy, rounded
-from fastlloyd.mechanisms.moment_lloyd.rounds import StepRound
+from fastlloyd.mechanisms.moment_lloyd.rounds import MomentFields, StepRound
 from fastlloyd.mechanisms.moment_lloyd.shrinkage import shrunk, sizes
 from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, State, fields, known
-
-if TYPE_CHECKING:
-    from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 
 LEAST_RADIUS = Fraction(1, 1000)  # half widths
 
 
-def step(m: "MomentMechanism", state: State, round: StepRound, sums: Noisy, counts: Noisy) -> State:
+def step(m: MomentFields, state: State, round: StepRound, sums: Noisy, counts: Noisy) -> State:
     """Divide sums of offsets by sizes, shrink the moves, move.
 
     The sizes that are told add up to the number of records as it was found, not to what sums are divided by.
@@ -43,7 +39,7 @@ def step(m: "MomentMechanism", state: State, round: StepRound, sums: Noisy, coun
     return known(m, state, centroids=rounded(state.centroids + moves, B))
 
 
-def _most(m: "MomentMechanism", spread: int, dimensions: int) -> float:
+def _most(m: MomentFields, spread: int, dimensions: int) -> float:
     """A coordinate's part of the squared offset to be expected, over so many dimensions.
 
     Among the features the same along the directions and across: offsets reach farther along them, and noise is believed less.
