@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from fastlloyd.federation.plan.plan import Plan
     from fastlloyd.federation.protocol.client import ClientSession
     from fastlloyd.federation.protocol.server import ServerSession
+    from fastlloyd.mechanisms.catalogue import read_mechanism
     from fastlloyd.mechanisms.mechanism import Mechanism
-    from fastlloyd.mechanisms.reading import read_mechanism
 
 __all__ = [
     "ClientSession",
@@ -53,7 +53,7 @@ _HOME = {
     "Lloyd": "fastlloyd.estimators",
     "Mechanism": "fastlloyd.mechanisms.mechanism",
     "MomentLloyd": "fastlloyd.estimators",
-    "read_mechanism": "fastlloyd.mechanisms.reading",
+    "read_mechanism": "fastlloyd.mechanisms.catalogue",
     "Plan": "fastlloyd.federation.plan.plan",
     "ClippedRecordsWarning": "fastlloyd.errors",
     "NoisyResultWarning": "fastlloyd.errors",

@@ -30,8 +30,8 @@ from fastlloyd.evaluation.datasets import TUMOUR_BOUNDS, load_tumours
 from fastlloyd.evaluation.metrics import nicv
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.mechanisms import central
+from fastlloyd.mechanisms.catalogue import read_mechanism
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
-from fastlloyd.mechanisms.reading import read_mechanism
 from fastlloyd.records import RecordFile, reading
 from fastlloyd.reports import pictures, profiles
 from fastlloyd.reports.stored_result import COMPARISON

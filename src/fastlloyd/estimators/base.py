@@ -37,9 +37,8 @@ from fastlloyd.errors import (
 )
 from fastlloyd.mechanisms import accuracy, central
 from fastlloyd.mechanisms.accuracy import Status
-from fastlloyd.mechanisms.catalogue import AnyAlgorithm, check_expected, choose
+from fastlloyd.mechanisms.catalogue import AnyAlgorithm, check_expected, choose, read_mechanism
 from fastlloyd.mechanisms.mechanism import Mechanism
-from fastlloyd.mechanisms.reading import read_mechanism
 from fastlloyd.mechanisms.uncertainty import NOISE_DOMINATES, Verdict, noise_deviation
 from fastlloyd.records.bounds import data_bounds, given_bounds
 from fastlloyd.records.columns import numbered

@@ -1,4 +1,4 @@
-"""Named sets of settings, and words turned into settings: shared by the estimators and the command line."""
+"""The algorithms, mechanisms and presets there are, by name; words turned into settings, and files into mechanisms."""
 
 import enum
 import math
@@ -11,11 +11,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from fastlloyd.base.names import nearest
+from fastlloyd.base.sealed_toml import from_toml
 from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.clustering.update import Postprocessing
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, RadiusSchedule
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, MomentAlgorithm
 
 E = TypeVar("E", bound=enum.Enum)
@@ -23,6 +26,14 @@ AnyAlgorithm = Algorithm | MomentAlgorithm
 ALGORITHMS: dict[str, AnyAlgorithm] = {
     algorithm.name: algorithm for algorithm in (MOMENTLLOYD, FASTLLOYD, GLLOYD, SULLOYD, LLOYD)
 }
+AnyMechanism = LloydMechanism | MomentMechanism
+
+
+def read_mechanism(text: str, source: str = "mechanism.toml") -> AnyMechanism:
+    """Read `mechanism.toml`; raises PlanError if it was changed or cannot give the guarantee it states."""
+    kinds: Any = AnyMechanism
+    mechanism: AnyMechanism = from_toml(text, kinds, source)
+    return mechanism
 
 
 class Preset(msgspec.Struct, frozen=True, kw_only=True):

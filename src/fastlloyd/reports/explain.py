@@ -8,6 +8,7 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.federation.plan.plan import Client, Plan, Server, TrustMode
 from fastlloyd.federation.secagg.ring import Ring
 from fastlloyd.federation.secagg.sealing import TAG_BYTES
+from fastlloyd.mechanisms.catalogue import AnyMechanism
 from fastlloyd.mechanisms.lloyd.algorithm import RadiusSchedule
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.mechanism import Mechanism
@@ -21,7 +22,6 @@ from fastlloyd.mechanisms.moment_lloyd.rounds import (
     StepRound,
     VotesRound,
 )
-from fastlloyd.mechanisms.reading import AnyMechanism
 from fastlloyd.reports.risks import certainty, right_guesses
 from fastlloyd.reports.statement import (
     NOT_PROTECTED,

@@ -15,8 +15,8 @@ from fastlloyd.base.sealed_toml import load_text
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import DataError
 from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.mechanisms.catalogue import read_mechanism
 from fastlloyd.mechanisms.mechanism import Mechanism
-from fastlloyd.mechanisms.reading import read_mechanism
 from fastlloyd.records.files import opened
 
 PRIVACY, CENTROIDS, EXACT, MECHANISM, PLAN, ROUNDS, PICTURE, COMPARISON = FILES = (

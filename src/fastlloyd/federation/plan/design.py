@@ -28,7 +28,7 @@ from fastlloyd.federation.plan.plan import (
     aliasing_slack,
 )
 from fastlloyd.federation.plan.study import Study
-from fastlloyd.mechanisms.catalogue import AnyAlgorithm
+from fastlloyd.mechanisms.catalogue import AnyAlgorithm, AnyMechanism
 from fastlloyd.mechanisms.lloyd import budget
 from fastlloyd.mechanisms.lloyd.algorithm import Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, check_alpha
@@ -37,7 +37,6 @@ from fastlloyd.mechanisms.mechanism import MAX_COUNT_BITS, MAX_ROUNDS, check_gri
 from fastlloyd.mechanisms.moment_lloyd.design import design_moments
 from fastlloyd.mechanisms.moment_lloyd.rounds import MomentAlgorithm
 from fastlloyd.mechanisms.queries.relative import Sensitivity, centroids_digest, sensitivity
-from fastlloyd.mechanisms.reading import AnyMechanism
 from fastlloyd.mechanisms.rounds import SCALE_UNITS, Round
 
 

@@ -34,7 +34,7 @@ from fastlloyd.federation.identity.parties import (
 )
 from fastlloyd.federation.plan.study import Study
 from fastlloyd.federation.secagg.ring import NoiseTail, Ring, RingLoad, choose_ring
-from fastlloyd.mechanisms.reading import AnyMechanism
+from fastlloyd.mechanisms.catalogue import AnyMechanism
 from fastlloyd.mechanisms.rounds import Exchange, draw, sqrt_up
 
 __all__ = [
