@@ -23,13 +23,12 @@ import numpy as np
 from benchmarks.groups import EPSILONS, PAGE, perform
 from benchmarks.report import write_section
 from benchmarks.synthetic_groups import CASES, FloatArray
-from fastlloyd.mechanisms.moment_lloyd import advance, far, histogram, location, planner, shrinkage, start, steps
+from fastlloyd.mechanisms.moment_lloyd import advance, location, planner, start, steps
 from fastlloyd.mechanisms.moment_lloyd.directions import deviations
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
-from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
 from fastlloyd.mechanisms.moment_lloyd.planner import Row
 from fastlloyd.mechanisms.moment_lloyd.rounds import Rounds, StepRound
-from fastlloyd.mechanisms.moment_lloyd.state import State
+from fastlloyd.mechanisms.moment_lloyd.state import Noisy, State
 
 GROUPS = (
     "small", "large", "some features", "many features", "tails", "outliers", "unbalanced", "far", "spikes", "curves",
@@ -38,7 +37,7 @@ GROUPS = (
 WIDTHS = {"up to 3 features": range(1, 4), "4 to 32": range(4, 33), "more": range(33, 1025)}
 Change = tuple[object, str, object]  # a module, a name in it, and what takes its place
 Cell = tuple[str, float]  # a set and epsilon
-_shrunk, _radius = histogram.shrunk, advance.radius
+_shrunk, _radius = start.shrunk, advance.radius
 
 
 def _rows(change: Callable[[Row], dict[str, Any]]) -> Change:
@@ -75,15 +74,15 @@ PARTS: dict[str, list[Change]] = {
     "candidates in all of the bounds": [(location, "ZOOM", 1e9)],
     "a start alike in all directions found": [(start, "deviations", _alike)],
     "no votes (more than 3 features)": [_rows(lambda row: {} if row.max_features <= 3 else {"votes": Fraction(0)})],
-    "no candidates far away": [(planner, "together", lambda near: near), (far, "number", lambda m: 0)],  # noqa: ARG005
-    "votes not shrunk": [(histogram, "shrunk", _as_voted)],
+    "no candidates far away": [(planner, "with_far", lambda near: near), (start, "number_far", lambda m: 0)],  # noqa: ARG005
+    "votes not shrunk": [(start, "shrunk", _as_voted)],
     "one step among all features, with the budget of all": [_rows(lambda row: {"steps": (sum(row.steps),), "n_inner": 0})],
     "all steps among all features": [_rows(lambda _: {"n_inner": 0})],
     "offsets clipped by the bounds only": [(advance, "radius", _of_the_bounds)],
     "counts not shrunk": [(steps, "sizes", _as_counted)],
     "moves not shrunk": [(steps, "shrunk", lambda moves, *_: moves)],
     "how much moves vary: from the moves alone": [
-        (shrinkage, "LIKELY_WEIGHT", 0.0), (steps, "_most", lambda *_: math.inf)
+        (steps, "LIKELY_WEIGHT", 0.0), (steps, "_most", lambda *_: math.inf)
     ],
 }  # fmt: skip
 

@@ -7,12 +7,11 @@ import pytest
 from benchmarks.moment_ablation import GROUPS, PARTS, WIDTHS, _as_counted, _as_voted, ratio, trial
 from benchmarks.synthetic_groups import CASES
 
-from fastlloyd.mechanisms.moment_lloyd import advance, histogram
+from fastlloyd.mechanisms.moment_lloyd import advance, start
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
-from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
 from fastlloyd.mechanisms.moment_lloyd.rounds import Rounds, StepRound
-from fastlloyd.mechanisms.moment_lloyd.shrinkage import sizes
-from fastlloyd.mechanisms.moment_lloyd.state import State
+from fastlloyd.mechanisms.moment_lloyd.state import Noisy, State
+from fastlloyd.mechanisms.moment_lloyd.steps import sizes
 from fastlloyd.mechanisms.queries.query import Asked
 
 SEEN = [
@@ -58,7 +57,7 @@ def test_counts_and_votes_that_are_not_shrunk_keep_all_else() -> None:
     votes, expected = Noisy(np.array([[30.0], [5.0], [1.0]]), 4.0), np.full(3, 12.0)
     h, factor = _as_voted(votes, expected)
     np.testing.assert_array_equal(h, [30.0, 5.0, 1.0])
-    assert 0 < factor == histogram.shrunk(votes, expected)[1] < 1
+    assert 0 < factor == start.shrunk(votes, expected)[1] < 1
 
 
 def test_every_set_has_its_column() -> None:

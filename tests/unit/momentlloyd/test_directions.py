@@ -10,9 +10,8 @@ from fastlloyd.clustering.domain import Domain, FloatArray
 from fastlloyd.mechanisms.moment_lloyd.design import design_moments
 from fastlloyd.mechanisms.moment_lloyd.directions import basis, deviations, directions, used
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
-from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
 from fastlloyd.mechanisms.moment_lloyd.rounds import SecondMomentRound
-from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, State
+from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, Noisy, State
 from fastlloyd.mechanisms.queries.spaces import DIRECTION_BITS
 
 N, LENGTH = 1000, 50_000

@@ -9,8 +9,7 @@ from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
 from fastlloyd.mechanisms.moment_lloyd.design import design_moments
 from fastlloyd.mechanisms.moment_lloyd.evidence import SHAPE, evidence
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
-from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
-from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, Seen, State
+from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, Noisy, Seen, State
 
 ONE = 1 << 16
 N = 3000

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from fastlloyd.clustering.domain import FloatArray
-from fastlloyd.mechanisms.moment_lloyd.histogram import SURE, largest, outstanding, projection, shrunk, weights
-from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
+from fastlloyd.mechanisms.moment_lloyd.start import SURE, largest, outstanding, projection, shrunk, weights
+from fastlloyd.mechanisms.moment_lloyd.state import Noisy
 
 H = arrays.arrays(np.float64, st.integers(1, 12), elements=st.floats(-1e4, 1e4))
 N = st.floats(1.0, 1e4)

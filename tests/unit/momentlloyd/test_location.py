@@ -11,9 +11,8 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.mechanisms.moment_lloyd import location, steps
 from fastlloyd.mechanisms.moment_lloyd.design import design_moments
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
-from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
 from fastlloyd.mechanisms.moment_lloyd.rounds import StepRound
-from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, State
+from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, Noisy, State
 
 ONE = 1 << 16  # a half width
 SURE, LOST = 1e-9, 1e15  # deviations

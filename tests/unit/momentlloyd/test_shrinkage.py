@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from fastlloyd.clustering.domain import FloatArray
-from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
-from fastlloyd.mechanisms.moment_lloyd.shrinkage import shrunk, sizes
+from fastlloyd.mechanisms.moment_lloyd.state import Noisy
+from fastlloyd.mechanisms.moment_lloyd.steps import shrunk, sizes
 
 COUNTS = arrays.arrays(np.float64, st.integers(1, 9), elements=st.floats(-(2.0**40), 2.0**40))
 MOVES = arrays.arrays(np.float64, st.tuples(st.integers(1, 5), st.integers(1, 4)), elements=st.floats(-1e6, 1e6))

@@ -6,11 +6,10 @@ import pytest
 
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, FloatArray
-from fastlloyd.mechanisms.moment_lloyd import far, location, start
+from fastlloyd.mechanisms.moment_lloyd import location, start
 from fastlloyd.mechanisms.moment_lloyd.design import design_moments
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
-from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
-from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, State
+from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, Noisy, State
 from fastlloyd.mechanisms.queries.spaces import DIRECTION_BITS
 
 ONE, N = 1 << 16, 5000
@@ -48,10 +47,10 @@ def test_candidates_of_a_gaussian_lie_along_the_directions_found() -> None:
     m = mechanism(5, 3, 5.0)
     state = start.gaussian_candidates(m, in_a_line(m, 10_000.0))
     assert not state.candidates[:, 1:].any()
-    near, distant = np.split(state.candidates[:, 0], [-far.number(m)])
+    near, distant = np.split(state.candidates[:, 0], [-start.number_far(m)])
     wider = start.WIDER * (1 + (start.FARTHER**2 - 1) / start.OUTER_PART) ** 0.5  # some of them are farther out
     assert near.std() == pytest.approx(wider * 10_000, rel=0.1)
-    assert set(np.abs(distant)) == {round(length * state.length) for length in far.LENGTHS}
+    assert set(np.abs(distant)) == {round(length * state.length) for length in start.FAR_LENGTHS}
 
 
 def test_two_means_of_a_gaussian_are_those_of_the_normal_law() -> None:
@@ -97,11 +96,11 @@ def test_votes_for_fewer_candidates_than_clusters_still_give_k_centroids(d: int)
 def test_a_small_cluster_far_away_that_votes_show_is_a_centroid(epsilon: float) -> None:
     m = mechanism(5, 3, epsilon)
     state = start.gaussian_candidates(m, in_a_line(m, 3_000.0))
-    assert (m.n_candidates - far.number(m) <= start.FEW_CANDIDATES) == (epsilon == 1.0)
+    assert (m.n_candidates - start.number_far(m) <= start.FEW_CANDIDATES) == (epsilon == 1.0)
     votes = np.zeros(m.n_candidates)
     votes[np.abs(state.candidates[:, 0]) < 6_000] = 1.0
     votes *= 0.98 * N / votes.sum()
-    one = m.n_candidates - far.number(m) + far.LENGTHS.index(5.0)
+    one = m.n_candidates - start.number_far(m) + start.FAR_LENGTHS.index(5.0)
     votes[one] = 0.02 * N
     centroids = voted(m, state, votes).centroids
     np.testing.assert_allclose(

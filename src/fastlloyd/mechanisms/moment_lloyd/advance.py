@@ -15,7 +15,6 @@ from fastlloyd.mechanisms.mechanism import Answer, Clustering
 from fastlloyd.mechanisms.moment_lloyd import location, start, steps
 from fastlloyd.mechanisms.moment_lloyd.directions import directions
 from fastlloyd.mechanisms.moment_lloyd.evidence import evidence
-from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
 from fastlloyd.mechanisms.moment_lloyd.rounds import (
     LengthsRound,
     MeanRound,
@@ -26,7 +25,7 @@ from fastlloyd.mechanisms.moment_lloyd.rounds import (
     StepRound,
     VotesRound,
 )
-from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, Seen, State, known
+from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, Noisy, Seen, State, known
 from fastlloyd.mechanisms.queries.query import Asked, ask
 from fastlloyd.mechanisms.rounds import AnswerNoise
 

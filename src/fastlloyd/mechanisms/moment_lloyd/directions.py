@@ -4,9 +4,8 @@ import numpy as np
 
 from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.mechanisms.moment_lloyd.location import divisor, squared_length
-from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy, rounded
 from fastlloyd.mechanisms.moment_lloyd.rounds import MomentFields, SecondMomentRound
-from fastlloyd.mechanisms.moment_lloyd.state import State, known
+from fastlloyd.mechanisms.moment_lloyd.state import Noisy, State, known, rounded
 from fastlloyd.mechanisms.queries.spaces import DIRECTION_BITS, squared_diameter
 
 MANY_FEATURES = 32  # above, variances along directions that noise has found are reckoned differently

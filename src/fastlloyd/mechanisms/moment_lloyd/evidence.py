@@ -17,10 +17,9 @@ from fastlloyd.clustering.public_kmeans import nearest_points
 from fastlloyd.mechanisms.mechanism import Evidence, cautious
 from fastlloyd.mechanisms.moment_lloyd.directions import basis, used
 from fastlloyd.mechanisms.moment_lloyd.location import divisor
-from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
 from fastlloyd.mechanisms.moment_lloyd.rounds import MomentFields
-from fastlloyd.mechanisms.moment_lloyd.shrinkage import sizes
-from fastlloyd.mechanisms.moment_lloyd.state import Histogram, Seen, State, Step
+from fastlloyd.mechanisms.moment_lloyd.state import Histogram, Noisy, Seen, State, Step
+from fastlloyd.mechanisms.moment_lloyd.steps import sizes
 
 DISAGREE = 0.1  # probability of steps that differ as much by noise alone
 SHAPE = 0.015  # squared typical offsets over the radius: so far clipping moves the mean of skewed groups that no vote shows

@@ -5,9 +5,8 @@ import math
 import numpy as np
 
 from fastlloyd.clustering.domain import FloatArray
-from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy, rounded
 from fastlloyd.mechanisms.moment_lloyd.rounds import MomentFields
-from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, State, known
+from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, Noisy, State, known, rounded
 
 LEAST_DEVIATIONS = 6.0  # of a number by which sums are divided: see docs/results/momentlloyd-evidence.md
 PRIOR_LENGTH, PRIOR_VARIANCE = 0.6, 0.04  # of a record's distance from the mean, in half diagonals and their squares

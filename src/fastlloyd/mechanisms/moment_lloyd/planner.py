@@ -18,7 +18,6 @@ import numpy as np
 from fastlloyd.clustering.domain import EXACT_BITS, Domain
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
-from fastlloyd.mechanisms.moment_lloyd.far import PART, together
 from fastlloyd.mechanisms.moment_lloyd.rounds import (
     LengthsRound,
     MeanRound,
@@ -28,7 +27,7 @@ from fastlloyd.mechanisms.moment_lloyd.rounds import (
     StepRound,
     VotesRound,
 )
-from fastlloyd.mechanisms.moment_lloyd.start import FEW_CANDIDATES
+from fastlloyd.mechanisms.moment_lloyd.start import FAR_PART, FEW_CANDIDATES, with_far
 from fastlloyd.mechanisms.queries.query import Question
 from fastlloyd.mechanisms.queries.spaces import squared_diameter
 from fastlloyd.mechanisms.rounds import sqrt_up
@@ -166,7 +165,7 @@ def plan_rounds(
     relation: NeighboringRelation,
     count_bits: int,
 ) -> Planned:
-    """Rounds with their noise, from public numbers alone; together they cost mu_squared, but for rounding up.
+    """Rounds with their noise, from public numbers alone; with_far they cost mu_squared, but for rounding up.
 
     Raises PlanError for more than 1024 features.
     """
@@ -233,7 +232,7 @@ def _n_candidates(wanted: float, n_clusters: int, d: int) -> int:
     most = max(MAX_CANDIDATES, 4 * n_clusters)
     m = int(np.clip(wanted, max(4 * n_clusters, 8), most))
     if d > 3:
-        return together(min(m, most - most // PART))
+        return with_far(min(m, most - most // FAR_PART))
     if m <= FEW_CANDIDATES:
         return m
     per_axis = int(m ** (1 / d) + 1e-9)

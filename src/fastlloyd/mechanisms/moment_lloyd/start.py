@@ -6,12 +6,10 @@ from fastlloyd.base.draws import Draws
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import FloatArray, IntArray
 from fastlloyd.clustering.public_kmeans import k_means, nearest_points
-from fastlloyd.mechanisms.moment_lloyd import far
 from fastlloyd.mechanisms.moment_lloyd.directions import basis, deviations, used
 from fastlloyd.mechanisms.moment_lloyd.location import divisor, squared_length
-from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy, rounded
 from fastlloyd.mechanisms.moment_lloyd.rounds import MomentFields
-from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, State, fields, known
+from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, Noisy, State, fields, known, rounded
 from fastlloyd.mechanisms.queries.spaces import squared_diameter
 
 DRAWS = 4000  # of the fitted Gaussian
@@ -22,6 +20,13 @@ OUTER_PART, FARTHER = 5, 2.3  # one of so many is so much farther out, where the
 LEAST_SPREAD = 0.15  # of the squared length
 GAUSSIAN_STEPS, HISTOGRAM_STEPS = 20, 40
 FEW_FEATURES_RESTARTS, RESTARTS = 20, 5
+# Candidates far away from all others: small clusters are looked for there, and believed where votes stand out of the noise. The
+# fitted Gaussian says nothing of them: it follows the bulk of the records. They are asked for in the same histogram, whose
+# sensitivity does not depend on the number of candidates, so they cost numbers in the answer and none of the budget. Were their
+# votes shrunk as the others are, noise far away would pull centroids; so each counts alone, in full or not at all.
+FAR_PART = 4  # one candidate of so many is far away
+FAR_LENGTHS = (3.0, 5.0)  # typical lengths: their distances from the mean
+SURE = 4.0  # deviations of the noise: one candidate in 30,000 has as much of noise alone
 
 
 def box_candidates(m: MomentFields, state: State, low: FloatArray, high: FloatArray) -> State:
@@ -41,7 +46,7 @@ def box_candidates(m: MomentFields, state: State, low: FloatArray, high: FloatAr
 
 def gaussian_candidates(m: MomentFields, state: State) -> State:
     """Candidates from the fitted Gaussian, a little wider, in the directions found, and some far away from all of these."""
-    draws, n_far = _draws(m, b"candidates"), far.number(m)
+    draws, n_far = _draws(m, b"candidates"), number_far(m)
     near = m.n_candidates - n_far
     few = near <= FEW_CANDIDATES
     n = max(DRAWS, DRAWS_PER_CANDIDATE * near) if few else near
@@ -50,7 +55,7 @@ def gaussian_candidates(m: MomentFields, state: State) -> State:
         points[: n // OUTER_PART] *= FARTHER
     if few:
         points = k_means(points, np.ones(n), near, draws, n_restarts=1, n_steps=GAUSSIAN_STEPS).centroids
-    points = np.concatenate([points, far.candidates(state, _draws(m, b"far-candidates"), n_far)])
+    points = np.concatenate([points, far_candidates(state, _draws(m, b"far-candidates"), n_far)])
     return known(m, state, candidates=rounded(_padded(points, m.n_directions), _limit(m, "candidates")))
 
 
@@ -64,11 +69,11 @@ def from_gaussian(m: MomentFields, state: State) -> State:
 
 def from_votes(m: MomentFields, state: State, votes: Noisy) -> State:
     """k means of the density that denoised votes give."""
-    n, n_far, points, sample = divisor(m, state), far.number(m), _candidates(m, state), _sample(m, state)
+    n, n_far, points, sample = divisor(m, state), number_far(m), _candidates(m, state), _sample(m, state)
     owners = nearest_points(sample, points)
     drawn = np.bincount(owners, minlength=len(points)).astype(np.float64)
     expected = drawn if m.n_directions else np.ones(len(points))
-    w = far.weighed(votes, expected, n, n_far)
+    w = weighed(votes, expected, n, n_far)
     if not w.any():
         w[votes.values.argmax()] = 1.0
     inside = 0.0
@@ -83,6 +88,74 @@ def from_votes(m: MomentFields, state: State, votes: Noisy) -> State:
         sizes = np.bincount(found.labels, weights=w, minlength=m.n_clusters).astype(np.float64)
         return _in_directions(m, state, found.centroids, sizes, loss)
     return known(m, state, centroids=rounded(found.centroids, m.domain.half_widths), spread=_squared(m, loss))
+
+
+def with_far(near: int) -> int:
+    """How many candidates there are, where so many are to be near."""
+    return near + near // (FAR_PART - 1)
+
+
+def number_far(m: MomentFields) -> int:
+    """How many of the candidates, the last ones, are far away; with few features their box is widened instead."""
+    return m.n_candidates // FAR_PART if m.n_directions else 0
+
+
+def far_candidates(state: State, draws: Draws, n: int) -> FloatArray:
+    """n points (n, found) at these distances in turn, in directions from the mean that the fitted Gaussian has."""
+    y = draws.normal((n, used(state))) * deviations(state)
+    radii = state.length * np.resize(FAR_LENGTHS, n)
+    return np.asarray(y * (radii / np.maximum(np.linalg.norm(y, axis=1), 1e-300))[:, None])
+
+
+def weighed(votes: Noisy, expected: FloatArray, n: float, n_far: int) -> FloatArray:
+    """Weights of candidates, float64 (m,), which sum up to n, the last n_far of them far away; expected : for all m."""
+    near = len(expected) - n_far
+    far = outstanding(Noisy(votes.values[near:], votes.deviation), n)
+    left, total = n - float(far.sum()), float(expected[:near].sum())
+    there = expected[:near] * (left / total) if total else np.full(near, left / near)
+    return np.concatenate([weights(Noisy(votes.values[:near], votes.deviation), there, left), far])
+
+
+def weights(votes: Noisy, expected: FloatArray, n: float) -> FloatArray:
+    """Weights of candidates, float64 (m,), which sum up to n.
+
+    Where most of the histogram is signal, the largest entries up to n records are kept as they are; elsewhere the histogram is
+    brought to the nearest one that is possible.
+    """
+    h, factor = shrunk(votes, expected)
+    return largest(h, n) if factor > 0.5 else projection(h, n)
+
+
+def shrunk(votes: Noisy, expected: FloatArray) -> tuple[FloatArray, float]:
+    """Votes shrunk towards the expected ones by James and Stein's factor, and that factor, 0 to 1."""
+    h = votes.values.ravel()
+    excess = h - expected
+    factor = max(0.0, 1 - len(h) * votes.deviation**2 / max(float(excess @ excess), 1e-300))
+    return expected + factor * excess, factor
+
+
+def largest(h: FloatArray, n: float) -> FloatArray:
+    """The largest entries, until they sum up to n; the last one is cut."""
+    order = np.argsort(-h, kind="stable")
+    positive = np.maximum(h[order], 0.0)
+    before = np.concatenate([[0.0], np.cumsum(positive)[:-1]])
+    w = np.zeros_like(h)
+    w[order] = np.clip(n - before, 0.0, positive)
+    return w
+
+
+def projection(h: FloatArray, n: float) -> FloatArray:
+    """The nearest point of {w >= 0, sum w = n}."""
+    descending = np.sort(h)[::-1]
+    excess = (np.cumsum(descending) - n) / np.arange(1, len(h) + 1)
+    return np.asarray(np.maximum(h - excess[np.flatnonzero(descending >= excess)[-1]], 0.0))
+
+
+def outstanding(votes: Noisy, n: float) -> FloatArray:
+    """Votes of more than four deviations of their noise, the others 0; together at most half of n."""
+    h = votes.values.ravel()
+    w = np.where(h > SURE * votes.deviation, h, 0.0)
+    return np.asarray(w * min(1.0, 0.5 * n / max(float(w.sum()), 1e-300)))
 
 
 def _candidates(m: MomentFields, state: State) -> FloatArray:

@@ -13,9 +13,8 @@ from typing import Any, Self
 import msgspec
 import numpy as np
 
-from fastlloyd.clustering.domain import IntArray
+from fastlloyd.clustering.domain import FloatArray, IntArray
 from fastlloyd.errors import OverflowRisk
-from fastlloyd.mechanisms.moment_lloyd.noisy import Noisy
 from fastlloyd.mechanisms.moment_lloyd.rounds import (
     LengthsRound,
     MomentFields,
@@ -28,6 +27,23 @@ from fastlloyd.mechanisms.queries.parameters import Parameter, Value, symmetric
 from fastlloyd.mechanisms.queries.spaces import DIRECTION_BITS, Subspace, squared_diameter
 
 NUMBER_BITS = 16  # numbers of records are in units of 2**-16
+
+
+@dataclass(frozen=True, slots=True)
+class Noisy:
+    """One part of a noisy answer, float64; deviation : of the noise of each entry, in the units of the values."""
+
+    values: FloatArray
+    deviation: float
+
+    def scaled(self, unit: float) -> "Noisy":
+        """Values and deviation times `unit`: in the units of which one present unit is so many."""
+        return Noisy(self.values * unit, self.deviation * unit)
+
+
+def rounded(values: FloatArray, most: object) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """The nearest integers within [-most, most]; half towards even."""
+    return np.clip(np.rint(values), -np.asarray(most), np.asarray(most)).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
