@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from benchmarks.report import Row
 from benchmarks.timing import paired
 from fastlloyd import FastLloyd
-from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.base.arrays import FloatArray
 
 SHAPE = (1_000_000, 10, 16)
 T = 5

@@ -16,9 +16,10 @@ import numpy.typing as npt
 
 from benchmarks.coverage_groups import APART, CASES, HIGH, LOW, TUNING, Case, FloatArray
 from benchmarks.report import write_section
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
-from fastlloyd.clustering.domain import Domain, GridArray, IntArray
+from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.errors import FastLloydError
 from fastlloyd.evaluation.datasets import load
 from fastlloyd.federation.plan.design import design_any, design_plan

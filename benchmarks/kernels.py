@@ -8,8 +8,9 @@ from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 
 from benchmarks.report import Row
 from benchmarks.timing import paired
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering import kernels, reference
-from fastlloyd.clustering.domain import FEW_FEATURES, GridArray, IntArray
+from fastlloyd.clustering.domain import FEW_FEATURES, GridArray
 from fastlloyd.clustering.parallel import is_compiled
 
 SHAPES = [

@@ -22,7 +22,7 @@ from sklearn.cluster import KMeans
 
 from fastlloyd import FastLloyd, MomentLloyd, SuLloyd
 from fastlloyd._version import __version__
-from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.errors import FastLloydError, NoisyResultWarning, WeakGuaranteeWarning
 from fastlloyd.evaluation.datasets import IRIS_BOUNDS, named
 from fastlloyd.evaluation.metrics import nicv

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.kernels import iteration, problem
 from benchmarks.timing import paired
-from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.reports.pictures import new_figure, to_png
 
 PICTURE = Path(__file__).parents[1] / "docs" / "results" / "images" / "scaling.png"

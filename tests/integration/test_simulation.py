@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import reference
-from fastlloyd.clustering.domain import Domain, IntArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import DataError, FastLloydError, PlanError
 from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Plan, TrustMode

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastlloyd.clustering.domain import IntArray
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.federation.plan.plan import Plan, TrustMode
 from fastlloyd.federation.protocol import ClientResult, ClientSession, ServerSession
 from fastlloyd.federation.transport.in_process import Drops, Gone, run_in_process

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moment_situations as situations
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering import parallel
-from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import OverflowRisk
 from fastlloyd.mechanisms.queries import clipping, offsets
 from fastlloyd.mechanisms.queries.query import Question, ask

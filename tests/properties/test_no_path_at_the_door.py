@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastlloyd.clustering.domain import Domain, FloatArray
+from fastlloyd.base.arrays import FloatArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import Block, Blocks, GridRecords
 from fastlloyd.clustering.outside import Outside
 from fastlloyd.records import Missing, Table, arrow, numpy_files, open_records, parquet

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering import kernels
-from fastlloyd.clustering.domain import Domain, IntArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.mechanisms.queries.relative import Moments, Query, RelativeMoments
 
 threadpoolctl = pytest.importorskip("threadpoolctl")

@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fastlloyd.clustering.domain import Domain, FloatArray, IntArray, Scaling
+from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.mechanisms.queries.relative import ClippedLoss, Moments, Query, RelativeMoments, Sensitivity, sensitivity
 
 SETTINGS = [

@@ -23,8 +23,9 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import Domain, IntArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.federation.plan.design import design_plan

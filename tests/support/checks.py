@@ -16,8 +16,9 @@ from scipy.stats import binom, chi2, ncx2, pearsonr
 
 from auditing import N_CLUSTERS, PUBLIC_SEED, Experiment, FloatArray, Setting, observe, scales_of_one_draw
 from bounds import audits_until_one_holds, refute
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import Domain, IntArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.federation.plan.design import design_mechanism

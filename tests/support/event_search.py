@@ -14,7 +14,7 @@ import numpy as np
 
 from auditing import DELTA, BoolArray, FloatArray, Observations
 from bounds import CONFIDENCE, lower_bound, upper_bound
-from fastlloyd.clustering.domain import IntArray
+from fastlloyd.base.arrays import IntArray
 
 N_PICKED = 20
 QUANTILES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.997, 0.999)

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fastlloyd.clustering.domain import Domain, IntArray, Scaling
+from fastlloyd.base.arrays import IntArray
+from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.mechanisms.queries import reference
 from fastlloyd.mechanisms.queries.lengths import ClippedLengths
 from fastlloyd.mechanisms.queries.offsets import ClippedOffsets

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fastlloyd.clustering.domain import IntArray
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import StateError
 from fastlloyd.federation.plan.plan import Plan

@@ -21,8 +21,9 @@ import checks
 from auditing import HONEST, Experiment, Setting
 from bounds import N_TRIES, exceedance
 from checks import EPSILON, Check
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering import kernels
-from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp import noise
 from fastlloyd.dp.noise import Noise, RandomBytes, SystemNoise
 from fastlloyd.errors import PlanError

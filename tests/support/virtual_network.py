@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fastlloyd.clustering.domain import IntArray
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan, TrustMode
 from fastlloyd.federation.protocol import SERVER, Action, ClientResult, ClientSession, Keep, Record, Send, ServerSession

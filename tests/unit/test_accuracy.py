@@ -12,9 +12,10 @@ from scipy import stats
 
 from fastlloyd import MomentLloyd
 from fastlloyd.base import chi_squared
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
-from fastlloyd.clustering.domain import Domain, FloatArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import NoisyResultWarning
 from fastlloyd.federation.plan.design import design_mechanism
 from fastlloyd.mechanisms.accuracy import (

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import Domain, FloatArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.clustering.outside import Outside
 from fastlloyd.clustering.parallel import n_threads

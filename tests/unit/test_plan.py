@@ -18,8 +18,9 @@ import pytest
 import tomli_w
 from scipy.special import ndtr
 
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import Domain, FloatArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering import reference
-from fastlloyd.clustering.domain import Domain, IntArray, Scaling
+from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.mechanisms.queries.relative import Moments, RelativeMoments, Sensitivity, sensitivity
 
 

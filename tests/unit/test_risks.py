@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import Domain, IntArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_delta, mu_from_squared
 from fastlloyd.federation.plan.design import design_mechanism, design_plan
 from fastlloyd.federation.plan.plan import Client, Plan, TrustMode

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
-from fastlloyd.clustering.domain import Domain, IntArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.federation.plan.design import design_mechanism, design_plan
 from fastlloyd.federation.plan.plan import Client, TrustMode
 from fastlloyd.federation.plan.uncertainty import noise_deviation_of_run

@@ -18,16 +18,14 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastlloyd.base.arrays import FloatArray as FloatArray  # noqa: PLC0414 - taken from here by those who need a domain too
-from fastlloyd.base.arrays import IntArray as IntArray  # noqa: PLC0414
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.precision import exact, fifty_digits
 from fastlloyd.clustering.parallel import is_compiled, over_spans
 from fastlloyd.errors import DataError, PlanError
 from fastlloyd.records.table import ColumnBlock
 
-GridArray = NDArray[
-    np.signedinteger
-]  # records on the grid: int32 as the domain makes them (enough, and half as large) or int64
+# records on the grid: int32 as the domain makes them (enough, and half as large) or int64
+GridArray = NDArray[np.signedinteger]
 
 FEW_FEATURES = 16  # up to here `kernels` works feature by feature
 SOME_FEATURES = 32  # and up to here, if the records lie feature by feature in memory, as in columnar files

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.clustering.domain import FloatArray, GridArray, IntArray, is_by_feature
+from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.clustering.domain import GridArray, is_by_feature
 from fastlloyd.clustering.parallel import is_compiled, over_spans, sum_over_spans
 
 BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64 for the larger of the block's two matrices: stays in the cache

@@ -6,8 +6,9 @@ import functools
 import msgspec
 import numpy as np
 
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import PublicSeed, PublicStream
-from fastlloyd.clustering.domain import Domain, FloatArray, IntArray, finest_bits
+from fastlloyd.clustering.domain import Domain, finest_bits
 
 ATTEMPTS = 100  # "after 100 repeated attempts"
 PACKING_BITS = 16  # of the grid on which centroids are packed where that of the domain is coarser

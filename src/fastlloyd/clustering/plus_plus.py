@@ -8,8 +8,8 @@ import math
 
 import numpy as np
 
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.draws import Draws
-from fastlloyd.clustering.domain import FloatArray, IntArray
 
 BLOCK_ELEMENTS = 1 << 17  # distances worked on together: 1 MiB of float64
 

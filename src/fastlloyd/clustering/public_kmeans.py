@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.draws import Draws
-from fastlloyd.clustering.domain import FloatArray, IntArray
 from fastlloyd.clustering.plus_plus import first_centroids
 from fastlloyd.errors import LocalProtocolError
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from fastlloyd.clustering.domain import GridArray, IntArray
+from fastlloyd.base.arrays import IntArray
+from fastlloyd.clustering.domain import GridArray
 
 
 def cluster_statistics(X: GridArray, centroids: IntArray, squared_radius: int | None) -> tuple[IntArray, IntArray]:

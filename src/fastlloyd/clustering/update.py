@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.clustering.domain import IntArray
+from fastlloyd.base.arrays import IntArray
 
 
 class Postprocessing(enum.Enum):

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from fastlloyd.base import chi_squared
-from fastlloyd.clustering.domain import FloatArray, IntArray
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.dp.noise import Noise
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.mechanism import Clustering, Evidence, Mechanism, cautious

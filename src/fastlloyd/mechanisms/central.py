@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from fastlloyd.clustering.domain import Domain, GridArray, IntArray
+from fastlloyd.base.arrays import IntArray
+from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.dp.repeatable import check_private

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, Self
 import msgspec
 import numpy as np
 
-from fastlloyd.base.arrays import FloatArray
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.sealed_toml import digest, from_toml, to_toml
-from fastlloyd.clustering.domain import Domain, IntArray, squared_radius
+from fastlloyd.clustering.domain import Domain, squared_radius
 from fastlloyd.dp.accountant import Accountant, GaussianRelease, GeometricRelease
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation

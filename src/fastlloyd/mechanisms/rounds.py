@@ -12,7 +12,7 @@ from fractions import Fraction
 import msgspec
 import numpy as np
 
-from fastlloyd.clustering.domain import IntArray
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.dp.noise import Noise, NoiseSource
 
 # Departs from the paper, where noise scales are reals: they are multiples of 1/65536 grid unit, rounded up, so that the cost of

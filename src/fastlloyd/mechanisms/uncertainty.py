@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.dp.noise import Noise
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 

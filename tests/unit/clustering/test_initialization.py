@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import packing
-from fastlloyd.clustering.domain import Domain, IntArray, Scaling, finest_bits
+from fastlloyd.clustering.domain import Domain, Scaling, finest_bits
 from fastlloyd.clustering.packing import ATTEMPTS, RadiusSearch, initial_centroids, pack, sphere_packing
 from fastlloyd.mechanisms.queries.relative import centroids_digest
 

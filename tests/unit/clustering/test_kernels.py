@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering import kernels, parallel, reference
-from fastlloyd.clustering.domain import Domain, IntArray, finest_bits
+from fastlloyd.clustering.domain import Domain, finest_bits
 
 
 def cube(d: int, q: int) -> Domain:

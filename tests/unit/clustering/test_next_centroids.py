@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import reference
-from fastlloyd.clustering.domain import Domain, IntArray, Scaling
+from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.clustering.update import Postprocessing
 from fastlloyd.federation.plan.design import design_mechanism
 from fastlloyd.mechanisms import central

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 pytest.importorskip("numba", reason="compiled code is not installed: the extra `fast`")
 
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering import kernels, parallel, reference
-from fastlloyd.clustering.domain import IntArray
 from fastlloyd.clustering.parallel import over_spans, sum_over_spans, work_together
 
 assert parallel.is_compiled(1 << 40)

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.draws import Draws
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.clustering.public_kmeans import PublicClusters, _Lloyd, grid_points, k_means
 from fastlloyd.errors import LocalProtocolError
 

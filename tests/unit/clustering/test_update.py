@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fastlloyd.clustering.domain import IntArray
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering.update import Postprocessing, clip_to_radius, divide, fold, is_large_enough, postprocess, saturate
 
 INT64 = st.integers(-(2**63), 2**63 - 1)

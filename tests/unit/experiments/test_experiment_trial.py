@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import FloatArray
 from fastlloyd.errors import DataError, PlanError
 from fastlloyd.evaluation.experiments.measures import MEASURES
 from fastlloyd.evaluation.experiments.methods import METHODS, Method, Outcome, Setting, check_option

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.draws import Draws
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.accountant import Accountant
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation

@@ -4,8 +4,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import Domain, FloatArray, IntArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.mechanisms.moment_lloyd.design import design_moments
 from fastlloyd.mechanisms.moment_lloyd.evidence import SHAPE, evidence
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism

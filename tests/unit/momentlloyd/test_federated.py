@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moment_situations
-from fastlloyd.clustering.domain import IntArray
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import OverflowRisk, PlanError
 from fastlloyd.federation.plan.plan import Plan, TrustMode

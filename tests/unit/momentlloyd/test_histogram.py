@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.mechanisms.moment_lloyd.start import SURE, largest, outstanding, projection, shrunk, weights
 from fastlloyd.mechanisms.moment_lloyd.state import Noisy
 

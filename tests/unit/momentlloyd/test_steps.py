@@ -4,8 +4,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import Domain, FloatArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.mechanisms.moment_lloyd import steps
 from fastlloyd.mechanisms.moment_lloyd.design import design_moments
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fastlloyd.clustering.domain import IntArray
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.errors import DataError, FastLloydError, PlanError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Client
 from fastlloyd.federation.protocol import SERVER, ClientResult, ClientSession, Ended, Finish, Keep, Record, Send

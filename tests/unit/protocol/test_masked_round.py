@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fastlloyd.clustering.domain import IntArray
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.plan.plan import TrustMode, ring_load
 from fastlloyd.federation.protocol.masked_round import MaskedRound, Plausible

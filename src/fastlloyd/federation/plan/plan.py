@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.precision import working_precision
 from fastlloyd.base.sealed_toml import digest, from_toml, to_toml
-from fastlloyd.clustering.domain import IntArray
 from fastlloyd.dp.noise import Noise, NoiseSource
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.identity.authority import Authority

@@ -14,8 +14,8 @@ from typing import Self
 
 import numpy as np
 
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import length_prefixed
-from fastlloyd.clustering.domain import IntArray
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan, ring_load
 from fastlloyd.federation.secagg.masks import GroupKey, MaskContext, expand_mask, sum_of_masks

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import update
-from fastlloyd.clustering.domain import FloatArray, IntArray
 from fastlloyd.clustering.packing import RadiusSearch, initial_centroids
 from fastlloyd.dp.accountant import GaussianRelease, GeometricRelease
 from fastlloyd.dp.neighboring import NeighboringRelation

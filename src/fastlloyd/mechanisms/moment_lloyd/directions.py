@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.mechanisms.moment_lloyd.location import divisor, squared_length
 from fastlloyd.mechanisms.moment_lloyd.rounds import MomentFields, SecondMomentRound
 from fastlloyd.mechanisms.moment_lloyd.state import Noisy, State, known, rounded

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastlloyd.base import chi_squared
-from fastlloyd.clustering.domain import FloatArray, IntArray
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering.public_kmeans import nearest_points
 from fastlloyd.mechanisms.mechanism import Evidence, cautious
 from fastlloyd.mechanisms.moment_lloyd.directions import basis, used

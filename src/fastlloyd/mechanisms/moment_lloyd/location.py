@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.mechanisms.moment_lloyd.rounds import MomentFields
 from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, Noisy, State, known, rounded
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 import msgspec
 import numpy as np
 
-from fastlloyd.clustering.domain import FloatArray, IntArray
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.errors import OverflowRisk
 from fastlloyd.mechanisms.moment_lloyd.rounds import (
     LengthsRound,

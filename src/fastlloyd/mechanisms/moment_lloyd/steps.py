@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from fastlloyd.clustering.domain import FloatArray
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.mechanisms.moment_lloyd.directions import basis, used
 from fastlloyd.mechanisms.moment_lloyd.location import divisor, records
 from fastlloyd.mechanisms.moment_lloyd.rounds import MomentFields, StepRound

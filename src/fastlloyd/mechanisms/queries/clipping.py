@@ -18,7 +18,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fastlloyd.clustering.domain import FloatArray, GridArray, IntArray
+from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.clustering.domain import GridArray
 from fastlloyd.clustering.kernels import blocks
 from fastlloyd.errors import PlanError
 

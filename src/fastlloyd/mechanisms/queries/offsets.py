@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering import kernels
-from fastlloyd.clustering.domain import FloatArray, GridArray, IntArray
+from fastlloyd.clustering.domain import GridArray
 from fastlloyd.clustering.parallel import is_compiled, sum_over_spans
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.queries.clipping import check_largest, check_units, clip

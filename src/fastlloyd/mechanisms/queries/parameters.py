@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fastlloyd.clustering.domain import IntArray
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.errors import OverflowRisk
 
 Value = int | IntArray

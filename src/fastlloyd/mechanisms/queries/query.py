@@ -10,7 +10,8 @@ from typing import Protocol
 
 import numpy as np
 
-from fastlloyd.clustering.domain import GridArray, IntArray
+from fastlloyd.base.arrays import IntArray
+from fastlloyd.clustering.domain import GridArray
 from fastlloyd.errors import DataError, OverflowRisk
 from fastlloyd.mechanisms.queries.parameters import Parameter, Value
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity

@@ -7,7 +7,8 @@ more; units : U, the integer length that the radius becomes. Sums are lists of P
 from itertools import combinations
 from math import isqrt
 
-from fastlloyd.clustering.domain import GridArray, IntArray
+from fastlloyd.base.arrays import IntArray
+from fastlloyd.clustering.domain import GridArray
 
 Vector = list[int]
 

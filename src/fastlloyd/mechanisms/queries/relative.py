@@ -14,8 +14,9 @@ from typing import Protocol
 import msgspec
 import numpy as np
 
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering import kernels
-from fastlloyd.clustering.domain import Domain, GridArray, IntArray
+from fastlloyd.clustering.domain import Domain, GridArray
 
 
 class Query(Protocol):

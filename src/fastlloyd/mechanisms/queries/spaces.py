@@ -11,7 +11,8 @@ from typing import Protocol
 
 import numpy as np
 
-from fastlloyd.clustering.domain import EXACT_BITS, FEW_FEATURES, Domain, GridArray, IntArray
+from fastlloyd.base.arrays import IntArray
+from fastlloyd.clustering.domain import EXACT_BITS, FEW_FEATURES, Domain, GridArray
 from fastlloyd.clustering.kernels import blocks
 from fastlloyd.clustering.parallel import NUMPY_STEPS, over_spans
 from fastlloyd.errors import PlanError

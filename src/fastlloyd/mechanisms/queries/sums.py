@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fastlloyd.clustering.domain import Domain, GridArray, IntArray
+from fastlloyd.base.arrays import IntArray
+from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.mechanisms.queries.clipping import check_units, clipped
 from fastlloyd.mechanisms.queries.parameters import Parameter
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity

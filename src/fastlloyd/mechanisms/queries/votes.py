@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering import kernels
-from fastlloyd.clustering.domain import GridArray, IntArray
+from fastlloyd.clustering.domain import GridArray
 from fastlloyd.mechanisms.queries.offsets import check_count
 from fastlloyd.mechanisms.queries.parameters import Parameter, symmetric
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
