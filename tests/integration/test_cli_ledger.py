@@ -18,8 +18,7 @@ from fastlloyd.federation.ledger import account, reserve, run_cost
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.spending import Spending
 from fastlloyd.federation.store import Role, Store, read
-from fastlloyd.federation.store.costs import Cost
-from fastlloyd.federation.store.events import Event, ExchangeCharged, LimitSet, Outcome
+from fastlloyd.federation.store.events import Cost, Event, ExchangeCharged, LimitSet, Outcome
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from federation import make_plan
 from stores import OWNER, REPLACE, earlier, new_store, pure_cost, reserved, run_id

@@ -21,8 +21,7 @@ import pytest
 
 from fake_mpi import HANG, MPI, Rank
 from fastlloyd.errors import NetworkError
-from fastlloyd.federation.protocol import ClientResult, ServerSession
-from fastlloyd.federation.protocol.messages import Limits
+from fastlloyd.federation.protocol import SERVER, ClientResult, ServerSession
 from fastlloyd.federation.transport import mpi
 from fastlloyd.federation.transport.in_process import run_in_process
 from federation import make_plan
@@ -158,7 +157,7 @@ def test_the_server_draws_noise_ahead_once_nothing_came_for_a_moment(monkeypatch
 def test_what_has_come_already_is_answered_before_noise_is_drawn_ahead() -> None:
     server, client, _ = Rank.of(3)
     with mock.patch.object(mpi, "load_mpi", return_value=MPI):
-        wire = mpi._Wire(server, Limits.of(make_plan(2)))
+        wire = mpi._Wire.of(server, make_plan(2), SERVER)
         assert not wire.hears_within(1e-4)
         client.Isend([b"x", None], dest=0, tag=1)
         assert wire.hears_within(60)

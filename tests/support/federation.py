@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,10 +17,10 @@ from fastlloyd.errors import FastLloydError
 from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Client, Plan, TrustMode
 from fastlloyd.federation.positions import SignedPosition
-from fastlloyd.federation.protocol import ClientResult, ClientSession, ServerSession
+from fastlloyd.federation.protocol import SERVER, Action, ClientResult, ClientSession, Record, ServerSession
 from fastlloyd.federation.protocol.messages import Broadcast, Limits, Message, decode, encode
 from fastlloyd.federation.secagg import Identity
-from fastlloyd.federation.transport.in_process import Link, everything_arrives, run_in_process
+from fastlloyd.federation.transport.in_process import InProcessOutcome, Link, everything_arrives, run_in_process
 from fastlloyd.mechanisms.catalogue import AnyAlgorithm
 from fastlloyd.mechanisms.central import run
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
@@ -188,6 +189,38 @@ def inboxes(federation: Federation, link: Link = everything_arrives) -> dict[str
 
     run_in_process(federation.server(), federation.clients(), link=watch)
     return received
+
+
+class _Noting:
+    """A session that notes in a ledger what it wants recorded, before anything follows from that."""
+
+    def __init__(self, session: ServerSession | ClientSession, party: str, ledger: list[tuple[str, Message]]) -> None:
+        self._session, self._party, self._ledger = session, party, ledger
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._session, name)
+        return self._noted(found) if name in ("start", "receive", "deadline", "ending") else found
+
+    def _noted(self, step: Callable[..., list[Action]]) -> Callable[..., list[Action]]:
+        def call(*arguments: object) -> list[Action]:
+            actions = step(*arguments)
+            self._ledger.extend([(self._party, action.message) for action in actions if isinstance(action, Record)])
+            return actions
+
+        return call
+
+
+def run_with_ledger(
+    server: ServerSession,
+    clients: Sequence[ClientSession],
+    ledger: list[tuple[str, Message]],
+    *,
+    link: Link = everything_arrives,
+) -> InProcessOutcome:
+    """A run whose parties append (party, message) to the ledger for whatever is to be made durable."""
+    noting: list[Any] = [_Noting(client, client.name, ledger) for client in clients]
+    answering: Any = _Noting(server, SERVER, ledger)
+    return run_in_process(answering, noting, link=link)
 
 
 def client_after(federation: Federation, name: str, messages: Iterable[Message]) -> ClientSession:

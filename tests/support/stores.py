@@ -11,12 +11,15 @@ from fastlloyd.errors import StateError
 from fastlloyd.federation.protocol import messages
 from fastlloyd.federation.store import LogPosition, Role, Store, read
 from fastlloyd.federation.store import files as layout
-from fastlloyd.federation.store.costs import Cost, EarlierRunCost, ExchangeCost, RunCost
 from fastlloyd.federation.store.events import (
+    Cost,
+    EarlierRunCost,
     EarlierRunReserved,
     ExchangeCharged,
+    ExchangeCost,
     MessageRecorded,
     PeerSeen,
+    RunCost,
     RunReserved,
     recorded,
 )

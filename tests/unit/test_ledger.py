@@ -33,8 +33,7 @@ from fastlloyd.federation.plan.design import design_mechanism
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.federation.spending import Spending, set_aside
 from fastlloyd.federation.store import History, Role
-from fastlloyd.federation.store.costs import Cost, ExchangeCost, RunCost
-from fastlloyd.federation.store.events import Event, ExchangeCharged, LimitSet, Outcome
+from fastlloyd.federation.store.events import Cost, Event, ExchangeCharged, ExchangeCost, LimitSet, Outcome, RunCost
 from fastlloyd.mechanisms.catalogue import AnyAlgorithm
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism

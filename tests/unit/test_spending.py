@@ -15,7 +15,7 @@ from scipy.stats import norm
 from fastlloyd.dp.gdp import gdp_delta, gdp_epsilon, gdp_mu, pure_mu_squared
 from fastlloyd.errors import BudgetError
 from fastlloyd.federation.spending import Spending, set_aside
-from fastlloyd.federation.store.costs import Cost, RunCost
+from fastlloyd.federation.store.events import Cost, RunCost
 from stores import ADD, REPLACE, cost, earlier, pure_cost, run_id
 
 FloatArray = NDArray[np.float64]

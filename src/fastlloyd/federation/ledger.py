@@ -27,8 +27,7 @@ from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.spending import Spending
-from fastlloyd.federation.store.costs import AnyRunCost, Cost, ExchangeCost, RunCost
-from fastlloyd.federation.store.events import EarlierRunReserved, LimitSet, RunReserved
+from fastlloyd.federation.store.events import AnyRunCost, Cost, EarlierRunReserved, ExchangeCost, LimitSet, RunCost, RunReserved
 from fastlloyd.federation.store.history import History, Run
 from fastlloyd.mechanisms.mechanism import NAME, Mechanism
 

@@ -23,7 +23,7 @@ from fastlloyd.base.precision import exact, round_up, working_precision
 from fastlloyd.dp.gdp import gdp_delta, gdp_epsilon, gdp_mu, mu_from_squared, pure_mu_squared
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError
-from fastlloyd.federation.store.costs import AnyRunCost, Cost
+from fastlloyd.federation.store.events import AnyRunCost, Cost
 from fastlloyd.mechanisms.mechanism import usable_delta
 
 _BITS = 170

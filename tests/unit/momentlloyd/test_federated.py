@@ -32,7 +32,15 @@ from fastlloyd.mechanisms.moment_lloyd.state import State
 from fastlloyd.mechanisms.queries.parameters import Parameter, Value
 from fastlloyd.mechanisms.queries.query import Asked
 from fastlloyd.mechanisms.rounds import AnswerNoise
-from federation import injected_by_part, make_federation, make_plan, results, same_clustering, starts_cheaply
+from federation import (
+    injected_by_part,
+    make_federation,
+    make_plan,
+    results,
+    run_with_ledger,
+    same_clustering,
+    starts_cheaply,
+)
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
@@ -88,7 +96,7 @@ def test_where_a_client_misses_a_round_records_are_fewer_and_the_next_in_the_sum
     plan = PLANS[1]
     federation = make_federation(plan, seed=t)
     ledger: list[tuple[str, Message]] = []
-    outcome = run_in_process(federation.server(), federation.clients(), link=Drops({("c0", t)}), ledger=ledger)
+    outcome = run_with_ledger(federation.server(), federation.clients(), ledger, link=Drops({("c0", t)}))
     found = results(outcome.clients.values())
     assert len(found) == 3
     assert found[0].included[t - 1] == ("c1", "c2")
@@ -128,7 +136,7 @@ def test_what_an_upload_was_asked_for_is_bound_to_what_the_server_relayed() -> N
     """Nobody, the leader included, uploads before the stored parameters have come back."""
     federation = make_federation(PLANS[0])
     ledger: list[tuple[str, Message]] = []
-    run_in_process(federation.server(), federation.clients(), ledger=ledger)
+    run_with_ledger(federation.server(), federation.clients(), ledger)
     for name in federation.plan.names:
         said = [type(m) for party, m in ledger if party == name and isinstance(m, Parameters | Upload)]
         assert said == [Upload, *[Parameters, Upload] * len(mechanism(federation.plan).rounds)]

@@ -53,6 +53,7 @@ from federation import (
     make_federation,
     make_plan,
     results,
+    run_with_ledger,
     same_clustering,
     starts_cheaply,
 )
@@ -166,7 +167,7 @@ def sealed_by(client: ClientSession, plain: bytes) -> Proposal:
 
 def test_the_first_client_of_the_last_sum_works_out_all_parameters_and_nobody_else_does() -> None:
     ledger: list[tuple[str, Message]] = []
-    outcome = run_in_process(FEDERATION.server(), FEDERATION.clients(), ledger=ledger)
+    outcome = run_with_ledger(FEDERATION.server(), FEDERATION.clients(), ledger)
     assert len(results(outcome.clients.values())) == 3
     proposed = [(party, message.round) for party, message in ledger if isinstance(message, Proposal)]
     assert proposed == [("c0", number) for number in range(2, N_ROUNDS + 2)]

@@ -36,7 +36,6 @@ from fastlloyd.federation.protocol.messages import (
 from fastlloyd.federation.protocol.restoring import decode_records
 from fastlloyd.federation.protocol.transitions import ClientState, ServerState
 from fastlloyd.federation.secagg import EphemeralKey
-from fastlloyd.federation.transport.in_process import run_in_process
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.queries.relative import Moments, RelativeMoments
 from federation import (
@@ -48,6 +47,7 @@ from federation import (
     make_federation,
     make_plan,
     over_the_wire,
+    run_with_ledger,
     same_clustering,
 )
 from virtual_network import Crash, Network, Watch
@@ -282,7 +282,7 @@ def server_life(joined: tuple[str, ...] = NAMES, *, stop: Callable[[ServerSessio
     def link(_sender: str, _recipient: str, _message: Message, data: bytes) -> tuple[bytes, ...]:
         return () if stop(server) else (data,)
 
-    run_in_process(server, sessions, ledger=ledger, link=link)
+    run_with_ledger(server, sessions, ledger, link=link)
     return [message for party, message in ledger if party == SERVER]
 
 

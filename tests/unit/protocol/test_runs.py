@@ -13,7 +13,7 @@ from fastlloyd.federation.protocol.messages import Broadcast, Confirmations, Key
 from fastlloyd.federation.transport.in_process import Drops, Gone, InProcessOutcome, Link, everything_arrives, run_in_process
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, SULLOYD, Algorithm
-from federation import Federation, identity, injected, make_federation, make_plan, results, same_clustering
+from federation import Federation, identity, injected, make_federation, make_plan, results, run_with_ledger, same_clustering
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
@@ -146,7 +146,7 @@ def test_when_the_dealer_disappears_the_next_client_deals() -> None:
         return () if sender == "c0" and isinstance(message, SealedKeys) else (data,)
 
     ledger: list[tuple[str, Message]] = []
-    outcome = run_in_process(federation.server(), federation.clients(), link=loses_sealed_keys, ledger=ledger)
+    outcome = run_with_ledger(federation.server(), federation.clients(), ledger, link=loses_sealed_keys)
     found = finished(outcome)
     assert outcome.clients["c0"] == Ended("the server ended it: the run goes on without client c0, which was too late")
     assert len(found) == 3
@@ -165,7 +165,7 @@ def test_the_ledger_holds_every_decision_before_the_message_that_follows_from_it
             decided_first.append((sender, message) in ledger)
         return (data,)
 
-    run_in_process(federation.server(), federation.clients(), ledger=ledger, link=watch)
+    run_with_ledger(federation.server(), federation.clients(), ledger, link=watch)
     assert len(decided_first) == 1 + 3 * (3 + 3) + 3
     assert all(decided_first)
     assert [entry.round for party, entry in ledger if party == SERVER and isinstance(entry, Broadcast)] == [1, 2, 3]

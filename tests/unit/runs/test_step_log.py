@@ -8,7 +8,7 @@ import pytest
 
 from fastlloyd.federation.protocol import SERVER
 from fastlloyd.federation.protocol.messages import Broadcast
-from fastlloyd.federation.runs.step_log import StepLog
+from fastlloyd.federation.runs.steps import StepLog
 from federation import make_federation, make_plan
 from mortal_parties import World
 
@@ -17,11 +17,11 @@ FEDERATION = make_federation(PLAN, seed=4)
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.name.endswith("step_log")]
+    return [record.getMessage() for record in caplog.records if record.name.endswith(".steps")]
 
 
 def facts(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
-    return [record.facts for record in caplog.records if record.name.endswith("step_log")]  # type: ignore[attr-defined]
+    return [record.facts for record in caplog.records if record.name.endswith(".steps")]  # type: ignore[attr-defined]
 
 
 def test_every_round_has_a_line_that_says_who_was_in_it_who_was_missing_and_how_long_it_took(

@@ -5,8 +5,7 @@ from fractions import Fraction
 import pytest
 
 from fastlloyd.dp.neighboring import NeighboringRelation
-from fastlloyd.federation.store.costs import Cost, ExchangeCost
-from fastlloyd.federation.store.events import EarlierRunReserved, RunReserved, decode, encode
+from fastlloyd.federation.store.events import Cost, EarlierRunReserved, ExchangeCost, RunReserved, decode, encode
 from stores import ADD, REPLACE, cost, earlier, reserved, run_id
 
 GAUSSIAN, LAPLACE = Cost(Fraction(1, 25), Fraction(0)), Cost(Fraction(0), Fraction(1, 7))

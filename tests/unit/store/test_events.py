@@ -13,9 +13,10 @@ from fastlloyd.errors import StateError
 from fastlloyd.federation.ledger import run_cost
 from fastlloyd.federation.plan.design import design_mechanism
 from fastlloyd.federation.positions import SignedPosition
-from fastlloyd.federation.store.costs import Cost
+from fastlloyd.federation.protocol.messages import printable
 from fastlloyd.federation.store.events import (
     ClientJoined,
+    Cost,
     Event,
     ExchangeCharged,
     LimitSet,
@@ -26,7 +27,6 @@ from fastlloyd.federation.store.events import (
     PeerSeen,
     PeerSigned,
     RunEnded,
-    as_reason,
     checked,
     decode,
     encode,
@@ -108,7 +108,7 @@ def test_what_is_out_of_range_is_not_stored(event: Event, changes: dict[str, Any
 
 @given(st.text(max_size=700))
 def test_any_reason_can_be_stored_on_one_printable_line(text: str) -> None:
-    event = RunEnded(run_id=A, outcome=Outcome.ABORTED, reason=as_reason(text), released=())
+    event = RunEnded(run_id=A, outcome=Outcome.ABORTED, reason=printable(text), released=())
     assert decode(checked(event)) == event
 
 

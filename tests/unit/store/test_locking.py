@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fastlloyd.errors import StateError
-from fastlloyd.federation.store.locking import Lock
+from fastlloyd.federation.store.files import Lock
 
 
 def test_a_lock_has_one_holder_at_a_time_and_its_file_stays(tmp_path: Path) -> None:

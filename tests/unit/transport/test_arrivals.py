@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastlloyd.federation.transport.grpc.arrivals import Arrivals
+from fastlloyd.federation.transport.grpc.turns import Arrivals
 
 
 def test_who_came_and_was_not_heard_by_the_second_look_is_counted_once() -> None:

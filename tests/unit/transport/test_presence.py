@@ -2,7 +2,7 @@
 
 import asyncio
 
-from fastlloyd.federation.transport.grpc.presence import Presence
+from fastlloyd.federation.transport.grpc.turns import Presence
 
 
 def test_a_peer_is_reported_once_when_its_last_stream_has_ended_for_the_grace() -> None:

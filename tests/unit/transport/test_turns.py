@@ -3,11 +3,13 @@
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.protocol.actions import Ended, Finish
+from fastlloyd.federation.protocol.messages import encode
 from fastlloyd.federation.transport.grpc.outbox import MAX_WAITING, Outbox
 from fastlloyd.federation.transport.grpc.turns import Turns
 from fastlloyd.federation.transport.party import Request
@@ -42,7 +44,17 @@ class Driver:
         self.party = Party()
         self.dispatched: list[object] = []
         self.failed: list[BaseException] = []
-        self.turns = Turns(self.party, prepare=list, dispatch=self.dispatched.extend, fail=self.failed.append)
+        self.turns = self.turns_of(None)
+
+    def turns_of(self, rest: Callable[[], None] | None) -> Turns:
+        return Turns(
+            self.party,
+            frame=encode,
+            post=lambda to, frame: self.dispatched.append((to, frame)),
+            finish=self.dispatched.append,
+            fail=self.failed.append,
+            rest=rest,
+        )
 
 
 def test_turns_are_taken_one_at_a_time_in_order_and_in_one_thread() -> None:
@@ -58,7 +70,7 @@ def test_turns_are_taken_one_at_a_time_in_order_and_in_one_thread() -> None:
             return [Finish(Ended(str(number)))]
 
         await asyncio.gather(*(driver.turns.ask(lambda i=i: work(i)) for i in range(20)))  # type: ignore[misc]  # bound now
-        assert driver.dispatched == [Finish(Ended(str(i))) for i in range(20)]
+        assert driver.dispatched == [Ended(str(i)) for i in range(20)]
         await driver.turns.close()
         assert len(driver.party.threads) == 1
         assert threading.get_ident() not in driver.party.threads
@@ -76,14 +88,14 @@ def test_what_a_party_does_between_turns_comes_after_what_follows_and_may_fail()
             driver.party.threads.add(threading.get_ident())
             raise OSError("no randomness")
 
-        turns = Turns(driver.party, prepare=list, dispatch=driver.dispatched.extend, fail=driver.failed.append, rest=rest)
+        turns = driver.turns_of(rest)
         await turns.ask(lambda: [Finish(Ended("first"))])  # does not wait for the rest
         await asyncio.to_thread(rested.wait, 60)
-        assert (driver.dispatched, driver.failed) == ([Finish(Ended("first"))], [])
+        assert (driver.dispatched, driver.failed) == ([Ended("first")], [])
         go_on.set()
         await turns.ask(lambda: [Finish(Ended("second"))])
         await turns.close()
-        assert driver.dispatched == [Finish(Ended("first")), Finish(Ended("second"))]
+        assert driver.dispatched == [Ended("first"), Ended("second")]
         assert {str(error) for error in driver.failed} == {"no randomness"}
         assert len(driver.party.threads) == 1
 
@@ -106,9 +118,9 @@ def test_a_turn_that_has_begun_is_finished_and_dispatched_though_who_asked_is_go
             await asking
         go_on.set()
         await driver.turns.close()
-        assert driver.dispatched == [Finish(Ended("done"))]
+        assert driver.dispatched == [Ended("done")]
         await driver.turns.ask(work)  # nothing is done after close
-        assert driver.dispatched == [Finish(Ended("done"))]
+        assert driver.dispatched == [Ended("done")]
 
     asyncio.run(test())
 
@@ -121,7 +133,7 @@ def test_a_deadline_is_looked_at_again_when_its_turn_comes() -> None:
         await driver.turns.watch()
         while not driver.dispatched:
             await asyncio.sleep(0.001)
-        assert driver.dispatched == [Finish(Ended("late"))]
+        assert driver.dispatched == [Ended("late")]
         assert driver.party.n_deadlines == 1
         await driver.turns.close()
 

@@ -12,7 +12,7 @@ from fastlloyd.cli.usage import Command, Group
 if TYPE_CHECKING:
     from fastlloyd.federation.ledger import Account, Proviso
     from fastlloyd.federation.spending import Spending
-    from fastlloyd.federation.store.costs import RunCost
+    from fastlloyd.federation.store.events import RunCost
     from fastlloyd.federation.store.files import Contents
     from fastlloyd.federation.store.history import History
 

@@ -16,7 +16,7 @@ from fastlloyd.errors import DataError, OutputError, StateError
 from fastlloyd.evaluation.experiments.reading import PROVENANCE, TABLE, TRIALS, json_lines, packed, trials_content
 from fastlloyd.evaluation.experiments.rows import FAILED, SHAPE, Cells, columns, split
 from fastlloyd.evaluation.experiments.trial import Trial, key
-from fastlloyd.federation.store.locking import Lock
+from fastlloyd.federation.store.files import Lock
 from fastlloyd.records.arrow import load
 from fastlloyd.reports.outputs import to_json, write_chunks, write_file
 

@@ -12,7 +12,6 @@ from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Keep, Record, Send
 from fastlloyd.federation.protocol.joining import Joining
 from fastlloyd.federation.protocol.messages import (
-    MAX_REASON,
     Abort,
     Broadcast,
     ClientMessage,
@@ -28,6 +27,7 @@ from fastlloyd.federation.protocol.messages import (
     Turn,
     Upload,
     message_digest,
+    printable,
 )
 from fastlloyd.federation.protocol.restoring import fits, read_again
 from fastlloyd.federation.protocol.roster import Roster
@@ -405,8 +405,7 @@ class ClientSession:
         self.state = to
 
     def _end(self, reason: str) -> list[Action]:
-        # printable and short, as in a message: what a restart reads again is what is shown now
-        reason = "".join(c if " " <= c <= "~" else "?" for c in reason)[:MAX_REASON]
+        reason = printable(reason)  # as in a message: what a restart reads again is what is shown now
         self.state, self.outcome = ClientState.ABORTED, Ended(reason)
         self._forget()
         return [Record(Abort(reason)), Finish(self.outcome)]

@@ -219,6 +219,11 @@ class Limits:
             )
 
 
+def printable(text: object, n_characters: int = MAX_REASON) -> str:
+    """The text as a terminal may show it, whoever wrote it: without line breaks and terminal codes, and cut; see `Reason`."""
+    return "".join(character if " " <= character <= "~" else "?" for character in str(text))[:n_characters]
+
+
 def max_message_bytes(plan: Plan) -> int:
     """Length that no message of a run of `plan` exceeds, for a transport's receive limit."""
     return Limits.of(plan).max_bytes

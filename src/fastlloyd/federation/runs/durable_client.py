@@ -15,8 +15,7 @@ from fastlloyd.federation.protocol.actions import Action, ClientResult, Ended, F
 from fastlloyd.federation.protocol.messages import Deal, Upload, encode
 from fastlloyd.federation.protocol.restoring import decode_records
 from fastlloyd.federation.protocol.transitions import ClientState
-from fastlloyd.federation.runs.step_log import StepLog
-from fastlloyd.federation.runs.steps import Again, Clock, Footing, StepTimer
+from fastlloyd.federation.runs.steps import Again, Clock, Footing, StepLog, StepTimer
 from fastlloyd.federation.secagg.keys import EphemeralKey, Identity
 from fastlloyd.federation.store import LogPosition, Role, Store
 from fastlloyd.federation.store.events import Event, ExchangeCharged, Outcome, RunReserved, recorded

@@ -14,8 +14,7 @@ from fastlloyd.federation.protocol.actions import Action, Finish, Record, Send, 
 from fastlloyd.federation.protocol.messages import Upload, encode
 from fastlloyd.federation.protocol.restoring import decode_records
 from fastlloyd.federation.protocol.transitions import ServerState
-from fastlloyd.federation.runs.step_log import StepLog
-from fastlloyd.federation.runs.steps import Again, Clock, Footing, StepTimer
+from fastlloyd.federation.runs.steps import Again, Clock, Footing, StepLog, StepTimer
 from fastlloyd.federation.store import LogPosition, Store
 from fastlloyd.federation.store.events import ClientJoined, Event, Outcome, PeerSigned, recorded
 

@@ -26,10 +26,9 @@ from fastlloyd.federation.store.events import (
     decode,
     next_head,
 )
-from fastlloyd.federation.store.files import FINGERPRINT_KEY, FOR_EVER, Contents
+from fastlloyd.federation.store.files import FINGERPRINT_KEY, FOR_EVER, Contents, Lock
 from fastlloyd.federation.store.head_file import HeadFile
 from fastlloyd.federation.store.history import History
-from fastlloyd.federation.store.locking import Lock
 
 Secrets = Mapping[tuple[bytes, str], bytes]
 """Secrets by run id and name."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from fastlloyd.errors import StateError
+from fastlloyd.federation.protocol.messages import printable
 from fastlloyd.federation.store.events import (
     ClientJoined,
     EarlierRunReserved,
@@ -21,7 +22,6 @@ from fastlloyd.federation.store.events import (
     Role,
     RunEnded,
     RunReserved,
-    as_reason,
 )
 
 
@@ -56,7 +56,8 @@ class Run:
 
     def end(self, outcome: Outcome, reason: str = "") -> RunEnded:
         """The event that ends this run and releases what was not charged."""
-        return RunEnded(run_id=self.run_id, outcome=outcome, reason=as_reason(reason), released=self.uncharged)
+        line = printable(" ".join(reason.split()))
+        return RunEnded(run_id=self.run_id, outcome=outcome, reason=line, released=self.uncharged)
 
 
 class History:

@@ -4,23 +4,21 @@ Every message travels as bytes, as between machines, through a link that may los
 """
 
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Mapping, MutableSequence, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fastlloyd.errors import RemoteProtocolError
-from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Keep, Record, Send, ServerResult
+from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Ended, ServerResult
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import (
     Broadcast,
     Confirmation,
     Confirmations,
-    Limits,
     Message,
     Upload,
-    decode,
     encode,
 )
 from fastlloyd.federation.protocol.server import ServerSession
+from fastlloyd.federation.transport.party import ClientDriver, ServerDriver
 
 Link = Callable[[str, str, Message, bytes], Iterable[bytes]]
 """(sender, recipient, message, its bytes) -> what arrives: nothing, the bytes, the bytes twice, other bytes."""
@@ -80,81 +78,50 @@ class Gone:
 
 
 def run_in_process(
-    server: ServerSession,
-    clients: Sequence[ClientSession],
-    *,
-    ledger: MutableSequence[tuple[str, Message]] | None = None,
-    link: Link = everything_arrives,
+    server: ServerSession, clients: Sequence[ClientSession], *, link: Link = everything_arrives
 ) -> InProcessOutcome:
-    """Drive a whole run. Ledger entries, (party, message), are appended before anything later is sent; None: nothing is kept.
+    """Drive a whole run.
 
     When nothing is on its way and the server is not done, its deadline passes; clients that are left waiting when it is done
-    give up.
+    give up. Who broke the protocol is not told so: the link may have changed what it said.
     """
-    run = _Run(server, clients, ledger, link)
-    for client in clients:
-        run.ask(client.name, client.start())
+    run = _Run(server, clients, link)
+    for client in run.clients.values():
+        client.begin()
     run.drain()
-    while run.server_result is None:
-        run.ask(SERVER, server.deadline())
+    while server.outcome is None:
+        run.server.deadline()
         run.drain()
-    for client in clients:
-        run.ask(client.name, client.deadline())
+    for client in run.clients.values():
+        client.end()
     run.drain()
-    return InProcessOutcome(run.outcomes, run.server_result, tuple(run.refused))
+    outcomes = {name: client.outcome for name, client in run.clients.items() if client.outcome is not None}
+    return InProcessOutcome(outcomes, server.outcome, tuple(run.refused))
 
 
 class _Run:
-    def __init__(
-        self,
-        server: ServerSession,
-        clients: Sequence[ClientSession],
-        ledger: MutableSequence[tuple[str, Message]] | None,
-        link: Link,
-    ) -> None:
-        self.outcomes: dict[str, ClientResult | Ended] = {}
-        self.server_result: ServerResult | None = None
+    def __init__(self, server: ServerSession, clients: Sequence[ClientSession], link: Link) -> None:
         self.refused: list[Refusal] = []
-        self._server, self._ledger, self._link = server, ledger, link
-        self._clients = {client.name: client for client in clients}
-        self._limits = Limits.of(server.plan)
-        self._pending: deque[tuple[str, Action]] = deque()
+        self._link = link
+        self._pending: deque[tuple[str, str, Message]] = deque()
         self._encoded: tuple[Message, bytes] | None = None  # what was sent last: the same goes to many, one after the other
-
-    def ask(self, party: str, actions: Iterable[Action]) -> None:
-        """Put what `party` wants done at the end of the queue."""
-        self._pending.extend([(party, action) for action in actions])
+        self.server = ServerDriver(server, self._sender(SERVER))
+        self.clients = {client.name: ClientDriver(client, self._sender(client.name)) for client in clients}
 
     def drain(self) -> None:
-        """Do all that is pending, and what follows from it."""
+        """Deliver all that is on its way, and what follows from it."""
         while self._pending:
-            match self._pending.popleft():
-                case party, Record(message):
-                    if self._ledger is not None:
-                        self._ledger.append((party, message))
-                case _, Keep():
-                    pass  # who is interrupted here is not taken up again
-                case sender, Send(recipient, message) if recipient == SERVER or recipient in self._clients:
-                    for data in self._link(sender, recipient, message, self._encode(message)):
-                        self._deliver(sender, recipient, data)
-                case _, Finish(ServerResult() as result):
-                    self.server_result = result
-                case party, Finish((ClientResult() | Ended()) as outcome):
-                    self.outcomes[party] = outcome
+            sender, to, message = self._pending.popleft()
+            if to == SERVER or to in self.clients:
+                for data in self._link(sender, to, message, self._encode(message)):
+                    reason = self.server.hear(sender, data) if to == SERVER else self.clients[to].hear(data)
+                    if reason:
+                        self.refused.append(Refusal(to, sender, reason))
+
+    def _sender(self, name: str) -> Callable[[str, Message], None]:
+        return lambda to, message: self._pending.append((name, to, message))
 
     def _encode(self, message: Message) -> bytes:
         if self._encoded is None or self._encoded[0] is not message:
             self._encoded = message, encode(message)
         return self._encoded[1]
-
-    def _deliver(self, sender: str, recipient: str, data: bytes) -> None:
-        try:
-            message = decode(data, self._limits)
-            if recipient == SERVER:
-                self.ask(SERVER, self._server.receive(sender, message))
-            else:
-                self.ask(recipient, self._clients[recipient].receive(message))
-        except RemoteProtocolError as error:
-            self.refused.append(Refusal(recipient, sender, str(error)))
-            if recipient != SERVER:
-                self.ask(recipient, self._clients[recipient].ending())

@@ -12,21 +12,20 @@ side receives until the other has said its last, so nothing is on its way when t
 
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final
 
-from fastlloyd.errors import NetworkError, RemoteProtocolError
-from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Send, ServerResult
+from fastlloyd.errors import NetworkError
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Ended, ServerResult
 from fastlloyd.federation.protocol.client import ClientSession
-from fastlloyd.federation.protocol.messages import Limits, decode, encode
+from fastlloyd.federation.protocol.messages import Message, encode
 from fastlloyd.federation.protocol.server import ServerSession
-from fastlloyd.federation.transport.grpc.failures import printable
-from fastlloyd.federation.transport.grpc.frames import refusal
+from fastlloyd.federation.transport import party
+from fastlloyd.federation.transport.party import Heard, Kind
 
 SERVER_RANK: Final = 0
-_MESSAGE, _LEAVE, _REFUSED, _END = 1, 2, 3, 4  # tags
-_A_MOMENT: Final = 2e-4  # seconds after which the server draws noise ahead: clients that share its core go first
 
 
 def load_mpi() -> Any:
@@ -43,99 +42,73 @@ def load_mpi() -> Any:
 def serve(session: ServerSession, comm: Any) -> ServerResult:
     """Drive the server of a run to its end; `comm`, a communicator of mpi4py, has a rank for it and for each client.
 
-    A client that breaks the protocol is told so and is out; the others go on. Nothing gets lost here, so a deadline passes as
-    soon as nobody who is awaited is left. NetworkError if `comm` has another number of ranks, or this is not rank 0.
+    See `party.serve`. NetworkError if `comm` has another number of ranks, or this is not rank 0.
     """
-    _check(comm, session.plan.n_clients, SERVER_RANK)
-    wire, names, gone = _Wire(comm, Limits.of(session.plan)), session.plan.names, set[str]()
-    while session.outcome is None:
-        if gone.issuperset(session.awaited):
-            _send_all(wire, names, session.deadline())
-            continue
-        if not wire.hears_within(_A_MOMENT):
-            session.draw_ahead()
-        rank, tag, data = wire.receive()
-        if tag == _LEAVE:
-            gone.add(names[rank - 1])
-        else:
-            _answer(wire, session, rank, data)
-    for rank in range(1, len(names) + 1):
-        wire.send(rank, _END)
-    while len(gone) < len(names):
-        rank, tag, _ = wire.receive()
-        if tag == _LEAVE:
-            gone.add(names[rank - 1])
+    wire = _Wire.of(comm, session.plan, SERVER)
+    result = party.serve(session, wire)
     wire.finish()
-    return session.outcome
-
-
-def _answer(wire: "_Wire", session: ServerSession, rank: int, data: bytes) -> None:
-    names = session.plan.names
-    try:
-        _send_all(wire, names, session.receive(names[rank - 1], decode(data, wire.limits)))
-    except RemoteProtocolError as error:
-        wire.send(rank, _REFUSED, refusal(error).reason.encode())
-
-
-def _send_all(wire: "_Wire", names: Sequence[str], actions: Iterable[Action]) -> None:
-    for action in actions:
-        if isinstance(action, Send):
-            wire.send(names.index(action.to) + 1, _MESSAGE, encode(action.message))
+    return result
 
 
 def take_part(session: ClientSession, comm: Any) -> ClientResult | Ended:
-    """Drive one client of a run to its end. Raises as `serve` does.
-
-    A server that breaks the protocol ends the run for this client, and so does one that refuses it.
-    """
-    _check(comm, session.plan.n_clients, session.plan.names.index(session.name) + 1)
-    wire = _Wire(comm, Limits.of(session.plan))
-    outcome, tag = _act(wire, session.start()), _MESSAGE
-    while outcome is None:
-        _, tag, data = wire.receive()
-        outcome = _hear(wire, session, tag, data)
-    wire.send(SERVER_RANK, _LEAVE)
-    while tag != _END:
-        _, tag, _ = wire.receive()
+    """Drive one client of a run to its end. See `party.take_part`; raises as `serve` does."""
+    wire = _Wire.of(comm, session.plan, session.name)
+    outcome = party.take_part(session, wire)
     wire.finish()
-    return outcome
-
-
-def _hear(wire: "_Wire", session: ClientSession, tag: int, data: bytes) -> ClientResult | Ended | None:
-    """What one buffer means for a client: how the run ended for it, if it did."""
-    if tag != _MESSAGE:
-        ended = _act(wire, session.deadline())
-        reason = printable(data.decode("latin-1"))
-        return Ended(f"the server refuses this client: {reason}") if tag == _REFUSED else ended
-    try:
-        return _act(wire, session.receive(decode(data, wire.limits)))
-    except RemoteProtocolError as error:
-        return _act(wire, session.ending()) or Ended(str(error))
-
-
-def _act(wire: "_Wire", actions: Iterable[Action]) -> ClientResult | Ended | None:
-    """Send what a client wants sent. What it wants recorded is not: who is interrupted here is not taken up again."""
-    outcome: ClientResult | Ended | None = None
-    for action in actions:
-        match action:
-            case Send(_, message):
-                wire.send(SERVER_RANK, _MESSAGE, encode(message))
-            case Finish((ClientResult() | Ended()) as outcome):
-                pass
     return outcome
 
 
 class _Wire:
-    """Buffers of bytes to and from ranks, in order per pair. Only `receive` blocks: two that send never wait for each other."""
+    """Buffers of bytes to and from ranks, the kind as their tag. Only `receive` blocks: who sends waits for nobody.
 
-    def __init__(self, comm: Any, limits: Limits) -> None:
+    names : by rank.
+    """
+
+    def __init__(self, comm: Any, names: Sequence[str]) -> None:
         # of its own: nothing else in the program, and no run after this one, can be heard in this one
-        self._comm, self._mpi, self.limits = comm.Dup(), load_mpi(), limits
+        self._comm, self._mpi, self._names = comm.Dup(), load_mpi(), names
         self._sending: deque[tuple[Any, bytes]] = deque()  # MPI reads a buffer until its request is done
 
-    def send(self, rank: int, tag: int, data: bytes = b"") -> None:
+    @classmethod
+    def of(cls, comm: Any, plan: Plan, name: str) -> "_Wire":
+        """The wire of the party of that name; NetworkError unless the job has its ranks, and this one is that party's."""
+        names = (SERVER, *plan.names)
+        rank = names.index(name)
+        if comm.Get_size() != len(names):
+            raise NetworkError(
+                f"this MPI job has {comm.Get_size()} ranks; a run of {plan.n_clients} clients needs {len(names)}: start it by "
+                f"mpirun -n {len(names)}"
+            )
+        if comm.Get_rank() != rank:
+            who = SERVER if rank == SERVER_RANK else f"client {rank} of the plan"
+            raise NetworkError(f"rank {comm.Get_rank()} was given the part of {who}; that is rank {rank}")
+        return cls(comm, names)
+
+    def send(self, to: str, message: Message) -> None:
+        self._put(to, Kind.MESSAGE, encode(message))
+
+    def tell(self, to: str, kind: Kind, reason: str = "") -> None:
+        self._put(to, kind, reason.encode())
+
+    def _put(self, to: str, kind: Kind, data: bytes) -> None:
         # nothing is asked of MPI in between: while it looks, who got the first of several messages could take this core
-        self._sending.append((self._comm.Isend([data, self._mpi.BYTE], dest=rank, tag=tag), data))
+        self._sending.append((self._comm.Isend([data, self._mpi.BYTE], dest=self._names.index(to), tag=kind), data))
+
+    def receive(self, seconds: float | None = None) -> Heard | None:
+        """The next from any rank, with its tag and its bytes.
+
+        One that is too long for the run is taken in whole as well, and refused unread by `decode`: nothing else gets it out of
+        the way, as Open MPI 5.0.11 was seen to crash when a buffer is shorter than what comes.
+        """
+        if seconds is not None and not self.hears_within(seconds):
+            return None
+        while self._sending and self._sending[0][0].Test():
+            self._sending.popleft()
+        status = self._mpi.Status()
+        message = self._comm.Mprobe(status=status)
+        buffer = bytearray(status.Get_count(self._mpi.BYTE))
+        message.Recv([buffer, self._mpi.BYTE])
+        return Heard(self._names[status.Get_source()], Kind(status.Get_tag()), bytes(buffer))
 
     def hears_within(self, seconds: float) -> bool:
         """Whether something comes in that time."""
@@ -144,32 +117,7 @@ class _Wire:
             pass
         return bool(heard)
 
-    def receive(self) -> tuple[int, int, bytes]:
-        """The next from any rank: who sent it, its tag, its bytes.
-
-        One that is too long for the run is taken in whole as well, and refused unread by `decode`: nothing else gets it out of
-        the way, as Open MPI 5.0.11 was seen to crash when a buffer is shorter than what comes.
-        """
-        while self._sending and self._sending[0][0].Test():
-            self._sending.popleft()
-        status = self._mpi.Status()
-        message = self._comm.Mprobe(status=status)
-        buffer = bytearray(status.Get_count(self._mpi.BYTE))
-        message.Recv([buffer, self._mpi.BYTE])
-        return status.Get_source(), status.Get_tag(), bytes(buffer)
-
     def finish(self) -> None:
         """Wait until all that was sent has left its buffers."""
         self._mpi.Request.Waitall([request for request, _ in self._sending])
         self._comm.Free()
-
-
-def _check(comm: Any, n_clients: int, rank: int) -> None:
-    if comm.Get_size() != n_clients + 1:
-        raise NetworkError(
-            f"this MPI job has {comm.Get_size()} ranks; a run of {n_clients} clients needs {n_clients + 1}: start it by "
-            f"mpirun -n {n_clients + 1}"
-        )
-    if comm.Get_rank() != rank:
-        who = SERVER if rank == SERVER_RANK else f"client {rank} of the plan"
-        raise NetworkError(f"rank {comm.Get_rank()} was given the part of {who}; that is rank {rank}")

@@ -1,22 +1,192 @@
-"""What a transport asks of the two parties it connects: a session, and whatever makes it durable.
+"""The contract of transports.
 
-A party is called by one transport, one call after another, always from the same thread. It returns what to send only after
-everything that must be durable is. It keeps its own clock.
+`serve` and `take_part` drive the two kinds of session over a `Wire`: a transport on which a run goes to its end without a
+restart is a class with the three methods of one. A transport to which parties come back, after a break or a restart, drives
+parties that keep their steps in stores: a `ServerParty`, a `ClientParty`.
 """
 
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, Protocol
 
+from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.positions import SignedPosition
-from fastlloyd.federation.protocol.actions import Finish, Send
-from fastlloyd.federation.protocol.messages import Message
+from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Send, ServerResult
+from fastlloyd.federation.protocol.client import ClientSession
+from fastlloyd.federation.protocol.messages import Limits, Message, decode, printable
+from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.store.events import LogPosition
+
+_A_MOMENT: Final = 2e-4  # seconds after which the server draws noise ahead: clients that share its core go first
+_SHOWN: Final = 300  # characters of the reason for which a server refuses a client
+
+
+class Kind(IntEnum):
+    """What comes over a wire: a message of the protocol, or one of three that end things."""
+
+    MESSAGE = 1
+    LEAVE = 2  # from a client, whose run is over; or a transport has found out that the client is gone
+    REFUSED = 3  # to a client that broke the protocol: the run goes on without it, and why
+    END = 4  # from the server: no more will come
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What came from a party. data : the bytes of a message, or the characters of a reason."""
+
+    sender: str
+    kind: Kind
+    data: bytes = b""
+
+
+class Wire(Protocol):
+    """One party's end of a transport. The server's name is `SERVER`; clients have their names in the plan.
+
+    What a party says to another arrives once, whole, in order, and under the name of that party.
+    """
+
+    def send(self, to: str, message: Message) -> None:
+        """Put a message, as `encode` writes it, on its way. Does not wait until it is read."""
+
+    def tell(self, to: str, kind: Kind, reason: str = "") -> None:
+        """Put one of the other kinds on its way; the reason is ASCII."""
+
+    def receive(self, seconds: float | None = None) -> Heard | None:
+        """What comes next, waited for so long; None if nothing did. Without a limit, as long as anybody can be waited for."""
+
+
+Outcome = ClientResult | ServerResult | Ended
+
+
+def perform(actions: Iterable[Action], send: Callable[[str, Message], None]) -> Outcome | None:
+    """Send what a party wants sent; return how the run ended for it, if it did. What it wants recorded is left out."""
+    outcome = None
+    for action in actions:
+        if isinstance(action, Send):
+            send(action.to, action.message)
+        elif isinstance(action, Finish):
+            outcome = action.outcome
+    return outcome
+
+
+class ServerDriver:
+    """Has a server's session answer what comes. A client that breaks the protocol changes nothing for the others."""
+
+    def __init__(self, session: ServerSession, send: Callable[[str, Message], None]) -> None:
+        self._session, self._send, self._limits = session, send, Limits.of(session.plan)
+
+    def hear(self, sender: str, data: bytes) -> str:
+        """Answer the bytes of a client's message; why they are refused, nothing if they are not."""
+        try:
+            perform(self._session.receive(sender, decode(data, self._limits)), self._send)
+        except RemoteProtocolError as error:
+            return str(error)
+        return ""
+
+    def deadline(self) -> None:
+        """The present step has taken too long."""
+        perform(self._session.deadline(), self._send)
+
+
+class ClientDriver:
+    """Has a client's session answer what comes. outcome : how the run ended for it; None while it goes on.
+
+    A server that breaks the protocol ends the run for this client, and so does one that refuses it.
+    """
+
+    def __init__(self, session: ClientSession, send: Callable[[str, Message], None]) -> None:
+        self._session, self._send, self._limits = session, send, Limits.of(session.plan)
+        self.outcome: ClientResult | Ended | None = None
+
+    def begin(self) -> None:
+        """Say Hello."""
+        self._perform(self._session.start())
+
+    def hear(self, data: bytes) -> str:
+        """Answer the bytes of a message; why they are refused, nothing if they are not."""
+        try:
+            self._perform(self._session.receive(decode(data, self._limits)))
+        except RemoteProtocolError as error:
+            self._perform(self._session.ending())
+            self.outcome = self.outcome or Ended(str(error))
+            return str(error)
+        return ""
+
+    def end(self, refused: str | None = None) -> None:
+        """Give up: no more will come, or the server refuses this client for that reason."""
+        self._perform(self._session.deadline())
+        if refused is not None:
+            self.outcome = Ended(f"the server refuses this client: {printable(refused, _SHOWN)}")
+
+    def _perform(self, actions: Iterable[Action]) -> None:
+        outcome = perform(actions, self._send)
+        if isinstance(outcome, ClientResult | Ended):
+            self.outcome = outcome
+
+
+def serve(session: ServerSession, wire: Wire) -> ServerResult:
+    """Drive the server of a run to its end.
+
+    A client that breaks the protocol is told so and is out; the others go on. A deadline passes when nobody who is awaited is
+    left, or the wire waits no longer.
+    """
+    driver, clients, gone = ServerDriver(session, wire.send), session.plan.names, set[str]()
+    while session.outcome is None:
+        heard = None if gone.issuperset(session.awaited) else _next(session, wire)
+        match heard:
+            case None:
+                driver.deadline()
+            case Heard(name, Kind.LEAVE):
+                gone.add(name)
+            case Heard(name, _, data):
+                if reason := driver.hear(name, data):
+                    wire.tell(name, Kind.REFUSED, printable(reason))
+    for name in clients:
+        wire.tell(name, Kind.END)
+    while not gone.issuperset(clients) and (heard := wire.receive()):
+        if heard.kind is Kind.LEAVE:
+            gone.add(heard.sender)
+    return session.outcome
+
+
+def _next(session: ServerSession, wire: Wire) -> Heard | None:
+    heard = wire.receive(_A_MOMENT)
+    if heard is None:
+        session.draw_ahead()
+        heard = wire.receive()
+    return heard
+
+
+def take_part(session: ClientSession, wire: Wire) -> ClientResult | Ended:
+    """Drive one client of a run to its end. It listens until the server has said its last: nothing is on its way then."""
+    driver, last = ClientDriver(session, wire.send), Heard(SERVER, Kind.END)
+    driver.begin()
+    heard = None
+    while driver.outcome is None:
+        heard = wire.receive() or last
+        match heard.kind:
+            case Kind.MESSAGE:
+                driver.hear(heard.data)
+            case Kind.REFUSED:
+                driver.end(heard.data.decode("latin-1"))
+            case _:
+                driver.end()
+    wire.tell(SERVER, Kind.LEAVE)
+    while heard is None or heard.kind is not Kind.END:
+        heard = wire.receive() or last
+    return driver.outcome
+
 
 Request = Send | Finish
 """What a party asks of its transport."""
 
 
 class Party(Protocol):
-    """What both parties have."""
+    """A session and the store that makes it durable. It returns what to send only after everything that must be durable is.
+
+    One transport calls it, one call after another, always from the same thread. It keeps its own clock.
+    """
 
     @property
     def timeout(self) -> float | None:

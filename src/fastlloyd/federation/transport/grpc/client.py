@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 from fastlloyd.errors import NetworkError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.positions import SignedPosition
-from fastlloyd.federation.protocol.actions import ClientResult, Ended, Finish, Send
-from fastlloyd.federation.protocol.messages import Limits, decode, encode
+from fastlloyd.federation.protocol.actions import ClientResult, Ended
+from fastlloyd.federation.protocol.messages import Limits, Message, decode, encode, printable
 from fastlloyd.federation.store.events import LogPosition
-from fastlloyd.federation.transport.grpc.failures import explain, printable
+from fastlloyd.federation.transport.grpc.failures import SHOWN, explain
 from fastlloyd.federation.transport.grpc.frames import (
     Answer,
     Attach,
@@ -37,7 +37,7 @@ from fastlloyd.federation.transport.grpc.tls import (
     load_grpc,
 )
 from fastlloyd.federation.transport.grpc.turns import Turns
-from fastlloyd.federation.transport.party import ClientParty, Request
+from fastlloyd.federation.transport.party import ClientParty, Outcome, Request
 
 if TYPE_CHECKING:
     import grpc.aio
@@ -98,7 +98,7 @@ class GrpcClient:
         """
         self._over = asyncio.Event()
         self._outcome: asyncio.Future[ClientResult | Ended] = asyncio.get_running_loop().create_future()
-        self._turns = Turns(self._party, prepare=self._prepare, dispatch=self._dispatch, fail=self._fail)
+        self._turns = Turns(self._party, frame=self._frame, post=self._post, finish=self._end, fail=self._fail)
         connection = asyncio.create_task(self._stay_connected())
         connection.add_done_callback(lambda _: self._over.set())
         try:
@@ -160,7 +160,7 @@ class GrpcClient:
     def _explain(self, code: str, details: str) -> str:
         """Why a connection broke, for one more attempt; RemoteProtocolError if none will help."""
         if code in _FINAL:
-            raise RemoteProtocolError(f"the server at {self._address} refuses this client: {code}, {printable(details)}")
+            raise RemoteProtocolError(f"the server at {self._address} refuses this client: {code}, {printable(details, SHOWN)}")
         if self._is_attached:
             return f"the connection to {self._address} broke"
         return explain(
@@ -224,28 +224,17 @@ class GrpcClient:
             raise RemoteProtocolError(f"the server refuses this client: {frame.reason}")
         return frame
 
-    def _prepare(self, requests: list[Request]) -> list[bytes | ClientResult | Ended]:
-        prepared: list[bytes | ClientResult | Ended] = []
-        for request in requests:
-            match request:
-                case Send(_, message):
-                    prepared.append(encode_frame(Post(self._party.position, encode(message))))
-                case Finish((ClientResult() | Ended()) as outcome):
-                    prepared.append(outcome)
-        return prepared
+    def _frame(self, message: Message) -> bytes:
+        return encode_frame(Post(self._party.position, encode(message)))
 
-    def _dispatch(self, prepared: list[bytes | ClientResult | Ended]) -> None:
-        """Put frames in the outbox. Without a connection they are let go: the party sends them again when it begins anew."""
-        for each in prepared:
-            if isinstance(each, bytes):
-                self._outbox.put(each)
-            else:
-                self._end(each)
+    def _post(self, _to: str, frame: bytes) -> None:
+        """Put a frame in the outbox. Without a connection it is let go: the party sends it again when it begins anew."""
+        self._outbox.put(frame)
 
-    def _end(self, outcome: ClientResult | Ended) -> None:
+    def _end(self, outcome: Outcome) -> None:
         if isinstance(outcome, Ended) and self.trouble:
             outcome = Ended(f"{outcome.reason}; {self.trouble}")
-        if not self._outcome.done():
+        if isinstance(outcome, ClientResult | Ended) and not self._outcome.done():
             self._outcome.set_result(outcome)
         self._over.set()
 

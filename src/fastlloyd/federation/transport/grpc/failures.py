@@ -4,17 +4,13 @@ import datetime as dt
 import os
 from typing import Final
 
+from fastlloyd.federation.protocol.messages import printable
 from fastlloyd.federation.transport.grpc.tls import end_of_validity
 
 _CERTIFICATE_REFUSED: Final = ("Socket closed", "Connection reset", "Broken pipe", "SSLV3_ALERT", "TLSV1_ALERT", "GOAWAY")
 _HUNG_UP: Final = ("Handshake read failed", "remote host: getsockopt(SO_ERROR): Connection reset")
-_SHOWN: Final = 300  # characters of what gRPC says that has no sentence
+SHOWN: Final = 300  # characters of what gRPC says that has no sentence
 _NO_ANSWER: Final = ("imed out", "imeout", "No route to host", "unreachable", "DEADLINE_EXCEEDED")
-
-
-def printable(details: str) -> str:
-    """What gRPC says, which a peer may have written, as it may be shown on a terminal: no line breaks and no terminal codes."""
-    return "".join(character if " " <= character <= "~" else "?" for character in details)[:_SHOWN]
 
 
 def explain(details: str, *, address: str, planned: str, own_certificate: bytes, was_connected: bool = False) -> str:
@@ -47,7 +43,7 @@ def explain(details: str, *, address: str, planned: str, own_certificate: bytes,
         return _certificate_refused(address, own_certificate)
     if any(mark in details for mark in _NO_ANSWER):
         return f"no answer from {address}: a firewall may be in between, or the machine is off{_proxy()}"
-    return f"no connection to {address}: {printable(details)}"
+    return f"no connection to {address}: {printable(details, SHOWN)}"
 
 
 def _certificate_of_server(details: str, address: str) -> str:
@@ -97,7 +93,7 @@ def _source(address: str, planned: str) -> str:
 
 
 def _after(details: str, mark: str) -> str:
-    return printable(details.split(mark, 1)[1])[:80]
+    return printable(details.split(mark, 1)[1], 80)
 
 
 def _proxy() -> str:

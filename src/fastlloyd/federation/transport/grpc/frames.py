@@ -9,7 +9,7 @@ import msgspec
 
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.positions import SignedPosition
-from fastlloyd.federation.protocol.messages import MAX_REASON, Digest, Limits, Reason, RunId
+from fastlloyd.federation.protocol.messages import Digest, Limits, Reason, RunId, printable
 from fastlloyd.federation.secagg.masks import DIGEST_BYTES
 from fastlloyd.federation.store.events import LogPosition
 
@@ -95,7 +95,7 @@ def decode_server_frame(data: bytes, limits: Limits) -> ServerFrame:
 
 def refusal(reason: object) -> Refused:
     """The frame that ends a stream, its reason cut and cleaned to what may be shown on the client's terminal."""
-    return Refused("".join(c if " " <= c <= "~" else "?" for c in str(reason))[:MAX_REASON])
+    return Refused(printable(reason))
 
 
 def _decode(data: bytes, limits: Limits, decoder: "msgspec.msgpack.Decoder[Frame]") -> Frame:

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Final
 from fastlloyd.errors import NetworkError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.positions import SignedPosition
-from fastlloyd.federation.protocol.actions import Finish, Send, ServerResult
+from fastlloyd.federation.protocol.actions import ServerResult
 from fastlloyd.federation.protocol.messages import Limits, Message, decode, encode
 from fastlloyd.federation.store.events import LogPosition
-from fastlloyd.federation.transport.grpc.arrivals import Arrivals
 from fastlloyd.federation.transport.grpc.frames import (
     Answer,
     Attach,
@@ -27,7 +26,6 @@ from fastlloyd.federation.transport.grpc.frames import (
 )
 from fastlloyd.federation.transport.grpc.log import SparingLog
 from fastlloyd.federation.transport.grpc.outbox import Meter, Outbox
-from fastlloyd.federation.transport.grpc.presence import Presence
 from fastlloyd.federation.transport.grpc.tls import (
     HEALTH,
     SECONDS_TO_BE_HEARD,
@@ -43,8 +41,8 @@ from fastlloyd.federation.transport.grpc.tls import (
     server_options,
     wanted_connections,
 )
-from fastlloyd.federation.transport.grpc.turns import LOOK, PAUSE, Turns
-from fastlloyd.federation.transport.party import Request, ServerParty
+from fastlloyd.federation.transport.grpc.turns import LOOK, PAUSE, Arrivals, Presence, Turns
+from fastlloyd.federation.transport.party import Outcome, Request, ServerParty
 
 if TYPE_CHECKING:
     import grpc.aio
@@ -125,7 +123,12 @@ class GrpcServer:
         self._moved = asyncio.Event()  # somebody has come or gone
         self._outcome: asyncio.Future[ServerResult] = asyncio.get_running_loop().create_future()
         self._turns = Turns(
-            self._party, prepare=self._prepare, dispatch=self._dispatch, fail=self._fail, rest=self._party.draw_ahead
+            self._party,
+            frame=lambda message: encode_frame(Answer(encode(message))),
+            post=self._post,
+            finish=self._finish,
+            fail=self._fail,
+            rest=self._party.draw_ahead,
         )
         self._grpc: Server = grpc.aio.server(options=self._options)
         stream = {STREAM[1]: grpc.stream_stream_rpc_method_handler(self._serve_stream)}
@@ -319,30 +322,15 @@ class GrpcServer:
         if self._is_left:
             self._wait_for_nobody()
 
-    def _prepare(self, requests: list[Request]) -> list[tuple[str, bytes] | ServerResult]:
-        """Encode each message once, however many clients it is for: their outboxes hold the same bytes."""
-        frames: dict[int, bytes] = {}
-        prepared: list[tuple[str, bytes] | ServerResult] = []
-        for request in requests:
-            match request:
-                case Send(name, message):
-                    if id(message) not in frames:
-                        frames[id(message)] = encode_frame(Answer(encode(message)))
-                    prepared.append((name, frames[id(message)]))
-                case Finish(ServerResult() as result):
-                    prepared.append(result)
-        return prepared
+    def _post(self, name: str, frame: bytes) -> None:
+        """Put a frame in a client's outbox. A client that is away asks again when it is back."""
+        if name in self._streams:
+            self._streams[name].put(frame)
 
-    def _dispatch(self, prepared: list[tuple[str, bytes] | ServerResult]) -> None:
-        """Put each frame in its client's outbox. A client that is away asks again when it is back."""
-        for each in prepared:
-            if not isinstance(each, ServerResult):
-                name, frame = each
-                if name in self._streams:
-                    self._streams[name].put(frame)
-            elif not self._outcome.done():
-                self._outcome.set_result(each)
-                self._over.set()
+    def _finish(self, outcome: Outcome) -> None:
+        if isinstance(outcome, ServerResult) and not self._outcome.done():
+            self._outcome.set_result(outcome)
+            self._over.set()
 
     def _fail(self, error: BaseException) -> None:
         if not self._outcome.done():

@@ -1,4 +1,4 @@
-"""One party, one thing at a time, beside an event loop: its calls, their order, and the deadline of the present step.
+"""One party beside an event loop: its calls, one at a time; the deadline of the present step; which peers are there.
 
 The party works in a thread of its own, because evaluating a round or writing to a disk may take long, and the other streams of
 the loop, their keepalive and their deadlines must not wait for it. It is one thread, always the same: a party is no more
@@ -8,34 +8,35 @@ breaks while its upload completes a round must not take the others' broadcast wi
 
 import asyncio
 import threading
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Final, Generic, TypeVar
+from typing import Final, TypeVar
 
 from fastlloyd.errors import RemoteProtocolError
-from fastlloyd.federation.transport.party import Party, Request
+from fastlloyd.federation.protocol.messages import Message
+from fastlloyd.federation.transport.party import Outcome, Party, Request, perform
 
 T = TypeVar("T")
-Prepared = TypeVar("Prepared")
 _SHORTEST_WAIT: Final = 0.02  # seconds between two looks at a deadline
 LOOK: Final = 1.0  # seconds between two looks at the clock while a step may take no longer than so long
 PAUSE: Final = 3.0  # seconds that a look comes late only where the process was stopped or the machine slept
 _A_MOMENT: Final = 5e-4  # seconds in which what follows from a turn is sent, and whoever shares the core may go first
 
 
-class Turns(Generic[Prepared]):
-    """Calls a party, and hands on what it asks for in the order of the turns.
+class Turns:
+    """Calls a party, and sends what it asks for in the order of the turns.
 
     A thread and a queue, and no executor, lock or task per turn: those cost more than most turns themselves.
 
     Parameters
     ----------
     party : called in its own thread only.
-    prepare : makes of what the party asks for what `dispatch` is given, in the party's thread.
-    dispatch : sends it, in the loop's thread.
+    frame : encodes a message, once however many it is for, in the party's thread.
+    post : sends a frame to the party of that name, in the loop's thread.
+    finish : is told how the run ended for the party, in the loop's thread.
     fail : is told any error that is not a RemoteProtocolError: the run cannot go on in this process.
     rest : what the party does in its thread between two turns, once nothing has come for a moment.
     """
@@ -44,12 +45,14 @@ class Turns(Generic[Prepared]):
         self,
         party: Party,
         *,
-        prepare: Callable[[list[Request]], Prepared],
-        dispatch: Callable[[Prepared], None],
+        frame: Callable[[Message], bytes],
+        post: Callable[[str, bytes], None],
+        finish: Callable[[Outcome], None],
         fail: Callable[[BaseException], None],
         rest: Callable[[], None] | None = None,
     ) -> None:
-        self._party, self._prepare, self._dispatch, self._fail, self._rest = party, prepare, dispatch, fail, rest
+        self._party, self._frame, self._post, self._finish = party, frame, post, finish
+        self._fail, self._rest = fail, rest
         self._loop = asyncio.get_running_loop()
         # a process that ends without `close` does not wait for it: what is not on disk never happened
         self._thread = threading.Thread(target=self._work, name="fastlloyd-party", daemon=True)
@@ -63,7 +66,7 @@ class Turns(Generic[Prepared]):
         self._is_closed = False
 
     async def ask(self, question: Callable[[], list[Request]]) -> None:
-        """Have the party answer, and dispatch what it asks for. Raises what the party raises; nothing is done after `close`."""
+        """Have the party answer, and send what it asks for. Raises what the party raises; nothing is done after `close`."""
         await self.take(lambda: self._prepare(question()), self._dispatch)
 
     def tell(self, question: Callable[[], list[Request]]) -> None:
@@ -79,6 +82,26 @@ class Turns(Generic[Prepared]):
         if self._thread.ident is None:
             self._thread.start()  # with the first turn there already: a party does not rest before it
         await done
+
+    def _prepare(self, requests: list[Request]) -> tuple[list[tuple[str, bytes]], Outcome | None]:
+        """What is to be posted, and how the run ended, if it did."""
+        frames: dict[int, bytes] = {}
+        posts: list[tuple[str, bytes]] = []
+
+        def send(to: str, message: Message) -> None:
+            if id(message) not in frames:
+                frames[id(message)] = self._frame(message)
+            posts.append((to, frames[id(message)]))
+
+        outcome = perform(requests, send)
+        return posts, outcome
+
+    def _dispatch(self, prepared: tuple[list[tuple[str, bytes]], Outcome | None]) -> None:
+        posts, outcome = prepared
+        for to, frame in posts:
+            self._post(to, frame)
+        if outcome is not None:
+            self._finish(outcome)
 
     async def watch(self) -> None:
         """Look at the party's clock for the first time."""
@@ -188,3 +211,93 @@ class Turns(Generic[Prepared]):
             self._party.slept()
         timeout = self._party.timeout
         return self._party.deadline() if timeout is not None and timeout <= 0 else []
+
+
+class Presence:
+    """Counts the streams of each peer, and reports a peer once when it has had none for the grace.
+
+    The grace lets a peer whose connection breaks come back unnoticed, and a server that is started again be found by clients.
+
+    Parameters
+    ----------
+    grace : seconds.
+    report : told the name of a peer that is away, in the event loop's thread.
+    """
+
+    def __init__(self, grace: float, report: Callable[[str], None]) -> None:
+        self._grace, self._report = grace, report
+        self._n_streams: Counter[str] = Counter()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    def watch(self, peers: Iterable[str]) -> None:
+        """Wait for these peers, none of which has a stream yet."""
+        for peer in peers:
+            self._wait_for(peer)
+
+    def n_streams(self, peer: str) -> int:
+        """How many streams of this peer have begun and not ended, those that are left unread included."""
+        return self._n_streams[peer]
+
+    def came(self, peer: str) -> None:
+        """A stream of this peer begins."""
+        self._n_streams[peer] += 1
+        if (timer := self._timers.pop(peer, None)) is not None:
+            timer.cancel()
+
+    def went(self, peer: str) -> None:
+        """A stream of this peer has ended."""
+        self._n_streams[peer] -= 1
+        if self._n_streams[peer] == 0:
+            self._wait_for(peer)
+
+    def close(self) -> None:
+        """Report nobody any more."""
+        for timer in self._timers.values():
+            timer.cancel()
+
+    def _wait_for(self, peer: str) -> None:
+        self._timers[peer] = asyncio.get_running_loop().call_later(self._grace, self._report, peer)
+
+
+class Arrivals:
+    """Counts connections when they come, before TLS, and again when a peer that proved who it is says something on one.
+
+    gRPC tells nobody that a handshake failed, or why. So what is known is how many came and were never heard.
+
+    Parameters
+    ----------
+    n_remembered : how many peers that were heard are told apart; more than can be connected at a time.
+    """
+
+    def __init__(self, n_remembered: int) -> None:
+        self._lock = threading.Lock()  # they come in threads of gRPC's
+        self._n_came = 0
+        self._n_settled = 0  # of these, so many had come when it was looked last: they had the time to be heard
+        self._n_remembered, self._peers = n_remembered, dict[str, None]()
+        self._n_heard = 0
+        self.n_unheard = 0
+
+    def came(self) -> None:
+        """Somebody connected."""
+        with self._lock:
+            self._n_came += 1
+
+    def heard(self, peer: str) -> None:
+        """A peer at this address and port, who proved who it is, said something; once counted however often it does."""
+        if peer in self._peers:
+            return
+        self._n_heard += 1
+        self._peers[peer] = None
+        if len(self._peers) > self._n_remembered:
+            del self._peers[next(iter(self._peers))]
+
+    def look(self) -> int:
+        """How many more than at the last look there are that had come by the look before and were not heard since.
+
+        Never too many; those that come while others are heard are counted later.
+        """
+        more = max(0, self._n_settled - self._n_heard - self.n_unheard)
+        self.n_unheard += more
+        with self._lock:
+            self._n_settled = self._n_came
+        return more
