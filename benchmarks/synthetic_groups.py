@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fastlloyd.base.draws import Draws
-from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.base.randomness import Draws, PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.evaluation.experiments.problem import Problem, make_problem
 
@@ -118,13 +117,13 @@ def one_value(draws: Draws, n: int, d: int, k: int) -> FloatArray:
 
 def few_values(draws: Draws, n: int, d: int, k: int) -> FloatArray:
     """2 k different records, each many times."""
-    return draws.uniform(-1.0, 1.0, (2 * k, d))[draws.integers(0, 2 * k - 1, n)]
+    return draws.uniform(-1.0, 1.0, (2 * k, d))[draws.integers(0, 2 * k - 1, (n,))]
 
 
 def binary(draws: Draws, n: int, d: int, k: int) -> FloatArray:
     """Yes and no, by k latent classes."""
     chances = draws.uniform(0.05, 0.95, (k, d))
-    return (draws.uniform(0.0, 1.0, (n, d)) < chances[draws.integers(0, k - 1, n)]).astype(np.float64)
+    return (draws.uniform(0.0, 1.0, (n, d)) < chances[draws.integers(0, k - 1, (n,))]).astype(np.float64)
 
 
 def ring(draws: Draws, n: int, d: int, k: int) -> FloatArray:  # noqa: ARG001 - a Maker
@@ -167,7 +166,7 @@ def _clusters(draws: Draws, sizes: npt.NDArray[np.int64], d: int) -> FloatArray:
 
 
 def _student(draws: Draws, n: int, d: int, k: int, freedom: int) -> FloatArray:
-    centres = 3 * draws.normal((k, d))[draws.integers(0, k - 1, n)]
+    centres = 3 * draws.normal((k, d))[draws.integers(0, k - 1, (n,))]
     chi2 = (draws.normal((n, freedom)) ** 2).sum(axis=1, keepdims=True)
     return np.asarray(centres + draws.normal((n, d)) / np.sqrt(chi2 / freedom))
 

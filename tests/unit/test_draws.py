@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from fastlloyd.base.draws import Draws
-from fastlloyd.base.randomness import PublicSeed, PublicStream
+from fastlloyd.base.randomness import Draws, PublicSeed, PublicStream
 
 N = 100_000
 LABEL = b"fastlloyd/v1/test-of-draws"
@@ -50,7 +49,7 @@ def test_normal_numbers_have_the_moments_of_the_normal_law() -> None:
 
 
 def test_integers_include_both_ends_and_a_permutation_holds_every_number_once() -> None:
-    assert set(_draws("integers").integers(3, 6, 200)) == {3, 4, 5, 6}
+    assert set(_draws("integers").integers(3, 6, (200,))) == {3, 4, 5, 6}
     order = _draws("order").permutation(1000)
     assert np.array_equal(np.sort(order), np.arange(1000))
     assert (order != np.arange(1000)).mean() > 0.9

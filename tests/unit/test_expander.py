@@ -12,7 +12,6 @@ from fastlloyd.base.randomness import (
     PublicSeed,
     PublicStream,
     derive,
-    expand_public,
     keystream,
     length_prefixed,
 )
@@ -41,11 +40,11 @@ GOLDEN_TEXT_SEED = "45b9fe85038f018a315d896f8c7a77af89a77187fc636159479cc0b099a5
 def test_words_are_taken_in_order_however_they_are_asked_for() -> None:
     stream = PublicStream(SEED, b"label")
     pieces = [stream.words(n) for n in (0, 1, 7, 8, 1000)]
-    assert np.array_equal(np.concatenate(pieces), expand_public(SEED, b"label", 1016))
+    assert np.array_equal(np.concatenate(pieces), PublicStream(SEED, b"label").words(1016))
 
 
 def test_the_words_are_the_recorded_ones_on_every_machine() -> None:
-    assert expand_public(SEED, b"golden", 3).tolist() == GOLDEN_WORDS
+    assert PublicStream(SEED, b"golden").words(3).tolist() == GOLDEN_WORDS
 
 
 def test_the_integers_are_the_recorded_ones_on_every_machine() -> None:
@@ -60,7 +59,7 @@ def test_the_integers_are_the_recorded_ones_on_every_machine() -> None:
 @pytest.mark.parametrize("other", [(SEED, b"labem"), (SEED, b""), (PublicSeed.from_int(8), b"label")])
 def test_other_seeds_and_labels_give_unrelated_words(other: tuple[PublicSeed, bytes]) -> None:
     # 8192 bits: 6 s.e. of the share that differs are .033.
-    differing = np.bitwise_count(expand_public(SEED, b"label", 128) ^ expand_public(*other, 128)).sum() / 8192
+    differing = np.bitwise_count(PublicStream(SEED, b"label").words(128) ^ PublicStream(*other).words(128)).sum() / 8192
     assert abs(differing - 0.5) < 0.033
 
 
@@ -90,7 +89,7 @@ INT64 = st.integers(INT64_MIN, INT64_MAX)
 @given(st.lists(st.tuples(INT64, INT64).map(sorted), max_size=12), st.integers(0, 2**256 - 1))
 def test_integers_follow_the_stated_rule_and_stay_in_range(ranges: list[list[int]], seed: int) -> None:
     lows, highs = [r[0] for r in ranges], [r[1] for r in ranges]
-    words = expand_public(PublicSeed.from_int(seed), b"x", 40 * len(ranges)).tolist()
+    words = PublicStream(PublicSeed.from_int(seed), b"x").words(40 * len(ranges)).tolist()
     drawn = PublicStream(PublicSeed.from_int(seed), b"x").integers(
         np.array(lows, dtype=np.int64), np.array(highs, dtype=np.int64)
     )
@@ -134,7 +133,7 @@ def test_wide_ranges_are_uniform_where_a_plain_remainder_is_not() -> None:
     n, third = np.uint64(3 * 2**62), np.uint64(2**62)
     drawn = PublicStream(SEED, b"wide").integers(np.zeros(100_000, dtype=np.int64) + INT64_MIN, INT64_MIN + int(n) - 1)
     assert chi_square_p(((drawn.view(np.uint64) - np.uint64(2**63)) // third).astype(np.int64), 3) > ALPHA
-    words = expand_public(SEED, b"wide", 100_000)
+    words = PublicStream(SEED, b"wide").words(100_000)
     assert chi_square_p((words % n // third).astype(np.int64), 3) < ALPHA
 
 
@@ -208,7 +207,7 @@ def test_seeds_keys_and_streams_have_exact_sizes() -> None:
             keystream(bytes(32), b"", n_bytes)
     for n_words in (-1, MAX_STREAM_BYTES // 8 + 1):
         with pytest.raises(LocalProtocolError, match=f"n_words = {n_words} "):
-            expand_public(SEED, b"", n_words)
+            PublicStream(SEED, b"").words(n_words)
 
 
 @given(left=st.lists(st.binary(max_size=6), max_size=4), right=st.lists(st.binary(max_size=6), max_size=4))

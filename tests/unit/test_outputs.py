@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastlloyd.base import digits
+from fastlloyd.base import precision
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import OutputError
@@ -110,8 +110,8 @@ def test_the_table_of_centroids_has_the_digits_that_their_errors_warrant_and_the
     ],
 )
 def test_a_number_keeps_the_digits_down_to_the_second_of_its_error(value: float, error: float, expected: float) -> None:
-    assert digits.rounded(value, error) == expected
-    assert math.copysign(1, digits.rounded(value, error)) == math.copysign(1, expected)
+    assert precision.rounded(value, error) == expected
+    assert math.copysign(1, precision.rounded(value, error)) == math.copysign(1, expected)
 
 
 @given(

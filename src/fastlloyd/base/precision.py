@@ -1,4 +1,8 @@
-"""Arithmetic with as many bits as a decision about privacy needs, and the way from there to floats on the safe side."""
+"""How exactly numbers are computed and shown.
+
+Decisions about privacy use as many bits as they need, and then floats rounded to the safe side. A noisy number is shown down to
+the second digit of its standard error.
+"""
 
 import math
 import os
@@ -11,6 +15,8 @@ from fractions import Fraction
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
+
+WITHOUT_ERROR = 6  # significant digits shown of a number whose error is unknown or none
 
 # mpmath stores its constants (pi, ln 2) in two steps that another thread could see half done, so one thread at a time.
 _SHARED = SimpleNamespace(one_thread=threading.RLock())
@@ -62,8 +68,19 @@ def round_up(value: Any) -> float:
 
 
 def rounded_up(value: float) -> str:
-    """Four digits for people, never less than the value."""
+    """Return four digits for people, never less than the value."""
     return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal_from_float(value)):.4g}"
+
+
+def decimals(error: float) -> int | None:
+    """Decimal places down to the second digit of a standard error (negative left of the point); None without an error."""
+    return 1 - math.floor(math.log10(error)) if math.isfinite(error) and error > 0 else None
+
+
+def rounded(value: float, error: float) -> float:
+    """A value with the digits that its standard error warrants: 12.3456 with 0.56 is 12.35, 30269.6 with 170 is 30270."""
+    places = decimals(error)
+    return (float(f"{value:.{WITHOUT_ERROR}g}") if places is None else round(float(value), places)) + 0.0  # never -0.0
 
 
 def least_float(holds: Callable[[float], bool]) -> float:

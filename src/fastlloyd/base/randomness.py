@@ -1,8 +1,9 @@
 """The one expander of fastlloyd: a key and a label become a ChaCha20 keystream.
 
-Masks (secret key) and public randomness (public seed: initial centroids, splits that all parties must agree on) are
-both expanded here, under labels that no two purposes share. HKDF-Expand is RFC 5869, section 2.3; ChaCha20 is RFC 8439,
-section 2.4, with block counter and nonce zero: every stream has a key of its own.
+Masks (secret key) and public randomness (public seed: initial centroids, splits that all parties must agree on, synthetic
+records) are both expanded here, under labels that no two purposes share. HKDF-Expand is RFC 5869, section 2.3; ChaCha20 is
+RFC 8439, section 2.4, with block counter and nonce zero: every stream has a key of its own. NumPy's generators are not used,
+because their streams may change from one version to the next.
 """
 
 import hashlib
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms
 
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.errors import LocalProtocolError, PlanError
 
 KEY_BYTES = 32
@@ -41,12 +43,11 @@ def derive(key: bytes, info: bytes) -> bytes:
 
 def keystream(key: bytes, info: bytes, n_bytes: int) -> bytes:
     """First `n_bytes` of the ChaCha20 keystream whose key is derived from the 32-byte `key` for the purpose `info`."""
-    _check_length(n_bytes)
-    return _cipher(key, info).update(bytes(n_bytes))
+    return Keystreams(key, info).of(b"", n_bytes)
 
 
 class Keystreams:
-    """The keystreams of one key for purposes that begin alike: that beginning is hashed once.
+    """The keystreams of one key for purposes whose names begin with `start`, which is hashed once.
 
     `Keystreams(key, start).of(rest, n)` is `keystream(key, start + rest, n)`, in half the time where streams are short.
     """
@@ -58,24 +59,16 @@ class Keystreams:
         self._mac = hmac.new(key, start, "sha256")
 
     def of(self, rest: bytes, n_bytes: int) -> bytes:
-        """The first `n_bytes` of the keystream for the purpose named by the common beginning and `rest`."""
-        _check_length(n_bytes)
+        """First `n_bytes` of the keystream for the purpose named `start + rest`."""
+        if not 0 <= n_bytes <= MAX_STREAM_BYTES:
+            raise LocalProtocolError(f"n_bytes = {n_bytes} is outside [0, {MAX_STREAM_BYTES}], the length of one keystream")
         mac = self._mac.copy()
         mac.update(rest + _FIRST_BLOCK)
         return _chacha20(mac.digest()).update(bytes(n_bytes))
 
 
-def _cipher(key: bytes, info: bytes) -> CipherContext:
-    return _chacha20(derive(key, info))
-
-
 def _chacha20(key: bytes) -> CipherContext:
     return Cipher(algorithms.ChaCha20(key, nonce=bytes(16)), mode=None).encryptor()
-
-
-def _check_length(n_bytes: int) -> None:
-    if not 0 <= n_bytes <= MAX_STREAM_BYTES:
-        raise LocalProtocolError(f"n_bytes = {n_bytes} is outside [0, {MAX_STREAM_BYTES}], the length of one keystream")
 
 
 def _check_key(key: bytes) -> None:
@@ -116,25 +109,20 @@ class PublicSeed:
         return cls(bytes.fromhex(digits))
 
     def hex(self) -> str:
-        """64 lower-case hexadecimal digits, for plans and reports."""
+        """Return the seed as 64 lower-case hexadecimal digits, for plans and reports."""
         return self.value.hex()
-
-
-def expand_public(seed: PublicSeed, label: bytes, n_words: int) -> npt.NDArray[np.uint64]:
-    """First `n_words` 64-bit words (little-endian on the stream, returned as native uint64) of a seed under a label."""
-    return PublicStream(seed, label).words(n_words)
 
 
 class PublicStream:
     """Public random integers, the same on every machine and for every version of NumPy.
 
-    The stream of 64-bit words is the one `expand_public(seed, label, ...)` shows; each call takes the next words of it.
+    A seed and a label determine a stream of 64-bit words, little-endian in the keystream; each call takes the next ones.
     """
 
     def __init__(self, seed: PublicSeed, label: bytes) -> None:
         if not isinstance(seed, PublicSeed):
             raise LocalProtocolError("public randomness is expanded from a PublicSeed, never from a key")
-        self._stream = _cipher(seed.value, _PUBLIC_LABEL + length_prefixed(label))
+        self._stream = _chacha20(derive(seed.value, _PUBLIC_LABEL + length_prefixed(label)))
 
     def words(self, n_words: int) -> npt.NDArray[np.uint64]:
         """Take the next `n_words` words of the stream, uniform on [0, 2**64)."""
@@ -142,7 +130,7 @@ class PublicStream:
             raise LocalProtocolError(f"n_words = {n_words} is outside [0, {MAX_STREAM_BYTES // 8}]")
         return np.frombuffer(self._stream.update(bytes(8 * n_words)), dtype="<u8").astype(np.uint64)
 
-    def integers(self, low: npt.ArrayLike, high: npt.ArrayLike, shape: tuple[int, ...] | None = None) -> npt.NDArray[np.int64]:
+    def integers(self, low: npt.ArrayLike, high: npt.ArrayLike, shape: tuple[int, ...] | None = None) -> IntArray:
         """Exactly uniform, independent integers in [low, high], both ends included.
 
         `low` and `high` are int64 and broadcast to `shape`, or to each other's. In C order every element takes one word w
@@ -168,8 +156,39 @@ class PublicStream:
         return (start + offsets).view(np.int64)
 
 
-def _as_int64(values: npt.ArrayLike, name: str) -> npt.NDArray[np.int64]:
+def _as_int64(values: npt.ArrayLike, name: str) -> IntArray:
     array = np.asarray(values)
     if not np.can_cast(array.dtype, np.int64, "safe"):
         raise LocalProtocolError(f"{name} has dtype {array.dtype}; int64 was expected")
     return array.astype(np.int64, copy=False)
+
+
+class Draws(PublicStream):
+    """A public stream that also gives numbers in floating point, whose last place may differ between machines. Never for noise.
+
+    No two purposes share a label: what is drawn for one must say nothing about the other.
+    """
+
+    def uniform(self, low: float | FloatArray, high: float | FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        """Uniform numbers in [low, high], of the given shape: midpoints of 2^52 cells, so that neither 0 nor 1 is scaled.
+
+        low, high : numbers, or arrays that broadcast to the shape (the corners of a box, for points as rows).
+        """
+        cells = self.words(math.prod(shape)) >> np.uint64(12)
+        unit = (cells.astype(np.float64) + 0.5) * 2.0**-52
+        return np.asarray(low + (high - low) * unit.reshape(shape), dtype=np.float64)
+
+    def normal(self, shape: tuple[int, ...]) -> FloatArray:
+        """Standard normal numbers of the given shape, by inversion; none beyond 8.3."""
+        from scipy.special import ndtri
+
+        return np.asarray(ndtri(self.uniform(0.0, 1.0, shape)), dtype=np.float64)
+
+    def permutation(self, n: int) -> IntArray:
+        """Return 0, ..., n - 1 in random order, int64 (n,)."""
+        return np.argsort(self.words(n), kind="stable")
+
+    def rotation(self, d: int) -> FloatArray:
+        """Random orthogonal matrix (d, d), uniform (Haar): QR of a normal matrix, with the signs that make it unique."""
+        q, r = np.linalg.qr(self.normal((d, d)))
+        return np.asarray(q * np.copysign(1.0, np.diag(r)), dtype=np.float64)

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from fastlloyd.base import digits
+from fastlloyd.base import precision
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.cli import tables
 from fastlloyd.cli.destination import Destination
@@ -277,9 +277,9 @@ def beyond_bounds(result: Result) -> list[str]:
 
 def measured(value: float, error: float) -> str:
     """A value and its standard error, to the second digit of the error: 12.34 ± 0.56, 30270 ± 170, (1.20 ± 0.34)e-09."""
-    places = digits.decimals(error)
+    places = precision.decimals(error)
     if places is None:
-        return f"{value:.{digits.WITHOUT_ERROR}g}"
+        return f"{value:.{precision.WITHOUT_ERROR}g}"
     if -6 <= places <= 6:
         return f"{round(value, places):.{max(places, 0)}f} ± {round(error, places):.{max(places, 0)}f}"
     power = math.floor(math.log10(max(abs(value), error)))

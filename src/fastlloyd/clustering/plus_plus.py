@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.base.draws import Draws
+from fastlloyd.base.randomness import Draws
 
 BLOCK_ELEMENTS = 1 << 17  # distances worked on together: 1 MiB of float64
 

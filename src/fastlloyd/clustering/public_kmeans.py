@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.base.draws import Draws
+from fastlloyd.base.randomness import Draws
 from fastlloyd.clustering.plus_plus import first_centroids
 from fastlloyd.errors import LocalProtocolError
 

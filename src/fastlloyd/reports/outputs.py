@@ -21,9 +21,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.base import digits
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.files import replacing, temporary_name
+from fastlloyd.base.precision import rounded
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import OutputError
 from fastlloyd.federation.plan.plan import Plan
@@ -185,9 +185,9 @@ def centroids_csv(result: Result) -> str:
     writer.writerow([CLUSTER, *features, NOISY_COUNT, *map(_error_of, features), COUNT_ERROR, STATUS, *mark])
     rows = zip(result.centroids, result.noisy_counts, result.errors, result.accuracy.status, strict=True)
     for number, (centroid, count, errors, status) in enumerate(rows):
-        values = map(digits.rounded, [*centroid.tolist(), float(count)], [*errors.tolist(), result.count_error])
-        cells = map(digits.rounded, errors.tolist(), errors.tolist()) if status is not Status.STAYED else [""] * len(features)
-        of_count = digits.rounded(result.count_error, result.count_error)
+        values = map(rounded, [*centroid.tolist(), float(count)], [*errors.tolist(), result.count_error])
+        cells = map(rounded, errors.tolist(), errors.tolist()) if status is not Status.STAYED else [""] * len(features)
+        of_count = rounded(result.count_error, result.count_error)
         writer.writerow([number, *values, *cells, of_count, status.value, *mark.values()])
     return text.getvalue()
 

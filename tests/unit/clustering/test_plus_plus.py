@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from fastlloyd.base.draws import Draws
-from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.base.randomness import Draws, PublicSeed
 from fastlloyd.clustering.plus_plus import _drawn, first_centroids, n_trials
 
 

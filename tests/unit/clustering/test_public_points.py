@@ -8,8 +8,7 @@ from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 from fastlloyd.base.arrays import FloatArray
-from fastlloyd.base.draws import Draws
-from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.base.randomness import Draws, PublicSeed
 from fastlloyd.clustering.public_kmeans import PublicClusters, _Lloyd, grid_points, k_means
 from fastlloyd.errors import LocalProtocolError
 
@@ -33,7 +32,7 @@ def _mixture(n: int, r: int, k: int, seed: int) -> tuple[FloatArray, FloatArray]
     """Overlapping clusters, and weights of many sizes."""
     draws = _draws(1000 + seed)
     means = draws.uniform(-1.0, 1.0, (k, r))
-    points = means[draws.integers(0, k - 1, n)] + 0.4 / k ** (1 / r) * draws.normal((n, r))
+    points = means[draws.integers(0, k - 1, (n,))] + 0.4 / k ** (1 / r) * draws.normal((n, r))
     return points, draws.uniform(0.0, 1.0, (n,)) ** 3
 
 
@@ -183,7 +182,7 @@ def test_how_many_numbers_are_drawn_follows_from_the_shapes_alone() -> None:
     for points in (np.zeros((50, 2)), _mixture(50, 2, 3, 1)[0]):
         draws = _draws(1)
         k_means(points, np.ones(50), 6, draws, n_restarts=3, n_steps=2)
-        after.append(draws.integers(0, 2**62, 1)[0])
+        after.append(draws.integers(0, 2**62, (1,))[0])
     assert after[0] == after[1]
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.base.draws import Draws
-from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.base.randomness import Draws, PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.accountant import Accountant
 from fastlloyd.dp.gdp import gdp_mu

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from fastlloyd.base.arrays import FloatArray
-from fastlloyd.base.draws import Draws
-from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.base.randomness import Draws, PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.mechanisms.moment_lloyd.design import design_moments
 from fastlloyd.mechanisms.moment_lloyd.directions import basis, deviations, directions, used

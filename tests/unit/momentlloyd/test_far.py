@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastlloyd.base.draws import Draws
-from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.base.randomness import Draws, PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.mechanisms.moment_lloyd import start
 from fastlloyd.mechanisms.moment_lloyd.design import design_moments

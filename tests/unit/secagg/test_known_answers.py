@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
-from fastlloyd.base.randomness import PublicSeed, derive, expand_public, keystream
+from fastlloyd.base.randomness import PublicSeed, PublicStream, derive, keystream
 from fastlloyd.federation.secagg import EphemeralKey, GroupKey, Identity, MaskContext, Ring, expand_mask, verify
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "masks.json").read_text())
@@ -108,7 +108,7 @@ def test_both_implementations_replay_every_recorded_public_stream() -> None:
     assert len(VECTORS["public"]) >= 3
     for vector in VECTORS["public"]:
         seed, label = bytes.fromhex(vector["seed"]), bytes.fromhex(vector["label"])
-        words = expand_public(PublicSeed(seed), label, vector["n_words"])
+        words = PublicStream(PublicSeed(seed), label).words(vector["n_words"])
         assert words.dtype == np.uint64
         assert words.astype("<u8").tobytes().hex() == vector["words"]
         key = hkdf_expand(seed, b"fastlloyd/v1/public" + struct.pack(">I", len(label)) + label)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastlloyd.base.randomness import PublicSeed, expand_public
+from fastlloyd.base.randomness import PublicSeed, PublicStream
 from fastlloyd.errors import LocalProtocolError
 from fastlloyd.federation.secagg import GroupKey, MaskContext, Ring, expand_mask, keys, masks, sealing, sum_of_masks
 
@@ -298,12 +298,12 @@ def test_a_public_seed_is_no_group_key_and_a_group_key_no_public_seed() -> None:
         with pytest.raises(LocalProtocolError, match="from a GroupKey"):
             expand_mask(wrong, CONTEXT, 1, Ring.Z64)  # type: ignore[arg-type]  # that the types differ is the point
     with pytest.raises(LocalProtocolError, match="from a PublicSeed"):
-        expand_public(KEY, b"label", 1)  # type: ignore[arg-type]  # the same
+        PublicStream(KEY, b"label").words(1)  # type: ignore[arg-type]  # the same
 
 
 def test_equal_bytes_as_key_and_as_seed_give_unrelated_streams() -> None:
     label = CONTEXT.to_bytes()
-    words = expand_public(PublicSeed(KEY.secret), label, 128)
+    words = PublicStream(PublicSeed(KEY.secret), label).words(128)
     assert abs(float(np.bitwise_count(words ^ expand_mask(KEY, CONTEXT, 128, Ring.Z64)).sum()) / 8192 - 0.5) < 0.033
 
 

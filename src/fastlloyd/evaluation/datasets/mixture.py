@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.base.draws import Draws
-from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.base.randomness import Draws, PublicSeed
 from fastlloyd.evaluation.datasets.placement import place, simplex_grid
 from fastlloyd.evaluation.datasets.separation import touching_radius
 

@@ -128,7 +128,7 @@ def _parse(name: str) -> tuple[Family, list[float]]:
 def _synth(name: str, k: int, d: int, replicate: int) -> Labelled:
     common = draws_for(name.removesuffix(f"-{replicate}"))  # the authors' script draws these once for all replicates
     separation = float(common.uniform(*_SYNTH_SEPARATIONS, (1,))[0])
-    n_outliers = int(common.integers(0, _SYNTH_MOST_OUTLIERS, 1)[0])
+    n_outliers = int(common.integers(0, _SYNTH_MOST_OUTLIERS, (1,))[0])
     draws = draws_for(name)
     sizes = shares(_SYNTH_RECORDS - n_outliers, np.arange(1, k + 1))
     records, labels = random_mixture(k, d, separation, draws).records(sizes, draws)
@@ -144,7 +144,7 @@ def _ablation(name: str, k: int, d: int, separation: float) -> Labelled:
     draws = draws_for(name)
     average = _ABLATION_RECORDS / k
     low, high = np.ceil((1 - _ABLATION_SPREAD) * average), np.floor((1 + _ABLATION_SPREAD) * average)
-    sizes = draws.integers(int(low), int(high), k)
+    sizes = draws.integers(int(low), int(high), (k,))
     records, labels = random_mixture(k, d, separation, draws).records(sizes, draws)
     return _rounded(records), labels
 

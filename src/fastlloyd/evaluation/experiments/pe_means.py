@@ -30,8 +30,7 @@ from fractions import Fraction
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.base.draws import Draws
-from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.base.randomness import Draws, PublicSeed
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.packing import RadiusSearch, sphere_packing
 from fastlloyd.clustering.public_kmeans import k_means

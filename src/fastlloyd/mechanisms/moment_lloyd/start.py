@@ -3,8 +3,7 @@
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.base.draws import Draws
-from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.base.randomness import Draws, PublicSeed
 from fastlloyd.clustering.public_kmeans import k_means, nearest_points
 from fastlloyd.mechanisms.moment_lloyd.directions import basis, deviations, used
 from fastlloyd.mechanisms.moment_lloyd.location import divisor, squared_length
