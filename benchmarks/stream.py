@@ -20,8 +20,7 @@ import numpy as np
 from benchmarks.report import machine, write_section
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, GridArray
-from fastlloyd.clustering.grid_records import GridRecords
-from fastlloyd.clustering.outside import Outside
+from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.federation.plan.design import design_mechanism
 from fastlloyd.mechanisms.central import cluster

@@ -15,8 +15,7 @@ import pytest
 
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.clustering.grid_records import Block, Blocks, GridRecords
-from fastlloyd.clustering.outside import Outside
+from fastlloyd.clustering.grid_records import Block, Blocks, GridRecords, Outside
 from fastlloyd.records import Missing, Table, arrow, numpy_files, open_records, parquet
 from fastlloyd.records.table import ColumnBlock
 from moment_situations import cube

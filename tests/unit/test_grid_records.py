@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.clustering.grid_records import GridRecords
-from fastlloyd.clustering.outside import Outside
+from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.clustering.parallel import n_threads
 from fastlloyd.errors import DataError
 from fastlloyd.federation.plan.design import design_mechanism

@@ -13,8 +13,7 @@ from fastlloyd.base.names import parse_columns
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.cli.options import MechanismOptions
 from fastlloyd.clustering.domain import Domain, Scaling
-from fastlloyd.clustering.grid_records import GridRecords
-from fastlloyd.clustering.outside import Outside
+from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise

@@ -1,23 +1,25 @@
-"""k-means of *public* points: what follows from noisy answers, or from public draws. Never of records.
+"""k-means of *public* points, which follow from noisy answers or from public draws. Never of records.
 
-Ordinary float64 arithmetic, the same on one machine for the same draws; the last place may differ on another. The numbers of
-steps and of draws are fixed beforehand, so that how long it takes says little of the points.
+Starts are those of greedy k-means++ (Arthur and Vassilvitskii 2007, section 2.2). Arithmetic is ordinary float64: equal draws
+give equal results on one machine; on another the last place may differ. The numbers of steps and of draws are fixed beforehand,
+so that how long it takes says little of the points.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import Draws
-from fastlloyd.clustering.plus_plus import first_centroids
 from fastlloyd.errors import LocalProtocolError
 
+BLOCK_ELEMENTS = 1 << 17  # distances worked on together: 1 MiB of float64
 BLOCK_STEPS = 1 << 18  # multiplications worked on together: few enough that BLAS does not wake its threads for each block
 LARGEST = 2.0**400  # of a coordinate: sums of squares stay far from overflow
 SMALLEST = 2.0**-400  # of a weight beside the largest: what it is multiplied by does not underflow
-EARLY = 8  # all starts go the first of so many parts of the steps,
-PROMISING = 5  # and so many the others: of twenty starts, this cost no .01 % of the loss in any of sixty trials
+EARLY = 8  # all starts make the first eighth of the steps, and only
+PROMISING = 5  # so many the others: of twenty starts, this cost no .01 % of the loss in any of sixty trials
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +42,7 @@ def k_means(
 
     points : float64 (n, r), n and r at least 1.
     weights : float64 (n,), none negative. Those below 2^-400 of the largest count as 0; if all are 0, all count the same.
-    n_restarts : all of them go the first eighth of the steps; after it only the five with the least loss go on.
+    n_restarts : number of starts; after an eighth of the steps only the five with the least loss go on.
 
     Ties go to the lowest index: of centroids, of points, of restarts. Points without weight have labels and nothing else. A
     cluster that no point is nearest to gets the point that adds most to the loss. Of fewer than k distinct points some are
@@ -62,7 +64,7 @@ def k_means(
 
 
 def nearest_points(sample: FloatArray, points: FloatArray) -> IntArray:
-    """int64 (n,): of each in a sample (n, r) the index of the nearest of some points (m, r); the lowest of several."""
+    """Index, int64 (n,), of the point (m, r) nearest to each of a sample (n, r); the lowest of several."""
     origin = points.mean(axis=0)
     return _labels(_with_ones(sample - origin), points - origin)
 
@@ -86,7 +88,7 @@ class _Lloyd:
         self._weighted = np.ascontiguousarray((weights[:, None] * points).T)
 
     def after(self, n_steps: int, centroids: FloatArray) -> FloatArray:
-        """Where so many steps lead from centroids (k, r)."""
+        """Centroids (k, r) after so many steps from these."""
         for _ in range(n_steps):
             centroids = self._step(centroids)
         return centroids
@@ -107,7 +109,7 @@ class _Lloyd:
         return np.where(filled, sums / np.where(filled, masses[:, None], 1.0), centroids)
 
     def _relocate(self, centroids: FloatArray, labels: IntArray) -> None:
-        """Label the points that add most to the loss, one for each empty cluster, as its; none that adds nothing."""
+        """Give each empty cluster one of the points that add most to the loss; no point that adds nothing."""
         empty = np.flatnonzero(np.bincount(labels, minlength=len(centroids)) == 0)
         shares = self._weights * _squared_distances(self._points, centroids, labels)
         farthest = np.argsort(-shares, kind="stable")[: len(empty)]
@@ -132,24 +134,65 @@ def _with_ones(points: FloatArray) -> FloatArray:
 
 
 def _squared_distances(points: FloatArray, centroids: FloatArray, labels: IntArray) -> FloatArray:
-    """To the centroid of each point's label: (n,)."""
+    """Squared distance (n,) of each point to the centroid of its label."""
     offsets = points - centroids[labels]
     squared: FloatArray = np.einsum("ij,ij->i", offsets, offsets)
     return squared
 
 
-def grid_points(low: FloatArray, high: FloatArray, m: int) -> FloatArray:
-    """The regular grid of at most m >= 1 points in the box [low, high], both (d,): the centres of g^d equal cells, g^d <= m.
+def n_trials(n_clusters: int) -> int:
+    """How many points are drawn for one centroid: 2 + floor(log k), as in scikit-learn."""
+    return 2 + math.floor(math.log(n_clusters))
 
-    float64 (g^d, d), the last axis fastest; g is the largest such number.
+
+def first_centroids(points: FloatArray, weights: FloatArray, n_clusters: int, draws: Draws, n_starts: int) -> FloatArray:
+    """Return centroids (n_starts, n_clusters, r) among the points (n, r), whose weights (n,) are positive.
+
+    Each is drawn with probability proportional to weight times squared distance to the nearest centroid so far. Greedy: of
+    several that are drawn, the one that lowers the loss the most is kept. How many numbers are drawn follows from the shapes
+    alone. Where all points are centroids already, points are repeated.
     """
-    d = len(low)
-    g = max(1, round(m ** (1 / d)))
-    while g**d > m:
-        g -= 1
-    middles = (np.arange(g) + 0.5) / g
-    axes = [a + (b - a) * middles for a, b in zip(low, high, strict=True)]
-    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, d)
+    n, T = len(points), n_trials(n_clusters)
+    firsts = draws.uniform(0.0, 1.0, (n_starts,))
+    trials = draws.uniform(0.0, 1.0, (n_starts, n_clusters - 1, T))
+    chosen = np.empty((n_starts, n_clusters), dtype=np.int64)
+    chosen[:, 0] = _drawn(np.broadcast_to(weights, (1, n)), firsts[None, :])[0]
+    lifted = _lifted(points)
+    starts_together = max(1, BLOCK_ELEMENTS // (n * T))
+    for s in range(0, n_starts, starts_together):
+        _go_on(lifted, weights, trials[s : s + starts_together], chosen[s : s + starts_together])
+    return points[chosen]
+
+
+def _go_on(lifted: tuple[FloatArray, FloatArray], weights: FloatArray, trials: FloatArray, chosen: IntArray) -> None:
+    """Fill chosen[:, 1:] for a few starts. trials : (starts, k - 1, T) uniform numbers."""
+    S, k = chosen.shape
+    T, n = trials.shape[2], len(weights)
+    rows, columns = lifted
+    nearest = np.maximum(rows[chosen[:, 0]] @ columns, 0.0)  # (S, n) squared distances to the nearest centroid so far
+    distances = np.empty((S, T, n))
+    for c in range(1, k):
+        candidates = _drawn(nearest * weights, trials[:, c - 1])
+        np.matmul(rows[candidates.ravel()], columns, out=distances.reshape(S * T, n))
+        np.minimum(distances, nearest[:, None, :], out=distances)
+        best = (distances @ weights).argmin(axis=1)
+        chosen[:, c] = candidates[np.arange(S), best]
+        np.maximum(distances[np.arange(S), best], 0.0, out=nearest)  # a rounded distance of 0 may lie below
+
+
+def _drawn(masses: FloatArray, uniform: FloatArray) -> IntArray:
+    """Indices (S, T) drawn from each row of masses (S, n) by inversion of uniform numbers (S, T); the last where all are 0."""
+    sums = masses.cumsum(axis=1)
+    found = [row.searchsorted(u * row[-1], side="right") for row, u in zip(sums, uniform, strict=True)]
+    drawn: IntArray = np.minimum(np.stack(found), masses.shape[1] - 1)
+    return drawn
+
+
+def _lifted(points: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Matrices (n, r + 2) and (r + 2, n) whose product holds all squared distances: |x|^2 - 2 x.y + |y|^2."""
+    squares = np.einsum("ij,ij->i", points, points)[:, None]
+    ones = np.ones_like(squares)
+    return np.hstack([-2.0 * points, squares, ones]), np.ascontiguousarray(np.hstack([points, ones, squares]).T)
 
 
 def _check(points: FloatArray, weights: FloatArray, n_clusters: int, n_restarts: int, n_steps: int) -> None:

@@ -24,7 +24,7 @@ from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, GridArray, Scaling
-from fastlloyd.clustering.outside import Outside, to_grid
+from fastlloyd.clustering.grid_records import Outside, to_grid
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise, SystemNoise
 from fastlloyd.errors import (

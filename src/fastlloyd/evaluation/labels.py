@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastlloyd.base.arrays import FloatArray, IntArray, RealArray
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.clustering.outside import Outside, to_grid
+from fastlloyd.clustering.grid_records import Outside, to_grid
 from fastlloyd.records import Missing, open_records
 from fastlloyd.reports.stored_result import StoredResult
 

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 from fastlloyd.clustering import domain, parallel
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.clustering.outside import Outside, to_grid
+from fastlloyd.clustering.grid_records import Outside, to_grid
 from fastlloyd.clustering.parallel import is_compiled
 from fastlloyd.errors import DataError
 from fastlloyd.records.table import ColumnBlock

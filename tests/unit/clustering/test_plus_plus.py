@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fastlloyd.base.randomness import Draws, PublicSeed
-from fastlloyd.clustering.plus_plus import _drawn, first_centroids, n_trials
+from fastlloyd.clustering.public_kmeans import _drawn, first_centroids, n_trials
 
 
 def _draws(number: int) -> Draws:

@@ -14,8 +14,7 @@ from hypothesis.extra.numpy import arrays
 
 from fastlloyd.base.arrays import RealArray
 from fastlloyd.clustering.domain import Domain, Scaling
-from fastlloyd.clustering.grid_records import GridRecords
-from fastlloyd.clustering.outside import Outside, to_grid
+from fastlloyd.clustering.grid_records import GridRecords, Outside, to_grid
 from fastlloyd.clustering.parallel import is_compiled
 from fastlloyd.errors import DataError
 from fastlloyd.records import Missing, arrow, open_records, read_table

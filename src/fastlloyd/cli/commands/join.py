@@ -132,7 +132,7 @@ def _records(plan: "Plan", data: Path, missing: str, outside: str, *, as_json: b
     from fastlloyd.cli import network
     from fastlloyd.cli import screen as report
     from fastlloyd.cli.settings import on_grid
-    from fastlloyd.clustering.outside import Outside
+    from fastlloyd.clustering.grid_records import Outside
     from fastlloyd.mechanisms.catalogue import choose
     from fastlloyd.records import Missing, read_table
 

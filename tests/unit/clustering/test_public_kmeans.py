@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.randomness import Draws, PublicSeed
-from fastlloyd.clustering.public_kmeans import PublicClusters, _Lloyd, grid_points, k_means
+from fastlloyd.clustering.public_kmeans import PublicClusters, _Lloyd, k_means
 from fastlloyd.errors import LocalProtocolError
 
 
@@ -213,18 +213,3 @@ def test_the_largest_points_and_smallest_weights_stay_finite() -> None:
     found = _clusters(points, 4, weights=np.append(5e-324, _draws(9).uniform(0.0, 1e-300, (29,))), n_restarts=2)
     assert np.isfinite(found.centroids).all()
     assert np.isfinite(found.loss)
-
-
-def test_a_grid_holds_the_centres_of_equal_cells() -> None:
-    found = grid_points(np.array([0.0, -1.0]), np.array([4.0, 1.0]), 5)
-    assert found.tolist() == [[1.0, -0.5], [1.0, 0.5], [3.0, -0.5], [3.0, 0.5]]
-
-
-@pytest.mark.parametrize(
-    ("d", "m", "per_axis"), [(1, 7, 7), (2, 1023, 31), (2, 1024, 32), (3, 1000, 10), (3, 999, 9), (3, 1, 1)]
-)
-def test_a_grid_has_as_many_points_as_fit(d: int, m: int, per_axis: int) -> None:
-    found = grid_points(-np.ones(d), np.ones(d), m)
-    assert found.shape == (per_axis**d, d)
-    assert len(np.unique(found, axis=0)) == len(found)
-    assert np.abs(found).max() == pytest.approx(1 - 1 / per_axis)
