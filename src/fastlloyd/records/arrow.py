@@ -22,8 +22,8 @@ from fastlloyd.base import extras
 from fastlloyd.base.arrays import RealArray
 from fastlloyd.base.names import listing
 from fastlloyd.errors import DataError
-from fastlloyd.records.columns import Columns, picked
-from fastlloyd.records.record_file import BLOCK_CELLS, Missing
+from fastlloyd.records.columns import Columns, chosen
+from fastlloyd.records.record_file import BLOCK_CELLS, Missing, Reader
 from fastlloyd.records.table import ColumnBlock
 
 _EXACT = 1 << 53  # integers below are exact in float64; so are powers of ten up to 10**22
@@ -39,8 +39,8 @@ def load(name: str, source: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArrowRecords:
-    """Records in batches of Arrow: a `Reader`. `batches` gives them from the beginning, with at least the chosen columns.
+class ArrowRecords(Reader):
+    """Records in batches of Arrow. `batches` gives them from the beginning, with at least the chosen columns.
 
     missing : what becomes of a record with null. Where it is left out, all batches take the path of those that have one.
     """
@@ -54,7 +54,7 @@ class ArrowRecords:
     n_rows: int | None
     batches: Callable[[], Iterable[Any]]
     n_ahead: int = 1
-    missing: Missing = Missing.REFUSE
+    missing: Missing
 
     @classmethod
     def of(
@@ -66,10 +66,11 @@ class ArrowRecords:
         source: str,
         what: str,
         n_rows: int | None,
+        missing: Missing,
     ) -> ArrowRecords:
         """Choose columns of a schema. Raises DataError for one that is not numeric, with the names of those that are."""
         names = tuple(schema.names)
-        indices = picked(names, columns, lambda i: not not_numbers(schema.types[i], source), source, "schema")
+        indices = chosen(names, columns, source, "schema", lambda i: not not_numbers(schema.types[i], source))
         for i in indices:
             if kind := not_numbers(schema.types[i], source):
                 numeric = [name for name, kind in zip(names, schema.types, strict=True) if not not_numbers(kind, source)]
@@ -87,6 +88,7 @@ class ArrowRecords:
             floats=all(_is_float(schema.types[i], source) for i in indices),
             n_rows=n_rows,
             batches=lambda: batches(taken),
+            missing=missing,
         )
 
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:

@@ -23,13 +23,17 @@ NUMERIC: Final = Kind.NUMERIC
 Columns = Sequence[str] | Kind | None
 
 
-def chosen(names: Sequence[str], columns: Sequence[str] | None, source: str, where: str) -> list[int]:
-    """Indices of `columns` among all `names`; of all columns for None. Raises DataError.
+def chosen(
+    names: Sequence[str], columns: Columns, source: str, where: str, is_number: Callable[[int], bool] = lambda _: True
+) -> list[int]:
+    """Indices of `columns` among all `names`; of all columns for None; of those that `is_number` takes for NUMERIC.
 
     A column without a name is an index that some program wrote: it can be left out, but is never taken for a feature unasked.
+    Raises DataError, which says `where` in the `source` the names stand, for a name that is unknown or repeated, and where no
+    column is left.
     """
     refuse_repeated([name for name in names if name], f"{source}, the {where}")
-    if columns is None:
+    if columns is None or columns is NUMERIC:
         if not names:
             raise DataError(f"{source}: there are no columns")
         for number, name in enumerate(names, 1):
@@ -38,7 +42,10 @@ def chosen(names: Sequence[str], columns: Sequence[str] | None, source: str, whe
                     f"{source}: column {number} has no name; if it is the index of a pandas frame, write the file with "
                     "index=False, or choose the other columns with --columns; otherwise name it"
                 )
-        return list(range(len(names)))
+        indices = [i for i in range(len(names)) if columns is None or is_number(i)]
+        if not indices:
+            raise DataError(f"{source}: no column holds numbers; there are {listing(names)}")
+        return indices
     if not columns:
         raise DataError(f"{source}: no columns are chosen; there are {listing(names)}")
     refuse_repeated(columns, "the chosen columns")
@@ -48,16 +55,6 @@ def chosen(names: Sequence[str], columns: Sequence[str] | None, source: str, whe
             known = list(index)
             raise DataError(f"{source}: there is no column {name!r}{nearest_name(name, known)}; there are {listing(known)}")
     return [index[name] for name in columns]
-
-
-def picked(names: Sequence[str], columns: Columns, is_number: Callable[[int], bool], source: str, where: str) -> list[int]:
-    """As `chosen`; for `NUMERIC` the columns whose index `is_number` says to hold numbers, at least one."""
-    if not isinstance(columns, Kind):
-        return chosen(names, columns, source, where)
-    indices = [i for i in chosen(names, None, source, where) if is_number(i)]
-    if not indices:
-        raise DataError(f"{source}: no column holds numbers; there are {listing(names)}")
-    return indices
 
 
 def numbered(n: int) -> list[str]:

@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
-from fastlloyd.records.columns import NUMERIC, Columns, numbered, picked
+from fastlloyd.records.columns import NUMERIC, Columns, chosen, numbered
 from fastlloyd.records.files import opened
-from fastlloyd.records.record_file import NOT_FINITE, NOT_THERE, WORDS, Missing
+from fastlloyd.records.record_file import NOT_FINITE, NOT_THERE, WORDS, Missing, Reader
 
 _ANSWERS = frozenset({"true", "false", "yes", "no", "t", "f", "y", "n"})
 _COMMAS = re.compile(r"[-+]?[0-9][0-9. ]*(,[0-9]+)+")  # between digits: of decimals or of thousands
@@ -43,7 +43,7 @@ _OPEN = (
 _Row = tuple[int, list[str]]  # line number, cells
 
 
-class DelimitedFile:
+class DelimitedFile(Reader):
     """Numeric columns of a CSV file in UTF-8, plain or compressed with gzip, with or without a header.
 
     Cells are separated by commas, or by semicolons or tabs if the first line has these and no comma. The first line is
@@ -55,13 +55,12 @@ class DelimitedFile:
     if a row has too few or too many cells, or if a chosen cell is not a number or not finite, or missing and not to be dropped.
     """
 
-    n_rows = None  # only reading tells
-    n_ahead = 1
+    n_rows = None
 
-    def __init__(self, path: Path, columns: Columns, missing: Missing, *, once: bool) -> None:
-        self._path, self._columns, self._missing, self._once = path, columns, missing, once
+    def __init__(self, path: Path, columns: Columns, missing: Missing) -> None:
+        self._path, self._columns, self._missing, self._once = path, columns, missing, not path.is_file()
         self._layout, rows = self._begin()
-        self._rows = rows if once else None  # what a pipe has given away does not come again
+        self._rows = rows if self._once else None  # what a pipe has given away does not come again
         self.names = tuple(self._layout.names)
         self.columns = tuple(self.names[i] for i in self._layout.chosen)
 
@@ -76,10 +75,10 @@ class DelimitedFile:
         while block := list(islice(rows, n)):
             yield self._layout.numbers(block)
 
-    def line(self, record: int) -> int:
-        """The number of the line of the record of this number, counted from 1; not of what comes through a pipe."""
+    def place(self, record: int) -> str:
+        """Give the number of its line; not for what comes through a pipe."""
         _, rows = self._begin()
-        return next(islice(rows, record - 1, None))[0]
+        return f"line {next(islice(rows, record - 1, None))[0]}"
 
     def _begin(self) -> tuple[_Layout, Iterator[_Row]]:
         """Read as far as the names of the columns; the rows of all records, and the layout of each."""
@@ -114,7 +113,7 @@ class DelimitedFile:
             cells = [cells[column] for _, cells in head if len(cells) == len(names)]
             return all(_is_missing(cell) or _is_number(cell) for cell in cells)
 
-        indices = picked(names, self._columns, is_number, where, "header")
+        indices = chosen(names, self._columns, where, "header", is_number)
         way_out = CHOOSE if self._columns is None else EMPTY  # who has chosen, or has a plan that did, cannot choose others
         return _Layout(source, names, indices, self._missing, way_out)
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
-from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
 from fastlloyd.records.arrow import ArrowRecords, load
 from fastlloyd.records.columns import chosen
-from fastlloyd.records.record_file import Missing, complete
-from fastlloyd.records.table import ColumnBlock, Table, joined
+from fastlloyd.records.record_file import Missing, RecordFile
+from fastlloyd.records.table import Table
 
 _ROWS = 1 << 16  # of an Arrow table, taken over at a time
 
@@ -34,20 +32,9 @@ def table_from_frame(frame: Any, columns: Sequence[str] | None = None, *, missin
         source=source,
         what="a frame that Arrow can take over",
         n_rows=table.num_rows,
+        missing=missing,
     )
-    values = joined(_complete(replace(records, missing=missing)), len(records.columns))
-    if not len(values):
-        raise DataError(f"{source}: " + ("every record has a missing cell" if table.num_rows else "there are no records"))
-    others = tuple(name for name in records.names if name not in set(records.columns))
-    dropped = table.num_rows - len(values)
-    return Table(values=values, columns=records.columns, source=source, dropped=dropped, others=others)
-
-
-def _complete(records: ArrowRecords) -> Iterator[RealArray | ColumnBlock]:
-    first = 1
-    for block in records.blocks():
-        yield complete(block, records.columns, records.missing, records.source, first)
-        first += len(block)
+    return RecordFile(records, source, None, missing).table()
 
 
 def _is_pandas(frame: Any) -> bool:

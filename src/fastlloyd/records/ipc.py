@@ -14,53 +14,36 @@ from fastlloyd.errors import DataError
 from fastlloyd.records.arrow import ArrowRecords, errors, load
 from fastlloyd.records.columns import Columns
 from fastlloyd.records.files import readable
+from fastlloyd.records.record_file import Missing
 
 _WHAT = "an Arrow IPC file"
 _MAPPED = 1 << 26  # bytes after which the file is mapped anew; opening it takes time in proportion to its batches
 _FILE_MAGIC, _OLD_MAGIC = b"ARROW1", b"FEA1"
 
 
-def open_ipc(path: Path, columns: Columns) -> ArrowRecords:
+def open_ipc(path: Path, columns: Columns, missing: Missing) -> ArrowRecords:
     """Check the schema. Raises DataError."""
     source = str(path)
     load("pyarrow.ipc", source)
+    pa = load("pyarrow", source)
     with readable(path), path.open("rb") as raw:
         magic = raw.read(len(_FILE_MAGIC))
     if magic.startswith(_OLD_MAGIC):
         raise DataError(f"{source}: version 1 of the Feather format is not read; write the records anew as Arrow IPC")
-    with errors(source, _WHAT):
-        schema, n_rows = _schema_of_file(source) if magic == _FILE_MAGIC else _schema_of_stream(source)
+    is_stream = magic != _FILE_MAGIC
+    with errors(source, _WHAT), pa.OSFile(source) if is_stream else pa.memory_map(source) as opened:
+        reader = pa.ipc.open_stream(opened) if is_stream else pa.ipc.open_file(opened)
+        schema, n_rows = reader.schema, None if is_stream else reader.count_rows()
         names = list(schema.names)
-    return ArrowRecords.of(
-        schema,
-        columns,
-        lambda picked: (
-            _batches_of_file(source)
-            if magic == _FILE_MAGIC
-            else _batches_of_stream(source, [names.index(name) for name in picked])
-        ),
-        source=source,
-        what=_WHAT,
-        n_rows=n_rows,
-    )
+
+    def batches(taken: tuple[str, ...]) -> Iterator[Any]:
+        return _of_stream(pa, source, [names.index(name) for name in taken]) if is_stream else _of_file(pa, source)
+
+    return ArrowRecords.of(schema, columns, batches, source=source, what=_WHAT, n_rows=n_rows, missing=missing)
 
 
-def _schema_of_file(source: str) -> tuple[Any, int]:
-    pa = load("pyarrow", source)
-    with pa.memory_map(source) as mapped:
-        reader = pa.ipc.open_file(mapped)
-        return reader.schema, reader.count_rows()
-
-
-def _schema_of_stream(source: str) -> tuple[Any, None]:
-    pa = load("pyarrow", source)
-    with pa.OSFile(source) as raw:
-        return pa.ipc.open_stream(raw).schema, None
-
-
-def _batches_of_file(source: str) -> Iterator[Any]:
+def _of_file(pa: Any, source: str) -> Iterator[Any]:
     """Batches with all columns: to choose some would make Arrow copy what is otherwise only mapped."""
-    pa = load("pyarrow", source)
     number, n = 0, 1
     while number < n:
         with pa.memory_map(source) as mapped:
@@ -72,7 +55,7 @@ def _batches_of_file(source: str) -> Iterator[Any]:
                 yield batch
 
 
-def _batches_of_stream(source: str, fields: list[int]) -> Iterator[Any]:
-    pa = load("pyarrow", source)
+def _of_stream(pa: Any, source: str, fields: list[int]) -> Iterator[Any]:
+    """Batches with the columns of these indices."""
     with pa.OSFile(source) as raw:
         yield from pa.ipc.open_stream(raw, options=pa.ipc.IpcReadOptions(included_fields=fields))

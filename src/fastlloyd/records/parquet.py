@@ -11,7 +11,7 @@ import numpy as np
 
 from fastlloyd.records.arrow import ArrowRecords, errors, load
 from fastlloyd.records.columns import Columns
-from fastlloyd.records.record_file import BLOCK_CELLS
+from fastlloyd.records.record_file import BLOCK_CELLS, Missing
 
 _WHAT = "a Parquet file"
 _BUFFERS = 1 << 24  # bytes read ahead, all columns together
@@ -19,7 +19,7 @@ _LEAST, _MOST = 1 << 14, 1 << 16  # of one column
 _AHEAD = 1 << 25  # bytes of blocks read ahead: four times as many were no faster
 
 
-def open_parquet(path: Path, columns: Columns) -> ArrowRecords:
+def open_parquet(path: Path, columns: Columns, missing: Missing) -> ArrowRecords:
     """Check the schema. Raises DataError."""
     parquet = load("pyarrow.parquet", str(path))
 
@@ -37,5 +37,5 @@ def open_parquet(path: Path, columns: Columns) -> ArrowRecords:
     with errors(str(path), _WHAT), opened(1) as file:
         schema, n_rows = file.schema_arrow, file.metadata.num_rows
         schema.names  # noqa: B018 - may not be text
-    records = ArrowRecords.of(schema, columns, batches, source=str(path), what=_WHAT, n_rows=n_rows)
+    records = ArrowRecords.of(schema, columns, batches, source=str(path), what=_WHAT, n_rows=n_rows, missing=missing)
     return replace(records, n_ahead=max(1, _AHEAD // (BLOCK_CELLS * np.dtype(records.dtype).itemsize)))

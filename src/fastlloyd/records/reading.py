@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from fastlloyd.errors import DataError
 from fastlloyd.records import files
-from fastlloyd.records.arrow import ArrowRecords
 from fastlloyd.records.columns import Columns
 from fastlloyd.records.delimited import DelimitedFile
 from fastlloyd.records.ipc import open_ipc
 from fastlloyd.records.numpy_files import open_npy, open_npz
 from fastlloyd.records.parquet import open_parquet
 from fastlloyd.records.record_file import Missing, Reader, RecordFile
-from fastlloyd.records.table import Table, joined
+from fastlloyd.records.table import Table
 
 LARGE_CELLS = 1 << 25  # 256 MiB of float64
 LARGE_TEXT = 1 << 28  # bytes
 
-_Named = Sequence[str] | None
-
 STANDARD_INPUT = Path("-")
-_TEXT = (".csv", ".tsv", ".txt")
-_SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
-_BINARY: Mapping[str, Callable[[Path, Columns], Reader]] = {
+_Named = Sequence[str] | None
+_Open = Callable[[Path, Columns, Missing], Reader]
+_TEXT: Mapping[str, _Open] = {".csv": DelimitedFile, ".tsv": DelimitedFile, ".txt": DelimitedFile}  # each also with .gz
+_BINARY: Mapping[str, _Open] = {
     ".parquet": open_parquet,
     ".pq": open_parquet,
     ".arrow": open_ipc,
@@ -35,6 +32,7 @@ _BINARY: Mapping[str, Callable[[Path, Columns], Reader]] = {
     ".npy": open_npy,
     ".npz": open_npz,
 }
+_SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 
 
 def open_records(path: str | os.PathLike[str], columns: Columns = None, *, missing: Missing = Missing.REFUSE) -> RecordFile:
@@ -43,33 +41,29 @@ def open_records(path: str | os.PathLike[str], columns: Columns = None, *, missi
     `columns` chooses columns by name and gives their order (None: all; NUMERIC: those of numbers, as far as the format or, of
     text, the first records tell); what the other columns hold is ignored. Raises DataError, in one sentence, for an unknown
     suffix, a file that cannot be read, repeated or unknown names, and, where the format has types, chosen columns that are not
-    numbers. `-` is standard input: text, read once.
+    numbers. `-` is standard input: CSV, read once.
     """
     path = Path(path)
     if path == STANDARD_INPUT:
-        return _open_text(Path("/dev/stdin"), columns, missing)
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes[-1:] and suffixes[-1] in _BINARY:
+        return _open_text(DelimitedFile, Path("/dev/stdin"), columns, missing)
+    suffix = path.suffix.lower()
+    if suffix in _BINARY:
         state = files.regular(path)
-        reader = _BINARY[suffixes[-1]](path, columns)
-        if isinstance(reader, ArrowRecords):
-            reader = replace(reader, missing=missing)
-        return RecordFile(reader, str(path), state, missing)
-    if suffixes[-1:] == [".gz"]:
-        suffixes.pop()
-    if not suffixes or suffixes[-1] not in _TEXT:
-        if path.suffix.lower() in _SHEETS:
-            raise DataError(f"{path}: workbooks are not read; save the sheet as CSV in UTF-8, with decimal points")
-        raise DataError(
-            f"{path}: the suffix must say the format: {', '.join(_TEXT)}, each of which may be followed by .gz, or "
-            f"{', '.join(_BINARY)}"
-        )
-    return _open_text(path, columns, missing)
+        return RecordFile(_BINARY[suffix](path, columns, missing), str(path), state, missing)
+    format_suffix = Path(path.stem).suffix.lower() if suffix == ".gz" else suffix
+    if format_suffix in _TEXT:
+        return _open_text(_TEXT[format_suffix], path, columns, missing)
+    if suffix in _SHEETS:
+        raise DataError(f"{path}: workbooks are not read; save the sheet as CSV in UTF-8, with decimal points")
+    raise DataError(
+        f"{path}: the suffix must say the format: {', '.join(_TEXT)}, each of which may be followed by .gz, or "
+        f"{', '.join(_BINARY)}"
+    )
 
 
 def read_table(path: str | os.PathLike[str], columns: _Named = None, *, missing: Missing = Missing.REFUSE) -> Table:
     """All records of a file at once. Parameters and errors as of `open_records` and `RecordFile.blocks`."""
-    return _read(open_records(path, columns, missing=missing))
+    return open_records(path, columns, missing=missing).table()
 
 
 def table_or_file(
@@ -77,18 +71,17 @@ def table_or_file(
 ) -> Table | RecordFile:
     """All records at once if they are few, otherwise the file, to be read in passes. Both have `blocks`; errors as above."""
     file = open_records(path, columns, missing=missing)
-    return file if _is_large(file) else _read(file)
+    return file if _is_large(file) else file.table()
 
 
 def read_csv(path: str | os.PathLike[str], columns: _Named = None, *, missing: Missing = Missing.REFUSE) -> Table:
     """All records of a text file, whatever its suffix; see `DelimitedFile`."""
-    return _read(_open_text(Path(path), columns, missing))
+    return _open_text(DelimitedFile, Path(path), columns, missing).table()
 
 
-def _open_text(path: Path, columns: Columns, missing: Missing) -> RecordFile:
+def _open_text(read: _Open, path: Path, columns: Columns, missing: Missing) -> RecordFile:
     state = files.state(path)
-    reader = DelimitedFile(path, columns, missing, once=state is None)
-    return RecordFile(reader, str(path), state, missing, line=None if state is None else reader.line)
+    return RecordFile(read(path, columns, missing), str(path), state, missing)
 
 
 def _is_large(file: RecordFile) -> bool:
@@ -98,15 +91,3 @@ def _is_large(file: RecordFile) -> bool:
     path = Path(file.source)
     packed = 8 if path.suffix.lower() == ".gz" else 1
     return path.is_file() and path.stat().st_size * packed > LARGE_TEXT
-
-
-def _read(file: RecordFile) -> Table:
-    values = joined(file.blocks(), len(file.columns))
-    return Table(
-        values=values,
-        columns=file.columns,
-        source=file.source,
-        dropped=file.dropped or 0,
-        others=file.others,
-        place=file.place,
-    )

@@ -6,9 +6,9 @@ Readers put NaN where a cell is missing. Infinity is a value, and a wrong one: i
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
 from fastlloyd.records import files
 from fastlloyd.records.files import FileState
-from fastlloyd.records.table import ColumnBlock, numbered
+from fastlloyd.records.table import ColumnBlock, Table, joined, numbered
 
 WORDS = frozenset({"", "na", "nan", "null", "?"})  # in text files, in any case and with spaces around
 FEW = 32  # features that are looked at one by one, though they do not lie so in memory
@@ -37,15 +37,19 @@ class Missing(enum.Enum):
 def complete(
     block: RealArray | ColumnBlock, columns: Sequence[str], missing: Missing, source: str, first: int
 ) -> RealArray | ColumnBlock:
-    """The records without missing cells of a block (n, n_features), NaN where a cell is missing; memory order is kept.
+    """The records of a block (n, n_features) that have no missing cell, which is NaN; memory order is kept.
 
     `first` is the number of the block's first record. Raises DataError for the first record with an infinite cell, or with a
     missing one unless these are dropped.
     """
     arrays = block.arrays if isinstance(block, ColumnBlock) else (block,)
-    wrong = np.isinf if missing is Missing.DROP else _is_not_finite
-    if np.any([wrong(array).any() for array in arrays]):
-        raise _refusal(np.asarray(block), columns, missing, source, first)
+    if np.any([_wrong(array, missing).any() for array in arrays]):
+        values = np.asarray(block)
+        wrong = _wrong(values, missing)
+        record = int(wrong.any(axis=1).argmax())
+        column = int(wrong[record].argmax())
+        fault = NOT_THERE if np.isnan(values[record, column]) else NOT_FINITE
+        raise DataError(f"{source}, record {first + record}, column {columns[column]!r}: {fault}")
     if missing is Missing.REFUSE:
         return block
     # all records are copied, whether one is left out or none is: those that stay take the same path
@@ -59,6 +63,11 @@ def complete(
     return np.compress(kept, block, axis=0)
 
 
+def _wrong(values: RealArray, missing: Missing) -> npt.NDArray[np.bool_]:
+    """Which cells are refused."""
+    return np.isinf(values) if missing is Missing.DROP else ~np.isfinite(values)
+
+
 def _any_missing(features: Iterable[RealArray]) -> npt.NDArray[np.bool_]:
     """Which records have NaN in one of the features, each (n,)."""
     gaps: npt.NDArray[np.bool_] = np.isnan(next(iter(features)))
@@ -67,33 +76,25 @@ def _any_missing(features: Iterable[RealArray]) -> npt.NDArray[np.bool_]:
     return gaps
 
 
-def _is_not_finite(values: RealArray) -> npt.NDArray[np.bool_]:
-    return ~np.isfinite(values)
+class Reader(ABC):
+    """What a format has to offer.
 
-
-def _refusal(values: RealArray, columns: Sequence[str], missing: Missing, source: str, first: int) -> DataError:
-    faults = np.isinf(values) if missing is Missing.DROP else ~np.isfinite(values)
-    record = int(faults.any(axis=1).argmax())
-    column = int(faults[record].argmax())
-    fault = NOT_THERE if np.isnan(values[record, column]) else NOT_FINITE
-    return DataError(f"{source}, record {first + record}, column {columns[column]!r}: {fault}")
-
-
-class Reader(Protocol):
-    """What a format has to offer. `names` are all columns, `columns` the chosen ones; NaN in a block is a missing cell.
-
-    `n_ahead` : how many blocks are worth their memory before they are asked for.
+    names : of all columns. columns : of the chosen ones. n_rows : number of records, None where only reading tells. n_ahead :
+    how many blocks are worth their memory before they are asked for.
     """
 
-    @property
-    def names(self) -> tuple[str, ...]: ...  # noqa: D102 - see the class
-    @property
-    def columns(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
-    def n_rows(self) -> int | None: ...  # noqa: D102
-    @property
-    def n_ahead(self) -> int: ...  # noqa: D102
-    def blocks(self) -> Iterator[RealArray | ColumnBlock]: ...  # noqa: D102
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    n_rows: int | None
+    n_ahead = 1
+
+    @abstractmethod
+    def blocks(self) -> Iterator[RealArray | ColumnBlock]:
+        """Read the file from its beginning: float32 or float64 (n_i, n_features), NaN where a cell is missing."""
+
+    def place(self, record: int) -> str:
+        """Where the record of a number, counted from 1, stands in the file, for messages."""
+        return numbered(record)
 
 
 class RecordFile:
@@ -103,30 +104,11 @@ class RecordFile:
     n_rows : number of records before any is dropped, None where only reading tells; dropped : how many records a complete
     pass left out because a cell was missing, None before the first (a private number, as n_rows is); n_ahead : how many blocks
     another thread reads before they are asked for.
+
+    `state` is that of the file before it was opened, None where the records do not come from a regular file.
     """
 
-    __slots__ = (
-        "_line",
-        "_missing",
-        "_reader",
-        "_rows_read",
-        "_state",
-        "columns",
-        "dropped",
-        "n_ahead",
-        "n_rows",
-        "others",
-        "source",
-    )
-
-    def __init__(
-        self,
-        reader: Reader,
-        source: str,
-        state: FileState | None,
-        missing: Missing,
-        line: Callable[[int], int] | None = None,
-    ) -> None:
+    def __init__(self, reader: Reader, source: str, state: FileState | None, missing: Missing) -> None:
         self.columns = reader.columns
         self.others = tuple(name for name in reader.names if name not in set(reader.columns))
         self.source = source
@@ -134,18 +116,29 @@ class RecordFile:
         self.n_ahead = reader.n_ahead
         self.dropped: int | None = None
         self._reader = reader
-        self._line = line
         self._state = state
         self._missing = missing
         self._rows_read = reader.n_rows
 
     def __repr__(self) -> str:
-        """Names, no numbers of records."""
+        """Show names, and no number of records."""
         return f"RecordFile(columns={self.columns!r}, source={self.source!r})"
 
     def blocks(self) -> Iterator[RealArray]:
-        """`column_blocks` as arrays, all in one dtype."""
+        """Give `column_blocks` as arrays, all of one dtype."""
         return map(np.asarray, self.column_blocks())
+
+    def table(self) -> Table:
+        """Read all records at once."""
+        values = joined(self.column_blocks(), len(self.columns))
+        return Table(
+            values=values,
+            columns=self.columns,
+            source=self.source,
+            dropped=self.dropped or 0,
+            others=self.others,
+            place=self.place,
+        )
 
     def column_blocks(self) -> Iterator[RealArray | ColumnBlock]:
         """Read the file from its beginning: finite float32 or float64 blocks (n_i, n_features), n_i >= 1.
@@ -165,9 +158,9 @@ class RecordFile:
         self.dropped = (self._rows_read or 0) - kept
 
     def blocks_to_check(self) -> Iterator[tuple[int, RealArray | ColumnBlock]]:
-        """As `column_blocks`, each with the number of its first record among those kept, for who looks at every cell anyway.
+        """As `column_blocks`, each with the number of its first record among those kept, for callers that look at every cell.
 
-        What `column_blocks` refuses may still be in a block: a block whose cells are not all finite has to go to `check`.
+        What `column_blocks` refuses may still be in a block: hand a block with a cell that is not finite to `check`.
         """
         if self._missing is Missing.REFUSE:
             yield from self._pass()
@@ -197,7 +190,7 @@ class RecordFile:
         if self._state is None:
             return numbered(record) + (" of those that were not dropped" if self.dropped else "")
         row = record if self._missing is Missing.REFUSE else self._row(record)
-        return numbered(row) if self._line is None else f"line {self._line(row)}"
+        return self._reader.place(row)
 
     def _row(self, record: int) -> int:
         """The number in the file of a record that was kept."""

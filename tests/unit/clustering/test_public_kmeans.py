@@ -96,7 +96,7 @@ def test_after_many_steps_every_centroid_is_the_weighted_mean_of_its_points() ->
 @pytest.mark.parametrize("seed", range(4))
 def test_a_whole_weight_is_a_repetition(seed: int) -> None:
     points, _ = _mixture(80, 2, 4, seed)
-    repeats = _draws(seed).integers(1, 4, 80)
+    repeats = _draws(seed).integers(1, 4, (80,))
     weighted = _clusters(points, 4, weights=repeats.astype(np.float64), n_restarts=3)
     repeated = _clusters(np.repeat(points, repeats, axis=0), 4, n_restarts=3)
     assert np.allclose(weighted.centroids, repeated.centroids, atol=1e-12)
