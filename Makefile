@@ -10,7 +10,7 @@ DAMAGES ?= 4000
 EXECUTIONS ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test compatibility lint audit campaign bench bench-stream bench-network bench-overhead bench-groups bench-coverage paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
+.PHONY: help demo test compatibility lint audit campaign bench bench-stream bench-network bench-overhead study-groups study-coverage paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -101,13 +101,12 @@ bench-overhead: $(READY)  ## an iteration over MPI and gRPC beside the paper's T
 	$(BIN)/fastlloyd experiment plot docs/results --figure overhead --formats png --out results/overhead --force
 	cp results/overhead/overhead-2.png docs/results/images/overhead.png
 
-bench-groups: $(READY)  ## MomentLloyd beside FastLloyd on 116 synthetic sets, to results/groups (long; goes on where it was stopped); rewrites docs/results/momentlloyd-evidence.md
-	$(BIN)/python -m benchmarks.groups run results/groups
-	$(BIN)/python -m benchmarks.groups table results/groups --write
-	$(BIN)/python -m benchmarks.moment_ablation
+study-groups: $(READY)  ## MomentLloyd beside FastLloyd on 116 synthetic sets, to results/groups (long; goes on where it was stopped); rewrites docs/results/momentlloyd-evidence.md
+	$(BIN)/python -m studies.groups results/groups
+	$(BIN)/python -m studies.moment_ablation
 
-bench-coverage: $(READY)  ## do two standard errors cover what they say? 100 fits of each of 70 kinds of groups; rewrites docs/results/coverage.md (S1 needs FASTLLOYD_DATA)
-	$(BIN)/python -m benchmarks.coverage --write
+study-coverage: $(READY)  ## do two standard errors cover what they say? 100 fits of each of 70 kinds of groups; rewrites docs/results/coverage.md (S1 needs FASTLLOYD_DATA)
+	$(BIN)/python -m studies.coverage --write
 
 notebook: $(READY)  ## runs examples/central.ipynb anew and stores what it shows
 	$(BIN)/python examples/execute.py

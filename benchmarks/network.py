@@ -30,7 +30,7 @@ from benchmarks.network_parties import (
     VolatileServer,
 )
 from benchmarks.network_run import Setup, over_grpc
-from benchmarks.report import machine, write_section
+from benchmarks.report import as_table, machine, write_section
 from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.federation.plan.plan import Plan
@@ -64,8 +64,7 @@ def main() -> int:
         for figure in measure():
             print(": ".join(figure[:2]), f"({figure.goal})" if figure.goal else "", flush=True)
             figures.append(figure)
-    lines = ["| what | measured | goal |", "|---|---|---|", *("| " + " | ".join(figure) + " |" for figure in figures)]
-    write_section("network", f"{machine()}.\n\n" + "\n".join(lines))
+    write_section("network", f"{machine()}.\n\n{as_table(Figure._fields, 'lll', figures)}")
     return 0
 
 

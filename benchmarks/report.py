@@ -2,7 +2,7 @@
 
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -36,9 +36,14 @@ def show(title: str, rows: Iterable[Row]) -> None:
 
 
 def as_markdown(rows: Iterable[Row]) -> str:
-    """The same as a table of a page."""
-    lines = ["| what | ours, ms | peer, ms | peer / ours | named peer |", "|---|---:|---:|---:|---|"]
-    return "\n".join([*lines, *("| " + " | ".join(_cells(row)) + " |" for row in rows)])
+    """The rows as a table of a page."""
+    return as_table(["what", "ours, ms", "peer, ms", "peer / ours", "named peer"], "lrrrl", map(_cells, rows))
+
+
+def as_table(headings: Sequence[str], alignment: str, rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table. alignment : a letter for each column, l for text or r for numbers."""
+    marks = "".join(f"{'---' if letter == 'l' else '---:'}|" for letter in alignment)
+    return "\n".join([f"| {' | '.join(headings)} |", f"|{marks}", *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def machine(*more: str) -> str:

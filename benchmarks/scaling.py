@@ -7,6 +7,7 @@ from unittest import mock
 import numpy as np
 
 from benchmarks.kernels import iteration, problem
+from benchmarks.report import as_table
 from benchmarks.timing import paired
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.reports.pictures import new_figure, to_png
@@ -40,12 +41,12 @@ def measured(repetitions: int) -> dict[str, list[tuple[int, float]]]:
 
 def said(found: dict[str, list[tuple[int, float]]]) -> str:
     """The table of the page: the line that fits each axis best."""
-    lines = ["| axis | at any size, ms | for each more, ms | farthest point from that line |", "|---|---:|---:|---:|"]
+    rows = []
     for axis, points in found.items():
         fixed, each, farthest = _line(*np.array(points).T)
         span = f"{LABELS[axis]}, {points[0][0]:,} to {points[-1][0]:,}"
-        lines.append(f"| {span} | {1e3 * fixed:.3f} | {1e3 * each:.3g} | {100 * farthest:.0f} % |")
-    return "\n".join(lines)
+        rows.append([span, f"{1e3 * fixed:.3f}", f"{1e3 * each:.3g}", f"{100 * farthest:.0f} %"])
+    return as_table(["axis", "at any size, ms", "for each more, ms", "farthest point from that line"], "lrrr", rows)
 
 
 def _line(sizes: FloatArray, seconds: FloatArray) -> tuple[float, float, float]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.report import machine, write_section
+from benchmarks.report import as_table, machine, write_section
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.grid_records import GridRecords, Outside
@@ -116,18 +116,14 @@ def main() -> int:
 
 def page(n: int, size: int, fresh: dict[str, list[float]], again: dict[str, list[float]]) -> str:
     """The section of docs/results/performance.md."""
-    lines = [
-        f"{n:,} records of {FEATURES} float32 features, {size / 2**30:.2f} GiB, {CLUSTERS} clusters; {machine()}.",
-        "",
-        "| pass | new process: reading alone, s | a round, s | speed | again: reading alone, s | a round, s | speed |",
-        "|---:|---:|---:|---:|---:|---:|---:|",
-    ]
+    measured = ("reading alone, s", "a round, s", "speed")
+    headings = ["pass", f"new process: {measured[0]}", *measured[1:], f"again: {measured[0]}", *measured[1:]]
     times = zip(fresh["alone"], fresh["ours"], again["alone"], again["ours"], strict=True)
-    lines += [
-        f"| {i} | {a:.2f} | {b:.2f} | {a / b:.2f} | {c:.2f} | {d:.2f} | {c / d:.2f} |"
-        for i, (a, b, c, d) in enumerate(times, 1)
-    ]
-    return "\n".join([*lines, "", f"Peak memory of the process: {again['peak_mib'][0]:.0f} MiB."])
+    rows = [[f"{i}", *(f"{value:.2f}" for value in (a, b, a / b, c, d, c / d))] for i, (a, b, c, d) in enumerate(times, 1)]
+    return (
+        f"{n:,} records of {FEATURES} float32 features, {size / 2**30:.2f} GiB, {CLUSTERS} clusters; {machine()}.\n\n"
+        f"{as_table(headings, 'rrrrrrr', rows)}\n\nPeak memory of the process: {again['peak_mib'][0]:.0f} MiB."
+    )
 
 
 if __name__ == "__main__":

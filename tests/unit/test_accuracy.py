@@ -1,6 +1,6 @@
 """Errors and status of centroids: by hand, and whether two standard errors cover what they say.
 
-The long study is `python -m benchmarks.coverage`; here a few of its groups, with fixed seeds.
+The long study is `python -m studies.coverage`; here a few of its groups, with fixed seeds.
 """
 
 import math

@@ -19,7 +19,7 @@ from fastlloyd.federation.protocol.transitions import CLIENT_TRANSITIONS, SERVER
 ROOT = Path(__file__).parents[2]
 PYTHON_FILES = [
     path.relative_to(ROOT).as_posix()
-    for folder in ("src", "tests", "benchmarks", "paper", "examples")
+    for folder in ("src", "tests", "benchmarks", "studies", "paper", "examples")
     for path in (ROOT / folder).rglob("*.py")
 ]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -41,7 +41,7 @@ def _anchors(page: Path) -> set[str]:
 
 
 def test_the_table_of_expected_errors_is_that_of_the_code() -> None:
-    from benchmarks.expected_error import section
+    from studies.expected_error import section
 
     assert section() in (ROOT / "docs/results/momentlloyd-evidence.md").read_text()
 
@@ -139,8 +139,7 @@ def test_the_index_leads_to_every_page() -> None:
 
 
 def test_the_repository_speaks_of_the_product_alone() -> None:
-    sources = [path for folder in ("src", "tests", "benchmarks", "paper", "examples") for path in (ROOT / folder).rglob("*.py")]
-    for path in [*PAGES, *sources, ROOT / "Makefile", ROOT / "examples/central.ipynb"]:
+    for path in [*PAGES, *map(ROOT.joinpath, PYTHON_FILES), ROOT / "Makefile", ROOT / "examples/central.ipynb"]:
         text = path.read_text()
         assert not re.search(r"(?<![\w.])/(?:work|root|home)/|[.][.]/shared", text), path
 

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks.moment_ablation import GROUPS, PARTS, WIDTHS, _as_counted, _as_voted, ratio, trial
-from benchmarks.synthetic_groups import CASES
+from studies.moment_ablation import GROUPS, PARTS, WIDTHS, _as_counted, _as_voted, ratio, trial
+from studies.synthetic_groups import CASES
 
 from fastlloyd.mechanisms.moment_lloyd import advance, start
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism

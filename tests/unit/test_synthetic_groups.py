@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from benchmarks.groups import geometric_mean, summary
-from benchmarks.synthetic_groups import CASES, Case
+from studies.groups import geometric_mean, summary
+from studies.synthetic_groups import CASES, Case
 
 CHEAP = [case for case in CASES if case.d <= 12 and case.n <= 5000]
 

@@ -1,6 +1,6 @@
 """How far noise moves a typical centroid of MomentLloyd, from public numbers alone: a table made by simulation.
 
-`benchmarks/expected_error.py` makes the table and says which records it was made with. What decides is the *signal* of a
+`studies/expected_error.py` makes the table and says which records it was made with. What decides is the *signal* of a
 cluster: its number of records times mu, over how many times larger the noise is than what the guarantee needs.
 """
 

@@ -1,6 +1,6 @@
 """MomentLloyd with one part left out at a time, on synthetic groups: what is each part worth?
 
-    python -m benchmarks.moment_ablation [--jobs N] [--runs N]
+    python -m studies.moment_ablation [--jobs N] [--runs N]
 
 Writes its section of docs/results/momentlloyd-evidence.md. Noise is repeatable and measures are exact: NOT PRIVATE.
 """
@@ -19,16 +19,16 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from benchmarks.report import as_table, write_section
 
-from benchmarks.groups import EPSILONS, PAGE, perform
-from benchmarks.report import write_section
-from benchmarks.synthetic_groups import CASES, FloatArray
 from fastlloyd.mechanisms.moment_lloyd import advance, location, planner, start, steps
 from fastlloyd.mechanisms.moment_lloyd.directions import deviations
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.planner import Row
 from fastlloyd.mechanisms.moment_lloyd.rounds import Rounds, StepRound
 from fastlloyd.mechanisms.moment_lloyd.state import Noisy, State
+from studies.groups import EPSILONS, PAGE, perform
+from studies.synthetic_groups import CASES, FloatArray
 
 GROUPS = (
     "small", "large", "some features", "many features", "tails", "outliers", "unbalanced", "far", "spikes", "curves",
@@ -117,7 +117,7 @@ def ratio(without: dict[Cell, list[float]], whole: dict[Cell, list[float]], cell
 
 def main() -> None:
     """Run, and write the table."""
-    parser = argparse.ArgumentParser(prog="benchmarks.moment_ablation", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="studies.moment_ablation", description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--runs", type=int, default=4)
     options = parser.parse_args()
@@ -132,11 +132,11 @@ def main() -> None:
         for part, cell, nicv in pool.map(trial, jobs, chunksize=20):
             values[part][cell].append(nicv)
     d = {case.name: case.d for case in cases}
-    lines = ["| left out | " + " | ".join(WIDTHS) + " |", "|---|" + "---:|" * len(WIDTHS)]
-    for part in PARTS:
-        parts = [[cell for cell in values[part] if d[cell[0]] in width] for width in WIDTHS.values()]
-        lines.append(f"| {part} | " + " | ".join(ratio(values[part], values[""], cells) for cells in parts) + " |")
-    text = "\n".join(lines)
+    rows = [
+        [part, *(ratio(values[part], values[""], [c for c in values[part] if d[c[0]] in width]) for width in WIDTHS.values())]
+        for part in PARTS
+    ]
+    text = as_table(["left out", *WIDTHS], "l" + "r" * len(WIDTHS), rows)
     print(text)
     write_section("ablation", text, PAGE)
 

@@ -1,6 +1,6 @@
 """How far the noise leaves MomentLloyd's centroids from the means of their records: the table behind `fastlloyd advise`.
 
-`python -m benchmarks.expected_error [--fits 40]` simulates, with genuine noise, and prints the table of
+`python -m studies.expected_error [--fits 40]` simulates, with genuine noise, and prints the table of
 `mechanisms/moment_lloyd/expected.py`; with `--write` it simulates nothing and writes a part of the table that is there to
 docs/results/momentlloyd-evidence.md. Each cell holds fits of kinds of records that differ: round clusters, clusters of unequal
 size, skewed ones, heavy tails, answers on a scale; bounds as wide as the records, or 2 or 4 times as wide; 2 to 20 clusters;
@@ -14,14 +14,14 @@ import warnings
 from statistics import median_low
 
 import numpy as np
+from benchmarks.report import as_table, write_section
 
-from benchmarks.groups import PAGE
-from benchmarks.report import write_section
-from benchmarks.synthetic_groups import Case, clusters, lognormal, tails3, unbalanced, whole_numbers
 from fastlloyd import MomentLloyd
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.errors import NoisyResultWarning, WeakGuaranteeWarning
 from fastlloyd.mechanisms.moment_lloyd.expected import FEATURES, SIGNALS, TABLE
+from studies.groups import PAGE
+from studies.synthetic_groups import Case, clusters, lognormal, tails3, unbalanced, whole_numbers
 
 MAKERS = (clusters, unbalanced, lognormal, tails3, whole_numbers)
 WIDTHS, CLUSTERS, EPSILONS = (1.0, 1.0, 2.0, 4.0), (2, 3, 5, 8, 12, 20), (0.2, 0.5, 1.0, 2.0, 5.0)
@@ -59,12 +59,15 @@ def error(case: Case, epsilon: float) -> float:
 
 def section() -> str:
     """The page's part of the table: the median error, and in brackets what one fit in ten exceeded."""
-    lines = ["| features | " + " | ".join(f"signal {signal:,}" for signal in SHOWN) + " |", "|---|" + "---:|" * len(SHOWN)]
-    for (least, most), (_, typical, high) in zip(FEATURES, TABLE, strict=True):
-        shown = [SIGNALS.index(signal) for signal in SHOWN]
-        name = str(least) if least == most else f"{least} to {most}"
-        lines.append(f"| {name} | " + " | ".join(f"{_percent(typical[i])} ({_percent(high[i])})" for i in shown) + " |")
-    return "\n".join(lines)
+    shown = [SIGNALS.index(signal) for signal in SHOWN]
+    rows = [
+        [
+            str(least) if least == most else f"{least} to {most}",
+            *(f"{_percent(typical[i])} ({_percent(high[i])})" for i in shown),
+        ]
+        for (least, most), (_, typical, high) in zip(FEATURES, TABLE, strict=True)
+    ]
+    return as_table(["features", *(f"signal {signal:,}" for signal in SHOWN)], "l" + "r" * len(SHOWN), rows)
 
 
 def _percent(error: float) -> str:

@@ -1,6 +1,6 @@
 """Do two standard errors cover the mean of a cluster's records? Fits of made-up groups beside what they say of themselves.
 
-    python -m benchmarks.coverage [--runs N] [--tuning] [--only TEXT] [--write]
+    python -m studies.coverage [--runs N] [--tuning] [--only TEXT] [--write]
 
 Writes the table of docs/results/coverage.md. Noise is repeatable and means are exact: NOT PRIVATE.
 """
@@ -13,9 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from benchmarks.report import as_table, write_section
 
-from benchmarks.coverage_groups import APART, CASES, HIGH, LOW, TUNING, Case, FloatArray
-from benchmarks.report import write_section
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
@@ -31,8 +30,12 @@ from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.mechanism import Clustering
 from fastlloyd.mechanisms.uncertainty import noise_deviation
 from fastlloyd.testing import SeededNoise, repeatable_noise
+from studies.coverage_groups import APART, CASES, HIGH, LOW, TUNING, Case, FloatArray
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "coverage.md"
+HEADINGS = (
+    "groups", "features", "clusters", "epsilon", "marked", "covered where settled", "± over error", "covered where marked",
+)  # fmt: skip
 NORMAL = 0.6745  # the median of the length of a standard normal variable
 
 
@@ -88,7 +91,7 @@ def _means(grid: GridArray, centroids: IntArray) -> FloatArray:
     return np.asarray(np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0))
 
 
-def row(case: Case, fits: list[Fit]) -> str:
+def row(case: Case, fits: list[Fit]) -> list[str]:
     """One row: how many clusters are marked; how many coordinates of the others are covered; how wide intervals are."""
     kept = np.concatenate([fit.settled for fit in fits])
     covered = np.concatenate([fit.covered for fit in fits])
@@ -96,19 +99,16 @@ def row(case: Case, fits: list[Fit]) -> str:
     width = f"{np.nanmedian(errors) / (np.nanmedian(off) / NORMAL):.1f}" if kept.any() else "-"
     of_kept = f"{covered[kept].mean():.0%}" if kept.any() else "-"
     of_marked = f"{covered[~kept].mean():.0%}" if not kept.all() else "-"
-    return (
-        f"| {case.name} | {case.d} | {case.k} | {case.epsilon:g} | {1 - kept.mean():.0%} | {of_kept} | {width} | {of_marked} |"
-    )
+    asked = [case.name, f"{case.d}", f"{case.k}", f"{case.epsilon:g}"]
+    return [*asked, f"{1 - kept.mean():.0%}", of_kept, width, of_marked]
 
 
 def table(results: list[tuple[Case, list[Fit]]]) -> str:
     """A table per section."""
-    head = "| groups | features | clusters | epsilon | marked | covered where settled | ± over error | covered where marked |"
     lines: list[str] = []
     for section in dict.fromkeys(case.section for case, _ in results):
-        lines += [f"**{section}**", "", head, "|---|---:|---:|---:|---:|---:|---:|---:|"]
-        lines += [row(case, fits) for case, fits in results if case.section == section]
-        lines.append("")
+        rows = [row(case, fits) for case, fits in results if case.section == section]
+        lines += [f"**{section}**", "", as_table(HEADINGS, "lrrrrrrr", rows), ""]
     return "\n".join(lines)
 
 
@@ -128,7 +128,7 @@ def s1() -> tuple[Case, ...]:
 
 def main() -> None:
     """Run, showing rows as they come, and print or write the table."""
-    parser = argparse.ArgumentParser(prog="benchmarks.coverage", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="studies.coverage", description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--tuning", action="store_true", help="the groups that the constants were chosen on")
     parser.add_argument("--only", default="", help="rows whose section or name has this text")
@@ -140,7 +140,7 @@ def main() -> None:
     results: list[tuple[Case, list[Fit]]] = []
     for case in cases:
         results.append((case, [trial(case, run) for run in range(options.runs)]))
-        print(row(*results[-1]), file=sys.stderr)
+        print(*row(*results[-1]), sep=" | ", file=sys.stderr)
     text = table(results)
     if not options.write:
         print(text)

@@ -1,6 +1,6 @@
 """Loss and time of private k-means elsewhere beside ours, on the same records with the same bounds and epsilon.
 
-`FASTLLOYD_DATA=... python -m benchmarks.peers [--runs 100]`. Research on public records, nothing here is private: the exact
+`FASTLLOYD_DATA=... python -m studies.peers [--runs 100]`. Research on public records, nothing here is private: the exact
 number of records is passed on, and the loss is computed from the records. No peer is in the lock file; what cannot be
 imported is named at the end of the table. docs/results/peers.md says how to set one up and what came out.
 """
