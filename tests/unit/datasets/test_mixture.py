@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from fastlloyd.evaluation.datasets.mixture import OUTLIER, draws_for, random_mixture, with_outliers
-from fastlloyd.evaluation.datasets.separation import Z, nearest_separations, sample_separations, touching_radius
+from fastlloyd.evaluation.datasets.placement import Z, touching_radius
+from separation_index import nearest_separations, sample_separations
 
 
 @pytest.mark.parametrize(

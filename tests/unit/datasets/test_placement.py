@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastlloyd.evaluation.datasets.placement import grown_size, place, simplex_grid, touching_size
-from fastlloyd.evaluation.datasets.separation import nearest_separations, separation, touching_radius
+from fastlloyd.evaluation.datasets.placement import grown_size, place, simplex_grid, touching_radius, touching_size
+from separation_index import nearest_separations, separation
 
 
 @given(st.integers(2, 40), st.integers(2, 12))

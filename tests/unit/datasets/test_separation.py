@@ -9,15 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastlloyd.errors import DataError
-from fastlloyd.evaluation.datasets.separation import (
-    Z,
+from fastlloyd.evaluation.datasets.placement import Z, touching_radius
+from separation_index import (
     best_direction,
     nearest_separations,
     sample_separations,
     separation,
     separation_along,
     separations,
-    touching_radius,
 )
 
 FloatArray = npt.NDArray[np.float64]

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastlloyd.errors import DataError
-from fastlloyd.evaluation.datasets.separation import sample_separations
-from fastlloyd.evaluation.datasets.synthetic import families, generate, generate_labelled, is_generated, n_clusters, shares
+from fastlloyd.evaluation.datasets.synthetic import FAMILIES, generate, generate_labelled, is_generated, n_clusters, shares
+from separation_index import sample_separations
 
 NAMES = {
     "synth-4-2-1": (10_000, 2, 4),
@@ -181,7 +181,7 @@ def test_nonsense_within_a_family_is_refused_with_its_pattern_and_ranges(name: s
     for call in (generate, n_clusters):
         with pytest.raises(DataError) as refused:
             call(name)
-        (family,) = (family for family in families() if name.startswith(f"{family.word}-"))
+        (family,) = (family for family in FAMILIES if name.startswith(f"{family.word}-"))
         sentence = str(refused.value)
         assert sentence.startswith(f"there is no generated set {name!r}: in {family.pattern}, ")
         assert all(f"{parameter.letter} is a " in sentence for parameter in family.parameters)
@@ -195,13 +195,13 @@ def test_a_name_of_no_family_is_none_and_the_refusal_lists_the_patterns(name: st
 
 
 def test_every_family_says_what_its_sets_are() -> None:
-    assert [family.pattern for family in families()] == [
+    assert [family.pattern for family in FAMILIES] == [
         "synth-K-D-R",
         "synthk-K-R",
         "ablation-K-D-S",
         "timesynth-N-K-D",
         "g2-D-S",
     ]
-    for family in families():
+    for family in FAMILIES:
         assert len(family.text) > 40
         assert family.pattern.split("-") == [family.word, *(parameter.letter for parameter in family.parameters)]

@@ -27,7 +27,7 @@ def list_sets(json: Json = False) -> None:
     from fastlloyd.reports import outputs
 
     rows = [_row(name) for name in names()]
-    families = [{"pattern": family.pattern, "text": family.text} for family in synthetic.families()]
+    families = [{"pattern": family.pattern, "text": family.text} for family in synthetic.FAMILIES]
     if json:
         typer.echo(outputs.to_json({"data_sets": rows, "families": families}), nl=False)
     else:
@@ -81,7 +81,7 @@ def _needs_no_fetching(name: str) -> str:
     from fastlloyd.base.names import unknown_name
     from fastlloyd.errors import DataError
     from fastlloyd.evaluation.datasets import CATALOGUE, synthetic
-    from fastlloyd.evaluation.datasets.folder import FOLDER_VARIABLE, own_sets
+    from fastlloyd.evaluation.datasets.homes import FOLDER_VARIABLE, own_sets
 
     if name in CATALOGUE:
         return ""
@@ -96,7 +96,7 @@ def _needs_no_fetching(name: str) -> str:
 def _row(name: str) -> dict[str, Any]:
     """What `list` says of a named set; numbers of a set of one's own are not known until it is read."""
     from fastlloyd.evaluation.datasets import CATALOGUE, homes
-    from fastlloyd.evaluation.datasets.folder import own_sets
+    from fastlloyd.evaluation.datasets.homes import own_sets
 
     entry, own = CATALOGUE.get(name), own_sets().get(name)
     return {

@@ -1,12 +1,18 @@
-"""Where the values of a named public set are had from: scikit-learn's copy, the cache, and its public home.
+"""Where the values of a set come from: a folder of one's own, scikit-learn's copy, the cache, and the set's public home.
 
-Nothing goes over the network but in `fetch`, which is called only where a user asks for it by name. Nothing is believed of the
-bytes that come: whatever the home, the values are those of the catalogue's digest, or they are not used.
+The environment variable FASTLLOYD_DATA names the folder of one's own. It holds one `NAME.csv.gz` per set, numbers only, without
+a header, and `MANIFEST.csv`, a CSV file whose header has at least `name`, `k` (the usual number of clusters) and `sha256` (of
+the compressed file). A file is used only if its checksum is the manifest's: a result can be traced to the bytes it came from.
+
+Nothing goes over the network but in `fetch`, which is called only where a user asks for it by name. Whatever the home, the
+values are those of the catalogue's digest, or they are not used.
 """
 
 from __future__ import annotations
 
+import csv
 import gzip
+import hashlib
 import importlib.util
 import io
 import os
@@ -14,24 +20,68 @@ import struct
 import sys
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from fastlloyd.base import extras
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.files import replacing
 from fastlloyd.errors import DataError
 from fastlloyd.evaluation.datasets.catalogue import DataSet, Form, Home, values_digest
-from fastlloyd.evaluation.datasets.folder import FOLDER_VARIABLE
-from fastlloyd.records import Table, read_table
+from fastlloyd.records import Table, read_csv, read_table
 
+FOLDER_VARIABLE = "FASTLLOYD_DATA"
 MOST_BYTES = 1 << 26
 """Files are refused beyond this, packed or unpacked: the largest of the catalogue has 8 million bytes unpacked."""
 
 _SECONDS = 30.0  # without a byte, until a home is given up
 _GZIP = b"\x1f\x8b"
 _IDX3_UBYTE = 0x0803
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSet:
+    """One row of the manifest."""
+
+    path: Path
+    n_clusters: int
+    sha256: str
+
+    def read(self, name: str) -> Table:
+        """Its records, columns x1, x2, ... Raises DataError if the file is absent or not the one of the manifest."""
+        try:
+            with self.path.open("rb") as file:
+                sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise DataError(f"{self.path}: the data set {name!r} cannot be read ({error.strerror})") from None
+        if sha256 != self.sha256:
+            raise DataError(
+                f"{self.path}: the SHA-256 of the file is {sha256}, and {self.sha256} in the manifest; get the file anew"
+            )
+        return read_csv(self.path)
+
+
+def own_sets() -> dict[str, OwnSet]:
+    """The sets of the folder by name, in the manifest's order; none if the variable is not set.
+
+    Raises DataError if it is set, and there is no manifest or it lacks something.
+    """
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if not folder:
+        return {}
+    path = Path(folder) / "MANIFEST.csv"
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return {
+                row["name"]: OwnSet(path.with_name(f"{row['name']}.csv.gz"), int(row["k"]), row["sha256"].lower())
+                for row in csv.DictReader(file, strict=True)
+            }
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}); does {FOLDER_VARIABLE} name the right folder?") from None
+    except (KeyError, TypeError, AttributeError, ValueError, csv.Error):
+        raise DataError(f"{path}: every row needs a name, a whole number k and a sha256, below a header that says so") from None
 
 
 def find(entry: DataSet) -> Table:
@@ -94,8 +144,7 @@ def _bundled(entry: DataSet) -> Table | None:
 
 
 def _cached(entry: DataSet) -> Table | None:
-    path = cache_file(entry)
-    if not path.is_file():
+    if not (path := cache_file(entry)).is_file():
         return None
     table = read_table(path)
     if values_digest(table.values) != entry.digest:
@@ -143,14 +192,14 @@ def _downloader() -> Callable[[str], bytes]:
     return get
 
 
-def _values_of(data: bytes, home: Home, entry: DataSet) -> npt.NDArray[np.float64]:
+def _values_of(data: bytes, home: Home, entry: DataSet) -> FloatArray:
     values = parse(data, home, entry)
     if (digest := values_digest(values)) != entry.digest:
         raise DataError(f"the digest of its values is {digest}; expected {entry.digest}")
     return values
 
 
-def _keep(entry: DataSet, values: npt.NDArray[np.float64]) -> Path:
+def _keep(entry: DataSet, values: FloatArray) -> Path:
     """Put values in the cache in one step: whoever reads meanwhile finds the old file, none, or the whole new one."""
     path = cache_file(entry)
     try:
@@ -162,7 +211,7 @@ def _keep(entry: DataSet, values: npt.NDArray[np.float64]) -> Path:
     return path
 
 
-def parse(data: bytes, home: Home, entry: DataSet) -> npt.NDArray[np.float64]:
+def parse(data: bytes, home: Home, entry: DataSet) -> FloatArray:
     """Records (n_records, n_features) of `entry` from the bytes of its `home`. Raises DataError if they are not in there."""
     data = _unpacked(data)
     values = _images(data) if home.form is Form.IDX else _cells(data, home, entry.n_features)
@@ -187,7 +236,7 @@ def _unpacked(data: bytes) -> bytes:
     return unpacked
 
 
-def _cells(data: bytes, home: Home, n_features: int) -> npt.NDArray[np.float64]:
+def _cells(data: bytes, home: Home, n_features: int) -> FloatArray:
     """Numbers of a text: of a line all cells, or the last `n_features` before its class."""
     rows = []
     for number, line in enumerate(data.decode("ascii", errors="replace").splitlines(), start=1):
@@ -199,17 +248,13 @@ def _cells(data: bytes, home: Home, n_features: int) -> npt.NDArray[np.float64]:
             raise DataError(f"line {number} of the file has {len(cells)} cells; expected {expected}")
         features = cells[-n_features - 1 : -1] if home.has_class else cells
         try:
-            rows.append([_number(cell, home.missing) for cell in features])
+            rows.append([home.missing if cell == "?" and home.missing is not None else float(cell) for cell in features])
         except ValueError:
             raise DataError(f"line {number} of the file has a cell that is not a number") from None
     return np.array(rows, dtype=np.float64).reshape(-1, n_features)
 
 
-def _number(cell: str, missing: float | None) -> float:
-    return missing if cell == "?" and missing is not None else float(cell)
-
-
-def _images(data: bytes) -> npt.NDArray[np.float64]:
+def _images(data: bytes) -> FloatArray:
     if len(data) < 16:
         raise DataError("the file ends within its header")
     magic, n, height, width = struct.unpack(">4I", data[:16])

@@ -12,8 +12,7 @@ import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import Draws, PublicSeed
-from fastlloyd.evaluation.datasets.placement import place, simplex_grid
-from fastlloyd.evaluation.datasets.separation import touching_radius
+from fastlloyd.evaluation.datasets.placement import place, simplex_grid, touching_radius
 
 OUTLIER = -1
 """Label of a record that belongs to no cluster."""

@@ -22,7 +22,7 @@ from fastlloyd.base.names import listing, unknown_name
 from fastlloyd.errors import DataError
 from fastlloyd.evaluation.datasets import homes
 from fastlloyd.evaluation.datasets.catalogue import CATALOGUE
-from fastlloyd.evaluation.datasets.folder import FOLDER_VARIABLE, own_sets
+from fastlloyd.evaluation.datasets.homes import FOLDER_VARIABLE, own_sets
 from fastlloyd.records import Table
 
 TUMOUR_BOUNDS: Mapping[str, tuple[float, float]] = MappingProxyType(

@@ -1,7 +1,9 @@
 """Where clusters go so that each has the asked separation from its nearest neighbour (Qiu and Joe).
 
-Centres stand on a grid of simplices. Separation s means that two ellipsoids of radius R = z (1 + s) / (1 - s) touch
-(`separation.py`), so:
+Project two clusters onto a line, and cut alpha / 2 off each tail of each. Their separation is the gap between the inner ends
+over the distance of the outer ends, on the line where that is largest. It is s if and only if the ellipsoids around their
+means whose Mahalanobis radius is z (1 + s) / (1 - s) just touch, z = z_(alpha / 2), alpha = 0.05. Centres stand on a grid of
+simplices, so:
 
 1. the grid is scaled until the first two of the ellipsoids touch, and no two overlap;
 2. cluster by cluster, an ellipsoid that touches no other grows until it does.
@@ -12,7 +14,8 @@ from its nearest neighbour, up to rounding, after one pass.
 The size at which two ellipsoids touch is the largest value of a function of directions. So every direction gives a lower
 bound; a few steps give a good one for all pairs, and only where the bound is least it is made exact.
 Source: W. Qiu and H. Joe, "Generation of random clusters with specified degree of separation", Journal of Classification
-23 (2006) 315-334: grid, scaling, growth. Ellipsoids, bounds and the single pass are ours.
+23 (2006) 315-334: grid, scaling, growth; the index is theirs, too ("Separation index and partial membership for clustering",
+Computational Statistics and Data Analysis 50 (2006) 585-603). Ellipsoids, bounds and the single pass are ours.
 """
 
 from __future__ import annotations
@@ -24,8 +27,16 @@ import numpy as np
 
 from fastlloyd.base.arrays import FloatArray
 
+Z = 1.959963984540054
+"""Upper 2.5 % point of the normal law: alpha = 0.05, as Qiu and Joe have it."""
+
 _GAIN = 1e-14  # relative gain of a step below which a size is found
 _ROUGH, _EXACT = 1e-2, 1e-10  # residuals of directions: sizes err by the order of their squares
+
+
+def touching_radius(separation: float) -> float:
+    """Mahalanobis radius at which the ellipsoids of two clusters with this separation, in (-1, 1), touch."""
+    return Z * (1 + separation) / (1 - separation)
 
 
 def simplex_grid(k: int, d: int) -> FloatArray:

@@ -73,14 +73,9 @@ class Family:
         return self.pattern.partition("-")[0]
 
 
-def families() -> tuple[Family, ...]:
-    """All families that sets can be generated of."""
-    return _FAMILIES
-
-
 def is_generated(name: str) -> bool:
     """Whether the name begins with the word of a family and a hyphen; its numbers may still be refused by `generate`."""
-    return any(name.startswith(f"{family.word}-") for family in _FAMILIES)
+    return any(name.startswith(f"{family.word}-") for family in FAMILIES)
 
 
 def n_clusters(name: str) -> int:
@@ -110,11 +105,11 @@ def generate_labelled(name: str) -> tuple[Table, IntArray]:
 
 def _parse(name: str) -> tuple[Family, list[float]]:
     word, *texts = name.split("-")
-    for family in _FAMILIES:
+    for family in FAMILIES:
         if family.word == word:
             break
     else:
-        patterns = listing([family.pattern for family in _FAMILIES])
+        patterns = listing([family.pattern for family in FAMILIES])
         raise DataError(f"there is no generated set {name!r}; their names are made like {patterns}")
     values = [parameter.parse(text) for parameter, text in zip(family.parameters, texts, strict=False)]
     if len(texts) != len(family.parameters) or None in values:
@@ -134,10 +129,6 @@ def _synth(name: str, k: int, d: int, replicate: int) -> Labelled:
     records, labels = random_mixture(k, d, separation, draws).records(sizes, draws)
     records, labels = with_outliers(records, labels, n_outliers, draws)
     return _rounded(records), labels
-
-
-def _synthk(name: str, k: int, replicate: int) -> Labelled:
-    return _synth(name, k, 2, replicate)
 
 
 def _ablation(name: str, k: int, d: int, separation: float) -> Labelled:
@@ -174,7 +165,7 @@ def shares(n: int, ratio: IntArray) -> IntArray:
 _REPLICATE = Parameter(letter="R", low=1, high=1000)
 _MOST_CLUSTERS, _MOST_FEATURES = 128, 512
 
-_FAMILIES = (
+FAMILIES = (
     Family(
         pattern="synth-K-D-R",
         text=f"Synth: {_SYNTH_RECORDS} records, K clusters of sizes 1:2:...:K in D dimensions with separation in [0.16, 0.26], "
@@ -190,7 +181,7 @@ _FAMILIES = (
         pattern="synthk-K-R",
         text="Synth-K: as Synth, in two dimensions (the paper: K = 2..128, R = 1, 2, 3)",
         parameters=(Parameter(letter="K", low=2, high=_MOST_CLUSTERS), _REPLICATE),
-        draw=_synthk,
+        draw=lambda name, k, replicate: _synth(name, k, 2, replicate),
     ),
     Family(
         pattern="ablation-K-D-S",

@@ -13,7 +13,7 @@ from fastlloyd.base.arrays import FloatArray
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.errors import DataError
 from fastlloyd.evaluation import datasets
-from fastlloyd.evaluation.datasets.folder import own_sets
+from fastlloyd.evaluation.datasets.homes import own_sets
 from fastlloyd.evaluation.experiments.references import guarded, is_reference, resolve
 from fastlloyd.evaluation.metrics import SilhouetteSample
 

@@ -24,14 +24,7 @@ import numpy.typing as npt
 
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.errors import DataError
-
-Z = 1.959963984540054
-"""Upper 2.5 % point of the normal law: alpha = 0.05, as Qiu and Joe have it."""
-
-
-def touching_radius(separation: float) -> float:
-    """Mahalanobis radius at which the ellipsoids of two clusters with this separation, in (-1, 1), touch."""
-    return Z * (1 + separation) / (1 - separation)
+from fastlloyd.evaluation.datasets.placement import Z
 
 
 def separation_along(direction: FloatArray, difference: FloatArray, first: FloatArray, second: FloatArray) -> float:
