@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.errors import DataError
-from fastlloyd.evaluation.datasets.placement import Z
+from fastlloyd.evaluation.datasets.mixture import Z
 
 
 def separation_along(direction: FloatArray, difference: FloatArray, first: FloatArray, second: FloatArray) -> float:

@@ -3,8 +3,15 @@
 import numpy as np
 import pytest
 
-from fastlloyd.evaluation.datasets.mixture import OUTLIER, draws_for, random_mixture, with_outliers
-from fastlloyd.evaluation.datasets.placement import Z, touching_radius
+from fastlloyd.evaluation.datasets.mixture import (
+    OUTLIER,
+    Z,
+    covariances,
+    draws_for,
+    random_mixture,
+    touching_radius,
+    with_outliers,
+)
 from separation_index import nearest_separations, sample_separations
 
 
@@ -14,13 +21,14 @@ from separation_index import nearest_separations, sample_separations
 )
 def test_each_cluster_has_the_asked_separation_from_its_nearest_neighbour(k: int, d: int, asked: float) -> None:
     mixture = random_mixture(k, d, asked, draws_for(f"{k} {d} {asked}"))
+    shapes = covariances(mixture.axes, mixture.deviations)
     if k < 100:
-        nearest = nearest_separations(mixture.means, mixture.covariances)
+        nearest = nearest_separations(mixture.means, shapes)
     else:  # the plane's grid is a strip, along which clusters far apart are no neighbours: eight at a time, for time
         parts = [slice(start, start + 8) for start in range(0, k, 4)]
         nearest = np.full(k, np.inf)
         for part in parts:
-            nearest[part] = np.minimum(nearest[part], nearest_separations(mixture.means[part], mixture.covariances[part]))
+            nearest[part] = np.minimum(nearest[part], nearest_separations(mixture.means[part], shapes[part]))
     assert nearest == pytest.approx(np.full(k, asked), abs=1e-9)
 
 
@@ -29,7 +37,8 @@ def test_shapes_are_those_of_the_eigenvalues_drawn_grown_but_never_shrunk() -> N
     variances = mixture.deviations**2
     assert variances.min() >= 1
     assert np.all(variances.max(axis=1) / variances.min(axis=1) <= 10)
-    assert np.linalg.eigvalsh(mixture.covariances) == pytest.approx(np.sort(variances, axis=1), rel=1e-12)
+    shapes = covariances(mixture.axes, mixture.deviations)
+    assert np.linalg.eigvalsh(shapes) == pytest.approx(np.sort(variances, axis=1), rel=1e-12)
 
 
 def test_the_separation_measured_on_records_is_the_one_asked_for() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastlloyd.evaluation.datasets.placement import grown_size, place, simplex_grid, touching_radius, touching_size
+from fastlloyd.evaluation.datasets.mixture import grown_size, place, simplex_grid, touching_radius, touching_size
 from separation_index import nearest_separations, separation
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastlloyd.errors import DataError
-from fastlloyd.evaluation.datasets.placement import Z, touching_radius
+from fastlloyd.evaluation.datasets.mixture import Z, touching_radius
 from separation_index import (
     best_direction,
     nearest_separations,

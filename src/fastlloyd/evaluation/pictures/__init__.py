@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from fastlloyd.errors import DataError
 from fastlloyd.evaluation.experiments.measures import FIGURES, check_figures
-from fastlloyd.evaluation.pictures import ablation, curves, heatmaps, overhead, scaling
+from fastlloyd.evaluation.pictures import ablation, curves, families, overhead
 from fastlloyd.evaluation.pictures.sheet import FORMATS, Drawing, save
 from fastlloyd.evaluation.pictures.summaries import Summaries
 from fastlloyd.reports.pictures import new_figure
@@ -12,8 +12,8 @@ from fastlloyd.reports.pictures import new_figure
 __all__ = ["FIGURES", "FORMATS", "Drawing", "check_figures", "draw", "save"]
 _DRAWN_BY: dict[str, Callable[[Summaries], Iterable[Drawing]]] = {
     "curves": curves.draw,
-    "scaling": scaling.draw,
-    "heatmaps": heatmaps.draw,
+    "scaling": families.lines,
+    "heatmaps": families.heat_maps,
     "ablation": ablation.draw,
     "overhead": overhead.draw,
 }

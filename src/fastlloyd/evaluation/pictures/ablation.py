@@ -3,15 +3,15 @@
 Private methods without these options are level lines, the same in every panel.
 """
 
-import dataclasses
 import re
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from fastlloyd.errors import DataError
 from fastlloyd.evaluation.experiments.measures import quantity
 from fastlloyd.evaluation.pictures.axes import Style, draw_ratios, numbered, spaced
-from fastlloyd.evaluation.pictures.sheet import TEXT, Drawing, fitted, left_out, runs, sheet
+from fastlloyd.evaluation.pictures.sheet import TEXT, Drawing, fitted, left_out, name_panel, runs, sheet
 from fastlloyd.evaluation.pictures.summaries import Sample, Summaries, Summary, Variant, pooled, relative
 from fastlloyd.reports.pictures import PALETTE, plain
 
@@ -54,9 +54,9 @@ def _naive(summaries: Summaries) -> Variant:
 
 def _draw(summaries: Summaries, measure: str, swept: list[Variant], naive: Variant, epsilon: float, suffix: str) -> Drawing:
     names = list(summaries.datasets)
-    reference = pooled([summaries.sample(name, naive, epsilon, measure) for name in names])
-    own = {each: pooled([summaries.sample(name, each, epsilon, measure) for name in names]) for each in swept}
-    level = _level(summaries, measure, [each for each in summaries.variants if each not in {*swept, naive}], reference, epsilon)
+    pool = {each: pooled([summaries.sample(name, each, epsilon, measure) for name in names]) for each in summaries.variants}
+    reference, own = pool[naive], {each: pool[each] for each in swept}
+    level = _level({v: pool[v] for v in pool if v not in {*swept, naive} and summaries.is_private(v)}, reference)
     radii = sorted({each.option("radius") for each in swept}, key=lambda radius: (radius != "step", radius))
     panels_of = {radius: _curves(radius, own, reference) for radius in radii}
     kinds = sorted({kind for curves in panels_of.values() for kind in curves}, key=_rank)
@@ -74,8 +74,7 @@ def _draw(summaries: Summaries, measure: str, swept: list[Variant], naive: Varia
         _panel(panel, curves, looks, values)
         for line, ratio in level.values():
             panel.axhline(ratio.mean, **line.of_line())
-        name = fitted(f"radius: {radius}" if radius else "radius of the method", TEXT, 6 / len(radii), bold=True)
-        panel.set_title(plain(name), fontsize=TEXT, fontweight="bold")
+        name_panel(panel, f"radius: {radius}" if radius else "radius of the method", 6 / len(radii))
         panel.set_xlabel("alpha", fontsize=TEXT)
     low, high = min(p.get_ylim()[0] for p in panels), max(p.get_ylim()[1] for p in panels)
     for panel in panels:
@@ -86,18 +85,10 @@ def _draw(summaries: Summaries, measure: str, swept: list[Variant], naive: Varia
     return Drawing(name=f"ablation{suffix}", title=title, caption=caption, figure=figure)
 
 
-def _level(
-    summaries: Summaries, measure: str, others: list[Variant], reference: Sample, epsilon: float
-) -> dict[Variant, tuple[Style, Summary]]:
+def _level(others: dict[Variant, Sample], reference: Sample) -> dict[Variant, tuple[Style, Summary]]:
     """Private methods that take none of the swept options, averaged over the same sets; their lines have no marks."""
-    ratios = {
-        each: relative(pooled([summaries.sample(name, each, epsilon, measure) for name in summaries.datasets]), reference)
-        for each in others
-        if summaries.is_private(each)
-    }
-    found = [(each, ratio) for each, ratio in ratios.items() if ratio.n]
-    lines = [dataclasses.replace(numbered(number), mark="") for number in range(len(found))]
-    return {each: (line, ratio) for (each, ratio), line in zip(found, lines, strict=True)}
+    ratios = {each: ratio for each, sample in others.items() if (ratio := relative(sample, reference)).n}
+    return {each: (replace(numbered(number), mark=""), ratio) for number, (each, ratio) in enumerate(ratios.items())}
 
 
 def _curves(radius: str, own: dict[Variant, Sample], reference: Sample) -> dict[_Kind, _Curve]:

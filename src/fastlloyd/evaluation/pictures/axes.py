@@ -181,7 +181,7 @@ class Style:
     size: float = 3.4
     is_open: bool = False
 
-    def of_line(self, **changes: Any) -> dict[str, Any]:
+    def of_line(self) -> dict[str, Any]:
         """Keywords of `Axes.plot`. Unbroken lines lie under those with gaps, through which they are seen."""
         return {
             "color": self.colour,
@@ -192,7 +192,7 @@ class Style:
             "markeredgewidth": 1.0,
             "linewidth": 1.3,
             "zorder": 3 if self.dashes == _SOLID else 4,
-        } | changes
+        }
 
     def sample(self) -> "Line2D":
         """A piece of the line for a legend."""

@@ -7,39 +7,27 @@ from typing import TYPE_CHECKING
 
 from fastlloyd.errors import DataError
 from fastlloyd.evaluation.experiments.measures import Quantity, quantity
-from fastlloyd.evaluation.pictures.axes import (
-    SPREAD,
-    Scale,
-    Style,
-    draw_bands,
-    draw_lines,
-    grid,
-    label_ticks,
-    legend,
-    scale,
-    styles,
-)  # fmt: skip
+from fastlloyd.evaluation.pictures import axes
 from fastlloyd.evaluation.pictures.sheet import (
     SMALL,
     TEXT,
     WIDTH,
     Drawing,
-    fitted,
     left_out,
     name_axis,
+    name_panel,
     runs,
     sheet,
     width,
 )  # fmt: skip
 from fastlloyd.evaluation.pictures.summaries import DataSet, Summaries, Summary, Variant
-from fastlloyd.reports.pictures import plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ACROSS, PER_SHEET = 5, 20  # panels
 PANEL_HEIGHT = 1.65  # inches
-LOGARITHMIC = f"Axes are logarithmic where means span more than a factor of {SPREAD:g}."
+LOGARITHMIC = f"Axes are logarithmic where means span more than a factor of {axes.SPREAD:g}."
 CUT = "Intervals that reach beyond an axis are cut off there."
 _NUMBERS = 0.4  # inches of the numbers beside a panel
 _NAMED = 6  # names in a sentence at the foot
@@ -54,7 +42,7 @@ class Curves:
     dataset: DataSet
     epsilons: Sequence[float]
     points: dict[Variant, _Points]
-    scale: Scale | None
+    scale: axes.Scale | None
 
     def means(self, variant: Variant) -> _Points:
         """Those that have a value."""
@@ -74,7 +62,7 @@ def draw(summaries: Summaries) -> list[Drawing]:
     _ = summaries.main_measure  # which there is none of if every trial failed
     if not sets:
         raise DataError("figure 'curves' needs a private method, which is run at an epsilon; there is nothing to draw")
-    return [drawing for measure in summaries.measures for drawing in _sheets(summaries, quantity(measure), sets)]
+    return [drawing for measure in summaries.results.measures for drawing in _sheets(summaries, quantity(measure), sets)]
 
 
 def _sheets(summaries: Summaries, measure: Quantity, sets: list[DataSet]) -> list[Drawing]:
@@ -96,8 +84,8 @@ def _draw(summaries: Summaries, measure: Quantity, curves: Sequence[Curves], suf
     title = f"{measure.title} against epsilon"
     foot = _foot(summaries, curves, without)
     height = PANEL_HEIGHT if n_columns > 2 else 1.6 * PANEL_HEIGHT
-    figure, panels = sheet(title, height, shape, legend(summaries, variants), foot)
-    looks = styles(summaries)
+    figure, panels = sheet(title, height, shape, axes.legend(summaries, variants), foot)
+    looks = axes.styles(summaries)
     for panel, each in zip(panels, curves, strict=False):
         _panel(panel, each, looks, WIDTH / n_columns - _NUMBERS)
     for panel in panels[len(curves) :]:
@@ -116,7 +104,7 @@ def _curves(summaries: Summaries, dataset: DataSet, measure: Quantity) -> Curves
         found = [(e, summaries.sample(dataset.name, variant, e, measure.column).summary()) for e in epsilons]
         points[variant] = [(e, each) for e, each in found if each.n or each.n_failed or each.n_infinite]
     shown = [each for of_variant in points.values() for _, each in of_variant if each.n]
-    return Curves(dataset=dataset, epsilons=epsilons, points=points, scale=scale(shown, bounded=measure.better > 0))
+    return Curves(dataset=dataset, epsilons=epsilons, points=points, scale=axes.scale(shown, bounded=measure.better > 0))
 
 
 def _foot(summaries: Summaries, curves: Sequence[Curves], without: Sequence[str]) -> list[str]:
@@ -161,12 +149,12 @@ def _span(values: Iterable[float]) -> str:
     return " to ".join(ends)
 
 
-def _panel(panel: "Axes", curves: Curves, looks: dict[Variant, Style], inches: float) -> None:
+def _panel(panel: "Axes", curves: Curves, looks: dict[Variant, axes.Style], inches: float) -> None:
     lines = [(looks[variant], curves.means(variant)) for variant in curves.points]
-    draw_lines(panel, lines)
+    axes.draw_lines(panel, lines)
     _name(panel, curves.dataset, inches)
-    grid(panel)
-    label_ticks(panel, curves.epsilons, inches)
+    axes.grid(panel)
+    axes.label_ticks(panel, curves.epsilons, inches)
     if curves.scale is None:
         infinite = any(each.n_infinite for points in curves.points.values() for _, each in points)
         why = "no finite value" if infinite else "all trials failed"
@@ -174,7 +162,7 @@ def _panel(panel: "Axes", curves: Curves, looks: dict[Variant, Style], inches: f
         panel.set_yticks([])
         return
     curves.scale.apply(panel)
-    draw_bands(panel, lines)  # when the limits of the axis are known
+    axes.draw_bands(panel, lines)  # when the limits of the axis are known
     for variant in curves.points:
         _mark(panel, curves, variant, looks[variant].colour)
 
@@ -202,8 +190,7 @@ def _mark(panel: "Axes", curves: Curves, variant: Variant, colour: str) -> None:
 def _name(panel: "Axes", dataset: DataSet, inches: float) -> None:
     """Name and shape of the set above the panel."""
     room = inches + 0.8 * _NUMBERS
-    name = fitted(dataset.name, TEXT, room, bold=True)
-    panel.set_title(plain(name), fontsize=TEXT, fontweight="bold", pad=12)
+    name_panel(panel, dataset.name, room, pad=12)
     numbers = f"N={dataset.n_records:,}  d={dataset.n_features:,}  k={dataset.n_clusters:,}"
     shapes = (numbers, numbers.replace("  ", " "), numbers.replace("  ", " ").replace(",", ""))
     shape = next((each for each in shapes if width(each, SMALL) <= room), shapes[-1])

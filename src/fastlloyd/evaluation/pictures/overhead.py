@@ -13,7 +13,6 @@ from fastlloyd.reports.pictures import PALETTE, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
 
 MARK_HEIGHT, LEAST_ROW = 0.085, 0.3  # inches
 PUBLISHED = "published-"  # how the transport of such a row begins
@@ -81,6 +80,7 @@ def _cost(row: Mapping[str, str], number: int) -> Cost:
 
 
 def _draw(costs: Sequence[Cost], latency: float, suffix: str) -> Drawing:
+    from matplotlib.lines import Line2D
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     shapes = list(dict.fromkeys(cost.shape for cost in costs))
@@ -88,7 +88,10 @@ def _draw(costs: Sequence[Cost], latency: float, suffix: str) -> Drawing:
     looks = _looks(series)
     row_height = max(LEAST_ROW, MARK_HEIGHT * (len(series) + 1))
     title = f"Runtime and bytes of one iteration, latency {latency:g} ms"
-    legend = {_label(each, series): _sample(*looks[each]) for each in series}
+    legend = {
+        _label(each, series): Line2D([], [], color=colour, marker=mark, markerfacecolor=face, markersize=4.5, linestyle="none")
+        for each, (colour, mark, face) in looks.items()
+    }
     figure, (runtime, traffic) = sheet(title, 0.5 + row_height * len(shapes), (1, 2), legend, [FOOT])
     for panel, label in ((runtime, "runtime, ms"), (traffic, "bytes of all clients")):
         _rows(panel, shapes)
@@ -144,12 +147,6 @@ def _looks(series: Sequence[Series]) -> dict[Series, tuple[str, str, str]]:
             colour, mark, others = style.colour, style.mark, others + 1
         found[each] = (colour, mark, "white" if each.transport.startswith(PUBLISHED) else colour)
     return found
-
-
-def _sample(colour: str, mark: str, face: str) -> "Line2D":
-    from matplotlib.lines import Line2D
-
-    return Line2D([], [], color=colour, marker=mark, markerfacecolor=face, markersize=4.5, linestyle="none")
 
 
 def _rows(panel: "Axes", shapes: Sequence[tuple[str, int, int, int]]) -> None:

@@ -43,17 +43,15 @@ def page(summaries: Summaries, drawings: Sequence[Drawing], refused: Sequence[st
 def _sections(summaries: Summaries, drawings: Sequence[Drawing], refused: Sequence[str]) -> list[_Section]:
     results = summaries.results
     listed = tables.tables(summaries) if results.rows else []
+    not_drawn = (f"<p class=mark>Not drawn: {escape(why)}.</p>\n" for why in refused)
+    provenance = json.dumps(results.provenance, indent=2, ensure_ascii=False) if results.provenance else ""
     return [
         ("overview", "Overview", _overview(summaries)),
-        ("figures", "Figures", "".join([*map(_figure, drawings), *map(_not_drawn, refused)])),
+        ("figures", "Figures", "".join([*map(_figure, drawings), *not_drawn])),
         ("tables", "Tables", "".join(_table(each) for each in listed if each.title != tables.FAILED)),
         ("failures", "Failures", _failures(summaries)),
         ("specification", "Specification", _text(results.specification)),
-        (
-            "provenance",
-            "Provenance",
-            _text(json.dumps(results.provenance, indent=2, ensure_ascii=False)) if results.provenance else "",
-        ),
+        ("provenance", "Provenance", _text(provenance)),
     ]
 
 
@@ -107,26 +105,16 @@ def _figure(drawing: Drawing) -> str:
     )
 
 
-def _not_drawn(why: str) -> str:
-    return f"<p class=mark>Not drawn: {escape(why)}.</p>\n"
-
-
 def _table(table: Table) -> str:
-    head = "".join(f"<th scope=col{_kind(i, table)}>{escape(cell)}</th>" for i, cell in enumerate(table.headings))
-    body = "".join(f"<tr>{_row(row, table)}</tr>" for row in table.rows)
+    kinds = ["" if column < table.text else " class=n" for column in range(len(table.headings))]
+    head = "".join(f"<th scope=col{kind}>{escape(cell)}</th>" for kind, cell in zip(kinds, table.headings, strict=True))
+    rows = ("".join(f"<td{kind}>{escape(cell)}</td>" for kind, cell in zip(kinds, row, strict=True)) for row in table.rows)
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
     note = f"<p>{escape(table.note)}</p>" if table.note else ""
     return (
         f"<h3>{escape(table.title)}</h3><div class=scroll tabindex=0><table><thead><tr>{head}</tr></thead>"
         f"<tbody>{body}</tbody></table></div>{note}\n"
     )
-
-
-def _row(cells: Sequence[str], table: Table) -> str:
-    return "".join(f"<td{_kind(i, table)}>{escape(cell)}</td>" for i, cell in enumerate(cells))
-
-
-def _kind(column: int, table: Table) -> str:
-    return "" if column < table.text else " class=n"
 
 
 def _failures(summaries: Summaries) -> str:

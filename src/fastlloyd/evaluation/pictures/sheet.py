@@ -108,6 +108,11 @@ def name_axis(figure: "Figure", label: str) -> None:
     figure.supylabel(plain(label), fontsize=TEXT, y=low + height / 2)
 
 
+def name_panel(panel: "Axes", name: str, inches: float, pad: float | None = None) -> None:
+    """The name above a panel, in at most so many inches; pad : points between them."""
+    panel.set_title(plain(fitted(name, TEXT, inches, bold=True)), fontsize=TEXT, fontweight="bold", pad=pad)
+
+
 def save(drawing: Drawing, kind: str) -> bytes:
     """A figure as png, svg or pdf: the same bytes for the same results."""
     if layout := drawing.figure.get_layout_engine():  # panels find their places once, for all kinds of file

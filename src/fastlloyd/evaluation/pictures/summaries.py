@@ -8,7 +8,7 @@ centroids.
 import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
@@ -69,19 +69,16 @@ class Sample:
         return Summary(
             n=n,
             mean=float(values.mean()) if n else math.nan,
-            half_width=half_width(values),
+            half_width=float(_student(n) * values.std(ddof=1) / math.sqrt(n)) if n > 1 else math.nan,
             median=float(np.median(values)) if n else math.nan,
             n_failed=self.n_failed,
             n_infinite=self.n_infinite,
         )
 
 
-def half_width(values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> float:
-    """Half width of the 95% interval of a mean, Student's t with n - 1 degrees of freedom; NaN for n < 2."""
-    n = len(values)
-    if n < 2:
-        return math.nan
-    return float(stdtrit(n - 1, (1 + CONFIDENCE) / 2) * values.std(ddof=1) / math.sqrt(n))
+def _student(n: int) -> float:
+    """Half of the 95% interval of a mean of n values, in standard errors: Student's t with n - 1 degrees of freedom."""
+    return float(stdtrit(n - 1, (1 + CONFIDENCE) / 2))
 
 
 def area(epsilons: Sequence[float], values: Sequence[float]) -> float:
@@ -115,7 +112,7 @@ def relative(sample: Sample, reference: Sample) -> Summary:
     ratios = [a[run] / b[run] for run in a.keys() & b.keys() if b[run]]
     return Summary(
         mean=ratio,
-        half_width=float(stdtrit(fewest - 1, (1 + CONFIDENCE) / 2) * math.sqrt(variance) / abs(mean_b)),
+        half_width=_student(fewest) * math.sqrt(variance) / abs(mean_b),
         median=float(np.median(ratios)) if ratios else math.nan,
         **counts,
     )
@@ -123,11 +120,18 @@ def relative(sample: Sample, reference: Sample) -> Summary:
 
 def pooled(samples: Sequence[Sample]) -> Sample:
     """Run by run the mean over several data sets, of the runs that all of them have."""
+    return _run_by_run(samples, lambda values: float(np.mean(values)), sum)
+
+
+def _run_by_run(
+    samples: Sequence[Sample], value: Callable[[list[float]], float], count: Callable[[Iterable[int]], int]
+) -> Sample:
+    """One value of the values of each run that all samples have, and one count of their counts of what is left out."""
     shared = set.intersection(*(set(sample.by_run) for sample in samples)) if samples else set()
     return Sample(
-        by_run={run: float(np.mean([sample.by_run[run] for sample in samples])) for run in sorted(shared)},
-        n_failed=sum(sample.n_failed for sample in samples),
-        n_infinite=sum(sample.n_infinite for sample in samples),
+        by_run={run: value([sample.by_run[run] for sample in samples]) for run in sorted(shared)},
+        n_failed=count(sample.n_failed for sample in samples),
+        n_infinite=count(sample.n_infinite for sample in samples),
         lost=frozenset().union(*(sample.lost for sample in samples)),
     )
 
@@ -184,16 +188,11 @@ class Summaries:
         return cls(results, shapes, sorted({variant for _, variant in index}, key=_place), dict(index))
 
     @property
-    def measures(self) -> list[str]:
-        """Columns of measures, those of the paper first."""
-        return self.results.measures
-
-    @property
     def main_measure(self) -> str:
         """NICV, as in the paper, or else the first measure there is. Raises DataError if every trial failed."""
-        if not self.measures:
+        if not (measures := self.results.measures):
             raise DataError("every trial failed, so there is nothing to draw; `fastlloyd experiment table` lists why")
-        return self.measures[0]
+        return measures[0]
 
     def has(self, dataset: str, variant: Variant) -> bool:
         """Whether any trial of this kind is there."""
@@ -226,19 +225,12 @@ class Summaries:
         if len(epsilons) < 2:
             return Sample(by_run={})
         curves = [self.sample(dataset, variant, epsilon, measure) for epsilon in epsilons]
-        runs = set.intersection(*(set(curve.by_run) for curve in curves))
-        return Sample(
-            by_run={run: area(epsilons, [curve.by_run[run] for curve in curves]) for run in sorted(runs)},
-            n_failed=max(curve.n_failed for curve in curves),
-            n_infinite=max(curve.n_infinite for curve in curves),
-            lost=frozenset().union(*(curve.lost for curve in curves)),
-        )
+        return _run_by_run(curves, lambda values: area(epsilons, values), max)
 
-    def reference(self, variant: Variant, baseline: str = BASELINE) -> Variant | None:
-        """The variant of the baseline to compare with: the one that has most in common with this one."""
-        of_baseline = [each for each in self.variants if each.method == baseline]
+    def reference(self, variant: Variant) -> Variant | None:
+        """The variant of the baseline to compare with: the one that has most in common with this one; None if there is none."""
         return max(
-            of_baseline,
+            (each for each in self.variants if each.method == BASELINE),
             key=lambda each: (each.clients == variant.clients, len(set(each.options) & set(variant.options))),
             default=None,
         )
@@ -292,37 +284,3 @@ def _mean(rows: list[Row], name: str) -> Row:
         if all(measure in row.measures for row in rows)
     }
     return replace(rows[0], dataset=name, n_records=0, n_features=0, n_clusters=0, measures=measures)
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """Sets of one family, such as all of synth-K-D-R."""
-
-    name: str
-    sets: tuple[DataSet, ...]
-
-    def sizes(self, axis: str) -> list[int]:
-        """The values that n_features or n_clusters takes, ascending."""
-        return sorted({getattr(each, axis) for each in self.sets})
-
-    def single_axis(self) -> str:
-        """Which of n_features and n_clusters varies, if it is exactly one of them."""
-        varying = [axis for axis in ("n_features", "n_clusters") if len(self.sizes(axis)) > 1]
-        return varying[0] if len(varying) == 1 else ""
-
-    def by_size(self, axis: str) -> dict[int, list[DataSet]]:
-        """The sets of each size: those that differ in their seed or separation only."""
-        return {size: [each for each in self.sets if getattr(each, axis) == size] for size in self.sizes(axis)}
-
-    def of_shape(self, n_clusters: int, n_features: int) -> list[DataSet]:
-        """The sets with these numbers of clusters and dimensions."""
-        return [each for each in self.sets if (each.n_clusters, each.n_features) == (n_clusters, n_features)]
-
-
-def families(summaries: Summaries) -> list[Family]:
-    """All families of an experiment, by name."""
-    found: dict[str, list[DataSet]] = defaultdict(list)
-    for each in summaries.datasets.values():
-        if each.family and each.n_clusters:
-            found[each.family].append(each)
-    return [Family(name, tuple(sets)) for name, sets in sorted(found.items())]

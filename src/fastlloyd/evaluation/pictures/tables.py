@@ -38,10 +38,11 @@ def chosen_measures(summaries: Summaries, names: Sequence[str]) -> list[str]:
     """The named measures, or all there are. Raises DataError if one is unknown, or there are no trials at all."""
     if not summaries.results.rows:
         raise DataError(f"there are no trials in {summaries.results.title}, so there is nothing to tabulate")
+    known = summaries.results.measures
     for name in names:
-        if name not in summaries.measures:
-            raise DataError(f"measure {unknown_name(name, summaries.measures)}")
-    return list(dict.fromkeys(names)) or summaries.measures
+        if name not in known:
+            raise DataError(f"measure {unknown_name(name, known)}")
+    return list(dict.fromkeys(names)) or known
 
 
 def tables(summaries: Summaries, measures: Sequence[str] = ()) -> list[Table]:
@@ -82,7 +83,7 @@ def _left_out(cells: Sequence[Summary]) -> str:
     return " ".join([*([f"{failed}f"] if failed else []), *([f"{infinite}i"] if infinite else [])])
 
 
-def area_table(summaries: Summaries, measure: str, baseline: str = BASELINE) -> Table:
+def area_table(summaries: Summaries, measure: str) -> Table:
     """Areas under the measure against epsilon, what they are relative to the baseline, and the best private method."""
     rows = []
     for name in summaries.datasets:
@@ -93,15 +94,14 @@ def area_table(summaries: Summaries, measure: str, baseline: str = BASELINE) -> 
         for variant, sample in found:
             if not sample.by_run and not summaries.epsilons(name):
                 continue
-            ratio = ratio_of_areas(summaries, name, variant, measure, baseline)
+            ratio = ratio_of_areas(summaries, name, variant, measure)
             cells = interval(sample.summary()), interval(ratio) if ratio else NOTHING, f"{sample.n}"
             rows.append((name, summaries.label(variant), *cells, "best" if variant == best else ""))
     if all(row[2] == NOTHING for row in rows):
         rows = []
-    reference = summaries.method_label(baseline)
     return Table(
         title=f"Area under {quantity(measure).title} against epsilon, by the trapezoid rule",
-        headings=("data set", "method", "area", f"relative to {reference}", "runs", "private methods"),
+        headings=("data set", "method", "area", f"relative to {summaries.method_label(BASELINE)}", "runs", "private methods"),
         rows=tuple(rows),
         text=2,
     )
@@ -121,12 +121,9 @@ def _best(summaries: Summaries, measure: str, found: Sequence[tuple[Variant, Sum
     return max(private, key=lambda each: better * each[1].mean)[0]
 
 
-def ratio_of_areas(
-    summaries: Summaries, dataset: str, variant: Variant, measure: str, baseline: str = BASELINE
-) -> Summary | None:
+def ratio_of_areas(summaries: Summaries, dataset: str, variant: Variant, measure: str) -> Summary | None:
     """The area on a set relative to that of the baseline; None if there is no baseline or no run."""
-    reference = summaries.reference(variant, baseline)
-    if reference is None:
+    if (reference := summaries.reference(variant)) is None:
         return None
     ratio = relative(summaries.areas(dataset, variant, measure), summaries.areas(dataset, reference, measure))
     return ratio if ratio.n else None
@@ -192,7 +189,7 @@ def to_csv(summaries: Summaries, measures: Sequence[str] = ()) -> str:
                             measure, statistic, name, variant.method,
                             " ".join(f"{option}={value}" for option, value in variant.options), variant.clients, epsilon,
                             summary.n, summary.n_failed, summary.n_infinite,
-                            *(_exact(value) for value in (summary.mean, summary.half_width, summary.median)),
+                            *("" if math.isnan(x) else repr(x) for x in (summary.mean, summary.half_width, summary.median)),
                             "NOT PRIVATE",
                         ]
                     )  # fmt: skip
@@ -207,7 +204,3 @@ def _statistics(summaries: Summaries, dataset: str, variant: Variant, measure: s
         yield "area", "", summaries.areas(dataset, variant, measure).summary()
         if ratio := ratio_of_areas(summaries, dataset, variant, measure):
             yield "area_relative", "", ratio
-
-
-def _exact(value: float) -> str:
-    return "" if math.isnan(value) else repr(value)
