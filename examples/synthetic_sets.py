@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import numpy as np
+from fastlloyd.evaluation.datasets.separation import sample_separations, touching_radius
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 
-from fastlloyd.evaluation.datasets.separation import sample_separations, touching_radius
 from fastlloyd.evaluation.datasets.synthetic import generate_labelled
 from fastlloyd.reports.pictures import PALETTE
 

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from fastlloyd import Lloyd
-from fastlloyd.cli import progress, screen
+from fastlloyd.cli import screen, terminal
 from fastlloyd.cli.app import COMMANDS, subcommand
-from fastlloyd.cli.commands import hospitals
+from fastlloyd.cli.commands import demo
 from fastlloyd.cli.commands.demo import N_RECORDS
 from fastlloyd.cli.commands.plan import HEADING
 from fastlloyd.cli.failures import run
@@ -33,8 +33,8 @@ from fastlloyd.mechanisms import central
 from fastlloyd.mechanisms.catalogue import read_mechanism
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.records import RecordFile, reading
-from fastlloyd.reports import pictures, profiles
-from fastlloyd.reports.stored_result import COMPARISON
+from fastlloyd.reports import pictures
+from fastlloyd.reports.result import COMPARISON
 from kinds import lloyd_of
 
 SECRET_NUMBER, SECRET_TEXT = "271828.18", "Zebra"
@@ -413,13 +413,13 @@ def test_records_are_drawn_only_on_request_and_then_the_picture_is_marked(
     fastlloyd: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[bool] = []
-    original = profiles.draw
+    original = pictures.draw
 
     def watch(picture: pictures.Picture) -> bytes:
         drawn.append(picture.records is not None)
         return original(picture)
 
-    monkeypatch.setattr(profiles, "draw", watch)
+    monkeypatch.setattr(pictures, "draw", watch)
     assert "NOT PRIVATE" not in fastlloyd("fit", "data.csv", *PUBLIC, "--out", "without").err
     assert "NOT PRIVATE" in fastlloyd("fit", "data.csv", *PUBLIC, "--out", "with", "--plot-data").err
     assert drawn == [False, True]
@@ -431,7 +431,7 @@ def test_without_matplotlib_everything_else_is_written(fastlloyd: Command, monke
     def missing(_: pictures.Picture) -> bytes:
         raise OutputError("clusters.png was left out because matplotlib is not installed")
 
-    monkeypatch.setattr(profiles, "draw", missing)
+    monkeypatch.setattr(pictures, "draw", missing)
     code, _, err = fastlloyd("fit", "data.csv", *PUBLIC, "--out", "result")
     assert code == 0
     assert err.splitlines() == ["Warning: clusters.png was left out because matplotlib is not installed"]
@@ -656,34 +656,34 @@ def test_centroids_that_all_stayed_are_said_to_be_worth_nothing(fastlloyd: Comma
     assert all(line.split(",")[4:6] == ["", ""] for line in Path("result/centroids.csv").read_text().splitlines()[1:])
 
 
-@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize("is_terminal", [True, False])
 def test_long_work_shows_progress_on_a_terminal_only_and_never_on_stdout(
-    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch, terminal: bool
+    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch, is_terminal: bool
 ) -> None:
-    monkeypatch.setattr(progress, "LARGE_WORK", 0)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setattr(terminal, "LARGE_WORK", 0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     monkeypatch.setenv("TERM", "xterm")
     for command, shown in (("simulate", "3 clients at work"), ("fit", "round 1 of ")):
         code, out, err = fastlloyd(
             command, "data.csv", *PUBLIC, *(["--clients", "3"] if command == "simulate" else []), "--json"
         )
         assert code == 0
-        assert (shown in err) == terminal
-        assert ("records (exact: NOT PRIVATE)" in err) == (terminal and command == "fit")
+        assert (shown in err) == is_terminal
+        assert ("records (exact: NOT PRIVATE)" in err) == (is_terminal and command == "fit")
         assert _strict(out)["private"] is True
 
 
-@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize("is_terminal", [True, False])
 def test_the_search_for_many_initial_centroids_shows_progress_on_a_terminal_only(
-    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch, terminal: bool
+    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch, is_terminal: bool
 ) -> None:
-    monkeypatch.setattr(progress, "MANY_CLUSTERS", 3)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setattr(terminal, "MANY_CLUSTERS", 3)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     monkeypatch.setenv("TERM", "xterm")
     for command in (FIT, SIMULATE, (*NEW[:-1], "3", "--out", "p.toml")):
         outcome = fastlloyd(*command)
         assert outcome.code == 0
-        assert ("placing 3 initial centroids" in outcome.err) == terminal
+        assert ("placing 3 initial centroids" in outcome.err) == is_terminal
         assert "placing" not in outcome.out
     assert "placing" not in fastlloyd(*NEW[:-1], "2", "--out", "q.toml").err
 
@@ -840,7 +840,7 @@ def test_a_demo_in_which_a_process_fails_says_which_and_why_and_writes_nothing(
     before = _tree(here)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        monkeypatch.setattr(hospitals, "free_address", lambda: address)
+        monkeypatch.setattr(demo, "free_address", lambda: address)
         _refused(fastlloyd("demo", "--out", "result"), f"server failed: cannot listen at {address}: it is not an")
     assert _tree(here) == before
 

@@ -10,7 +10,7 @@ import pytest
 
 from fastlloyd.cli import failures, network
 from fastlloyd.cli.app import subcommand
-from fastlloyd.cli.open_files import OWN_FILES
+from fastlloyd.cli.commands.serve import OWN_FILES
 from fastlloyd.federation.identity.parties import MAX_CLIENTS
 from fastlloyd.federation.transport.grpc.tls import wanted_connections
 

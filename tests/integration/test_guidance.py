@@ -14,7 +14,8 @@ import pytest
 from fastlloyd.cli.failures import run
 from fastlloyd.errors import OutputError
 from fastlloyd.evaluation import labels
-from fastlloyd.reports import advice, advice_figure, pictures, stored_result
+from fastlloyd.reports import advice, pictures
+from fastlloyd.reports.result import COMPARISON, PICTURE
 from fastlloyd.testing import SeededNoise, repeatable_noise
 
 SECRET_NUMBER, SECRET_TEXT = "271828.18", "Zebra"
@@ -171,7 +172,7 @@ def test_advise_without_matplotlib_writes_the_rest(fastlloyd: Command, monkeypat
     def missing(*_: object) -> bytes:
         raise OutputError("advise.png was left out because matplotlib is not installed")
 
-    monkeypatch.setattr(advice_figure, "new_figure", missing)
+    monkeypatch.setattr(pictures, "new_figure", missing)
     code, _, err = fastlloyd(*ADVISE, "--out", "advice")
     assert (code, err) == (0, "Warning: advise.png was left out because matplotlib is not installed\n")
     assert [path.name for path in Path("advice").iterdir()] == ["advise.json"]
@@ -393,7 +394,7 @@ def test_no_exact_figure_gets_into_the_private_files(fastlloyd: Command) -> None
     exact = _strict(Path("result/comparison-NOT-PRIVATE.json").read_text())
     numbers = [exact["centroid_distance"], exact["with_noise"]["nicv"], exact["without_noise"]["nicv"]]
     for path in Path("result").iterdir():
-        if path.name not in (stored_result.COMPARISON, stored_result.PICTURE):
+        if path.name not in (COMPARISON, PICTURE):
             assert not [number for number in numbers if repr(number)[:14] in path.read_text()], path
     with_it, without = (_strict(Path(f"{folder}/privacy.json").read_text()) for folder in ("result", "without"))
     assert with_it.keys() == without.keys()

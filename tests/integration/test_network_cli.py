@@ -21,7 +21,8 @@ import pytest
 
 import authorities
 from authorities import Issuer
-from fastlloyd.cli.commands.hospitals import make_identities
+from fastlloyd.base.files import write_file
+from fastlloyd.cli.commands.demo import make_identities
 from fastlloyd.cli.commands.join import join as join_command
 from fastlloyd.cli.commands.serve import serve as serve_command
 from fastlloyd.cli.failures import run as run_command
@@ -34,8 +35,7 @@ from fastlloyd.federation.store import read
 from fastlloyd.federation.store.events import ExchangeCharged, RunEnded
 from fastlloyd.federation.store.head_file import head_path
 from fastlloyd.federation.transport.grpc.tls import load_grpc
-from fastlloyd.reports.outputs import write_file
-from fastlloyd.reports.stored_result import EXACT, PLAN
+from fastlloyd.reports.result import EXACT, PLAN
 from network_processes import DATASET, HANG, NAMES, SERVER, Site, cleared, make_site
 from stores import copy_store
 

@@ -14,7 +14,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -23,13 +23,14 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 from fastlloyd import __main__ as fastlloyd
+from fastlloyd.cli import results
 from fastlloyd.dp import noise
 from fastlloyd.federation.protocol.transitions import ServerState
 from fastlloyd.federation.runs import DurableServer, durable_client
 from fastlloyd.federation.store import Store
 from fastlloyd.federation.store.events import ClientJoined, Event, PeerSigned
 from fastlloyd.federation.transport.grpc.server import GrpcServer
-from fastlloyd.reports import outputs, pictures, profiles
+from fastlloyd.reports import pictures
 from fastlloyd.testing import repeatable_noise
 from known_noise import KnownNoise
 
@@ -87,13 +88,13 @@ def full_at(commit: int) -> None:
 
 def full_at_the_result() -> None:
     """No file can grow while the folder of the result is written."""
-    genuine = outputs.write_folder
+    genuine = results.Destination.write
 
-    def write_folder(*given: Any, **more: Any) -> list[Path]:
+    def write(place: results.Destination, contents: Mapping[str, bytes]) -> list[Path]:
         with full_disk():
-            return genuine(*given, **more)
+            return genuine(place, contents)
 
-    outputs.write_folder = write_folder
+    results.Destination.write = write  # type: ignore[assignment,method-assign]  # the mark
 
 
 def hurry(n_clients: int) -> None:
@@ -125,7 +126,7 @@ def main(marks: dict[str, Any]) -> int:
     if "hurry" in marks:
         hurry(marks["hurry"])
     if marks.get("fast"):
-        profiles.draw = no_picture
+        pictures.draw = no_picture
     with repeatable_noise() if "noise" in marks else nullcontext():
         return fastlloyd.main()
 

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from fastlloyd.base.files import write_file
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.cli.commands.hospitals import free_address, make_identities, write_records
+from fastlloyd.cli.commands.demo import free_address, make_identities, write_records
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.plan.design import design_plan
@@ -27,9 +28,7 @@ from fastlloyd.federation.protocol import ClientResult
 from fastlloyd.mechanisms.catalogue import AnyAlgorithm
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
-from fastlloyd.reports import outputs
-from fastlloyd.reports.outputs import Result
-from fastlloyd.reports.stored_result import EXACT, PLAN
+from fastlloyd.reports.result import EXACT, PLAN, Result
 from federation import Federation
 from known_noise import KnownNoise
 
@@ -59,7 +58,7 @@ def mark_of(commit: int, when: str) -> dict[str, Any]:
 def make_site(folder: Path) -> None:
     """Identities and records for everyone, once for all tests of a module."""
     for name, identity in make_identities(folder, (*NAMES, SERVER)).items():
-        outputs.write_file(folder / f"{name}.public.toml", identity.public.to_toml())
+        write_file(folder / f"{name}.public.toml", identity.public.to_toml())
     rng = np.random.default_rng(5)
     for name in NAMES:
         write_records(folder / f"{name}.csv", DOMAIN.features, rng.uniform([0, 0], [100, 5], (40, 2)))
@@ -100,7 +99,7 @@ class Site:
             public_seed=PublicSeed.from_int(3),
             **options,
         )
-        outputs.write_file(folder / PLAN, plan.to_toml())
+        write_file(folder / PLAN, plan.to_toml())
         return cls(folder, plan)
 
     @property
@@ -179,7 +178,7 @@ class Site:
         server_noise = [self.plan.draw_server_noise(e, KnownNoise(SERVER_NAME)) for e in exchanges]
         everyone = (NAMES,) * len(exchanges)
         clustering = Federation(self.plan, X, client_noise, server_noise).plain_result(everyone)
-        return outputs.files(Result.of_run(self.plan, ClientResult(clustering=clustering, included=everyone, unconfirmed=())))
+        return Result.of_run(self.plan, ClientResult(clustering=clustering, included=everyone, unconfirmed=())).files()
 
     def run_to_the_end(self, deaths: dict[str, list[Death]] | None = None) -> int:
         """Start everyone, again whenever somebody died; how often somebody did. Results are compared with `expected`.

@@ -28,7 +28,7 @@ from fastlloyd.mechanisms.moment_lloyd import expected
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.uncertainty import FINE, MOSTLY_NOISE, Verdict
-from fastlloyd.reports import advice_figure, explain
+from fastlloyd.reports import explain, pictures
 from fastlloyd.reports.advice import (
     CANDIDATE_EPSILONS,
     CANDIDATE_RECORDS,
@@ -310,7 +310,7 @@ def _size(png: bytes) -> tuple[int, int]:
     [([1.0], {1: [0.2]}), ([0.1, 1.0], {1: [3e-9, 1e-9], 2: [5.0, 1e6]}), (list(range(1, 40)), {3: [0.1] * 39})],
 )
 def test_any_curve_can_be_drawn(epsilons: list[float], drawn: dict[int, list[float]]) -> None:
-    assert _size(advice_figure.draw("fastlloyd\n3 clients", epsilons, drawn, 1)) == (1600, 1000)
+    assert _size(pictures.draw_advice("fastlloyd\n3 clients", epsilons, drawn, 1)) == (1600, 1000)
 
 
 # What is refused

@@ -16,7 +16,7 @@ from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.uncertainty import noise_deviation
-from fastlloyd.reports.outputs import Result
+from fastlloyd.reports.result import Result
 from fastlloyd.testing import SeededNoise
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")

@@ -15,7 +15,7 @@ from fastlloyd import FastLloyd, GLloyd, Lloyd, MomentLloyd, SuLloyd
 from fastlloyd.cli.failures import run
 from fastlloyd.errors import DataError, NoisyResultWarning, OutputError, PlanError
 from fastlloyd.evaluation.labels import FittedClustering
-from fastlloyd.reports import pictures, profiles
+from fastlloyd.reports import pictures
 
 pd: Any = pytest.importorskip("pandas")
 
@@ -41,7 +41,7 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     X = np.array([[20, 1], [50, 4], [80, 2]])[rng.integers(0, 3, 300)] + rng.normal(0, [3, 0.2], (300, 2))
     frame = pd.DataFrame(X, columns=["age", "dose"])
     frame.to_csv("data.csv", index=False)
-    monkeypatch.setattr(profiles, "draw", _not_drawn)
+    monkeypatch.setattr(pictures, "draw", _not_drawn)
     return frame
 
 
@@ -143,13 +143,13 @@ def test_a_result_of_another_algorithm_or_no_whole_one_is_refused(records: Any) 
 def test_the_picture_of_a_model_is_that_of_the_command_and_notebooks_show_it(
     records: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    genuine = profiles.figure_of
+    genuine = pictures.figure_of
 
     def watched(picture: pictures.Picture, *others: Any) -> Any:
         DRAWN.append(picture)
         return genuine(picture, *others)
 
-    monkeypatch.setattr(profiles, "figure_of", watched)
+    monkeypatch.setattr(pictures, "figure_of", watched)
     model = MomentLloyd.from_result(_left_by())
     figure: Any = model.plot()
     of_command, of_model = DRAWN[-2:]

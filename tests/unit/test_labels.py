@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastlloyd import FastLloyd
+from fastlloyd.base import files
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.errors import DataError, FastLloydError, PlanError
@@ -25,9 +26,7 @@ from fastlloyd.mechanisms.accuracy import Accuracy, Status
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.uncertainty import noise_deviation
-from fastlloyd.reports import outputs
-from fastlloyd.reports.outputs import Result
-from fastlloyd.reports.stored_result import StoredResult
+from fastlloyd.reports.result import Result, StoredResult, centroids_json
 from fastlloyd.testing import SeededNoise
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
@@ -49,7 +48,7 @@ def _result(domain: Domain, n_clusters: int = 4, seed: int = 1) -> Result:
 @pytest.fixture
 def result(tmp_path: Path) -> Path:
     made = _result(Domain(features=NAMES, lower=(0.0, -1.0), upper=(100.0, 3.0)))
-    outputs.write_folder(tmp_path / "result", outputs.files(made), force=False)
+    files.write_folder(tmp_path / "result", made.files(), force=False)
     return tmp_path / "result"
 
 
@@ -68,7 +67,7 @@ def test_labels_and_distances_are_bit_for_bit_those_of_the_estimator(tmp_path: P
         count_error=1.0,
         accuracy=Accuracy(errors=np.zeros((5, 2)), status=(Status.SETTLED,) * 5),
     )
-    outputs.write_folder(tmp_path / "result", outputs.files(made), force=False)
+    files.write_folder(tmp_path / "result", made.files(), force=False)
     found = FittedClustering.read(tmp_path / "result").label(X)
     assert found.clusters.dtype == model.predict(X).dtype
     assert np.array_equal(found.clusters, model.predict(X))
@@ -93,7 +92,7 @@ def test_every_grid_point_comes_back_from_its_decimal_digits(
         mechanism=made.mechanism, centroids=domain.from_grid(grid), noisy_counts=made.noisy_counts,
         count_error=made.count_error, accuracy=made.accuracy,
     )  # fmt: skip
-    for name, content in outputs.files(made).items():
+    for name, content in made.files().items():
         (folder / name).write_bytes(content)
     assert np.array_equal(FittedClustering.read(folder).centroids, grid)
 
@@ -242,6 +241,6 @@ def test_a_result_torn_apart_is_refused(result: Path, tmp_path: Path) -> None:
 
 def test_centroids_of_another_result_are_refused(result: Path, tmp_path: Path) -> None:
     other = _result(Domain(features=NAMES, lower=(0.0, -1.0), upper=(90.0, 7.0)), seed=2)
-    (result / "centroids.json").write_text(outputs.centroids_json(other))
+    (result / "centroids.json").write_text(centroids_json(other))
     with pytest.raises(DataError, match="made with other settings"):
         FittedClustering.read(result)

@@ -156,9 +156,9 @@ def test_an_identity_that_is_reached_by_a_link_has_the_one_ledger_beside_its_fil
     file.parent.mkdir()
     link.symlink_to(file)
     known.save(file)
-    with network.store_of(known, file, None, Role.CLIENT) as store:
+    with network.store_of(known.public, file, None, Role.CLIENT) as store:
         store.append([LimitSet(dataset="records", epsilon=1.0, delta=1e-6)])
-    with network.store_of(known, link, None, Role.CLIENT) as store:
+    with network.store_of(known.public, link, None, Role.CLIENT) as store:
         assert store.path == file.with_name("c0.store")
         assert "records" in store.history.limits
 

@@ -1,15 +1,19 @@
-"""Files written whole or not at all, and files that only their owner can read.
+"""Files and folders written whole or not at all, and files that only their owner can read.
 
-A private file is made so from the first instant, and refused where others could have read it.
+A private file is made so from the first instant, and refused where others could have read it. A folder is written beside its
+destination and then renamed: a crash, a full disk or Ctrl-C leaves either the whole folder or nothing.
 """
 
+import json
 import os
 import secrets
+import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain, count
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from fastlloyd.errors import IdentityError, OutputError
 
@@ -102,3 +106,163 @@ def _create(path: Path, *, private: bool) -> int:
     if private and os.name == "posix":
         os.fchmod(descriptor, OWNER_ONLY)  # a umask can take rights away from the owner too
     return descriptor
+
+
+def to_json(content: Any) -> str:
+    """Strict JSON in ASCII, indented: no NaN, no infinity."""
+    return json.dumps(content, indent=2, allow_nan=False) + "\n"
+
+
+def check_destination(out: Path, *, force: bool, files: Sequence[str] = ()) -> None:
+    """Refuse, before anything is computed, a destination that could not or must not be written.
+
+    With `force` a folder is replaced only if it is empty or holds an earlier result and nothing else: the first of the
+    `files`, which every result has, and others of them. Raises OutputError.
+    """
+    target = out.resolve()
+    if target.exists():
+        _check_replaceable(out, force=force, files=files)
+    parent = _nearest_existing(target.parent)
+    probe = parent / temporary_name(target)
+    try:
+        probe.mkdir()
+        probe.rmdir()
+    except OSError as error:
+        raise OutputError(f"{out} cannot be made: {parent} is not a folder one can write to ({error.strerror})") from None
+
+
+def write_folder(out: Path, contents: Mapping[str, bytes], *, force: bool, files: Sequence[str] = ()) -> list[Path]:
+    """Make the folder `out` with these files, or leave everything as it was. Returns their paths. Raises OutputError.
+
+    They are on disk when this returns: a client of a run wipes all it could make them from.
+    `files` are the names that an earlier result, which is replaced with `force`, may have.
+    """
+    check_destination(out, force=force, files=files)
+    target = out.resolve()
+    temporary = target.parent / temporary_name(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
+        for name, content in contents.items():
+            (temporary / name).write_bytes(content)
+            _sync_file(temporary / name)
+        _sync_folder(temporary)
+        _rename(temporary, target, files)
+        _sync_folder(target.parent)
+    except OSError as error:
+        raise OutputError(f"{out} cannot be written ({error.strerror}); nothing was left there") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return [out / name for name in contents]
+
+
+def free_name(folder: Path) -> Path:
+    """The first of folder, folder-2, folder-3, ... that does not exist."""
+    names = chain([folder], (folder.with_name(f"{folder.name}-{number}") for number in count(2)))
+    return next(name for name in names if not name.exists())
+
+
+def write_new_folder(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
+    """As `write_folder`, under a name that is free; nothing is ever replaced, not what somebody else makes meanwhile."""
+    while True:
+        name = free_name(folder)
+        try:
+            return write_folder(name, contents, force=False)
+        except OutputError:
+            if not name.exists():  # it was not taken meanwhile
+                raise
+
+
+def check_file(path: Path, *, heading: str, force: bool) -> None:
+    """Refuse a file that exists; with `force`, only one that does not begin with `heading`. Raises OutputError."""
+    if not path.exists():
+        return
+    if not force:
+        raise OutputError(f"{path} exists already; choose another name, or replace it with --force")
+    if not path.is_file():  # a folder; or a device or pipe, which may have no end
+        raise OutputError(f"{path} is not a file that can be replaced; choose another name")
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(len(heading.encode()))
+    except OSError as error:
+        raise OutputError(f"{path} cannot be read ({error.strerror}); choose another name") from None
+    if beginning != heading.encode():
+        raise OutputError(f"{path} is not a file of this kind and is left alone; choose another name")
+
+
+def write_file(path: Path, text: str) -> None:
+    """Make or replace the file `path`, or leave everything as it was. Raises OutputError."""
+    write_chunks(path, [text])
+
+
+def write_chunks(path: Path, chunks: Iterable[str]) -> None:
+    """As `write_file`, of text that is made while it is written; what making it raises leaves everything as it was, too."""
+    try:
+        with replacing(path.resolve()) as file:
+            file.writelines(chunk.encode() for chunk in chunks)
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written ({error.strerror})") from None
+
+
+def _sync_file(path: Path) -> None:
+    with path.open("r+b") as file:
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make names in a folder durable; where a folder cannot be opened or synchronised, renaming does what it can."""
+    if os.name == "posix":
+        with suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+def _rename(temporary: Path, target: Path, files: Sequence[str] = ()) -> None:
+    """Put the new folder in the place of the old one, which is deleted last and comes back if the new one cannot take it."""
+    if not target.exists():
+        temporary.rename(target)
+        return
+    aside = target.parent / temporary_name(target)
+    target.rename(aside)
+    try:
+        temporary.rename(target)
+    finally:
+        if target.exists():
+            _discard(aside, target, files)
+        else:
+            aside.rename(target)
+
+
+def _discard(old: Path, new: Path, files: Sequence[str] = ()) -> None:
+    """Delete the earlier result and nothing else: what was put beside it since it was looked at moves to the new folder."""
+    for name in files:
+        with suppress(OSError):
+            (old / name).unlink()
+    with suppress(OSError):
+        for entry in list(old.iterdir()):
+            entry.rename(new / entry.name)
+        old.rmdir()
+
+
+def _check_replaceable(out: Path, *, force: bool, files: Sequence[str] = ()) -> None:
+    if not out.is_dir():
+        raise OutputError(f"{out} is a file; name a folder to be made")
+    try:
+        found = sorted(entry.name for entry in out.iterdir())
+    except OSError as error:
+        raise OutputError(f"{out} cannot be read ({error.strerror}); choose another folder") from None
+    if not force:
+        raise OutputError(f"{out} exists already; choose another folder, or replace it with --force")
+    others = [name for name in found if name not in files or not (out / name).is_file()]
+    if others or (found and files[0] not in found):
+        what = f"holds {others[0]!r}" if others else f"has no {files[0]}"
+        raise OutputError(f"{out} {what}, so it is not a result of fastlloyd alone and is left alone; choose another folder")
+
+
+def _nearest_existing(folder: Path) -> Path:
+    while not folder.exists():
+        folder = folder.parent
+    return folder

@@ -29,6 +29,7 @@ COMMANDS = {
     "experiment": "Run the paper's experiments again, and others, on public records, and draw them: NOT PRIVATE.",
     "demo": "Three hospitals and a server, four processes, cluster public tumour measurements.",
 }
+FILES = {"pem": "keygen"}  # of commands whose file has another name
 
 
 class Commands(Group):
@@ -42,7 +43,7 @@ class Commands(Group):
 
 def subcommand(name: str) -> Any:
     """The subcommand of this name as click knows one: a function in the file of its name, or a group of them."""
-    module = importlib.import_module(f"fastlloyd.cli.commands.{name}")
+    module = importlib.import_module(f"fastlloyd.cli.commands.{FILES.get(name, name)}")
     if (group := getattr(module, f"{name}_app", None)) is not None:
         return typer.main.get_group(group)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

@@ -1,8 +1,9 @@
-"""What `serve` and `join` have in common: the plan and the identity at the door, logs, signals, and a line that lives."""
+"""What parties of a run have in common: plan, identity and store at the door, logs, signals, and a line that lives."""
 
 import asyncio
 import base64
 import contextlib
+import getpass
 import hmac
 import json
 import logging
@@ -10,6 +11,7 @@ import re
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -18,16 +20,14 @@ from typing import Any, TextIO, TypeVar
 import typer
 from rich.console import Console
 
-from fastlloyd.base.sealed_toml import load_text
 from fastlloyd.cli.plan_file import read_plan
-from fastlloyd.cli.stores import made_note, place_of_store
-from fastlloyd.errors import PlanError
-from fastlloyd.federation.identity.identity import PrivateIdentity
+from fastlloyd.errors import IdentityError, PlanError, StateError
+from fastlloyd.federation.identity.identity import MAX_PASSPHRASE, PrivateIdentity, PublicIdentity
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.store import History, Role, Store
+from fastlloyd.federation.store import History, Role, Store, store_path
 from fastlloyd.federation.store.events import Outcome
+from fastlloyd.federation.store.files import IDENTITY_SUFFIX
 from fastlloyd.federation.transport.grpc.tls import TlsIdentity
-from fastlloyd.reports import outputs, stored_result
 from fastlloyd.reports.statement import plan_cautions
 
 NO_RESULT, STOPPED, TURNED_AWAY = 3, 4, 5
@@ -38,7 +38,7 @@ server turned this client away, whose run is not over: the same command takes it
 FIRST_WAIT, LONGEST_WAIT = 10.0, 600.0
 """Seconds after which the log says for the first time who is waited for; most seconds between two such lines."""
 
-_OF_A_RUN = (stored_result.PLAN, stored_result.EXACT, stored_result.ROUNDS)
+_MAX_BYTES = 4 * MAX_PASSPHRASE + 2
 
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
@@ -63,15 +63,94 @@ def check_digest(plan: Plan, digest: str, path: Path) -> None:
         )
 
 
-def store_of(identity: PrivateIdentity, key: Path, path: Path | None, role: Role, *, as_json: bool = False) -> Store:
+def load_identity(key: Path, passphrase_file: Path | None) -> PrivateIdentity:
+    """A private identity; its passphrase is in the file, or asked for. Raises IdentityError."""
+    return PrivateIdentity.load(key, ask_passphrase=lambda: given_passphrase(passphrase_file))
+
+
+def given_passphrase(file: Path | None) -> str:
+    """The first line of the file, or without one what is typed; never an argument or a variable: other programs read these."""
+    return _ask("Passphrase: ") if file is None else _first_line(file)
+
+
+def new_passphrase(file: Path | None) -> str:
+    """The passphrase of a new identity: what is typed is asked for twice."""
+    if file is not None:
+        return _first_line(file)
+    typed = _ask("Passphrase for the new identity: ")
+    if _ask("The same again: ") != typed:
+        raise IdentityError("the two passphrases differ; run the command again")
+    return typed
+
+
+def _first_line(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            line = opened.readline(_MAX_BYTES)
+        passphrase = line.decode().rstrip("\r\n")
+    except OSError as error:
+        raise IdentityError(f"the passphrase cannot be read from {file} ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise IdentityError(f"the passphrase in {file} is not UTF-8 text") from None
+    if not passphrase:
+        raise IdentityError(f"the first line of {file} is empty; expected the passphrase there")
+    return passphrase
+
+
+def _ask(prompt: str) -> str:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", getpass.GetPassWarning)  # it would show what is typed
+            return getpass.getpass(prompt)
+    except (getpass.GetPassWarning, EOFError):
+        raise IdentityError("there is no terminal to ask for the passphrase on; pass --passphrase-file FILE") from None
+    except UnicodeDecodeError:
+        raise IdentityError("the passphrase that was typed is not text in the terminal's encoding") from None
+
+
+def place_of_store(name: str, key: Path, path: Path | None) -> Path:
+    """Where the store of the identity of that name in the file `key` lies: beside the file, or at `path`.
+
+    Beside the file itself, not beside a link to it: one identity would have two ledgers, each without the other's runs.
+    """
+    return key.resolve().with_name(f"{name}.store") if path is None else store_path(path)
+
+
+def store_of(owner: PublicIdentity, key: Path, path: Path | None, role: Role, *, as_json: bool = False) -> Store:
     """The store where `place_of_store` says; made if there is none, which a client is told: it may be a slip."""
-    where = place_of_store(identity.name, key, path)
+    where, signing_key = place_of_store(owner.name, key, path), bytes.fromhex(owner.signing_key)
     if where.exists():
-        return Store.open(where, role=role, identity=identity.signing.public)
-    made = Store.create(where, role=role, identity=identity.signing.public)
+        return Store.open(where, role=role, identity=signing_key)
+    made = Store.create(where, role=role, identity=signing_key)
     if role is Role.CLIENT:
-        say(made_note(where), as_json=as_json)
+        say(f"Note: made {where}, a new store, in which nothing is spent and nothing is limited.", as_json=as_json)
     return made
+
+
+def client_store(named: Path) -> Store:
+    """A client's store by its own path, or by that of its identity, beside which it is made if there is none."""
+    if named.name.endswith(IDENTITY_SUFFIX):
+        return store_of(PrivateIdentity.public_of(named), named, None, Role.CLIENT)
+    if not named.exists():
+        raise StateError(f"there is no store {named}; to make it, name the identity it belongs to: NAME{IDENTITY_SUFFIX}")
+    return Store.open(named, role=Role.CLIENT)
+
+
+def has_store(named: Path) -> bool:
+    """Whether there is a store of that path, or of that identity."""
+    if not named.name.endswith(IDENTITY_SUFFIX):
+        return named.exists()
+    return place_of_store(PrivateIdentity.public_of(named).name, named, None).exists()
+
+
+def check_kept(plan: Plan, name: str, where: Path) -> None:
+    """Raise StateError if the plan knows the store of this client, and there is none: a new one forgets all runs."""
+    known = plan.client(name).store
+    if known is not None and not where.exists():
+        raise StateError(
+            f"there is no store {where}, and the plan says that the store of {name!r} holds {known.length} events; bring "
+            "back its newest copy, or go on under a new identity"
+        )
 
 
 def tls(identity: PrivateIdentity) -> TlsIdentity:
@@ -82,11 +161,6 @@ def tls(identity: PrivateIdentity) -> TlsIdentity:
 def der(certificate: str) -> bytes:
     """A certificate of a plan, base64, as bytes."""
     return base64.b64decode(certificate)
-
-
-def certificates(plan: Plan) -> dict[str, bytes]:
-    """The clients' certificates by name."""
-    return {client.name: der(client.certificate) for client in plan.clients}
 
 
 def check_member(identity: PrivateIdentity, plan: Plan, key: Path) -> None:
@@ -105,27 +179,6 @@ def has_finished(history: History, plan: Plan) -> bool:
     if run is None or run.ended is None or (run.reserved is not None and run.reserved.plan_digest != plan.digest):
         return False
     return run.ended.outcome is Outcome.FINISHED
-
-
-def holds_result(folder: Path | None, plan: Plan) -> bool:
-    """Whether the folder looks like the result of this very run, written by a process that was killed right after."""
-    if folder is None or not all((folder / name).is_file() for name in _OF_A_RUN):
-        return False
-    try:
-        return Plan.from_toml(load_text(folder / stored_result.PLAN)).digest == plan.digest
-    except PlanError:
-        return False
-
-
-def written(folder: Path | None, result: outputs.Result) -> list[Path]:
-    """The files of the folder, if it holds this very result; none otherwise."""
-    contents = outputs.files(result)
-    try:
-        if folder is None or any((folder / name).read_bytes() != contents[name] for name in _OF_A_RUN):
-            return []
-        return [path for name in stored_result.FILES if (path := folder / name).is_file()]
-    except OSError:
-        return []
 
 
 def drive(

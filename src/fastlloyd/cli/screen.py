@@ -1,45 +1,34 @@
-"""What a command leaves on the screen and in the output folder."""
+"""What a command says: warnings, notes for the owner only, and a result in words and tables."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
-import msgspec
-import numpy as np
 import typer
 from rich.console import Console
 
 from fastlloyd.base import precision
-from fastlloyd.base.arrays import FloatArray
-from fastlloyd.cli import tables
-from fastlloyd.cli.destination import Destination
-from fastlloyd.cli.options import OutputOptions
+from fastlloyd.cli import terminal
 from fastlloyd.clustering.update import Postprocessing
-from fastlloyd.errors import OutputError
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.mechanisms import accuracy
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.uncertainty import NOISE_DOMINATES, LossEstimate, Verdict
-from fastlloyd.records import RecordFile, Table
-from fastlloyd.reports import outputs, pictures, profiles, stored_result
-from fastlloyd.reports.outputs import NOT_PRIVATE, Result
+from fastlloyd.reports.result import NOT_PRIVATE, Result
 from fastlloyd.reports.statement import coalition
 
-Records = Table | RecordFile
+if TYPE_CHECKING:
+    from fastlloyd.evaluation.comparison import Comparison
 
 SHOWN_FEATURES, SHOWN_CLIENTS = 6, 12
 RELATIONS = {
     "add_or_remove_one": "whether any single record is in the data",
     "replace_one": "what any single record says",
 }
-
-
 DROPPED = (
     "clients were dropped from a simulation that deals records by position: the guarantee compares runs in which every other "
     "record stays at its client; do not publish this result"
 )
-SHOWS_RECORDS = "clusters.png beside this statement shows the records themselves: NOT PRIVATE"
 
 
 def warn(sentences: Iterable[str]) -> None:
@@ -83,66 +72,6 @@ def _of_your_records(n: int, what: str) -> str:
     return f"{n} of your records {'has' if n == 1 else 'have'} {what}"
 
 
-def console(options: OutputOptions) -> Console:
-    """Where people read: stdout, or stderr if stdout is for machines. Names are printed as they are, never as markup."""
-    return Console(stderr=options.json, markup=False, highlight=False, emoji=False)
-
-
-def write(
-    result: Result, options: OutputOptions, place: Destination, records: Records, more: Mapping[str, bytes] | None = None
-) -> list[Path]:
-    """Write the output folder, if there is one, before anything is shown: whoever stops reading loses nothing.
-
-    `more` are files beside those of the result, by name; `stored_result.FILES` lists them too.
-    """
-    if place.folder is None:
-        return []
-    if options.plot_data:
-        result = msgspec.structs.replace(result, cautions=(*result.cautions, SHOWS_RECORDS))
-    contents = outputs.files(result) | dict(more or {})
-    try:
-        contents[stored_result.PICTURE] = profiles.draw(picture(result, _shown(records) if options.plot_data else None))
-    except OutputError as error:
-        warn([str(error)])
-    paths = place.write(contents)
-    if options.plot_data and stored_result.PICTURE in contents:
-        warn([f"{paths[0].parent / stored_result.PICTURE} shows the records themselves and is {NOT_PRIVATE}"])
-    return paths
-
-
-def _shown(records: Records) -> FloatArray:
-    """What a picture shows of the records: all, or the first block of a file with very many."""
-    return np.asarray(next(records.blocks()), dtype=np.float64)
-
-
-def for_machines(result: Result, options: OutputOptions, paths: Sequence[Path], more: Mapping[str, Any] | None = None) -> None:
-    """With --json print the result, and `more`, to stdout."""
-    if options.json:
-        content = outputs.summary(result) | dict(more or {}) | {"files": [str(path) for path in paths]}
-        typer.echo(outputs.to_json(content), nl=False)
-
-
-def say_where(options: OutputOptions, paths: Sequence[Path], nothing: str) -> None:
-    """Say where the result went; `nothing` where it went nowhere."""
-    if paths:
-        console(options).print(f"Written to {paths[0].parent}: {', '.join(path.name for path in paths)}.", soft_wrap=True)
-    elif not options.json:
-        console(options).print(nothing)
-
-
-def picture(result: Result, records: FloatArray | None = None) -> pictures.Picture:
-    """What `clusters.png` shows; with the records only on request."""
-    return pictures.Picture.of(
-        result.mechanism,
-        private=result.private,
-        records=records,
-        centroids=result.centroids,
-        errors=result.errors,
-        settled=accuracy.settled(result.accuracy.status),
-        noisy_counts=result.noisy_counts,
-    )
-
-
 def show(screen: Console, result: Result) -> None:
     """The centroids, what is guaranteed, and how far to trust the centroids."""
     show_centroids(screen, result)
@@ -159,9 +88,9 @@ def show(screen: Console, result: Result) -> None:
 
 
 def rounds(result: Result) -> list[str]:
-    """Who was included in each round of a federated run."""
+    """Who was included in each round of a federated run; no line of another one."""
     if result.plan is None:
-        raise AssertionError("only a federated run has rounds with clients")
+        return []
     names, lines = result.plan.names, []
     for number, included in enumerate(result.included, 1):
         missing = [name for name in names if name not in included]
@@ -177,17 +106,17 @@ def show_centroids(screen: Console, result: Result) -> None:
     shown = m.domain.features[:SHOWN_FEATURES]
     hidden = m.n_features - len(shown)
     numbers = range(len(result.centroids))  # as labels are numbered
-    columns = [tables.Column(heading="cluster", cells=[str(number) for number in numbers])]
+    columns = [terminal.Column(heading="cluster", cells=[str(number) for number in numbers])]
     for name, values, errors in zip(shown, result.centroids.T, result.errors.T, strict=False):
-        columns.append(tables.Column(heading=name, cells=list(map(measured, values, errors))))
+        columns.append(terminal.Column(heading=name, cells=list(map(measured, values, errors))))
     if hidden:
-        columns.append(tables.Column(heading=f"{hidden} more", cells=["..." for _ in numbers]))
+        columns.append(terminal.Column(heading=f"{hidden} more", cells=["..." for _ in numbers]))
     cells = [measured(count, result.count_error) if result.has_noise else f"{count:.0f}" for count in result.noisy_counts]
-    columns.append(tables.Column(heading="noisy count" if result.has_noise else "count", cells=cells))
+    columns.append(terminal.Column(heading="noisy count" if result.has_noise else "count", cells=cells))
     if not accuracy.settled(result.accuracy.status).all():
-        columns.append(tables.Column(heading="status", cells=[status.value for status in result.accuracy.status]))
+        columns.append(terminal.Column(heading="status", cells=[status.value for status in result.accuracy.status]))
     errors = " ± standard error" if result.has_noise else ""
-    tables.show(screen, f"{m.name}: centroids in original units{errors}", columns)
+    terminal.show(screen, f"{m.name}: centroids in original units{errors}", columns)
 
 
 def loss(result: Result, estimate: LossEstimate) -> str:
@@ -285,3 +214,20 @@ def measured(value: float, error: float) -> str:
     power = math.floor(math.log10(max(abs(value), error)))
     shown = min(max(places + power, 0), 15)
     return f"({value / 10.0**power:.{shown}f} ± {error / 10.0**power:.{shown}f})e{power:+03d}"
+
+
+def show_comparison(console: Console, exact: "Comparison") -> None:
+    """Exact figures beside Lloyd's algorithm, on the owner's screen, and what they are."""
+    noisy, plain = exact.with_noise, exact.without_noise
+    console.print(
+        f"{NOT_PRIVATE}, for the owner of the records only: {noisy.algorithm} against lloyd without noise, from the same start."
+    )
+    empty = ", ".join(f"{f.n_empty_clusters} ({f.algorithm})" for f in (noisy, plain) if f.n_empty_clusters)
+    console.print(
+        f"- loss (NICV, mean squared distance to the nearest centroid, half widths squared): {noisy.nicv:.6g} against "
+        f"{plain.nicv:.6g}\n- distance between matched centroids, root mean square: {exact.centroid_distance:.4g} half widths"
+        + (f"\n- clusters without records: {empty}" if empty else "")
+    )
+    console.print(
+        "These figures are exact. Choosing settings by them, or telling them to anyone, is not covered by the guarantee."
+    )

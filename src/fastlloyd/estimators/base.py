@@ -43,9 +43,9 @@ from fastlloyd.mechanisms.uncertainty import NOISE_DOMINATES, Verdict, noise_dev
 from fastlloyd.records.bounds import data_bounds, given_bounds
 from fastlloyd.records.columns import numbered
 from fastlloyd.records.files import opened
-from fastlloyd.reports import pictures, profiles
+from fastlloyd.reports import pictures
+from fastlloyd.reports.result import PRIVACY, UNKNOWN, StoredResult
 from fastlloyd.reports.statement import PrivacyStatement, cautions, mechanism_statement, with_leaks
-from fastlloyd.reports.stored_result import PRIVACY, UNKNOWN, StoredResult
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
@@ -139,7 +139,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             settled=np.isin(self.cluster_status_, [Status.SETTLED.value, UNKNOWN]),
             noisy_counts=self.noisy_counts_,
         )
-        return profiles.figure_of(picture, "the picture", pictures.ON_SCREEN)
+        return pictures.figure_of(picture, "the picture", pictures.ON_SCREEN)
 
     def fit(self, X: ArrayLike, y: object = None, **unknown: object) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Cluster the records privately.

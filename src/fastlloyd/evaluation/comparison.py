@@ -23,7 +23,7 @@ from fastlloyd.mechanisms.lloyd.algorithm import LLOYD
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.uncertainty import noise_deviation
-from fastlloyd.reports.outputs import Result
+from fastlloyd.reports.result import Result
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import Outside, to_grid
 from fastlloyd.records import Missing, open_records
-from fastlloyd.reports.stored_result import StoredResult
+from fastlloyd.reports.result import StoredResult
 
 BLOCK_ROWS = 1 << 16  # records held as numbers and text at a time
 

@@ -1,11 +1,15 @@
-"""What is drawn of a result; and the picture of one or two features: centroids with the ellipses of their noise.
+"""Pictures of a result, with the noise around its centroids, and of an advice.
 
+A result of one or two features is a map; of more features each has a panel, in its own units, with all clusters in it. Nothing
+here looks at records: which features are shown, and in which order, follows from noisy centroids and their errors.
 matplotlib is imported when a picture is drawn, and drawn on a canvas of its own: no window, no global state.
 """
 
 import io
 import math
+import textwrap
 import warnings
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
@@ -13,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastlloyd.base import extras
-from fastlloyd.base.arrays import FloatArray
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import OutputError
 from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.uncertainty import FINE, MOSTLY_NOISE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,6 +36,16 @@ CONTAINS_RECORDS = "contains raw data: NOT PRIVATE"
 LARGEST_MARK, SMALLEST_MARK = 600.0, 40.0  # square points
 NORMAL_95, RAYLEIGH_95 = 1.959964, 2.447747  # half width of a 95% interval, radius of a 95% disk, in standard errors
 MAX_LABELLED = 60
+MAX_PANELS = 8
+PANEL, BESIDE = 1.5, 1.0  # inches: width of a panel, of what stands on the left
+LEAST_WIDTH, ABOVE = 8.0, 1.75
+NAME = 20  # characters of a feature's name that fit above a panel
+LEAST, MOST = 25.0, 100.0  # square points of a mark
+ROOM = 0.1  # of the range of a panel, on both sides
+WALL = "wall"  # what a line at a bound is called
+ADVICE_HEIGHT = 5.0  # inches
+MARKERS = ("o", "s", "^")
+BEYOND = 1.35  # factor between the outermost point and the frame
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,9 +53,8 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
     centroids, errors : float64 (n_clusters, n_features); errors are standard errors, NaN where unknown. settled : bool
     (n_clusters,), where these hold (`accuracy.Status`); the others are drawn hollow, without an ellipse. None: where known.
-    noisy_counts : float64 (n_clusters,). centre, half_widths : float64 (n_features,), the domain; unit : float64
-    (n_features,), the half width of the scaled domain, the same as half_widths unless features share one scale. records :
-    float64 (n, n_features), drawn if given, which makes the picture not private, as it then says.
+    noisy_counts : float64 (n_clusters,). centre, half_widths : float64 (n_features,), the domain. records : float64
+    (n, n_features), drawn if given, which makes the picture not private, as it then says.
     """
 
     features: tuple[str, ...]
@@ -49,7 +63,6 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     noisy_counts: FloatArray
     centre: FloatArray
     half_widths: FloatArray
-    unit: FloatArray
     title: str
     private: bool = True
     covered: bool = True  # whether no setting was taken from the data
@@ -66,7 +79,6 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
             features=m.domain.features,
             centre=m.domain.centre,
             half_widths=m.domain.units * m.domain.half_widths,
-            unit=m.domain.units * 2**m.domain.fraction_bits,
             title=f"{m.name}, {clusters}, {guarantee}",
             private=has_noise,
             covered=private or not has_noise,
@@ -86,33 +98,23 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
         return self.title + ("" if self.private and self.covered and self.records is None else ", NOT PRIVATE")
 
 
-class View(msgspec.Struct, frozen=True):
-    """A plane to look at: x -> (x - origin) @ axes, with axes float64 (n_features, 2), a label and limits for each axis."""
+def draw(picture: Picture) -> bytes:
+    """The picture as PNG. Raises OutputError if matplotlib is not installed."""
+    return to_png(figure_of(picture), picture.name)
 
-    origin: FloatArray
-    axes: FloatArray
-    labels: tuple[str, str]
-    limits: tuple[tuple[float, float], tuple[float, float]]
 
-    def project(self, points: FloatArray) -> FloatArray:
-        """Coordinates of points (n, n_features) in the plane, (n, 2)."""
-        projected: FloatArray = (points - self.origin) @ self.axes
-        return projected
-
-    def covariance(self, errors: FloatArray) -> FloatArray:
-        """What independent errors of the features look like in the plane, (2, 2)."""
-        projected: FloatArray = (self.axes.T * errors**2) @ self.axes
-        return projected
+def figure_of(picture: Picture, name: str = "clusters.png", dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
+    """The picture as a figure of matplotlib. Raises OutputError, which names it, if matplotlib is not installed."""
+    return (draw_map if len(picture.features) <= 2 else draw_profiles)(picture, name, dots_per_inch)
 
 
 def draw_map(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
     """Centroids of one or two features where they are. OutputError, which names the file, if matplotlib is not installed."""
     figure = new_figure(_height(picture), name, dots_per_inch=dots_per_inch)
     ax = figure.add_subplot()
-    view = choose_view(picture)
-    _draw_domain(ax, picture, view)
-    _draw_records(ax, picture, view)
-    _draw_centroids(ax, picture, view)
+    _draw_domain(ax, picture)
+    _draw_records(ax, picture)
+    _draw_centroids(ax, picture)
     _write_titles(ax, picture)
     return figure
 
@@ -151,79 +153,70 @@ def _height(picture: Picture) -> float:
     return HEIGHT if len(picture.features) > 1 else min(HEIGHT, 2.4 + 0.3 * len(picture.centroids))
 
 
-def choose_view(picture: Picture) -> View:
-    """The plane of two features; a single one is drawn along a line, its centroids one below the other on parallels of it."""
+def _draw_domain(ax: "Axes", picture: Picture) -> None:
+    """Axes, limits and bounds; a single feature is drawn along a line, its centroids one below the other on parallels of it."""
     lower, upper = picture.centre - picture.half_widths, picture.centre + picture.half_widths
     room = 0.04 * (upper - lower)
-    ends = [(float(low), float(high)) for low, high in zip(lower - room, upper + room, strict=True)]
-    names = [_short(name) for name in picture.features]
-    if len(names) == 1:
-        rows = (-0.8, len(picture.centroids) + 0.2)
-        return View(np.zeros(1), np.array([[1.0, 0.0]]), (names[0], ""), (ends[0], rows))
-    return View(np.zeros(2), np.eye(2), (names[0], names[1]), (ends[0], ends[1]))
-
-
-def _draw_domain(ax: "Axes", picture: Picture, view: View) -> None:
-    (left, right), (low, high) = view.limits
-    ax.set(xlim=(left, right), ylim=(low, high), xlabel=plain(view.labels[0]), ylabel=plain(view.labels[1]))
+    limits = [(float(low), float(high)) for low, high in zip(lower - room, upper + room, strict=True)]
+    labels = [plain(_short(name)) for name in picture.features]
+    if len(labels) == 1:
+        limits, labels = [*limits, (-0.8, len(picture.centroids) + 0.2)], [*labels, ""]
+    ax.set(xlim=limits[0], ylim=limits[1], xlabel=labels[0], ylabel=labels[1])
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:,.7g}")  # whole numbers, instead of a factor such as 1e6 in a corner
     ax.grid(color="#E2E2E2", linewidth=0.6)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
     walls: dict[str, Any] = {"color": "#888888", "linewidth": 0.9, "linestyle": (0, (4, 3)), "zorder": 1}
-    ends = np.column_stack([picture.centre - picture.half_widths, picture.centre + picture.half_widths])
-    for end in ends[0]:
+    for end in (lower[0], upper[0]):
         ax.axvline(float(end), **walls)
-    if len(ends) == 2:
-        for end in ends[1]:
+    if len(lower) == 2:
+        for end in (lower[1], upper[1]):
             ax.axhline(float(end), **walls)
-    if len(ends) == 1:
+    else:
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
-        ax.hlines(np.arange(len(picture.centroids)), *ends[0], color="#DDDDDD", linewidth=0.8, zorder=1)
+        ax.hlines(np.arange(len(picture.centroids)), lower[0], upper[0], color="#DDDDDD", linewidth=0.8, zorder=1)
 
 
-def _draw_records(ax: "Axes", picture: Picture, view: View) -> None:
+def _draw_records(ax: "Axes", picture: Picture) -> None:
     if picture.records is None:
         return
-    points = view.project(picture.records)
     if len(picture.features) == 1:
-        ax.plot(points[:, 0], np.full(len(points), -0.55), "|", color="#666666", markersize=12, alpha=0.3, zorder=1)
+        rows = np.full(len(picture.records), -0.55)
+        ax.plot(picture.records[:, 0], rows, "|", color="#666666", markersize=12, alpha=0.3, zorder=1)
     else:
-        ax.scatter(points[:, 0], points[:, 1], s=7, color="#888888", alpha=0.45, linewidths=0, zorder=1)
+        ax.scatter(picture.records[:, 0], picture.records[:, 1], s=7, color="#888888", alpha=0.45, linewidths=0, zorder=1)
 
 
-def _draw_centroids(ax: "Axes", picture: Picture, view: View) -> None:
-    points = view.project(picture.centroids)
+def _draw_centroids(ax: "Axes", picture: Picture) -> None:
+    points = picture.centroids
     if len(picture.features) == 1:
-        points[:, 1] = np.arange(len(points))[::-1]
+        points = np.column_stack([points, np.arange(len(points))[::-1]])
     counts = np.maximum(picture.noisy_counts, 0.0)
     areas = np.maximum(LARGEST_MARK * counts / max(counts.max(), 1.0) * min(1.0, 8 / len(counts)), SMALLEST_MARK)
     for i, (point, area) in enumerate(zip(points, areas, strict=True)):
         colour = PALETTE[i % len(PALETTE)]
         known = bool(picture.is_known[i])
         if known and picture.errors[i].any():
-            _draw_noise(ax, point, view.covariance(picture.errors[i]), colour, flat=len(picture.features) == 1)
+            _draw_noise(ax, point, picture.errors[i], colour)
         face = (colour + "C0") if known else "none"
         ax.scatter(point[0], point[1], s=area, facecolors=face, edgecolors=colour, linewidths=1.6, zorder=4)
     if len(points) <= MAX_LABELLED:
         _write_numbers(ax, points, areas)
 
 
-def _draw_noise(ax: "Axes", point: FloatArray, covariance: FloatArray, colour: str, *, flat: bool) -> None:
+def _draw_noise(ax: "Axes", point: FloatArray, errors: FloatArray, colour: str) -> None:
     """The region that should hold the mean of the centroid's records in 95% of cases: an ellipse, or an interval on a line."""
     from matplotlib.patches import Ellipse
 
-    if flat:
-        reach = NORMAL_95 * math.sqrt(covariance[0, 0])
+    if len(errors) == 1:
+        reach = NORMAL_95 * errors[0]
         ax.plot([point[0] - reach, point[0] + reach], [point[1]] * 2, color=colour, linewidth=3, alpha=0.5, zorder=2)
         return
-    variances, directions = np.linalg.eigh(covariance)
-    height, width = 2 * RAYLEIGH_95 * np.sqrt(np.maximum(variances, 0.0))
-    angle = math.degrees(math.atan2(directions[1, 1], directions[0, 1]))
-    for style in ({"facecolor": colour, "alpha": 0.13}, {"facecolor": "none", "edgecolor": colour, "linewidth": 1.2}):
-        ax.add_patch(Ellipse((point[0], point[1]), width, height, angle=angle, zorder=2, **style))
+    width, height = 2 * RAYLEIGH_95 * errors
+    ax.add_patch(Ellipse((point[0], point[1]), width, height, zorder=2, facecolor=colour, alpha=0.13))
+    ax.add_patch(Ellipse((point[0], point[1]), width, height, zorder=2, facecolor="none", edgecolor=colour, linewidth=1.2))
 
 
 def _write_numbers(ax: "Axes", points: FloatArray, areas: FloatArray) -> None:
@@ -277,3 +270,182 @@ def _short(name: str) -> str:
 def plain(text: str) -> str:
     """Names are text, never mathematics: a dollar sign starts none."""
     return text.replace("$", r"\$")
+
+
+def draw_profiles(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
+    """A row of panels. Raises OutputError, which names the file, if matplotlib is not installed."""
+    shown, order = features_shown(picture), clusters_in_order(picture)
+    figure = new_figure(
+        _profiles_height(len(order)), name, max(LEAST_WIDTH, BESIDE + PANEL * len(shown)), dots_per_inch=dots_per_inch
+    )
+    panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
+    for panel, feature in zip(panels, shown, strict=True):
+        _draw_panel(panel, picture, feature, order)
+    _label_clusters(panels[0], order)
+    _write_profiles_titles(figure, picture, len(shown))
+    return figure
+
+
+def features_shown(picture: Picture) -> IntArray:
+    """Which features have a panel, in their order: all of few, of more the eight in which clusters differ most.
+
+    They differ by the spread of centroids, weighted by noisy counts, beyond what their standard errors alone would give, over
+    the half width of the domain.
+    """
+    d = len(picture.features)
+    if d <= MAX_PANELS:
+        return np.arange(d)
+    weights = np.maximum(picture.noisy_counts, 0.0)
+    weights = weights / weights.sum() if weights.sum() > 0 else np.full(len(weights), 1 / len(weights))
+    spread = weights @ (picture.centroids - weights @ picture.centroids) ** 2
+    by_noise = weights @ np.nan_to_num(picture.errors) ** 2
+    score = np.maximum(spread - by_noise, 0.0) / picture.half_widths**2
+    best: IntArray = np.sort(np.argsort(-score, kind="stable")[:MAX_PANELS])
+    return best
+
+
+def clusters_in_order(picture: Picture) -> IntArray:
+    """Numbers of the clusters, the largest noisy count first."""
+    order: IntArray = np.argsort(-picture.noisy_counts, kind="stable")
+    return order
+
+
+def _profiles_height(k: int) -> float:
+    return ABOVE + max(1.2, k * min(0.34, 9.0 / k + 0.05))
+
+
+def _draw_panel(panel: "Axes", picture: Picture, feature: int, order: IntArray) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    rows = np.arange(len(order))
+    values, errors = picture.centroids[order, feature], picture.errors[order, feature]
+    known = picture.is_known[order]
+    reach = np.where(known, NORMAL_95 * np.nan_to_num(errors), 0.0)
+    counts = np.maximum(picture.noisy_counts[order], 0.0)
+    areas = np.clip(MOST * counts / max(counts.max(), 1.0), LEAST, MOST) * min(1.0, 20 / len(order) + 0.3)
+    panel.hlines(rows, 0, 1, transform=panel.get_yaxis_transform(), color="#E6E6E6", linewidth=0.8, zorder=1)
+    if picture.records is not None:
+        panel.plot(picture.records[:, feature], np.full(len(picture.records), len(order) - 0.2), "|", color="#666666",
+                   markersize=9, alpha=0.3, zorder=1)  # fmt: skip
+    for row, cluster in enumerate(order):
+        colour = PALETTE[cluster % len(PALETTE)]
+        panel.scatter(values[row], row, s=areas[row], facecolors=colour + "B0" if known[row] else "white", edgecolors=colour,
+                      linewidths=1.6, clip_on=False, zorder=3)  # fmt: skip
+        panel.plot([values[row] - reach[row], values[row] + reach[row]], [row, row], color="#222222", linewidth=1.3,
+                   solid_capstyle="butt", zorder=4)  # fmt: skip
+    low, high = _ends(picture, feature, values, reach)
+    panel.set(xlim=(low, high), ylim=(len(order) - (0.5 if picture.records is None else -0.2), -0.5))
+    panel.set_title(plain(_in_two_lines(picture.features[feature])), fontsize=10, pad=6)
+    for wall in (
+        picture.centre[feature] - picture.half_widths[feature],
+        picture.centre[feature] + picture.half_widths[feature],
+    ):
+        if low <= wall <= high:
+            panel.axvline(float(wall), color="#888888", linewidth=0.9, linestyle=(0, (4, 3)), zorder=1, gid=WALL)
+    panel.xaxis.set_major_locator(MaxNLocator(nbins=3, prune=None))
+    panel.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+    panel.tick_params(axis="x", labelsize=8.5)
+    panel.tick_params(axis="y", length=0)
+    panel.grid(axis="x", color="#EEEEEE", linewidth=0.6)
+    panel.set_axisbelow(True)
+    panel.spines[["top", "right", "left"]].set_visible(False)
+
+
+def _ends(picture: Picture, feature: int, values: FloatArray, reach: FloatArray) -> tuple[float, float]:
+    """What a panel shows: all bars with some room, at least a twentieth of the domain, hardly more than the domain."""
+    centre, half = float(picture.centre[feature]), float(picture.half_widths[feature])
+    first, last = float((values - reach).min()), float((values + reach).max())
+    if picture.records is not None:
+        first, last = min(first, float(picture.records[:, feature].min())), max(last, float(picture.records[:, feature].max()))
+    lacking = max(0.1 * half - (last - first), 0.0) / 2
+    room = ROOM * (last - first + 2 * lacking)
+    low, high = min(centre - 1.04 * half, float(values.min())), max(centre + 1.04 * half, float(values.max()))
+    return max(first - lacking - room, low), min(last + lacking + room, high)
+
+
+def _label_clusters(panel: "Axes", order: IntArray) -> None:
+    panel.set_yticks(np.arange(len(order)), [f"{cluster}" for cluster in order], fontsize=min(11.0, 5.5 + 90 / len(order)))
+    for label, cluster in zip(panel.get_yticklabels(), order, strict=True):
+        label.set(color=PALETTE[cluster % len(PALETTE)], fontweight="bold")
+    panel.set_ylabel("cluster, largest first", fontsize=9.5)
+
+
+def _write_profiles_titles(figure: "Figure", picture: Picture, n_shown: int) -> None:
+    said = ["a panel per feature", "bar: 95 % interval", "mark area: noisy count"]
+    if not picture.private:
+        said = ["a panel per feature", "mark area: count"]
+    if not picture.is_known.all():
+        said.append("hollow: not settled, error unknown")
+    if any(line.get_gid() == WALL for panel in figure.axes for line in panel.lines):
+        said.append("dashed: bounds")
+    if hidden := len(picture.features) - n_shown:
+        said[0] = f"the {n_shown} features in which clusters differ most, of {n_shown + hidden}"
+    left: dict[str, Any] = {"x": 0.012, "ha": "left"}
+    figure.suptitle(plain(picture.title), fontsize=13, fontweight="bold", **left)
+    if warning := caution(picture):
+        figure.text(0.99, 0.985, warning, fontsize=9.5, fontweight="bold", color="#B00020", ha="right", va="top")
+    figure.supxlabel("; ".join(said).capitalize() + ".", fontsize=9, color="#444444", **left)
+
+
+def _in_two_lines(name: str) -> str:
+    """In at most two lines."""
+    lines = textwrap.wrap(name, NAME) or [""]
+    return "\n".join(lines if len(lines) <= 2 else [lines[0], lines[1][: NAME - 1] + "…"])
+
+
+def draw_advice(title: str, epsilons: Sequence[float], curves: Mapping[int, Sequence[float]], asked: int) -> bytes:
+    """PNG with one line per number of clusters, relative errors at the ascending epsilons; that asked for is drawn thick.
+
+    Both axes are logarithmic. Lines differ in colour (told apart with every common colour vision), marker and width. Raises
+    OutputError if matplotlib is not installed.
+    """
+    figure = new_figure(ADVICE_HEIGHT, "advise.png")
+    ax = figure.add_subplot()
+    errors = [error for curve in curves.values() for error in curve]
+    low, high = min(*errors, FINE / 2) / BEYOND, max(*errors, 2 * MOSTLY_NOISE) * BEYOND
+    ax.set(xscale="log", yscale="log", xlim=(epsilons[0] / BEYOND, epsilons[-1] * BEYOND), ylim=(low, high))
+    _draw_verdicts(ax, low, high)
+    for i, (k, curve) in enumerate(curves.items()):
+        bold = k == asked
+        ax.plot(
+            epsilons,
+            curve,
+            color=PALETTE[i],
+            marker=MARKERS[i],
+            linestyle="-" if bold else "--",
+            linewidth=2.6 if bold else 1.5,
+            markersize=7 if bold else 5,
+            label=f"{k} cluster{'s' if k > 1 else ''}" + (" (asked for)" if bold else ""),
+            zorder=4 if bold else 3,
+        )
+    ax.legend(loc="upper right", frameon=True, framealpha=0.9, edgecolor="none")
+    _label_advice(ax, title, epsilons)
+    return to_png(figure, title.replace("\n", ", "))
+
+
+def _draw_verdicts(ax: "Axes", low: float, high: float) -> None:
+    """Bands behind the lines, each with its verdict on the right of the frame."""
+    ends = (low, FINE, MOSTLY_NOISE, high)
+    words = ("fine", "noisy", "mostly\nnoise")
+    for name, bottom, top, grey in zip(words, ends, ends[1:], ("#FFFFFF", "#EEEEEE", "#D8D8D8"), strict=False):
+        ax.axhspan(bottom, top, color=grey, linewidth=0, zorder=0)
+        ax.annotate(
+            name, (1, math.sqrt(bottom * top)), (6, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
+            fontsize=10, color="#444444", va="center", zorder=2,
+        )  # fmt: skip
+
+
+def _label_advice(ax: "Axes", title: str, epsilons: Sequence[float]) -> None:
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    marks: dict[str, Any] = {"loc": "left", "fontsize": 13, "fontweight": "bold", "pad": 12}
+    ax.set_title(title, **marks)
+    ax.set(xlabel="epsilon", ylabel="error of a centroid / radius of a cluster")
+    ax.set_xticks(list(epsilons) if len(epsilons) <= 10 else [epsilons[0], epsilons[-1]])
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:,.5g}%"))
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_minor_formatter(NullFormatter())
+    ax.grid(color="#CCCCCC", linewidth=0.6)
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)

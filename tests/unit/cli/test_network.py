@@ -71,7 +71,7 @@ def test_a_client_is_told_that_a_store_is_new_and_a_server_has_nothing_to_spend(
     for role, said in ((Role.CLIENT, ["Note: made", ""]), (Role.SERVER, ["", ""])):
         path = tmp_path / f"{role.value}.store"
         for begins in said:
-            network.store_of(identity, tmp_path / "clinic-a.identity.toml", path, role).close()
+            network.store_of(identity.public, tmp_path / "clinic-a.identity.toml", path, role).close()
             assert capsys.readouterr().err[: len("Note: made")] == begins
 
 

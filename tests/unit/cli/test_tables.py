@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from fastlloyd.cli import tables
-from fastlloyd.cli.tables import Column
+from fastlloyd.cli import terminal
+from fastlloyd.cli.terminal import Column
 
 NUMBERS = st.sampled_from(["12.34 ± 0.56", "-0.1", "30270 ± 170", "(1.20 ± 0.34)e-09", "...", "7"])
 HEADINGS = st.sampled_from(["age", "mean fractal dimension", "systolic_blood_pressure", "noisy count"])
@@ -16,7 +16,7 @@ HEADINGS = st.sampled_from(["age", "mean fractal dimension", "systolic_blood_pre
 
 def printed(width: int, columns: list[Column]) -> list[str]:
     text = io.StringIO()
-    tables.show(Console(file=text, width=width, markup=False, highlight=False, emoji=False), "a title", columns)
+    terminal.show(Console(file=text, width=width, markup=False, highlight=False, emoji=False), "a title", columns)
     return text.getvalue().splitlines()
 
 

@@ -4,15 +4,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 
+from fastlloyd.base.files import check_destination, to_json, write_folder
+from fastlloyd.base.names import split_list
+from fastlloyd.cli import terminal
 from fastlloyd.cli.options import CLUSTERING, FEDERATION, OUTPUT, PRIVACY, FederationOptions
+from fastlloyd.cli.terminal import Column
+from fastlloyd.errors import BudgetError, OutputError, PlanError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import Console
-
-    from fastlloyd.cli.tables import Column
     from fastlloyd.reports.advice import Advice, Federation, Outlook, Question
 
 ADVICE, PICTURE = FILES = ("advise.json", "advise.png")
@@ -116,16 +119,12 @@ def advise(
     json: Json = False,
 ) -> None:
     """Say what to expect of a run (error, noise, bytes) before there is one, from public numbers; no file is read."""
-    from rich.console import Console
-
     from fastlloyd.dp.neighboring import NeighboringRelation
-    from fastlloyd.errors import OutputError
     from fastlloyd.mechanisms import catalogue
     from fastlloyd.reports import advice as advising
-    from fastlloyd.reports import outputs
 
     if out is not None:
-        outputs.check_destination(out, force=force, files=FILES)
+        check_destination(out, force=force, files=FILES)
     elif force:
         raise OutputError("--force is about the output folder; name it with --out DIR")
     question = advising.Question(
@@ -142,9 +141,9 @@ def advise(
         federation=_federation(clients, federation),
     )
     advice = advising.advise(question, _parse_epsilons(epsilons))
-    text = outputs.to_json(advising.to_builtins(advice))
-    written = [] if out is None else outputs.write_folder(out, _files(advice, text), force=force, files=FILES)
-    screen = Console(stderr=json, markup=False, highlight=False, emoji=False)
+    text = to_json(advising.to_builtins(advice))
+    written = [] if out is None else write_folder(out, _files(advice, text), force=force, files=FILES)
+    screen = terminal.console(stderr=json)
     _show(screen, advice)
     if written:
         screen.print(f"Written to {out}: {', '.join(path.name for path in written)}.", soft_wrap=True)
@@ -153,8 +152,6 @@ def advise(
 
 
 def _parse_epsilons(text: str) -> list[float]:
-    from fastlloyd.base.names import split_list
-    from fastlloyd.errors import BudgetError
     from fastlloyd.records.delimited import floats
 
     try:
@@ -164,7 +161,6 @@ def _parse_epsilons(text: str) -> list[float]:
 
 
 def _federation(clients: int | None, options: FederationOptions) -> "Federation | None":
-    from fastlloyd.errors import PlanError
     from fastlloyd.federation.plan.plan import TrustMode
     from fastlloyd.mechanisms.catalogue import choose
     from fastlloyd.reports.advice import Federation
@@ -185,9 +181,8 @@ def _federation(clients: int | None, options: FederationOptions) -> "Federation 
 
 def _files(advice: "Advice", text: str) -> dict[str, bytes]:
     from fastlloyd.cli import screen as report
-    from fastlloyd.errors import OutputError
     from fastlloyd.reports import advice as advising
-    from fastlloyd.reports import advice_figure
+    from fastlloyd.reports import pictures
 
     contents = {ADVICE: text.encode()}
     question, epsilons = advice.question, [outlook.epsilon for outlook in advice.outlooks]
@@ -195,13 +190,13 @@ def _files(advice: "Advice", text: str) -> dict[str, bytes]:
     if question.federation is not None:
         title += f"\n{_count(question.federation.n_clients, 'client')}, {question.federation.trust.value}"
     try:
-        contents[PICTURE] = advice_figure.draw(title, epsilons, advising.curves(question, epsilons), question.n_clusters)
+        contents[PICTURE] = pictures.draw_advice(title, epsilons, advising.curves(question, epsilons), question.n_clusters)
     except OutputError as error:
         report.warn([str(error)])
     return contents
 
 
-def _show(screen: "Console", advice: "Advice") -> None:
+def _show(screen: Console, advice: "Advice") -> None:
     question, last = advice.question, advice.outlooks[-1]
     what = "how far noise moves the centroid" if last.error_high is None else "from the centroid to the mean of the records"
     of_a_sum = "" if last.sum_noise is None else "of one feature's sum in half widths, "
@@ -223,9 +218,7 @@ def _show(screen: "Console", advice: "Advice") -> None:
         screen.print(line)
 
 
-def _show_table(screen: "Console", advice: "Advice") -> None:
-    from fastlloyd.cli import tables
-    from fastlloyd.cli.tables import Column
+def _show_table(screen: Console, advice: "Advice") -> None:
 
     q, outlooks = advice.question, advice.outlooks
     columns = [
@@ -240,13 +233,11 @@ def _show_table(screen: "Console", advice: "Advice") -> None:
     if q.estimate_loss:
         cells = ["" if o.loss_noise is None else f"{o.loss_noise:.3g}" for o in outlooks]
         columns.append(Column(heading="of the loss per record", cells=cells))
-    tables.show(screen, f"{_subject(q)}, {_count(q.n_clusters, 'cluster')}", columns)
+    terminal.show(screen, f"{_subject(q)}, {_count(q.n_clusters, 'cluster')}", columns)
 
 
-def _ranges(outlooks: "Sequence[Outlook]") -> "list[Column]":
+def _ranges(outlooks: "Sequence[Outlook]") -> list[Column]:
     """Between which errors four of five runs lie, where that is known."""
-    from fastlloyd.cli.tables import Column
-
     ends = [(o.error_low, o.error_high) for o in outlooks]
     cells = ["" if low is None or high is None else _range(low, high) for low, high in ends]
     return [Column(heading="4 of 5 runs", cells=cells)] if any(cells) else []
@@ -256,17 +247,14 @@ def _range(low: float, high: float) -> str:
     return f"{_percent(low)} to {_percent(high)}" if high < float("inf") else f"{_percent(low)} and more"
 
 
-def _sums(outlooks: "Sequence[Outlook]") -> "list[Column]":
-    from fastlloyd.cli.tables import Column
+def _sums(outlooks: "Sequence[Outlook]") -> list[Column]:
 
     noise = [o.sum_noise for o in outlooks]
     cells = ["" if one is None else f"{one:.3g}" for one in noise]
     return [Column(heading="noise of a sum", cells=cells)] if any(cells) else []
 
 
-def _show_traffic(screen: "Console", advice: "Advice", federation: "Federation") -> None:
-    from fastlloyd.cli import tables
-    from fastlloyd.cli.tables import Column
+def _show_traffic(screen: Console, advice: "Advice", federation: "Federation") -> None:
 
     rows = [(o, o.client) for o in advice.outlooks if o.client is not None]
     columns = [
@@ -278,7 +266,7 @@ def _show_traffic(screen: "Console", advice: "Advice", federation: "Federation")
         Column(heading="in all", cells=[f"{client.received:,}" for _, client in rows]),
         Column(heading="ring needs", cells=[f"{o.required_bits} bits" for o, _ in rows]),
     ]
-    tables.show(screen, f"{_count(federation.n_clients, 'client')}, {federation.trust.value}: bytes of a client", columns)
+    terminal.show(screen, f"{_count(federation.n_clients, 'client')}, {federation.trust.value}: bytes of a client", columns)
 
 
 def _traffic_notes(outlooks: "Sequence[Outlook]", federation: "Federation") -> list[str]:

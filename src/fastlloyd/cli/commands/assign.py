@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fastlloyd.base.files import check_file, write_chunks
 from fastlloyd.cli.options import OUTPUT, Data
+from fastlloyd.errors import OutputError
 
 if TYPE_CHECKING:
     from fastlloyd.base.arrays import RealArray
@@ -56,16 +58,14 @@ def assign(
 ) -> None:
     """Label records of your own by the nearest centroid of a result: NOT PRIVATE. Columns are found by name."""
     from fastlloyd.cli import screen
-    from fastlloyd.errors import OutputError
     from fastlloyd.evaluation.labels import FittedClustering, record_blocks
     from fastlloyd.mechanisms.catalogue import choose
     from fastlloyd.records import Missing
-    from fastlloyd.reports import outputs
 
     if out is not None and out.suffix.lower() not in ("", ".csv", ".txt"):
         raise OutputError(f"{out}: labels are written as CSV; name the file {out.with_suffix('.csv')}")
     if out is not None:
-        outputs.check_file(out, heading=HEADING, force=force)
+        check_file(out, heading=HEADING, force=force)
     elif force:
         raise OutputError("--force is about the file of labels; name it with --out FILE")
     tally = _Tally()
@@ -76,7 +76,7 @@ def assign(
         for chunk in chunks:
             typer.echo(chunk, nl=False)
     else:
-        outputs.write_chunks(out, chunks)
+        write_chunks(out, chunks)
         typer.echo(f"Written to {out}.")
     screen.warn([WARNING])
     screen.unlabelled(tally.n_unlabelled)
@@ -96,7 +96,7 @@ def _csv(fitted: "FittedClustering", blocks: "Iterable[RealArray]", tally: _Tall
     """
     import numpy as np
 
-    from fastlloyd.reports.outputs import NOT_PRIVATE
+    from fastlloyd.reports.result import NOT_PRIVATE
 
     number = 0
     for values in blocks:

@@ -6,8 +6,11 @@ from typing import Annotated
 
 import typer
 
+from fastlloyd.base.files import check_file, write_file
+from fastlloyd.base.names import listing, parse_columns
 from fastlloyd.cli.options import OUTPUT, Columns, Data
 from fastlloyd.cli.usage import Command, Group
+from fastlloyd.errors import DataError, OutputError
 
 bounds_app = typer.Typer(cls=Group, help="Make files of public bounds.", no_args_is_help=True)
 
@@ -26,11 +29,8 @@ def template(data: Data, columns: Columns = None, out: Template = None, force: F
 
     It uses no value. Which columns of a text file hold numbers it sees in the first 100 records.
     """
-    from fastlloyd.base.names import listing, parse_columns
-    from fastlloyd.errors import OutputError
     from fastlloyd.records import NUMERIC, open_records
     from fastlloyd.records.bounds import TEMPLATE_HEADING, bounds_template
-    from fastlloyd.reports import outputs
 
     if out is None:
         if force:
@@ -38,7 +38,7 @@ def template(data: Data, columns: Columns = None, out: Template = None, force: F
     else:
         if out.suffix.lower() != ".toml":
             raise OutputError(f"{out} does not end in .toml, by which --bounds knows such a file; choose another name")
-        outputs.check_file(out, heading=TEMPLATE_HEADING, force=force)
+        check_file(out, heading=TEMPLATE_HEADING, force=force)
     records = open_records(data, NUMERIC if columns is None else parse_columns(columns))
     text = bounds_template(records.columns)
     if columns is None and records.others:
@@ -52,13 +52,12 @@ def template(data: Data, columns: Columns = None, out: Template = None, force: F
     if out is None:
         typer.echo(text, nl=False)
     else:
-        outputs.write_file(out, text)
+        write_file(out, text)
         typer.echo(f"Written to {out}. Fill in two public numbers for every column, then pass --bounds {out}.")
 
 
 def _reasons(data: Path, columns: Iterable[str]) -> Iterator[str]:
     """Why each column is left out: what is said of it to who chooses it. Standard input and pipes are gone by now."""
-    from fastlloyd.errors import DataError
     from fastlloyd.records import Missing, open_records
 
     for name in columns if data.is_file() else ():

@@ -1,48 +1,70 @@
-"""`fastlloyd demo`: three hospitals cluster tumour measurements that none of them may show the others, over a network."""
+"""`fastlloyd demo`: three hospitals cluster tumour measurements that none of them may show the others, over a network.
 
-from typing import TYPE_CHECKING, Any
+Hospitals and server are four processes on this machine, with the commands and files that four organisations use.
+"""
 
+import csv
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess  # nosec B404 - runs this very program
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fastlloyd.base import extras
+from fastlloyd.base.files import write_file
+from fastlloyd.cli import terminal
 from fastlloyd.cli.options import OutputOptions
+from fastlloyd.errors import FastLloydError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from fastlloyd.base.arrays import FloatArray
     from fastlloyd.clustering.domain import Domain
+    from fastlloyd.federation.identity.identity import PrivateIdentity
     from fastlloyd.federation.plan.plan import Plan
     from fastlloyd.records import Table
 
 HOSPITALS = ("hospital-a", "hospital-b", "hospital-c")
+SERVER, DATASET = "server", "tumours"
 NEEDED = ("sklearn", "network", "plot")  # for the records, the network and the picture
 N_RECORDS = 600  # a round public number above the 569 tumours
+WHO = (
+    f"{len(HOSPITALS)} hospitals measured at most {N_RECORDS} tumours and may not pool them. They run MomentLloyd together "
+    "with a server that none of them trusts with data, as four processes that talk over TLS: only masked sums, each with a "
+    "share of noise in it, leave a hospital."
+)
+AGAIN = (
+    "Start and noise are new every time: run the demo again to see how far they move the result. The bounds of these public "
+    "records were set by people who knew their ranges; those of private records must not be."
+)
 NEXT = (
     "\nNext: your own table. `fastlloyd bounds template FILE` writes a form for public bounds; fill it in, then "
     "`fastlloyd fit FILE --bounds bounds.toml --n-records N --n-clusters K --out result` clusters it. docs/tutorial.md goes "
     "through it; docs/how-to/run-a-study.md tells several organisations how to run a study."
 )
+_SECONDS = 300
+_LOWEST_PORT, _PORTS = 20_000, 12_000
 
 
 def demo(output: OutputOptions) -> None:
     """Three hospitals and a server, four processes, cluster public tumour measurements; beside Lloyd without privacy."""
-    import json
-    import tempfile
-    from pathlib import Path
-
-    import typer
-
-    from fastlloyd.base import extras
-    from fastlloyd.cli import destination, progress
-    from fastlloyd.cli import screen as report
-    from fastlloyd.cli.commands import hospitals
+    from fastlloyd.cli import results, screen
     from fastlloyd.clustering.domain import Domain
-    from fastlloyd.errors import FastLloydError
     from fastlloyd.evaluation import comparison
     from fastlloyd.evaluation.datasets import TUMOUR_BOUNDS, load_tumours
-    from fastlloyd.reports import outputs
     from fastlloyd.reports.statement import NOT_PROTECTED, NOT_PROTECTED_FEDERATED
 
     if missing := [extra for extra in NEEDED if not extras.is_installed(extra)]:
         raise FastLloydError(f"the demo needs packages that are not installed yet: {extras.command(*missing)}")
-    place = destination.named(output)
+    place = results.named(output)
     table = load_tumours()
     lower, upper = zip(*(TUMOUR_BOUNDS[name] for name in table.columns), strict=True)
     domain = Domain(features=table.columns, lower=lower, upper=upper)
@@ -50,8 +72,8 @@ def demo(output: OutputOptions) -> None:
         folder = Path(name)
         plan = _plan(folder, domain)
         options = [*(["--json"] if output.json else []), *(["--plot-data"] if output.plot_data else [])]
-        with progress.moving("a server and three hospitals at work, four processes"):
-            said = hospitals.run_processes(folder, plan, _parts(plan, table), options)
+        with terminal.moving("a server and three hospitals at work, four processes"):
+            said = run_processes(folder, plan, _parts(plan, table), options)
         contents = {path.name: path.read_bytes() for path in sorted((folder / HOSPITALS[0]).iterdir())}
         nicv = _nicv(folder / HOSPITALS[0], table)
     paths = place.write(contents)
@@ -59,57 +81,63 @@ def demo(output: OutputOptions) -> None:
     lloyd = comparison.lloyd(plan.mechanism, X)
     figures = {"momentlloyd": nicv, "lloyd": comparison.figures(lloyd, X).nicv, "note": "computed on raw data: NOT PRIVATE"}
 
-    screen = report.console(output)
-    screen.print(
-        f"{len(HOSPITALS)} hospitals measured at most {N_RECORDS} tumours and may not pool them. They run MomentLloyd "
-        "together with a server that none of them trusts with data, as four processes that talk over TLS: only masked sums, "
-        "each with a share of noise in it, leave a hospital."
-    )
+    console = terminal.console(stderr=output.json)
+    console.print(WHO)
     if not output.json:
-        screen.print(said.rpartition("Written to ")[0].rstrip(), soft_wrap=True)
-    screen.print("What is not protected:")
-    for line in NOT_PROTECTED + NOT_PROTECTED_FEDERATED:
-        screen.print(f"- {line}")
-    screen.print("\nFor comparison, on all records at one place:")
-    report.show_centroids(screen, lloyd)
-    screen.print(
-        f"NICV, the mean squared distance of a record to its centroid: {figures['momentlloyd']:.4f} with privacy, "
-        f"{figures['lloyd']:.4f} by Lloyd's algorithm (half widths of the domain, squared). Both figures and the table of "
-        "lloyd were computed on raw data: NOT PRIVATE. They can be shown here because these records are public."
+        console.print(said.rpartition("Written to ")[0].rstrip(), soft_wrap=True)
+    console.print("\n".join(["What is not protected:", *(f"- {line}" for line in NOT_PROTECTED + NOT_PROTECTED_FEDERATED)]))
+    console.print("\nFor comparison, on all records at one place:")
+    screen.show_centroids(console, lloyd)
+    console.print(
+        f"NICV, the mean squared distance of a record to its centroid: {nicv:.4f} with privacy, {figures['lloyd']:.4f} by "
+        "Lloyd's algorithm (half widths of the domain, squared). Both figures and the table of lloyd were computed on raw "
+        "data: NOT PRIVATE. They can be shown here because these records are public."
     )
-    screen.print(
-        "Start and noise are new every time: run the demo again to see how far they move the result. The bounds of these "
-        "public records were set by people who knew their ranges; those of private records must not be."
-    )
-    nothing = "Nothing was written; --out DIR keeps centroids, settings, privacy statement and picture."
-    report.say_where(output, paths, nothing)
-    screen.print(NEXT)
+    console.print(AGAIN)
+    results.say_where(output, paths, "Nothing was written; --out DIR keeps centroids, settings, privacy statement and picture.")
+    console.print(NEXT)
     if output.json:
-        content: dict[str, Any] = json.loads(said) | {"nicv": figures, "files": [str(path) for path in paths]}
-        typer.echo(outputs.to_json(content), nl=False)
+        terminal.print_json(json.loads(said) | {"nicv": figures, "files": [str(path) for path in paths]})
 
 
-def _plan(folder: "Path", domain: "Domain") -> "Plan":
+def _plan(folder: Path, domain: "Domain") -> "Plan":
     """Identities for all in the folder, and the plan they agree on; nobody picked the start."""
-    import os
-
     from fastlloyd.base.randomness import PublicSeed
-    from fastlloyd.cli.commands import hospitals
     from fastlloyd.federation.plan.design import design_plan
     from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 
-    identities = hospitals.make_identities(folder, (*HOSPITALS, hospitals.SERVER))
+    identities = make_identities(folder, (*HOSPITALS, SERVER))
     return design_plan(
         MOMENTLLOYD,
         domain,
         clients=tuple(identities[name].public.client(N_RECORDS // len(HOSPITALS)) for name in HOSPITALS),
         run_id=os.urandom(16),
-        server=identities[hospitals.SERVER].public.server(hospitals.free_address()),
+        server=identities[SERVER].public.server(free_address()),
         n_clusters=2,
         n_records=N_RECORDS,
         epsilon=1.0,
         public_seed=PublicSeed(os.urandom(32)),
     )
+
+
+def make_identities(folder: Path, names: Sequence[str]) -> "dict[str, PrivateIdentity]":
+    """An identity for each name, as `fastlloyd keygen` makes them, for a day."""
+    from fastlloyd.federation.identity.identity import PrivateIdentity
+
+    identities = {}
+    for name in names:
+        identities[name] = PrivateIdentity.make(name, datetime.now(UTC).date() + timedelta(days=1))
+        identities[name].save(folder / f"{name}.identity.toml")
+    return identities
+
+
+def free_address() -> str:
+    """A port of this machine that nobody has now; below those that systems give to outgoing connections, as ours are."""
+    while True:
+        port = _LOWEST_PORT + secrets.randbelow(_PORTS)
+        with socket.socket() as tried, suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            return f"localhost:{port}"
 
 
 def _parts(plan: "Plan", table: "Table") -> "dict[str, Table]":
@@ -128,10 +156,80 @@ def _parts(plan: "Plan", table: "Table") -> "dict[str, Table]":
     }
 
 
-def _nicv(result: "Path", table: "Table") -> float:
+def _nicv(result: Path, table: "Table") -> float:
     """Mean squared distance of a record to its centroid, in squared half widths. NOT PRIVATE."""
     import numpy as np
 
     from fastlloyd.evaluation.labels import FittedClustering
 
     return float(np.mean(FittedClustering.read(result).label(table.values).distances ** 2))
+
+
+def run_processes(folder: Path, plan: "Plan", parts: "Mapping[str, Table]", options: Sequence[str]) -> str:
+    """Run a plan whose identities lie in the folder; what the first client says. Each client writes the folder of its name.
+
+    options : further ones of the first client. Raises FastLloydError if a process fails, or the clients' results differ.
+    """
+    from fastlloyd.reports.result import EXACT, PLAN
+
+    write_file(folder / PLAN, plan.to_toml())
+    first = next(iter(parts))
+    commands = {SERVER: ["serve", PLAN, "--key", f"{SERVER}.identity.toml", "--listen", plan.server.address]}
+    for name, table in parts.items():
+        write_records(folder / f"{name}.csv", table.columns, table.values)
+        commands[name] = [
+            *("join", PLAN, "--digest", plan.digest.hex(), "--key", f"{name}.identity.toml"),
+            *("--data", f"{name}.csv", "--dataset", DATASET, "--out", name),
+            *(options if name == first else ()),
+        ]
+    _run(folder, commands)
+    if len({(folder / name / EXACT).read_bytes() for name in parts}) != 1:
+        raise FastLloydError("the hospitals ended with different centroids, which must never happen; please report it")
+    return (folder / f"{first}.out").read_text(encoding="utf-8")
+
+
+def write_records(path: Path, columns: Sequence[str], values: "FloatArray") -> None:
+    """A text file that reads back as the very same numbers."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(values.tolist())
+
+
+def _run(folder: Path, commands: Mapping[str, Sequence[str]]) -> None:
+    """Run `fastlloyd` with each of these arguments, all at once, to the end; nobody is left behind."""
+    environment = os.environ | {"COLUMNS": str(shutil.get_terminal_size().columns)}
+    processes: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        for name, arguments in commands.items():
+            with (folder / f"{name}.out").open("wb") as out, (folder / f"{name}.log").open("wb") as log:
+                processes[name] = subprocess.Popen(  # noqa: S603  # nosec B603 - this very program, with arguments made here
+                    [sys.executable, "-m", "fastlloyd", *arguments],
+                    cwd=folder,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=log,
+                )
+        _wait(folder, processes)
+    finally:
+        for process in processes.values():
+            with suppress(OSError):
+                process.kill()
+            process.wait()
+
+
+def _wait(folder: Path, processes: Mapping[str, "subprocess.Popen[bytes]"]) -> None:
+    end = time.monotonic() + _SECONDS
+    while any(process.poll() is None for process in processes.values()):
+        for name, process in processes.items():
+            if process.poll():
+                said = (folder / f"{name}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+                why = said[-1].removeprefix("Error: ") if said else f"exit code {process.returncode}"
+                raise FastLloydError(f"{name} failed: {why}")
+        if time.monotonic() > end:
+            raise FastLloydError(f"the four processes did not finish within {_SECONDS} seconds; is this machine very busy?")
+        time.sleep(0.05)
+    for name, process in processes.items():
+        if process.returncode:
+            raise FastLloydError(f"{name} failed with exit code {process.returncode}")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.cli import progress, screen
+from fastlloyd.cli import screen, terminal
 from fastlloyd.cli.options import FederationOptions, MechanismOptions
 from fastlloyd.cli.settings import PublicNumbers, chosen_algorithm, design_arguments
 from fastlloyd.clustering.domain import GridArray
@@ -14,7 +14,7 @@ from fastlloyd.federation import simulation
 from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.mechanisms.catalogue import choose
-from fastlloyd.reports.outputs import Result
+from fastlloyd.reports.result import Result
 
 
 def run_split(
@@ -28,7 +28,7 @@ def run_split(
     """Shuffle and split records on the grid, in blocks, over clients of these names, and run them together."""
     clients, identities = simulation.roster(names, numbers.n_records)
     arguments = design_arguments(mechanism, numbers.n_records)
-    with progress.placing(mechanism.n_clusters):
+    with terminal.placing(mechanism.n_clusters):
         plan = design_plan(
             chosen_algorithm(mechanism),
             numbers.domain,
@@ -42,7 +42,7 @@ def run_split(
         )
     X = np.concatenate(list(records))
     seed: PublicSeed = arguments["public_seed"]
-    with progress.at_work(f"{len(names)} clients at work", plan.mechanism):
+    with terminal.at_work(f"{len(names)} clients at work", plan.mechanism):
         run = simulation.simulate(plan, identities, simulation.split_evenly(X, len(names), seed), drops=dropped)
     return Result.of_run(plan, run, leaks=numbers.leaks, cautions=(screen.DROPPED,) if dropped else ())
 

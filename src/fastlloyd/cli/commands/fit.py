@@ -13,26 +13,26 @@ def fit(
     compare_non_private: CompareNonPrivate = False,
 ) -> None:
     """Cluster the records of one file with differential privacy. A file larger than memory is read anew in each round."""
-    from fastlloyd.cli import compare, destination, ending, progress
+    from fastlloyd.cli import results, terminal
     from fastlloyd.cli.settings import check_options, chosen_algorithm, design_arguments, on_grid, public_numbers, read_records
     from fastlloyd.dp.noise import SystemNoise
     from fastlloyd.federation.plan.design import design_any
     from fastlloyd.mechanisms import uncertainty
     from fastlloyd.mechanisms.central import cluster
-    from fastlloyd.reports.outputs import Result
+    from fastlloyd.reports.result import Result
 
-    place = destination.of_run(output, data, mechanism.n_clusters)
+    place = results.of_run(output, data, mechanism.n_clusters)
     if compare_non_private:
-        compare.check(mechanism)
+        results.check_comparison(mechanism)
     check_options(mechanism, missing, outside)
     records = read_records(data, columns, missing)
     domain, n_records, leaks = public_numbers(mechanism, records, missing)
-    with progress.placing(mechanism.n_clusters):
+    with terminal.placing(mechanism.n_clusters):
         m = design_any(chosen_algorithm(mechanism), domain, **design_arguments(mechanism, n_records))
     X = on_grid(records, domain, outside)
-    with progress.passes(m, X) as watched:
+    with terminal.passes(m, X) as watched:
         clustering = cluster(m, watched, SystemNoise())
     result = Result.of(
         m, clustering, uncertainty.noise_deviation(m), leaks=leaks, loss=uncertainty.loss_estimate(m, clustering)
     )
-    ending.end(result, output, place, records, X, with_comparison=compare_non_private)
+    results.end(result, output, place, records, X, with_comparison=compare_non_private)

@@ -5,9 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fastlloyd.cli import terminal
 from fastlloyd.cli.options import MissingCells, OutputOptions, OutsideBounds, PassphraseFile
+from fastlloyd.errors import NetworkError, OutputError, StateError
 
 if TYPE_CHECKING:
+    from fastlloyd.cli.results import Destination
     from fastlloyd.clustering.domain import GridArray
     from fastlloyd.federation.identity.identity import PrivateIdentity
     from fastlloyd.federation.plan.plan import Plan
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from fastlloyd.federation.store import Store
     from fastlloyd.federation.store.events import LimitSet
     from fastlloyd.records import Table
+    from fastlloyd.reports.result import Result
 
 PlanFile = Annotated[Path, typer.Argument(help="The plan that was agreed on.", metavar="PLAN", show_default=False)]
 Digest = Annotated[
@@ -61,16 +65,11 @@ def join(
     dry_run: DryRun = False,
 ) -> None:
     """Take part in a run with your records, which stay here. It can be stopped and started at any time."""
-    from fastlloyd.cli import destination, finished, network
-    from fastlloyd.cli import screen as report
-    from fastlloyd.cli.passphrase import given_passphrase
-    from fastlloyd.cli.stores import check_kept, place_of_store
-    from fastlloyd.errors import OutputError, StateError
-    from fastlloyd.federation.identity.identity import PrivateIdentity
+    from fastlloyd.cli import network, results
     from fastlloyd.federation.identity.parties import check_address
     from fastlloyd.federation.ledger import check_dataset, check_slip
     from fastlloyd.federation.store import Role
-    from fastlloyd.reports.outputs import Result
+    from fastlloyd.reports.result import Result
 
     agreed = network.networked_plan(plan)
     network.check_digest(agreed, digest, plan)
@@ -80,47 +79,32 @@ def join(
     check_address(address)
     if output.out is None and not dry_run:
         raise OutputError("the result needs a place: name a folder with --out DIR")
-    is_there = network.holds_result(output.out, agreed)
-    place = destination.Destination(folder=output.out, force=output.force) if is_there else destination.named(output)
-    identity = PrivateIdentity.load(key, ask_passphrase=lambda: given_passphrase(passphrase_file))
+    is_there = results.holds_run(output.out, agreed)
+    place = results.Destination(folder=output.out, force=output.force) if is_there else results.named(output)
+    identity = network.load_identity(key, passphrase_file)
     network.check_member(identity, agreed, key)
     table, X = _records(agreed, data, missing, outside, as_json=output.json)
-    where = place_of_store(identity.name, key, store)
-    check_kept(agreed, identity.name, where)
+    where = network.place_of_store(identity.name, key, store)
+    network.check_kept(agreed, identity.name, where)
     if dry_run:
         agreed.client(identity.name).check_cap(len(X))
         limit = _rehearsed_budget(agreed, identity, where, dataset, table, new_dataset)
         _rehearse_connection(agreed, identity, address)
         _say_ready(agreed, identity, key, dataset, limit, address, as_json=output.json)
         return
-    with network.store_of(identity, key, store, Role.CLIENT, as_json=output.json) as kept:
+    with network.store_of(identity.public, key, store, Role.CLIENT, as_json=output.json) as kept:
         check_slip(kept.history, dataset, new=new_dataset)
         if network.has_finished(kept.history, agreed):
-            if found := finished.result_in(output.out, agreed):
-                finished.say_again(found, output)
-                return
-            raise StateError(
-                f"run {agreed.run_id} has ended for this client (it finished); a plan is good for one run: renew it. "
-                f"{output.out} does not hold the result of this run; to see it, pass the folder that does as --out"
-            )
+            _say_again(agreed, output)
+            return
         party = _party(agreed, identity, kept, dataset, table, X)
-        outcome = _take_part(party, agreed, identity, address, as_json=output.json)
-        result = Result.of_run(agreed, outcome)
-        try:
-            paths = network.written(output.out, result) or report.write(result, output, place, table)
-        except OutputError as error:
-            raise OutputError(
-                f"{error}; the result is kept in {kept.path}: the same command, with space or another --out, writes it"
-            ) from None
+        result = Result.of_run(agreed, _take_part(party, agreed, identity, address, as_json=output.json))
+        paths = _write(result, output, place, table, kept)
         party.conclude()
-    report.for_machines(result, output, paths)
-    if output.json:  # it says all that the screen would, and stderr is a log of JSON
-        return
-    screen = report.console(output)
-    for line in report.rounds(result):
-        screen.print(line)
-    report.show(screen, result)
-    report.say_where(output, paths, "")
+    results.for_machines(result, output, paths)
+    if not output.json:  # it says all that the screen would, and stderr is a log of JSON
+        results.show(result, output)
+        results.say_where(output, paths, "")
 
 
 def _records(plan: "Plan", data: Path, missing: str, outside: str, *, as_json: bool) -> "tuple[Table, GridArray]":
@@ -129,8 +113,7 @@ def _records(plan: "Plan", data: Path, missing: str, outside: str, *, as_json: b
 
     import numpy as np
 
-    from fastlloyd.cli import network
-    from fastlloyd.cli import screen as report
+    from fastlloyd.cli import network, screen
     from fastlloyd.cli.settings import on_grid
     from fastlloyd.clustering.grid_records import Outside
     from fastlloyd.mechanisms.catalogue import choose
@@ -143,8 +126,8 @@ def _records(plan: "Plan", data: Path, missing: str, outside: str, *, as_json: b
     grid = on_grid(table, domain, outside)
     X = np.concatenate(list(grid))
     say = partial(network.say, as_json=as_json)
-    report.left_out(table.dropped, say)
-    report.clipped(grid.n_outside, say)
+    screen.left_out(table.dropped, say)
+    screen.clipped(grid.n_outside, say)
     return table, X
 
 
@@ -205,6 +188,34 @@ def _take_part(
     return outcome
 
 
+def _write(result: "Result", output: OutputOptions, place: "Destination", table: "Table", store: "Store") -> list[Path]:
+    """The files of the result, which a process that was killed may have written. Raises OutputError."""
+    from fastlloyd.cli import results
+
+    try:
+        return results.written_before(output.out, result) or results.write(result, output, place, table)
+    except OutputError as error:
+        raise OutputError(
+            f"{error}; the result is kept in {store.path}: the same command, with space or another --out, writes it"
+        ) from None
+
+
+def _say_again(plan: "Plan", output: OutputOptions) -> None:
+    """Say where the result of a finished run is; with --json print it. Raises StateError if the folder does not hold it."""
+    from fastlloyd.cli import results
+
+    found = results.finished_before(output.out, plan)
+    if found is None:
+        raise StateError(
+            f"run {plan.run_id} has ended for this client (it finished); a plan is good for one run: renew it. "
+            f"{output.out} does not hold the result of this run; to see it, pass the folder that does as --out"
+        )
+    terminal.console(stderr=output.json).print(f"Run {plan.run_id} has finished before, and this is its result.")
+    results.say_where(output, [Path(file) for file in found["files"]], "")
+    if output.json:
+        terminal.print_json(found)
+
+
 def _rehearsed_budget(
     plan: "Plan", identity: "PrivateIdentity", path: Path, dataset: str, table: "Table", new_dataset: bool
 ) -> "LimitSet | None":
@@ -230,7 +241,6 @@ def _rehearse_connection(plan: "Plan", identity: "PrivateIdentity", address: str
     import asyncio
 
     from fastlloyd.cli import network
-    from fastlloyd.errors import NetworkError
     from fastlloyd.federation.transport.grpc.client import check_connection
 
     certificate = network.der(plan.server.certificate)
@@ -245,13 +255,11 @@ def _say_ready(
 ) -> None:
     import math
 
-    from fastlloyd.reports.outputs import to_json
-
     is_limited = limit is not None and math.isfinite(limit.epsilon)
     if as_json:
         kept_to = {"epsilon": limit.epsilon, "delta": limit.delta} if limit is not None and is_limited else None
         ready = {"ready": True, "run_id": plan.run_id, "client": identity.name, "server": address, "limit": kept_to}
-        typer.echo(to_json(ready), nl=False)
+        terminal.print_json(ready)
         return
     typer.echo(
         f"Everything is ready for run {plan.run_id}: records, bounds, cap, budget and certificate are as they must be, and the "

@@ -1,4 +1,4 @@
-"""`fastlloyd keygen`: a private identity to keep and a public file to send; or, between them, a request to an authority."""
+"""`fastlloyd keygen | pem`: a private identity to keep and a public file to send, or a request to an authority; PEM files."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fastlloyd.base.files import check_file, write_file, write_private
 from fastlloyd.cli.options import OUTPUT, PassphraseFile
+from fastlloyd.cli.terminal import print_json
+from fastlloyd.errors import IdentityError, OutputError
 
 if TYPE_CHECKING:
     from fastlloyd.federation.identity.identity import PrivateIdentity
@@ -69,11 +72,9 @@ def keygen(
     json: Json = False,
 ) -> None:
     """Make the keys of a client or server: a private file to keep, and a public file for the plan."""
+    from fastlloyd.cli.network import new_passphrase
     from fastlloyd.cli.parties import load_certificates
-    from fastlloyd.cli.passphrase import new_passphrase
-    from fastlloyd.errors import IdentityError
     from fastlloyd.federation.identity.identity import MAX_DAYS, PUBLIC_HEADING, PrivateIdentity, check_passphrase
-    from fastlloyd.reports import outputs
 
     if expires is not None and not 1 <= expires <= MAX_DAYS:
         raise IdentityError(f"expires is {expires} days; expected 1 to {MAX_DAYS}")
@@ -88,15 +89,15 @@ def keygen(
         identity, secret = _load(private, passphrase_file)
         if identity.name != name:
             raise IdentityError(f"{private} is the identity of {identity.name!r}; give it that name, or name its own file")
-        outputs.check_file(made, heading=heading, force=force)
+        check_file(made, heading=heading, force=force)
         if issued is not None:
             identity = identity.certified(load_certificates(issued))
             identity.save(private.resolve(), passphrase=secret, replace=True)
-        outputs.write_file(made, identity.request() if request else identity.public.to_toml())
+        write_file(made, identity.request() if request else identity.public.to_toml())
     else:
         identity = PrivateIdentity.make(name, datetime.now(UTC).date() + timedelta(days=expires or DAYS))
         _check_identity(private, force=force, replace=replace_identity)
-        outputs.check_file(made, heading=heading, force=force or replace_identity)
+        check_file(made, heading=heading, force=force or replace_identity)
         protected = passphrase or passphrase_file is not None
         secret = check_passphrase(new_passphrase(passphrase_file)) if protected else None
         text = identity.request() if request else identity.public.to_toml()
@@ -106,7 +107,7 @@ def keygen(
 
 def _load(path: Path, passphrase_file: Path | None) -> "tuple[PrivateIdentity, str | None]":
     """An identity, and its passphrase if it is under one."""
-    from fastlloyd.cli.passphrase import given_passphrase
+    from fastlloyd.cli.network import given_passphrase
     from fastlloyd.federation.identity.identity import PrivateIdentity
 
     given: list[str] = []
@@ -119,12 +120,10 @@ def _load(path: Path, passphrase_file: Path | None) -> "tuple[PrivateIdentity, s
 
 
 def _check_identity(path: Path, *, force: bool, replace: bool) -> None:
-    from fastlloyd.errors import OutputError
     from fastlloyd.federation.identity.identity import PRIVATE_HEADING
-    from fastlloyd.reports import outputs
 
     if replace:
-        outputs.check_file(path, heading=PRIVATE_HEADING, force=True)
+        check_file(path, heading=PRIVATE_HEADING, force=True)
     elif path.exists() or path.is_symlink():
         hint = ", which --force does not touch" if force else ""
         raise OutputError(
@@ -137,25 +136,25 @@ def _write(
     identity: "PrivateIdentity", private: Path, other: Path, text: str, passphrase: str | None, *, replace: bool
 ) -> None:
     """Both files or, unless an identity is replaced, none."""
-    from fastlloyd.errors import OutputError
-    from fastlloyd.reports import outputs
-
-    try:
-        private.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{private.parent} cannot be made ({error.strerror})") from None
+    _make_folder(private.parent)
     identity.save(private, passphrase=passphrase, replace=replace)
     try:
-        outputs.write_file(other, text)
+        write_file(other, text)
     except BaseException:
         if not replace:
             private.unlink(missing_ok=True)
         raise
 
 
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder} cannot be made ({error.strerror})") from None
+
+
 def _report(identity: "PrivateIdentity", private: Path, made: Path, *, request: bool, protected: bool, json: bool) -> None:
     from fastlloyd.base.sealed_toml import in_groups
-    from fastlloyd.reports import outputs
 
     known = identity.public
     if json:
@@ -167,7 +166,7 @@ def _report(identity: "PrivateIdentity", private: Path, made: Path, *, request: 
             "under_passphrase": protected,
         }
         certified = {} if request else {"fingerprint": known.fingerprint, "expires": known.expires.isoformat()}
-        typer.echo(outputs.to_json(said | certified), nl=False)
+        print_json(said | certified)
         return
     how = "under the passphrase" if protected else "not under a passphrase"
     typer.echo(f"Keep: {private}. Private keys, {how}; whoever has them can take the place of {known.name}.")
@@ -181,3 +180,27 @@ def _report(identity: "PrivateIdentity", private: Path, made: Path, *, request: 
         "Tell the others the fingerprint over a different channel, such as the telephone: it must be the one in the plan."
     )
     typer.echo(f"The identity can be used up to {known.expires}.")
+
+
+Key = Annotated[Path, typer.Option(help="Your private identity.", metavar="FILE", show_default=False)]
+PemFolder = Annotated[
+    Path, typer.Option(help="Folder for NAME.pem and NAME.key; made if it is not there.", metavar="DIR", rich_help_panel=OUTPUT)
+]
+
+
+def pem(*, key: Key, out: PemFolder = Path(), passphrase_file: PassphraseFile = None) -> None:
+    """Write certificate and TLS key of an identity as PEM, for a monitor on this machine. The key is not encrypted."""
+    identity, _ = _load(key, passphrase_file)
+    certificate, secret = out / f"{identity.name}.pem", out / f"{identity.name}.key"
+    for path in (certificate, secret):
+        if path.exists() or path.is_symlink():
+            raise OutputError(f"{path} exists already; choose another folder with --out, or remove it")
+    _make_folder(out)
+    write_private(secret, identity.tls_key_pem().decode())
+    try:
+        write_file(certificate, identity.certificate_pem.decode())
+    except BaseException:
+        secret.unlink(missing_ok=True)
+        raise
+    typer.echo(f"Certificate: {certificate}. It holds nothing secret.")
+    typer.echo(f"Key: {secret}, not encrypted; whoever has it can speak to the others as {identity.name}, but signs nothing.")

@@ -1,4 +1,4 @@
-"""`fastlloyd ledger show | verify | limit | release`: what runs have spent on each data set, and how much they may."""
+"""`fastlloyd ledger`: what runs have spent on each data set, how much they may; what a server saw of clients' stores."""
 
 from decimal import ROUND_FLOOR, Context
 from pathlib import Path
@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fastlloyd.cli.positions import forget, positions
+from fastlloyd.base.files import check_file, write_file
+from fastlloyd.base.names import unknown_name
+from fastlloyd.cli import terminal
+from fastlloyd.cli.terminal import Column, print_json
 from fastlloyd.cli.usage import Command, Group
+from fastlloyd.errors import BudgetError, OutputError, StateError
 
 if TYPE_CHECKING:
     from fastlloyd.federation.ledger import Account, Proviso
@@ -17,8 +21,6 @@ if TYPE_CHECKING:
     from fastlloyd.federation.store.history import History
 
 ledger_app = typer.Typer(cls=Group, help="See and limit what runs spend on your data sets.", no_args_is_help=True)
-ledger_app.command(cls=Command)(positions)
-ledger_app.command(cls=Command)(forget)
 
 StoreFile = Annotated[
     Path,
@@ -47,6 +49,73 @@ Plans = Annotated[
     ),
 ]
 Delta = Annotated[float, typer.Option(help="The delta of that epsilon, below 1 / records.", metavar="D", show_default=False)]
+ServerStore = Annotated[
+    Path, typer.Argument(help="The store of a server, or the identity it belongs to.", metavar="STORE", show_default=False)
+]
+Out = Annotated[
+    Path | None, typer.Option(help="Also write them to a file, for plan renew --positions.", metavar="FILE", show_default=False)
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file of positions.")]
+ClientOfStore = Annotated[
+    str, typer.Option(help="The client's signing key (64 hex digits), or its name.", metavar="KEY|NAME", show_default=False)
+]
+
+
+@ledger_app.command(cls=Command)
+def positions(file: ServerStore, out: Out = None, force: Force = False, json: Json = False) -> None:
+    """Show how far a server saw its clients' stores, and export what they signed, for the plan of another server."""
+    from fastlloyd.federation.positions import HEADING, KnownStore, KnownStoreOf, Positions
+    from fastlloyd.federation.store import read, store_path
+
+    path = store_path(file)
+    if out is not None:
+        check_file(out, heading=HEADING, force=force)
+    elif force:
+        raise OutputError("--force is about the file to write; name it with --out FILE")
+    contents, _ = read(path)
+    _check_server(contents.role.value, path)
+    rows = _rows(contents.history)
+    if out is not None:
+        signed = contents.history.signed
+        clients = [KnownStoreOf(name=e.client, signing_key=key, store=KnownStore.of(e.position)) for key, e in signed.items()]
+        write_file(out, Positions(clients=tuple(clients)).to_toml())
+    if json:
+        print_json({"clients": rows})
+    elif rows:
+        _print_positions(rows, str(path))
+    else:
+        typer.echo(f"{path} has seen no client.")
+    if out is not None and not json:
+        left = len(rows) - len(clients)
+        typer.echo(
+            f"Written to {out}: {len(clients)} of {len(rows)} positions. They show how many events each store has."
+            + (f" The others, {left}, were seen by an earlier version and are not signed." if left else "")
+        )
+
+
+@ledger_app.command(cls=Command)
+def forget(file: ServerStore, client: ClientOfStore, json: Json = False) -> None:
+    """Forget how far the store of a client was seen: the next position it shows is taken, whatever it is.
+
+    For an identity that signed nonsense, or whose store is lost and who goes on under the same identity nevertheless: then what
+    it spent before is in no ledger. Not while a run is open.
+    """
+    from fastlloyd.federation.store import Role, Store, store_path
+    from fastlloyd.federation.store.events import PeerForgotten
+
+    with Store.open(store_path(file), role=Role.SERVER) as store:
+        key, known = _found(store.history, client), [run for run in store.history.runs.values() if run.ended is None]
+        if known:
+            raise StateError(
+                f"run {known[0].run_id.hex()} is open in this store; let fastlloyd serve end it first: in the midst of a run a "
+                "store that is not known is one that could answer twice"
+            )
+        length = store.history.peers[key].length
+        store.append([PeerForgotten(name=key)])
+    if json:
+        print_json({"signing_key": key, "events": length})
+    else:
+        typer.echo(f"Forgotten: the store of the client with signing key {key} had {length} events.")
 
 
 @ledger_app.command(cls=Command)
@@ -56,10 +125,8 @@ def show(
     json: Json = False,
 ) -> None:
     """Show, for each data set, its runs, what they spent, the limit and what is left, and on what condition that holds."""
-    from fastlloyd.errors import StateError
     from fastlloyd.federation.ledger import accounts
     from fastlloyd.federation.store import Role, read, store_path
-    from fastlloyd.reports import outputs
 
     path = store_path(file)
     contents, _ = read(path)
@@ -67,7 +134,7 @@ def show(
         raise StateError(f"{path} is the store of a server; only clients have records, and a ledger")
     listed = accounts(contents.history, _costs(plan, contents.history))
     if json:
-        typer.echo(outputs.to_json({"data_sets": [_summary(one) for one in listed]} | _position(contents)), nl=False)
+        print_json({"data_sets": [_summary(one) for one in listed]} | _position(contents))
     elif listed:
         _print(listed, str(path))
     else:
@@ -79,13 +146,12 @@ def verify(file: StoreFile, json: Json = False) -> None:
     """Check the chain of events from its first to its last, and all sums by a second route."""
     from fastlloyd.federation.ledger import check_sums
     from fastlloyd.federation.store import read, store_path
-    from fastlloyd.reports import outputs
 
     path = store_path(file)
     contents, _ = read(path)
     check_sums(contents.history)
     if json:
-        typer.echo(outputs.to_json({"sound": True, "role": contents.role.value} | _position(contents)), nl=False)
+        print_json({"sound": True, "role": contents.role.value} | _position(contents))
         return
     position = contents.position
     events = "1 event" if position.length == 1 else f"{position.length} events"
@@ -104,12 +170,10 @@ def limit(
     import math
 
     from fastlloyd.base.precision import rounded_up
-    from fastlloyd.cli.stores import client_store, has_store
-    from fastlloyd.errors import BudgetError
+    from fastlloyd.cli.network import client_store, has_store
     from fastlloyd.federation.ledger import account, check_dataset, check_known
     from fastlloyd.federation.store import History, Role
     from fastlloyd.federation.store.events import LimitSet
-    from fastlloyd.reports import outputs
 
     check_dataset(dataset)
     if not epsilon > 0:
@@ -123,7 +187,7 @@ def limit(
         store.append([LimitSet(dataset=dataset, epsilon=epsilon, delta=delta)])
         one = account(store.history, dataset)
     if json:
-        typer.echo(outputs.to_json(_summary(one)), nl=False)
+        print_json(_summary(one))
     elif math.isinf(epsilon):
         typer.echo(f"Data set {dataset!r} has no limit any more. At delta {delta:g}, {rounded_up(one.epsilon)} is spent.")
     else:
@@ -140,10 +204,8 @@ def release(file: StoreFile, run: RunId, json: Json = False) -> None:
     """Give up a run that will not be taken up again: what it reserved and never charged is free, and it never sends again."""
     import re
 
-    from fastlloyd.errors import StateError
     from fastlloyd.federation.store import Role, Store, store_path
     from fastlloyd.federation.store.events import Outcome
-    from fastlloyd.reports import outputs
 
     if not re.fullmatch(r"[0-9a-f]{32}", run):
         raise StateError(f"--run is {run!r:.80}; expected the 32 hex digits that `fastlloyd status` and the plan show")
@@ -152,7 +214,7 @@ def release(file: StoreFile, run: RunId, json: Json = False) -> None:
         store.append([end])
         charged = store.history.runs[end.run_id].charged
     if json:
-        typer.echo(outputs.to_json({"run_id": run, "released": list(end.released), "charged": list(charged)}), nl=False)
+        print_json({"run_id": run, "released": list(end.released), "charged": list(charged)})
     else:
         typer.echo(
             f"Run {run} is given up: {len(end.released)} exchanges are released, {len(charged)} had been charged and stay so."
@@ -162,7 +224,6 @@ def release(file: StoreFile, run: RunId, json: Json = False) -> None:
 def _costs(plans: list[Path], history: "History") -> "dict[bytes, RunCost]":
     """What plans cost, by their digests; StateError for one that no run in the store is of."""
     from fastlloyd.cli.plan_file import read_plan
-    from fastlloyd.errors import StateError
     from fastlloyd.federation.ledger import run_cost
 
     joined = {run.reserved.plan_digest for run in history.runs.values() if run.reserved is not None}
@@ -178,11 +239,7 @@ def _costs(plans: list[Path], history: "History") -> "dict[bytes, RunCost]":
 def _print(listed: list["Account"], title: str) -> None:
     import math
 
-    from rich.console import Console
-
     from fastlloyd.base.precision import rounded_up
-    from fastlloyd.cli import tables
-    from fastlloyd.cli.tables import Column
 
     limits = [None if one.limit is None or math.isinf(one.limit.epsilon) else one.limit.epsilon for one in listed]
     columns = [
@@ -193,8 +250,8 @@ def _print(listed: list["Account"], title: str) -> None:
         Column(heading="limit", cells=["none" if limit is None else f"{limit:g}" for limit in limits]),
         Column(heading="left for one run", cells=["" if one.left is None else _down(one.left) for one in listed]),
     ]
-    console = Console(markup=False, highlight=False, emoji=False)
-    tables.show(console, title, columns)
+    console = terminal.console()
+    terminal.show(console, title, columns)
     for one in listed:
         for sentence in _meaning(one):
             console.print(f"{one.dataset}: {sentence}", soft_wrap=True)
@@ -305,3 +362,52 @@ def _position(contents: "Contents") -> dict[str, Any]:
 
 def _down(value: float) -> str:
     return f"{float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal_from_float(value)):.4g}"
+
+
+def _found(history: "History", client: str) -> str:
+    """The signing key of a client that was seen, by that key or by its name. Raises StateError."""
+    if client.lower() in history.peers:
+        return client.lower()
+    named = [key for key, event in history.signed.items() if event.client == client]
+    if len(named) == 1:
+        return named[0]
+    if named:
+        raise StateError(
+            f"{len(named)} identities were called {client!r:.80}; give the signing key of one, as ledger positions shows it"
+        )
+    names = sorted({event.client for event in history.signed.values()})
+    raise StateError(
+        f"client {unknown_name(client, names)}; give its name or its signing key, as ledger positions shows them"
+        if names
+        else f"client {client!r:.80} was not seen; give a signing key, as ledger positions shows it"
+    )
+
+
+def _check_server(role: str, path: Path) -> None:
+    from fastlloyd.federation.store import Role
+
+    if role != Role.SERVER.value:
+        raise StateError(f"{path} is the store of a client; only a server's remembers positions of others")
+
+
+def _rows(history: "History") -> list[dict[str, Any]]:
+    return [
+        {
+            "client": history.signed[key].client if key in history.signed else None,
+            "signing_key": key,
+            "events": position.length,
+            "signed": key in history.signed,
+        }
+        for key, position in history.peers.items()
+    ]
+
+
+def _print_positions(rows: list[dict[str, Any]], title: str) -> None:
+
+    columns = [
+        Column(heading="client", cells=[row["client"] or "" for row in rows], justify="left"),
+        Column(heading="events", cells=[str(row["events"]) for row in rows]),
+        Column(heading="signed", cells=["yes" if row["signed"] else "no" for row in rows], justify="left"),
+        Column(heading="signing key", cells=[row["signing_key"] for row in rows], justify="left"),
+    ]
+    terminal.show(terminal.console(), title, columns)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fastlloyd.base.files import check_file, write_file
 from fastlloyd.cli.groups import with_option_groups
 from fastlloyd.cli.options import (
     CLUSTERING,
@@ -16,6 +17,7 @@ from fastlloyd.cli.options import (
     NetworkOptions,
     StudyOptions,
 )
+from fastlloyd.cli.terminal import print_json
 from fastlloyd.cli.usage import Command, Group
 
 if TYPE_CHECKING:
@@ -120,7 +122,7 @@ def new(
     import os
 
     from fastlloyd.base.names import parse_columns
-    from fastlloyd.cli import progress, screen
+    from fastlloyd.cli import screen, terminal
     from fastlloyd.cli.commands.federated import trust
     from fastlloyd.cli.parties import (
         check_complete,
@@ -136,10 +138,9 @@ def new(
     from fastlloyd.federation.plan.design import design_plan
     from fastlloyd.federation.plan.plan import Timeouts
     from fastlloyd.federation.plan.renewal import with_positions
-    from fastlloyd.reports import outputs
     from fastlloyd.reports.statement import plan_cautions
 
-    outputs.check_file(out, heading=HEADING, force=force)
+    check_file(out, heading=HEADING, force=force)
     if mechanism.bounds in (None, FROM_DATA):
         raise PlanError("a plan needs --bounds: public bounds of every feature, chosen without looking at the data")
     if mechanism.n_records == FROM_DATA:
@@ -151,7 +152,7 @@ def new(
         check_complete(clients, server)
     clients = with_positions(clients, given_positions(network))
     cap = given_cap(mechanism) or sum(c.max_records for c in clients)
-    with progress.placing(mechanism.n_clusters):
+    with terminal.placing(mechanism.n_clusters):
         plan = design_plan(
             chosen_algorithm(mechanism),
             given_domain(mechanism.bounds, parse_columns(features), mechanism.scaling, others=None),
@@ -168,7 +169,7 @@ def new(
             **design_arguments(mechanism, cap),
         )
     plan.check_undivided()
-    outputs.write_file(out, plan.to_toml())
+    write_file(out, plan.to_toml())
     screen.warn(plan_cautions(plan))
     _say_written(plan, out)
 
@@ -181,13 +182,12 @@ def show(file: PlanFile, json: Json = False) -> None:
 
     from fastlloyd.cli import screen
     from fastlloyd.cli.plan_file import read_plan
-    from fastlloyd.reports import outputs
     from fastlloyd.reports.explain import store_in_words
     from fastlloyd.reports.statement import plan_cautions
 
     plan = read_plan(file)
     if json:
-        typer.echo(outputs.to_json(_for_machines(plan)), nl=False)
+        print_json(_for_machines(plan))
         return
     screen.warn(plan_cautions(plan))
     m, issuer = plan.mechanism, plan.issuer
@@ -246,12 +246,12 @@ def digest(
     """Print the digest of a plan, which everyone compares before a run; nothing else goes to stdout."""
     from fastlloyd.cli.plan_file import read_plan
     from fastlloyd.errors import OutputError
-    from fastlloyd.reports import agreement, outputs
+    from fastlloyd.reports import agreement
 
     plan = read_plan(file)
     if page is not None:
-        outputs.check_file(page, heading=agreement.PAGE_HEADING, force=force)
-        outputs.write_file(page, agreement.page(plan, _spent_before(plan, store, dataset)))
+        check_file(page, heading=agreement.PAGE_HEADING, force=force)
+        write_file(page, agreement.page(plan, _spent_before(plan, store, dataset)))
         typer.echo(f"Written to {page}: to be printed, compared and signed.", err=True)
     elif force or store or dataset:
         raise OutputError("--force, --store and --dataset are about the page to make; name it with --page FILE")
@@ -276,10 +276,9 @@ def renew(
     from fastlloyd.cli.plan_file import read_plan
     from fastlloyd.federation.identity.identity import PublicIdentity
     from fastlloyd.federation.plan.renewal import renew as renewed
-    from fastlloyd.reports import outputs
     from fastlloyd.reports.statement import plan_cautions
 
-    outputs.check_file(out, heading=HEADING, force=force)
+    check_file(out, heading=HEADING, force=force)
     plan = renewed(
         read_plan(file),
         run_id=os.urandom(16),
@@ -291,7 +290,7 @@ def renew(
         authority=given_authority(network),
         positions=given_positions(network),
     )
-    outputs.write_file(out, plan.to_toml())
+    write_file(out, plan.to_toml())
     screen.warn(plan_cautions(plan))
     _say_written(plan, out)
     typer.echo("A run of it spends its epsilon again, on the same records too.")

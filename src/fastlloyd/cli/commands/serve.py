@@ -1,12 +1,15 @@
 """`fastlloyd serve`: the server of a run over a network."""
 
+import sys
 from collections.abc import Container, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from fastlloyd.cli.options import OUTPUT, PassphraseFile
+from fastlloyd.errors import NetworkError, PlanError
 
 if TYPE_CHECKING:
     from fastlloyd.federation.runs import DurableServer
@@ -21,9 +24,10 @@ Listen = Annotated[
 StoreFile = Annotated[
     Path | None, typer.Option("--store", help="Where the run is kept. Default: NAME.store beside the identity.", metavar="FILE")
 ]
-SHOWN_CLIENTS = 12
-
 JsonLog = Annotated[bool, typer.Option("--json", help="Write the log as JSON, one object a line.", rich_help_panel=OUTPUT)]
+
+SHOWN_CLIENTS = 12
+OWN_FILES: Final = 64  # what a server has open besides its clients' connections: the store, its lock, the log, gRPC's own
 
 
 def serve(
@@ -37,11 +41,7 @@ def serve(
 ) -> None:
     """Add up masked numbers for the clients of a plan, until the run is over. It can be stopped and started at any time."""
     from fastlloyd.cli import network
-    from fastlloyd.cli.open_files import allow_connections
-    from fastlloyd.cli.passphrase import given_passphrase
     from fastlloyd.dp.noise import SystemNoise
-    from fastlloyd.errors import PlanError
-    from fastlloyd.federation.identity.identity import PrivateIdentity
     from fastlloyd.federation.identity.parties import check_address
     from fastlloyd.federation.runs import DurableServer
     from fastlloyd.federation.store import Role
@@ -50,13 +50,13 @@ def serve(
 
     agreed = network.networked_plan(plan)
     max_connections = allow_connections(needed_connections(agreed.n_clients), wanted_connections(agreed.n_clients))
-    identity = PrivateIdentity.load(key, ask_passphrase=lambda: given_passphrase(passphrase_file))
+    identity = network.load_identity(key, passphrase_file)
     if identity.public.certificate != agreed.server.certificate:
         raise PlanError(f"{key} is not the identity of the server in {plan}, {agreed.server.name!r}; use the one it names")
     address = f"[::]:{agreed.server.address.rpartition(':')[2]}" if listen is None else listen
     check_address(address, "--listen")
     network.warn_of(agreed, as_json=json)
-    with network.store_of(identity, key, store, Role.SERVER) as kept, network.logging_to_stderr(as_json=json):
+    with network.store_of(identity.public, key, store, Role.SERVER) as kept, network.logging_to_stderr(as_json=json):
         if network.has_finished(kept.history, agreed):  # a process that was killed right after it had wiped the run
             _say_over(len(agreed.mechanism.exchanges), as_json=json)
             return
@@ -66,7 +66,7 @@ def serve(
             agreed,
             address=address,
             identity=network.tls(identity),
-            certificates=network.certificates(agreed),
+            certificates={client.name: network.der(client.certificate) for client in agreed.clients},
             linger=agreed.timeouts.confirming,
             max_connections=max_connections,
         )
@@ -107,3 +107,30 @@ def _named(names: Sequence[str], connected: Container[str]) -> str:
     if len(names) > SHOWN_CLIENTS:
         return f"{len(names)} clients"
     return ", ".join(name if name in connected else f"{name} (away)" for name in names)
+
+
+def allow_connections(needed: int, wanted: int) -> int:
+    """Raise the soft limit of open files as far as it goes and helps: how many of the `wanted` connections there is room for.
+
+    Raises NetworkError where the hard limit leaves room for fewer than `needed`.
+    """
+    try:
+        import resource
+    except ImportError:
+        return wanted  # Windows: sockets are no files there
+    soft, hard = (_number(limit) for limit in resource.getrlimit(resource.RLIMIT_NOFILE))
+    if hard < needed + OWN_FILES:
+        raise NetworkError(
+            f"the system lets this process open {hard} files, and a server of this plan's clients needs {needed + OWN_FILES}; "
+            f"raise the hard limit: `ulimit -Hn {needed + OWN_FILES}` as root, or LimitNOFILE={needed + OWN_FILES} in the unit"
+        )
+    if soft < (best := min(hard, wanted + OWN_FILES)):
+        with suppress(ValueError, OSError):  # macOS has a lower limit of its own
+            resource.setrlimit(resource.RLIMIT_NOFILE, (best, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+            soft = best
+    return min(wanted, max(soft - OWN_FILES, needed))
+
+
+def _number(limit: int) -> int:
+    """A limit as a number: the system writes "no limit" as -1."""
+    return sys.maxsize if limit < 0 else limit

@@ -47,14 +47,14 @@ def simulate(
     compare_non_private: CompareNonPrivate = False,
 ) -> None:
     """Split the records of one file over clients and run them together in this process, message by message."""
-    from fastlloyd.cli import compare, destination, ending
+    from fastlloyd.cli import results
     from fastlloyd.cli.commands.federated import run_split, trust
     from fastlloyd.cli.settings import check_options, on_grid, public_numbers, read_all
     from fastlloyd.federation.simulation import parse_drop
 
-    place = destination.of_run(output, data, mechanism.n_clusters)
+    place = results.of_run(output, data, mechanism.n_clusters)
     if compare_non_private:
-        compare.check(mechanism)
+        results.check_comparison(mechanism)
     check_options(mechanism, missing, outside)
     names = [f"client-{i}" for i in range(1, clients + 1)]
     trust(mechanism, federation)
@@ -63,4 +63,4 @@ def simulate(
     numbers = public_numbers(mechanism, table, missing)
     X = on_grid(table, numbers.domain, outside)
     result = run_split(X, names, numbers, mechanism, federation, dropped)
-    ending.end(result, output, place, table, X, with_comparison=compare_non_private)
+    results.end(result, output, place, table, X, with_comparison=compare_non_private)

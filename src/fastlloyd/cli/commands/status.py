@@ -5,7 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
+from fastlloyd.cli import terminal
 from fastlloyd.cli.options import OUTPUT
+from fastlloyd.cli.terminal import Column, print_json
 
 JOINING = "joining"
 SHOWN_CLIENTS = 12
@@ -16,20 +18,15 @@ Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.", rich_hel
 
 def status(store: StoreFile, json: Json = False) -> None:
     """Show every run of a client's or server's store, and how far it has come."""
-    from rich.console import Console
-
-    from fastlloyd.cli import tables
-    from fastlloyd.cli.tables import Column
     from fastlloyd.federation.store import Role, read, store_path
-    from fastlloyd.reports import outputs
 
     path = store_path(store)
     contents, events = read(path)
     runs = _runs(contents.history, events)
     if json:
-        typer.echo(outputs.to_json({"role": contents.role.value, "events": contents.position.length, "runs": runs}), nl=False)
+        print_json({"role": contents.role.value, "events": contents.position.length, "runs": runs})
         return
-    console = Console(markup=False, highlight=False, emoji=False)
+    console = terminal.console()
     if not runs:
         nothing = "no run; a server notes one when the first client has joined" if contents.role is Role.SERVER else "no run"
         console.print(f"{path} has seen {nothing}.")
@@ -44,7 +41,7 @@ def status(store: StoreFile, json: Json = False) -> None:
         Column(heading="rounds", cells=[str(run["rounds"]) for run in runs]),
         Column(heading="now", cells=now, justify="left", is_text=True),
     ]
-    tables.show(console, f"{path}: a {contents.role.value}, {contents.position.length} events", columns)
+    terminal.show(console, f"{path}: a {contents.role.value}, {contents.position.length} events", columns)
 
 
 def _more(run: dict[str, Any]) -> str:

@@ -11,14 +11,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
-from fastlloyd.base.files import replacing
+from fastlloyd.base.files import replacing, to_json, write_chunks, write_file
 from fastlloyd.errors import DataError, OutputError, StateError
 from fastlloyd.evaluation.experiments.reading import PROVENANCE, TABLE, TRIALS, json_lines, packed, trials_content
 from fastlloyd.evaluation.experiments.rows import FAILED, SHAPE, Cells, columns, split
 from fastlloyd.evaluation.experiments.trial import Trial, key
 from fastlloyd.federation.store.files import Lock
 from fastlloyd.records.arrow import load
-from fastlloyd.reports.outputs import to_json, write_chunks, write_file
 
 PARQUET = "results.parquet"
 _TEXT = ("dataset", "method", "status", "error")

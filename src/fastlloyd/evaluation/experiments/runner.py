@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from fastlloyd._version import __version__
+from fastlloyd.base.files import write_file
 from fastlloyd.base.sealed_toml import load_text
 from fastlloyd.errors import FastLloydError, OutputError
 from fastlloyd.evaluation.datasets.named import absent, check_at_hand
@@ -30,7 +31,6 @@ from fastlloyd.evaluation.experiments.rows import Cells
 from fastlloyd.evaluation.experiments.spec import Spec
 from fastlloyd.evaluation.experiments.trial import Report, Trial
 from fastlloyd.evaluation.experiments.workers import Schedule, perform_all
-from fastlloyd.reports.outputs import write_file
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 

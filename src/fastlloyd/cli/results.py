@@ -1,0 +1,233 @@
+"""What becomes of the result of a run: the folder it goes to, the files there, the screen, and JSON for programs."""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fastlloyd.base.files import check_destination, free_name, to_json, write_folder, write_new_folder
+from fastlloyd.base.sealed_toml import load_text
+from fastlloyd.cli import screen, terminal
+from fastlloyd.cli.options import MechanismOptions, OutputOptions, ResultOptions
+from fastlloyd.cli.settings import chosen_algorithm
+from fastlloyd.clustering.grid_records import GridRecords
+from fastlloyd.dp.noise import Noise
+from fastlloyd.errors import DataError, OutputError, PlanError
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.mechanisms import accuracy
+from fastlloyd.records import RecordFile, Table
+from fastlloyd.reports import pictures
+from fastlloyd.reports.result import (
+    COMPARISON,
+    EXACT,
+    FILES,
+    NOT_PRIVATE,
+    PICTURE,
+    PLAN,
+    PRIVACY,
+    ROUNDS,
+    Result,
+    StoredResult,
+)
+from fastlloyd.reports.statement import cautions
+
+Records = Table | RecordFile
+
+_OF_A_RUN = (PLAN, EXACT, ROUNDS)
+LONGEST = 60  # characters of the data's name
+SHOWS_RECORDS = "clusters.png beside this statement shows the records themselves: NOT PRIVATE"
+COMPARED = (
+    "exact figures of a comparison with lloyd were computed from the records and shown to whoever ran the command "
+    f"({COMPARISON} if there is an output folder): {NOT_PRIVATE}, and not covered by the guarantee"
+)
+
+
+class Destination(msgspec.Struct, frozen=True, kw_only=True):
+    """folder : None where nothing is kept. is_new : the folder has a name of ours, and gets another one if it is taken."""
+
+    folder: Path | None
+    is_new: bool = False
+    force: bool = False
+
+    def write(self, contents: Mapping[str, bytes]) -> list[Path]:
+        """The paths of the files, none where nothing is kept. Raises OutputError."""
+        if self.folder is None:
+            return []
+        if self.is_new:
+            return write_new_folder(self.folder, contents)
+        return write_folder(self.folder, contents, force=self.force, files=FILES)
+
+
+def named(options: OutputOptions) -> Destination:
+    """The folder that is named, if one is; refused before anything is computed if it could not be written."""
+    if options.out is None:
+        if options.plot_data or options.force:
+            raise OutputError(
+                f"--{'plot-data' if options.plot_data else 'force'} is about the output folder; name it with --out DIR"
+            )
+        return Destination(folder=None)
+    check_destination(options.out, force=options.force, files=FILES)
+    return Destination(folder=options.out, force=options.force)
+
+
+def of_run(options: ResultOptions, data: Path, n_clusters: int) -> Destination:
+    """The folder that is named; or else a new one in the working directory, because a run spends epsilon once.
+
+    Refused before anything is computed if it could not be written.
+    """
+    if options.no_out and options.out is not None:
+        raise OutputError("--no-out keeps nothing, and --out names a folder to keep the result in; leave one of them out")
+    if options.no_out or options.out is not None or options.force:
+        return named(options)
+    name = data.name.partition(".")[0][:LONGEST].strip(" -") or "records"
+    folder = Path(f"{name}-k{n_clusters}-{time.strftime('%Y-%m-%d-%H%M%S')}")
+    check_destination(free_name(folder), force=False)
+    return Destination(folder=folder, is_new=True)
+
+
+def check_comparison(options: MechanismOptions) -> None:
+    """Refuse to compare Lloyd's algorithm with itself."""
+    if chosen_algorithm(options).noise is Noise.NONE:
+        raise PlanError("--compare-non-private compares a private algorithm with lloyd; name one, or leave the option out")
+
+
+def end(
+    result: Result, output: ResultOptions, place: Destination, records: Records, X: GridRecords, *, with_comparison: bool
+) -> None:
+    """Write the result of `fit` or `simulate` and show it. One that cannot be written is shown, then OutputError is raised."""
+    taken = result.leaks if result.has_noise else ()
+    screen.warn([*taken, *cautions(result.mechanism), *result.cautions])
+    screen.left_out(records.dropped or 0)
+    screen.clipped(X.n_outside)
+    exact, figures = None, dict[str, Any]()
+    if with_comparison:
+        from fastlloyd.evaluation import comparison
+
+        exact = comparison.compare(result, comparison.lloyd(result.mechanism, X), X)
+        figures = comparison.to_builtins(exact)
+        result = msgspec.structs.replace(result, cautions=(*result.cautions, COMPARED))
+    failure: OutputError | None = None
+    paths: Sequence[Path] = ()
+    try:
+        paths = write(result, output, place, records, {COMPARISON: to_json(figures).encode()} if figures else {})
+    except OutputError as error:
+        failure = error
+    show(result, output)
+    if exact is not None:
+        screen.show_comparison(terminal.console(stderr=output.json), exact)
+    if failure is None:
+        say_where(output, paths, "Nothing was written, as --no-out says: what is on the screen is all there is.")
+    for_machines(result, output, paths, {"not_private": figures} if figures else {})
+    if failure is not None:
+        raise OutputError(f"{failure}; the result was shown, and its epsilon is spent") from None
+
+
+def write(
+    result: Result, options: OutputOptions, place: Destination, records: Records, more: Mapping[str, bytes] | None = None
+) -> list[Path]:
+    """Write the output folder, if there is one, before anything is shown: whoever stops reading loses nothing.
+
+    `more` are files beside those of the result, by name; `result.FILES` lists them too.
+    """
+    if place.folder is None:
+        return []
+    shown = None
+    if options.plot_data:
+        result = msgspec.structs.replace(result, cautions=(*result.cautions, SHOWS_RECORDS))
+        shown = np.asarray(next(records.blocks()), dtype=np.float64)  # all, or the first block of a file with very many
+    contents = result.files() | dict(more or {})
+    picture = pictures.Picture.of(
+        result.mechanism,
+        private=result.private,
+        records=shown,
+        centroids=result.centroids,
+        errors=result.errors,
+        settled=accuracy.settled(result.accuracy.status),
+        noisy_counts=result.noisy_counts,
+    )
+    try:
+        contents[PICTURE] = pictures.draw(picture)
+    except OutputError as error:
+        screen.warn([str(error)])
+    paths = place.write(contents)
+    if options.plot_data and PICTURE in contents:
+        screen.warn([f"{paths[0].parent / PICTURE} shows the records themselves and is {NOT_PRIVATE}"])
+    return paths
+
+
+def for_machines(result: Result, options: OutputOptions, paths: Sequence[Path], more: Mapping[str, Any] | None = None) -> None:
+    """With --json print the result, and `more`, to stdout."""
+    if options.json:
+        terminal.print_json(result.summary() | dict(more or {}) | {"files": [str(path) for path in paths]})
+
+
+def show(result: Result, options: OutputOptions) -> None:
+    """Print who was in each round of a federated run, and the result."""
+    console = terminal.console(stderr=options.json)
+    for line in screen.rounds(result):
+        console.print(line)
+    screen.show(console, result)
+
+
+def say_where(options: OutputOptions, paths: Sequence[Path], nothing: str) -> None:
+    """Say where the result went; `nothing` where it went nowhere."""
+    console = terminal.console(stderr=options.json)
+    if paths:
+        console.print(f"Written to {paths[0].parent}: {', '.join(path.name for path in paths)}.", soft_wrap=True)
+    elif not options.json:
+        console.print(nothing)
+
+
+def holds_run(folder: Path | None, plan: Plan) -> bool:
+    """Whether the folder looks like the result of this very run, written by a process that was killed right after."""
+    if folder is None or not all((folder / name).is_file() for name in _OF_A_RUN):
+        return False
+    try:
+        return Plan.from_toml(load_text(folder / PLAN)).digest == plan.digest
+    except PlanError:
+        return False
+
+
+def files_there(folder: Path) -> list[Path]:
+    """The files of a result that the folder holds."""
+    return [path for name in FILES if (path := folder / name).is_file()]
+
+
+def written_before(folder: Path | None, result: Result) -> list[Path]:
+    """The files of the folder, if it holds this very result; none otherwise."""
+    contents = result.files()
+    try:
+        if folder is None or any((folder / name).read_bytes() != contents[name] for name in _OF_A_RUN):
+            return []
+        return files_there(folder)
+    except OSError:
+        return []
+
+
+def finished_before(folder: Path | None, plan: Plan) -> dict[str, Any] | None:
+    """The result of this very run as `--json` prints it, if the folder holds it, whole; None otherwise.
+
+    The store of a run that is over has wiped what was in it: only the folder holds the result.
+    """
+    if folder is None or not holds_run(folder, plan):
+        return None
+    try:
+        StoredResult.read(folder)  # that centroids and settings belong together
+        exact, privacy, rounds = (msgspec.json.decode((folder / name).read_bytes()) for name in (EXACT, PRIVACY, ROUNDS))
+        said = (privacy["federated"]["plan_digest"], privacy["federated"]["run_id"], len(rounds))
+        if said != (plan.digest.hex(), plan.run_id, len(plan.mechanism.exchanges)):
+            return None
+        return {
+            "private": privacy["private"],
+            "features": exact["features"],
+            "clusters": exact["clusters"],
+            "leaks": privacy["taken_from_the_data"],
+            "privacy": privacy,
+            "rounds": rounds,
+            "files": [str(path) for path in files_there(folder)],
+        }
+    except (OSError, ValueError, KeyError, TypeError, DataError, PlanError):
+        return None

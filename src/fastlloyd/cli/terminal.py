@@ -1,0 +1,169 @@
+"""What reaches the terminal: tables that narrow screens hold too, JSON for programs, and something that moves.
+
+No number is broken or cut in a table; columns that do not fit beside the others stand below them.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal
+
+import typer
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+
+from fastlloyd.base.files import to_json
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn
+
+    from fastlloyd.clustering.domain import GridArray
+    from fastlloyd.mechanisms.mechanism import Mechanism
+
+MANY_CLUSTERS = 150  # placing so many takes about a second, and longer with more features
+LARGE_WORK = 10**8  # coordinates of records compared with coordinates of centroids: about a second where nothing is compiled
+_TEXT = 24  # the least width of text, which may be broken
+_SHORT = 12  # a heading that is not worth breaking
+_FRAME = 3  # a line and two spaces for each column
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Where people read: names are printed as they are, never as markup."""
+    return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+
+
+def print_json(content: Any) -> None:
+    """Print to stdout, for programs."""
+    typer.echo(to_json(content), nl=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A heading, which may be broken between words, and cells, which may not; or text, which may."""
+
+    heading: str
+    cells: Sequence[str]
+    justify: Literal["left", "right"] = "right"
+    is_text: bool = False
+
+    @property
+    def natural(self) -> int:
+        """The width that breaks nothing."""
+        return max(map(cell_len, (self.heading, *self.cells)))
+
+    @property
+    def least(self) -> int:
+        """The width that breaks no cell, no word of a heading and no short heading, and text not too often."""
+        if self.is_text:
+            return min(self.natural, _TEXT)
+        return max(min(cell_len(self.heading), _SHORT), *map(cell_len, (*self.heading.split(), *self.cells)))
+
+    @property
+    def narrowest(self) -> int:
+        """The width that breaks no cell and no word of a heading."""
+        return self.least if self.is_text else max(map(cell_len, (*self.heading.split(), *self.cells)))
+
+
+def show(screen: Console, title: str, columns: Sequence[Column]) -> None:
+    """Print a table; where the screen is too narrow several, each with the first column, which names the rows."""
+    measures = map(attrgetter, ("natural", "least", "narrowest"))
+    fitting = next((width for width in measures if _width(list(map(width, columns))) <= screen.width), None)
+    for number, part in enumerate([columns] if fitting else _parts(columns, screen.width)):
+        width = fitting or attrgetter("least")
+        table = Table(title=title if number == 0 else "(continued)")
+        for column in part:
+            table.add_column(
+                column.heading, justify=column.justify, width=None if column.is_text else width(column), overflow="fold"
+            )
+        for row in zip(*(column.cells for column in part), strict=True):
+            table.add_row(*row)
+        screen.print(table)
+
+
+def _parts(columns: Sequence[Column], width: int) -> list[list[Column]]:
+    first, *others = columns
+    parts = [[first]]
+    for column in others:
+        if len(parts[-1]) > 1 and _width([each.least for each in (*parts[-1], column)]) > width:
+            parts.append([first])
+        parts[-1].append(column)
+    return parts
+
+
+def _width(widths: Sequence[int]) -> int:
+    return sum(widths) + _FRAME * len(widths) + 1
+
+
+def placing(n_clusters: int) -> AbstractContextManager[None]:
+    """A moving line while settings are designed: many initial centroids take long to place."""
+    return moving(f"placing {n_clusters:,} initial centroids", takes_long=n_clusters >= MANY_CLUSTERS)
+
+
+def at_work(what: str, mechanism: "Mechanism") -> AbstractContextManager[None]:
+    """A moving line, where nothing tells how far the work has come."""
+    return moving(what, takes_long=_is_large(mechanism))
+
+
+@contextmanager
+def moving(what: str, *, takes_long: bool = True) -> Iterator[None]:
+    """A moving line on a terminal, while something that takes long is done."""
+    if not (takes_long and sys.stderr.isatty()):
+        yield
+        return
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    with progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as shown:
+        shown.add_task(what, total=None)
+        yield
+
+
+@contextmanager
+def passes(mechanism: "Mechanism", X: "Iterable[GridArray]") -> "Iterator[Iterable[GridArray]]":
+    """The same blocks, with a bar over the rounds and the records of the round that were read (exact: NOT PRIVATE)."""
+    if not (_is_large(mechanism) and sys.stderr.isatty()):
+        yield X
+        return
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+
+    T = len(mechanism.exchanges)
+    with progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()) as shown:
+        task = shown.add_task(f"round 1 of {T}", total=T)
+
+        def report(done: int, n_records: int) -> None:
+            said = f"round {min(done + 1, T)} of {T}, {n_records:,} records (exact: NOT PRIVATE)"
+            shown.update(task, completed=done, description=said)
+
+        yield _Watched(X, report)
+
+
+@contextmanager
+def progress(*columns: "ProgressColumn", **options: Any) -> "Iterator[Progress]":
+    """What moves on stderr, and is gone when the work is done."""
+    from rich.progress import Progress
+
+    with Progress(*columns, console=Console(stderr=True), transient=True, **options) as shown:
+        yield shown
+
+
+class _Watched:
+    """Blocks that say how many passes are complete and how many records of the present one were taken."""
+
+    def __init__(self, X: "Iterable[GridArray]", report: Callable[[int, int], None]) -> None:
+        self._X, self._report, self._done = X, report, 0
+
+    def __iter__(self) -> "Iterator[GridArray]":
+        n = 0
+        for block in self._X:
+            yield block
+            n += len(block)
+            self._report(self._done, n)
+        self._done += 1
+        self._report(self._done, n)
+
+
+def _is_large(mechanism: "Mechanism") -> bool:
+    size = mechanism.n_records * mechanism.n_clusters * mechanism.n_features * len(mechanism.clustering_rounds)
+    return size >= LARGE_WORK

@@ -1,0 +1,393 @@
+"""What a run leaves behind: a result, its files and what is read back from them.
+
+Everything in the folder of a result but a picture with records is private.
+"""
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.base.files import to_json
+from fastlloyd.base.precision import rounded
+from fastlloyd.base.sealed_toml import load_text
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.dp.noise import Noise
+from fastlloyd.errors import DataError
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.plan.uncertainty import loss_estimate_of_run, noise_deviation_of_run
+from fastlloyd.federation.protocol import ClientResult
+from fastlloyd.mechanisms.accuracy import Accuracy, Status, assess
+from fastlloyd.mechanisms.catalogue import read_mechanism
+from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
+from fastlloyd.mechanisms.uncertainty import LossEstimate, NoiseDeviation
+from fastlloyd.records.files import opened
+from fastlloyd.reports.statement import NOT_COVERED, mechanism_statement, plan_statement, with_leaks
+
+PRIVACY, CENTROIDS, EXACT, MECHANISM, PLAN, ROUNDS, PICTURE, COMPARISON = FILES = (
+    "privacy.json",
+    "centroids.csv",
+    "centroids.json",
+    "mechanism.toml",
+    "plan.toml",
+    "rounds.json",
+    "clusters.png",
+    "comparison-NOT-PRIVATE.json",
+)
+CLUSTER, NOISY_COUNT, COUNT_ERROR, STATUS = "cluster", "noisy_count", "se_noisy_count", "status"  # beside those of features
+UNKNOWN = "unknown"  # the status of clusters of results that did not have it
+NOT_PRIVATE = "NOT PRIVATE"
+MARK = "privacy"  # the column, or key, that says so
+OTHER_COLUMNS = (CLUSTER, NOISY_COUNT, COUNT_ERROR, STATUS, MARK)  # of centroids.csv, beside features and their standard errors
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+    """One cluster, in original units.
+
+    standard_errors : of the centroid, None where it stayed in the last round. status : a value of `accuracy.Status`.
+    """
+
+    cluster: int  # numbered from 0, as labels are
+    centroid: tuple[float, ...]
+    noisy_count: float
+    noisy_count_standard_error: float | None = None  # of results that did not have it
+    standard_errors: tuple[float, ...] | None
+    status: str | None = None  # of results that did not have it
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run found out, in original units, and the settings that say how private it is.
+
+    centroids : float64 (n_clusters, n_features). noisy_counts : float64 (n_clusters,), records per cluster in the last round
+    and noise, as they came: they may be negative. count_error : the standard error of each of them, records. accuracy : the
+    centroids' standard errors and status. leaks : sentences, what was taken from the data although the guarantee does not
+    cover it. Of a federated run: plan; included, the clients in every round's sum; unconfirmed, those of the last round that
+    did not confirm that they ended with the same centroids. cautions : sentences for the statement, beside those on the
+    mechanism. loss : the estimate of the loss, where the mechanism asks for it.
+    """
+
+    mechanism: Mechanism
+    centroids: FloatArray
+    noisy_counts: FloatArray
+    count_error: float
+    accuracy: Accuracy
+    leaks: tuple[str, ...] = ()
+    plan: Plan | None = None
+    included: tuple[tuple[str, ...], ...] = ()
+    unconfirmed: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
+    loss: LossEstimate | None = None
+
+    @classmethod
+    def of(cls, mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation, **others: Any) -> "Result":
+        """The result of a mechanism's loop, brought into original units; noise : in its last answer; `others` are fields."""
+        return cls(
+            mechanism=mechanism,
+            centroids=mechanism.domain.from_grid(clustering.centroids),
+            noisy_counts=clustering.noisy_counts(mechanism.count_bits),
+            count_error=noise.counts,
+            accuracy=assess(mechanism, clustering, noise),
+            **others,
+        )
+
+    @classmethod
+    def of_run(cls, plan: Plan, run: ClientResult, *, leaks: tuple[str, ...] = (), cautions: tuple[str, ...] = ()) -> "Result":
+        """What a client of a federated run ended with."""
+        n_included = len(run.included[len(plan.mechanism.clustering_rounds) - 1])
+        return cls.of(
+            plan.mechanism,
+            run.clustering,
+            noise_deviation_of_run(plan, n_included),
+            leaks=leaks,
+            plan=plan,
+            included=run.included,
+            unconfirmed=run.unconfirmed,
+            loss=loss_estimate_of_run(plan, run.clustering, len(run.included[-1])),
+            cautions=cautions,
+        )
+
+    @property
+    def errors(self) -> FloatArray:
+        """Standard errors of the centroids, float64 (n_clusters, n_features), original units; NaN where one stayed."""
+        return self.accuracy.errors
+
+    @property
+    def updated(self) -> NDArray[np.bool_]:
+        """Bool (n_clusters,), False where a centroid stayed in the last round."""
+        return np.array([status is not Status.STAYED for status in self.accuracy.status])
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether there is noise in it."""
+        return self.mechanism.noise is not Noise.NONE
+
+    @property
+    def private(self) -> bool:
+        """Whether the guarantee holds: there is noise, and no setting was taken from the data."""
+        return self.has_noise and not self.leaks
+
+    @property
+    def clusters(self) -> tuple[Cluster, ...]:
+        """Centroid, noisy count, standard errors and status of each cluster."""
+        return tuple(
+            Cluster(
+                cluster=number,
+                centroid=tuple(centroid.tolist()),
+                noisy_count=float(count),
+                noisy_count_standard_error=self.count_error,
+                standard_errors=tuple(errors.tolist()) if status is not Status.STAYED else None,
+                status=status.value,
+            )
+            for number, (centroid, count, errors, status) in enumerate(
+                zip(self.centroids, self.noisy_counts, self.errors, self.accuracy.status, strict=True)
+            )
+        )
+
+    @property
+    def mark(self) -> str:
+        """What every file says of a result that is not private; "" of one that is."""
+        return NOT_PRIVATE if not self.has_noise else NOT_COVERED if self.leaks else ""
+
+    def statement(self) -> dict[str, Any]:
+        """The content of `privacy.json`: what is promised, and what was taken from the data outside of it."""
+        said = mechanism_statement(self.mechanism) if self.plan is None else plan_statement(self.plan)
+        said = with_leaks(said, self.leaks)
+        said["cautions"] = [*said["cautions"], *self.cautions]
+        if self.plan is not None:
+            said["federated"]["unconfirmed"] = list(self.unconfirmed)
+        if self.loss is not None:
+            n = self.mechanism.n_expected
+            said["loss_estimate"] |= {
+                "value": self.loss.value,
+                "standard_error": self.loss.standard_error,
+                "per_expected_record": self.loss.value / n,
+                "standard_error_per_expected_record": self.loss.standard_error / n,
+                "n_expected": n,
+            }
+            if self.plan is not None:
+                said["loss_estimate"]["included"] = list(self.included[-1])
+        finite: dict[str, Any] = _finite_or_none(said)
+        return finite
+
+    def summary(self) -> dict[str, Any]:
+        """The whole result for machines (`--json`); `standard_errors` is null where a centroid stayed in the last round."""
+        said = {"private": self.private, **_exact(self), "leaks": list(self.leaks), "privacy": self.statement()}
+        return said | ({"rounds": _rounds(self)} if self.plan else {})
+
+    def files(self) -> dict[str, bytes]:
+        """The text files of the result, by name: everything but the picture."""
+        name, settings = (MECHANISM, self.mechanism.to_toml()) if self.plan is None else (PLAN, self.plan.to_toml())
+        if not self.has_noise:  # a comment: the seal covers the content only
+            settings = f"# {NOT_PRIVATE}: this run added no noise\n{settings}"
+        elif self.leaks:
+            settings = f"# {NOT_COVERED}\n{settings}"
+        texts = {
+            CENTROIDS: centroids_csv(self),
+            EXACT: centroids_json(self),
+            PRIVACY: to_json(self.statement()),
+            name: settings,
+        }
+        if self.plan is not None:
+            texts[ROUNDS] = to_json(_rounds(self))
+        return {name: text.encode() for name, text in texts.items()}
+
+
+def centroids_csv(result: Result) -> str:
+    """One row per cluster, for people: number from 0, centroid in original units, noisy count, their standard errors, status.
+
+    Digits are those that the standard errors warrant; `centroids.json` has all of them. Standard errors are empty where a
+    centroid stayed in the last round; `accuracy.Status` says what each status means. Without noise, or with bounds or caps
+    taken from the data, there is one more column, `privacy`, that says so. A feature that is called as one of the other columns
+    is called `feature_...` here.
+    """
+    features = _columns(result.mechanism.domain.features)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    mark = {MARK: result.mark} if result.mark else {}
+    writer.writerow([CLUSTER, *features, NOISY_COUNT, *map(_error_of, features), COUNT_ERROR, STATUS, *mark])
+    rows = zip(result.centroids, result.noisy_counts, result.errors, result.accuracy.status, strict=True)
+    for number, (centroid, count, errors, status) in enumerate(rows):
+        values = map(rounded, [*centroid.tolist(), float(count)], [*errors.tolist(), result.count_error])
+        cells = map(rounded, errors.tolist(), errors.tolist()) if status is not Status.STAYED else [""] * len(features)
+        of_count = rounded(result.count_error, result.count_error)
+        writer.writerow([number, *values, *cells, of_count, status.value, *mark.values()])
+    return text.getvalue()
+
+
+def _columns(features: Sequence[str]) -> list[str]:
+    """What the columns of features are called, so that no two columns of the table are called alike."""
+    others = {*OTHER_COLUMNS, *map(_error_of, features)}
+    taken = others.union(features)
+    names = []
+    for feature in features:
+        name = feature
+        while name in others or (name != feature and (name in taken or _error_of(name) in taken)):
+            name = f"feature_{name}"
+        taken |= {name, _error_of(name)}
+        names.append(name)
+    return names
+
+
+def _error_of(feature: str) -> str:
+    return f"se_{feature}"
+
+
+def centroids_json(result: Result) -> str:
+    """The same with every digit, for programs: `StoredResult` reads it."""
+    return to_json(({MARK: result.mark} if result.mark else {}) | _exact(result))
+
+
+def _exact(result: Result) -> dict[str, Any]:
+    return {"features": list(result.mechanism.domain.features), "clusters": msgspec.to_builtins(result.clusters)}
+
+
+def _rounds(result: Result) -> list[dict[str, Any]]:
+    T = len(result.mechanism.clustering_rounds)  # what comes after them is the loss
+    return [
+        {"round": number, "included": list(names)} | ({"of": "loss"} if number > T else {})
+        for number, names in enumerate(result.included, 1)
+    ]
+
+
+def _finite_or_none(value: Any) -> Any:
+    """JSON has no infinity: an epsilon that does not exist is null."""
+    if isinstance(value, dict):
+        return {key: _finite_or_none(item) for key, item in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return [_finite_or_none(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+class _ExactCentroids(msgspec.Struct, frozen=True, kw_only=True):
+    features: tuple[str, ...]
+    clusters: tuple[Cluster, ...]
+
+
+class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a folder holds. centroids : int64 (n_clusters, n_features), grid units; clusters : the same in original units."""
+
+    mechanism: Mechanism
+    centroids: IntArray
+    clusters: tuple[Cluster, ...]
+
+    @property
+    def noisy_counts(self) -> FloatArray:
+        """Records per cluster, with noise, float64 (n_clusters,)."""
+        return np.array([cluster.noisy_count for cluster in self.clusters])
+
+    @property
+    def count_error(self) -> float:
+        """Standard error of each of them, NaN where the result does not say it."""
+        error = self.clusters[0].noisy_count_standard_error
+        return math.nan if error is None else error
+
+    @property
+    def status(self) -> NDArray[np.str_]:
+        """Of each cluster, (n_clusters,): a value of `accuracy.Status`, or "unknown" where the result does not say."""
+        return np.array([cluster.status or UNKNOWN for cluster in self.clusters])
+
+    @property
+    def standard_errors(self) -> FloatArray:
+        """Of the centroids, float64 (n_clusters, n_features), original units; NaN where one stayed in the last round."""
+        unknown = (math.nan,) * self.mechanism.n_features
+        return np.array([cluster.standard_errors or unknown for cluster in self.clusters])
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read what `fit`, `simulate` or `join` left: the folder, or its table of centroids with the settings beside it.
+
+        Raises PlanError if the settings were changed, DataError if they are missing or the centroids are not theirs.
+        """
+        table = _table(path)
+        mechanism = _settings(table.parent)
+        clusters = (_read_exact if table.name == EXACT else _before_there_were_two)(table, mechanism.domain)
+        return cls(mechanism=mechanism, centroids=_on_grid(table, clusters, mechanism), clusters=clusters)
+
+
+def _table(path: Path) -> Path:
+    """The exact centroids where there are some, otherwise the one table that results used to have."""
+    if path.is_dir():
+        path = path / CENTROIDS
+    exact = path.with_name(EXACT)
+    if path.name == CENTROIDS and exact.is_file():
+        return exact
+    if not path.is_file():
+        raise DataError(f"{path} is no result: name a folder that fit, simulate or join left, or the {CENTROIDS} in it")
+    return path
+
+
+def _settings(folder: Path) -> Mechanism:
+    mechanism, plan = folder / MECHANISM, folder / PLAN
+    if mechanism.exists():
+        return read_mechanism(load_text(mechanism), str(mechanism))
+    if plan.exists():
+        return Plan.from_toml(load_text(plan), str(plan)).mechanism
+    raise DataError(f"{folder} holds neither {MECHANISM} nor {PLAN}, which say what the centroids mean; keep a result together")
+
+
+def _read_exact(path: Path, domain: Domain) -> tuple[Cluster, ...]:
+    with opened(path) as text:
+        try:
+            read = msgspec.json.decode(text.read(), type=_ExactCentroids)
+        except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
+            raise DataError(f"{path} is not the {EXACT} of a result: no centroids of named features") from None
+    if read.features != domain.features:
+        raise DataError(f"{path} does not belong to the settings beside it: its features are not theirs")
+    if [cluster.cluster for cluster in read.clusters] != list(range(len(read.clusters))):
+        raise DataError(f"{path} was changed: its clusters are not numbered 0, 1, 2, ...; get the original")
+    return read.clusters
+
+
+def _before_there_were_two(path: Path, domain: Domain) -> tuple[Cluster, ...]:
+    """The clusters of a centroids.csv with all digits, as results had it when there was no centroids.json."""
+    wanted = [*domain.features, NOISY_COUNT]
+    with opened(path) as text:
+        try:
+            header, *rows = csv.reader(text, strict=True)
+            numbers = [[float(cell) if cell else math.nan for cell in row[: 2 * len(wanted) - 1]] for row in rows]
+        except (ValueError, csv.Error):  # no row, no number, a quotation mark without partner
+            raise DataError(f"{path} is not the {CENTROIDS} of a result: no table of numbers below names") from None
+    if header[:1] == [CLUSTER] and header[: len(wanted)] != wanted:
+        raise DataError(
+            f"{path} holds rounded numbers; the exact ones are in {EXACT}, which is missing; keep a result together"
+        )
+    if header[: len(wanted)] != wanted:
+        raise DataError(f"{path} does not belong to the settings beside it: its columns are not their features and noisy_count")
+    if any(len(row) < len(wanted) for row in numbers):
+        raise DataError(f"{path} is not the {CENTROIDS} of a result: a row is too short")
+    d = domain.n_features
+    return tuple(
+        Cluster(
+            cluster=number,
+            centroid=tuple(row[:d]),
+            noisy_count=row[d],
+            standard_errors=tuple(row[d + 1 :]) if len(row) == 2 * d + 1 and not math.isnan(row[-1]) else None,
+        )
+        for number, row in enumerate(numbers)
+    )
+
+
+def _on_grid(path: Path, clusters: Sequence[Cluster], mechanism: Mechanism) -> IntArray:
+    """The centroids as grid points: no float of the file is trusted further than to name one."""
+    domain = mechanism.domain
+    shape = (mechanism.n_clusters, domain.n_features)
+    lengths = {len(numbers) for c in clusters for numbers in (c.centroid, c.standard_errors) if numbers is not None}
+    whole = len(clusters) == shape[0] and lengths == {shape[1]}
+    values: FloatArray = np.array([cluster.centroid for cluster in clusters] if whole else [[math.nan]], dtype=np.float64)
+    if values.shape != shape or not np.isfinite(values).all():
+        raise DataError(
+            f"{path} does not belong to the settings beside it: it does not hold a finite centroid for each of their "
+            f"{mechanism.n_clusters} clusters"
+        )
+    with np.errstate(over="ignore"):  # an infinity is beyond the grid
+        nearest = np.rint((values - domain.centre) / domain.units)
+    if (np.abs(nearest) > domain.saturation).any() or (domain.from_grid(nearest.astype(np.int64)) != values).any():
+        raise DataError(f"{path} was rounded, changed, or made with other settings than those beside it; get the original")
+    return nearest.astype(np.int64)
