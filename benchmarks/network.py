@@ -34,12 +34,14 @@ from benchmarks.report import as_table, machine, write_section
 from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.protocol import SERVER, ClientSession, Send, ServerSession
+from fastlloyd.federation.protocol.actions import SERVER, Send
+from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.masked_round import MaskedRound
 from fastlloyd.federation.protocol.messages import Limits, decode, encode
+from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.runs import DurableClient
 from fastlloyd.federation.secagg.keys import Identity
-from fastlloyd.federation.secagg.masks import GroupKey
+from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks, MaskContext
 from fastlloyd.federation.store import Role
 from fastlloyd.federation.transport.party import ClientParty, ServerParty
 from fastlloyd.mechanisms.mechanism import Mechanism
@@ -181,20 +183,20 @@ def _large_parts(plan: Plan) -> float:
     m: Mechanism = plan.mechanism
     query, X, noise = m.query(0, m.start()), _records(plan), SystemNoise()
     exchange = plan.mechanism.exchanges[0]
-    masked = MaskedRound(
-        group_key=GroupKey.draw(os.urandom),
+    context = MaskContext(
         plan_digest=plan.digest,
         run_id=bytes.fromhex(plan.run_id),
         round=1,
         transcript_hash=bytes(32),
         centroids_digest=bytes(32),
-        ring=plan.ring,
     )
+    masks = GroupMasks(GroupKey.draw(os.urandom), plan.ring)
+    masked = MaskedRound(masks, context, plan.ring)
     seconds = []
     for _ in range(5):
         begun = time.perf_counter()
         masked.hide(query.evaluate(X) + plan.draw_client_noise(exchange, noise), plan.names[0], bytes(8))
-        masked.total_mask(dict.fromkeys(plan.names, bytes(8)), plan.n_words)
+        masks.open(plan.ring.zeros(plan.n_words), context, dict.fromkeys(plan.names, bytes(8)))
         seconds.append(time.perf_counter() - begun)
     return plan.n_clients * statistics.median(seconds)
 

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.positions import SignedPosition
-from fastlloyd.federation.protocol import SERVER, ClientSession, Ended, Finish, Message, Send, ServerResult, ServerSession
-from fastlloyd.federation.protocol.actions import Action
-from fastlloyd.federation.protocol.messages import Broadcast, Upload
+from fastlloyd.federation.protocol.actions import SERVER, Action, Ended, Finish, Send, ServerResult
+from fastlloyd.federation.protocol.client import ClientSession
+from fastlloyd.federation.protocol.messages import Broadcast, Message, Upload
+from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.runs import DurableServer
 from fastlloyd.federation.store import Store
 from fastlloyd.federation.store.events import Event, LogPosition

@@ -21,7 +21,7 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.protocol import ClientResult, Ended
+from fastlloyd.federation.protocol.actions import ClientResult, Ended
 from fastlloyd.federation.simulation import roster
 from fastlloyd.federation.transport.grpc.client import GrpcClient
 from fastlloyd.federation.transport.grpc.server import GrpcServer

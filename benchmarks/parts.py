@@ -18,7 +18,7 @@ from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.federation.plan.design import design_plan
-from fastlloyd.federation.secagg.masks import GroupKey, MaskContext, expand_mask
+from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks, MaskContext
 from fastlloyd.federation.secagg.ring import Ring
 from fastlloyd.federation.simulation import roster, simulate, split_evenly
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
@@ -52,11 +52,11 @@ def noise(repetitions: int) -> Row:
 
 def masks(repetitions: int) -> Row:
     """Masks of ten clients beside reading as many bytes from the operating system."""
-    key, words = GroupKey.draw(os.urandom), 100 * 1025 + 1
-    contexts = [_context(f"client-{i}") for i in range(10)]
+    masks, words = GroupMasks(GroupKey.draw(os.urandom), Ring.Z64), 100 * 1025 + 1
+    context, zeros, names = _context(), Ring.Z64.zeros(words), [f"client-{i}" for i in range(10)]
     pair = paired(
-        lambda: [expand_mask(key, context, words, Ring.Z64) for context in contexts],
-        lambda: [os.urandom(8 * words) for _ in contexts],
+        lambda: [masks.hide(zeros, context, name, bytes(8)) for name in names],
+        lambda: [os.urandom(8 * words) for _ in names],
         repetitions,
     )
     return Row("masks of 10 clients, 100 x 1025 words of 64 bits", "os.urandom of as many bytes", pair)
@@ -79,7 +79,7 @@ def a_round(repetitions: int) -> Row:
         n_iterations=ROUNDS,
     )
     parts = split_evenly(X, 2, seed)
-    source, key = SystemNoise(), GroupKey.draw(os.urandom)
+    source, masks = SystemNoise(), GroupMasks(GroupKey.draw(os.urandom), plan.ring)
     m = plan.mechanism
     if not isinstance(m, LloydMechanism):
         raise TypeError("the parts of a round are measured for FastLloyd")
@@ -91,7 +91,7 @@ def a_round(repetitions: int) -> Row:
                 kernels.cluster_statistics(part, start, m.rounds[-1].squared_radius, limits=m.domain.half_widths)
                 plan.draw_client_noise(m.rounds[-1], source)
                 for _ in range(2):  # its own for the upload, which serves for the broadcast as well, and the other's
-                    expand_mask(key, _context("a"), plan.n_words, plan.ring)
+                    masks.hide(plan.ring.zeros(plan.n_words), _context(), "a", bytes(8))
 
     whole, alone, ratio = paired(lambda: simulate(plan, identities, parts), parts_alone, repetitions)
     return Row(
@@ -136,13 +136,5 @@ def _process(*arguments: str) -> Work:
     return lambda: subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
 
 
-def _context(client: str) -> MaskContext:
-    return MaskContext(
-        plan_digest=bytes(32),
-        run_id=bytes(16),
-        round=1,
-        client=client,
-        upload_nonce=bytes(8),
-        transcript_hash=bytes(32),
-        centroids_digest=bytes(32),
-    )
+def _context() -> MaskContext:
+    return MaskContext(plan_digest=bytes(32), run_id=bytes(16), round=1, transcript_hash=bytes(32), centroids_digest=bytes(32))

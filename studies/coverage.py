@@ -22,7 +22,7 @@ from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.errors import FastLloydError
 from fastlloyd.evaluation.datasets import load
 from fastlloyd.federation.plan.design import design_any, design_plan
-from fastlloyd.federation.plan.uncertainty import noise_deviation_of_run
+from fastlloyd.federation.plan.plan import noise_deviation_of_run
 from fastlloyd.federation.simulation import Drop, roster, simulate, split_evenly
 from fastlloyd.mechanisms.accuracy import Accuracy, assess, settled
 from fastlloyd.mechanisms.catalogue import ALGORITHMS

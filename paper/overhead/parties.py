@@ -9,10 +9,11 @@ import msgspec
 
 from fastlloyd.clustering import kernels
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.protocol import ClientSession, Message, Send, ServerSession
-from fastlloyd.federation.protocol.actions import Action
+from fastlloyd.federation.protocol.actions import Action, Send
+from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.masked_round import MaskedRound
-from fastlloyd.federation.protocol.messages import Broadcast, encode
+from fastlloyd.federation.protocol.messages import Broadcast, Message, encode
+from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.mechanisms.moment_lloyd import advance
 
 _SPUN = 0.15e-3  # seconds before the end of a wait from which the clock is watched: a sleep ends up to 0.1 ms late

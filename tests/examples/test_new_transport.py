@@ -13,8 +13,8 @@ import pytest
 
 import fastlloyd
 from fastlloyd.base.files import replacing
-from fastlloyd.federation.protocol import SERVER, ClientResult, Ended, Message, encode
-from fastlloyd.federation.protocol.messages import Upload
+from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Ended
+from fastlloyd.federation.protocol.messages import Message, Upload, encode
 from fastlloyd.federation.protocol.rounds import ClientRounds
 from fastlloyd.federation.transport.in_process import run_in_process
 from fastlloyd.federation.transport.party import Heard, Kind, Wire, serve, take_part

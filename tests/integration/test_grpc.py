@@ -31,8 +31,8 @@ if importlib.util.find_spec("grpc") is None:  # not imported here: that is the b
 from authorities import Issuer, key_pem, pem, self_signed
 from fastlloyd.errors import NetworkError
 from fastlloyd.federation.positions import SignedPosition
-from fastlloyd.federation.protocol import ClientResult, Ended, Message, ServerResult, encode
-from fastlloyd.federation.protocol.messages import Broadcast, Limits, Upload
+from fastlloyd.federation.protocol.actions import ClientResult, Ended, ServerResult
+from fastlloyd.federation.protocol.messages import Broadcast, Limits, Message, Upload, encode
 from fastlloyd.federation.transport.grpc import server as grpc_server
 from fastlloyd.federation.transport.grpc import tls
 from fastlloyd.federation.transport.grpc.client import check_connection

@@ -21,7 +21,8 @@ import pytest
 
 from fake_mpi import HANG, MPI, Rank
 from fastlloyd.errors import NetworkError
-from fastlloyd.federation.protocol import SERVER, ClientResult, ServerSession
+from fastlloyd.federation.protocol.actions import SERVER, ClientResult
+from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.transport import mpi
 from fastlloyd.federation.transport.in_process import run_in_process
 from federation import make_plan

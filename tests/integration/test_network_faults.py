@@ -22,7 +22,7 @@ if importlib.util.find_spec("grpc") is None:
 import fastlloyd
 from fastlloyd.cli import failures, network
 from fastlloyd.errors import FastLloydError
-from fastlloyd.federation.protocol import ClientResult, Ended
+from fastlloyd.federation.protocol.actions import ClientResult, Ended
 from fastlloyd.federation.transport.grpc.frames import Refused
 from fastlloyd.federation.transport.grpc.log import FIRST_LINES
 from federation import make_federation, make_plan

@@ -12,7 +12,7 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import DataError, FastLloydError, PlanError
 from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Plan, TrustMode
-from fastlloyd.federation.protocol import ClientResult
+from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.simulation import Drop, parse_drop, roster, simulate, split_evenly
 from fastlloyd.mechanisms import central

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.federation.plan.plan import Plan, TrustMode
-from fastlloyd.federation.protocol import ClientResult, ClientSession, ServerSession
+from fastlloyd.federation.protocol.actions import ClientResult
+from fastlloyd.federation.protocol.client import ClientSession
+from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.transport.in_process import Drops, Gone, run_in_process
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, SULLOYD

@@ -10,7 +10,7 @@ from itertools import combinations, product
 import pytest
 
 from fastlloyd.federation.plan.plan import TrustMode
-from fastlloyd.federation.protocol import SERVER, ClientResult, Ended
+from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Ended
 from fastlloyd.federation.protocol.messages import Abort, Broadcast, Confirmation, Confirmations, Hello, Message, Upload
 from fastlloyd.federation.transport.in_process import run_in_process
 from federation import Federation, make_federation, make_plan, same_clustering

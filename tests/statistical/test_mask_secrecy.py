@@ -11,11 +11,13 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from fastlloyd.federation.secagg import GroupKey, MaskContext, Ring, RingVector, expand_mask
+from fastlloyd.federation.secagg.masks import GroupKey
+from fastlloyd.federation.secagg.ring import Ring, RingVector
+from masks import MaskedUpload, expand_mask
 
 ALPHA = 1e-6
 N_UPLOADS, N_WORDS = 500, 500
-CONTEXT = MaskContext(
+CONTEXT = MaskedUpload(
     plan_digest=bytes([1] * 32),
     run_id=bytes([2] * 16),
     round=1,

@@ -17,9 +17,11 @@ from fastlloyd.errors import FastLloydError
 from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Client, Plan, TrustMode
 from fastlloyd.federation.positions import SignedPosition
-from fastlloyd.federation.protocol import SERVER, Action, ClientResult, ClientSession, Record, ServerSession
+from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Record
+from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import Broadcast, Limits, Message, decode, encode
-from fastlloyd.federation.secagg import Identity
+from fastlloyd.federation.protocol.server import ServerSession
+from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.transport.in_process import InProcessOutcome, Link, everything_arrives, run_in_process
 from fastlloyd.mechanisms.catalogue import AnyAlgorithm
 from fastlloyd.mechanisms.central import run

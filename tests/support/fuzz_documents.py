@@ -25,7 +25,7 @@ from fastlloyd.federation.identity import identity
 from fastlloyd.federation.identity.certificates import _extensions, _subject, make_certificate, parse_certificate
 from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
 from fastlloyd.federation.plan.plan import Plan, TrustMode
-from fastlloyd.federation.secagg import Identity
+from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.mechanisms.lloyd.algorithm import GLLOYD, SULLOYD
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from federation import make_plan

@@ -6,7 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from fastlloyd.federation.protocol import ClientResult
+from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.federation.transport.grpc.client import GrpcClient
 from fastlloyd.federation.transport.grpc.tls import TlsIdentity
 from federation import make_federation, make_plan

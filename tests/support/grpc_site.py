@@ -5,8 +5,8 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from fastlloyd.federation.protocol import ClientResult, Ended, Send, encode
-from fastlloyd.federation.protocol.messages import Limits
+from fastlloyd.federation.protocol.actions import ClientResult, Ended, Send
+from fastlloyd.federation.protocol.messages import Limits, encode
 from fastlloyd.federation.transport.grpc.client import GrpcClient
 from fastlloyd.federation.transport.grpc.frames import Attach, Post, ServerFrame, decode_server_frame, encode_frame
 from fastlloyd.federation.transport.grpc.server import GrpcServer

@@ -13,7 +13,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 
 from fastlloyd.federation.plan.plan import TrustMode
-from fastlloyd.federation.protocol import ClientResult, Ended
+from fastlloyd.federation.protocol.actions import ClientResult, Ended
 from fastlloyd.federation.protocol.messages import Upload
 from fastlloyd.federation.protocol.rounds import ClientRounds
 from fastlloyd.federation.transport.mpi import load_mpi, serve, take_part

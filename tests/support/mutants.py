@@ -4,8 +4,7 @@
 which 200 values are expected in every cell.
 """
 
-import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -29,10 +28,8 @@ from fastlloyd.dp.noise import Noise, RandomBytes, SystemNoise
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.plan import design
 from fastlloyd.federation.plan.plan import Plan, TrustMode
-from fastlloyd.federation.protocol import masked_round
 from fastlloyd.federation.protocol.rounds import ClientRounds
-from fastlloyd.federation.secagg.masks import GroupKey, MaskContext, expand_mask
-from fastlloyd.federation.secagg.ring import RingVector
+from fastlloyd.federation.secagg.masks import GroupMasks
 from fastlloyd.mechanisms import loss
 from fastlloyd.mechanisms.lloyd import mechanism
 from fastlloyd.mechanisms.queries.relative import Moments, RelativeMoments, Sensitivity, sensitivity
@@ -172,17 +169,13 @@ def half_the_sensitivity() -> AbstractContextManager[object]:
 def unreduced_masks() -> AbstractContextManager[object]:
     """Draw masks from half the ring, so that the top bit of an upload is the sign of what it hides (W8)."""
 
-    def mutated(*settings: Any) -> RingVector:
-        return np.asarray(expand_mask(*settings) >> np.uint64(1))
+    genuine = GroupMasks._keystreams
 
-    def sum_of_mutated(key: GroupKey, context: MaskContext, uploads: Sequence[tuple[str, bytes]], *rest: Any) -> RingVector:
-        contexts = [dataclasses.replace(context, client=client, upload_nonce=nonce) for client, nonce in uploads]
-        return np.asarray(sum(mutated(key, each, *rest) for each in contexts))
+    def mutated(masks: GroupMasks, *settings: Any) -> list[bytes]:
+        dtype = masks._ring.dtype
+        return [(np.frombuffer(stream, dtype) >> dtype.type(1)).tobytes() for stream in genuine(masks, *settings)]
 
-    both = ExitStack()
-    both.enter_context(patch.object(masked_round, "expand_mask", mutated))
-    both.enter_context(patch.object(masked_round, "sum_of_masks", sum_of_mutated))
-    return both
+    return patch.object(GroupMasks, "_keystreams", mutated)
 
 
 def quantised_sums() -> AbstractContextManager[object]:

@@ -15,7 +15,10 @@ from cryptography.x509.oid import NameOID
 
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.positions import SignedPosition
-from fastlloyd.federation.protocol import Action, ClientSession, Ended, Finish, Message, Record, Send, ServerSession
+from fastlloyd.federation.protocol.actions import Action, Ended, Finish, Record, Send
+from fastlloyd.federation.protocol.client import ClientSession
+from fastlloyd.federation.protocol.messages import Message
+from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.store.events import LogPosition
 from fastlloyd.federation.transport.grpc.tls import TlsIdentity
 from fastlloyd.federation.transport.party import Request

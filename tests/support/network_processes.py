@@ -23,8 +23,8 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Plan, Timeouts
-from fastlloyd.federation.protocol import SERVER as SERVER_NAME
-from fastlloyd.federation.protocol import ClientResult
+from fastlloyd.federation.protocol.actions import SERVER as SERVER_NAME
+from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.mechanisms.catalogue import AnyAlgorithm
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism

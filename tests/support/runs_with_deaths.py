@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from fastlloyd.federation.plan.plan import TrustMode
-from fastlloyd.federation.protocol import SERVER, ClientResult
+from fastlloyd.federation.protocol.actions import SERVER, ClientResult
 from fastlloyd.federation.store import Role
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from federation import Federation, make_federation, make_plan, same_clustering

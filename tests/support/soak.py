@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fastlloyd.federation.protocol import Message
-from fastlloyd.federation.protocol.messages import Broadcast
+from fastlloyd.federation.protocol.messages import Broadcast, Message
 from fastlloyd.federation.runs import DurableClient, DurableServer
 from fastlloyd.federation.store import Role, Store
 from fastlloyd.federation.store.files import files

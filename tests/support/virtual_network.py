@@ -19,7 +19,8 @@ import pytest
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan, TrustMode
-from fastlloyd.federation.protocol import SERVER, Action, ClientResult, ClientSession, Keep, Record, Send, ServerSession
+from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Keep, Record, Send
+from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.masked_round import MaskedRound, Plausible
 from fastlloyd.federation.protocol.messages import (
     Abort,
@@ -41,8 +42,10 @@ from fastlloyd.federation.protocol.messages import (
 )
 from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.protocol.rounds import ClientRounds
+from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ClientState, ServerState
-from fastlloyd.federation.secagg import EphemeralKey, GroupKey, seal
+from fastlloyd.federation.secagg.keys import EphemeralKey, seal
+from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks
 from fastlloyd.testing import repeatable_noise
 from federation import Federation, among, entropy, identity, make_plan, parts_of, same_clustering, starts_cheaply
 
@@ -86,14 +89,15 @@ class Watch:
 
         def watched_hide(self: MaskedRound, values: IntArray, client: str, nonce: bytes) -> bytes:
             payload = hide(self, values, client, nonce)
-            context = (self.plan_digest, self.run_id, bytes([self.round]), self.transcript_hash, self.centroids_digest)
-            watch.hidden.setdefault((self.group_key.secret, *context, client.encode(), nonce), []).append(values)
+            assert isinstance(self.masks, GroupMasks)
+            context = (self.context.before, self.context.after, client.encode(), nonce)
+            watch.hidden.setdefault((self.masks._group_key.secret, *context), []).append(values)
             watch.plain[client, nonce], watch.cipher[client, nonce] = values, payload
             return payload
 
         def watched_unmask(self: MaskedRound, payload: bytes, included: Mapping[str, bytes], n_words: int) -> IntArray:
             name, broadcast = at_work[-1]
-            watch.tried.setdefault((name, self.round), set()).add(encode(broadcast))
+            watch.tried.setdefault((name, self.context.round), set()).add(encode(broadcast))
             answers.append(unmask(self, payload, included, n_words))
             return answers[-1]
 

@@ -25,8 +25,15 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
 from fastlloyd.federation.plan.design import design_mechanism, design_plan
-from fastlloyd.federation.plan.plan import MIN_SHARE_DEVIATION, Client, Plan, TrustMode, aliasing_slack, ring_load
-from fastlloyd.federation.plan.uncertainty import loss_estimate_of_run
+from fastlloyd.federation.plan.plan import (
+    MIN_SHARE_DEVIATION,
+    Client,
+    Plan,
+    TrustMode,
+    aliasing_slack,
+    loss_estimate_of_run,
+    ring_load,
+)
 from fastlloyd.mechanisms import central
 from fastlloyd.mechanisms.lloyd import budget
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm

@@ -18,8 +18,7 @@ from fastlloyd.dp.gdp import gdp_delta, gdp_epsilon, mu_from_squared
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.plan.design import design_mechanism, design_plan
-from fastlloyd.federation.plan.plan import Client, Plan, TrustMode, aliasing_slack
-from fastlloyd.federation.plan.study import Study
+from fastlloyd.federation.plan.plan import Client, Plan, Study, TrustMode, aliasing_slack
 from fastlloyd.federation.protocol.messages import Limits
 from fastlloyd.mechanisms.catalogue import AnyAlgorithm
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm

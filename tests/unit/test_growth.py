@@ -41,10 +41,10 @@ MASKS = {
     "federation/secagg/masks.py upload_field",
     "federation/secagg/masks.py check_length",
 }
-NAMES = {"federation/protocol/transcript.py start_transcript", "base/randomness.py length_prefixed"}
+NAMES = {"federation/protocol/masked_round.py start_transcript", "base/randomness.py length_prefixed"}
 CONFIRMATIONS = {
-    "federation/secagg/keys.py confirmations",
-    "federation/secagg/keys.py differing",
+    "federation/secagg/keys.py Ending.confirmation",
+    "federation/secagg/keys.py Ending.differing",
     "federation/protocol/rounds.py ClientRounds.conclude",
 }
 

@@ -26,7 +26,7 @@ from fastlloyd.errors import IdentityError, OutputError
 from fastlloyd.federation.identity.certificates import parse_certificate
 from fastlloyd.federation.identity.identity import MAX_DAYS, PrivateIdentity, PublicIdentity, check_passphrase
 from fastlloyd.federation.plan.plan import Client, Server
-from fastlloyd.federation.secagg import verify
+from fastlloyd.federation.secagg.keys import verify
 
 TODAY = datetime.now(UTC).date()
 LATER = datetime.now(UTC) + timedelta(days=400)

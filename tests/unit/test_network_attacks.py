@@ -14,8 +14,8 @@ from fastlloyd.cli import network
 from fastlloyd.errors import RemoteProtocolError, StateError
 from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.positions import SignedPosition
-from fastlloyd.federation.protocol import Finish, Message, Send
-from fastlloyd.federation.protocol.messages import Broadcast, KeyBox, Upload
+from fastlloyd.federation.protocol.actions import Finish, Send
+from fastlloyd.federation.protocol.messages import Broadcast, KeyBox, Message, Upload
 from fastlloyd.federation.runs import DurableClient, DurableServer
 from fastlloyd.federation.runs.steps import MAX_BEGUN_AGAIN, Again, StepTimer
 from fastlloyd.federation.store import LogPosition, Role, Store

@@ -5,9 +5,8 @@ import pytest
 
 from fastlloyd.base.sealed_toml import to_builtins
 from fastlloyd.errors import PlanError
-from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.plan.plan import MAX_TEXT_LENGTH, Plan, Study
 from fastlloyd.federation.plan.renewal import renew
-from fastlloyd.federation.plan.study import MAX_LENGTH, Study
 from federation import make_plan
 
 TOLD = Study(name="Stürze", purpose="groups of patients", controller="Clinic A, Anytown", contact="dpo@clinic-a.example")
@@ -37,13 +36,13 @@ def test_a_renewed_plan_is_for_the_same_study() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", " ", "two\nlines", "x" * (MAX_LENGTH + 1), " space before", "\x1b[2J", "left\u202eright", "tab\there", "\ud800"],
+    ["", " ", "two\nlines", "x" * (MAX_TEXT_LENGTH + 1), " space before", "\x1b[2J", "left\u202eright", "tab\there", "\ud800"],
 )
 def test_text_that_does_not_print_as_it_is_is_refused(text: str) -> None:
     for field in ("name", "purpose", "controller", "contact"):
         with pytest.raises(PlanError, match=f"{field} of the study is"):
             Study(**{field: text})
-    assert Study(name="x" * MAX_LENGTH).texts == {"name": "x" * MAX_LENGTH}
+    assert Study(name="x" * MAX_TEXT_LENGTH).texts == {"name": "x" * MAX_TEXT_LENGTH}
 
 
 def test_a_study_of_no_words_is_refused() -> None:

@@ -9,9 +9,10 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import TrustMode
-from fastlloyd.federation.protocol import ClientSession, ServerSession
 from fastlloyd.federation.protocol.actions import SERVER
+from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import Message, Upload
+from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.simulation import roster
 from fastlloyd.federation.traffic import traffic
 from fastlloyd.federation.transport.in_process import run_in_process

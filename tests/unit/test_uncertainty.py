@@ -13,8 +13,7 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.federation.plan.design import design_mechanism, design_plan
-from fastlloyd.federation.plan.plan import Client, TrustMode
-from fastlloyd.federation.plan.uncertainty import noise_deviation_of_run
+from fastlloyd.federation.plan.plan import Client, TrustMode, noise_deviation_of_run
 from fastlloyd.mechanisms import central
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism

@@ -21,8 +21,7 @@ from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.federation import simulation
 from fastlloyd.federation.identity.parties import Client
 from fastlloyd.federation.plan.design import design_any, design_plan
-from fastlloyd.federation.plan.plan import TrustMode
-from fastlloyd.federation.plan.uncertainty import loss_estimate_of_run, noise_deviation_of_run
+from fastlloyd.federation.plan.plan import TrustMode, loss_estimate_of_run, noise_deviation_of_run
 from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.mechanisms import accuracy, catalogue, central, uncertainty

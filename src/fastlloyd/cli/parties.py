@@ -8,8 +8,7 @@ from fastlloyd.errors import IdentityError, PlanError
 from fastlloyd.federation.identity.authority import parse_authority
 from fastlloyd.federation.identity.certificates import certificates_in
 from fastlloyd.federation.identity.identity import PublicIdentity
-from fastlloyd.federation.plan.plan import Client, Server
-from fastlloyd.federation.plan.study import Study
+from fastlloyd.federation.plan.plan import Client, Server, Study
 from fastlloyd.federation.positions import Positions
 
 STEPS = ("joining", "dealing", "round", "confirming")

@@ -15,7 +15,10 @@ from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import NoiseSource, SystemNoise
 from fastlloyd.errors import FastLloydError, PlanError
 from fastlloyd.federation.plan.plan import Client, Plan
-from fastlloyd.federation.protocol import ClientResult, ClientSession, Message, ServerSession
+from fastlloyd.federation.protocol.actions import ClientResult
+from fastlloyd.federation.protocol.client import ClientSession
+from fastlloyd.federation.protocol.messages import Message
+from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.transport.in_process import Drops, Gone, Link, everything_arrives, run_in_process
 

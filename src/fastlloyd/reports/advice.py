@@ -31,8 +31,7 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
 from fastlloyd.federation.plan.design import design_any, design_plan
-from fastlloyd.federation.plan.plan import MAX_CLIENTS, Client, Plan, TrustMode, ring_load
-from fastlloyd.federation.plan.uncertainty import noise_deviation_of_run
+from fastlloyd.federation.plan.plan import MAX_CLIENTS, Client, Plan, TrustMode, noise_deviation_of_run, ring_load
 from fastlloyd.federation.traffic import Traffic, traffic
 from fastlloyd.mechanisms.catalogue import AnyAlgorithm
 from fastlloyd.mechanisms.lloyd import budget

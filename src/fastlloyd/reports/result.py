@@ -21,9 +21,8 @@ from fastlloyd.base.sealed_toml import load_text
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import DataError
-from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.plan.uncertainty import loss_estimate_of_run, noise_deviation_of_run
-from fastlloyd.federation.protocol import ClientResult
+from fastlloyd.federation.plan.plan import Plan, loss_estimate_of_run, noise_deviation_of_run
+from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.mechanisms.accuracy import Accuracy, Status, assess
 from fastlloyd.mechanisms.catalogue import read_mechanism
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism

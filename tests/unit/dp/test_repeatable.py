@@ -15,7 +15,9 @@ import fastlloyd
 from fastlloyd.dp.noise import NoiseSource, SystemNoise
 from fastlloyd.dp.repeatable import check_private
 from fastlloyd.errors import LocalProtocolError
-from fastlloyd.federation.protocol import ClientSession, Keep, Record, ServerSession
+from fastlloyd.federation.protocol.actions import Keep, Record
+from fastlloyd.federation.protocol.client import ClientSession
+from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.runs import DurableClient, DurableServer
 from fastlloyd.federation.simulation import simulate
 from fastlloyd.federation.store import Role, Store

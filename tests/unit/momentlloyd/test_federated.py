@@ -17,9 +17,8 @@ from fastlloyd.base.arrays import IntArray
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import OverflowRisk, PlanError
 from fastlloyd.federation.plan.plan import Plan, TrustMode
-from fastlloyd.federation.protocol import Message
 from fastlloyd.federation.protocol.masked_round import Plausible
-from fastlloyd.federation.protocol.messages import Parameters, Proposal, Upload
+from fastlloyd.federation.protocol.messages import Message, Parameters, Proposal, Upload
 from fastlloyd.federation.traffic import traffic
 from fastlloyd.federation.transport.in_process import Drops, Gone, run_in_process
 from fastlloyd.mechanisms.central import cluster

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastlloyd.federation.protocol import Action, Record, Send, ServerSession
+from fastlloyd.federation.protocol.actions import Action, Record, Send
 from fastlloyd.federation.protocol.messages import (
     Broadcast,
     Confirmation,
@@ -16,6 +16,7 @@ from fastlloyd.federation.protocol.messages import (
     SealedKeys,
     Upload,
 )
+from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ServerState
 from fastlloyd.testing import repeatable_noise
 from federation import make_federation, make_plan

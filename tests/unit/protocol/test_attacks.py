@@ -14,20 +14,23 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import TrustMode
-from fastlloyd.federation.protocol import Ended, Message, ServerSession
+from fastlloyd.federation.protocol.actions import Ended
 from fastlloyd.federation.protocol.messages import (
     Broadcast,
     Confirmation,
     Confirmations,
     KeyBox,
     Limits,
+    Message,
     SealedKeys,
     Upload,
     decode,
     encode,
 )
+from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ClientState
-from fastlloyd.federation.secagg import EphemeralKey, GroupKey, Identity, MaskContext, expand_mask
+from fastlloyd.federation.secagg.keys import EphemeralKey, Identity
+from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks
 from fastlloyd.federation.transport.in_process import Gone, run_in_process
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
@@ -350,18 +353,9 @@ def test_w16_what_clients_sent_in_another_run_spoils_no_result(kind: type) -> No
 
 def test_public_seeds_never_stand_in_for_keys() -> None:
     """The seed of the initial centroids is no mask key: there is no oracle that ties them (W7)."""
-    context = MaskContext(
-        plan_digest=bytes(32),
-        run_id=bytes(16),
-        round=1,
-        client="c0",
-        upload_nonce=bytes(8),
-        transcript_hash=bytes(32),
-        centroids_digest=bytes(32),
-    )
     plan = make_plan(3)
     with pytest.raises(LocalProtocolError, match="expanded from a GroupKey"):
-        expand_mask(PublicSeed.from_hex(plan.mechanism.public_seed), context, 3, plan.ring)  # type: ignore[arg-type]  # the point
+        GroupMasks(PublicSeed.from_hex(plan.mechanism.public_seed), plan.ring)  # type: ignore[arg-type]  # the point
 
 
 # The loss

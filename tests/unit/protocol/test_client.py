@@ -12,7 +12,8 @@ import pytest
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.errors import DataError, FastLloydError, PlanError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Client
-from fastlloyd.federation.protocol import SERVER, ClientResult, ClientSession, Ended, Finish, Keep, Record, Send
+from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Ended, Finish, Keep, Record, Send
+from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import (
     Abort,
     Broadcast,
@@ -26,7 +27,8 @@ from fastlloyd.federation.protocol.messages import (
 )
 from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.protocol.transitions import ClientState
-from fastlloyd.federation.secagg import EphemeralKey, GroupKey, seal
+from fastlloyd.federation.secagg.keys import EphemeralKey, seal
+from fastlloyd.federation.secagg.masks import GroupKey
 from fastlloyd.federation.transport.in_process import Drops
 from federation import (
     CAP,
@@ -260,7 +262,7 @@ def test_a_session_shows_no_secret() -> None:
     with pytest.raises(TypeError):
         msgspec.msgpack.encode(keep)
     rounds = client._phase
-    assert "GroupKey(<secret>)" in repr(getattr(rounds, "_masked"))  # noqa: B009 - private, and of a union of phases
+    assert "GroupMasks(<secret>)" in repr(getattr(rounds, "_masked"))  # noqa: B009 - private, and of a union of phases
 
 
 # What it refuses from a server

@@ -10,23 +10,14 @@ import pytest
 
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import TrustMode
-from fastlloyd.federation.protocol import (
-    SERVER,
-    Action,
-    ClientResult,
-    ClientSession,
-    Ended,
-    Keep,
-    Message,
-    Record,
-    Send,
-    ServerSession,
-)
+from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Keep, Record, Send
+from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import (
     Broadcast,
     Confirmations,
     KeyBox,
     Limits,
+    Message,
     Parameters,
     Proposal,
     Turn,
@@ -35,8 +26,9 @@ from fastlloyd.federation.protocol.messages import (
     encode,
 )
 from fastlloyd.federation.protocol.rounds import ClientRounds
+from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ClientState, ServerState
-from fastlloyd.federation.secagg import EphemeralKey
+from fastlloyd.federation.secagg.keys import EphemeralKey
 from fastlloyd.federation.secagg.sealing import SALT_BYTES, seal_parameters
 from fastlloyd.federation.transport.in_process import run_in_process
 from fastlloyd.mechanisms.catalogue import AnyAlgorithm
@@ -296,7 +288,7 @@ def test_a_proposal_without_its_sum_and_a_sum_that_goes_on_without_its_proposal_
         ([*records[:at], *records[at + 1 :]], r"Parameters, .* not what a client says that is settling"),
         ([*records[: at + 1], *records[at:]], r"Proposal, .* a client that is settling did not take this"),
         ([*records[: at - 1], *records[at:]], r"Proposal, .* a client that is aggregating did not take this"),
-        ([*records[:at], Proposal(3, bytes(16), bytes(LIMITS.box_bytes[3]))], "parameters for round 3 stand"),
+        ([*records[:at], Proposal(3, bytes(16), bytes(LIMITS.box_bytes[3]))], "Proposal of round 3 stands"),
     ]:
         table.recorded["c0"] = wrong
         with pytest.raises(LocalProtocolError, match=match):

@@ -8,18 +8,8 @@ import pytest
 
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import TrustMode
-from fastlloyd.federation.protocol import (
-    SERVER,
-    Action,
-    ClientResult,
-    ClientSession,
-    Ended,
-    Finish,
-    Keep,
-    Record,
-    Send,
-    ServerSession,
-)
+from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Keep, Record, Send
+from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import (
     Abort,
     Broadcast,
@@ -34,8 +24,9 @@ from fastlloyd.federation.protocol.messages import (
     encode,
 )
 from fastlloyd.federation.protocol.restoring import decode_records
+from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ClientState, ServerState
-from fastlloyd.federation.secagg import EphemeralKey
+from fastlloyd.federation.secagg.keys import EphemeralKey
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.queries.relative import Moments, RelativeMoments
 from federation import (
@@ -234,7 +225,7 @@ def test_the_records_of_the_dealer_are_all_it_says_and_goes_by() -> None:
         ("record 5 of this run, Broadcast, .* not what a client says", without(Upload)),
         ("record 6 of this run, Upload, .* a client that is aggregating did not take", without(Broadcast)),
         ("record 6 of this run, Broadcast, .* did not take this", swapped(position(Broadcast, 1), position(Broadcast, 2))),
-        ("record 5 of this run, Upload, .* an upload for round 2 stands", swapped(position(Upload, 1), position(Upload, 2))),
+        ("record 5 of this run, Upload, .* Upload of round 2 stands", swapped(position(Upload, 1), position(Upload, 2))),
         ("record 5 of this run, Upload, .* cannot be read: Expected `bytes` of length >= 8", changed(Upload, nonce=bytes(7))),
         ("record 5 of this run, Upload, .* the payload of a message has 3 bytes", changed(Upload, payload=bytes(3))),
         ("record 6 of this run, Broadcast, .* an upload of client 'c0' that it did not make", changed(Upload, nonce=bytes(8))),

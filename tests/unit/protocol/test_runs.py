@@ -8,8 +8,10 @@ import pytest
 
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.federation.plan.plan import TrustMode
-from fastlloyd.federation.protocol import SERVER, ClientResult, ClientSession, Ended, Message, ServerSession
-from fastlloyd.federation.protocol.messages import Broadcast, Confirmations, KeyBox, SealedKeys, Upload
+from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Ended
+from fastlloyd.federation.protocol.client import ClientSession
+from fastlloyd.federation.protocol.messages import Broadcast, Confirmations, KeyBox, Message, SealedKeys, Upload
+from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.transport.in_process import Drops, Gone, InProcessOutcome, Link, everything_arrives, run_in_process
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, SULLOYD, Algorithm

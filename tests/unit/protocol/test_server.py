@@ -8,7 +8,7 @@ import pytest
 
 from fastlloyd.errors import FastLloydError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import TrustMode
-from fastlloyd.federation.protocol import Action, Finish, Record, Send, ServerResult, ServerSession
+from fastlloyd.federation.protocol.actions import Action, Finish, Record, Send, ServerResult
 from fastlloyd.federation.protocol.messages import (
     Abort,
     Broadcast,
@@ -22,8 +22,9 @@ from fastlloyd.federation.protocol.messages import (
     Upload,
 )
 from fastlloyd.federation.protocol.roster import Roster
+from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ServerState
-from fastlloyd.federation.secagg import EphemeralKey
+from fastlloyd.federation.secagg.keys import EphemeralKey
 from fastlloyd.federation.transport.in_process import run_in_process
 from fastlloyd.testing import InjectedNoise
 from federation import BrokenNoise, identity, inboxes, injected, make_federation, make_plan

@@ -4,8 +4,8 @@ import hashlib
 
 import msgspec
 
+from fastlloyd.federation.protocol.masked_round import extend_transcript, start_transcript
 from fastlloyd.federation.protocol.messages import Broadcast, KeyBox, encode
-from fastlloyd.federation.protocol.transcript import extend_transcript, start_transcript
 from federation import among, inboxes, make_federation, make_plan
 
 PLAN = make_plan(3)

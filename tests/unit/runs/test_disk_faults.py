@@ -12,7 +12,7 @@ import pytest
 
 from fastlloyd.errors import StateError
 from fastlloyd.federation.plan.plan import TrustMode
-from fastlloyd.federation.protocol import SERVER
+from fastlloyd.federation.protocol.actions import SERVER
 from fastlloyd.federation.protocol.messages import Broadcast, Limits, Upload, decode
 from fastlloyd.federation.store import Store
 from fastlloyd.federation.store import files as layout

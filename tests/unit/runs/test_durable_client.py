@@ -12,7 +12,7 @@ from fastlloyd.errors import BudgetError, DataError, FastLloydError, RemoteProto
 from fastlloyd.federation.ledger import account
 from fastlloyd.federation.plan.renewal import renew
 from fastlloyd.federation.positions import KnownStore, KnownStoreOf, Positions
-from fastlloyd.federation.protocol import SERVER, ClientResult, Ended, Finish
+from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Ended, Finish
 from fastlloyd.federation.protocol.messages import Broadcast, Confirmations, Upload, decode, encode
 from fastlloyd.federation.runs import reservation
 from fastlloyd.federation.runs.durable_client import GRACE

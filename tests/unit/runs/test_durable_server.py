@@ -8,8 +8,9 @@ import pytest
 
 from fastlloyd.errors import RemoteProtocolError, StateError
 from fastlloyd.federation.positions import SignedPosition
-from fastlloyd.federation.protocol import SERVER, ClientResult, Ended, Finish, Send, ServerResult, ServerSession
+from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Ended, Finish, Send, ServerResult
 from fastlloyd.federation.protocol.messages import Abort, Confirmations, Limits, Upload, decode
+from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.runs.steps import MAX_BEGUN_AGAIN
 from fastlloyd.federation.store import Store
 from fastlloyd.federation.store.events import Outcome, PeerSigned

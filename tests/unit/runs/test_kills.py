@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastlloyd.federation.plan.plan import TrustMode
-from fastlloyd.federation.protocol import SERVER
+from fastlloyd.federation.protocol.actions import SERVER
 from federation import starts_cheaply
 from mortal_parties import AFTER, BEFORE
 from runs_with_deaths import (

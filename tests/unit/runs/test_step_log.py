@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fastlloyd.federation.protocol import SERVER
+from fastlloyd.federation.protocol.actions import SERVER
 from fastlloyd.federation.protocol.messages import Broadcast
 from fastlloyd.federation.runs.steps import StepLog
 from federation import make_federation, make_plan

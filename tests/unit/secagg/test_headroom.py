@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastlloyd.errors import OverflowRisk, PlanError
-from fastlloyd.federation.secagg import GroupKey, MaskContext, NoiseTail, Ring, RingLoad, choose_ring, expand_mask, headroom
-from fastlloyd.federation.secagg.ring import _tail_exponent
+from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks, MaskContext
+from fastlloyd.federation.secagg.ring import NoiseTail, Ring, RingLoad, _tail_exponent, choose_ring
 
 RINGS = pytest.mark.parametrize("ring", list(Ring))
 
@@ -61,23 +61,21 @@ def split(total: int, parts: int, rng: np.random.Generator) -> list[int]:
     return [high - low for low, high in zip([0, *cuts], [*cuts, total], strict=True)]
 
 
+def required_bits(**load: Any) -> int:
+    return RingLoad(**load).required_bits
+
+
 def opened_sum(shares: list[list[int]], ring: Ring) -> list[int]:
     """What clients open when each uploads one row of `shares` under a mask and the server adds the uploads up."""
-    key, total, masks = GroupKey(bytes(range(32))), ring.wrap(array(0, 0)), ring.wrap(array(0, 0))
+    masks, total, nonces = GroupMasks(GroupKey(bytes(range(32))), ring), ring.wrap(array(0, 0)), dict[str, bytes]()
+    context = MaskContext(
+        plan_digest=bytes(32), run_id=bytes(16), round=1, transcript_hash=bytes(32), centroids_digest=bytes(32)
+    )
     for number, share in enumerate(shares):
-        context = MaskContext(
-            plan_digest=bytes(32),
-            run_id=bytes(16),
-            round=1,
-            client=f"client {number}",
-            upload_nonce=bytes(8),
-            transcript_hash=bytes(32),
-            centroids_digest=bytes(32),
-        )
-        mask = expand_mask(key, context, 2, ring)
-        total = ring.add(total, ring.add(ring.wrap(array(*share)), mask))
-        masks = ring.add(masks, mask)
-    opened: list[int] = ring.centre(ring.subtract(total, masks)).tolist()
+        client, nonce = f"client {number}", bytes(8)
+        total = ring.add(total, masks.hide(ring.wrap(array(*share)), context, client, nonce))
+        nonces[client] = nonce
+    opened: list[int] = ring.centre(masks.open(total, context, nonces)).tolist()
     return opened
 
 
@@ -171,8 +169,8 @@ def test_the_tail_exponent_is_rounded_up_by_a_hair(n_released: int) -> None:
 
 @given(bits=st.integers(1, 63))
 def test_a_sum_of_half_the_ring_needs_one_bit_more(bits: int) -> None:
-    assert headroom(**{**QUIET, "n_records": 2**bits - 1}) == bits + 1
-    assert headroom(**{**QUIET, "n_records": 2**bits}) == bits + 2
+    assert required_bits(**{**QUIET, "n_records": 2**bits - 1}) == bits + 1
+    assert required_bits(**{**QUIET, "n_records": 2**bits}) == bits + 2
 
 
 def test_more_of_anything_never_needs_fewer_bits() -> None:
@@ -186,7 +184,7 @@ def test_more_of_anything_never_needs_fewer_bits() -> None:
 def test_w25_the_sum_that_overflowed_int32_opens_exactly_in_the_planned_ring() -> None:
     scaled = 45_335 << 16
     with pytest.raises(OverflowRisk):
-        choose_ring(headroom(**{**QUIET, "n_records": 100_000, "sum_bound": 1 << 16}), 32)
+        choose_ring(required_bits(**{**QUIET, "n_records": 100_000, "sum_bound": 1 << 16}), 32)
     assert Ring.Z64.centre(Ring.Z64.wrap(array(scaled))).tolist() == [scaled]
 
 
@@ -195,14 +193,14 @@ def test_w26_counts_are_planned_unscaled() -> None:
     scaled = Ring.Z32.centre(Ring.Z32.wrap(array(32_768 << 16, 48_842 << 16, 50_000 << 16))) >> 16
     assert scaled.tolist() == [-32_768, -16_694, -15_536]
     assert Ring.Z32.centre(Ring.Z32.wrap(array(32_768, 48_842, 50_000))).tolist() == [32_768, 48_842, 50_000]
-    assert headroom(**{**QUIET, "n_records": 50_000}) == 17
+    assert required_bits(**{**QUIET, "n_records": 50_000}) == 17
     with pytest.raises(OverflowRisk):
-        choose_ring(headroom(**{**QUIET, "n_records": 50_000, "count_bound": 1 << 16}), 32)
+        choose_ring(required_bits(**{**QUIET, "n_records": 50_000, "count_bound": 1 << 16}), 32)
 
 
 def test_a_count_can_be_what_needs_the_wider_ring() -> None:
-    assert headroom(**{**QUIET, "count_bound": 2**31}) == 33
-    assert headroom(**{**QUIET, "count_scale": Fraction(2**31)}) > 33
+    assert required_bits(**{**QUIET, "count_bound": 2**31}) == 33
+    assert required_bits(**{**QUIET, "count_scale": Fraction(2**31)}) > 33
 
 
 @pytest.mark.parametrize(
@@ -219,7 +217,7 @@ def test_a_count_can_be_what_needs_the_wider_ring() -> None:
 )
 def test_an_impossible_load_is_refused_by_name(field: str, value: int) -> None:
     with pytest.raises(PlanError, match=f"{field} = "):
-        headroom(**{**QUIET, field: value})
+        required_bits(**{**QUIET, field: value})
 
 
 # ------------------------------------------- the table of the ring's derivation

@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
-from fastlloyd.federation.secagg import (
+from fastlloyd.federation.secagg.keys import (
+    CONFIRMATION_BYTES,
+    SEALED_BYTES,
+    SIGNATURE_BYTES,
+    Ending,
     EphemeralKey,
-    GroupKey,
     Identity,
-    confirmation,
-    confirmations,
-    differing,
     open_sealed,
     seal,
     verify,
 )
-from fastlloyd.federation.secagg.keys import CONFIRMATION_BYTES, SEALED_BYTES, SIGNATURE_BYTES
+from fastlloyd.federation.secagg.masks import GroupKey
 
 
 class Binding(TypedDict):
@@ -33,7 +33,7 @@ class Binding(TypedDict):
     recipient_name: str
 
 
-class Ending(TypedDict):
+class EndingOf(TypedDict):
     name: str
     transcript_hash: bytes
     centroids_digest: bytes
@@ -49,7 +49,7 @@ KEY = GroupKey(bytes(range(32)))
 ALICE, BOB, CAROL = (EphemeralKey.draw(repeated(byte)) for byte in (1, 2, 3))
 BINDING = Binding(plan_digest=bytes(32), run_id=bytes(16), sender_name="alice", recipient_name="bob")
 BOX = seal(KEY, sender=ALICE, recipient_public=BOB.public, **BINDING)
-ENDING = Ending(
+ENDING = EndingOf(
     name="alice",
     transcript_hash=bytes([1] * 32),
     centroids_digest=bytes([2] * 32),
@@ -255,8 +255,12 @@ def test_private_keys_show_and_copy_themselves_nowhere(kind: type[Identity] | ty
 # --------------------------------------------------------------- confirmations
 
 
+def confirmation(key: GroupKey, *, name: str, **ending: bytes) -> bytes:
+    return Ending(key, **ending).confirmation(name)
+
+
 def accepted(tag: bytes, key: GroupKey, *, name: str, **ending: bytes) -> bool:
-    return differing({name: tag}, key, **ending) == []
+    return Ending(key, **ending).differing({name: tag}) == []
 
 
 def test_a_confirmation_is_accepted_for_exactly_what_it_says() -> None:
@@ -302,8 +306,9 @@ def test_a_confirmation_over_a_field_of_another_size_is_refused_by_name(field: s
 def test_many_confirmations_are_those_of_each_one() -> None:
     ending: dict[str, Any] = {field: value for field, value in ENDING.items() if field != "name"}
     names = ["alice", "bob", "ward-3", "x" * 64]
-    tags = dict(zip(names, confirmations(KEY, names, **ending), strict=True))
+    one = Ending(KEY, **ending)
+    tags = {name: one.confirmation(name) for name in names}
     assert tags == {name: confirmation(KEY, name=name, **ending) for name in names}
-    assert differing(tags, KEY, **ending) == []
+    assert one.differing(tags) == []
     swapped = tags | {"bob": tags["alice"], "ward-3": b""}
-    assert differing(swapped, KEY, **ending) == ["bob", "ward-3"]
+    assert one.differing(swapped) == ["bob", "ward-3"]

@@ -15,7 +15,10 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
 from fastlloyd.base.randomness import PublicSeed, PublicStream, derive, keystream
-from fastlloyd.federation.secagg import EphemeralKey, GroupKey, Identity, MaskContext, Ring, expand_mask, verify
+from fastlloyd.federation.secagg.keys import EphemeralKey, Identity, verify
+from fastlloyd.federation.secagg.masks import GroupKey
+from fastlloyd.federation.secagg.ring import Ring
+from masks import MaskedUpload, expand_mask
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "masks.json").read_text())
 
@@ -91,7 +94,7 @@ def test_the_second_implementation_replays_every_recorded_mask() -> None:
 def test_the_package_replays_every_recorded_mask() -> None:
     for vector in VECTORS["masks"]:
         ring = Ring.of(vector["ring_bits"])
-        context = MaskContext(
+        upload = MaskedUpload(
             plan_digest=bytes.fromhex(vector["plan_digest"]),
             run_id=bytes.fromhex(vector["run_id"]),
             round=vector["round"],
@@ -100,7 +103,7 @@ def test_the_package_replays_every_recorded_mask() -> None:
             transcript_hash=bytes.fromhex(vector["transcript_hash"]),
             centroids_digest=bytes.fromhex(vector["centroids_digest"]),
         )
-        mask = expand_mask(GroupKey(bytes.fromhex(vector["group_key"])), context, vector["length"], ring)
+        mask = expand_mask(GroupKey(bytes.fromhex(vector["group_key"])), upload, vector["length"], ring)
         assert ring.to_bytes(mask).hex() == vector["mask"], vector["client"]
 
 

@@ -16,10 +16,13 @@ from hypothesis import strategies as st
 
 from fastlloyd.base.randomness import PublicSeed, PublicStream
 from fastlloyd.errors import LocalProtocolError
-from fastlloyd.federation.secagg import GroupKey, MaskContext, Ring, expand_mask, keys, masks, sealing, sum_of_masks
+from fastlloyd.federation.secagg import keys, sealing
+from fastlloyd.federation.secagg.masks import _MASK_LABEL, GroupKey, GroupMasks, MaskContext
+from fastlloyd.federation.secagg.ring import Ring
+from masks import MaskedUpload, expand_mask
 
 KEY = GroupKey(bytes(range(32)))
-CONTEXT = MaskContext(
+CONTEXT = MaskedUpload(
     plan_digest=bytes([1] * 32),
     run_id=bytes([2] * 16),
     round=3,
@@ -50,18 +53,17 @@ def test_equal_contexts_give_equal_masks_and_one_mask_is_a_prefix_of_a_longer_on
         assert np.array_equal(mask, expand_mask(GroupKey(KEY.secret), twin, 100, ring))
         assert np.array_equal(mask[:37], expand_mask(KEY, CONTEXT, 37, ring))
         assert (mask.dtype, mask.shape) == (ring.dtype, (100,))
-        assert not mask.flags.writeable
         assert expand_mask(KEY, CONTEXT, 0, ring).shape == (0,)
 
 
-def flipped_share(left: GroupKey, left_context: MaskContext, right: GroupKey, right_context: MaskContext) -> float:
+def flipped_share(left: GroupKey, left_upload: MaskedUpload, right: GroupKey, right_upload: MaskedUpload) -> float:
     """Share of differing bits in the first 8192 of two masks: 1/2 +- .0055 when unrelated."""
-    a = expand_mask(left, left_context, 128, Ring.Z64)
-    b = expand_mask(right, right_context, 128, Ring.Z64)
+    a = expand_mask(left, left_upload, 128, Ring.Z64)
+    b = expand_mask(right, right_upload, 128, Ring.Z64)
     return float(np.bitwise_count(a ^ b).sum()) / 8192
 
 
-@pytest.mark.parametrize("field", [field.name for field in fields(MaskContext)])
+@pytest.mark.parametrize("field", [field.name for field in fields(MaskedUpload)])
 def test_contexts_that_differ_in_one_field_give_unrelated_masks(field: str) -> None:
     # 6 s.e. = .033; two masks related in 7 % of their bits are told apart with probability > .999.
     other = replace(CONTEXT, **{field: OTHER_FIELDS[field]})
@@ -89,7 +91,6 @@ def test_w07_a_key_is_exactly_what_the_randomness_gave() -> None:
     assert asked == [32]
     with pytest.raises(LocalProtocolError, match="exactly 32 bytes"):
         GroupKey.draw(lambda n: bytes(n - 1))
-    assert GroupKey.generate() != GroupKey.generate()
 
 
 MT19937 = np.random.MT19937
@@ -160,13 +161,13 @@ def test_w13_clients_shown_different_broadcasts_do_not_open_each_other(field: st
     assert np.array_equal(honest, data)
 
 
-def contexts() -> st.SearchStrategy[MaskContext]:
+def uploads() -> st.SearchStrategy[MaskedUpload]:
     # Small alphabets, so that collisions of an encoding that is not injective would be found.
     def few(n: int) -> st.SearchStrategy[bytes]:
         return st.sampled_from([bytes(n), bytes([1] * n), bytes([0] * (n - 1) + [1])])
 
     return st.builds(
-        MaskContext,
+        MaskedUpload,
         plan_digest=few(32),
         run_id=few(16),
         round=st.integers(1, 3) | st.just(2**64 - 1),
@@ -177,8 +178,8 @@ def contexts() -> st.SearchStrategy[MaskContext]:
     )
 
 
-def decoded(data: bytes) -> MaskContext:
-    """Inverse of `MaskContext.to_bytes`; that it exists is what injective means."""
+def decoded(data: bytes) -> MaskedUpload:
+    """Inverse of `MaskedUpload.to_bytes`; that it exists is what injective means."""
 
     def pieces() -> Iterator[bytes]:
         start = 0
@@ -188,7 +189,7 @@ def decoded(data: bytes) -> MaskContext:
         assert start == len(data)
 
     plan_digest, run_id, number, _, client, nonce, transcript, centroids = pieces()
-    return MaskContext(
+    return MaskedUpload(
         plan_digest=plan_digest,
         run_id=run_id,
         round=int.from_bytes(number),
@@ -199,9 +200,9 @@ def decoded(data: bytes) -> MaskContext:
     )
 
 
-@given(context=contexts())
-def test_the_encoding_of_a_context_can_be_undone(context: MaskContext) -> None:
-    assert decoded(context.to_bytes()) == context
+@given(upload=uploads())
+def test_the_encoding_of_what_a_mask_is_bound_to_can_be_undone(upload: MaskedUpload) -> None:
+    assert decoded(upload.to_bytes()) == upload
 
 
 @pytest.mark.parametrize(
@@ -227,7 +228,7 @@ def test_the_encoding_of_a_context_can_be_undone(context: MaskContext) -> None:
 def test_a_context_with_a_field_of_another_size_is_refused(field: str, value: bytes | int | str) -> None:
     name = "a client's name" if field == "client" else field
     with pytest.raises(LocalProtocolError, match=name):
-        replace(CONTEXT, **{field: value})  # type: ignore[arg-type]  # the point is a wrong value
+        expand_mask(KEY, replace(CONTEXT, **{field: value}), 1, Ring.Z64)  # type: ignore[arg-type]  # the point is a wrong value
 
 
 def test_a_name_may_fill_255_bytes() -> None:
@@ -239,7 +240,7 @@ def test_contexts_cannot_be_changed_and_are_given_by_name() -> None:
     with pytest.raises(AttributeError):
         CONTEXT.round = 4  # type: ignore[misc]  # that it cannot be assigned is what is tested
     with pytest.raises(TypeError):
-        MaskContext(bytes(32), bytes(16), 1, "a", bytes(8), bytes(32), bytes(32))  # type: ignore[call-arg]  # same
+        MaskContext(bytes(32), bytes(16), 1, bytes(32), bytes(32))  # type: ignore[call-arg]  # same
 
 
 # -------------------------------------------------------------------- secrecy
@@ -296,7 +297,7 @@ def test_group_keys_are_equal_when_their_bytes_are() -> None:
 def test_a_public_seed_is_no_group_key_and_a_group_key_no_public_seed() -> None:
     for wrong in (PublicSeed(KEY.secret), KEY.secret, 7):
         with pytest.raises(LocalProtocolError, match="from a GroupKey"):
-            expand_mask(wrong, CONTEXT, 1, Ring.Z64)  # type: ignore[arg-type]  # that the types differ is the point
+            GroupMasks(wrong, Ring.Z64)  # type: ignore[arg-type]  # that the types differ is the point
     with pytest.raises(LocalProtocolError, match="from a PublicSeed"):
         PublicStream(KEY, b"label").words(1)  # type: ignore[arg-type]  # the same
 
@@ -307,31 +308,39 @@ def test_equal_bytes_as_key_and_as_seed_give_unrelated_streams() -> None:
     assert abs(float(np.bitwise_count(words ^ expand_mask(KEY, CONTEXT, 128, Ring.Z64)).sum()) / 8192 - 0.5) < 0.033
 
 
-def test_a_negative_length_is_refused() -> None:
-    with pytest.raises(LocalProtocolError, match="n_bytes = -8"):
-        expand_mask(KEY, CONTEXT, -1, Ring.Z64)
-
-
 @pytest.mark.parametrize("ring", Ring)
 @pytest.mark.parametrize(("n_uploads", "length"), [(0, 5), (1, 0), (1, 5), (300, 70), (3, 40_000)])
-def test_the_sum_of_masks_is_that_of_each_one(ring: Ring, n_uploads: int, length: int) -> None:
-    """In one block, in several, and where one mask is more than a block."""
-    uploads = [(f"client-{i}", i.to_bytes(8)) for i in range(n_uploads)]
-    total = ring.wrap(np.zeros(length, dtype=np.int64))
-    for client, nonce in uploads:
-        total = ring.add(total, expand_mask(KEY, replace(CONTEXT, client=client, upload_nonce=nonce), length, ring))
-    assert np.array_equal(sum_of_masks(KEY, CONTEXT, uploads, length, ring), total)
+@pytest.mark.parametrize("hides", [False, True])
+def test_what_opens_takes_off_the_mask_of_each_upload(ring: Ring, n_uploads: int, length: int, hides: bool) -> None:
+    """In one block, in several, and where one mask is more than a block; and where its own, the last, was kept."""
+    included = {f"client-{i}": i.to_bytes(8) for i in range(n_uploads)}
+    total, opener = ring.zeros(length), GroupMasks(KEY, ring)
+    for client, nonce in included.items():
+        upload = replace(CONTEXT, client=client, upload_nonce=nonce)
+        total = ring.add(total, expand_mask(KEY, upload, length, ring))
+        if hides:
+            opener.hide(ring.zeros(length), CONTEXT, client, nonce)
+    assert not opener.open(total, CONTEXT, included).any()
 
 
-def test_the_sum_of_masks_refuses_what_one_mask_refuses() -> None:
+def test_a_mask_that_was_kept_is_used_for_its_own_upload_only() -> None:
+    """Another round, client or nonce is derived anew."""
+    ring, opener = Ring.Z64, GroupMasks(KEY, Ring.Z64)
+    opener.hide(ring.zeros(5), CONTEXT, CONTEXT.client, CONTEXT.upload_nonce)
+    for field in ("round", "client", "upload_nonce"):
+        other = replace(CONTEXT, **{field: OTHER_FIELDS[field]})
+        mask = expand_mask(KEY, other, 5, ring)
+        assert not opener.open(mask, other if field == "round" else CONTEXT, {other.client: other.upload_nonce}).any()
+
+
+def test_what_opens_refuses_what_hiding_refuses() -> None:
+    opener, total = GroupMasks(KEY, Ring.Z64), Ring.Z64.zeros(3)
     with pytest.raises(LocalProtocolError, match="upload_nonce"):
-        sum_of_masks(KEY, CONTEXT, [("a", bytes(7))], 3, Ring.Z64)
+        opener.open(total, CONTEXT, {"a": bytes(7)})
     with pytest.raises(LocalProtocolError, match="name"):
-        sum_of_masks(KEY, CONTEXT, [("", bytes(8))], 3, Ring.Z64)
-    with pytest.raises(LocalProtocolError, match="GroupKey"):
-        sum_of_masks(KEY.secret, CONTEXT, [("a", bytes(8))], 3, Ring.Z64)  # type: ignore[arg-type]  # the point
+        opener.open(total, CONTEXT, {"": bytes(8)})
 
 
 def test_what_is_derived_from_the_group_key_has_labels_of_which_none_begins_another() -> None:
-    labels = [masks._MASK_LABEL, sealing._LABEL, keys._CONFIRMATION_LABEL]
+    labels = [_MASK_LABEL, sealing._LABEL, keys._CONFIRMATION_LABEL]
     assert not [(a, b) for a, b in permutations(labels, 2) if b.startswith(a)]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastlloyd.errors import LocalProtocolError, PlanError, RemoteProtocolError
-from fastlloyd.federation.secagg import Ring
+from fastlloyd.federation.secagg.ring import Ring
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 RINGS = pytest.mark.parametrize("ring", list(Ring))

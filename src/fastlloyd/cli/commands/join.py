@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fastlloyd.clustering.domain import GridArray
     from fastlloyd.federation.identity.identity import PrivateIdentity
     from fastlloyd.federation.plan.plan import Plan
-    from fastlloyd.federation.protocol import ClientResult
+    from fastlloyd.federation.protocol.actions import ClientResult
     from fastlloyd.federation.runs import DurableClient
     from fastlloyd.federation.store import Store
     from fastlloyd.federation.store.events import LimitSet
@@ -158,7 +158,7 @@ def _take_part(
 ) -> "ClientResult":
     """Run to the end; raises typer.Exit where there is no result."""
     from fastlloyd.cli import network
-    from fastlloyd.federation.protocol import ClientResult, Ended
+    from fastlloyd.federation.protocol.actions import ClientResult, Ended
     from fastlloyd.federation.transport.grpc.client import GrpcClient
 
     found = party.outcome

@@ -23,11 +23,11 @@ from fastlloyd.federation.plan.plan import (
     Client,
     Plan,
     Server,
+    Study,
     Timeouts,
     TrustMode,
     aliasing_slack,
 )
-from fastlloyd.federation.plan.study import Study
 from fastlloyd.mechanisms.catalogue import AnyAlgorithm, AnyMechanism
 from fastlloyd.mechanisms.lloyd import budget
 from fastlloyd.mechanisms.lloyd.algorithm import Algorithm

@@ -32,10 +32,11 @@ from fastlloyd.federation.identity.parties import (
     check_networked,
     lacking,
 )
-from fastlloyd.federation.plan.study import Study
 from fastlloyd.federation.secagg.ring import NoiseTail, Ring, RingLoad, choose_ring
 from fastlloyd.mechanisms.catalogue import AnyMechanism
+from fastlloyd.mechanisms.mechanism import Clustering
 from fastlloyd.mechanisms.rounds import Exchange, draw, sqrt_up
+from fastlloyd.mechanisms.uncertainty import LossEstimate, NoiseDeviation, loss_estimate, noise_deviation
 
 __all__ = [
     "MAX_CLIENTS", "MIN_SHARE_DEVIATION", "PROTOCOL_VERSION", "Client", "Plan", "Server", "Timeouts", "TrustMode",
@@ -43,6 +44,7 @@ __all__ = [
 ]  # fmt: skip
 
 PROTOCOL_VERSION = 3
+MAX_TEXT_LENGTH = 500  # characters
 MIN_SHARE_DEVIATION = 4  # grid units: below it, sums of separately rounded shares are too far from a rounded sum
 
 
@@ -54,6 +56,37 @@ class TrustMode(enum.Enum):
 
     SERVER_NOISE = "server-noise"  # the paper's: the server adds all of it and must never see a result
     CLIENT_NOISE = "client-noise"  # every client adds a share; the server may see results
+
+
+class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a run is for and who answers for it, in words for people; no decision of the program depends on it.
+
+    Each is on one line of at most 500 printable characters; None is left out of a plan and its digest.
+
+    name : the study's. purpose : what the result is wanted for. controller : who decides about purpose and means, and so
+    answers for the processing. contact : whom people ask.
+    """
+
+    name: str | None = None
+    purpose: str | None = None
+    controller: str | None = None
+    contact: str | None = None
+
+    def __post_init__(self) -> None:
+        texts = self.texts
+        if not texts:
+            raise PlanError("a study says nothing; expected a name, a purpose, a controller or a contact, or no study at all")
+        for what, text in texts.items():
+            if not (text.isprintable() and text == text.strip() and 1 <= len(text) <= MAX_TEXT_LENGTH):
+                raise PlanError(
+                    f"{what} of the study is {text!r:.100}; expected 1 to {MAX_TEXT_LENGTH} printable characters on one line, "
+                    "without spaces around them"
+                )
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """What is said, by field, in their order."""
+        return {what: text for what, text in msgspec.structs.asdict(self).items() if text is not None}
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True):
@@ -245,6 +278,26 @@ def aliasing_distance(n_released: int, n_shares: int) -> float:
 def _distance(mp: Any, n_released: int, n_shares: int) -> Any:
     """The number of released coordinates times 5 h exp(-pi^2 s^2 / 2), s = 4 grid units the smallest deviation of a share."""
     return n_released * 5 * n_shares * mp.exp(-(mp.pi**2) * MIN_SHARE_DEVIATION**2 / 2)
+
+
+def noise_deviation_of_run(plan: Plan, n_included: int) -> NoiseDeviation:
+    """The noise in the last round, which included `n_included` clients: in `client-noise` each of them added a share.
+
+    That is sqrt(n_included / h) times what the guarantee needs (see `explain.noise_factor`), shares being rounded up.
+    """
+    if plan.trust is TrustMode.SERVER_NOISE:
+        return noise_deviation(plan.mechanism)
+    sums, counts = plan.deviations(plan.mechanism.clustering_rounds[-1], n_included)
+    return NoiseDeviation(sums=sums, counts=counts / 2**plan.mechanism.count_bits)
+
+
+def loss_estimate_of_run(plan: Plan, clustering: Clustering, n_included: int) -> LossEstimate | None:
+    """The loss of a run whose exchange for the loss included `n_included` clients; None where the plan does not ask for it."""
+    loss = plan.mechanism.loss
+    if plan.trust is TrustMode.SERVER_NOISE or loss is None:
+        return loss_estimate(plan.mechanism, clustering)
+    (deviation,) = plan.deviations(loss, n_included)
+    return loss_estimate(plan.mechanism, clustering, deviation * loss.unit(plan.mechanism.domain.fraction_bits))
 
 
 def ring_load(plan: Plan) -> RingLoad:

@@ -34,7 +34,6 @@ from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.protocol.rounds import ClientRounds
 from fastlloyd.federation.protocol.transitions import CLIENT_TRANSITIONS, ClientState, Deadline, Start
 from fastlloyd.federation.secagg.keys import EphemeralKey, Identity
-from fastlloyd.federation.secagg.masks import GroupKey
 
 
 class ClientSession:
@@ -90,7 +89,8 @@ class ClientSession:
         random_bytes: Callable[[int], bytes],
     ) -> None:
         check_private(noise)
-        _check_grid_points(plan, name, X)
+        plan.mechanism.domain.check_grid(X)
+        plan.client(name).check_cap(len(X))
         if identity.public.hex() != plan.client(name).signing_key:
             raise PlanError(f"this identity is not the one whose signing_key the plan lists for client {name!r}")
         self.state = ClientState.NEW
@@ -158,7 +158,8 @@ class ClientSession:
         """Draw a key for this run and say Hello."""
         self._move(Start, ClientState.JOINING)
         secret = EphemeralKey.draw(self._random_bytes)
-        return [Keep(secret), *self._decide(self._join(secret))]
+        self._join(secret)
+        return [Keep(secret), *self._speak()]
 
     def accept(self, message: Message) -> list[Action]:
         """What is to be made durable before `receive` is given `message`: the Broadcast whose sum it will open, or nothing.
@@ -170,7 +171,7 @@ class ClientSession:
         match self._phase, message:
             case ClientRounds() as rounds, Broadcast() if digest not in self._handled and not self._is_early(message):
                 with suppress(RemoteProtocolError):  # `receive` raises it again, and ends the run
-                    rounds.check(message)
+                    rounds.included_in(message)
                     self._accepted = digest
                     return [Record(message)]
         return []
@@ -178,7 +179,7 @@ class ClientSession:
     def resume(self) -> list[Action]:
         """After `restore`: the answer to the last record, or the end that it led to, if neither was recorded; else nothing."""
         owes_reply, self._owes_reply = self._owes_reply, False
-        return self._decide(self._reply()) if owes_reply else self.ending()
+        return self._speak() if owes_reply else self.ending()
 
     def receive(self, message: Message) -> list[Action]:
         """Answer the server. RemoteProtocolError says what it did wrong and, like any other error, ends the run.
@@ -224,6 +225,51 @@ class ClientSession:
         """What to send when a connection is made anew, after a break or a restart of either side: Hello, and `resend`."""
         return list(dict.fromkeys([*self._first_sent, *self._last_sent]))
 
+    def _say(self) -> ClientMessage:
+        """What this client sends in the state it just entered, made for the first and only time."""
+        match self.state, self._phase:
+            case ClientState.JOINING, Joining() as joining:
+                return joining.hello
+            case ClientState.DEALING, Joining() as joining:
+                return joining.deal(self._random_bytes)
+            case ClientState.AGGREGATING, ClientRounds() as rounds:
+                return rounds.upload()
+            case ClientState.SETTLING, ClientRounds() as rounds:
+                return rounds.propose()
+            case ClientState.CONFIRMING, ClientRounds() as rounds:
+                return rounds.confirm()
+        raise AssertionError(f"a client that is {self.state.value} has nothing to say")
+
+    def _recall(self, said: Message) -> None:
+        """Take what was said in this state before a restart in place of what `_say` would make."""
+        match self.state, self._phase, said:
+            case ClientState.JOINING, Joining(), Hello() if not self._first_sent:
+                self._first_sent = [Send(SERVER, said)]
+            case ClientState.DEALING, Joining() as joining, SealedKeys():
+                joining.recall(said)
+            case ClientState.AGGREGATING, ClientRounds() as rounds, Upload():
+                rounds.recall(said)
+            case ClientState.SETTLING, ClientRounds() as rounds, Proposal():
+                rounds.recall(said)
+            case ClientState.CONFIRMING, ClientRounds() as rounds, Confirmation() if said == rounds.confirm():
+                pass
+            case _:
+                raise LocalProtocolError(f"this is not what a client says that is {self.state.value}")
+        self._last_sent = [Send(SERVER, said)]
+
+    def _speak(self) -> list[Action]:
+        message = self._say()
+        self._last_sent = [Send(SERVER, message)]
+        self._first_sent = self._first_sent or self._last_sent
+        return [Record(message), *self._last_sent]
+
+    def _speaks_after(self, message: Message) -> bool:
+        """Whether a message is answered: of those that wait for parameters, only the one that works them out says anything."""
+        match self._phase:
+            case ClientRounds() as rounds if self.state is ClientState.SETTLING:
+                return isinstance(message, Turn) or rounds.leads
+        return self.outcome is None
+
     def _answer(self, message: Message, digest: bytes) -> list[Action]:
         if (self.state, type(message)) not in CLIENT_TRANSITIONS:
             raise RemoteProtocolError(f"{type(message).__name__} is not expected by a client that is {self.state.value}")
@@ -234,128 +280,93 @@ class ClientSession:
             return self._end(f"the server ended it: {message.reason}")
         record: list[Action] = [] if digest == self._accepted else [Record(message)]
         self._take(message, digest)
-        if self.outcome is not None:
-            return [*record, Finish(self.outcome)]
-        if not self._replies_to(message):
-            return record
-        return [*record, *self._decide(self._reply())]
+        if self._speaks_after(message):
+            return [*record, *self._speak()]
+        return record if self.outcome is None else [*record, Finish(self.outcome)]
 
     def _take(self, message: Message, digest: bytes) -> None:
         """What a message of the server means for this client, now or when it is read again after a restart."""
         match self._phase, message:
             case Joining() as joining, Deal():
                 joining.accept(message)
-                self._move(Deal, ClientState.DEALING)
+                to = ClientState.DEALING
             case Joining() as joining, KeyBox():
-                self._phase = self._begin(message, joining.open(message))
-                self._move(KeyBox, ClientState.AGGREGATING)
+                self._phase = rounds = ClientRounds(
+                    self.plan,
+                    self._roster,
+                    self.name,
+                    self._X,
+                    keys=message,
+                    group_key=joining.open(message),
+                    noise=self._noise,
+                    random_bytes=self._random_bytes,
+                )
+                to = rounds.state
             case ClientRounds() as rounds, Broadcast():
                 if self._accepted not in (b"", digest):
                     raise RemoteProtocolError(f"another broadcast of round {message.round} was accepted and recorded before")
                 rounds.open(message)
                 self._accepted = b""
-                self._move(Broadcast, _state_of(rounds))
+                to = rounds.state
             case ClientRounds() as rounds, Parameters():
                 rounds.settle(message)
-                self._move(Parameters, _state_of(rounds))
-            case ClientRounds(), Turn():
-                self._move(Turn, ClientState.SETTLING)
+                to = rounds.state
+            case ClientRounds() as rounds, Turn():
+                to = rounds.state
             case ClientRounds() as rounds, Confirmations():
                 self.outcome = rounds.conclude(message)
-                self._move(Confirmations, ClientState.FINISHED)
+                to = ClientState.FINISHED
                 self._forget()
             case _:
                 raise AssertionError(f"{type(message).__name__} stands in the table for {self.state.value}; nothing handles it")
+        self._move(type(message), to)
         self._handled.add(digest)
-
-    def _replies_to(self, message: Message) -> bool:
-        """Whether this client says anything: of those that wait for parameters only the one that works them out does."""
-        match self._phase:
-            case ClientRounds() as rounds if rounds.is_settling:
-                return isinstance(message, Turn) or rounds.leads
-        return True
-
-    def _reply(self) -> ClientMessage:
-        """What this client says in the state it just entered, made for the first and only time."""
-        match self._phase:
-            case Joining() as joining:
-                return joining.deal(self._random_bytes)
-            case ClientRounds() as rounds:
-                if rounds.is_settling:
-                    return rounds.propose()
-                return rounds.confirm() if rounds.is_done else rounds.upload()
-        raise AssertionError(f"a client that is {self.state.value} has nothing to say")
-
-    def _recall(self, said: Message) -> None:
-        """Take what was said before a restart in place of a new reply."""
-        match self._phase, said:
-            case Joining(), Hello() if not self._first_sent:
-                self._first_sent = [Send(SERVER, said)]
-            case Joining() as joining, SealedKeys() if self.state is ClientState.DEALING:
-                joining.recall(said)
-            case ClientRounds() as rounds, Upload() if not rounds.is_done and not rounds.is_settling:
-                rounds.recall(said)
-            case ClientRounds() as rounds, Proposal() if rounds.is_settling:
-                rounds.recall_proposal(said)
-            case ClientRounds() as rounds, Confirmation() if rounds.is_done and said == rounds.confirm():
-                pass
-            case _:
-                raise LocalProtocolError(f"this is not what a client says that is {self.state.value}")
-        self._last_sent = [Send(SERVER, said)]
 
     def _replay(self, secret: EphemeralKey | None, recorded: Sequence[Message]) -> None:
         """Go through all recorded messages: Hello, then those of the server, each with the reply to it, if it has one."""
         if not recorded:
             raise LocalProtocolError("nothing is recorded of this run: it never began, so start it")
-        with fits(1, recorded[0]):
-            self._check_is_mine(recorded[0])
+        first, last = recorded[0], recorded[-1]
+        with fits(1, first):
+            mine = (self._roster.plan_digest, self._roster.run_id, self.name)
+            if not isinstance(first, Hello) or (first.plan_digest, first.run_id, first.name) != mine:
+                raise LocalProtocolError(f"the records of client {self.name!r} begin with its Hello of this run of this plan")
         if any(isinstance(message, Abort) for message in recorded[:-1]):
             raise LocalProtocolError("the records of this run go on after an Abort, which ends it")
-        if isinstance(recorded[-1], Abort):
-            self._end(recorded[-1].reason)
+        if isinstance(last, Abort):
+            self._end(last.reason)
             return
         if secret is None:
             raise LocalProtocolError("the records do not say that this run ended, but the key that it kept is gone")
         self._move(Start, ClientState.JOINING)
-        if self._join(secret) != recorded[0]:
+        if self._join(secret) != first:
             raise LocalProtocolError("the key that was kept is not that of the Hello that was recorded")
         owed = True  # whether this client speaks next
         for position, message in enumerate(recorded, 1):
             with fits(position, message):
                 if owed:
                     self._recall(message)
-                elif position == len(recorded) and isinstance(message, Broadcast):
-                    self._open_last(message)
                 else:
-                    self._take_again(message)
-            owed = not owed and self.outcome is None and self._replies_to(message)
-        if owed and not isinstance(recorded[-1], Broadcast):
-            raise LocalProtocolError(f"the records of this run end with {type(recorded[-1]).__name__}, in the middle of a step")
+                    self._take_again(message, is_last=position == len(recorded))
+            owed = not owed and self._speaks_after(message)
+        if owed and not isinstance(last, Broadcast):
+            raise LocalProtocolError(f"the records of this run end with {type(last).__name__}, in the middle of a step")
         self._owes_reply = owed
 
-    def _check_is_mine(self, message: Message) -> None:
-        mine = (self._roster.plan_digest, self._roster.run_id, self.name)
-        if not isinstance(message, Hello) or (message.plan_digest, message.run_id, message.name) != mine:
-            raise LocalProtocolError(f"the records of client {self.name!r} begin with its Hello of this run of this plan")
-
-    def _take_again(self, message: Message) -> None:
-        self._check_took(message)
-        self._take(message, message_digest(message))
-
-    def _open_last(self, broadcast: Broadcast) -> None:
-        """Open a Broadcast that was recorded last, and maybe never opened; if it cannot be, the run is over."""
-        self._check_took(broadcast)
-        if isinstance(self._phase, ClientRounds):
-            self._phase.check(broadcast)
-        try:
-            self._take(broadcast, message_digest(broadcast))
-        except RemoteProtocolError as error:
-            self._unrecorded = self._end(str(error))
-
-    def _check_took(self, message: Message) -> None:
+    def _take_again(self, message: Message, *, is_last: bool) -> None:
+        """Take what was recorded; if a Broadcast that was recorded last, and maybe never opened, does not open, end the run."""
         is_known = (self.state, type(message)) in CLIENT_TRANSITIONS and not isinstance(message, Abort)
         if not is_known or self._is_early(message):
             raise LocalProtocolError(f"a client that is {self.state.value} did not take this")
+        match self._phase, message:
+            case ClientRounds() as rounds, Broadcast() if is_last:
+                rounds.included_in(message)
+                try:
+                    self._take(message, message_digest(message))
+                except RemoteProtocolError as error:
+                    self._unrecorded = self._end(str(error))
+            case _:
+                self._take(message, message_digest(message))
 
     def _is_early(self, message: Message) -> bool:
         """Whether this belongs to a later step of the run, so that something before it was lost."""
@@ -363,7 +374,7 @@ class ClientSession:
             case Joining(), Broadcast() | Parameters() | Confirmations():
                 return True
             case ClientRounds() as rounds, Broadcast():
-                first = rounds.number if rounds.is_settling else rounds.number + 1
+                first = rounds.number + (rounds.state is not ClientState.SETTLING)
                 return first <= message.round <= len(self.plan.mechanism.exchanges)
             case ClientRounds() as rounds, Parameters():
                 return rounds.number < message.round
@@ -372,20 +383,8 @@ class ClientSession:
             case None, Turn():  # late
                 return True
             case ClientRounds() as rounds, Confirmations():
-                return not rounds.is_done
+                return rounds.state is not ClientState.CONFIRMING
         return False
-
-    def _begin(self, keys: KeyBox, group_key: GroupKey) -> ClientRounds:
-        return ClientRounds(
-            self.plan,
-            self._roster,
-            self.name,
-            self._X,
-            keys=keys,
-            group_key=group_key,
-            noise=self._noise,
-            random_bytes=self._random_bytes,
-        )
 
     def _join(self, secret: EphemeralKey) -> Hello:
         match self._phase:
@@ -393,11 +392,6 @@ class ClientSession:
                 self._phase = joining = Joining(self._roster, self.name, identity, secret)
                 return joining.hello
         raise AssertionError("a session joins once, before anything else")
-
-    def _decide(self, message: ClientMessage) -> list[Action]:
-        self._last_sent = [Send(SERVER, message)]
-        self._first_sent = self._first_sent or self._last_sent
-        return [Record(message), *self._last_sent]
 
     def _move(self, event: type, to: ClientState) -> None:
         if to not in CLIENT_TRANSITIONS.get((self.state, event), ()):
@@ -413,14 +407,3 @@ class ClientSession:
     def _forget(self) -> None:
         """Drop the keys, and what could be sent again."""
         self._phase, self._first_sent, self._last_sent = None, [], []
-
-
-def _state_of(rounds: ClientRounds) -> ClientState:
-    if rounds.is_settling:
-        return ClientState.SETTLING
-    return ClientState.CONFIRMING if rounds.is_done else ClientState.AGGREGATING
-
-
-def _check_grid_points(plan: Plan, name: str, X: GridArray) -> None:
-    plan.mechanism.domain.check_grid(X)
-    plan.client(name).check_cap(len(X))

@@ -38,8 +38,19 @@ class Joining:
     def deal(self, random_bytes: Callable[[int], bytes]) -> SealedKeys:
         """Draw the group key and seal it to all present. It is not kept: it comes back in the dealer's own box."""
         group_key = GroupKey.draw(random_bytes)
-        boxes = tuple((hello.name, self._seal(group_key, hello.name, hello.ephemeral_public)) for hello in self._recipients)
-        self._sealed = SealedKeys(boxes)
+
+        def sealed(hello: Hello) -> bytes:
+            return seal(
+                group_key,
+                sender=self._ephemeral,
+                recipient_public=hello.ephemeral_public,
+                plan_digest=self._roster.plan_digest,
+                run_id=self._roster.run_id,
+                sender_name=self._name,
+                recipient_name=hello.name,
+            )
+
+        self._sealed = SealedKeys(tuple((hello.name, sealed(hello)) for hello in self._recipients))
         return self._sealed
 
     def recall(self, sealed: SealedKeys) -> None:
@@ -55,10 +66,12 @@ class Joining:
             raise RemoteProtocolError(f"client {self._name!r} was sent a key set that leaves it out")
         if keys.dealer.name != keys.present[0]:
             raise RemoteProtocolError(f"client {keys.dealer.name!r} dealt the keys, but is not the first of those present")
-        if keys.dealer.name == self._name:
-            self._check_is_mine(keys)
-        else:
+        if keys.dealer.name != self._name:
             self._roster.check_hello(keys.dealer)
+        else:
+            mine = dict(self._sealed.boxes) if self._sealed else {}
+            if keys.dealer != self.hello or keys.present != tuple(mine) or keys.box != mine[self._name]:
+                raise RemoteProtocolError(f"client {self._name!r} was sent a key set in its own name that it did not deal")
         return open_sealed(
             keys.box,
             recipient=self._ephemeral,
@@ -67,20 +80,4 @@ class Joining:
             run_id=self._roster.run_id,
             sender_name=keys.dealer.name,
             recipient_name=self._name,
-        )
-
-    def _check_is_mine(self, keys: KeyBox) -> None:
-        mine = dict(self._sealed.boxes) if self._sealed else {}
-        if keys.dealer != self.hello or keys.present != tuple(mine) or keys.box != mine[self._name]:
-            raise RemoteProtocolError(f"client {self._name!r} was sent a key set in its own name that it did not deal")
-
-    def _seal(self, group_key: GroupKey, recipient: str, public: bytes) -> bytes:
-        return seal(
-            group_key,
-            sender=self._ephemeral,
-            recipient_public=public,
-            plan_digest=self._roster.plan_digest,
-            run_id=self._roster.run_id,
-            sender_name=self._name,
-            recipient_name=recipient,
         )

@@ -4,11 +4,20 @@ Every upload carries one word more than its statistics: a constant that everyone
 the uploads it names, and every client masks and unmasks in the same context, the opened word is their number times the
 constant. It finds faults and different contexts, with probability 1 - 2**-(ring bits); it is no defence against a server
 that adds up this word as it should and the others not, as it is none against offsets (`Plausible` bounds both).
+
+The transcript hash, a chain over the key set, every broadcast and all parameters, is bound into every mask:
+
+    h_0 = H(start label, plan digest, run id, H(dealer's Hello, names of those present))
+    h_i = H(step label, h_{i-1}, message i)
+
+with the broadcasts and parameters as messages, in the order in which they are fixed and as `messages.encode` writes them, and
+H = SHA-256 of its arguments, each after 4 bytes of big-endian length. Two clients that were shown different things have
+different hashes, hence different masks, and fail to open the next sum.
 """
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Self
 
@@ -18,78 +27,51 @@ from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import length_prefixed
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan, ring_load
-from fastlloyd.federation.secagg.masks import GroupKey, MaskContext, expand_mask, sum_of_masks
-from fastlloyd.federation.secagg.ring import Ring, RingVector
+from fastlloyd.federation.protocol.messages import Broadcast, KeyBox, Parameters, encode
+from fastlloyd.federation.secagg.masks import MaskContext, MaskScheme
+from fastlloyd.federation.secagg.ring import Ring
 from fastlloyd.mechanisms.rounds import Exchange
 
 _CHECKSUM_LABEL = b"fastlloyd/v1/checksum"
+_START_LABEL = b"fastlloyd/v1/transcript/start"
+_STEP_LABEL = b"fastlloyd/v1/transcript/step"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class MaskedRound:
-    """What all masks of one round are bound to; client and nonce tell them apart.
+    """One round of a client: its masks, what they are bound to in this round, and the ring in which uploads are added up."""
 
-    The mask of an upload that was hidden here is kept for the broadcast, so that it is derived once.
-    """
-
-    group_key: GroupKey
-    plan_digest: bytes
-    run_id: bytes
-    round: int
-    transcript_hash: bytes
-    centroids_digest: bytes
+    masks: MaskScheme
+    context: MaskContext
     ring: Ring
-    _own: dict[tuple[str, bytes], RingVector] = field(init=False, repr=False, compare=False, default_factory=dict)
-
-    @property
-    def _word(self) -> int:
-        return _checksum(self.plan_digest, self.round, self.ring)
-
-    def _context(self, client: str, nonce: bytes) -> MaskContext:
-        return MaskContext(
-            plan_digest=self.plan_digest,
-            run_id=self.run_id,
-            round=self.round,
-            client=client,
-            upload_nonce=nonce,
-            transcript_hash=self.transcript_hash,
-            centroids_digest=self.centroids_digest,
-        )
 
     def hide(self, values: IntArray, client: str, nonce: bytes) -> bytes:
         """The payload of an upload: `values`, int64 of any shape, and the checksum word, masked."""
         plain = np.append(self.ring.wrap(values.ravel()), self.ring.dtype.type(self._word))
-        mask = self._own[client, nonce] = expand_mask(self.group_key, self._context(client, nonce), plain.size, self.ring)
-        return self.ring.to_bytes(self.ring.add(plain, mask))
-
-    def total_mask(self, included: Mapping[str, bytes], n_words: int) -> RingVector:
-        """The sum of the masks of these uploads, by client and nonce; at least one."""
-        uploads = list(included.items())
-        derived = [upload for upload in uploads if upload not in self._own]
-        total = sum_of_masks(self.group_key, self._context(*uploads[0]), derived, n_words, self.ring)
-        for upload in uploads:
-            if upload in self._own:
-                total = self.ring.add(total, self._own[upload])
-        return total
+        return self.ring.to_bytes(self.masks.hide(plain, self.context, client, nonce))
 
     def open(self, payload: bytes, included: Mapping[str, bytes], n_words: int) -> IntArray:
         """The sum of the values hidden in the uploads of `included`, whose nonces these are, int64 (n_words - 1,).
 
         RemoteProtocolError if `payload` is not their sum.
         """
-        total = self.ring.subtract(self.ring.from_bytes(payload, n_words), self.total_mask(included, n_words))
+        total = self.masks.open(self.ring.from_bytes(payload, n_words), self.context, included)
         if int(total[-1]) != len(included) * self._word % (1 << self.ring.bits):
             raise RemoteProtocolError(
-                f"the sum of round {self.round} does not open: it is not the sum of the uploads it names, "
+                f"the sum of round {self.context.round} does not open: it is not the sum of the uploads it names, "
                 "or clients were shown different messages"
             )
         return self.ring.centre(total[:-1])
+
+    @property
+    def _word(self) -> int:
+        return _checksum(self.context.plan_digest, self.context.round, self.ring)
 
 
 @lru_cache(maxsize=64)  # of public numbers; every client asks twice a round
 def _checksum(plan_digest: bytes, round: int, ring: Ring) -> int:
     """An odd ring element: sums over different numbers of clients have different checksums."""
-    seed = hashlib.sha256(length_prefixed(_CHECKSUM_LABEL, plan_digest, round.to_bytes(8, "big"))).digest()
+    seed = _hash(_CHECKSUM_LABEL, plan_digest, round.to_bytes(8, "big"))
     return int(np.frombuffer(seed[: ring.itemsize], dtype=ring.dtype)[0]) | 1
 
 
@@ -127,3 +109,19 @@ class Plausible:
             raise RemoteProtocolError(
                 f"the opened sum of round {round} is larger than its clients' caps and the noise allow; it was tampered with"
             )
+
+
+def start_transcript(plan_digest: bytes, run_id: bytes, keys: KeyBox) -> bytes:
+    """h_0, 32 bytes; the same for all that were dealt the same set, since the box itself is left out."""
+    names = (name.encode() for name in keys.present)
+    key_set = _hash(encode(keys.dealer), *names)
+    return _hash(_START_LABEL, plan_digest, run_id, key_set)
+
+
+def extend_transcript(transcript_hash: bytes, message: Broadcast | Parameters) -> bytes:
+    """h_i from h_{i-1}, 32 bytes."""
+    return _hash(_STEP_LABEL, transcript_hash, encode(message))
+
+
+def _hash(*fields: bytes) -> bytes:
+    return hashlib.sha256(length_prefixed(*fields)).digest()

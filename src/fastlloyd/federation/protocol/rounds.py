@@ -1,37 +1,34 @@
 """The rounds of one client, from the first query to the confirmed result: noised, masked and unmasked.
 
-The calls are those of `mechanisms/central.run`, one per message.
+The calls are those of `mechanisms/central.run`, one per message. What a client sends is chosen by `ClientSession._say`, and
+made by `upload`, `propose` and `confirm`.
 """
 
 from collections.abc import Callable
-from typing import TypedDict
 
 from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import LocalProtocolError, OverflowRisk, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.actions import ClientResult
-from fastlloyd.federation.protocol.masked_round import MaskedRound, Plausible
+from fastlloyd.federation.protocol.masked_round import MaskedRound, Plausible, extend_transcript, start_transcript
 from fastlloyd.federation.protocol.messages import Broadcast, Confirmation, Confirmations, KeyBox, Parameters, Proposal, Upload
 from fastlloyd.federation.protocol.roster import Roster
-from fastlloyd.federation.protocol.transcript import extend_transcript, start_transcript
-from fastlloyd.federation.secagg.keys import confirmation, differing
-from fastlloyd.federation.secagg.masks import UPLOAD_NONCE_BYTES, GroupKey
+from fastlloyd.federation.protocol.transitions import ClientState
+from fastlloyd.federation.secagg.keys import Ending
+from fastlloyd.federation.secagg.masks import UPLOAD_NONCE_BYTES, GroupKey, GroupMasks, MaskContext, MaskScheme
 from fastlloyd.federation.secagg.sealing import SALT_BYTES, ParametersContext, open_parameters, seal_parameters
 from fastlloyd.mechanisms.mechanism import Answer, Clustering, Mechanism
 from fastlloyd.mechanisms.queries.relative import centroids_digest
-from fastlloyd.mechanisms.rounds import AnswerNoise, Exchange
-
-
-class _Ending(TypedDict):
-    transcript_hash: bytes
-    centroids_digest: bytes
-    plan_digest: bytes
-    run_id: bytes
+from fastlloyd.mechanisms.rounds import AnswerNoise
 
 
 class ClientRounds:
-    """One client once it holds the group key. In each round `upload` (or `recall`) is called once, then `open`."""
+    """One client once it holds the group key.
+
+    In each round `upload` (or `recall`) is called once, then `open`; where the next query needs parameters, `settle` follows,
+    with `propose` (or `recall`) before it if this client works them out.
+    """
 
     __slots__ = (
         "_X",
@@ -40,8 +37,8 @@ class ClientRounds:
         "_group_key",
         "_included",
         "_masked",
+        "_masks",
         "_mechanism",
-        "_n_records",
         "_name",
         "_noise",
         "_nonce",
@@ -69,12 +66,12 @@ class ClientRounds:
     ) -> None:
         self._plan, self._roster, self._name, self._X = plan, roster, name, X
         self._group_key, self._noise, self._random_bytes = group_key, noise, random_bytes
+        self._masks: MaskScheme = GroupMasks(group_key, plan.ring)
         caps = {client.name: client.max_records for client in plan.clients}
         self._caps = {name: caps[name] for name in keys.present}
         self._plausible = Plausible.of(plan)
         self._transcript_hash = start_transcript(roster.plan_digest, roster.run_id, keys)
         self._included: list[tuple[str, ...]] = []
-        self._n_records: list[int] = []  # of each of these sums, at most
         self._nonce = b""
         self._proposed = False
         self._mechanism: Mechanism = plan.mechanism
@@ -88,18 +85,15 @@ class ClientRounds:
         return len(self._included) + 1
 
     @property
-    def is_done(self) -> bool:
-        """Whether nothing is left to be asked or settled."""
-        return len(self._included) == self._mechanism.n_rounds and not self.is_settling
-
-    @property
-    def is_settling(self) -> bool:
-        """Whether parameters must come before this client can go on."""
-        return self._awaiting is not None
+    def state(self) -> ClientState:
+        """What is waited for: parameters, the sum of the open round or, once nothing is left to be asked, the others' word."""
+        if self._awaiting is not None:
+            return ClientState.SETTLING
+        return ClientState.CONFIRMING if self.number > self._mechanism.n_rounds else ClientState.AGGREGATING
 
     def is_to_propose(self, round: int) -> bool:
         """Whether parameters of that round are awaited that this client has not worked out yet."""
-        return self.is_settling and round == self.number and not self._proposed
+        return self._awaiting is not None and round == self.number and not self._proposed
 
     @property
     def leads(self) -> bool:
@@ -118,71 +112,83 @@ class ClientRounds:
         self._nonce = self._random_bytes(UPLOAD_NONCE_BYTES)
         return Upload(self.number, self._nonce, self._masked.hide(values, self._name, self._nonce))
 
-    def recall(self, upload: Upload) -> None:
-        """Take what was uploaded in this round before a restart: nothing is drawn, no record is read."""
-        if upload.round != self.number:
-            raise LocalProtocolError(f"an upload for round {upload.round} stands where that for round {self.number} belongs")
-        self._nonce = upload.nonce
+    def recall(self, said: Upload | Proposal) -> None:
+        """Take what was said in this round before a restart: nothing is drawn, worked out or masked anew, no record is read."""
+        if said.round != self.number:
+            raise LocalProtocolError(
+                f"{type(said).__name__} of round {said.round} stands where that of round {self.number} belongs"
+            )
+        match said:
+            case Upload():
+                self._nonce = said.nonce
+            case Proposal():
+                self._proposed = True
 
-    def check(self, broadcast: Broadcast) -> None:
-        """RemoteProtocolError if this cannot be the sum this client waits for, as far as can be told without opening it."""
-        self._included_in(broadcast)
+    def included_in(self, broadcast: Broadcast) -> dict[str, bytes]:
+        """Whose uploads with which nonces are in the sum; RemoteProtocolError if it cannot be the one that is awaited.
+
+        As far as can be told without opening it.
+        """
+        what = f"the broadcast of round {broadcast.round}"
+        if broadcast.round != self.number or self._awaiting is not None:
+            raise RemoteProtocolError(f"{what} is neither that of the open round, {self.number}, nor one that came before")
+        included = broadcast.included(self._roster.names)
+        self._roster.check_members(what, list(included), self._caps, self._plan.min_included)
+        if included.get(self._name, self._nonce) != self._nonce:
+            raise RemoteProtocolError(f"{what} names an upload of client {self._name!r} that it did not make")
+        return included
 
     def open(self, broadcast: Broadcast) -> None:
         """Unmask the sum and go on, unless the next state travels. RemoteProtocolError if it is not the sum that is awaited."""
-        included = self._included_in(broadcast)
-        exchange = self._mechanism.exchanges[self.number - 1]
+        included, index = self.included_in(broadcast), self.number - 1
+        exchange = self._mechanism.exchanges[index]
         total = self._masked.open(broadcast.payload, included, self._plan.n_words_of(exchange))
         answer = total.reshape(self._mechanism.shape(exchange))
         n_records = sum(map(self._caps.__getitem__, included))
         self._plausible.check(answer, n_records, self.number)
         self._included.append(tuple(included))
-        self._n_records.append(n_records)
         self._transcript_hash = extend_transcript(self._transcript_hash, broadcast)
-        noise, last = self._answer_noise(exchange), len(self._included) - 1
-        if self._mechanism.travelling_bytes(last):
+        n_first = sum(map(self._caps.__getitem__, self._included[0]))
+        share = n_records / n_first if n_first else 1.0  # caps may be 0
+        noise = AnswerNoise(deviations=self._plan.deviations(exchange, len(included)), share=share)
+        if self._mechanism.travelling_bytes(index):
             self._awaiting = answer, noise
         else:
-            self._state = self._mechanism.advance(last, self._state, answer, noise)
-            self._go_on()
+            self._state = self._mechanism.advance(index, self._state, answer, noise)
+            self._enter_round()
 
     def propose(self) -> Proposal:
         """Work out the parameters of the next query and seal them. Draws bytes: to be called once per round."""
-        answer, noise = self._awaited()
-        m, last = self._mechanism, len(self._included) - 1
-        data = m.write_state(last, m.advance(last, self._state, answer, noise))
+        if self._awaiting is None:
+            raise LocalProtocolError("no answer has come from which parameters could follow")
+        m, index = self._mechanism, self.number - 2
+        data = m.write_state(index, m.advance(index, self._state, *self._awaiting))
         salt = self._random_bytes(SALT_BYTES)
         box = seal_parameters(self._group_key, self._context(self._name, salt), data)
         self._proposed = True
         return Proposal(self.number, salt, box)
 
-    def recall_proposal(self, proposal: Proposal) -> None:
-        """Take what was proposed before a restart: nothing is worked out or sealed anew."""
-        if proposal.round != self.number:
-            raise LocalProtocolError(f"parameters for round {proposal.round} stand where those for {self.number} belong")
-        self._proposed = True
-
     def settle(self, parameters: Parameters) -> None:
         """Go on from the parameters that the server stored, whoever worked them out; they are settled once and for all."""
-        if parameters.round != self.number or not self.is_settling:
+        if parameters.round != self.number or self._awaiting is None:
             raise RemoteProtocolError(
                 f"parameters for round {parameters.round} came when none were awaited for it; what was settled stays settled"
             )
         self._roster.check_members("who worked out the parameters", [parameters.client], self._caps, 0)
         plain = open_parameters(self._group_key, self._context(parameters.client, parameters.salt), parameters.box)
         try:
-            self._state = self._mechanism.read_state(len(self._included) - 1, self._state, *self._awaited(), plain)
+            self._state = self._mechanism.read_state(self.number - 2, self._state, *self._awaiting, plain)
         except OverflowRisk as error:
             raise RemoteProtocolError(
                 f"the parameters that client {parameters.client!r} worked out are refused: {error}"
             ) from None
         self._transcript_hash = extend_transcript(self._transcript_hash, parameters)
         self._proposed, self._awaiting = False, None
-        self._go_on()
+        self._enter_round()
 
     def confirm(self) -> Confirmation:
         """The client's word on the transcript and the centroids it ended with."""
-        return Confirmation(confirmation(self._group_key, name=self._name, **self._ending(self._finished())))
+        return Confirmation(self._ending(self._clustering()).confirmation(self._name))
 
     def conclude(self, confirmations: Confirmations) -> ClientResult:
         """The result, once enough of the last round's clients ended with the same and nobody with another.
@@ -190,10 +196,9 @@ class ClientRounds:
         Two groups that a lying server leads to different results cannot both be that large if a round needs more than half
         of the plan's clients.
         """
-        clustering, last = self._finished(), self._included[-1]
+        clustering, last = self._clustering(), self._included[-1]
         self._roster.check_members("the list of confirmations", [name for name, _ in confirmations.macs], self._caps, 0)
-        others = differing(dict(confirmations.macs), self._group_key, **self._ending(clustering))
-        if others:
+        if others := self._ending(clustering).differing(dict(confirmations.macs)):
             raise RemoteProtocolError(
                 f"client {others[0]!r} ended the run with other messages or other centroids; do not use them"
             )
@@ -206,39 +211,19 @@ class ClientRounds:
             )
         return ClientResult(clustering=clustering, included=tuple(self._included), unconfirmed=unconfirmed)
 
-    def _included_in(self, broadcast: Broadcast) -> dict[str, bytes]:
-        what = f"the broadcast of round {broadcast.round}"
-        if broadcast.round != self.number or self.is_settling:
-            raise RemoteProtocolError(f"{what} is neither that of the open round, {self.number}, nor one that came before")
-        included = broadcast.included(self._roster.names)
-        self._roster.check_members(what, list(included), self._caps, self._plan.min_included)
-        if included.get(self._name, self._nonce) != self._nonce:
-            raise RemoteProtocolError(f"{what} names an upload of client {self._name!r} that it did not make")
-        return included
-
-    def _finished(self) -> Clustering:
-        if not self.is_done:
+    def _clustering(self) -> Clustering:
+        if self.state is not ClientState.CONFIRMING:
             raise LocalProtocolError("a client confirms its result after the last round, not before")
         return self._mechanism.clustering(self._state)
 
-    def _awaited(self) -> tuple[Answer, AnswerNoise]:
-        if self._awaiting is None:
-            raise LocalProtocolError("no answer has come from which parameters could follow")
-        return self._awaiting
-
-    def _ending(self, clustering: Clustering) -> _Ending:
-        return {
-            "transcript_hash": self._transcript_hash,
-            "centroids_digest": centroids_digest(clustering.centroids),
-            "plan_digest": self._roster.plan_digest,
-            "run_id": self._roster.run_id,
-        }
-
-    def _answer_noise(self, exchange: Exchange) -> AnswerNoise:
-        """Of the sum that was opened last."""
-        first, last = self._n_records[0], self._n_records[-1]
-        deviations = self._plan.deviations(exchange, len(self._included[-1]))
-        return AnswerNoise(deviations=deviations, share=last / first if first else 1.0)  # caps may be 0
+    def _ending(self, clustering: Clustering) -> Ending:
+        return Ending(
+            self._group_key,
+            plan_digest=self._roster.plan_digest,
+            run_id=self._roster.run_id,
+            transcript_hash=self._transcript_hash,
+            centroids_digest=centroids_digest(clustering.centroids),
+        )
 
     def _context(self, client: str, salt: bytes) -> ParametersContext:
         return ParametersContext(
@@ -250,18 +235,16 @@ class ClientRounds:
             transcript_hash=self._transcript_hash,
         )
 
-    def _go_on(self) -> None:
-        if not self.is_done:
-            self._enter_round()
-
     def _enter_round(self) -> None:
+        """Turn to the next query, if there is one."""
+        if self.state is ClientState.CONFIRMING:
+            return
         self._query = query = self._mechanism.query(self.number - 1, self._state)
-        self._masked = MaskedRound(
-            group_key=self._group_key,
+        context = MaskContext(
             plan_digest=self._roster.plan_digest,
             run_id=self._roster.run_id,
             round=self.number,
             transcript_hash=self._transcript_hash,
             centroids_digest=query.digest,
-            ring=self._plan.ring,
         )
+        self._masked = MaskedRound(self._masks, context, self._plan.ring)

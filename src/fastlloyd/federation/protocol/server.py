@@ -10,7 +10,6 @@ from fastlloyd.dp.repeatable import check_private
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.actions import Action, Finish, Record, Send, ServerResult
-from fastlloyd.federation.protocol.attendance import Attendance
 from fastlloyd.federation.protocol.messages import (
     Abort,
     Broadcast,
@@ -27,7 +26,7 @@ from fastlloyd.federation.protocol.messages import (
     Upload,
 )
 from fastlloyd.federation.protocol.restoring import fits, read_again
-from fastlloyd.federation.protocol.roster import Roster
+from fastlloyd.federation.protocol.roster import Attendance, Roster
 from fastlloyd.federation.protocol.transitions import SERVER_TRANSITIONS, Away, Deadline, ServerState
 from fastlloyd.federation.secagg.ring import RingVector
 
@@ -168,8 +167,12 @@ class ServerSession:
         match self.state:
             case ServerState.JOINING:
                 return self._deal(Deadline, self._roster.in_order(self._hellos))
-            case ServerState.DEALING:
-                return self._replace_dealer()
+            case ServerState.DEALING:  # the run goes on without the dealer, if the others are enough
+                dealer, *others = self._present
+                actions = self._deal(Deadline, others)
+                if self.outcome is not None:
+                    return actions
+                return [Send(dealer, Abort(f"the run goes on without client {dealer}, which was too late")), *actions]
             case ServerState.AGGREGATING:
                 return self._close_round(Deadline)
             case ServerState.SETTLING:
@@ -237,27 +240,16 @@ class ServerSession:
         """What a client that repeats itself waits for, if it was already sent."""
         if sender in self._key_boxes:
             return [Send(sender, self._key_boxes[sender])]
-        if self._present and sender == self._present[0]:
-            return [Send(sender, self._task())]
-        return []
+        return [Send(sender, self._deal_to(self._present))] if self._present[:1] == (sender,) else []
+
+    def _deal_to(self, present: Sequence[str]) -> Deal:
+        return Deal(tuple(self._hellos[name] for name in present))
 
     def _deal(self, event: type, present: Sequence[str]) -> list[Action]:
         """Name the first of those present dealer."""
         if len(present) < self.plan.min_included:
             return self._abort(event, f"{len(present)} of {self.plan.n_clients} clients were there in time")
-        deal = Deal(tuple(self._hellos[name] for name in present))
-        return [self._decide(event, deal), Send(present[0], deal)]
-
-    def _replace_dealer(self) -> list[Action]:
-        """The dealer did not deal in time: the run goes on without it, if the others are enough."""
-        dealer, *others = self._present
-        actions = self._deal(Deadline, others)
-        if self.state is ServerState.ABORTED:
-            return actions
-        return [Send(dealer, Abort(f"the run goes on without client {dealer}, which was too late")), *actions]
-
-    def _task(self) -> Deal:
-        return Deal(tuple(self._hellos[name] for name in self._present))
+        return self._decide(event, self._deal_to(present), present[:1])
 
     def _store_keys(self, sender: str, sealed: SealedKeys) -> list[Action]:
         """Fix the group key of the run: the first complete set is the only one that is ever relayed."""
@@ -269,8 +261,7 @@ class ServerSession:
             return self._say_again(sender)
         if tuple(name for name, _ in sealed.boxes) != self._present:
             raise RemoteProtocolError(f"client {sender!r} did not seal the group key to exactly the clients it was asked to")
-        record = self._decide(SealedKeys, sealed)
-        return [record, *(Send(name, box) for name, box in self._key_boxes.items())]
+        return [*self._decide(SealedKeys, sealed), *(Send(name, box) for name, box in self._key_boxes.items())]
 
     def _collect(self, sender: str, upload: Upload) -> list[Action]:
         """Take one client's upload; the last one closes the round. One for a closed round is answered with its broadcast."""
@@ -284,14 +275,10 @@ class ServerSession:
             if upload != stored:
                 raise RemoteProtocolError(f"client {sender!r} sent two different uploads for round {upload.round}")
             return []
-        self._total = self._with(upload)
+        total, ring = self._begun(), self.plan.ring
+        self._total = ring.add(total, ring.from_bytes(upload.payload, total.size))
         self._uploads[sender] = upload
         return self._close_round(Upload) if self._is_complete(self._uploads) else []
-
-    def _with(self, upload: Upload) -> RingVector:
-        """The round's total with one upload more."""
-        total, ring = self._begun(), self.plan.ring
-        return ring.add(total, ring.from_bytes(upload.payload, total.size))
 
     def _begun(self) -> RingVector:
         """The open round's total, which begins with its noise, drawn once."""
@@ -308,7 +295,7 @@ class ServerSession:
         nonces = {name: upload.nonce for name, upload in self._uploads.items()}
         payload = self.plan.ring.to_bytes(self._total)
         broadcast = Broadcast.of(self.plan.names, len(self._broadcasts) + 1, nonces, payload)
-        return [self._decide(event, broadcast), *(Send(name, broadcast) for name in self._present)]
+        return self._decide(event, broadcast, self._present)
 
     def _settle(self, sender: str, proposal: Proposal) -> list[Action]:
         """Store the first parameters for the open round and relay them to all; whoever proposes others is told these."""
@@ -317,7 +304,7 @@ class ServerSession:
         if self.state is not ServerState.SETTLING or proposal.round != len(self._broadcasts) + 1:
             raise RemoteProtocolError(f"client {sender!r} sent parameters for round {proposal.round}, which nobody waits for")
         parameters = Parameters(proposal.round, sender, proposal.salt, proposal.box)
-        return [self._decide(Proposal, parameters), *(Send(name, parameters) for name in self._present)]
+        return self._decide(Proposal, parameters, self._present)
 
     def _settled(self, to: str, round: int) -> list[Action]:
         """The parameters of a round, if they are stored."""
@@ -351,38 +338,34 @@ class ServerSession:
         if n_confirmed < self.plan.min_included:
             return self._abort(event, f"{n_confirmed} clients of the last round confirmed the result")
         macs = tuple((name, self._confirmations[name].mac) for name in self._present if name in self._confirmations)
-        relayed = Confirmations(macs)
-        record = self._decide(event, relayed)
-        return [record, *(Send(name, relayed) for name in self._present), *self._finish()]
+        return self._decide(event, Confirmations(macs), self._present)
 
     def _abort(self, event: type, what: str) -> list[Action]:
         return self._abort_because(event, f"{what}, and at least {self.plan.min_included} are needed")
 
     def _abort_because(self, event: type, reason: str) -> list[Action]:
-        abort = Abort(reason)
-        record = self._decide(event, abort)
-        return [record, *(Send(name, abort) for name in self.plan.names), *self._finish()]
+        return self._decide(event, Abort(reason), self.plan.names)
 
-    def _finish(self) -> list[Action]:
-        return [] if self.outcome is None else [Finish(self.outcome)]
-
-    def _decide(self, event: type, message: Message) -> Record:
-        to = self._state_after(message)
-        if to not in SERVER_TRANSITIONS.get((self.state, event), ()):
-            raise LocalProtocolError(f"{event.__name__} does not lead from {self.state.value} to {to.value}")
+    def _decide(self, event: type, message: Message, to: Sequence[str] = ()) -> list[Action]:
+        """Record a decision and send it to these clients; it may end the run."""
+        following = self._state_after(message)
+        if following not in SERVER_TRANSITIONS.get((self.state, event), ()):
+            raise LocalProtocolError(f"{event.__name__} does not lead from {self.state.value} to {following.value}")
         self._apply(message)
-        return Record(message)
+        finish = [] if self.outcome is None else [Finish(self.outcome)]
+        return [Record(message), *(Send(name, message) for name in to), *finish]
 
     def _state_after(self, message: Message) -> ServerState:
         """Where a server is once it recorded this."""
+        m = self.plan.mechanism
         match message:
             case Deal():
                 return ServerState.DEALING
-            case Broadcast() if self.plan.mechanism.travelling_bytes(message.round - 1):
+            case Broadcast(number) if m.travelling_bytes(number - 1):
                 return ServerState.SETTLING
-            case Broadcast() if message.round == len(self.plan.mechanism.exchanges):
+            case Broadcast(number) if number == m.n_rounds:
                 return ServerState.CONFIRMING
-            case Parameters() if message.round > len(self.plan.mechanism.exchanges):
+            case Parameters(number) if number > m.n_rounds:
                 return ServerState.CONFIRMING
             case SealedKeys() | Broadcast() | Parameters():
                 return ServerState.AGGREGATING
@@ -421,11 +404,11 @@ class ServerSession:
 
     def _check_follows(self, message: Message) -> None:
         """Raise unless this server, as it is, can have decided this."""
-        names, enough = self._roster.signing_keys, self.plan.min_included
+        enough = self.plan.min_included
         match self.state, message:
             case ServerState.JOINING | ServerState.DEALING, Deal():
                 present = tuple(hello.name for hello in message.hellos)
-                self._roster.check_members("it", present, names, enough)
+                self._roster.check_members("it", present, self._roster.signing_keys, enough)
                 for hello in message.hellos:
                     self._roster.check_hello(hello)
                 if self._present and present != self._present[1:]:
@@ -437,7 +420,7 @@ class ServerSession:
             case ServerState.SETTLING, Parameters() if message.round == len(self._broadcasts) + 1:
                 self._roster.check_members("it", [message.client], self._present, 0)
             case ServerState.CONFIRMING, Confirmations():
-                self._check_confirmed(message)
+                self._check_vouched([name for name, _ in message.macs])
             case ServerState.FINISHED | ServerState.ABORTED, _:
                 raise LocalProtocolError(f"the run was {self.state.value} before")
             case _, Abort():
@@ -445,8 +428,7 @@ class ServerSession:
             case _:
                 raise LocalProtocolError(f"a server that is {self.state.value} does not decide it")
 
-    def _check_confirmed(self, message: Confirmations) -> None:
-        confirmed = [name for name, _ in message.macs]
+    def _check_vouched(self, confirmed: Sequence[str]) -> None:
         self._roster.check_members("it", confirmed, self._present, self.plan.min_included)
         if self._n_vouching(confirmed) < self.plan.min_included:
             raise LocalProtocolError("it names too few clients of the last round")

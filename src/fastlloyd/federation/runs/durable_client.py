@@ -10,9 +10,9 @@ from fastlloyd.errors import RemoteProtocolError, StateError
 from fastlloyd.federation.ledger import reserve
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.positions import SignedPosition
-from fastlloyd.federation.protocol import ClientSession, Message
 from fastlloyd.federation.protocol.actions import Action, ClientResult, Ended, Finish, Keep, Record, Send
-from fastlloyd.federation.protocol.messages import Deal, Upload, encode
+from fastlloyd.federation.protocol.client import ClientSession
+from fastlloyd.federation.protocol.messages import Deal, Message, Upload, encode
 from fastlloyd.federation.protocol.restoring import decode_records
 from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.runs.steps import Again, Clock, Footing, StepLog, StepTimer

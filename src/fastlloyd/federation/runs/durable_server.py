@@ -9,10 +9,10 @@ from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import RemoteProtocolError, StateError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.positions import SignedPosition
-from fastlloyd.federation.protocol import Message, ServerSession
 from fastlloyd.federation.protocol.actions import Action, Finish, Record, Send, ServerResult
-from fastlloyd.federation.protocol.messages import Upload, encode
+from fastlloyd.federation.protocol.messages import Message, Upload, encode
 from fastlloyd.federation.protocol.restoring import decode_records
+from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ServerState
 from fastlloyd.federation.runs.steps import Again, Clock, Footing, StepLog, StepTimer
 from fastlloyd.federation.store import LogPosition, Store

@@ -6,8 +6,9 @@ to each of the others. The server relays signatures, boxes and confirmations and
 
 import hashlib
 import hmac
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Self
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives import hashes
@@ -34,42 +35,52 @@ SEALED_BYTES = 12 + KEY_BYTES + 16
 """Nonce, encrypted group key, Poly1305 tag."""
 CONFIRMATION_BYTES = 32
 
+Key = TypeVar("Key", Ed25519PrivateKey, X25519PrivateKey)
+
 _SEAL_LABEL = b"fastlloyd/v1/group-key"
 _CONFIRMATION_LABEL = b"fastlloyd/v1/confirmation"
 
 
-class Identity(Secret):
-    """The Ed25519 key (RFC 8032) with which a party signs what it says."""
+class PrivateKey(Secret, Generic[Key]):
+    """32 secret bytes, and the public key that belongs to them."""
 
     __slots__ = ("_key",)
+    _load: "ClassVar[staticmethod[[bytes], Any]]"
 
-    def __init__(self, key: Ed25519PrivateKey) -> None:
-        self._key = key
-
-    @classmethod
-    def generate(cls) -> Self:
-        """Make a fresh identity from the system's randomness."""
-        return cls(Ed25519PrivateKey.generate())
+    def __init__(self, key: Key) -> None:
+        self._key: Key = key
 
     @classmethod
     def draw(cls, random_bytes: Callable[[int], bytes]) -> Self:
-        """Make a fresh identity from `random_bytes`, in production `os.urandom`."""
+        """Make a fresh key from `random_bytes`, in production `os.urandom`."""
         return cls.from_private_bytes(random_bytes(KEY_BYTES))
 
     @classmethod
+    def generate(cls) -> Self:
+        """Make a fresh key from the system's randomness."""
+        return cls.draw(os.urandom)
+
+    @classmethod
     def from_private_bytes(cls, secret: bytes) -> Self:
-        """Restore the identity whose `private_bytes` were stored."""
+        """Restore the key whose `private_bytes` were stored."""
         check_length("the private key", secret, KEY_BYTES)
-        return cls(Ed25519PrivateKey.from_private_bytes(secret))
+        return cls(cls._load(secret))
 
     def private_bytes(self) -> bytes:
-        """32 secret bytes, for the key file and nothing else."""
+        """32 secret bytes, for the file in which their owner keeps them and nothing else."""
         return self._key.private_bytes_raw()
 
     @property
     def public(self) -> bytes:
-        """32-byte public key, as it stands in the plan's roster."""
+        """32-byte public key."""
         return self._key.public_key().public_bytes_raw()
+
+
+class Identity(PrivateKey[Ed25519PrivateKey]):
+    """The Ed25519 key (RFC 8032) with which a party signs what it says; its public half stands in the plan's roster."""
+
+    __slots__ = ()
+    _load = staticmethod(Ed25519PrivateKey.from_private_bytes)
 
     def sign(self, message: bytes) -> bytes:
         """Sign `message`, which names its own purpose; 64 bytes."""
@@ -84,38 +95,14 @@ def verify(public: bytes, signature: bytes, message: bytes) -> None:
         raise RemoteProtocolError("a signature does not belong to the message and the signing key in the plan") from None
 
 
-class EphemeralKey(Secret):
-    """The X25519 key (RFC 7748) that a client makes for one run, to be sealed the group key."""
+class EphemeralKey(PrivateKey[X25519PrivateKey]):
+    """The X25519 key (RFC 7748) that a client makes for one run, to be sealed the group key.
 
-    __slots__ = ("_key",)
+    Its public half is sent in `Hello` under the identity's signature.
+    """
 
-    def __init__(self, key: X25519PrivateKey) -> None:
-        self._key = key
-
-    @classmethod
-    def generate(cls) -> Self:
-        """Make a fresh key from the system's randomness."""
-        return cls(X25519PrivateKey.generate())
-
-    @classmethod
-    def draw(cls, random_bytes: Callable[[int], bytes]) -> Self:
-        """Make a fresh key from `random_bytes`, in production `os.urandom`."""
-        return cls.from_private_bytes(random_bytes(KEY_BYTES))
-
-    @classmethod
-    def from_private_bytes(cls, secret: bytes) -> Self:
-        """Restore the key whose `private_bytes` were stored."""
-        check_length("the private key", secret, KEY_BYTES)
-        return cls(X25519PrivateKey.from_private_bytes(secret))
-
-    def private_bytes(self) -> bytes:
-        """32 secret bytes, for the client's own state file and nothing else."""
-        return self._key.private_bytes_raw()
-
-    @property
-    def public(self) -> bytes:
-        """32-byte public key, sent in `Hello` under the identity's signature."""
-        return self._key.public_key().public_bytes_raw()
+    __slots__ = ()
+    _load = staticmethod(X25519PrivateKey.from_private_bytes)
 
     def shared_secret(self, public: bytes) -> bytes:
         """X25519 of this key and another's public key; refuses a public key that makes the secret all zero."""
@@ -180,37 +167,31 @@ def open_sealed(
         ) from None
 
 
-def confirmation(group_key: GroupKey, *, name: str, **ending: bytes) -> bytes:
-    """Client `name`'s own word, 32 bytes; see `confirmations`."""
-    return next(confirmations(group_key, [name], **ending))
+class Ending(Secret):
+    """How a client ended the run: with this transcript and these centroids. Its word is an HMAC-SHA256 under the group key."""
 
+    __slots__ = ("_ending", "_keyed")
 
-def confirmations(
-    group_key: GroupKey,
-    names: Iterable[str],
-    *,
-    transcript_hash: bytes,
-    centroids_digest: bytes,
-    plan_digest: bytes,
-    run_id: bytes,
-) -> Iterator[bytes]:
-    """Each client's word that it ended the run with this transcript and these centroids: HMAC-SHA256, 32 bytes per name."""
-    check_length("transcript_hash", transcript_hash, DIGEST_BYTES)
-    check_length("centroids_digest", centroids_digest, DIGEST_BYTES)
-    check_length("plan_digest", plan_digest, DIGEST_BYTES)
-    check_length("run_id", run_id, RUN_ID_BYTES)
-    key = derive(group_key.secret, _CONFIRMATION_LABEL + plan_digest + run_id)
-    keyed, ending = hmac.new(key, digestmod=hashlib.sha256), length_prefixed(transcript_hash, centroids_digest)
-    for name in names:
-        mac = keyed.copy()
-        mac.update(name_field(name) + ending)
-        yield mac.digest()
+    def __init__(
+        self, group_key: GroupKey, *, plan_digest: bytes, run_id: bytes, transcript_hash: bytes, centroids_digest: bytes
+    ) -> None:
+        check_length("transcript_hash", transcript_hash, DIGEST_BYTES)
+        check_length("centroids_digest", centroids_digest, DIGEST_BYTES)
+        check_length("plan_digest", plan_digest, DIGEST_BYTES)
+        check_length("run_id", run_id, RUN_ID_BYTES)
+        key = derive(group_key.secret, _CONFIRMATION_LABEL + plan_digest + run_id)
+        self._keyed = hmac.new(key, digestmod=hashlib.sha256)
+        self._ending = length_prefixed(transcript_hash, centroids_digest)
 
+    def confirmation(self, name: str) -> bytes:
+        """Client `name`'s word that it ended the run so, 32 bytes."""
+        mac = self._keyed.copy()
+        mac.update(name_field(name) + self._ending)
+        return mac.digest()
 
-def differing(tags: Mapping[str, bytes], group_key: GroupKey, **ending: bytes) -> list[str]:
-    """The clients whose tag is not their confirmation of exactly this ending, as `confirmations` takes it; in constant time."""
-    expected = confirmations(group_key, tags, **ending)
-    return [name for (name, tag), right in zip(tags.items(), expected, strict=True) if not hmac.compare_digest(tag, right)]
+    def differing(self, tags: Mapping[str, bytes]) -> list[str]:
+        """The clients whose tag is not their confirmation of exactly this ending; in constant time."""
+        return [name for name, tag in tags.items() if not hmac.compare_digest(tag, self.confirmation(name))]
 
 
 def _bound_to(plan_digest: bytes, run_id: bytes, sender_name: str, recipient_name: str) -> bytes:

@@ -1,19 +1,18 @@
 """One-time masks: the group key and the full context of one upload become uniform ring elements.
 
-Clients hold the group key; the server never does. A mask hides one upload completely as long as its context is used for
-one message only, so the context names everything that tells two uploads apart.
+Clients hold the group key; the server never does. A mask hides one upload completely as long as it is used for one message
+only, so everything that tells two uploads apart enters it. Another scheme is another class beside `GroupMasks`.
 
 Departs from the paper, where masks come from PRNG(seed, t): two tensors or two runs under one seed would share a pad.
 """
 
 import hmac
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NoReturn, Self
+from typing import NoReturn, Protocol, Self
 
-from fastlloyd.base.randomness import KEY_BYTES, Keystreams, keystream, length_prefixed
+from fastlloyd.base.randomness import KEY_BYTES, Keystreams, length_prefixed
 from fastlloyd.errors import LocalProtocolError
 from fastlloyd.federation.secagg.ring import Ring, RingVector
 
@@ -55,11 +54,6 @@ class GroupKey(Secret):
         """Draw a fresh key from `random_bytes`, in production `os.urandom`."""
         return cls(random_bytes(KEY_BYTES))
 
-    @classmethod
-    def generate(cls) -> Self:
-        """Draw a fresh key from the system's randomness."""
-        return cls.draw(os.urandom)
-
     @property
     def secret(self) -> bytes:
         """The 32 bytes, for key derivation, sealing and the client's own state file."""
@@ -73,7 +67,7 @@ class GroupKey(Secret):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskContext:
-    """What one mask is for; two uploads of different bytes never share a context.
+    """What all masks of one round are bound to. The client and its nonce tell the uploads of the round apart.
 
     Parameters
     ----------
@@ -83,10 +77,6 @@ class MaskContext:
         16 random bytes of this run: a rerun of the same plan uses other masks.
     round : int
         Round, counted from 1.
-    client : str
-        Name of the client that uploads.
-    upload_nonce : bytes
-        8 random bytes drawn for this upload and sent with it: a client restored from an old copy uses other masks.
     transcript_hash : bytes
         32 bytes that chain every broadcast so far: clients shown different broadcasts fail to unmask.
     centroids_digest : bytes
@@ -96,8 +86,6 @@ class MaskContext:
     plan_digest: bytes
     run_id: bytes
     round: int
-    client: str
-    upload_nonce: bytes
     transcript_hash: bytes
     centroids_digest: bytes
 
@@ -106,50 +94,71 @@ class MaskContext:
         check_length("run_id", self.run_id, RUN_ID_BYTES)
         if not 1 <= self.round < 1 << 64:
             raise LocalProtocolError(f"round = {self.round} is outside [1, 2**64); rounds are counted from 1")
-        encode_name(self.client)
-        check_length("upload_nonce", self.upload_nonce, UPLOAD_NONCE_BYTES)
         check_length("transcript_hash", self.transcript_hash, DIGEST_BYTES)
         check_length("centroids_digest", self.centroids_digest, DIGEST_BYTES)
 
-    def to_bytes(self) -> bytes:
-        """Encode injectively: every field has a fixed width, but for the name, which carries its length."""
-        return self.before + upload_field(self.client, self.upload_nonce) + self.after
-
     @property
     def before(self) -> bytes:
-        """What stands before the field that tells uploads of one round apart, alike in all of them."""
+        """The encoding up to the field that tells the uploads of the round apart; every field has a fixed width."""
         return self.plan_digest + self.run_id + self.round.to_bytes(8, "big")
 
     @property
     def after(self) -> bytes:
-        """What stands after it."""
+        """The encoding after that field."""
         return self.transcript_hash + self.centroids_digest
 
 
-def expand_mask(group_key: GroupKey, context: MaskContext, length: int, ring: Ring) -> RingVector:
-    """One client's one-time mask for one upload: `length` uniform elements of `ring`, read-only.
+class MaskScheme(Protocol):
+    """How one client of a run hides its uploads, and opens the sum of those of a round."""
 
-    ChaCha20 keystream under HKDF-Expand-SHA256(group key, info = label and context), read as little-endian elements.
+    def hide(self, plain: RingVector, context: MaskContext, client: str, nonce: bytes) -> RingVector:
+        """Add the mask of this client's upload, which makes it uniform on the ring whatever `plain` is.
+
+        nonce : 8 random bytes drawn for this upload and sent with it: a client restored from an old copy uses other masks.
+        """
+
+    def open(self, total: RingVector, context: MaskContext, included: Mapping[str, bytes]) -> RingVector:
+        """Take the masks of the uploads of `included`, nonces by client, off their sum."""
+
+
+class GroupMasks(Secret):
+    """All clients hold the group key, so each derives the masks of all: ChaCha20 keystreams, read as little-endian elements.
+
+    The key of a keystream is HKDF-Expand-SHA256(group key, info = label and full context of the upload). The mask of the upload
+    that was hidden last is kept for its broadcast, so that it is derived once.
     """
-    if not isinstance(group_key, GroupKey):
-        raise LocalProtocolError("a mask is expanded from a GroupKey and from nothing else")
-    stream = keystream(group_key.secret, _MASK_LABEL + context.to_bytes(), ring.itemsize * length)
-    return ring.from_bytes(stream, length)
 
+    __slots__ = ("_group_key", "_kept", "_ring")
 
-def sum_of_masks(
-    group_key: GroupKey, context: MaskContext, uploads: Sequence[tuple[str, bytes]], length: int, ring: Ring
-) -> RingVector:
-    """The sum of what `expand_mask` gives for uploads (client, nonce) of one round; `context` is of any upload of it."""
-    if not isinstance(group_key, GroupKey):
-        raise LocalProtocolError("a mask is expanded from a GroupKey and from nothing else")
-    streams, after = Keystreams(group_key.secret, _MASK_LABEL + context.before), context.after
-    n_bytes, total = ring.itemsize * length, ring.zeros(length)
-    at_once = max(1, _BLOCK_BYTES // max(1, n_bytes))
-    for start in range(0, len(uploads), at_once):
-        block = [streams.of(upload_field(*upload) + after, n_bytes) for upload in uploads[start : start + at_once]]
-        total = ring.add(total, ring.sum_of_bytes(block, length))
-    return total
+    def __init__(self, group_key: GroupKey, ring: Ring) -> None:
+        if not isinstance(group_key, GroupKey):
+            raise LocalProtocolError("a mask is expanded from a GroupKey and from nothing else")
+        self._group_key, self._ring = group_key, ring
+        self._kept: tuple[MaskContext, str, bytes, RingVector] | None = None
+
+    def hide(self, plain: RingVector, context: MaskContext, client: str, nonce: bytes) -> RingVector:
+        """See `MaskScheme`."""
+        (stream,) = self._keystreams(context, [(client, nonce)], plain.nbytes)
+        mask = self._ring.from_bytes(stream, plain.size)
+        self._kept = context, client, nonce, mask
+        return self._ring.add(plain, mask)
+
+    def open(self, total: RingVector, context: MaskContext, included: Mapping[str, bytes]) -> RingVector:
+        """See `MaskScheme`."""
+        derived = dict(included)
+        match self._kept:
+            case (kept_for, client, nonce, mask) if kept_for == context and derived.get(client) == nonce:
+                del derived[client]
+                total = self._ring.subtract(total, mask)
+        uploads, at_once = list(derived.items()), max(1, _BLOCK_BYTES // max(1, total.nbytes))
+        for start in range(0, len(uploads), at_once):
+            block = self._keystreams(context, uploads[start : start + at_once], total.nbytes)
+            total = self._ring.subtract(total, self._ring.sum_of_bytes(block, total.size))
+        return total
+
+    def _keystreams(self, context: MaskContext, uploads: Sequence[tuple[str, bytes]], n_bytes: int) -> list[bytes]:
+        streams, after = Keystreams(self._group_key.secret, _MASK_LABEL + context.before), context.after
+        return [streams.of(upload_field(client, nonce) + after, n_bytes) for client, nonce in uploads]
 
 
 def upload_field(client: str, nonce: bytes) -> bytes:

@@ -2,7 +2,7 @@
 
 A mask is uniform on the whole ring, so a masked value is uniform whatever it hides; for that, all arithmetic is that of
 uint32 or uint64, which wraps by type. The opened sum is read as the representative nearest to zero, which is right as
-long as its magnitude stays below half the ring: `headroom` says how many bits that takes, from public numbers only.
+long as its magnitude stays below half the ring: `RingLoad` says how many bits that takes, from public numbers only.
 
 Departs from the paper, whose ring has 32 bits whatever the data: 64 is the default, and a width that could wrap is refused.
 """
@@ -211,30 +211,6 @@ class RingLoad:
     def _coordinates(self) -> tuple[tuple[int, Fraction], ...]:
         sums, counts = (self.sum_bound, self.sum_scale), (self.count_bound, self.count_scale)
         return sums, counts, (self.loss_bound, self.loss_scale), *self.others
-
-
-def headroom(
-    *,
-    n_records: int,
-    sum_bound: int,
-    count_bound: int,
-    sum_scale: Fraction,
-    count_scale: Fraction,
-    n_rounding_terms: int,
-    n_released: int,
-    noise: NoiseTail = NoiseTail.GAUSSIAN,
-) -> int:
-    """Bits a ring needs so that any opened value of the run wraps with probability below 2**-40; see `RingLoad`."""
-    return RingLoad(
-        n_records=n_records,
-        sum_bound=sum_bound,
-        count_bound=count_bound,
-        sum_scale=sum_scale,
-        count_scale=count_scale,
-        n_rounding_terms=n_rounding_terms,
-        n_released=n_released,
-        noise=noise,
-    ).required_bits
 
 
 def choose_ring(
