@@ -18,10 +18,10 @@ from fastlloyd.errors import LocalProtocolError
 
 @contextmanager
 def repeatable_noise() -> Iterator[None]:
-    """NOT PRIVATE. Within it sessions and `central.cluster` take noise that can be repeated; outside they refuse it.
+    """NOT PRIVATE. Inside the `with`, sessions and `central.cluster` take noise that can be repeated; elsewhere they refuse it.
 
-    It holds for the thread or task that enters it, where the session is made or `cluster` is called. Sessions that were made
-    within it keep their noise.
+    It holds for the thread or task that enters it and makes the session or calls `cluster`. Sessions that were made in it keep
+    their noise.
     """
     permission = Permission()
     before = ALLOWED.set(permission)
@@ -33,12 +33,9 @@ def repeatable_noise() -> Iterator[None]:
 
 
 class SeededNoise:
-    """The production samplers, fed from a ChaCha20 key stream that the seed determines. NOT PRIVATE.
+    """NOT PRIVATE. The production samplers, fed from a ChaCha20 key stream that the seed determines.
 
-    Parameters
-    ----------
-    seed
-        Any integer; equal seeds give equal noise for equal calls in equal order.
+    seed : any integer; equal seeds give equal noise for equal calls in equal order.
     """
 
     private = False
@@ -48,11 +45,11 @@ class SeededNoise:
         self._key_stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
 
     def gaussian(self, scale: Fraction, size: int) -> NDArray[np.int64]:
-        """See `fastlloyd.dp.noise.rounded_gaussian`."""
+        """Return what `fastlloyd.dp.noise.rounded_gaussian` does."""
         return rounded_gaussian(scale, size, self._bytes)
 
     def two_sided_geometric(self, scale: Fraction, size: int) -> NDArray[np.int64]:
-        """See `fastlloyd.dp.noise.two_sided_geometric`."""
+        """Return what `fastlloyd.dp.noise.two_sided_geometric` does."""
         return two_sided_geometric(scale, size, self._bytes)
 
     def _bytes(self, size: int) -> bytes:
@@ -60,12 +57,9 @@ class SeededNoise:
 
 
 class InjectedNoise:
-    """Hands out given values in the order in which they are asked for, whatever the law and the scale. NOT PRIVATE.
+    """NOT PRIVATE. Gives the next of some arrays at each call, whatever the law and the scale.
 
-    Parameters
-    ----------
-    values
-        One int64 array of shape (size,) per expected call.
+    values : one int64 array of shape (size,) per expected call.
     """
 
     private = False

@@ -234,10 +234,10 @@ def test_a_vector_that_came_out_too_long_would_stop_the_computation(mutant: str,
 
 @without_numba
 def test_the_same_where_offsets_are_added_up_by_compiled_code() -> None:
-    from fastlloyd.clustering.compiled import offsets as compiled_offsets
+    from fastlloyd.clustering.compiled import sums as compiled_sums
 
     points, labels, centroids = np.full((3, 2), 9), np.zeros(3, dtype=np.int32), np.zeros((1, 2), dtype=np.int64)
-    too_long = mock.patch.object(compiled_offsets, "add_clipped_offsets", return_value=4**2 + 1.0)
+    too_long = mock.patch.object(compiled_sums, "add_clipped_offsets", return_value=4**2 + 1.0)
     with too_long, pytest.raises(AssertionError, match=r"IEEE 754"):
         offsets._compiled_sums(points, labels, centroids, 1, 4)
 
@@ -248,7 +248,7 @@ def test_the_same_where_offsets_are_added_up_by_compiled_code() -> None:
 def test_compiled_code_adds_up_the_integers_of_the_plain_form_and_finds_the_longest_on_any_number_of_threads(
     seed: int, units: int, k: int, d: int, dtype: str, order: Any
 ) -> None:
-    from fastlloyd.clustering.compiled.offsets import add_clipped_offsets
+    from fastlloyd.clustering.compiled.sums import add_clipped_offsets
 
     generator = np.random.default_rng(seed)
     X = generator.integers(-(2**16), 2**16 + 1, (int(generator.integers(0, 700)), d)).astype(dtype, order=order)

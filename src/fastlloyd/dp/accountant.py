@@ -34,12 +34,8 @@ _FAR = 40  # Phi(-40) < 2^-1074: beyond, delta is below the least float, or abov
 class GaussianRelease:
     """A vector released with (rounded) Gaussian noise on each entry.
 
-    Parameters
-    ----------
-    squared_sensitivity
-        Square of the L2 sensitivity, in units of the grid the noise is on.
-    variance
-        Square of the noise scale, in the same unit.
+    squared_sensitivity : square of the L2 sensitivity, in units of the grid the noise is on. variance : square of the noise
+    scale, in the same unit. Raises PlanError if the sensitivity is below 0, or the variance not above it.
     """
 
     squared_sensitivity: Fraction
@@ -58,12 +54,8 @@ class GaussianRelease:
 class GeometricRelease:
     """A vector of integers released with two-sided geometric noise on each entry.
 
-    Parameters
-    ----------
-    sensitivity
-        L1 sensitivity, in units of the grid the noise is on.
-    scale
-        The b of P(x) proportional to exp(-|x| / b), in the same unit.
+    sensitivity : L1 sensitivity, in units of the grid the noise is on. scale : the b of P(x) proportional to exp(-|x| / b), in
+    the same unit. Raises PlanError if the sensitivity is below 0, or the scale not above it.
     """
 
     sensitivity: Fraction
@@ -89,10 +81,7 @@ class Accountant:
     mixture costs at most the delta of the Gaussian part at eps - eps_pure. All results are rounded up. This is about releases
     whose costs were fixed beforehand; where they are chosen from answers, `spending.py` says what a limit holds.
 
-    Parameters
-    ----------
-    neighboring_relation
-        The relation the sensitivities in all releases were computed for; kept for the reports.
+    neighboring_relation : that for which the sensitivities in all releases were computed; kept for the reports.
     """
 
     def __init__(self, neighboring_relation: NeighboringRelation) -> None:
@@ -101,7 +90,7 @@ class Accountant:
         self._pure_epsilon = Fraction(0)
 
     def compose(self, releases: Iterable[GaussianRelease | GeometricRelease]) -> Self:
-        """Add releases to the account; all of them, or none if one is refused."""
+        """Add all releases to the account, or none if one is refused."""
         gaussian, pure = Fraction(0), Fraction(0)
         for release in releases:
             if isinstance(release, GaussianRelease):
@@ -125,10 +114,7 @@ class Accountant:
     def get_epsilon(self, delta: float) -> float:
         """Return an epsilon such that everything released is (epsilon, delta)-DP.
 
-        Raises
-        ------
-        BudgetError
-            If delta is not between 0 and 1 (both excluded).
+        Raises BudgetError unless delta is between 0 and 1 (both excluded).
         """
         if not 0 < delta < 1:
             raise BudgetError(f"delta must be above 0 and below 1, got {delta!r}")
@@ -137,10 +123,7 @@ class Accountant:
     def get_delta(self, epsilon: float) -> float:
         """Return a delta such that everything released is (epsilon, delta)-DP.
 
-        Raises
-        ------
-        BudgetError
-            If epsilon is not a finite number above 0.
+        Raises BudgetError unless epsilon is finite and above 0.
         """
         if not 0 < epsilon < math.inf:
             raise BudgetError(f"epsilon must be a finite number above 0, got {epsilon!r}")
@@ -164,19 +147,14 @@ def _gaussian_delta(mp: Any, mu_squared: Fraction, epsilon: Fraction) -> float:
     """Round E[(1 - e^(epsilon - L))_+] up to a float; epsilon may be negative or 0."""
     if mu_squared == 0:
         return max(0.0, round_up(-mp.expm1(exact(mp, epsilon)) * (1 + exact(mp, _MARGIN))))
-    mu, c = _loss_coordinates(mp, mu_squared, epsilon)
+    mu = mp.sqrt(exact(mp, mu_squared))
+    c = exact(mp, epsilon - mu_squared / 2) / mu  # the loss exceeds epsilon when its standard normal exceeds c
     if c > _FAR:
         return math.ulp(0.0)
     if c < -_FAR:
         return 1.0
     integral = _hockey_stick(mp, mu, c) * (1 + exact(mp, _MARGIN))
     return min(1.0, round_up(integral * mp.npdf(c)))
-
-
-def _loss_coordinates(mp: Any, mu_squared: Fraction, epsilon: Fraction) -> tuple[Any, Any]:
-    """Return mu and c = (epsilon - mu^2/2) / mu: the loss exceeds epsilon when its standard normal exceeds c."""
-    mu = mp.sqrt(exact(mp, mu_squared))
-    return mu, exact(mp, epsilon - mu_squared / 2) / mu
 
 
 def _hockey_stick(mp: Any, mu: Any, c: Any) -> Any:

@@ -15,7 +15,6 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 from fastlloyd.base.precision import exact, greatest_float, least_float, round_up, working_precision
 from fastlloyd.errors import BudgetError
@@ -29,12 +28,8 @@ _LARGE = 1000  # a pure epsilon from which on a simple bound is good enough
 def gdp_delta(mu: float | Fraction, epsilon: float) -> float:
     """Return the least float delta such that every mu-GDP release is (epsilon, delta)-DP; never below the true value.
 
-    (Where the true value lies below a float by less than 2^-139 of itself, it may be the next float.)
-
-    Raises
-    ------
-    BudgetError
-        If epsilon is not a finite number above 0, or mu not a finite number of at least 0.
+    Where the true value lies below a float by less than 2^-139 of itself, it may be the next float. Raises BudgetError unless
+    epsilon is finite and above 0, and mu finite and at least 0.
     """
     _check_mu(mu)
     _check_epsilon(epsilon)
@@ -45,10 +40,7 @@ def gdp_delta(mu: float | Fraction, epsilon: float) -> float:
 def gdp_mu(epsilon: float, delta: float) -> float:
     """Return the greatest float mu such that every mu-GDP release is (epsilon, delta)-DP; the noise multiplier is 1/mu.
 
-    Raises
-    ------
-    BudgetError
-        If epsilon is not a finite number above 0, or delta not between 0 and 1 (both excluded).
+    Raises BudgetError unless epsilon is finite and above 0, and delta between 0 and 1 (both excluded).
     """
     _check_epsilon(epsilon)
     _check_delta(delta)
@@ -59,12 +51,8 @@ def gdp_mu(epsilon: float, delta: float) -> float:
 def gdp_epsilon(mu: float | Fraction, delta: float) -> float:
     """Return the least float epsilon >= 0 such that every mu-GDP release is (epsilon, delta)-DP.
 
-    It is 0 where delta alone covers the release, and infinite where no float suffices.
-
-    Raises
-    ------
-    BudgetError
-        If mu is not a finite number of at least 0, or delta not between 0 and 1 (both excluded).
+    It is 0 where delta alone covers the release, and infinite where no float suffices. Raises BudgetError unless mu is finite
+    and at least 0, and delta between 0 and 1 (both excluded).
     """
     _check_mu(mu)
     _check_delta(delta)
@@ -77,12 +65,8 @@ def pure_mu_squared(epsilon: Fraction) -> Fraction:
 
     The trade-off function of epsilon-DP is two lines that meet at 1 / (1 + e^epsilon); that of m-GDP is convex and passes
     through their ends and that point, so it lies nowhere above them (docs/proofs/ledger.md). Above epsilon 1000 the larger
-    8 epsilon is returned: Phi(-x) <= e^(-x^2/2) / 2 at x = sqrt(2 epsilon) is at most 1 / (1 + e^epsilon).
-
-    Raises
-    ------
-    BudgetError
-        If epsilon is below 0.
+    8 epsilon is returned: Phi(-x) <= e^(-x^2/2) / 2 at x = sqrt(2 epsilon) is at most 1 / (1 + e^epsilon). Raises BudgetError
+    if epsilon is below 0.
     """
     if epsilon < 0:
         raise BudgetError(f"epsilon must be at least 0, got {float(epsilon)}")
@@ -135,11 +119,8 @@ def _delta(mu: float | Fraction, epsilon: float) -> float:
         # Bits for the difference of the two terms: within these bounds it is about mu/40 of either, or more.
         mp.prec += 2 * max(0, -mp.mag(m))
         m = exact(mp, mu)
-        return min(1.0, round_up(_curve(mp, m, e) * (1 + mp.ldexp(1, -140))))
-
-
-def _curve(mp: Any, mu: Any, epsilon: Any) -> Any:
-    return mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu)
+        curve = mp.ncdf(m / 2 - e / m) - mp.exp(e) * mp.ncdf(-m / 2 - e / m)
+        return min(1.0, round_up(curve * (1 + mp.ldexp(1, -140))))
 
 
 def _check_epsilon(epsilon: float) -> None:

@@ -94,17 +94,8 @@ def rounded_gaussian(scale: Fraction, size: int, random_bytes: RandomBytes) -> N
     on the positive side is the negative of one on the negative side; the two roundings differ only at halves, which
     have probability 0.
 
-    Parameters
-    ----------
-    scale
-        Standard deviation in units of the grid, exact; above 0, at most 2^44.
-
-    Raises
-    ------
-    OverflowRisk
-        If the scale is not above 0, or above 2^44.
-    FastLloydError
-        If the random source fails. Nothing is returned then.
+    scale : standard deviation in units of the grid, exact. Raises OverflowRisk unless it is above 0 and at most 2^44, and
+    FastLloydError if the random source fails; then nothing is returned.
     """
     scale = _checked(scale)
     words = _draw_words(size, random_bytes)
@@ -122,17 +113,7 @@ def two_sided_geometric(scale: Fraction, size: int, random_bytes: RandomBytes) -
 
     The difference of two independent geometric numbers, each the least integer at or above scale * ln(u), u uniform.
 
-    Parameters
-    ----------
-    scale
-        The b of exp(-|x| / b) in units of the grid, exact; above 0, at most 2^44.
-
-    Raises
-    ------
-    OverflowRisk
-        If the scale is not above 0, or above 2^44.
-    FastLloydError
-        If the random source fails. Nothing is returned then.
+    scale : in units of the grid, exact. Raises as `rounded_gaussian` does.
     """
     scale = _checked(scale)
     words = _draw_words(2 * size, random_bytes)

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from fastlloyd.base import chi_squared
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.dp.noise import Noise
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.mechanism import Clustering, Evidence, Mechanism, cautious
-from fastlloyd.mechanisms.uncertainty import BoolArray, NoiseDeviation, noise_errors, relative_errors
+from fastlloyd.mechanisms.uncertainty import BoolArray, NoiseDeviation, chi_squared_quantile, noise_errors, relative_errors
 
 FEW = 3  # a noisy count of so many standard deviations is hardly one of no records
 OWN = 0.7  # of a move that noise does not explain may be to come;
@@ -164,7 +163,7 @@ def _to_come(move: _Move, radius: float, others: float) -> FloatArray:
 def _is_moving(move: _Move, seen: Evidence) -> BoolArray:
     """Whether the last round asked for a move that is no noise, and too long to be the last one."""
     least = (FIRST_MOVED if seen.is_first else MOVED) * seen.radius
-    moving: BoolArray = move.unlikely > chi_squared.quantile(move.asked.shape[1], BY_CHANCE)
+    moving: BoolArray = move.unlikely > chi_squared_quantile(move.asked.shape[1], BY_CHANCE)
     return moving & (move.squared_excess > least**2)
 
 

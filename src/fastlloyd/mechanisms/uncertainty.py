@@ -2,6 +2,7 @@
 
 import enum
 import math
+from statistics import NormalDist
 
 import msgspec
 import numpy as np
@@ -74,6 +75,17 @@ def relative_errors(mechanism: Mechanism, errors: FloatArray) -> FloatArray:
     lengths = np.sqrt(((errors / mechanism.domain.units) ** 2).sum(axis=1))
     ratios: FloatArray = lengths / max(mechanism.planned_radius, 1.0)
     return ratios
+
+
+def chi_squared_quantile(degrees: int, exceeded: float) -> float:
+    """What a chi-squared variable of so many degrees of freedom exceeds with this probability, to three percent.
+
+    Wilson and Hilferty 1931. With one degree it is the square of a normal quantile, exact up to rounding. degrees >= 1.
+    """
+    if degrees == 1:
+        return NormalDist().inv_cdf(1 - exceeded / 2) ** 2
+    spread = 2 / (9 * degrees)
+    return degrees * (1 - spread + NormalDist().inv_cdf(1 - exceeded) * math.sqrt(spread)) ** 3
 
 
 class LossEstimate(msgspec.Struct, frozen=True, kw_only=True):

@@ -107,8 +107,8 @@ def keys(centroids: IntArray, L: float) -> tuple[FloatArray, FloatArray]:
 def padded_keys(centroids: IntArray, L: float, multiple: int, n_columns: int) -> tuple[FloatArray, FloatArray, int]:
     """A, constants and rows of a group: the keys of x are A x + constants.
 
-    Groups are padded to a multiple of so many rows, with centroids whose keys are infinite, and centroids to n_columns
-    features, with such that are 0.
+    Groups are padded to a multiple of so many rows with centroids whose keys are infinite, and centroids to n_columns features
+    with zeros.
     """
     k, d = centroids.shape
     size = min(int(L), k)
@@ -128,7 +128,7 @@ def padded_keys(centroids: IntArray, L: float, multiple: int, n_columns: int) ->
 
 @helper
 def feature_keys(centroids: IntArray, L: float) -> tuple[FloatArray, FloatArray, int]:
-    """Keys padded as `_least_keys` needs them."""
+    """A, constants and rows of a group, padded as `_least_keys` needs them: `block` has as many features as A columns."""
     d = centroids.shape[1]
     multiple, n_columns = 2, d + d % 2
     if d <= 2:
@@ -168,9 +168,14 @@ def block_labels(
     if group == len(constants):
         _least_keys(block, A, constants, best, s, t, m)
         _labels_within(best, squares, L, squared_radius, k, labels, m)
-    else:
-        _least_scores(block, A, constants, group, L, scores, found, best, s, t, m)
-        _found_within(scores, found, squares, squared_radius, k, labels, m)
+        return
+    scores[:m] = np.inf
+    start = 0.0
+    for first in range(0, len(constants), group):
+        _least_keys(block, A[first : first + group], constants[first : first + group], best, s, t, m)
+        _keep_lesser(best, L, start, scores, found, m)
+        start += L
+    _found_within(scores, found, squares, squared_radius, k, labels, m)
 
 
 @helper
@@ -194,33 +199,10 @@ def labels_of_products(
 
 
 @helper
-def _least_scores(
-    block: FloatArray,
-    A: FloatArray,
-    constants: FloatArray,
-    group: int,
-    L: float,
-    scores: FloatArray,
-    found: FloatArray,
-    best: FloatArray,
-    s: FloatArray,
-    t: FloatArray,
-    m: int,
-) -> None:
-    """Set scores[r] to the least score of record r among several groups, and found[r] to the index of its centroid."""
-    scores[:m] = np.inf
-    start = 0.0
-    for first in range(0, len(constants), group):
-        _least_keys(block, A[first : first + group], constants[first : first + group], best, s, t, m)
-        _keep_lesser(best, L, start, scores, found, m)
-        start += L
-
-
-@helper
 def _least_keys(
     block: FloatArray, A: FloatArray, constants: FloatArray, best: FloatArray, s: FloatArray, t: FloatArray, m: int
 ) -> None:
-    """Set best[r] to the least key of record r. `block` has an even number of features; see `_feature_keys`."""
+    """Set best[r] to the least key of record r. A, constants : as `feature_keys` pads them."""
     best[:m] = np.inf
     if len(block) == 2:
         _plane(block[0], block[1], A, constants, best, m)
@@ -271,7 +253,7 @@ def _four_features(x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArr
 
 @helper
 def _five_features(x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int) -> None:
-    """The same with five."""
+    """Five features, like four."""
     x0, x1, x2, x3, x4 = x[0], x[1], x[2], x[3], x[4]
     a0, a1, a2, a3, a4, b0, b1, b2, b3, b4 = a[0], a[1], a[2], a[3], a[4], b[0], b[1], b[2], b[3], b[4]
     for r in range(m):
@@ -282,7 +264,7 @@ def _five_features(x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArr
 
 @helper
 def _six_features(x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int) -> None:
-    """The same with six."""
+    """Six features, like four."""
     x0, x1, x2, x3, x4, x5 = x[0], x[1], x[2], x[3], x[4], x[5]
     a0, a1, a2, a3, a4, a5 = a[0], a[1], a[2], a[3], a[4], a[5]
     b0, b1, b2, b3, b4, b5 = b[0], b[1], b[2], b[3], b[4], b[5]
@@ -294,7 +276,7 @@ def _six_features(x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArra
 
 @helper
 def _open_four(s: FloatArray, t: FloatArray, u: float, v: float, x: FloatArray, a: FloatArray, b: FloatArray, m: int) -> None:
-    """The first four features of two centroids, whose constants are u and v."""
+    """Set the keys s and t of two centroids, whose constants are u and v, from the first four features."""
     x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
     a0, a1, a2, a3, b0, b1, b2, b3 = a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]
     for r in range(m):
@@ -304,7 +286,7 @@ def _open_four(s: FloatArray, t: FloatArray, u: float, v: float, x: FloatArray, 
 
 @helper
 def _add_four(s: FloatArray, t: FloatArray, x: FloatArray, a: FloatArray, b: FloatArray, m: int) -> None:
-    """Add the products of four features to the keys of two centroids."""
+    """Add the products of four further features to the keys s and t of two centroids."""
     x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
     a0, a1, a2, a3, b0, b1, b2, b3 = a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]
     for r in range(m):
@@ -314,7 +296,7 @@ def _add_four(s: FloatArray, t: FloatArray, x: FloatArray, a: FloatArray, b: Flo
 
 @helper
 def _close_four(s: FloatArray, t: FloatArray, x: FloatArray, a: FloatArray, b: FloatArray, best: FloatArray, m: int) -> None:
-    """The last four features of two centroids; the lesser key is kept."""
+    """Add the products of the last four features, and keep the lesser key."""
     x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
     a0, a1, a2, a3, b0, b1, b2, b3 = a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]
     for r in range(m):
@@ -325,7 +307,7 @@ def _close_four(s: FloatArray, t: FloatArray, x: FloatArray, a: FloatArray, b: F
 
 @helper
 def _close_two(s: FloatArray, t: FloatArray, x: FloatArray, a: FloatArray, b: FloatArray, best: FloatArray, m: int) -> None:
-    """The last two features of two centroids; the lesser key is kept."""
+    """Add the products of the last two features, and keep the lesser key."""
     x0, x1, a0, a1, b0, b1 = x[0], x[1], a[0], a[1], b[0], b[1]
     for r in range(m):
         u, v = s[r] + a0 * x0[r] + a1 * x1[r], t[r] + b0 * x0[r] + b1 * x1[r]
@@ -359,7 +341,7 @@ def _labels_within(
 
 @helper
 def _keep_lesser(best: FloatArray, L: float, start: float, scores: FloatArray, found: FloatArray, m: int) -> None:
-    """Of the least keys of a group, whose first centroid is `start`, and what earlier groups have: the lesser scores."""
+    """Keep the lesser scores, and their centroids, of earlier groups and of one whose first centroid is `start`."""
     share = 1.0 / L
     for r in range(m):
         score = np.floor(best[r] * share)
@@ -372,7 +354,7 @@ def _keep_lesser(best: FloatArray, L: float, start: float, scores: FloatArray, f
 def _found_within(
     scores: FloatArray, found: FloatArray, squares: FloatArray, squared_radius: float, k: int, labels: Labels, m: int
 ) -> None:
-    """The labels that were found; that of a record beyond the radius becomes k."""
+    """Set labels to the centroids that were found, and to k for a record beyond the radius."""
     beyond, last = float(k), k - 1.0
     for r in range(m):
         labels[r] = np.int32(min(found[r], last) if squares[r] + scores[r] <= squared_radius else beyond)

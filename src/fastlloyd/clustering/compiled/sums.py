@@ -1,4 +1,6 @@
-"""Sums and counts of the records of each cluster, by the labels of `distances.py`."""
+"""Sums and counts of the records of each cluster, by the labels of `distances.py`; sums of clipped offsets, by given labels."""
+
+from typing import Any
 
 import numpy as np
 from numba import types
@@ -13,12 +15,15 @@ from fastlloyd.clustering.compiled.jit import (
     REALS,
     RECORDS,
     TABLE,
+    Labels,
     Points,
     helper,
     kernel,
+    read,
 )
 
 _Unsigned = NDArray[np.uint32]  # labels of which the compiler need not expect that one is negative
+_OFFSETS = (read(types.int32, 1), INTEGER, INTEGER, read(REAL, 2), REAL, REAL, TABLE)
 
 
 @kernel(types.int64[:, ::1](RECORDS, INTEGER, INTEGER, CENTROIDS, REAL, REAL, INTEGER))
@@ -75,9 +80,41 @@ def row_statistics(
             total[j] += row[j]
 
 
+@kernel(*(REAL(read(x, 2, "A"), *_OFFSETS) for x in (types.int32, types.int64)), exact=False)
+def add_clipped_offsets(
+    X: Any, labels: Labels, start: int, stop: int, centroids: FloatArray, radius: float, units: float, sums: FloatArray
+) -> float:
+    """Add clip(x - centroid) of the records X[start:stop] to the sums (k, d) of their labels; return the largest squared norm.
+
+    X : int32 or int64 (n, d), of any memory order. All sums are integers below 2**53, exact in any order. Every operation is
+    rounded as it is written, and none is left out or merged with another: with IEEE 754's roots and quotients the integers are
+    those of `mechanisms/queries/clipping.py`, whose proof they share.
+    """
+    d = centroids.shape[1]
+    z = np.empty(d)
+    largest = 0.0
+    for r in range(start, stop):
+        centroid, total = centroids[labels[r]], sums[labels[r]]
+        square = 0.0
+        for j in range(d):
+            z[j] = np.float64(X[r, j]) - centroid[j]
+            square += z[j] * z[j]
+        root = np.floor(np.sqrt(square))  # the integer root or one more: then the square is no square, and this is its ceiling
+        if root * root < square:
+            root += 1.0
+        length = max(root, radius)
+        square = 0.0
+        for j in range(d):
+            clipped = np.trunc(z[j] * units / length)
+            total[j] += clipped
+            square += clipped * clipped
+        largest = max(largest, square)
+    return largest
+
+
 @helper
 def _integers(totals: FloatArray, k: int, d: int) -> IntArray:
-    """The copies of all totals added up."""
+    """Add up the copies of all totals: int64 (k, d + 1)."""
     found = np.zeros((k, d + 1), np.int64)
     for c in range(k):
         for copy in range(4):
@@ -106,7 +143,7 @@ def _add_four(x: FloatArray, labels: _Unsigned, totals: FloatArray, m: int) -> N
 
 @helper
 def _add_rest(x: FloatArray, labels: _Unsigned, totals: FloatArray, n: int, m: int) -> None:
-    """The same with the last n features, 0 to 3, and the 1 that stands behind them."""
+    """Add the last n features, 0 to 3, and the 1 that stands behind them, as `_add_four` adds four."""
     x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
     size = len(totals) // 4
     for r in range(0, m, 4):
@@ -123,15 +160,9 @@ def _add_rest(x: FloatArray, labels: _Unsigned, totals: FloatArray, n: int, m: i
 
 @helper
 def _add_two_clusters(
-    x: Points,
-    y: Points,
-    A: FloatArray,
-    constants: FloatArray,
-    L: float,
-    squared_radius: float,
-    totals: FloatArray,
+    x: Points, y: Points, A: FloatArray, constants: FloatArray, L: float, squared_radius: float, totals: FloatArray
 ) -> None:
-    """All at once, within registers, for two features and up to two clusters: sums and counts, set in totals (k + 1, 4).
+    """Set the sums and counts of two features and up to two clusters in totals (k + 1, 4), all within registers.
 
     `in0` is 1 for a record of the first cluster, otherwise 0.
     """
@@ -155,15 +186,9 @@ def _add_two_clusters(
 
 @helper
 def _add_four_clusters(
-    x: Points,
-    y: Points,
-    A: FloatArray,
-    constants: FloatArray,
-    L: float,
-    squared_radius: float,
-    totals: FloatArray,
+    x: Points, y: Points, A: FloatArray, constants: FloatArray, L: float, squared_radius: float, totals: FloatArray
 ) -> None:
-    """The same for three or four."""
+    """Do so for three or four clusters."""
     n0, n1, n2, n3, share = constants[0], constants[1], constants[2], constants[3], 1.0 / L
     a0, a1, a2, a3 = A[0, 0], A[1, 0], A[2, 0], A[3, 0]
     b0, b1, b2, b3 = A[0, 1], A[1, 1], A[2, 1], A[3, 1]

@@ -11,7 +11,6 @@ several groups, its mean is then somewhere else than the mean of the clipped off
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.base import chi_squared
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering.public_kmeans import nearest_points
 from fastlloyd.mechanisms.mechanism import Evidence, cautious
@@ -20,6 +19,7 @@ from fastlloyd.mechanisms.moment_lloyd.location import divisor
 from fastlloyd.mechanisms.moment_lloyd.rounds import MomentFields
 from fastlloyd.mechanisms.moment_lloyd.state import Histogram, Noisy, Seen, State, Step
 from fastlloyd.mechanisms.moment_lloyd.steps import sizes
+from fastlloyd.mechanisms.uncertainty import chi_squared_quantile
 
 DISAGREE = 0.1  # probability of steps that differ as much by noise alone
 SHAPE = 0.015  # squared typical offsets over the radius: so far clipping moves the mean of skewed groups that no vote shows
@@ -60,7 +60,7 @@ def _together(steps: tuple[Step, ...], n: FloatArray) -> tuple[FloatArray, Float
     means = (precisions * each).sum(axis=0) / whole
     differences = (precisions * (each - means) ** 2).sum(axis=(0, 2))
     degrees = (len(steps) - 1) * each.shape[2]
-    agree = (differences < chi_squared.quantile(max(degrees, 1), DISAGREE))[:, None]
+    agree = (differences < chi_squared_quantile(max(degrees, 1), DISAGREE))[:, None]
     deviations = np.where(agree, whole, precisions[-1]) ** -0.5
     return np.where(agree, means, each[-1]), np.broadcast_to(deviations, each.shape[1:])
 

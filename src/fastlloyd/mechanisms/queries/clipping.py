@@ -1,6 +1,6 @@
 """Vectors clipped to a radius and normalised to integers: where a record's length is bounded.
 
-The same operations stand, compiled, in `clustering/compiled/offsets.py`, and nowhere else.
+The same operations stand, compiled, in `clustering/compiled/sums.py`, and nowhere else.
 
     clip(z) = z units / max(radius, |z|), rounded towards zero coordinate by coordinate, with |z| rounded up to an integer.
 

@@ -87,7 +87,7 @@ def _plain_sums(points: GridArray, labels: kernels.Labels, centroids: IntArray, 
 
 def _compiled_sums(points: GridArray, labels: kernels.Labels, centroids: IntArray, radius: int, units: int) -> IntArray:
     """The same integers, without the blocks' temporary arrays, and on all cores where there are many records per sum."""
-    from fastlloyd.clustering.compiled.offsets import add_clipped_offsets
+    from fastlloyd.clustering.compiled.sums import add_clipped_offsets
 
     C = np.ascontiguousarray(centroids, dtype=np.float64)
     if points.dtype not in (np.int32, np.int64) or not points.flags.aligned:
