@@ -21,9 +21,10 @@ LARGE_TEXT = 1 << 28  # bytes
 
 STANDARD_INPUT = Path("-")
 _Named = Sequence[str] | None
-_Open = Callable[[Path, Columns, Missing], Reader]
-_TEXT: Mapping[str, _Open] = {".csv": DelimitedFile, ".tsv": DelimitedFile, ".txt": DelimitedFile}  # each also with .gz
-_BINARY: Mapping[str, _Open] = {
+_FORMATS: Mapping[str, Callable[[Path, Columns, Missing], Reader]] = {
+    ".csv": DelimitedFile,
+    ".tsv": DelimitedFile,
+    ".txt": DelimitedFile,
     ".parquet": open_parquet,
     ".pq": open_parquet,
     ".arrow": open_ipc,
@@ -32,6 +33,7 @@ _BINARY: Mapping[str, _Open] = {
     ".npy": open_npy,
     ".npz": open_npz,
 }
+_STREAMS = (".csv", ".tsv", ".txt")  # may be packed by gzip, or come through a pipe
 _SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 
 
@@ -45,20 +47,21 @@ def open_records(path: str | os.PathLike[str], columns: Columns = None, *, missi
     """
     path = Path(path)
     if path == STANDARD_INPUT:
-        return _open_text(DelimitedFile, Path("/dev/stdin"), columns, missing)
+        return _open_csv(Path("/dev/stdin"), columns, missing)
     suffix = path.suffix.lower()
-    if suffix in _BINARY:
+    unpacked = Path(path.stem).suffix.lower() if suffix == ".gz" else suffix
+    if unpacked in _STREAMS:
+        state = files.state(path)
+    elif suffix in _FORMATS:
         state = files.regular(path)
-        return RecordFile(_BINARY[suffix](path, columns, missing), str(path), state, missing)
-    format_suffix = Path(path.stem).suffix.lower() if suffix == ".gz" else suffix
-    if format_suffix in _TEXT:
-        return _open_text(_TEXT[format_suffix], path, columns, missing)
-    if suffix in _SHEETS:
+    elif suffix in _SHEETS:
         raise DataError(f"{path}: workbooks are not read; save the sheet as CSV in UTF-8, with decimal points")
-    raise DataError(
-        f"{path}: the suffix must say the format: {', '.join(_TEXT)}, each of which may be followed by .gz, or "
-        f"{', '.join(_BINARY)}"
-    )
+    else:
+        raise DataError(
+            f"{path}: the suffix must say the format: {', '.join(_STREAMS)}, each of which may be followed by .gz, or "
+            f"{', '.join(known for known in _FORMATS if known not in _STREAMS)}"
+        )
+    return RecordFile(_FORMATS[unpacked](path, columns, missing), str(path), state, missing)
 
 
 def read_table(path: str | os.PathLike[str], columns: _Named = None, *, missing: Missing = Missing.REFUSE) -> Table:
@@ -76,12 +79,12 @@ def table_or_file(
 
 def read_csv(path: str | os.PathLike[str], columns: _Named = None, *, missing: Missing = Missing.REFUSE) -> Table:
     """All records of a text file, whatever its suffix; see `DelimitedFile`."""
-    return _open_text(DelimitedFile, Path(path), columns, missing).table()
+    return _open_csv(Path(path), columns, missing).table()
 
 
-def _open_text(read: _Open, path: Path, columns: Columns, missing: Missing) -> RecordFile:
+def _open_csv(path: Path, columns: Columns, missing: Missing) -> RecordFile:
     state = files.state(path)
-    return RecordFile(read(path, columns, missing), str(path), state, missing)
+    return RecordFile(DelimitedFile(path, columns, missing), str(path), state, missing)
 
 
 def _is_large(file: RecordFile) -> bool:
