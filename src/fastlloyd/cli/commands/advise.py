@@ -36,35 +36,17 @@ Records = Annotated[
         help="Expected number of records, also taken as the cap.",
         metavar="N",
         rich_help_panel=CLUSTERING,
-        show_default=False,
     ),
 ]
-FeatureCount = Annotated[
-    int, typer.Option("--features", help="Number of features.", metavar="D", rich_help_panel=CLUSTERING, show_default=False)
-]
+FeatureCount = Annotated[int, typer.Option("--features", help="Number of features.", metavar="D", rich_help_panel=CLUSTERING)]
 Clusters = Annotated[
-    int,
-    typer.Option(
-        "--clusters",
-        "--n-clusters",
-        "-k",
-        help="Number of clusters.",
-        metavar="K",
-        rich_help_panel=CLUSTERING,
-        show_default=False,
-    ),
+    int, typer.Option("--clusters", "--n-clusters", "-k", help="Number of clusters.", metavar="K", rich_help_panel=CLUSTERING)
 ]
 AlgorithmName = Annotated[
     str, typer.Option(help="What will run.", metavar="momentlloyd|fastlloyd|glloyd|sulloyd", rich_help_panel=CLUSTERING)
 ]
-Epsilons = Annotated[
-    str,
-    typer.Option(help="Privacy budgets to compare, as a,b,c.", metavar="LIST", rich_help_panel=PRIVACY),
-]
-Delta = Annotated[
-    float | None,
-    typer.Option(help="Default: 1 / (100 records).", metavar="DELTA", rich_help_panel=PRIVACY, show_default=False),
-]
+Epsilons = Annotated[str, typer.Option(help="Privacy budgets to compare, as a,b,c.", metavar="LIST", rich_help_panel=PRIVACY)]
+Delta = Annotated[float | None, typer.Option(help="Default: 1 / (100 records).", metavar="DELTA", rich_help_panel=PRIVACY)]
 Relation = Annotated[
     str,
     typer.Option(
@@ -73,28 +55,20 @@ Relation = Annotated[
         rich_help_panel=PRIVACY,
     ),
 ]
-Loss = Annotated[
-    bool,
-    typer.Option("--loss", help="Reckon with a private estimate of the loss too.", rich_help_panel=PRIVACY),
-]
+Loss = Annotated[bool, typer.Option("--loss", help="Reckon with a private estimate of the loss too.", rich_help_panel=PRIVACY)]
 LossShare = Annotated[
     float | None,
     typer.Option(
         help="Share of the budget for --loss. Default: 0.01 to 0.2, by the number of records.",
         metavar="SHARE",
         rich_help_panel=PRIVACY,
-        show_default=False,
     ),
 ]
 Clients = Annotated[
-    int | None,
-    typer.Option(
-        help="For a federated run: how many clients take part.", metavar="M", rich_help_panel=FEDERATION, show_default=False
-    ),
+    int | None, typer.Option(help="For a federated run: how many clients take part.", metavar="M", rich_help_panel=FEDERATION)
 ]
 Folder = Annotated[
-    Path | None,
-    typer.Option(help="Folder to make: advise.json, advise.png.", metavar="DIR", rich_help_panel=OUTPUT, show_default=False),
+    Path | None, typer.Option(help="Folder to make: advise.json, advise.png.", metavar="DIR", rich_help_panel=OUTPUT)
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier advice.", rich_help_panel=OUTPUT)]
 Json = Annotated[

@@ -18,22 +18,14 @@ HEADING = "record,cluster"  # how every file of labels begins, so that --force r
 WARNING = "labels are exact facts about single records, NOT PRIVATE: keep them where the records are kept"
 
 ResultPath = Annotated[
-    Path,
-    typer.Argument(
-        help="A folder that fit, simulate or join left, or its centroids.csv.", metavar="RESULT", show_default=False
-    ),
+    Path, typer.Argument(help="A folder that fit, simulate or join left, or its centroids.csv.", metavar="RESULT")
 ]
 LabelFile = Annotated[
-    Path | None,
-    typer.Option(help="File to make. Default: the screen.", metavar="FILE", rich_help_panel=OUTPUT, show_default=False),
+    Path | None, typer.Option(help="File to make. Default: the screen.", metavar="FILE", rich_help_panel=OUTPUT)
 ]
 Distance = Annotated[
     bool,
-    typer.Option(
-        "--distance",
-        help="Add the distance to the centroid, in half widths of the bounds.",
-        rich_help_panel=OUTPUT,
-    ),
+    typer.Option("--distance", help="Add the distance to the centroid, in half widths of the bounds.", rich_help_panel=OUTPUT),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file of labels.", rich_help_panel=OUTPUT)]
 

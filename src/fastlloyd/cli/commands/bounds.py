@@ -17,8 +17,7 @@ bounds_app = typer.Typer(cls=Group, help="Make files of public bounds.", no_args
 EXPLAINED = 5  # columns that are left out
 
 Template = Annotated[
-    Path | None,
-    typer.Option(help="File to make. Default: the screen.", metavar="FILE", rich_help_panel=OUTPUT, show_default=False),
+    Path | None, typer.Option(help="File to make. Default: the screen.", metavar="FILE", rich_help_panel=OUTPUT)
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file of bounds.", rich_help_panel=OUTPUT)]
 

@@ -17,8 +17,8 @@ datasets_app = typer.Typer(
     cls=Group, help="List public data sets for experiments, show what each is, and fetch them.", no_args_is_help=True
 )
 
-Name = Annotated[str, typer.Argument(help="Name of a set, as `list` shows it.", metavar="NAME", show_default=False)]
-Names = Annotated[list[str], typer.Argument(help="Names of sets, as `list` shows them.", metavar="NAME...", show_default=False)]
+Name = Annotated[str, typer.Argument(help="Name of a set, as `list` shows it.", metavar="NAME")]
+Names = Annotated[list[str], typer.Argument(help="Names of sets, as `list` shows them.", metavar="NAME...")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _NOWHERE = "to be fetched"

@@ -32,33 +32,20 @@ experiment_app = typer.Typer(
     no_args_is_help=True,
 )
 
-Specification = Annotated[
-    Path, typer.Argument(help="What to run. It may name files of code, which are run.", metavar="SPEC", show_default=False)
-]
+Specification = Annotated[Path, typer.Argument(help="What to run. It may name files of code, which are run.", metavar="SPEC")]
 Out = Annotated[
     Path,
-    typer.Option(
-        help="Folder of the results; what is there already is not run again.",
-        metavar="DIR",
-        rich_help_panel=OUTPUT,
-        show_default=False,
-    ),
+    typer.Option(help="Folder of the results; what is there already is not run again.", metavar="DIR", rich_help_panel=OUTPUT),
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="What the table quick of the specification says instead.")]
 Workers = Annotated[
-    int | None,
-    typer.Option(
-        min=1, max=1024, help="Processes, each with one thread. Default: one per core.", metavar="N", show_default=False
-    ),
+    int | None, typer.Option(min=1, max=1024, help="Processes, each with one thread. Default: one per core.", metavar="N")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
 DryRun = Annotated[
-    bool,
-    typer.Option("--dry-run", help="Say how many trials there are and are left, and which sets are lacking."),
+    bool, typer.Option("--dry-run", help="Say how many trials there are and are left, and which sets are lacking.")
 ]
-ResultsFolder = Annotated[
-    Path, typer.Argument(help="A folder that `experiment run` left or still fills.", metavar="DIR", show_default=False)
-]
+ResultsFolder = Annotated[Path, typer.Argument(help="A folder that `experiment run` left or still fills.", metavar="DIR")]
 Figures = Annotated[
     list[str] | None,
     typer.Option(
@@ -66,31 +53,22 @@ Figures = Annotated[
         help="Which to draw: curves, scaling, heatmaps, ablation, overhead; may be given again. "
         "Default: those of the specification.",
         metavar="NAME",
-        show_default=False,
     ),
 ]
 Formats = Annotated[
     str, typer.Option("--formats", help="Kinds of files, separated by commas, of png, svg and pdf.", metavar="KINDS")
 ]
 FiguresFolder = Annotated[
-    Path | None,
-    typer.Option(
-        "--out", help="Folder to make. Default: DIR/figures.", metavar="FOLDER", rich_help_panel=OUTPUT, show_default=False
-    ),
+    Path | None, typer.Option("--out", help="Folder to make. Default: DIR/figures.", metavar="FOLDER", rich_help_panel=OUTPUT)
 ]
 Measures = Annotated[
     list[str] | None,
-    typer.Option(
-        "--measure", help="Which to show, such as nicv; may be given again. Default: all.", metavar="NAME", show_default=False
-    ),
+    typer.Option("--measure", help="Which to show, such as nicv; may be given again. Default: all.", metavar="NAME"),
 ]
 TableFormat = Annotated[str, typer.Option("--format", help="How the tables are written.", metavar="text|markdown|csv")]
 Pooled = Annotated[bool, typer.Option("--pooled", help="All data sets as one: run by run, the mean over them.")]
 ReportFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--out", help="File to make. Default: DIR/report.html.", metavar="FILE", rich_help_panel=OUTPUT, show_default=False
-    ),
+    Path | None, typer.Option("--out", help="File to make. Default: DIR/report.html.", metavar="FILE", rich_help_panel=OUTPUT)
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace what an earlier call made.", rich_help_panel=OUTPUT)]
 

@@ -21,16 +21,14 @@ if TYPE_CHECKING:
     from fastlloyd.records import Table
     from fastlloyd.reports.result import Result
 
-PlanFile = Annotated[Path, typer.Argument(help="The plan that was agreed on.", metavar="PLAN", show_default=False)]
+PlanFile = Annotated[Path, typer.Argument(help="The plan that was agreed on.", metavar="PLAN")]
 Digest = Annotated[
     str,
     typer.Option(
-        help="The plan's digest, as you were told it over a different channel; in quotes if it has spaces.",
-        metavar="HEX",
-        show_default=False,
+        help="The plan's digest, as you were told it over a different channel; in quotes if it has spaces.", metavar="HEX"
     ),
 ]
-Key = Annotated[Path, typer.Option(help="Your private identity.", metavar="FILE", show_default=False)]
+Key = Annotated[Path, typer.Option(help="Your private identity.", metavar="FILE")]
 Dataset = Annotated[
     str, typer.Option(help="Name under which your ledger adds up what is spent on these records.", metavar="NAME")
 ]
@@ -53,7 +51,7 @@ def join(
     plan: PlanFile,
     digest: Digest,
     key: Key,
-    data: Annotated[Path, typer.Option(help="Your records.", metavar="DATA", show_default=False)],
+    data: Annotated[Path, typer.Option(help="Your records.", metavar="DATA")],
     dataset: Dataset,
     output: OutputOptions,
     server: ServerAddress = None,

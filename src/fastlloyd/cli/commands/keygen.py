@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 REQUEST_HEADING = "-----BEGIN CERTIFICATE REQUEST-----"
 DAYS = 365
 
-Name = Annotated[str, typer.Option(help="Name of the client, or of the server, in plans.", metavar="NAME", show_default=False)]
+Name = Annotated[str, typer.Option(help="Name of the client, or of the server, in plans.", metavar="NAME")]
 Folder = Annotated[
     Path,
     typer.Option(
@@ -28,8 +28,7 @@ Folder = Annotated[
 ]
 Passphrase = Annotated[bool, typer.Option("--passphrase", help="Put the private keys under a passphrase; asks for it twice.")]
 Expires = Annotated[
-    int | None,
-    typer.Option(help=f"Last day of the identity, counted from today. Default: {DAYS}.", metavar="DAYS", show_default=False),
+    int | None, typer.Option(help=f"Last day of the identity, counted from today. Default: {DAYS}.", metavar="DAYS")
 ]
 Request = Annotated[
     bool,
@@ -43,7 +42,6 @@ Issued = Annotated[
     typer.Option(
         help="The certificate that was issued for the request, PEM or DER: put it into the identity, and make the public file.",
         metavar="FILE",
-        show_default=False,
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier public file or request.", rich_help_panel=OUTPUT)]
@@ -182,7 +180,7 @@ def _report(identity: "PrivateIdentity", private: Path, made: Path, *, request: 
     typer.echo(f"The identity can be used up to {known.expires}.")
 
 
-Key = Annotated[Path, typer.Option(help="Your private identity.", metavar="FILE", show_default=False)]
+Key = Annotated[Path, typer.Option(help="Your private identity.", metavar="FILE")]
 PemFolder = Annotated[
     Path, typer.Option(help="Folder for NAME.pem and NAME.key; made if it is not there.", metavar="DIR", rich_help_panel=OUTPUT)
 ]

@@ -24,18 +24,12 @@ ledger_app = typer.Typer(cls=Group, help="See and limit what runs spend on your 
 
 StoreFile = Annotated[
     Path,
-    typer.Argument(
-        help="A store, or the identity it belongs to: NAME.store lies beside NAME.identity.toml.",
-        metavar="STORE",
-        show_default=False,
-    ),
+    typer.Argument(help="A store, or the identity it belongs to: NAME.store lies beside NAME.identity.toml.", metavar="STORE"),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-DataSet = Annotated[str, typer.Option(help="Name of the data set.", metavar="NAME", show_default=False)]
-RunId = Annotated[str, typer.Option(help="The run's id, as its plan shows it.", metavar="HEX", show_default=False)]
-Epsilon = Annotated[
-    float, typer.Option(help="All runs together may spend this much; inf lifts the limit.", metavar="E", show_default=False)
-]
+DataSet = Annotated[str, typer.Option(help="Name of the data set.", metavar="NAME")]
+RunId = Annotated[str, typer.Option(help="The run's id, as its plan shows it.", metavar="HEX")]
+Epsilon = Annotated[float, typer.Option(help="All runs together may spend this much; inf lifts the limit.", metavar="E")]
 NewDataSet = Annotated[
     bool, typer.Option("--new", help="The data set is new: no run was joined under its name yet, and it has no limit.")
 ]
@@ -45,20 +39,13 @@ Plans = Annotated[
         "--plan",
         help="Plan of a run that an earlier version joined: it says what the store does not. As often as needed.",
         metavar="FILE",
-        show_default=False,
     ),
 ]
-Delta = Annotated[float, typer.Option(help="The delta of that epsilon, below 1 / records.", metavar="D", show_default=False)]
-ServerStore = Annotated[
-    Path, typer.Argument(help="The store of a server, or the identity it belongs to.", metavar="STORE", show_default=False)
-]
-Out = Annotated[
-    Path | None, typer.Option(help="Also write them to a file, for plan renew --positions.", metavar="FILE", show_default=False)
-]
+Delta = Annotated[float, typer.Option(help="The delta of that epsilon, below 1 / records.", metavar="D")]
+ServerStore = Annotated[Path, typer.Argument(help="The store of a server, or the identity it belongs to.", metavar="STORE")]
+Out = Annotated[Path | None, typer.Option(help="Also write them to a file, for plan renew --positions.", metavar="FILE")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file of positions.")]
-ClientOfStore = Annotated[
-    str, typer.Option(help="The client's signing key (64 hex digits), or its name.", metavar="KEY|NAME", show_default=False)
-]
+ClientOfStore = Annotated[str, typer.Option(help="The client's signing key (64 hex digits), or its name.", metavar="KEY|NAME")]
 
 
 @ledger_app.command(cls=Command)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from fastlloyd.federation.runs import DurableServer
     from fastlloyd.federation.transport.grpc.server import GrpcServer
 
-PlanFile = Annotated[Path, typer.Argument(help="The plan of the run.", metavar="PLAN", show_default=False)]
-Key = Annotated[Path, typer.Option(help="The server's private identity.", metavar="FILE", show_default=False)]
+PlanFile = Annotated[Path, typer.Argument(help="The plan of the run.", metavar="PLAN")]
+Key = Annotated[Path, typer.Option(help="The server's private identity.", metavar="FILE")]
 Listen = Annotated[
     str | None,
     typer.Option(help="Where to listen. Default: every address of this machine, at the plan's port.", metavar="HOST:PORT"),

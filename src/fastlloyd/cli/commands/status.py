@@ -12,7 +12,7 @@ from fastlloyd.cli.terminal import Column, print_json
 JOINING = "joining"
 SHOWN_CLIENTS = 12
 
-StoreFile = Annotated[Path, typer.Argument(help="A store, or the identity it belongs to.", metavar="STORE", show_default=False)]
+StoreFile = Annotated[Path, typer.Argument(help="A store, or the identity it belongs to.", metavar="STORE")]
 Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.", rich_help_panel=OUTPUT)]
 
 
