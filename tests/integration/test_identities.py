@@ -210,13 +210,13 @@ def test_keygen_leaves_other_files_alone_whatever_it_is_told(fastlloyd: Command)
 
 
 def test_keygen_makes_both_files_or_none(fastlloyd: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fastlloyd.base import files
+    from fastlloyd.cli.commands import keygen
     from fastlloyd.errors import OutputError
 
     def fails(path: Path, _: str) -> None:
         raise OutputError(f"{path} cannot be written (No space left on device)")
 
-    monkeypatch.setattr(files, "write_file", fails)
+    monkeypatch.setattr(keygen, "write_file", fails)
     refused(fastlloyd("keygen", "--name", "a"), "a.public.toml cannot be written")
     assert tree() == {}
 

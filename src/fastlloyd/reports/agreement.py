@@ -3,15 +3,16 @@
 import textwrap
 
 from fastlloyd.base.sealed_toml import in_groups
-from fastlloyd.federation.plan.plan import Client, Plan, Server
+from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.reports.explain import (
     authority,
     bounds,
     certainty_table,
     coalition_table,
+    lacking,
+    parties,
     persons,
     protection,
-    store_in_words,
     study,
     waiting,
 )
@@ -67,17 +68,13 @@ def _agreed(plan: Plan) -> list[str]:
 
 def _parties(plan: Plan) -> list[str]:
     """Each party with the SHA-256 of its certificate; what is missing for a run over a network stands last."""
-    expires = {certificate.name: certificate.expires for certificate in plan.certificates()}
-    roles: list[tuple[Client | Server, str]] = [(plan.server, f"the server, at {plan.server.address or 'no address'}")]
-    roles += [(client, f"at most {client.max_records} records{store_in_words(client)}") for client in plan.clients]
     said = [
-        _item(f"{party.name}: {role}; certificate until {expires[party.name]}:") + f"\n{_digest(party.fingerprint)}"
-        if party.certificate
-        else _item(f"{party.name}: {role}; no certificate")
-        for party, role in roles
+        _item(f"{who}; certificate until {expires}:") + f"\n{_digest(fingerprint)}"
+        if fingerprint
+        else _item(f"{who}; no certificate")
+        for who, fingerprint, expires in parties(plan)
     ]
-    said += map(_filled, authority(plan))
-    return said + ([_filled(f"For simulations only: {plan.lacking}.")] if plan.lacking else [])
+    return said + [_filled(sentence) for sentence in (*authority(plan), *lacking(plan))]
 
 
 def _digest(digest: str) -> str:
@@ -93,12 +90,8 @@ def _item(text: str) -> str:
 
 
 def _rows(table: str) -> str:
-    return "\n".join(_row(line) for line in table.splitlines())
-
-
-def _row(line: str) -> str:
-    """A line that may be an item already."""
-    return _item(line[2:]) if line.startswith("- ") else _filled(line)
+    """Lines, of which some are items already."""
+    return "\n".join(_item(line[2:]) if line.startswith("- ") else _filled(line) for line in table.splitlines())
 
 
 def _line_to_sign_on(name: str) -> str:

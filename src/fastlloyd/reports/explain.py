@@ -150,21 +150,29 @@ def authority(plan: Plan) -> list[str]:
     return [said]
 
 
-def _parties(plan: Plan) -> str:
-    expires = {certificate.name: certificate.expires for certificate in plan.certificates()}
+def parties(plan: Plan) -> list[tuple[str, str, str]]:
+    """Of server and clients: name and role, SHA-256 of the certificate and its last day; "" where there is no certificate."""
+    expires = {certificate.name: str(certificate.expires) for certificate in plan.certificates()}
     roles: list[tuple[Client | Server, str]] = [(plan.server, f"the server, at {plan.server.address or 'no address'}")]
     roles += [(client, f"at most {client.max_records} records{store_in_words(client)}") for client in plan.clients]
+    return [
+        (f"{party.name}: {role}", party.fingerprint if party.certificate else "", expires.get(party.name, ""))
+        for party, role in roles
+    ]
+
+
+def lacking(plan: Plan) -> list[str]:
+    """What is missing for a run over a network, in a sentence; none if nothing is."""
+    return [f"For simulations only: {plan.lacking}."] if plan.lacking else []
+
+
+def _parties(plan: Plan) -> str:
     lines = [
         "Who takes part, each with the SHA-256 of its certificate, to be compared with its owner over a different channel:"
     ]
-    for party, role in roles:
-        known = f"{in_groups(party.fingerprint)}, until {expires[party.name]}" if party.certificate else "no certificate"
-        lines.append(f"- {party.name}: {role}; {known}")
-    lines += authority(plan)
-    lines.append(waiting(plan))
-    if plan.lacking:
-        lines.append(f"For simulations only: {plan.lacking}.")
-    return "\n".join(lines)
+    for who, fingerprint, expires in parties(plan):
+        lines.append(f"- {who}; " + (f"{in_groups(fingerprint)}, until {expires}" if fingerprint else "no certificate"))
+    return "\n".join([*lines, *authority(plan), waiting(plan), *lacking(plan)])
 
 
 def store_in_words(client: Client) -> str:

@@ -29,7 +29,7 @@ def _sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr(homes, "_cache_folder", lambda: tmp_path / "cache")
     generator = SimpleNamespace(
-        families=lambda: (SimpleNamespace(pattern="made-N", text="N zeros in one column"),),
+        FAMILIES=(SimpleNamespace(pattern="made-N", text="N zeros in one column"),),
         is_generated=lambda name: name.startswith("made-"),
         generate=lambda name: Table(values=np.zeros((int(name[5:]), 1)), columns=("x1",), source="generated"),
         n_clusters=lambda _: 1,

@@ -193,39 +193,30 @@ def _show(screen: Console, advice: "Advice") -> None:
 
 
 def _show_table(screen: Console, advice: "Advice") -> None:
-
     q, outlooks = advice.question, advice.outlooks
     columns = [
         Column(heading="epsilon", cells=[f"{o.epsilon:g}" for o in outlooks]),
         Column(heading="error", cells=[_percent(o.relative_error) for o in outlooks]),
-        *_ranges(outlooks),
+        Column(heading="4 of 5 runs", cells=[_range(o.error_low, o.error_high) for o in outlooks]),
         Column(heading="verdict", cells=[o.verdict.value for o in outlooks], justify="left"),
         Column(heading="rounds", cells=[str(o.n_rounds) for o in outlooks]),
-        *_sums(outlooks),
-        Column(heading="noise of a count", cells=[f"{o.count_noise:.3g}" for o in outlooks]),
+        Column(heading="noise of a sum", cells=[_short(o.sum_noise) for o in outlooks]),
+        Column(heading="noise of a count", cells=[_short(o.count_noise) for o in outlooks]),
+        Column(heading="of the loss per record", cells=[_short(o.loss_noise) for o in outlooks]),
     ]
-    if q.estimate_loss:
-        cells = ["" if o.loss_noise is None else f"{o.loss_noise:.3g}" for o in outlooks]
-        columns.append(Column(heading="of the loss per record", cells=cells))
-    terminal.show(screen, f"{_subject(q)}, {_count(q.n_clusters, 'cluster')}", columns)
+    known = [column for column in columns if any(column.cells)]
+    terminal.show(screen, f"{_subject(q)}, {_count(q.n_clusters, 'cluster')}", known)
 
 
-def _ranges(outlooks: "Sequence[Outlook]") -> list[Column]:
-    """Between which errors four of five runs lie, where that is known."""
-    ends = [(o.error_low, o.error_high) for o in outlooks]
-    cells = ["" if low is None or high is None else _range(low, high) for low, high in ends]
-    return [Column(heading="4 of 5 runs", cells=cells)] if any(cells) else []
-
-
-def _range(low: float, high: float) -> str:
+def _range(low: float | None, high: float | None) -> str:
+    """Between which errors four of five runs lie, "" where that is not known."""
+    if low is None or high is None:
+        return ""
     return f"{_percent(low)} to {_percent(high)}" if high < float("inf") else f"{_percent(low)} and more"
 
 
-def _sums(outlooks: "Sequence[Outlook]") -> list[Column]:
-
-    noise = [o.sum_noise for o in outlooks]
-    cells = ["" if one is None else f"{one:.3g}" for one in noise]
-    return [Column(heading="noise of a sum", cells=cells)] if any(cells) else []
+def _short(number: float | None) -> str:
+    return "" if number is None else f"{number:.3g}"
 
 
 def _show_traffic(screen: Console, advice: "Advice", federation: "Federation") -> None:

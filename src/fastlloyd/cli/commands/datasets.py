@@ -109,18 +109,9 @@ def _row(name: str) -> dict[str, Any]:
 
 
 def _public(entry: "DataSet") -> dict[str, Any]:
-    return {
-        "name": entry.name,
-        "n_records": entry.n_records,
-        "n_features": entry.n_features,
-        "n_clusters": entry.n_clusters,
-        "about": entry.about,
-        "citation": entry.citation,
-        "licence": entry.licence,
-        "changes": entry.changes,
-        "values_digest": entry.digest,
-        "homes": [home.address for home in entry.homes],
-    }
+    said = ("name", "n_records", "n_features", "n_clusters", "about", "citation", "licence", "changes")
+    more = {"values_digest": entry.digest, "homes": [home.address for home in entry.homes]}
+    return {name: getattr(entry, name) for name in said} | more
 
 
 def _lines(said: dict[str, Any]) -> list[str]:

@@ -1,5 +1,7 @@
 """`fastlloyd ledger`: what runs have spent on each data set, how much they may; what a server saw of clients' stores."""
 
+import math
+import re
 from decimal import ROUND_FLOOR, Context
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -52,7 +54,7 @@ ClientOfStore = Annotated[str, typer.Option(help="The client's signing key (64 h
 def positions(file: ServerStore, out: Out = None, force: Force = False, json: Json = False) -> None:
     """Show how far a server saw its clients' stores, and export what they signed, for the plan of another server."""
     from fastlloyd.federation.positions import HEADING, KnownStore, KnownStoreOf, Positions
-    from fastlloyd.federation.store import read, store_path
+    from fastlloyd.federation.store import Role, read, store_path
 
     path = store_path(file)
     if out is not None:
@@ -60,16 +62,31 @@ def positions(file: ServerStore, out: Out = None, force: Force = False, json: Js
     elif force:
         raise OutputError("--force is about the file to write; name it with --out FILE")
     contents, _ = read(path)
-    _check_server(contents.role.value, path)
-    rows = _rows(contents.history)
+    if contents.role is not Role.SERVER:
+        raise StateError(f"{path} is the store of a client; only a server's remembers positions of others")
+    peers, signed = contents.history.peers, contents.history.signed
+    rows: list[dict[str, Any]] = [
+        {
+            "client": signed[key].client if key in signed else None,
+            "signing_key": key,
+            "events": position.length,
+            "signed": key in signed,
+        }
+        for key, position in peers.items()
+    ]
     if out is not None:
-        signed = contents.history.signed
         clients = [KnownStoreOf(name=e.client, signing_key=key, store=KnownStore.of(e.position)) for key, e in signed.items()]
         write_file(out, Positions(clients=tuple(clients)).to_toml())
     if json:
         print_json({"clients": rows})
     elif rows:
-        _print_positions(rows, str(path))
+        columns = [
+            Column(heading="client", cells=[row["client"] or "" for row in rows], justify="left"),
+            Column(heading="events", cells=[str(row["events"]) for row in rows]),
+            Column(heading="signed", cells=["yes" if row["signed"] else "no" for row in rows], justify="left"),
+            Column(heading="signing key", cells=[row["signing_key"] for row in rows], justify="left"),
+        ]
+        terminal.show(terminal.console(), str(path), columns)
     else:
         typer.echo(f"{path} has seen no client.")
     if out is not None and not json:
@@ -154,8 +171,6 @@ def limit(
     Where STORE is an identity that has no store yet, the store is made. A limit below what is spent is taken, too: no further
     run is allowed then. A run that was joined before goes on.
     """
-    import math
-
     from fastlloyd.base.precision import rounded_up
     from fastlloyd.cli.network import client_store, has_store
     from fastlloyd.federation.ledger import account, check_dataset, check_known
@@ -189,8 +204,6 @@ def limit(
 @ledger_app.command(cls=Command)
 def release(file: StoreFile, run: RunId, json: Json = False) -> None:
     """Give up a run that will not be taken up again: what it reserved and never charged is free, and it never sends again."""
-    import re
-
     from fastlloyd.federation.store import Role, Store, store_path
     from fastlloyd.federation.store.events import Outcome
 
@@ -224,8 +237,6 @@ def _costs(plans: list[Path], history: "History") -> "dict[bytes, RunCost]":
 
 
 def _print(listed: list["Account"], title: str) -> None:
-    import math
-
     from fastlloyd.base.precision import rounded_up
 
     limits = [None if one.limit is None or math.isinf(one.limit.epsilon) else one.limit.epsilon for one in listed]
@@ -246,8 +257,6 @@ def _print(listed: list["Account"], title: str) -> None:
 
 def _meaning(one: "Account") -> list[str]:
     """What the row of a data set says, in sentences."""
-    import math
-
     from fastlloyd.base.precision import rounded_up
     from fastlloyd.federation.ledger import ADD
 
@@ -281,8 +290,6 @@ def _condition(proviso: "Proviso") -> str:
 
 
 def _spent(spending: "Spending", delta: float) -> dict[str, Any]:
-    import math
-
     epsilon = spending.epsilon(delta)
     return {
         "epsilon": epsilon if math.isfinite(epsilon) else None,
@@ -293,8 +300,6 @@ def _spent(spending: "Spending", delta: float) -> dict[str, Any]:
 
 
 def _summary(one: "Account") -> dict[str, Any]:
-    import math
-
     from fastlloyd.federation.ledger import ADD, REPLACE
 
     limit, first = one.limit, one.first_limit
@@ -368,33 +373,3 @@ def _found(history: "History", client: str) -> str:
         if names
         else f"client {client!r:.80} was not seen; give a signing key, as ledger positions shows it"
     )
-
-
-def _check_server(role: str, path: Path) -> None:
-    from fastlloyd.federation.store import Role
-
-    if role != Role.SERVER.value:
-        raise StateError(f"{path} is the store of a client; only a server's remembers positions of others")
-
-
-def _rows(history: "History") -> list[dict[str, Any]]:
-    return [
-        {
-            "client": history.signed[key].client if key in history.signed else None,
-            "signing_key": key,
-            "events": position.length,
-            "signed": key in history.signed,
-        }
-        for key, position in history.peers.items()
-    ]
-
-
-def _print_positions(rows: list[dict[str, Any]], title: str) -> None:
-
-    columns = [
-        Column(heading="client", cells=[row["client"] or "" for row in rows], justify="left"),
-        Column(heading="events", cells=[str(row["events"]) for row in rows]),
-        Column(heading="signed", cells=["yes" if row["signed"] else "no" for row in rows], justify="left"),
-        Column(heading="signing key", cells=[row["signing_key"] for row in rows], justify="left"),
-    ]
-    terminal.show(terminal.console(), title, columns)
