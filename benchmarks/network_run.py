@@ -28,6 +28,7 @@ from fastlloyd.federation.transport.grpc.server import GrpcServer
 from fastlloyd.federation.transport.grpc.tls import TlsIdentity
 from fastlloyd.federation.transport.party import ClientParty, ServerParty
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
+from fastlloyd.mechanisms.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -45,17 +46,16 @@ class Setup:
         """Clients with caps of so many records each, in the unit cube; 64-bit words."""
         clients, signing = roster([f"client-{i}" for i in range(n_clients)], records * n_clients)
         names = tuple(f"x{i}" for i in range(n_features))
-        plan = design_plan(
-            FASTLLOYD,
-            Domain(features=names, lower=(0.0,) * n_features, upper=(1.0,) * n_features),
-            clients=clients,
-            run_id=os.urandom(16),
+        settings = Settings(
+            algorithm=FASTLLOYD,
+            domain=Domain(features=names, lower=(0.0,) * n_features, upper=(1.0,) * n_features),
             n_clusters=n_clusters,
+            n_records=records * n_clients,
             epsilon=5.0,
             public_seed=PublicSeed.from_int(1),
             n_iterations=n_iterations,
-            ring_bits=64,
         )
+        plan = design_plan(settings, clients=clients, run_id=os.urandom(16), ring_bits=64)
         keys = {name: identity.private_bytes() for name, identity in signing.items()}
         return cls(plan, keys, {name: self_signed(name) for name in (*plan.names, "server")})
 

@@ -23,6 +23,7 @@ from fastlloyd.federation.secagg.ring import Ring
 from fastlloyd.federation.simulation import roster, simulate, split_evenly
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.settings import Settings
 from fastlloyd.records import open_records
 from fastlloyd.records.record_file import BLOCK_CELLS
 
@@ -68,16 +69,16 @@ def a_round(repetitions: int) -> Row:
     domain = Domain(features=("x", "y"), lower=(-1.0, -1.0), upper=(1.0, 1.0))
     seed = PublicSeed.from_int(0)
     clients, identities = roster(("a", "b"), len(X))
-    plan = design_plan(
-        FASTLLOYD,
-        domain,
-        clients=clients,
-        run_id=os.urandom(16),
+    settings = Settings(
+        algorithm=FASTLLOYD,
+        domain=domain,
         n_clusters=15,
+        n_records=len(X),
         epsilon=1.0,
         public_seed=seed,
         n_iterations=ROUNDS,
     )
+    plan = design_plan(settings, clients=clients, run_id=os.urandom(16))
     parts = split_evenly(X, 2, seed)
     source, masks = SystemNoise(), GroupMasks(GroupKey.draw(os.urandom), plan.ring)
     m = plan.mechanism

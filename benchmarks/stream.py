@@ -22,9 +22,10 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.federation.plan.design import design_mechanism
+from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
+from fastlloyd.mechanisms.settings import Settings
 from fastlloyd.records import open_records
 from fastlloyd.records.record_file import BLOCK_CELLS
 
@@ -72,9 +73,11 @@ class Timed(GridRecords):
 def fit(path: Path, n: int) -> dict[str, list[float]]:
     """Cluster the file; seconds of every pass, of the reader alone and ours, and the peak memory of this process, MiB."""
     domain = Domain(features=NAMES, lower=(0.0,) * FEATURES, upper=(1.0,) * FEATURES)
-    m = design_mechanism(
-        FASTLLOYD, domain, n_clusters=CLUSTERS, n_records=n, epsilon=1.0, public_seed=PublicSeed.from_int(0), n_iterations=5
-    )
+    settings = Settings(
+        algorithm=FASTLLOYD, domain=domain, n_clusters=CLUSTERS, n_records=n, epsilon=1.0, public_seed=PublicSeed.from_int(0),
+        n_iterations=5,
+    )  # fmt: skip
+    m = design(settings)
     timed = Timed(path, domain)
     cluster(m, timed, SystemNoise())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

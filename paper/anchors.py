@@ -30,8 +30,8 @@ from fastlloyd.evaluation.metrics import nicv
 from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.federation.simulation import roster, simulate, split_evenly
-from fastlloyd.mechanisms.catalogue import PRESETS
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, SULLOYD, Algorithm
+from fastlloyd.mechanisms.settings import PRESETS, Settings
 
 RUNS = 100
 EPSILONS = (0.1, 0.5, 1.0)
@@ -81,19 +81,17 @@ def run_cell(
     for number in seeds:
         seed = PublicSeed.from_int(number)
         clients, identities = roster(("client-1", "client-2"), n)
-        plan = design_plan(
-            algorithm,
-            domain,
-            clients=clients,
-            run_id=os.urandom(16),
+        settings = Settings(
+            algorithm=algorithm,
+            domain=domain,
             n_clusters=k,
+            n_records=n,
             epsilon=epsilon,
-            delta=preset.delta(n),
             public_seed=seed,
-            trust=TrustMode.SERVER_NOISE,
+            preset=preset,
             initialization=search,
-            min_count=preset.min_count,
         )
+        plan = design_plan(settings, clients=clients, run_id=os.urandom(16), trust=TrustMode.SERVER_NOISE)
         result = simulate(plan, identities, split_evenly(grid, 2, seed))
         values.append(nicv(grid, result.clustering.centroids) / 4**domain.fraction_bits)
     return Cell(float(np.mean(values)), float(np.median(values)), float(np.std(values, ddof=1) / math.sqrt(RUNS)))

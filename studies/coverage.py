@@ -21,13 +21,14 @@ from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.errors import FastLloydError
 from fastlloyd.evaluation.datasets import load
-from fastlloyd.federation.plan.design import design_any, design_plan
+from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import noise_deviation_of_run
 from fastlloyd.federation.simulation import Drop, roster, simulate, split_evenly
 from fastlloyd.mechanisms.accuracy import Accuracy, assess, settled
-from fastlloyd.mechanisms.catalogue import ALGORITHMS
+from fastlloyd.mechanisms.catalogue import ALGORITHMS, design
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.mechanism import Clustering
+from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 from fastlloyd.mechanisms.uncertainty import noise_deviation
 from fastlloyd.testing import SeededNoise, repeatable_noise
 from studies.coverage_groups import APART, CASES, HIGH, LOW, TUNING, Case, FloatArray
@@ -63,24 +64,26 @@ def trial(case: Case, run: int) -> Fit:
 
 
 def _central(case: Case, domain: Domain, grid: GridArray, seed: int) -> tuple[Clustering, Accuracy]:
-    m = design_any(
-        ALGORITHMS[case.algorithm], domain, n_clusters=case.k, n_records=len(grid), epsilon=case.epsilon,
-        public_seed=PublicSeed.from_int(seed),
-    )  # fmt: skip
+    m = design(_settings(case, domain, len(grid), seed))
     clustering = cluster(m, grid, SeededNoise(seed))
     return clustering, assess(m, clustering, noise_deviation(m))
 
 
 def _federated(case: Case, domain: Domain, grid: GridArray, seed: int) -> tuple[Clustering, Accuracy]:
     clients, identities = roster([f"c{i}" for i in range(case.clients)], len(grid))
-    plan = design_plan(
-        ALGORITHMS[case.algorithm], domain, clients=clients, run_id=seed.to_bytes(16), n_clusters=case.k, epsilon=case.epsilon,
-        public_seed=PublicSeed.from_int(seed), max_dropouts=1,
-    )  # fmt: skip
+    settings = _settings(case, domain, len(grid), seed)
+    plan = design_plan(settings, clients=clients, run_id=seed.to_bytes(16), max_dropouts=1)
     parts = split_evenly(grid, case.clients, PublicSeed.from_int(seed))
     run = simulate(plan, identities, parts, drops=[Drop(client="c1", round=2, for_good=False)], noise=SeededNoise(seed))
     noise = noise_deviation_of_run(plan, len(run.included[len(plan.mechanism.clustering_rounds) - 1]))
     return run.clustering, assess(plan.mechanism, run.clustering, noise)
+
+
+def _settings(case: Case, domain: Domain, n_records: int, seed: int) -> Settings[AnyAlgorithm]:
+    return Settings(
+        algorithm=ALGORITHMS[case.algorithm], domain=domain, n_clusters=case.k, n_records=n_records, epsilon=case.epsilon,
+        public_seed=PublicSeed.from_int(seed),
+    )  # fmt: skip
 
 
 def _means(grid: GridArray, centroids: IntArray) -> FloatArray:

@@ -14,7 +14,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,11 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.evaluation.experiments.problem import Problem
 from fastlloyd.evaluation.metrics import nicv
-from fastlloyd.federation.plan.design import design_mechanism
-from fastlloyd.mechanisms.catalogue import PRESETS
+from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
-from fastlloyd.mechanisms.mechanism import Mechanism
-from fastlloyd.mechanisms.moment_lloyd.design import design_moments
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
+from fastlloyd.mechanisms.settings import PRESETS, AnyAlgorithm, Settings
 from fastlloyd.testing import SeededNoise, repeatable_noise
 from studies.synthetic_groups import CASES, FloatArray
 
@@ -44,18 +43,13 @@ Method = Callable[[Problem, dict[str, Any], int], FloatArray]  # of a problem, w
 _CASES = {case.name: case for case in CASES}
 
 
-def _of_the_product(design: Callable[..., Mechanism]) -> Method:
+def _of_the_product(algorithm: AnyAlgorithm, preset: str = "default") -> Method:
     def run(problem: Problem, asked: dict[str, Any], seed: int) -> FloatArray:
-        found = cluster(design(problem.domain, **asked), problem.grid, SeededNoise(seed))
+        mechanism = design(Settings(algorithm=algorithm, domain=problem.domain, preset=PRESETS[preset], **asked))
+        found = cluster(mechanism, problem.grid, SeededNoise(seed))
         return np.asarray(found.centroids / 2.0**problem.domain.fraction_bits)
 
     return run
-
-
-def _fast_lloyd(preset: str) -> Method:
-    chosen = PRESETS[preset]
-    fields: dict[str, Any] = {"initialization": chosen.initialization, "min_count": chosen.min_count}
-    return _of_the_product(partial(design_mechanism, FASTLLOYD, **fields))
 
 
 def noisy_mean(problem: Problem, asked: dict[str, Any], seed: int) -> FloatArray:
@@ -66,9 +60,9 @@ def noisy_mean(problem: Problem, asked: dict[str, Any], seed: int) -> FloatArray
 
 
 METHODS: dict[str, Method] = {
-    "momentlloyd": _of_the_product(design_moments),
-    "fastlloyd-paper": _fast_lloyd("paper"),
-    "fastlloyd-default": _fast_lloyd("default"),
+    "momentlloyd": _of_the_product(MOMENTLLOYD),
+    "fastlloyd-paper": _of_the_product(FASTLLOYD, "paper"),
+    "fastlloyd-default": _of_the_product(FASTLLOYD),
     "noisy-mean": noisy_mean,
 }
 

@@ -21,10 +21,10 @@ from unittest.mock import patch
 import numpy as np
 from benchmarks.report import as_table, write_section
 
-from fastlloyd.mechanisms.moment_lloyd import advance, location, planner, start, steps
+from fastlloyd.mechanisms.moment_lloyd import advance, design, location, start, steps
+from fastlloyd.mechanisms.moment_lloyd.design import Row
 from fastlloyd.mechanisms.moment_lloyd.directions import deviations
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
-from fastlloyd.mechanisms.moment_lloyd.planner import Row
 from fastlloyd.mechanisms.moment_lloyd.rounds import Rounds, StepRound
 from fastlloyd.mechanisms.moment_lloyd.state import Noisy, State
 from studies.groups import EPSILONS, PAGE, perform
@@ -42,7 +42,7 @@ _shrunk, _radius = start.shrunk, advance.radius
 
 def _rows(change: Callable[[Row], dict[str, Any]]) -> Change:
     """The planner's table with other fields in each row."""
-    return planner, "TABLE", tuple(dataclasses.replace(row, **change(row)) for row in planner.TABLE)
+    return design, "TABLE", tuple(dataclasses.replace(row, **change(row)) for row in design.TABLE)
 
 
 def _alike(state: State) -> FloatArray:
@@ -74,7 +74,7 @@ PARTS: dict[str, list[Change]] = {
     "candidates in all of the bounds": [(location, "ZOOM", 1e9)],
     "a start alike in all directions found": [(start, "deviations", _alike)],
     "no votes (more than 3 features)": [_rows(lambda row: {} if row.max_features <= 3 else {"votes": Fraction(0)})],
-    "no candidates far away": [(planner, "with_far", lambda near: near), (start, "number_far", lambda m: 0)],  # noqa: ARG005
+    "no candidates far away": [(design, "with_far", lambda near: near), (start, "number_far", lambda m: 0)],  # noqa: ARG005
     "votes not shrunk": [(start, "shrunk", _as_voted)],
     "one step among all features, with the budget of all": [_rows(lambda row: {"steps": (sum(row.steps),), "n_inner": 0})],
     "all steps among all features": [_rows(lambda _: {"n_inner": 0})],

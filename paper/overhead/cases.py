@@ -19,8 +19,8 @@ from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Plan, TrustMode
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.simulation import roster, split_evenly
-from fastlloyd.mechanisms.catalogue import AnyAlgorithm
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
+from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 from paper.overhead.parties import MeasuredClient, MeasuredServer, Stopwatch, Times
 
 Records = npt.NDArray[np.float64]
@@ -108,16 +108,20 @@ class Case:
                 fraction_bits=fraction_bits,
             )
             try:
-                plan = design_plan(
-                    self.algorithm,
-                    domain,
-                    clients=clients,
-                    run_id=os.urandom(16),
+                settings = Settings(
+                    algorithm=self.algorithm,
+                    domain=domain,
                     n_clusters=self.set.k,
+                    n_records=len(X),
                     epsilon=1.0,
                     delta=1 / (len(X) * float(np.log(len(X)))),
                     public_seed=PublicSeed.from_int(1),
                     n_iterations=N_ROUNDS if self.algorithm is FASTLLOYD else None,
+                )
+                plan = design_plan(
+                    settings,
+                    clients=clients,
+                    run_id=os.urandom(16),
                     trust=TrustMode.SERVER_NOISE,
                     ring_bits=self.ring_bits,
                 )

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import campaign_page
-from fastlloyd.mechanisms.catalogue import AnyAlgorithm
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
+from fastlloyd.mechanisms.settings import AnyAlgorithm
 from network_processes import Death, Site, cleared, make_site
 
 pytestmark = pytest.mark.campaign

@@ -23,18 +23,17 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
+from designs import design_plan
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Client, Plan, TrustMode
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.transport.in_process import InProcessOutcome, Link, everything_arrives, run_in_process
-from fastlloyd.mechanisms.catalogue import specialise
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.mechanism import Answer, Mechanism, State
@@ -76,7 +75,7 @@ class Setting:
         """FastLloyd on the line, with the same radius in all rounds so that one canary can attain it in each."""
         cap = N_CLUSTERS * (N_COMMON + 1)
         return design_plan(
-            specialise(FASTLLOYD, radius="constant"),
+            FASTLLOYD.varied(radius="constant"),
             Domain(features=("x",), lower=(-1.0,), upper=(1.0,)),
             clients=tuple(Client(name=n, max_records=cap, signing_key=key.public.hex()) for n, key in identities.items()),
             run_id=os.urandom(16),

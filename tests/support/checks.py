@@ -16,12 +16,12 @@ from scipy.stats import binom, chi2, ncx2, pearsonr
 
 from auditing import N_CLUSTERS, PUBLIC_SEED, Experiment, FloatArray, Setting, observe, scales_of_one_draw
 from bounds import audits_until_one_holds, refute
+from designs import design_mechanism
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.federation.plan.design import design_mechanism
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.federation.protocol.messages import Message, Upload
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, Algorithm

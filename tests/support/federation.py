@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from designs import design_plan
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import FastLloydError
-from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Client, Plan, TrustMode
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Record
@@ -23,7 +23,6 @@ from fastlloyd.federation.protocol.messages import Broadcast, Limits, Message, d
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.transport.in_process import InProcessOutcome, Link, everything_arrives, run_in_process
-from fastlloyd.mechanisms.catalogue import AnyAlgorithm
 from fastlloyd.mechanisms.central import run
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.mechanism import Answer, Clustering, Evidence, Mechanism
@@ -31,6 +30,7 @@ from fastlloyd.mechanisms.moment_lloyd import start
 from fastlloyd.mechanisms.moment_lloyd.rounds import MomentAlgorithm
 from fastlloyd.mechanisms.queries.relative import Query
 from fastlloyd.mechanisms.rounds import AnswerNoise, Exchange
+from fastlloyd.mechanisms.settings import AnyAlgorithm
 from fastlloyd.testing import InjectedNoise, repeatable_noise
 
 CAP = 40

@@ -14,12 +14,12 @@ import numpy as np
 
 from auditing import CURIOUS, DELTA, HONEST, THIRD, FloatArray, OwnNoise, watched
 from bounds import Audit
+from designs import design_plan
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Client, Plan, TrustMode
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.server import ServerSession

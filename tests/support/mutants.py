@@ -24,16 +24,16 @@ from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp import noise
-from fastlloyd.dp.noise import Noise, RandomBytes, SystemNoise
+from fastlloyd.dp.noise import RandomBytes, SystemNoise
 from fastlloyd.errors import PlanError
-from fastlloyd.federation.plan import design
 from fastlloyd.federation.plan.plan import Plan, TrustMode
 from fastlloyd.federation.protocol.rounds import ClientRounds
 from fastlloyd.federation.secagg.masks import GroupMasks
 from fastlloyd.mechanisms import loss
-from fastlloyd.mechanisms.lloyd import mechanism
+from fastlloyd.mechanisms.lloyd import design, mechanism
 from fastlloyd.mechanisms.queries.relative import Moments, RelativeMoments, Sensitivity, sensitivity
 from fastlloyd.mechanisms.rounds import LossRound, Round
+from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 from fastlloyd.testing import SeededNoise
 from kinds import lloyd_of
 
@@ -83,8 +83,8 @@ def scales_of_one_round() -> AbstractContextManager[object]:
     """Plan each round as if it were the only one: the factor sqrt T is missing."""
     genuine = design._round
 
-    def mutated(algorithm: Any, domain: Any, squared_radius: Any, s: Any, _n_rounds: int, *rest: Any) -> Round:
-        return genuine(algorithm, domain, squared_radius, s, 1, *rest)
+    def mutated(settings: Any, squared_radius: Any, s: Any, _n_rounds: int, budget: Fraction) -> Round:
+        return genuine(settings, squared_radius, s, 1, budget)
 
     return patch.object(design, "_round", mutated)
 
@@ -217,9 +217,8 @@ def loss_with_the_whole_budget() -> AbstractContextManager[object]:
     """Plan the noise of the loss as if the rounds cost nothing."""
     genuine = loss.loss_round
 
-    def mutated(law: Noise, squared_cap: int, largest: int, epsilon: Fraction, mu_squared: Fraction) -> LossRound:
-        share = Fraction(checks.LOSS_SHARE)
-        return genuine(law, squared_cap, largest, epsilon / share, mu_squared / share)
+    def mutated(settings: Settings[AnyAlgorithm], _share: Fraction, largest: int) -> LossRound | None:
+        return genuine(settings, Fraction(1), largest)
 
     return patch.object(design, "loss_round", mutated)
 

@@ -16,18 +16,18 @@ from typing import Any
 
 import numpy as np
 
+from designs import design_plan
 from fastlloyd.base.files import write_file
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.cli.commands.demo import free_address, make_identities, write_records
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.federation.identity.identity import PrivateIdentity
-from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Plan, Timeouts
 from fastlloyd.federation.protocol.actions import SERVER as SERVER_NAME
 from fastlloyd.federation.protocol.actions import ClientResult
-from fastlloyd.mechanisms.catalogue import AnyAlgorithm
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.settings import AnyAlgorithm
 from fastlloyd.reports.result import EXACT, PLAN, Result
 from federation import Federation
 from known_noise import KnownNoise

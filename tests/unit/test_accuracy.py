@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from designs import design_mechanism
 from fastlloyd import MomentLloyd
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import NoisyResultWarning
-from fastlloyd.federation.plan.design import design_mechanism
 from fastlloyd.mechanisms.accuracy import (
     BY_CHANCE,
     EXPLAINED,
@@ -34,7 +34,7 @@ from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.mechanism import Clustering, Evidence
-from fastlloyd.mechanisms.moment_lloyd.design import design_moments
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.uncertainty import NoiseDeviation, chi_squared_quantile, noise_deviation
 from fastlloyd.testing import SeededNoise
 
@@ -141,7 +141,7 @@ def test_absolute_sums_ask_for_the_way_from_where_the_centroid_was() -> None:
 
 def test_what_all_rounds_showed_takes_the_place_of_the_last_answer() -> None:
     """The mean that they show lies 300 and 400 grid units from the centroid; votes hide 50, and see one cluster crowded."""
-    m = design_moments(DOMAIN, n_clusters=2, n_records=3000, epsilon=1.0, public_seed=PublicSeed.from_int(1))
+    m = design_mechanism(MOMENTLLOYD, DOMAIN, n_clusters=2, n_records=3000, epsilon=1.0, public_seed=PublicSeed.from_int(1))
     ended = _ended([[0, 0, 50], [0, 0, 50]], [[0, 0], [0, 0]])
     shown = Evidence(
         means=ended.centroids + np.array([[300.0, 400.0], [0.0, 0.0]]), deviations=np.full((2, 2), 12.0),
@@ -195,7 +195,9 @@ def _coverage(places: list[float], sizes: list[int], d: int, runs: int) -> tuple
     kept, covered, errors = [], [], []
     for seed in range(runs):
         X = domain.to_grid(_groups(seed, places, sizes, d))
-        m = design_moments(domain, n_clusters=len(sizes), n_records=len(X), epsilon=1.0, public_seed=PublicSeed.from_int(seed))
+        m = design_mechanism(
+            MOMENTLLOYD, domain, n_clusters=len(sizes), n_records=len(X), epsilon=1.0, public_seed=PublicSeed.from_int(seed)
+        )
         ended = cluster(m, X, SeededNoise(seed))
         found = assess(m, ended, noise_deviation(m))
         labels = kernels.assign(X, ended.centroids)

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from designs import design_mechanism, design_plan
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError, FastLloydError, PlanError
-from fastlloyd.federation.plan.design import design_any, design_mechanism, design_plan
 from fastlloyd.federation.plan.plan import Client, TrustMode
 from fastlloyd.mechanisms.catalogue import ALGORITHMS
 from fastlloyd.mechanisms.central import cluster
@@ -363,7 +363,7 @@ SIGNAL = st.floats(0.1, 1e6)
 
 
 def _moment_mechanism(q: Question, epsilon: float) -> MomentMechanism:
-    m = design_any(
+    m = design_mechanism(
         MOMENTLLOYD, _domain(q.n_features), n_clusters=q.n_clusters, n_records=q.n_records, epsilon=epsilon, delta=q.delta,
         public_seed=PublicSeed.from_int(3), neighboring_relation=q.neighboring_relation,
     )  # fmt: skip

@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
+from designs import design_plan
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.base.sealed_toml import in_groups
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.federation.identity.identity import PrivateIdentity
-from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Plan, Server, Study, Timeouts, TrustMode
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.reports.agreement import PAGE_HEADING, WIDTH, page

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import AuthorityInformationAccessOID, ExtendedKeyUsageOID, NameOID
 
 from authorities import NOW, SHA256, Extensions, Issuer, pem, subject, text
+from designs import design_plan
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.base.sealed_toml import canonical
 from fastlloyd.clustering.domain import Domain
@@ -23,7 +24,6 @@ from fastlloyd.errors import IdentityError, PlanError
 from fastlloyd.federation.identity.authority import parse_authority
 from fastlloyd.federation.identity.certificates import MAX_BYTES, certificates_in, parse_certificate
 from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
-from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.plan.renewal import renew
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD

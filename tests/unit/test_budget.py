@@ -11,14 +11,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
+from designs import design_mechanism
 from fastlloyd.base.precision import exact, fifty_digits
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling, squared_radius
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
-from fastlloyd.federation.plan.design import design_mechanism
-from fastlloyd.mechanisms.lloyd import budget
+from fastlloyd.mechanisms.lloyd import design
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, RadiusSchedule
 from fastlloyd.mechanisms.loss import scale_up
 from fastlloyd.mechanisms.rounds import SCALE_UNITS
@@ -33,7 +33,7 @@ def cube(d: int, q: int = 16) -> Domain:
 
 def count_share(algorithm: Algorithm, d: int) -> float:
     with fifty_digits() as mp:
-        return float(budget.count_share(mp, algorithm, d))
+        return float(design.count_share(mp, algorithm, d))
 
 
 # Splits between sums and counts
@@ -113,10 +113,10 @@ def test_schedules_step_from_half_the_diagonal_or_stay_constant() -> None:
     final = squared_radius(box, 5, FASTLLOYD.alpha)
     half_diagonal = 2 * 4**16
     constant = msgspec.structs.replace(FASTLLOYD, radius=RadiusSchedule.CONSTANT)
-    assert budget.squared_radii(FASTLLOYD, box, 5, 4) == [half_diagonal, final, final, final]
-    assert budget.squared_radii(FASTLLOYD, box, 5, 1) == [half_diagonal]
-    assert budget.squared_radii(constant, box, 5, 3) == [final] * 3
-    assert budget.squared_radii(GLLOYD, box, 5, 2) == budget.squared_radii(SULLOYD, box, 5, 2) == [None] * 2
+    assert design.squared_radii(FASTLLOYD, box, 5, 4) == [half_diagonal, final, final, final]
+    assert design.squared_radii(FASTLLOYD, box, 5, 1) == [half_diagonal]
+    assert design.squared_radii(constant, box, 5, 3) == [final] * 3
+    assert design.squared_radii(GLLOYD, box, 5, 2) == design.squared_radii(SULLOYD, box, 5, 2) == [None] * 2
 
 
 def test_a_radius_below_one_grid_unit_is_refused_and_says_what_to_change() -> None:
@@ -125,8 +125,8 @@ def test_a_radius_below_one_grid_unit_is_refused_and_says_what_to_change() -> No
     settings = {"n_clusters": 2, "n_records": 10, "epsilon": 1.0, "public_seed": PublicSeed.from_int(0)}
     for T in (None, 3):
         with pytest.raises(PlanError, match=r"radius is below one grid unit .* use more fraction_bits"):
-            design_mechanism(FASTLLOYD, cube(1, 1), n_iterations=T, **settings)  # type: ignore[arg-type]  # one dict for all
-        design_mechanism(GLLOYD, cube(1, 1), n_iterations=T, **settings)  # type: ignore[arg-type]  # it uses no radius
+            design_mechanism(FASTLLOYD, cube(1, 1), n_iterations=T, **settings)
+        design_mechanism(GLLOYD, cube(1, 1), n_iterations=T, **settings)  # it uses no radius
 
 
 # Number of iterations
@@ -154,7 +154,7 @@ def test_the_number_of_iterations_is_the_rule_in_floats_limited_to_two_and_seven
         epsilon = float(10 ** generator.uniform(-1, 1))
         mu = 0.25 * epsilon
         affordable = formula(algorithm, d, k, N, epsilon, mu)
-        T = budget.n_iterations(algorithm, cube(d), k, N, epsilon=epsilon, mu=mu)
+        T = design.n_iterations(algorithm, cube(d), k, N, epsilon=epsilon, mu=mu)
         # the formula has the real radius, the planner the one on the grid, smaller by 1e-4 where it is short
         assert T in {max(2, min(7, math.floor(affordable * factor))) for factor in (1, 1 + 1e-4)}
         seen.add(T)
@@ -176,16 +176,16 @@ def test_the_number_of_iterations_is_the_rule_in_floats_limited_to_two_and_seven
 )
 def test_numbers_of_iterations_of_known_cases(algorithm: Algorithm, d: int, k: int, N: int, epsilon: float, T: int) -> None:
     mu = gdp_mu(epsilon, 1 / (100 * N)) if algorithm.noise is Noise.GAUSSIAN else None
-    assert budget.n_iterations(algorithm, cube(d), k, N, epsilon=epsilon, mu=mu) == T
+    assert design.n_iterations(algorithm, cube(d), k, N, epsilon=epsilon, mu=mu) == T
 
 
 def test_extreme_budgets_stay_within_two_and_seven() -> None:
     for algorithm in (FASTLLOYD, GLLOYD, SULLOYD):
         for N, k, d in ((1, 1, 1), (2**40, 1, 1), (2**40, 65536, 1024), (1, 65536, 1024)):
             for epsilon in (1e-300, 1e-6, 1e12, 1e300):
-                assert 2 <= budget.n_iterations(algorithm, cube(d), k, N, epsilon=epsilon, mu=epsilon) <= 7
-    assert budget.n_iterations(FASTLLOYD, cube(1), 1, 1, epsilon=1e-300, mu=1e-300) == 2
-    assert budget.n_iterations(FASTLLOYD, cube(1), 1, 1, epsilon=1e300, mu=1e300) == 7
+                assert 2 <= design.n_iterations(algorithm, cube(d), k, N, epsilon=epsilon, mu=epsilon) <= 7
+    assert design.n_iterations(FASTLLOYD, cube(1), 1, 1, epsilon=1e-300, mu=1e-300) == 2
+    assert design.n_iterations(FASTLLOYD, cube(1), 1, 1, epsilon=1e300, mu=1e300) == 7
 
 
 # Public inputs only
@@ -193,12 +193,12 @@ def test_extreme_budgets_stay_within_two_and_seven() -> None:
 
 def test_w23_iterations_delta_and_noise_are_functions_of_public_settings() -> None:
     # T from the private number of records flipped from 2 to 3 near N = 1,025 (k = 3, d = 2, eps = .5): messages told N.
-    assert set(inspect.signature(budget.n_iterations).parameters) == {
+    assert set(inspect.signature(design.n_iterations).parameters) == {
         "algorithm", "domain", "n_clusters", "n_expected", "epsilon", "mu", "share",
     }  # fmt: skip
     public = {"n_clusters": 3, "n_records": 2000, "epsilon": 0.5, "public_seed": PublicSeed.from_int(0)}
-    first = design_mechanism(FASTLLOYD, cube(2), **public)  # type: ignore[arg-type]  # one dict for two calls
-    second = design_mechanism(FASTLLOYD, cube(2), **public)  # type: ignore[arg-type]
+    first = design_mechanism(FASTLLOYD, cube(2), **public)
+    second = design_mechanism(FASTLLOYD, cube(2), **public)
     assert first == second
     # the cap sets the default delta; the expectation, another public number, sets T
     flips = [

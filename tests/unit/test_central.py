@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from designs import design_mechanism
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.errors import DataError
-from fastlloyd.federation.plan.design import design_mechanism
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism

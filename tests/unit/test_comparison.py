@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import pairwise_distances
 
+from designs import design_mechanism
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.evaluation import comparison
-from fastlloyd.federation.plan.design import design_mechanism
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism

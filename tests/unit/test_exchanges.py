@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_mechanism import reseal
 
+from designs import design_mechanism, design_plan
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.base.sealed_toml import to_builtins
 from fastlloyd.clustering import reference
@@ -24,7 +25,6 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
-from fastlloyd.federation.plan.design import design_mechanism, design_plan
 from fastlloyd.federation.plan.plan import (
     MIN_SHARE_DEVIATION,
     Client,
@@ -35,9 +35,9 @@ from fastlloyd.federation.plan.plan import (
     ring_load,
 )
 from fastlloyd.mechanisms import central
-from fastlloyd.mechanisms.lloyd import budget
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.loss import planned_share
 from fastlloyd.mechanisms.mechanism import MAX_LOSS_CAP, MAX_RECORDS, Mechanism
 from fastlloyd.mechanisms.rounds import LossRound, draw
 from fastlloyd.mechanisms.uncertainty import loss_estimate
@@ -127,7 +127,7 @@ def test_rounds_and_loss_together_spend_the_budget_and_never_more(
     spent = accountant.pure_epsilon if laplace else accountant.mu_squared
     whole = Fraction(m.epsilon) if laplace else Fraction(gdp_mu(m.epsilon, m.delta)) ** 2
     assert 0.9999 * whole < spent <= whole
-    wanted = budget.loss_share(algorithm.noise, 1000, epsilon=1.0, mu=gdp_mu(1.0, 1e-5)) if share is None else Fraction(share)
+    wanted = planned_share(algorithm.noise, 1000, epsilon=1.0, mu=gdp_mu(1.0, 1e-5)) if share is None else Fraction(share)
     assert loss <= wanted * whole
     assert float(loss / whole) == pytest.approx(float(wanted), rel=1e-4)
     assert m.loss_share == loss / spent
@@ -206,7 +206,7 @@ def test_the_share_is_the_least_that_keeps_the_noise_below_two_percent_of_a_typi
     n_expected: int, epsilon: float, algorithm: Algorithm
 ) -> None:
     mu = gdp_mu(epsilon, 1e-6)
-    share = float(budget.loss_share(algorithm.noise, n_expected, epsilon=epsilon, mu=mu))
+    share = float(planned_share(algorithm.noise, n_expected, epsilon=epsilon, mu=mu))
     assert 0.01 <= share <= 0.2
     assert round(1000 * share) == pytest.approx(1000 * share)
 

@@ -11,19 +11,19 @@ import msgspec
 import numpy as np
 import pytest
 
+from designs import design_mechanism, design_plan
 from fastlloyd.base.precision import rounded_up
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.dp.gdp import gdp_delta, gdp_epsilon, mu_from_squared
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
-from fastlloyd.federation.plan.design import design_mechanism, design_plan
 from fastlloyd.federation.plan.plan import Client, Plan, Study, TrustMode, aliasing_slack
 from fastlloyd.federation.protocol.messages import Limits
-from fastlloyd.mechanisms.catalogue import AnyAlgorithm
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
+from fastlloyd.mechanisms.settings import AnyAlgorithm
 from fastlloyd.reports.explain import explain, noise_factor
 from fastlloyd.reports.risks import certainty
 from fastlloyd.reports.statement import (

@@ -16,18 +16,18 @@ from typing import Any
 import pytest
 
 import fastlloyd
+from designs import design_plan
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_epsilon, gdp_mu
 from fastlloyd.federation.identity.certificates import parse_certificate
 from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
-from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Plan, TrustMode
 from fastlloyd.federation.plan.renewal import renew
 from fastlloyd.federation.transport.in_process import Drops, Link, everything_arrives, run_in_process
-from fastlloyd.mechanisms.catalogue import AnyAlgorithm
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
+from fastlloyd.mechanisms.settings import AnyAlgorithm
 from federation import make_federation, make_plan, starts_cheaply
 
 SIZES = (6, 12, 24)

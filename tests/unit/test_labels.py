@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from designs import design_mechanism
 from fastlloyd import FastLloyd
 from fastlloyd.base import files
 from fastlloyd.base.randomness import PublicSeed
@@ -21,7 +22,6 @@ from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.errors import DataError, FastLloydError, PlanError
 from fastlloyd.evaluation import labels
 from fastlloyd.evaluation.labels import FittedClustering, record_blocks
-from fastlloyd.federation.plan.design import design_mechanism
 from fastlloyd.mechanisms.accuracy import Accuracy, Status
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from designs import design_mechanism
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.accountant import Accountant, GaussianRelease, GeometricRelease
@@ -29,15 +30,14 @@ from fastlloyd.federation.ledger import (
     reserve,
     run_cost,
 )
-from fastlloyd.federation.plan.design import design_mechanism
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.federation.spending import Spending, set_aside
 from fastlloyd.federation.store import History, Role
 from fastlloyd.federation.store.events import Cost, Event, ExchangeCharged, ExchangeCost, LimitSet, Outcome, RunCost
-from fastlloyd.mechanisms.catalogue import AnyAlgorithm
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
+from fastlloyd.mechanisms.settings import AnyAlgorithm
 from federation import make_plan
 from stores import ADD, REPLACE, cost, earlier, pure_cost, reserved, run_id
 

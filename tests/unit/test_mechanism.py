@@ -17,6 +17,7 @@ import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from designs import design_mechanism
 from fastlloyd.base.precision import fifty_digits
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling
@@ -25,10 +26,9 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import MAX_SCALE, Noise
 from fastlloyd.errors import BudgetError, DataError, OverflowRisk, PlanError
-from fastlloyd.federation.plan.design import design_mechanism
 from fastlloyd.mechanisms import central
-from fastlloyd.mechanisms.lloyd import budget
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, RadiusSchedule
+from fastlloyd.mechanisms.lloyd.design import count_share
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.mechanism import MAX_CLUSTERS, MAX_RECORDS, usable_delta
 from fastlloyd.mechanisms.rounds import SCALE_UNITS, Round
@@ -207,7 +207,7 @@ def test_golden_noise_scales() -> None:
 def test_replacing_a_record_takes_more_noise_than_removing_one_by_the_right_factor(d: int, algorithm: Algorithm) -> None:
     one, two = (design(algorithm, d=d, n_iterations=3, delta=1e-6, neighboring_relation=r) for r in (ADD, REPLACE))
     with fifty_digits() as mp:
-        share = float(1 - budget.count_share(mp, algorithm, d))
+        share = float(1 - count_share(mp, algorithm, d))
     factor = 2 if algorithm.noise is Noise.LAPLACE else math.sqrt(max(4 * share, 2))
     assert 1.6 < factor <= 2
     for a, b in zip(one.rounds, two.rounds, strict=True):

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from designs import design_plan
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.identity.parties import MAX_TIMEOUT, check_address
-from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Client, Plan, Server, Timeouts
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 

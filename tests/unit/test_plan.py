@@ -18,6 +18,7 @@ import pytest
 import tomli_w
 from scipy.special import ndtr
 
+from designs import design_plan
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
@@ -26,7 +27,6 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
-from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import MAX_CLIENTS, MIN_SHARE_DEVIATION, Client, Plan, TrustMode, aliasing_slack, ring_load
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.testing import InjectedNoise, SeededNoise

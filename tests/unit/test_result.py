@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from designs import design_mechanism, design_plan
 from fastlloyd.base import precision
 from fastlloyd.base.files import to_json
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.federation.plan.design import design_mechanism, design_plan
 from fastlloyd.federation.plan.plan import Client, Plan
 from fastlloyd.mechanisms import central, uncertainty
 from fastlloyd.mechanisms.accuracy import Accuracy, Status

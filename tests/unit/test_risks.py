@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from designs import design_mechanism, design_plan
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_delta, mu_from_squared
-from fastlloyd.federation.plan.design import design_mechanism, design_plan
 from fastlloyd.federation.plan.plan import Client, Plan, TrustMode
-from fastlloyd.mechanisms.catalogue import AnyAlgorithm
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, SULLOYD
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, MeanRound
+from fastlloyd.mechanisms.settings import AnyAlgorithm
 from fastlloyd.reports.risks import certainty, profile_deviation, right_guesses
 from fastlloyd.reports.statement import person_epsilon, plan_cautions, totals
 from fastlloyd.testing import SeededNoise

@@ -5,9 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from designs import design_plan
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.federation.protocol.actions import SERVER
 from fastlloyd.federation.protocol.client import ClientSession

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from designs import design_mechanism, design_plan
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.federation.plan.design import design_mechanism, design_plan
 from fastlloyd.federation.plan.plan import Client, TrustMode, noise_deviation_of_run
 from fastlloyd.mechanisms import central
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
-from fastlloyd.mechanisms.moment_lloyd.design import design_moments
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.uncertainty import (
     NoiseDeviation,
     noise_deviation,
@@ -184,7 +184,7 @@ class _RememberedNoise(SeededNoise):
 
 
 def _moment_mechanism(k: int = 3, n: int = N) -> Mechanism:
-    return design_moments(DOMAIN, n_clusters=k, n_records=n, epsilon=0.5, public_seed=PublicSeed.from_int(1))
+    return design_mechanism(MOMENTLLOYD, DOMAIN, n_clusters=k, n_records=n, epsilon=0.5, public_seed=PublicSeed.from_int(1))
 
 
 @pytest.mark.parametrize(

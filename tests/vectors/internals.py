@@ -4,6 +4,7 @@ If a module moves, this file follows, and no other here.
 """
 
 import hashlib
+import inspect
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -20,14 +21,13 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.federation import simulation
 from fastlloyd.federation.identity.parties import Client
-from fastlloyd.federation.plan.design import design_any, design_plan
+from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import TrustMode, loss_estimate_of_run, noise_deviation_of_run
 from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.mechanisms import accuracy, catalogue, central, uncertainty
-from fastlloyd.mechanisms.catalogue import AnyAlgorithm
-from fastlloyd.mechanisms.lloyd.algorithm import Algorithm
 from fastlloyd.mechanisms.mechanism import Clustering
+from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 from fastlloyd.reports.statement import coalitions, mechanism_statement, plan_statement
 from fastlloyd.testing import SeededNoise
 
@@ -83,15 +83,14 @@ def domain(lower: Sequence[float], upper: Sequence[float], *, scaling: str, frac
     )
 
 
-def mechanism(within: Domain, settings: Mapping[str, Any]) -> Mechanism:
+def mechanism(within: Domain, said: Mapping[str, Any]) -> Mechanism:
     """The mechanism that these settings, in words and numbers, ask for."""
-    algorithm, others = _settings(settings)
-    return design_any(algorithm, within, **others)
+    return catalogue.design(_settings(within, said))
 
 
-def plan(within: Domain, settings: Mapping[str, Any], caps: Sequence[int]) -> Plan:
+def plan(within: Domain, said: Mapping[str, Any], caps: Sequence[int]) -> Plan:
     """The plan of clients c1, c2, ... with these caps and fixed keys."""
-    algorithm, others = _settings(settings)
+    others = {name: said[name] for name in said if name in inspect.signature(design_plan).parameters}
     if "trust" in others:
         others["trust"] = TrustMode(others["trust"])
     names = [f"c{i}" for i in range(1, len(caps) + 1)]
@@ -99,26 +98,23 @@ def plan(within: Domain, settings: Mapping[str, Any], caps: Sequence[int]) -> Pl
         Client(name=name, max_records=cap, signing_key=identity(name).public.hex())
         for name, cap in zip(names, caps, strict=True)
     )
-    return design_plan(algorithm, within, clients=clients, run_id=b"sixteen bytes :)", **others)
+    settings = _settings(within, {"n_records": sum(caps)} | {name: said[name] for name in said if name not in others})
+    return design_plan(settings, clients=clients, run_id=b"sixteen bytes :)", **others)
 
 
-def _settings(settings: Mapping[str, Any]) -> tuple[AnyAlgorithm, dict[str, Any]]:
-    """The algorithm, and what `design_any` and `design_plan` take, by the name of the preset where there is one."""
-    said = dict(settings)
-    algorithm = catalogue.algorithm(said.pop("algorithm"))
-    preset = catalogue.preset(said.pop("preset", "default"))
-    if isinstance(algorithm, Algorithm):
-        algorithm = catalogue.specialise(algorithm, **said.pop("variant", {}))
-        search = said.pop("initialization", None)
-        said["initialization"] = preset.initialization if search is None else RadiusSearch(search)
-        said.setdefault("min_count", preset.min_count)
-        if said["min_count"] is not None:
-            said["min_count"] = Fraction(said["min_count"])
-    if algorithm.noise.value == "gaussian":
-        said.setdefault("delta", preset.delta(said["n_records"]))
-    relation = said.pop("neighboring_relation", "add_or_remove_one")
-    seed = PublicSeed.from_int(said.pop("seed", 1))
-    return algorithm, said | {"neighboring_relation": NeighboringRelation(relation), "public_seed": seed}
+def _settings(within: Domain, given: Mapping[str, Any]) -> Settings[AnyAlgorithm]:
+    said = dict(given)
+    search, floor = said.pop("initialization", None), said.pop("min_count", None)
+    return Settings(
+        algorithm=catalogue.algorithm(said.pop("algorithm")).varied(**said.pop("variant", {})),
+        domain=within,
+        preset=catalogue.preset(said.pop("preset", "default")),
+        initialization=None if search is None else RadiusSearch(search),
+        min_count=None if floor is None else Fraction(floor),
+        neighboring_relation=NeighboringRelation(said.pop("neighboring_relation", "add_or_remove_one")),
+        public_seed=PublicSeed.from_int(said.pop("seed", 1)),
+        **said,
+    )
 
 
 def clustered(m: Mechanism, X: IntArray, seed: int) -> Clustering:

@@ -1,12 +1,19 @@
-"""Names that people type: lists of them, repeated ones, unknown ones and what was probably meant."""
+"""Names and numbers that people type: lists of them, repeated ones, unknown ones and what was probably meant."""
 
 import csv
 import difflib
+import enum
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from fractions import Fraction
+from typing import TypeVar
 
-from fastlloyd.errors import DataError
+from fastlloyd.errors import DataError, PlanError
 
+E = TypeVar("E", bound=enum.Enum)
+T = TypeVar("T")
 _LISTED = 20  # names shown at most
 
 
@@ -54,3 +61,26 @@ def split_list(text: str) -> list[str]:
         return [item.strip() for row in csv.reader([text], skipinitialspace=True, strict=True) for item in row]
     except csv.Error:
         raise DataError(f"{text!r} cannot be split at its commas; a quotation mark has no partner") from None
+
+
+def choose(kind: type[E], value: str | E, field: str) -> E:
+    """The member of an enum by its value, or PlanError that names the field and the words it knows."""
+    return value if isinstance(value, kind) else named({str(member.value): member for member in kind}, value, field)
+
+
+def named(known: Mapping[str, T], name: object, field: str) -> T:
+    """What has that name, or PlanError that names the field, the nearest name and all of them."""
+    if isinstance(name, str) and name in known:
+        return known[name]
+    meant = nearest(str(name).lower(), known)
+    hint = f"did you mean {meant!r}? " if meant else ""
+    raise PlanError(f"{field} {str(name)!r:.40} is unknown; {hint}expected one of: {', '.join(known)}")
+
+
+def fraction(value: float | Fraction | str, field: str) -> Fraction:
+    """The decimal number a person wrote, exactly (0.8 is 4/5), or PlanError naming the field."""
+    text = str(value)
+    if re.fullmatch(r"[-+]?[0-9.]{1,40}(e[-+]?[0-9]{1,3})?|[0-9]{1,40}/[0-9]{1,40}", text, re.IGNORECASE):
+        with suppress(ValueError, ZeroDivisionError):
+            return Fraction(text)
+    raise PlanError(f"{field} is {text!r:.40}; expected a number such as 0.8")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from fastlloyd._version import __version__
-from fastlloyd.cli.groups import with_option_groups
+from fastlloyd.cli.options import with_option_groups
 from fastlloyd.cli.usage import Command, Group
 
 COMMANDS = {

@@ -20,7 +20,7 @@ from typing import Any, TextIO, TypeVar
 import typer
 from rich.console import Console
 
-from fastlloyd.cli.plan_file import read_plan
+from fastlloyd.cli.settings import read_plan
 from fastlloyd.errors import IdentityError, PlanError, StateError
 from fastlloyd.federation.identity.identity import MAX_PASSPHRASE, PrivateIdentity, PublicIdentity
 from fastlloyd.federation.plan.plan import Plan

@@ -1,5 +1,10 @@
 """The options of all commands, each defined once. What words and numbers they take is checked where they are used."""
 
+import dataclasses
+import functools
+import inspect
+import typing
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -397,3 +402,42 @@ class ResultOptions(OutputOptions):
     no_out: Annotated[
         bool, typer.Option("--no-out", help="Show the result only; what it spent is spent.", rich_help_panel=OUTPUT)
     ] = False
+
+
+def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Put the fields of every parameter that is a dataclass on the command line in place of it.
+
+    typer reads a command's signature, so the fields, `Annotated[type, typer.Option(...)]`, become keyword parameters of it.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    flat: list[inspect.Parameter] = []
+    groups: dict[str, type] = {}
+    for parameter in signature.parameters.values():
+        if isinstance(kind := parameter.annotation, type) and dataclasses.is_dataclass(kind):
+            groups[parameter.name] = kind
+            flat += _options(kind)
+        else:
+            flat.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+
+    @functools.wraps(command)
+    def from_options(**given: object) -> None:
+        for name, kind in groups.items():
+            given[name] = kind(**{field.name: given.pop(field.name) for field in dataclasses.fields(kind)})
+        command(**given)
+
+    from_options.__signature__ = signature.replace(parameters=flat)  # type: ignore[attr-defined]  # inspect looks there
+    from_options.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
+    return from_options
+
+
+def _options(kind: type) -> list[inspect.Parameter]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=hints[field.name],
+            default=inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default,
+        )
+        for field in dataclasses.fields(kind)
+    ]

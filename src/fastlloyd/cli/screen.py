@@ -9,10 +9,8 @@ from rich.console import Console
 
 from fastlloyd.base import precision
 from fastlloyd.cli import terminal
-from fastlloyd.clustering.update import Postprocessing
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.mechanisms import accuracy
-from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.uncertainty import NOISE_DOMINATES, LossEstimate, Verdict
 from fastlloyd.reports.result import NOT_PRIVATE, Result
 from fastlloyd.reports.statement import coalition
@@ -198,7 +196,7 @@ def beyond_bounds(result: Result) -> list[str]:
     """That noise has put centroids outside the bounds, where the algorithm leaves them. They are noisy, and so is this."""
     m = result.mechanism
     n = int(((result.centroids < m.domain.lower) | (result.centroids > m.domain.upper)).any(axis=1).sum())
-    if n == 0 or not isinstance(m, LloydMechanism) or m.algorithm.postprocessing is not Postprocessing.NONE:
+    if n == 0 or not m.may_leave_bounds:
         return []
     how = "--postprocessing truncate or fold would have moved them inside, at no cost"
     return [f"{n} of {m.n_clusters} centroids lie outside the bounds, where {m.name} leaves them; {how}."]

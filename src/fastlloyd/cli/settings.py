@@ -1,41 +1,36 @@
-"""From options, and from the records where an option is left out, to the public settings of a run."""
+"""From options, and from the records where an option is left out, to the public settings of a run, and to its parties."""
 
 import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray
-from fastlloyd.base.names import parse_columns
+from fastlloyd.base.names import choose, fraction, parse_columns
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.cli.options import MechanismOptions
+from fastlloyd.base.sealed_toml import load_text
+from fastlloyd.cli.options import FederationOptions, MechanismOptions, NetworkOptions, StudyOptions
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
-from fastlloyd.errors import BudgetError, DataError, PlanError
-from fastlloyd.mechanisms.catalogue import (
-    AnyAlgorithm,
-    algorithm,
-    check_expected,
-    check_no_effect,
-    choose,
-    fraction,
-    preset,
-    variant,
-)
+from fastlloyd.errors import DataError, IdentityError, PlanError
+from fastlloyd.federation.identity.authority import parse_authority
+from fastlloyd.federation.identity.certificates import certificates_in
+from fastlloyd.federation.identity.identity import PRIVATE_HEADING, PUBLIC_HEADING, PublicIdentity
+from fastlloyd.federation.plan.plan import Client, Plan, Server, Study, TrustMode
+from fastlloyd.federation.positions import Positions
+from fastlloyd.mechanisms.catalogue import algorithm, preset
 from fastlloyd.mechanisms.central import check_cap
-from fastlloyd.mechanisms.lloyd.algorithm import Algorithm
-from fastlloyd.mechanisms.lloyd.mechanism import check_alpha
-from fastlloyd.mechanisms.loss import check_loss_share
-from fastlloyd.mechanisms.mechanism import MAX_RECORDS, check_numbers
-from fastlloyd.mechanisms.moment_lloyd.rounds import MomentAlgorithm
+from fastlloyd.mechanisms.lloyd.algorithm import VARIED
+from fastlloyd.mechanisms.mechanism import MAX_RECORDS
+from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings, check_expected
 from fastlloyd.records import Missing, RecordFile, Table, read_table, table_or_file
-from fastlloyd.records.bounds import data_bounds, parse_bounds
+from fastlloyd.records.bounds import TEMPLATE_HEADING, data_bounds, parse_bounds
 
 FROM_DATA = "from-data"
 BOUNDS_LEAK = (
@@ -51,6 +46,14 @@ NEEDED = {
     "bounds template` makes a form)",
     "--n-records": "a round number above the number of records",
 }
+OF_A_FIT = "# A fastlloyd mechanism"  # how the settings of a run of fit begin; a line of caution may stand before it
+_NO_PLANS = {
+    PRIVATE_HEADING: "a private identity, which is sent to nobody",
+    PUBLIC_HEADING: "the public file of an identity",
+    TEMPLATE_HEADING: "a file of public bounds",
+}
+STEPS = ("joining", "dealing", "round", "confirming")
+_MAX_BYTES = 1 << 16  # of certificates and their chain
 
 Records = Table | RecordFile
 
@@ -69,13 +72,8 @@ def check_options(options: MechanismOptions, missing: str, outside: str) -> None
     choose(Outside, outside, "outside")
     choose(Scaling, options.scaling, "scaling")
     _refuse_without_public_numbers(options)
-    cap = given_cap(options) or MAX_RECORDS
-    epsilon = design_arguments(options, cap)["epsilon"]
-    chosen = chosen_algorithm(options)
-    check_numbers(options.n_clusters, cap, epsilon, chosen.noise)
-    if isinstance(chosen, Algorithm):
-        check_alpha(chosen)
-    check_loss_share(options.loss_share, estimate_loss=options.loss)
+    unknown_yet = Domain(features=("x",), lower=(-1.0,), upper=(1.0,))  # no setting is checked against it
+    given_settings(options, unknown_yet, given_cap(options) or MAX_RECORDS)
 
 
 def read_records(data: Path, columns: str | None, missing: str) -> Records:
@@ -151,15 +149,8 @@ def given_domain(bounds: str, columns: Sequence[str], scaling: str, others: Sequ
 
 def chosen_algorithm(options: MechanismOptions) -> AnyAlgorithm:
     """The algorithm named, with the fields that the ablation options replace."""
-    named = preset(options.preset).algorithm if options.algorithm is None else options.algorithm
-    return variant(
-        algorithm(named),
-        noise=options.noise,
-        radius=options.radius,
-        postprocessing=options.postprocessing,
-        clipping=options.clipping,
-        alpha=options.alpha,
-    )
+    named = algorithm(preset(options.preset).algorithm if options.algorithm is None else options.algorithm)
+    return named.varied(**{name: getattr(options, name) for name in VARIED})
 
 
 def relation(options: MechanismOptions) -> NeighboringRelation:
@@ -167,47 +158,37 @@ def relation(options: MechanismOptions) -> NeighboringRelation:
     return choose(NeighboringRelation, options.neighboring_relation.replace("-", "_"), "neighboring_relation")
 
 
-def design_arguments(options: MechanismOptions, n_records: int) -> dict[str, Any]:
-    """What `design_mechanism` and `design_plan` have in common, after algorithm and domain."""
-    _refuse_without_effect(options)
+def given_settings(options: MechanismOptions, domain: Domain, n_records: int) -> Settings[AnyAlgorithm]:
+    """What the mechanism is designed from. Raises PlanError or BudgetError naming the setting, or the option without effect."""
+    chosen, search, floor, share = chosen_algorithm(options), options.initialization, options.min_count, options.loss_share
+    _refuse_without_effect(chosen, options)
     check_expected(options.n_expected, n_records)
-    chosen = preset(options.preset)
-    if options.delta is not None and not 0 < options.delta < 1:
-        raise BudgetError(f"delta is {options.delta}; expected a number above 0 and below 1, such as 1e-6")
-    common = {
-        "n_clusters": options.n_clusters,
-        "n_records": n_records,
-        "epsilon": 1.0 if options.epsilon is None else options.epsilon,
-        "delta": chosen.delta(n_records) if options.delta is None else options.delta,
-        "public_seed": public_seed(options.public_seed),
-        "n_expected": options.n_expected,
-        "neighboring_relation": relation(options),
-        "estimate_loss": options.loss,
-        "loss_share": None if options.loss_share is None else fraction(options.loss_share, "loss_share"),
-    }
-    if not isinstance(chosen_algorithm(options), Algorithm):
-        return common
-    return common | {
-        "n_iterations": options.iterations,
-        "initialization": chosen.initialization
-        if options.initialization is None
-        else choose(RadiusSearch, options.initialization, "initialization"),
-        "min_count": chosen.min_count if options.min_count is None else fraction(options.min_count, "min_count"),
-    }
+    return Settings(
+        algorithm=chosen,
+        domain=domain,
+        n_clusters=options.n_clusters,
+        n_records=n_records,
+        epsilon=1.0 if options.epsilon is None else options.epsilon,
+        delta=options.delta,
+        public_seed=public_seed(options.public_seed),
+        n_expected=options.n_expected,
+        n_iterations=options.iterations,
+        preset=preset(options.preset),
+        initialization=None if search is None else choose(RadiusSearch, search, "initialization"),
+        neighboring_relation=relation(options),
+        min_count=None if floor is None else fraction(floor, "min_count"),
+        estimate_loss=options.loss,
+        loss_share=None if share is None else fraction(share, "loss_share"),
+    )
 
 
-def _refuse_without_effect(options: MechanismOptions) -> None:
-    """A budget that the algorithm does not spend was meant for another one."""
-    chosen = chosen_algorithm(options)
-    if isinstance(chosen, MomentAlgorithm):
-        no_use = {"iterations": options.iterations, "initialization": options.initialization, "min-count": options.min_count}
-        check_no_effect(chosen, {f"--{name}": value for name, value in no_use.items()})
-    noise = chosen.noise
-    if noise is Noise.GAUSSIAN:
-        return
-    of_no_use = {"delta": options.delta}
+def _refuse_without_effect(chosen: AnyAlgorithm, options: MechanismOptions) -> None:
+    """Refuse what was meant for another algorithm: choices that this one has not, and a budget that it does not spend."""
+    choices = {"iterations": options.iterations, "initialization": options.initialization, "min-count": options.min_count}
+    chosen.check_use({f"--{name}": value for name, value in choices.items()})
+    of_no_use: dict[str, float | None] = {} if chosen.noise is Noise.GAUSSIAN else {"delta": options.delta}
     reason = "has a guarantee without delta"
-    if noise is Noise.NONE:
+    if chosen.noise is Noise.NONE:
         of_no_use |= {"epsilon": options.epsilon, "loss-share": options.loss_share}
         reason = "adds no noise"
     for name, value in of_no_use.items():
@@ -233,3 +214,102 @@ def _domain_of_data(records: Records, scaling: Scaling) -> Domain:
 
 def _domain(columns: Sequence[str], lower: FloatArray, upper: FloatArray, scaling: Scaling) -> Domain:
     return Domain(features=tuple(columns), lower=tuple(lower.tolist()), upper=tuple(upper.tolist()), scaling=scaling)
+
+
+def chosen_trust(mechanism: MechanismOptions, federation: FederationOptions) -> TrustMode:
+    """The trust mode named; left out, client-noise, or the paper's with its preset."""
+    if federation.trust is None:
+        return TrustMode.SERVER_NOISE if mechanism.preset == "paper" else TrustMode.CLIENT_NOISE
+    return choose(TrustMode, federation.trust, "trust")
+
+
+def read_plan(file: Path) -> Plan:
+    """The plan in a file. Raises PlanError, which of another file says what it is."""
+    text = load_text(file)
+    for heading, what in _NO_PLANS.items():
+        if text.startswith(heading):
+            raise PlanError(f"{file} is {what}; expected a plan, such as plan.toml")
+    if OF_A_FIT in text[:400]:
+        raise PlanError(
+            f"{file} holds the settings of a run of fit, which is no plan of a federated one; it is text to be read as it is, "
+            "and privacy.json beside it says what they protect"
+        )
+    return Plan.from_toml(text, str(file))
+
+
+def given_clients(clients: Sequence[str], members: Sequence[str]) -> tuple[Client, ...]:
+    """Clients by NAME:CAP, who can be simulated only, then those by FILE:CAP, who can join. Raises PlanError."""
+    if not (clients or members):
+        raise PlanError("a plan needs clients: --member FILE:CAP with a public file, or with --simulation --client NAME:CAP")
+    by_name = [_split(text, "client", "NAME:CAP, such as hospital-a:200") for text in clients]
+    by_file = [_split(text, "member", "FILE:CAP, such as clinic-a.public.toml:200") for text in members]
+    return (
+        *(Client(name=name, max_records=cap) for name, cap in by_name),
+        *(PublicIdentity.load(Path(file)).client(cap) for file, cap in by_file),
+    )
+
+
+def given_server(network: NetworkOptions) -> Server:
+    """The server of a new plan, as far as it is known."""
+    address = network.address or ""
+    return Server(address=address) if network.server is None else PublicIdentity.load(network.server).server(address)
+
+
+def check_complete(clients: Sequence[Client], server: Server) -> None:
+    """Raise PlanError, naming the option, if a run over a network would lack something of these parties."""
+    alone = "or say --simulation, for a plan that is run in one process or over MPI only"
+    if not server.certificate:
+        raise PlanError(f"a plan needs --server FILE, the public file of whoever adds up; {alone}")
+    if not server.address:
+        raise PlanError(f"a plan needs --address HOST:PORT, where the clients reach the server; {alone}")
+    for client in clients:
+        if not client.certificate:
+            raise PlanError(
+                f"client {client.name!r} needs its public file, --member FILE:CAP instead of --client NAME:CAP; {alone}"
+            )
+
+
+def given_authority(network: NetworkOptions) -> str | None:
+    """The certificate of the authority, base64 of DER, if one was named. Raises IdentityError."""
+    if network.authority is None:
+        return None
+    found = load_certificates(network.authority)
+    if len(found) != 1:
+        raise IdentityError(
+            f"{network.authority} holds {len(found)} certificates; expected one, of whoever issued the parties' directly"
+        )
+    parse_authority(found[0])
+    return found[0]
+
+
+def load_certificates(path: Path) -> list[str]:
+    """The certificates of a PEM or DER file, base64 of DER, not looked into. Raises IdentityError."""
+    try:
+        with path.open("rb") as file:
+            return certificates_in(file.read(_MAX_BYTES))
+    except OSError as error:
+        raise IdentityError(f"{path} cannot be read ({error.strerror})") from None
+
+
+def given_study(study: StudyOptions) -> Study | None:
+    """What the plan is for, in words, if anything was said. Raises PlanError."""
+    given = {"name": study.study, "purpose": study.purpose, "controller": study.controller, "contact": study.contact}
+    return None if all(text is None for text in given.values()) else Study(**given)
+
+
+def given_positions(network: NetworkOptions) -> list[Positions]:
+    """The positions of clients' stores in the files that were named. Raises PlanError."""
+    return [Positions.load(path) for path in network.positions or ()]
+
+
+def given_timeouts(network: NetworkOptions) -> dict[str, int]:
+    """Seconds by step, of those that were given."""
+    given = {step: getattr(network, f"{step}_timeout") for step in STEPS}
+    return {step: seconds for step, seconds in given.items() if seconds is not None}
+
+
+def _split(text: str, what: str, form: str) -> tuple[str, int]:
+    name, _, cap = text.rpartition(":")
+    if not (cap.isascii() and cap.isdigit() and len(cap) < 20):
+        raise PlanError(f"{what} {text!r:.100} is not of the form {form}")
+    return name, int(cap)

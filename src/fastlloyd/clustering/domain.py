@@ -281,6 +281,17 @@ def squared_radius(domain: Domain, n_clusters: int, alpha: Fraction) -> int:
     return h
 
 
+def usable_radius(domain: Domain, n_clusters: int, alpha: Fraction) -> int:
+    """The squared radius, or PlanError where it is below one grid unit."""
+    H2 = squared_radius(domain, n_clusters, alpha)
+    if H2 == 0:
+        raise PlanError(
+            f"the radius is below one grid unit with {n_clusters} clusters, alpha {alpha} and fraction_bits "
+            f"{domain.fraction_bits}; use more fraction_bits, fewer clusters or a larger alpha"
+        )
+    return H2
+
+
 @lru_cache(maxsize=64)  # exact fractions take a while, and every round asks
 def _in_common_units(widths: tuple[float, ...], B: int) -> tuple[int, ...]:
     """Half of each width in grid units, of which the widest has B to its half."""

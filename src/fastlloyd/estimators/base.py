@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastlloyd.base import extras
 from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.base.names import choose
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, GridArray, Scaling
@@ -37,8 +38,9 @@ from fastlloyd.errors import (
 )
 from fastlloyd.mechanisms import accuracy, central
 from fastlloyd.mechanisms.accuracy import Status
-from fastlloyd.mechanisms.catalogue import AnyAlgorithm, check_expected, choose, read_mechanism
+from fastlloyd.mechanisms.catalogue import design, read_mechanism
 from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings, check_expected
 from fastlloyd.mechanisms.uncertainty import NOISE_DOMINATES, Verdict, noise_deviation
 from fastlloyd.records.bounds import data_bounds, given_bounds
 from fastlloyd.records.columns import numbered
@@ -84,7 +86,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             raise DataError(f"{path} is a result of {m.name}, not of {cls._algorithm.name}: use the estimator of that name")
         statement = _statement(path if path.is_dir() else path.parent, m)
         has_names = list(m.domain.features) != numbered(m.n_features)
-        model = cls(**cls._settings(m, has_names=has_names))
+        model = cls(**cls._parameters(m, has_names=has_names))
         model.mechanism_ = m
         model.privacy_spent_ = statement
         model._centroids = stored.centroids
@@ -103,8 +105,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         return model
 
     @classmethod
-    def _settings(cls, m: Mechanism, *, has_names: bool) -> dict[str, Any]:
-        """Parameters of which such a mechanism is designed."""
+    def _parameters(cls, m: Any, *, has_names: bool) -> dict[str, Any]:
+        """The parameters that a mechanism of this algorithm is designed from."""
         ends = zip(m.domain.lower, m.domain.upper, strict=True)
         bounds = dict(zip(m.domain.features, ends, strict=True)) if has_names else (list(m.domain.lower), list(m.domain.upper))
         return {
@@ -271,20 +273,24 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             central.check_cap(n_samples, n_records)
         check_expected(self.n_expected, n_records)
         common = {
+            "algorithm": self._algorithm,
+            "domain": domain,
             "n_clusters": self.n_clusters,
             "n_records": n_records,
             "epsilon": float(self.epsilon),
+            "delta": None if self.delta is None else float(self.delta),
             "public_seed": _public_seed(self.random_state),
             "n_expected": self.n_expected,
             "neighboring_relation": relation,
             "estimate_loss": bool(self.estimate_loss),
             "loss_share": None if self.loss_share is None else float(self.loss_share),
         }
-        return self._design(domain, n_records, common)
+        settings: Settings[AnyAlgorithm] = Settings(**(common | self._own_settings()))
+        return design(settings)
 
-    def _design(self, domain: Domain, n_records: int, common: dict[str, Any]) -> Mechanism:
-        """The mechanism of this kind of estimator; common : what all designs take."""
-        raise NotImplementedError
+    def _own_settings(self) -> dict[str, Any]:
+        """What this kind of estimator settles besides, by the fields of `Settings`."""
+        return {}
 
     def __sklearn_tags__(self) -> Tags:
         """The noise is new in every fit, whatever the random_state."""

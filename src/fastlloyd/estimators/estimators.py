@@ -8,17 +8,15 @@ whatever else touches the records again without noise; see `estimator.py`.
 
 from __future__ import annotations  # signatures in short: help and ? show `Bounds`, not what it stands for
 
+import enum
 from typing import Any, ClassVar
 
-from fastlloyd.clustering.domain import Domain
+from fastlloyd.base.names import choose, fraction
 from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.estimators.base import Estimator, RandomState, plain
-from fastlloyd.federation.plan.design import design_mechanism
-from fastlloyd.mechanisms.catalogue import choose, fraction, preset, specialise
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
+from fastlloyd.mechanisms.catalogue import preset
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, VARIED, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
-from fastlloyd.mechanisms.mechanism import Mechanism
-from fastlloyd.mechanisms.moment_lloyd.design import design_moments
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, MomentAlgorithm
 from fastlloyd.records.bounds import Bounds
@@ -171,41 +169,24 @@ class FastLloyd(Estimator):
         self.noise = noise
         self.fraction_bits = fraction_bits
 
-    def _design(self, domain: Domain, n_records: int, common: dict[str, Any]) -> LloydMechanism:
-        chosen = preset(self.preset)
-        return design_mechanism(
-            specialise(
-                self._algorithm,
-                noise=self.noise,
-                radius=self.radius,
-                postprocessing=self.postprocessing,
-                clipping=self.clipping,
-                alpha=self.alpha,
-            ),
-            domain,
-            **common,
-            delta=chosen.delta(n_records) if self.delta is None else float(self.delta),
-            n_iterations=self.n_iter,
-            initialization=chosen.initialization
-            if self.initialization is None
-            else choose(RadiusSearch, self.initialization, "initialization"),
-            min_count=chosen.min_count if self.min_count is None else fraction(self.min_count, "min_count"),
-        )
+    def _own_settings(self) -> dict[str, Any]:
+        search, floor = self.initialization, self.min_count
+        return {
+            "algorithm": self._algorithm.varied(**{name: getattr(self, name) for name in VARIED}),
+            "preset": preset(self.preset),
+            "n_iterations": self.n_iter,
+            "initialization": None if search is None else choose(RadiusSearch, search, "initialization"),
+            "min_count": None if floor is None else fraction(floor, "min_count"),
+        }
 
     @classmethod
-    def _settings(cls, m: Mechanism, *, has_names: bool) -> dict[str, Any]:
-        if not isinstance(m, LloydMechanism):
-            raise TypeError("a mechanism of another kind")
-        own, theirs = cls._algorithm, m.algorithm
-        ablation = {
-            "noise": theirs.noise.value if theirs.noise is not own.noise else None,
-            "radius": theirs.radius.value if theirs.radius is not own.radius else None,
-            "alpha": plain(theirs.alpha) if theirs.alpha != own.alpha else None,
-            "postprocessing": theirs.postprocessing.value if theirs.postprocessing is not own.postprocessing else None,
-            "clipping": theirs.clipping if theirs.clipping is not own.clipping else None,
-        }
+    def _parameters(cls, m: LloydMechanism, *, has_names: bool) -> dict[str, Any]:
         lloyds = {"n_iter": m.n_iterations, "initialization": m.initialization.value, "min_count": plain(m.min_count)}
-        return super()._settings(m, has_names=has_names) | lloyds | ablation
+        ablation: dict[str, Any] = dict.fromkeys(VARIED)
+        for name in VARIED:
+            if (value := getattr(m.algorithm, name)) != getattr(cls._algorithm, name):
+                ablation[name] = value.value if isinstance(value, enum.Enum) else plain(value) if name == "alpha" else value
+        return super()._parameters(m, has_names=has_names) | lloyds | ablation
 
 
 class GLloyd(FastLloyd):
@@ -358,6 +339,3 @@ class MomentLloyd(Estimator):
         self.estimate_loss = estimate_loss
         self.loss_share = loss_share
         self.fraction_bits = fraction_bits
-
-    def _design(self, domain: Domain, n_records: int, common: dict[str, Any]) -> MomentMechanism:  # noqa: ARG002 - in common too
-        return design_moments(domain, **common, delta=None if self.delta is None else float(self.delta))

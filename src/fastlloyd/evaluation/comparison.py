@@ -14,14 +14,13 @@ import numpy as np
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import GridArray
-from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.evaluation import metrics
-from fastlloyd.federation.plan.design import design_mechanism
+from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import LLOYD
-from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.settings import Settings
 from fastlloyd.mechanisms.uncertainty import noise_deviation
 from fastlloyd.reports.result import Result
 
@@ -52,15 +51,16 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 def lloyd(m: Mechanism, X: Iterable[GridArray]) -> Result:
     """What Lloyd's algorithm makes of blocks of grid points (n_i, n_features), from the start of m. NOT PRIVATE."""
-    plain = design_mechanism(
-        LLOYD,
-        m.domain,
+    settings = Settings(
+        algorithm=LLOYD,
+        domain=m.domain,
         n_clusters=m.n_clusters,
         n_records=m.n_records,
         epsilon=m.epsilon,
         public_seed=PublicSeed.from_hex(m.public_seed),
-        initialization=m.initialization if isinstance(m, LloydMechanism) else RadiusSearch.BISECTION,
+        initialization=m.initialization,
     )
+    plain = design(settings)
     clustering = cluster(plain, X, SystemNoise())
     return Result.of(plain, clustering, noise_deviation(plain))
 

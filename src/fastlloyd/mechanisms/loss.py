@@ -1,56 +1,75 @@
-"""How much of the budget the estimate of the loss gets, and what its exchange is."""
+"""The private estimate of the loss, which the paper has not: its share of the budget, and its exchange."""
 
 from fractions import Fraction
 from typing import Any
 
 from fastlloyd.base.precision import exact, fifty_digits
+from fastlloyd.clustering.domain import usable_radius
 from fastlloyd.dp.noise import Noise
-from fastlloyd.errors import BudgetError, PlanError
-from fastlloyd.mechanisms.lloyd import budget
 from fastlloyd.mechanisms.mechanism import MAX_LOSS_CAP
 from fastlloyd.mechanisms.rounds import SCALE_UNITS, LossRound
+from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
+
+LOSS_TOLERANCE = Fraction(2, 100)  # of the typical loss: the standard deviation that the noise of its estimate may have
+MIN_LOSS_SHARE, MAX_LOSS_SHARE = Fraction(1, 100), Fraction(1, 5)
 
 
-def check_loss_share(loss_share: float | Fraction | None, *, estimate_loss: bool) -> None:
-    """Refuse a share of the budget for nothing."""
-    if loss_share is not None and not estimate_loss:
-        raise PlanError("loss_share is for a private estimate of the loss; ask for the estimate too, or leave loss_share out")
+def loss_share(settings: Settings[AnyAlgorithm]) -> Fraction:
+    """The share of the budget that the loss gets: 0 where it is not estimated, else the one wanted or the planned one."""
+    s = settings
+    if not s.estimate_loss:
+        return Fraction(0)
+    if s.loss_share is not None:
+        return Fraction(s.loss_share)
+    return planned_share(s.algorithm.noise, s.expected, epsilon=s.epsilon, mu=s.mu)
 
 
-def chosen_loss_share(
-    noise: Noise, n_expected: int, epsilon: float, mu: float | None, wanted: float | Fraction | None
-) -> Fraction:
-    """The share of the budget that the loss gets: the one wanted, else the planner's. Raises BudgetError."""
-    if wanted is None:
-        return budget.loss_share(noise, n_expected, epsilon=epsilon, mu=mu)
-    if not 0 < wanted < 1:  # NaN included
-        raise BudgetError(f"loss_share is {wanted}; expected a share of the budget, above 0 and below 1, such as 0.05")
-    return Fraction(wanted)
+def planned_share(noise: Noise, n_expected: int, *, epsilon: float, mu: float | None) -> Fraction:
+    """The share of the budget that goes to the estimate of the loss: of mu^2 with Gaussian noise, of epsilon with Laplace.
 
-
-def loss_round(noise: Noise, squared_cap: int, largest: int, epsilon: Fraction, mu_squared: Fraction) -> LossRound:
-    """The loss with what it has of the budget; its noise scale is rounded up.
-
-    It travels in the finest units in which one record counts no more than `largest`, the most by which one moves a coordinate
-    of a sum: so a ring that holds the sums holds the loss.
+    The least in [1/100, 1/5], a multiple of 1/1000, with which the noise deviates by at most LOSS_TOLERANCE of a typical loss:
+    n_expected records at half the radius from their centroid (the distance that Section 5.5 reckons with), so a quarter of the
+    cap each. The cap cancels out: noise of a multiplier s deviates by s caps, and Laplace noise by sqrt 2 / epsilon caps.
     """
+    if noise is Noise.NONE:
+        return Fraction(0)
+    with fifty_digits() as mp:
+        tolerated = exact(mp, LOSS_TOLERANCE * n_expected / 4)  # in caps
+        multiplier = mp.sqrt(2) / mp.mpf(epsilon) if noise is Noise.LAPLACE else 1 / mp.mpf(mu or 0)  # noise, in caps
+        share = multiplier / tolerated if noise is Noise.LAPLACE else (multiplier / tolerated) ** 2
+        return max(MIN_LOSS_SHARE, Fraction(int(mp.ceil(1000 * min(share, exact(mp, MAX_LOSS_SHARE)))), 1000))
+
+
+def loss_round(settings: Settings[AnyAlgorithm], share: Fraction, largest: int) -> LossRound | None:
+    """The loss with its share of the budget, its noise scale rounded up; None where it is not estimated.
+
+    A record counts at most eta_d^2 in squared grid units, whatever radius a round has: FastLloyd would move no centroid for one
+    that is farther from every centroid, and one cap for all algorithms makes their losses comparable. At most the squared
+    diagonal: no two points of the domain are farther apart. The loss travels in the finest units in which one record counts no
+    more than `largest`, the most by which one moves a coordinate of a sum: so a ring that holds the sums holds the loss.
+    """
+    if not settings.estimate_loss:
+        return None
+    domain, algorithm = settings.domain, settings.algorithm
+    squared_cap = min(usable_radius(domain, settings.n_clusters, algorithm.alpha), 4 * domain.squared_half_diagonal)
     shift = 0
     while squared_cap >> shift > min(largest, MAX_LOSS_CAP):
         shift += 1
     cap = squared_cap >> shift
+    budget = share * settings.budget
     with fifty_digits() as mp:
-        match noise:
+        match algorithm.noise:
             case Noise.NONE:
                 scale = Fraction(0)
             case Noise.LAPLACE:
-                scale = scale_up(mp, cap / exact(mp, epsilon))
+                scale = scale_up(mp, cap / exact(mp, budget))
             case Noise.GAUSSIAN:
-                scale = scale_up(mp, (cap**2 / exact(mp, mu_squared)) ** 0.5)
+                scale = scale_up(mp, (cap**2 / exact(mp, budget)) ** 0.5)
     return LossRound(scale=scale, cap=cap, shift=shift)
 
 
-def scale_up(mp: Any, scale: budget.Real) -> Fraction:
-    """A scale rounded up to a multiple of 1 / SCALE_UNITS."""
+def scale_up(mp: Any, scale: Any) -> Fraction:
+    """A scale, a number of 50 digits, rounded up to a multiple of 1 / SCALE_UNITS."""
     # 50 digits and a margin of 1e-40: the result is never below the exact scale
     units = mp.ceil(scale * SCALE_UNITS * (1 + exact(mp, Fraction(1, 10**40))))
     return Fraction(max(1, int(units)), SCALE_UNITS)  # `math.ceil` would go through a float

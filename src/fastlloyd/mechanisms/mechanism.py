@@ -19,6 +19,7 @@ import numpy as np
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.sealed_toml import digest, from_toml, to_toml
 from fastlloyd.clustering.domain import Domain, squared_radius
+from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.accountant import Accountant, GaussianRelease, GeometricRelease
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
@@ -145,6 +146,16 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def sums_are_relative(self) -> bool:
         """Whether the last round sums up offsets from the previous centroids; otherwise the records themselves."""
         raise NotImplementedError
+
+    @property
+    def initialization(self) -> RadiusSearch:
+        """How initial centroids are packed, where there are some: in a comparison with Lloyd's algorithm, if not here."""
+        return RadiusSearch.BISECTION
+
+    @property
+    def may_leave_bounds(self) -> bool:
+        """Whether the last update leaves centroids outside the bounds where noise has moved them."""
+        return False
 
     @property
     def sums_are_in_grid_units(self) -> bool:

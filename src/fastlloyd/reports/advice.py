@@ -30,15 +30,13 @@ from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
-from fastlloyd.federation.plan.design import design_any, design_plan
+from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import MAX_CLIENTS, Client, Plan, TrustMode, noise_deviation_of_run, ring_load
 from fastlloyd.federation.traffic import Traffic, traffic
-from fastlloyd.mechanisms.catalogue import AnyAlgorithm
-from fastlloyd.mechanisms.lloyd import budget
-from fastlloyd.mechanisms.lloyd.algorithm import Algorithm
-from fastlloyd.mechanisms.lloyd.mechanism import check_alpha
-from fastlloyd.mechanisms.mechanism import MAX_RECORDS, Mechanism, check_numbers
+from fastlloyd.mechanisms.catalogue import design
+from fastlloyd.mechanisms.mechanism import MAX_RECORDS, Mechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
+from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 from fastlloyd.mechanisms.uncertainty import FINE, NoiseDeviation, Verdict, noise_deviation
 from fastlloyd.reports.explain import noise_factor
 
@@ -150,9 +148,7 @@ def check_question(question: Question) -> None:
     """Refuse numbers that no run could have, naming them."""
     if not 1 <= question.n_features <= MAX_FEATURES:
         raise PlanError(f"n_features is {question.n_features}; expected 1 to {MAX_FEATURES}")
-    check_numbers(question.n_clusters, question.n_records, 1.0, question.algorithm.noise)
-    if isinstance(question.algorithm, Algorithm):
-        check_alpha(question.algorithm)
+    _settings(question, 1.0)  # its own checks
     if question.algorithm.noise is Noise.NONE:
         raise PlanError(
             f"{question.algorithm.name} adds no noise, so there is nothing to expect of it; name a private algorithm"
@@ -163,7 +159,7 @@ def check_question(question: Question) -> None:
         return
     if not 1 <= question.federation.n_clients <= MAX_CLIENTS:
         raise PlanError(f"n_clients is {question.federation.n_clients}; expected 1 to {MAX_CLIENTS}")
-    _plan(question, msgspec.structs.replace(question.federation, ring_bits=None), 1.0)  # its own checks
+    _plan(question, msgspec.structs.replace(question.federation, ring_bits=None), 1.0)
 
 
 def check_epsilons(epsilons: Sequence[float]) -> None:
@@ -180,7 +176,7 @@ def check_epsilons(epsilons: Sequence[float]) -> None:
 def outlook(question: Question, epsilon: float) -> Outlook:
     """What to expect at one epsilon, of a mechanism or plan designed as for a run."""
     if question.federation is None:
-        m = _mechanism(question, epsilon)
+        m = design(_settings(question, epsilon))
         return _outlook(m, noise_deviation(m), 1.0)
     plan = _plan(question, question.federation, epsilon)
     return msgspec.structs.replace(
@@ -198,12 +194,13 @@ def relative_error(question: Question, epsilon: float, n_iterations: int | None 
     Of a federated run without its plan: on the coarser grid of the central model's counts, which changes hardly a digit.
     """
     factor = 1.0 if question.federation is None else question.federation.noise_factor
-    return _mechanism(question, epsilon, n_iterations).expected_error(factor).typical
+    return design(_settings(question, epsilon, n_iterations)).expected_error(factor).typical
 
 
 def least_epsilon(question: Question, target: float = FINE) -> float | None:
     """The smallest epsilon with two digits, up to 10, whose error is at most `target` of the radius; None if none is."""
-    return _first(CANDIDATE_EPSILONS, _fewest(question), lambda epsilon, T: _is_at_most(target, question, epsilon, T))
+    fewest = question.algorithm.fewest_iterations
+    return _first(CANDIDATE_EPSILONS, fewest, lambda epsilon, T: _is_at_most(target, question, epsilon, T))
 
 
 def needed_records(question: Question, epsilon: float, target: float = FINE) -> int | None:
@@ -213,7 +210,7 @@ def needed_records(question: Question, epsilon: float, target: float = FINE) -> 
     def enough(n_records: int, T: int | None) -> bool:
         return _is_at_most(target, msgspec.structs.replace(question, n_records=n_records), epsilon, T)
 
-    return _first(candidates, _fewest(question), enough)
+    return _first(candidates, question.algorithm.fewest_iterations, enough)
 
 
 def curves(question: Question, epsilons: Sequence[float]) -> dict[int, list[float]]:
@@ -238,11 +235,6 @@ def to_builtins(advice: Advice) -> dict[str, Any]:
         table |= {name: None for name in ERRORS if table[name] is not None and math.isinf(table[name])}
         table["verdict"] = outlook.verdict.value
     return content
-
-
-def _fewest(question: Question) -> int | None:
-    """The fewest iterations that the planner chooses; None for MomentLloyd, whose error does not depend on their number."""
-    return budget.MIN_ITERATIONS if isinstance(question.algorithm, Algorithm) else None
 
 
 def _first(candidates: Sequence[T], fewest: int | None, is_enough: Callable[[T, int | None], bool]) -> T | None:
@@ -288,10 +280,11 @@ def _outlook(m: Mechanism, noise: NoiseDeviation, factor: float) -> Outlook:
     )
 
 
-def _mechanism(question: Question, epsilon: float, n_iterations: int | None = None) -> Mechanism:
-    return design_any(
-        question.algorithm,
-        _domain(question.n_features),
+def _settings(question: Question, epsilon: float, n_iterations: int | None = None) -> Settings[AnyAlgorithm]:
+    d = question.n_features
+    return Settings(
+        algorithm=question.algorithm,
+        domain=Domain(features=tuple(f"x{i}" for i in range(1, d + 1)), lower=(-1.0,) * d, upper=(1.0,) * d),
         n_clusters=question.n_clusters,
         n_records=question.n_records,
         epsilon=epsilon,
@@ -307,30 +300,14 @@ def _mechanism(question: Question, epsilon: float, n_iterations: int | None = No
 
 def _plan(question: Question, federation: Federation, epsilon: float) -> Plan:
     each, rest = divmod(question.n_records, federation.n_clients)
-    clients = tuple(Client(name=f"client-{i + 1}", max_records=each + (i < rest)) for i in range(federation.n_clients))
     plan = design_plan(
-        question.algorithm,
-        _domain(question.n_features),
-        clients=clients,
+        _settings(question, epsilon),
+        clients=tuple(Client(name=f"client-{i + 1}", max_records=each + (i < rest)) for i in range(federation.n_clients)),
         run_id=bytes(16),
-        n_clusters=question.n_clusters,
-        epsilon=epsilon,
-        delta=question.delta,
-        public_seed=PublicSeed.from_int(0),
         trust=federation.trust,
         max_dropouts=federation.max_dropouts,
         max_colluding=federation.max_colluding,
         ring_bits=federation.ring_bits,
-        initialization=RadiusSearch.HALVING,
-        neighboring_relation=question.neighboring_relation,
-        estimate_loss=question.estimate_loss,
-        loss_share=question.loss_share,
     )
     plan.check_undivided()  # as `plan new` does
     return plan
-
-
-def _domain(n_features: int) -> Domain:
-    return Domain(
-        features=tuple(f"x{i}" for i in range(1, n_features + 1)), lower=(-1.0,) * n_features, upper=(1.0,) * n_features
-    )

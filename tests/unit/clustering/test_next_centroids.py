@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from designs import design_mechanism
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import reference
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.clustering.update import Postprocessing
-from fastlloyd.federation.plan.design import design_mechanism
 from fastlloyd.mechanisms import central
 from fastlloyd.mechanisms.catalogue import ALGORITHMS
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm

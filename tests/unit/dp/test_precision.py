@@ -17,14 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fastlloyd
+from designs import design_mechanism, design_plan
 from fastlloyd.base import precision
 from fastlloyd.base.precision import exact, greatest_float, least_float, round_up, working_precision
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.noise import Noise, SystemNoise
-from fastlloyd.federation.plan.design import design_any, design_plan
 from fastlloyd.federation.plan.plan import Client, TrustMode
-from fastlloyd.mechanisms.catalogue import ALGORITHMS, AnyAlgorithm
+from fastlloyd.mechanisms.catalogue import ALGORITHMS
+from fastlloyd.mechanisms.settings import AnyAlgorithm
 from fastlloyd.reports.statement import mechanism_statement, plan_statement
 
 HANG = 300  # seconds after which the system ends a child that waits for ever; one that does not needs milliseconds
@@ -167,7 +168,7 @@ def test_no_number_of_mpmaths_is_touched_without_the_lock(algorithm: AnyAlgorith
         "public_seed": PublicSeed.from_int(37),
         "estimate_loss": True,
     }
-    m = design_any(algorithm, domain, **settings)
+    m = design_mechanism(algorithm, domain, **settings)
     mechanism_statement(m)
     if m.noise is not Noise.NONE:
         clients = tuple(Client(name=f"c{i}", max_records=100) for i in range(5))

@@ -4,12 +4,13 @@ import msgspec
 import numpy as np
 import pytest
 
+from designs import design_mechanism
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.mechanisms.moment_lloyd.design import design_moments
 from fastlloyd.mechanisms.moment_lloyd.evidence import SHAPE, evidence
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, Noisy, Seen, State
 
 ONE = 1 << 16
@@ -19,7 +20,7 @@ R = 1000
 
 def mechanism(k: int) -> MomentMechanism:
     domain = Domain(features=("x", "y"), lower=(-1.0, -1.0), upper=(1.0, 1.0))
-    return design_moments(domain, n_clusters=k, n_records=N, epsilon=1.0, public_seed=PublicSeed.from_int(1))
+    return design_mechanism(MOMENTLLOYD, domain, n_clusters=k, n_records=N, epsilon=1.0, public_seed=PublicSeed.from_int(1))
 
 
 def state(m: MomentMechanism, centroids: IntArray) -> State:

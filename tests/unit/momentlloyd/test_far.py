@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from designs import design_mechanism
 from fastlloyd.base.randomness import Draws, PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.mechanisms.moment_lloyd import start
-from fastlloyd.mechanisms.moment_lloyd.design import design_moments
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
-from fastlloyd.mechanisms.moment_lloyd.planner import MAX_CANDIDATES
+from fastlloyd.mechanisms.moment_lloyd.rounds import MAX_CANDIDATES, MOMENTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.start import weights
 from fastlloyd.mechanisms.moment_lloyd.state import Noisy, State
 
@@ -20,7 +20,7 @@ SEED = PublicSeed.from_int(1)
 
 def mechanism(d: int, k: int, n: int, epsilon: float) -> MomentMechanism:
     domain = Domain(features=tuple(f"x{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d)
-    return design_moments(domain, n_clusters=k, n_records=n, epsilon=epsilon, public_seed=SEED)
+    return design_mechanism(MOMENTLLOYD, domain, n_clusters=k, n_records=n, epsilon=epsilon, public_seed=SEED)
 
 
 @given(st.integers(1, 10**5))

@@ -6,12 +6,12 @@ import msgspec
 import numpy as np
 import pytest
 
+from designs import design_mechanism
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.mechanisms.moment_lloyd import location, steps
-from fastlloyd.mechanisms.moment_lloyd.design import design_moments
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
-from fastlloyd.mechanisms.moment_lloyd.rounds import StepRound
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, StepRound
 from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, Noisy, State
 
 ONE = 1 << 16  # a half width
@@ -20,8 +20,14 @@ SURE, LOST = 1e-9, 1e15  # deviations
 
 def mechanism(d: int, *, cap: int = 1000, n_expected: int = 800, epsilon: float = 1.0) -> MomentMechanism:
     domain = Domain(features=tuple(f"x{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d)
-    return design_moments(
-        domain, n_clusters=3, n_records=cap, n_expected=n_expected, epsilon=epsilon, public_seed=PublicSeed.from_int(1)
+    return design_mechanism(
+        MOMENTLLOYD,
+        domain,
+        n_clusters=3,
+        n_records=cap,
+        n_expected=n_expected,
+        epsilon=epsilon,
+        public_seed=PublicSeed.from_int(1),
     )
 
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from designs import design_mechanism
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.mechanisms.moment_lloyd.advance import advance, query, radius
-from fastlloyd.mechanisms.moment_lloyd.design import design_moments
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
-from fastlloyd.mechanisms.moment_lloyd.rounds import StepRound
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, StepRound
 from fastlloyd.mechanisms.moment_lloyd.state import State, fields
 from fastlloyd.mechanisms.queries.query import Asked
 from fastlloyd.mechanisms.rounds import AnswerNoise
@@ -25,7 +25,8 @@ def cube(d: int, fraction_bits: int = 16) -> Domain:
 
 
 def mechanism(domain: Domain, n_records: int, epsilon: float, *, count_bits: int = 0) -> MomentMechanism:
-    return design_moments(
+    return design_mechanism(
+        MOMENTLLOYD,
         domain,
         n_clusters=3,
         n_records=n_records,

@@ -9,16 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from designs import design_mechanism
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.ledger import run_cost
-from fastlloyd.mechanisms.moment_lloyd.design import design_moments
+from fastlloyd.mechanisms.moment_lloyd.design import TABLE, Row, plan_rounds
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
-from fastlloyd.mechanisms.moment_lloyd.planner import TABLE, Row, plan_rounds
 from fastlloyd.mechanisms.moment_lloyd.rounds import (
+    MOMENTLLOYD,
     LengthsRound,
     MeanRound,
     Rounds,
@@ -29,6 +30,7 @@ from fastlloyd.mechanisms.moment_lloyd.rounds import (
 )
 from fastlloyd.mechanisms.moment_lloyd.state import fields
 from fastlloyd.mechanisms.rounds import SCALE_UNITS
+from fastlloyd.mechanisms.settings import Settings
 
 SEED = PublicSeed.from_int(1)
 MU = Fraction(1, 2)
@@ -54,21 +56,20 @@ def planned(d: int, signal: float, relation: NeighboringRelation = NeighboringRe
     """A mechanism whose planner sees this signal: n mu / (k sqrt d) with k = 2."""
     mu = 0.01 if signal < 5 else 1.0
     n = math.ceil(signal * 2 * d**0.5 / mu)
-    rounds = plan_rounds(
-        cube(d), n_clusters=2, n_records=n, n_expected=n, mu_squared=Fraction(mu) ** 2, relation=relation, count_bits=0
-    )
     epsilon = 40.0  # far more than the rounds spend: the mechanism checks that it is not exceeded
-    return MomentMechanism(
+    public = Settings(
+        algorithm=MOMENTLLOYD,
         domain=cube(d),
         n_clusters=2,
         n_records=n,
-        n_expected=n,
         epsilon=epsilon,
         delta=0.01,
-        delta_slack=0.0,
+        public_seed=SEED,
         neighboring_relation=relation,
-        public_seed=SEED.hex(),
-        count_bits=0,
+    )
+    rounds = plan_rounds(public, Fraction(mu) ** 2)
+    return MomentMechanism(
+        **public.fields,
         n_directions=rounds.n_directions,
         edge=rounds.edge,
         rounds=rounds.rounds,
@@ -124,7 +125,9 @@ def squared_sensitivities_over_variances(m: MomentMechanism, round: Rounds) -> F
 def test_a_ledger_holds_the_sum_of_squared_sensitivities_over_variances_exactly(
     d: int, k: int, n: int, count_bits: int, epsilon: float
 ) -> None:
-    m = design_moments(cube(d), n_clusters=k, n_records=n, epsilon=epsilon, public_seed=SEED, count_bits=count_bits)
+    m = design_mechanism(
+        MOMENTLLOYD, cube(d), n_clusters=k, n_records=n, epsilon=epsilon, public_seed=SEED, count_bits=count_bits
+    )
     by_hand = [squared_sensitivities_over_variances(m, round) for round in m.rounds]
     assert [cost.added.mu_squared for cost in run_cost(m).costs] == by_hand
     assert m.accountant().mu_squared == sum(by_hand, Fraction(0))
@@ -136,8 +139,15 @@ def test_a_ledger_holds_the_sum_of_squared_sensitivities_over_variances_exactly(
 def test_designed_mechanisms_spend_what_they_were_given(
     d: int, k: int, n: int, epsilon: float, relation: NeighboringRelation
 ) -> None:
-    m = design_moments(
-        cube(d), n_clusters=k, n_records=n, epsilon=epsilon, public_seed=SEED, neighboring_relation=relation, count_bits=4
+    m = design_mechanism(
+        MOMENTLLOYD,
+        cube(d),
+        n_clusters=k,
+        n_records=n,
+        epsilon=epsilon,
+        public_seed=SEED,
+        neighboring_relation=relation,
+        count_bits=4,
     )
     assert m.accountant().mu_squared <= Fraction(gdp_mu(epsilon, m.delta)) ** 2 < cost_of_one_unit_less(m)
     for round in m.rounds:
@@ -161,13 +171,17 @@ def test_on_few_features_many_candidates_are_a_power() -> None:
 def test_too_many_features_are_refused_with_a_way_out() -> None:
     with pytest.raises(PlanError, match=r"1025 features.*at most 1024; use the algorithm fastlloyd"):
         plan_rounds(
-            Domain(features=tuple(map(str, range(1025))), lower=(0.0,) * 1025, upper=(1.0,) * 1025, fraction_bits=12),
-            n_clusters=2,
-            n_records=100,
-            n_expected=100,
-            mu_squared=MU,
-            relation=BOTH[0],
-            count_bits=0,
+            Settings(
+                algorithm=MOMENTLLOYD,
+                domain=Domain(
+                    features=tuple(map(str, range(1025))), lower=(0.0,) * 1025, upper=(1.0,) * 1025, fraction_bits=12
+                ),
+                n_clusters=2,
+                n_records=100,
+                epsilon=1.0,
+                public_seed=SEED,
+            ),
+            MU,
         )
 
 

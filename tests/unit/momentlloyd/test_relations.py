@@ -6,18 +6,17 @@ from fractions import Fraction
 import msgspec
 import pytest
 
+from designs import design_mechanism
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
-from fastlloyd.federation.plan.design import design_mechanism
 from fastlloyd.mechanisms.catalogue import ALGORITHMS
 from fastlloyd.mechanisms.lloyd.algorithm import Algorithm
 from fastlloyd.mechanisms.mechanism import Mechanism
-from fastlloyd.mechanisms.moment_lloyd.design import design_moments
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
-from fastlloyd.mechanisms.moment_lloyd.rounds import MeanRound, MomentRound
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, MeanRound, MomentRound
 from fastlloyd.mechanisms.rounds import SCALE_UNITS
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
@@ -30,7 +29,8 @@ def cube(d: int) -> Domain:
 
 
 def designed(d: int, k: int, n: int, epsilon: float, *, loss: bool = False) -> MomentMechanism:
-    return design_moments(
+    return design_mechanism(
+        MOMENTLLOYD,
         cube(d),
         n_clusters=k,
         n_records=n,

@@ -4,12 +4,13 @@ import msgspec
 import numpy as np
 import pytest
 
+from designs import design_mechanism
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.mechanisms.moment_lloyd import location, start
-from fastlloyd.mechanisms.moment_lloyd.design import design_moments
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, Noisy, State
 from fastlloyd.mechanisms.queries.spaces import DIRECTION_BITS
 
@@ -18,7 +19,7 @@ ONE, N = 1 << 16, 5000
 
 def mechanism(d: int, k: int, epsilon: float) -> MomentMechanism:
     domain = Domain(features=tuple(f"x{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d)
-    return design_moments(domain, n_clusters=k, n_records=N, epsilon=epsilon, public_seed=PublicSeed.from_int(1))
+    return design_mechanism(MOMENTLLOYD, domain, n_clusters=k, n_records=N, epsilon=epsilon, public_seed=PublicSeed.from_int(1))
 
 
 def in_a_line(m: MomentMechanism, deviation: float) -> State:

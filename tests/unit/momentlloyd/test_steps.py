@@ -4,13 +4,13 @@ import msgspec
 import numpy as np
 import pytest
 
+from designs import design_mechanism
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.mechanisms.moment_lloyd import steps
-from fastlloyd.mechanisms.moment_lloyd.design import design_moments
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
-from fastlloyd.mechanisms.moment_lloyd.rounds import StepRound
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, StepRound
 from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, Noisy, State
 from fastlloyd.mechanisms.queries.spaces import DIRECTION_BITS
 
@@ -21,7 +21,7 @@ COUNTS = np.array([400.0, 200.0])
 
 def mechanism(d: int) -> MomentMechanism:
     domain = Domain(features=tuple(f"x{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d)
-    return design_moments(domain, n_clusters=2, n_records=N, epsilon=1.0, public_seed=PublicSeed.from_int(1))
+    return design_mechanism(MOMENTLLOYD, domain, n_clusters=2, n_records=N, epsilon=1.0, public_seed=PublicSeed.from_int(1))
 
 
 def known(m: MomentMechanism) -> State:

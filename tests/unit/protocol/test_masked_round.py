@@ -17,9 +17,9 @@ from fastlloyd.federation.protocol.masked_round import MaskedRound, Plausible
 from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks, MaskContext
 from fastlloyd.federation.secagg.ring import Ring
 from fastlloyd.federation.transport.in_process import run_in_process
-from fastlloyd.mechanisms.catalogue import AnyAlgorithm
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
+from fastlloyd.mechanisms.settings import AnyAlgorithm
 from federation import CAP, make_federation, make_plan, starts_cheaply
 from kinds import lloyd_of
 from masks import MaskedUpload, expand_mask

@@ -31,12 +31,12 @@ from fastlloyd.federation.protocol.transitions import ClientState, ServerState
 from fastlloyd.federation.secagg.keys import EphemeralKey
 from fastlloyd.federation.secagg.sealing import SALT_BYTES, seal_parameters
 from fastlloyd.federation.transport.in_process import run_in_process
-from fastlloyd.mechanisms.catalogue import AnyAlgorithm
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.state import State
 from fastlloyd.mechanisms.moment_lloyd.state import encode as encode_state
+from fastlloyd.mechanisms.settings import AnyAlgorithm
 from federation import (
     BrokenNoise,
     Federation,

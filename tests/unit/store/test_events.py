@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from designs import design_mechanism
 from fastlloyd.errors import StateError
 from fastlloyd.federation.ledger import run_cost
-from fastlloyd.federation.plan.design import design_mechanism
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.messages import printable
 from fastlloyd.federation.store.events import (

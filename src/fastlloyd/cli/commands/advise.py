@@ -93,8 +93,9 @@ def advise(
     json: Json = False,
 ) -> None:
     """Say what to expect of a run (error, noise, bytes) before there is one, from public numbers; no file is read."""
+    from fastlloyd.base.names import choose
     from fastlloyd.dp.neighboring import NeighboringRelation
-    from fastlloyd.mechanisms import catalogue
+    from fastlloyd.mechanisms.catalogue import algorithm as named
     from fastlloyd.reports import advice as advising
 
     if out is not None:
@@ -105,11 +106,9 @@ def advise(
         n_records=records,
         n_features=features,
         n_clusters=clusters,
-        algorithm=catalogue.algorithm(algorithm),
+        algorithm=named(algorithm),
         delta=delta,
-        neighboring_relation=catalogue.choose(
-            NeighboringRelation, neighboring_relation.replace("-", "_"), "neighboring_relation"
-        ),
+        neighboring_relation=choose(NeighboringRelation, neighboring_relation.replace("-", "_"), "neighboring_relation"),
         estimate_loss=loss,
         loss_share=loss_share,
         federation=_federation(clients, federation),
@@ -135,8 +134,8 @@ def _parse_epsilons(text: str) -> list[float]:
 
 
 def _federation(clients: int | None, options: FederationOptions) -> "Federation | None":
+    from fastlloyd.base.names import choose
     from fastlloyd.federation.plan.plan import TrustMode
-    from fastlloyd.mechanisms.catalogue import choose
     from fastlloyd.reports.advice import Federation
 
     trust = TrustMode.CLIENT_NOISE if options.trust is None else choose(TrustMode, options.trust, "trust")

@@ -49,9 +49,9 @@ def assign(
     force: Force = False,
 ) -> None:
     """Label records of your own by the nearest centroid of a result: NOT PRIVATE. Columns are found by name."""
+    from fastlloyd.base.names import choose
     from fastlloyd.cli import screen
     from fastlloyd.evaluation.labels import FittedClustering, record_blocks
-    from fastlloyd.mechanisms.catalogue import choose
     from fastlloyd.records import Missing
 
     if out is not None and out.suffix.lower() not in ("", ".csv", ".txt"):

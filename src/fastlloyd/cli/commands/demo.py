@@ -105,18 +105,22 @@ def _plan(folder: Path, domain: "Domain") -> "Plan":
     from fastlloyd.base.randomness import PublicSeed
     from fastlloyd.federation.plan.design import design_plan
     from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
+    from fastlloyd.mechanisms.settings import Settings
 
     identities = make_identities(folder, (*HOSPITALS, SERVER))
-    return design_plan(
-        MOMENTLLOYD,
-        domain,
-        clients=tuple(identities[name].public.client(N_RECORDS // len(HOSPITALS)) for name in HOSPITALS),
-        run_id=os.urandom(16),
-        server=identities[SERVER].public.server(free_address()),
+    settings = Settings(
+        algorithm=MOMENTLLOYD,
+        domain=domain,
         n_clusters=2,
         n_records=N_RECORDS,
         epsilon=1.0,
         public_seed=PublicSeed(os.urandom(32)),
+    )
+    return design_plan(
+        settings,
+        clients=tuple(identities[name].public.client(N_RECORDS // len(HOSPITALS)) for name in HOSPITALS),
+        run_id=os.urandom(16),
+        server=identities[SERVER].public.server(free_address()),
     )
 
 

@@ -14,10 +14,10 @@ def fit(
 ) -> None:
     """Cluster the records of one file with differential privacy. A file larger than memory is read anew in each round."""
     from fastlloyd.cli import results, terminal
-    from fastlloyd.cli.settings import check_options, chosen_algorithm, design_arguments, on_grid, public_numbers, read_records
+    from fastlloyd.cli.settings import check_options, given_settings, on_grid, public_numbers, read_records
     from fastlloyd.dp.noise import SystemNoise
-    from fastlloyd.federation.plan.design import design_any
     from fastlloyd.mechanisms import uncertainty
+    from fastlloyd.mechanisms.catalogue import design
     from fastlloyd.mechanisms.central import cluster
     from fastlloyd.reports.result import Result
 
@@ -28,7 +28,7 @@ def fit(
     records = read_records(data, columns, missing)
     domain, n_records, leaks = public_numbers(mechanism, records, missing)
     with terminal.placing(mechanism.n_clusters):
-        m = design_any(chosen_algorithm(mechanism), domain, **design_arguments(mechanism, n_records))
+        m = design(given_settings(mechanism, domain, n_records))
     X = on_grid(records, domain, outside)
     with terminal.passes(m, X) as watched:
         clustering = cluster(m, watched, SystemNoise())

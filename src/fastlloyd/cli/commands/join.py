@@ -111,10 +111,10 @@ def _records(plan: "Plan", data: Path, missing: str, outside: str, *, as_json: b
 
     import numpy as np
 
+    from fastlloyd.base.names import choose
     from fastlloyd.cli import network, screen
     from fastlloyd.cli.settings import on_grid
     from fastlloyd.clustering.grid_records import Outside
-    from fastlloyd.mechanisms.catalogue import choose
     from fastlloyd.records import Missing, read_table
 
     treatment = choose(Missing, missing, "missing")

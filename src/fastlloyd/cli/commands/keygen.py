@@ -71,7 +71,7 @@ def keygen(
 ) -> None:
     """Make the keys of a client or server: a private file to keep, and a public file for the plan."""
     from fastlloyd.cli.network import new_passphrase
-    from fastlloyd.cli.parties import load_certificates
+    from fastlloyd.cli.settings import load_certificates
     from fastlloyd.federation.identity.identity import MAX_DAYS, PUBLIC_HEADING, PrivateIdentity, check_passphrase
 
     if expires is not None and not 1 <= expires <= MAX_DAYS:

@@ -223,7 +223,7 @@ def release(file: StoreFile, run: RunId, json: Json = False) -> None:
 
 def _costs(plans: list[Path], history: "History") -> "dict[bytes, RunCost]":
     """What plans cost, by their digests; StateError for one that no run in the store is of."""
-    from fastlloyd.cli.plan_file import read_plan
+    from fastlloyd.cli.settings import read_plan
     from fastlloyd.federation.ledger import run_cost
 
     joined = {run.reserved.plan_digest for run in history.runs.values() if run.reserved is not None}

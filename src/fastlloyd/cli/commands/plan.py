@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fastlloyd.base.files import check_file, write_file
-from fastlloyd.cli.groups import with_option_groups
 from fastlloyd.cli.options import (
     CLUSTERING,
     FEDERATION,
@@ -16,6 +15,7 @@ from fastlloyd.cli.options import (
     MechanismOptions,
     NetworkOptions,
     StudyOptions,
+    with_option_groups,
 )
 from fastlloyd.cli.terminal import print_json
 from fastlloyd.cli.usage import Command, Group
@@ -123,17 +123,20 @@ def new(
 
     from fastlloyd.base.names import parse_columns
     from fastlloyd.cli import screen, terminal
-    from fastlloyd.cli.commands.federated import trust
-    from fastlloyd.cli.parties import (
+    from fastlloyd.cli.settings import (
+        FROM_DATA,
         check_complete,
+        chosen_trust,
         given_authority,
+        given_cap,
         given_clients,
+        given_domain,
         given_positions,
         given_server,
+        given_settings,
         given_study,
         given_timeouts,
     )
-    from fastlloyd.cli.settings import FROM_DATA, chosen_algorithm, design_arguments, given_cap, given_domain
     from fastlloyd.errors import PlanError
     from fastlloyd.federation.plan.design import design_plan
     from fastlloyd.federation.plan.plan import Timeouts
@@ -151,22 +154,21 @@ def new(
     if not simulation:
         check_complete(clients, server)
     clients = with_positions(clients, given_positions(network))
+    domain = given_domain(mechanism.bounds, parse_columns(features), mechanism.scaling, others=None)
     cap = given_cap(mechanism) or sum(c.max_records for c in clients)
     with terminal.placing(mechanism.n_clusters):
         plan = design_plan(
-            chosen_algorithm(mechanism),
-            given_domain(mechanism.bounds, parse_columns(features), mechanism.scaling, others=None),
+            given_settings(mechanism, domain, cap),
             clients=clients,
             run_id=os.urandom(16),
             server=server,
             timeouts=Timeouts(**given_timeouts(network)),
             authority=given_authority(network),
             study=given_study(study),
-            trust=trust(mechanism, federation),
+            trust=chosen_trust(mechanism, federation),
             max_dropouts=federation.max_dropouts or 0,
             max_colluding=federation.max_colluding,
             ring_bits=federation.ring_bits,
-            **design_arguments(mechanism, cap),
         )
     plan.check_undivided()
     write_file(out, plan.to_toml())
@@ -181,7 +183,7 @@ def show(file: PlanFile, json: Json = False) -> None:
     from rich.table import Table
 
     from fastlloyd.cli import screen
-    from fastlloyd.cli.plan_file import read_plan
+    from fastlloyd.cli.settings import read_plan
     from fastlloyd.reports.explain import store_in_words
     from fastlloyd.reports.statement import plan_cautions
 
@@ -229,7 +231,7 @@ def show(file: PlanFile, json: Json = False) -> None:
 @plan_app.command(cls=Command)
 def explain(file: PlanFile, store: SpentStore = None, dataset: SpentOn = None) -> None:
     """Say in plain words what a plan protects, from whom, how it was chosen and, with --store, what was spent before."""
-    from fastlloyd.cli.plan_file import read_plan
+    from fastlloyd.cli.settings import read_plan
     from fastlloyd.reports.explain import explain as explain_plan
 
     plan = read_plan(file)
@@ -244,7 +246,7 @@ def digest(
     file: PlanFile, page: Page = None, force: ForcePage = False, store: SpentStore = None, dataset: SpentOn = None
 ) -> None:
     """Print the digest of a plan, which everyone compares before a run; nothing else goes to stdout."""
-    from fastlloyd.cli.plan_file import read_plan
+    from fastlloyd.cli.settings import read_plan
     from fastlloyd.errors import OutputError
     from fastlloyd.reports import agreement
 
@@ -272,8 +274,7 @@ def renew(
     import os
 
     from fastlloyd.cli import screen
-    from fastlloyd.cli.parties import given_authority, given_positions, given_timeouts
-    from fastlloyd.cli.plan_file import read_plan
+    from fastlloyd.cli.settings import given_authority, given_positions, given_timeouts, read_plan
     from fastlloyd.federation.identity.identity import PublicIdentity
     from fastlloyd.federation.plan.renewal import renew as renewed
     from fastlloyd.reports.statement import plan_cautions

@@ -47,20 +47,47 @@ def simulate(
     compare_non_private: CompareNonPrivate = False,
 ) -> None:
     """Split the records of one file over clients and run them together in this process, message by message."""
-    from fastlloyd.cli import results
-    from fastlloyd.cli.commands.federated import run_split, trust
-    from fastlloyd.cli.settings import check_options, on_grid, public_numbers, read_all
-    from fastlloyd.federation.simulation import parse_drop
+    import os
+
+    import numpy as np
+
+    from fastlloyd.cli import results, screen, terminal
+    from fastlloyd.cli.settings import (
+        check_options,
+        chosen_trust,
+        given_settings,
+        on_grid,
+        public_numbers,
+        read_all,
+    )
+    from fastlloyd.federation import simulation
+    from fastlloyd.federation.plan.design import design_plan
+    from fastlloyd.reports.result import Result
 
     place = results.of_run(output, data, mechanism.n_clusters)
     if compare_non_private:
         results.check_comparison(mechanism)
     check_options(mechanism, missing, outside)
     names = [f"client-{i}" for i in range(1, clients + 1)]
-    trust(mechanism, federation)
-    dropped = [parse_drop(text, names) for text in drop or ()]
+    trust = chosen_trust(mechanism, federation)
+    dropped = [simulation.parse_drop(text, names) for text in drop or ()]
     table = read_all(data, columns, missing)
-    numbers = public_numbers(mechanism, table, missing)
-    X = on_grid(table, numbers.domain, outside)
-    result = run_split(X, names, numbers, mechanism, federation, dropped)
+    domain, n_records, leaks = public_numbers(mechanism, table, missing)
+    X = on_grid(table, domain, outside)
+    roster, identities = simulation.roster(names, n_records)
+    settings = given_settings(mechanism, domain, n_records)
+    with terminal.placing(mechanism.n_clusters):
+        plan = design_plan(
+            settings,
+            clients=roster,
+            run_id=os.urandom(16),
+            trust=trust,
+            max_dropouts=len({drop.client for drop in dropped}) if federation.max_dropouts is None else federation.max_dropouts,
+            max_colluding=federation.max_colluding,
+            ring_bits=federation.ring_bits,
+        )
+    parts = simulation.split_evenly(np.concatenate(list(X)), clients, settings.public_seed)
+    with terminal.at_work(f"{clients} clients at work", plan.mechanism):
+        run = simulation.simulate(plan, identities, parts, drops=dropped)
+    result = Result.of_run(plan, run, leaks=leaks, cautions=(screen.DROPPED,) if dropped else ())
     results.end(result, output, place, table, X, with_comparison=compare_non_private)

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from fastlloyd.base.arrays import FloatArray
-from fastlloyd.base.names import unknown_name
+from fastlloyd.base.names import choose, unknown_name
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.noise import Noise
@@ -14,14 +13,15 @@ from fastlloyd.errors import PlanError
 from fastlloyd.evaluation.experiments import pe_means
 from fastlloyd.evaluation.experiments.problem import Problem
 from fastlloyd.evaluation.experiments.references import is_reference, resolve
-from fastlloyd.federation.plan.design import design_any, design_plan
+from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.federation.simulation import roster, simulate, split_evenly
-from fastlloyd.mechanisms.catalogue import AnyAlgorithm, choose, preset, specialise, variant
+from fastlloyd.mechanisms.catalogue import design, preset
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
+from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 from fastlloyd.testing import SeededNoise, repeatable_noise
 
 Option = bool | int | float | str
@@ -113,7 +113,7 @@ def check_option(name: str, value: Option) -> None:
             raise PlanError(
                 f"option {name} is {value!r}; expected " + ("true or false" if name == "clipping" else "no truth value")
             )
-        changed = specialise(FASTLLOYD, **{name: value})  # type: ignore[arg-type]  # it checks the type itself
+        changed = FASTLLOYD.varied(**{name: value})
         if not 0 < changed.alpha <= 4:
             raise PlanError(f"option alpha is {value!r}; expected a number above 0 and at most 4")
     elif name == "preset":
@@ -131,51 +131,45 @@ def _run(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> Outcome
     """
     if "trust" in setting.options and setting.clients == 1:
         raise PlanError("option trust is about federated runs; expected clients = 2 or more")
-    fields = {name: value for name, value in setting.options.items() if name in ALGORITHM_OPTIONS}
-    chosen = variant(algorithm, **fields)
     ran = _centrally if setting.clients == 1 or algorithm.noise is Noise.NONE else _federated
     with repeatable_noise():
-        mechanism, clustering = ran(chosen, problem, setting)
+        mechanism, clustering = ran(_settings(algorithm, problem, setting), problem, setting)
     centroids = clustering.centroids / 2**problem.domain.fraction_bits
     return Outcome(centroids=centroids, n_iterations=mechanism.n_iterations)
 
 
-def _centrally(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> tuple[Mechanism, Clustering]:
-    mechanism = design_any(algorithm, problem.domain, n_records=problem.n_records, **_design(algorithm, problem, setting))
+def _centrally(settings: Settings[AnyAlgorithm], problem: Problem, setting: Setting) -> tuple[Mechanism, Clustering]:
+    mechanism = design(settings)
     return mechanism, cluster(mechanism, problem.grid, SeededNoise(setting.noise_seed))
 
 
-def _federated(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> tuple[Mechanism, Clustering]:
+def _federated(settings: Settings[AnyAlgorithm], problem: Problem, setting: Setting) -> tuple[Mechanism, Clustering]:
     """Unless the option trust says otherwise the server adds all noise, as in the paper: then as in the central model."""
     clients, identities = roster((f"client-{i + 1}" for i in range(setting.clients)), problem.n_records)
     plan = design_plan(
-        algorithm,
-        problem.domain,
+        settings,
         clients=clients,
         run_id=setting.noise_seed.to_bytes(32)[:16],
         trust=choose(TrustMode, str(setting.options.get("trust", TrustMode.SERVER_NOISE.value)), "trust"),
-        **_design(algorithm, problem, setting),
     )
     parts = split_evenly(problem.grid, setting.clients, setting.public_seed)
     result = simulate(plan, identities, parts, noise=SeededNoise(setting.noise_seed))
     return plan.mechanism, result.clustering
 
 
-def _design(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> dict[str, Any]:
-    common = {
-        "n_clusters": problem.n_clusters,
-        "epsilon": setting.epsilon,
-        "delta": setting.delta if algorithm.noise is Noise.GAUSSIAN else None,
-        "public_seed": setting.public_seed,
-    }
-    if algorithm is MOMENTLLOYD:
-        return common
-    chosen = preset(str(setting.options.get("preset", setting.preset)))
-    initialization = str(setting.options.get("initialization", chosen.initialization.value))
-    return common | {
-        "initialization": choose(RadiusSearch, initialization, "initialization"),
-        "min_count": chosen.min_count,
-    }
+def _settings(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> Settings[AnyAlgorithm]:
+    search = setting.options.get("initialization")
+    return Settings(
+        algorithm=algorithm.varied(**{name: setting.options[name] for name in ALGORITHM_OPTIONS & setting.options.keys()}),
+        domain=problem.domain,
+        n_clusters=problem.n_clusters,
+        n_records=problem.n_records,
+        epsilon=setting.epsilon,
+        delta=setting.delta,
+        public_seed=setting.public_seed,
+        preset=preset(str(setting.options.get("preset", setting.preset))),
+        initialization=None if search is None else choose(RadiusSearch, str(search), "initialization"),
+    )
 
 
 def _pe_means(problem: Problem, setting: Setting) -> Outcome:

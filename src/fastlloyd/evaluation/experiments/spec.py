@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from fastlloyd.base import extras
-from fastlloyd.base.names import unknown_name
+from fastlloyd.base.names import fraction, unknown_name
 from fastlloyd.base.sealed_toml import load_text
 from fastlloyd.errors import DataError, PlanError
 from fastlloyd.evaluation.experiments.measures import MEASURES, check_figures
@@ -25,7 +25,6 @@ from fastlloyd.evaluation.experiments.problem import check_name
 from fastlloyd.evaluation.experiments.references import is_reference
 from fastlloyd.evaluation.experiments.rows import FIXED
 from fastlloyd.evaluation.experiments.trial import Trial
-from fastlloyd.mechanisms.catalogue import fraction
 from fastlloyd.mechanisms.catalogue import preset as check_preset
 
 MAX_TRIALS = 1_000_000  # of which half a gigabyte is held

@@ -2,11 +2,18 @@
 
 import enum
 from fractions import Fraction
+from typing import Any
 
 import msgspec
 
+from fastlloyd.base.names import choose, fraction
 from fastlloyd.clustering.update import Postprocessing
 from fastlloyd.dp.noise import Noise
+from fastlloyd.errors import PlanError
+from fastlloyd.mechanisms.settings import AnyAlgorithm
+
+MIN_ITERATIONS, MAX_ITERATIONS = 2, 7  # Section 5.5: fewer are useless, more are not needed
+VARIED = ("noise", "radius", "postprocessing", "clipping", "alpha")  # by the ablation
 
 
 class RadiusSchedule(enum.Enum):
@@ -17,15 +24,36 @@ class RadiusSchedule(enum.Enum):
     STEP = "step"  # half the domain diagonal in the first iteration, eta_d afterwards
 
 
-class Algorithm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Algorithm(AnyAlgorithm, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What distinguishes one variant of Lloyd's algorithm from another; every field is an axis of the paper's ablation."""
 
-    name: str
-    noise: Noise
     radius: RadiusSchedule
     alpha: Fraction = Fraction(4, 5)  # eta_d as a share of the radius of k equal cubes filling the domain
     clipping: bool = False  # no centroid moves by more than the radius in one iteration
     postprocessing: Postprocessing = Postprocessing.NONE
+
+    @property
+    def fewest_iterations(self) -> int:
+        """Two."""
+        return MIN_ITERATIONS
+
+    def check(self) -> None:
+        """Refuse an alpha out of range."""
+        if not 0 < self.alpha <= 4:
+            raise PlanError(f"alpha is {self.alpha}; expected a number above 0 and at most 4 (the paper uses 0.8)")
+
+    def varied(self, **fields: Any) -> "Algorithm":
+        """The algorithm with some fields replaced, given in words and numbers; None keeps its own. Raises PlanError."""
+        kinds = {"noise": Noise, "radius": RadiusSchedule, "postprocessing": Postprocessing}
+        changed = {name: value for name, value in fields.items() if value is not None}
+        changed |= {name: choose(kinds[name], changed[name], name) for name in kinds.keys() & changed}
+        if "alpha" in changed:
+            changed["alpha"] = fraction(changed["alpha"], "alpha")
+        if self.noise is not Noise.NONE and changed.get("noise") is Noise.NONE:
+            raise PlanError(
+                "noise is 'none'; expected gaussian or laplace: use the algorithm lloyd for a run that protects nobody"
+            )
+        return msgspec.structs.replace(self, **changed)
 
 
 LLOYD = Algorithm(name="lloyd", noise=Noise.NONE, radius=RadiusSchedule.NONE)

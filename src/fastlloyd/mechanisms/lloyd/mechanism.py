@@ -12,6 +12,7 @@ from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import update
 from fastlloyd.clustering.packing import RadiusSearch, initial_centroids
+from fastlloyd.clustering.update import Postprocessing
 from fastlloyd.dp.accountant import GaussianRelease, GeometricRelease
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
@@ -45,7 +46,7 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        check_alpha(self.algorithm)
+        self.algorithm.check()
         if not NAME.fullmatch(self.name):
             raise PlanError(f"the algorithm's name {self.name!r:.80} is not usable; expected letters, digits, dash or dot")
         if self.min_count < 0:
@@ -74,6 +75,11 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
     def radius_share(self) -> Fraction:
         """alpha, also for the algorithms that use no radius."""
         return self.algorithm.alpha
+
+    @property
+    def may_leave_bounds(self) -> bool:
+        """Without postprocessing."""
+        return self.algorithm.postprocessing is Postprocessing.NONE
 
     @property
     def sums_are_relative(self) -> bool:
@@ -232,12 +238,6 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
             "sum_noise_scale_exact": str(round.sum_scale),
             "count_noise_scale_exact": str(round.count_scale),
         }
-
-
-def check_alpha(algorithm: Algorithm) -> None:
-    """Refuse an alpha out of range."""
-    if not 0 < algorithm.alpha <= 4:
-        raise PlanError(f"alpha is {algorithm.alpha}; expected a number above 0 and at most 4 (the paper uses 0.8)")
 
 
 def _round(exchange: Exchange) -> Round:

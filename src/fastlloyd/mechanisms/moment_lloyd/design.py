@@ -1,77 +1,253 @@
-"""From a guarantee and public numbers to the mechanism of MomentLloyd, which the mechanism checks again when it is made."""
+"""From settings to a mechanism of MomentLloyd: its rounds by a table of the number of features and the signal of a cluster.
 
-import operator
+    signal = n_expected mu / (k b), b the half diagonal of the box in half widths (sqrt d): the expected records of a cluster
+    times mu, over the largest length of a record.
+
+Shares are relative: each is divided by the sum of its row. They were found by trying them on data sets, some of which are
+those of the paper's evaluation; every optimum is flat: doubling or halving one share alone moved a group's result by about one
+percent. So nothing is left for users to tune.
+"""
+
+import math
+from dataclasses import dataclass
 from fractions import Fraction
 
-from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import Domain
-from fastlloyd.dp.gdp import gdp_mu
+import msgspec
+import numpy as np
+
+from fastlloyd.clustering.domain import EXACT_BITS, Domain
 from fastlloyd.dp.neighboring import NeighboringRelation
-from fastlloyd.dp.noise import Noise
-from fastlloyd.mechanisms.lloyd import budget
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
-from fastlloyd.mechanisms.loss import check_loss_share, chosen_loss_share, loss_round
-from fastlloyd.mechanisms.mechanism import check_grid, check_numbers, usable_delta
+from fastlloyd.errors import PlanError
+from fastlloyd.mechanisms.loss import loss_round, loss_share
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
-from fastlloyd.mechanisms.moment_lloyd.planner import UNITS, plan_rounds
-from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
+from fastlloyd.mechanisms.moment_lloyd.rounds import (
+    MAX_CANDIDATES,
+    MAX_FEATURES,
+    LengthsRound,
+    MeanRound,
+    MomentAlgorithm,
+    Rounds,
+    SecondMomentRound,
+    SquaresRound,
+    StepRound,
+    VotesRound,
+)
+from fastlloyd.mechanisms.moment_lloyd.start import FAR_PART, FEW_CANDIDATES, with_far
+from fastlloyd.mechanisms.queries.query import Question
+from fastlloyd.mechanisms.queries.spaces import squared_diameter
+from fastlloyd.mechanisms.rounds import sqrt_up
+from fastlloyd.mechanisms.settings import Settings
+
+UNITS = 1 << 16  # of sums, lengths and offsets
+SQUARE_UNITS = 1 << 13  # of squares and second moments, whose noise is drawn faster at this size
+SQUARED_SUM_BITS = 58  # of the sum of squares over all records: it must leave room for the noise in a ring of 64 bits
+COUNT = Fraction(2, 100)  # the weight of the number of records
+COUNT_SHARE = Fraction(5, 100)  # of a step, for its counts
+F = Fraction
 
 
-def design_moments(
-    domain: Domain,
-    *,
-    n_clusters: int,
-    n_records: int,
-    epsilon: float,
-    delta: float | None = None,
-    public_seed: PublicSeed,
-    n_expected: int | None = None,
-    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
-    estimate_loss: bool = False,
-    loss_share: float | Fraction | None = None,
-    count_bits: int = 0,
-    delta_slack: float = 0.0,
-) -> MomentMechanism:
-    """Choose rounds and noise of MomentLloyd for the guarantee (epsilon, delta).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row of the table; see the head of it."""
 
-    delta None: 1 / (100 n_records). n_expected None: n_records. estimate_loss, loss_share : as for `design_mechanism`.
-    Raises BudgetError or PlanError naming the setting.
-    """
-    n_clusters, n_records, count_bits = map(operator.index, (n_clusters, n_records, count_bits))
-    n_expected = n_records if n_expected is None else operator.index(n_expected)
-    check_numbers(n_clusters, n_records, epsilon, MOMENTLLOYD.noise)
-    check_grid(n_expected, count_bits)
-    check_loss_share(loss_share, estimate_loss=estimate_loss)
-    delta = 1 / (100 * n_records) if delta is None else delta
-    mu = gdp_mu(epsilon, usable_delta(delta, delta_slack))
-    for_loss = chosen_loss_share(Noise.GAUSSIAN, n_expected, epsilon, mu, loss_share) if estimate_loss else Fraction(0)
-    whole = Fraction(mu) ** 2
-    loss = None
-    if estimate_loss:
-        squared_cap = budget.squared_loss_cap(FASTLLOYD, domain, n_clusters)  # the same for all algorithms
-        loss = loss_round(Noise.GAUSSIAN, squared_cap, UNITS, Fraction(0), for_loss * whole)
-    planned = plan_rounds(
-        domain,
-        n_clusters=n_clusters,
-        n_records=n_records,
-        n_expected=n_expected,
-        mu_squared=(1 - for_loss) * whole,
-        relation=neighboring_relation,
-        count_bits=count_bits,
-    )
+    max_features: int
+    below_signal: float
+    mean: Fraction | None
+    lengths: Fraction
+    second: Fraction
+    votes: Fraction
+    steps: tuple[Fraction, ...]
+    first_radius: Fraction
+    last_radius: Fraction
+    mean_radius: Fraction
+    second_radius: Fraction
+    edge: Fraction
+    n_directions: int
+    n_inner: int
+
+    def share(self, weight: Fraction, mean: Fraction) -> Fraction:
+        """A weight as a share of mu^2, where the mean has that weight."""
+        return weight / (COUNT + mean + self.lengths + self.second + self.votes + sum(self.steps))
+
+
+def _percent(*weights: int) -> tuple[Fraction, ...]:
+    return tuple(F(weight, 100) for weight in weights)
+
+
+def _few_features(below_signal: float, steps: tuple[Fraction, ...], first_radius: Fraction, last_radius: Fraction) -> Row:
+    return Row(
+        max_features=3, below_signal=below_signal, mean=F(3, 100), lengths=F(0), second=F(5, 100), votes=F(50, 100),
+        steps=steps, first_radius=first_radius, last_radius=last_radius, mean_radius=F(1), second_radius=F(85, 100),
+        edge=F(1), n_directions=0, n_inner=0,
+    )  # fmt: skip
+
+
+def _some_features(
+    below_signal: float, mean: Fraction, votes: Fraction, steps: tuple[Fraction, ...], first_radius: Fraction,
+    last_radius: Fraction, mean_radius: Fraction, second_radius: Fraction,
+) -> Row:  # fmt: skip
+    return Row(
+        max_features=32, below_signal=below_signal, mean=mean, lengths=F(3, 100), second=F(15, 100), votes=votes,
+        steps=steps, first_radius=first_radius, last_radius=last_radius, mean_radius=mean_radius,
+        second_radius=second_radius, edge=F(9, 10), n_directions=8, n_inner=0,
+    )  # fmt: skip
+
+
+def _many_features(below_signal: float, votes: Fraction) -> Row:
+    return Row(
+        max_features=MAX_FEATURES, below_signal=below_signal, mean=None, lengths=F(2, 100), second=F(40, 100), votes=votes,
+        steps=_percent(6, 6, 6, 20), first_radius=F(9, 10), last_radius=F(9, 10), mean_radius=F(8, 10),
+        second_radius=F(8, 10), edge=F(7, 10), n_directions=12, n_inner=3,
+    )  # fmt: skip
+
+
+# fmt: off
+TABLE = (
+    # below signal, steps, radii of the first and the last step
+    _few_features(8,        _percent(15, 20, 25),     F(9, 10),  F(9, 10)),
+    _few_features(128,      _percent(12, 13, 15, 20), F(11, 10), F(11, 10)),
+    _few_features(math.inf, _percent(12, 13, 15, 20), F(11, 10), F(22, 10)),
+    # below signal, mean, votes, steps, radii of the first and the last step, of the mean and of the second moment
+    _some_features(2,        F(10, 100), F(0),       _percent(20, 30),             F(6, 10), F(6, 10),  F(5, 10), F(8, 10)),
+    _some_features(4,        F(10, 100), F(0),       _percent(20, 30),             F(8, 10), F(8, 10),  F(5, 10), F(8, 10)),
+    _some_features(8,        F(10, 100), F(0),       _percent(17, 20, 25),         F(8, 10), F(8, 10),  F(5, 10), F(8, 10)),
+    _some_features(20,       F(10, 100), F(20, 100), _percent(12, 14, 18, 20),     F(8, 10), F(8, 10),  F(5, 10), F(8, 10)),
+    _some_features(64,       F(8, 100),  F(30, 100), _percent(10, 10, 12, 15, 20), F(8, 10), F(12, 10), F(5, 10), F(8, 10)),
+    _some_features(math.inf, F(8, 100),  F(30, 100), _percent(10, 10, 12, 15, 20), F(8, 10), F(22, 10), F(8, 10), F(20, 10)),
+    # below signal, votes
+    _many_features(8,        F(0)),
+    _many_features(math.inf, F(10, 100)),
+)
+# fmt: on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """What the table makes of public numbers."""
+
+    n_directions: int
+    edge: Fraction
+    rounds: tuple[Rounds, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What may be spent, and on what counts."""
+
+    mu_squared: Fraction
+    relation: NeighboringRelation
+    domain: Domain
+    n_clusters: int
+    n_directions: int
+    count_bits: int
+
+    def scales(self, question: Question, shares: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+        """Deviations of the noise of a question's parts; shares : of mu^2, one per part, or one for the whole answer."""
+        added = question.sensitivity.added
+        if len(shares) == len(question.parts):
+            (corner,) = added
+            variances = [F(a) / (share * self.mu_squared) for a, share in zip(corner, shares, strict=True)]
+        else:  # parts that one record cannot both move to the full
+            (share,) = shares
+            variances = [F(max(corner[p] for corner in added)) / (share * self.mu_squared) for p in range(len(question.parts))]
+        spent = sum(shares) * self.mu_squared
+        costs = [
+            sum(F(a) / v for a, v in zip(corner, variances, strict=True))
+            for corner in question.sensitivity.corners(self.relation)
+        ]
+        dearest = max(costs) / spent  # above 1 where a record may be replaced
+        return tuple(sqrt_up(v * dearest) for v in variances)
+
+
+def design(settings: Settings[MomentAlgorithm]) -> MomentMechanism:
+    """The mechanism, which checks rounds and noise again when it is made. Raises BudgetError or PlanError."""
+    for_loss = loss_share(settings)
+    planned = plan_rounds(settings, (1 - for_loss) * settings.budget)
     return MomentMechanism(
-        domain=domain,
-        n_clusters=n_clusters,
-        n_records=n_records,
-        n_expected=n_expected,
-        epsilon=float(epsilon),
-        delta=float(delta),
-        delta_slack=float(delta_slack),
-        neighboring_relation=neighboring_relation,
-        public_seed=public_seed.hex(),
-        count_bits=count_bits,
+        **settings.fields,
         n_directions=planned.n_directions,
         edge=planned.edge,
         rounds=planned.rounds,
-        loss=loss,
+        loss=loss_round(settings, for_loss, UNITS),
     )
+
+
+def plan_rounds(settings: Settings[MomentAlgorithm], mu_squared: Fraction) -> Planned:
+    """Rounds with their noise, from public numbers alone; together they cost mu_squared, but for rounding up.
+
+    Raises PlanError for more than 1024 features.
+    """
+    domain, n_clusters, n_expected = settings.domain, settings.n_clusters, settings.expected
+    d, mu = domain.n_features, float(mu_squared) ** 0.5
+    b = (domain.squared_half_diagonal / 4**domain.fraction_bits) ** 0.5
+    if d > MAX_FEATURES:
+        raise PlanError(
+            f"there are {d} features, and momentlloyd takes at most {MAX_FEATURES}; use the algorithm fastlloyd, or "
+            "fewer features"
+        )
+    row = _row(d, n_expected * mu / (n_clusters * b))
+    r = _n_directions(row, domain)
+    mean = _mean_weight(row, d, n_expected * mu) if row.mean is None else row.mean
+    share = {name: row.share(getattr(row, name), mean) for name in ("lengths", "second", "votes")}
+    budget = Budget(
+        mu_squared=mu_squared,
+        relation=settings.neighboring_relation,
+        domain=domain,
+        n_clusters=n_clusters,
+        n_directions=r,
+        count_bits=settings.count_bits,
+    )
+
+    def priced(round: Rounds, *shares: Fraction) -> Rounds:
+        return msgspec.structs.replace(round, scales=budget.scales(round.question(budget), shares))
+
+    square_units = min(SQUARE_UNITS, 1 << (SQUARED_SUM_BITS - settings.n_records.bit_length()) // 2)
+    rounds: list[Rounds] = [
+        priced(MeanRound(scales=(), radius=row.mean_radius, units=UNITS), row.share(mean, mean), row.share(COUNT, mean))
+    ]
+    if r:
+        rounds.append(priced(LengthsRound(scales=(), units=UNITS), share["lengths"]))
+        rounds.append(priced(SecondMomentRound(scales=(), radius=row.second_radius, units=square_units), share["second"]))
+    else:
+        rounds.append(priced(SquaresRound(scales=(), radius=row.second_radius, units=square_units), share["second"]))
+    if row.votes:
+        m = _n_candidates(n_expected * mu * float(share["votes"]) ** 0.5 / 4, n_clusters, d)
+        rounds.append(priced(VotesRound(scales=(), n_candidates=m), share["votes"]))
+    last = len(row.steps) - 1
+    for t, weight in enumerate(row.steps):
+        radius = row.first_radius + (row.last_radius - row.first_radius) * F(t, max(last, 1))
+        step = StepRound(scales=(), radius=radius, units=UNITS, in_directions=t < row.n_inner)
+        whole = row.share(weight, mean)
+        rounds.append(priced(step, (1 - COUNT_SHARE) * whole, COUNT_SHARE * whole))
+    return Planned(n_directions=r, edge=row.edge, rounds=tuple(rounds))
+
+
+def _row(d: int, signal: float) -> Row:
+    return next(row for row in TABLE if d <= row.max_features and signal < row.below_signal)
+
+
+def _n_directions(row: Row, domain: Domain) -> int:
+    """As the row says, fewer where squared distances along them would not be exact."""
+    limit = squared_diameter(domain.half_widths)
+    return min(row.n_directions, domain.n_features, ((1 << EXACT_BITS) - 1) // (4 * limit))
+
+
+def _mean_weight(row: Row, d: int, signal: float) -> Fraction:
+    """With many features the mean takes part of the whole that grows with d / (N mu)^2: 6 to 45 percent."""
+    W = F(round(1000 * float(np.clip(60 * d * float(row.mean_radius) ** 2 / signal**2, 0.06, 0.45))), 1000)
+    return W / (1 - W) * (row.lengths + row.second + row.votes + sum(row.steps))
+
+
+def _n_candidates(wanted: float, n_clusters: int, d: int) -> int:
+    """How many candidates: as many as votes stand out of the noise, on a regular grid of a few features a power.
+
+    Of more features some are far away, and added to those.
+    """
+    most = max(MAX_CANDIDATES, 4 * n_clusters)
+    m = int(np.clip(wanted, max(4 * n_clusters, 8), most))
+    if d > 3:
+        return with_far(min(m, most - most // FAR_PART))
+    if m <= FEW_CANDIDATES:
+        return m
+    per_axis = int(m ** (1 / d) + 1e-9)
+    return int(per_axis**d)

@@ -12,8 +12,9 @@ from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.mechanism import Answer, Clustering, ExpectedError, Release, check_guarantee, check_sizes
 from fastlloyd.mechanisms.moment_lloyd import advance
 from fastlloyd.mechanisms.moment_lloyd.expected import expected_error
-from fastlloyd.mechanisms.moment_lloyd.planner import MAX_CANDIDATES, MAX_FEATURES
 from fastlloyd.mechanisms.moment_lloyd.rounds import (
+    MAX_CANDIDATES,
+    MAX_FEATURES,
     LengthsRound,
     MeanRound,
     MomentFields,

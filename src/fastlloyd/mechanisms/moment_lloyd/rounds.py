@@ -5,13 +5,13 @@ round looks (centres, radii, candidates, centroids) follows from earlier noisy a
 All scales are standard deviations in units of the answer, multiples of 1/65536, one per part of the answer.
 """
 
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import Protocol
-
-import msgspec
+from typing import Protocol, Self
 
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.noise import Noise
+from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.queries.lengths import ClippedLengths
 from fastlloyd.mechanisms.queries.offsets import ClippedOffsets
@@ -21,13 +21,40 @@ from fastlloyd.mechanisms.queries.spaces import Features, Space, Subspace
 from fastlloyd.mechanisms.queries.squares import ClippedSquares
 from fastlloyd.mechanisms.queries.votes import Votes
 from fastlloyd.mechanisms.rounds import Exchange
+from fastlloyd.mechanisms.settings import AnyAlgorithm
+
+MAX_CANDIDATES = 4096
+MAX_FEATURES = 1024  # above, a second moment would be too large
 
 
-class MomentAlgorithm(msgspec.Struct, frozen=True, kw_only=True):
-    """MomentLloyd, of which nothing can be varied: its planner chooses (`mechanisms/moment_lloyd/planner.py`)."""
+class MomentAlgorithm(AnyAlgorithm, frozen=True, kw_only=True):
+    """MomentLloyd, of which nothing can be varied: its planner chooses (`mechanisms/moment_lloyd/design.py`)."""
 
     name: str = "momentlloyd"
     noise: Noise = Noise.GAUSSIAN
+
+    @property
+    def alpha(self) -> Fraction:
+        """FastLloyd's, so that errors can be compared."""
+        return Fraction(4, 5)
+
+    @property
+    def fewest_iterations(self) -> None:
+        """Nothing: the error does not depend on their number."""
+
+    def check_use(self, settings: Mapping[str, object]) -> None:
+        """Refuse all that are given: whoever gives one means another algorithm."""
+        for name, value in settings.items():
+            if value is not None:
+                raise PlanError(
+                    f"{name} has no effect: {self.name} plans by itself; leave it out, or name an algorithm of the paper, such "
+                    "as fastlloyd"
+                )
+
+    def varied(self, **fields: object) -> Self:
+        """Itself, or PlanError for a field: it has none."""
+        self.check_use(fields)
+        return self
 
 
 MOMENTLLOYD = MomentAlgorithm()

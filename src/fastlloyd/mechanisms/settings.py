@@ -1,0 +1,174 @@
+"""What a mechanism is designed from: an algorithm, public numbers and choices, in one frozen record that checks them."""
+
+import math
+import operator
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, Generic, Self, TypeVar
+
+import msgspec
+
+from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.clustering.packing import RadiusSearch
+from fastlloyd.dp.gdp import gdp_mu
+from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.noise import Noise
+from fastlloyd.errors import BudgetError, PlanError
+from fastlloyd.mechanisms.mechanism import MAX_ROUNDS, check_grid, check_numbers, usable_delta
+
+
+class AnyAlgorithm(msgspec.Struct, frozen=True, kw_only=True):
+    """An algorithm by its name and the law of its noise; its kinds say what else can be varied of it."""
+
+    name: str
+    noise: Noise
+
+    @property
+    def alpha(self) -> Fraction:
+        """The radius a cluster is planned to have, as a share of that of n_clusters equal cubes filling the domain."""
+        raise NotImplementedError
+
+    @property
+    def fewest_iterations(self) -> int | None:
+        """How many its planner chooses at least; None where the error does not depend on their number."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Refuse fields out of range."""
+
+    def check_use(self, settings: Mapping[str, object]) -> None:
+        """Refuse those of these settings, by name, that are given (not None) and of no use to the algorithm."""
+
+    def varied(self, **fields: Any) -> Self:
+        """The algorithm with some of its fields replaced, given in words and numbers; None keeps its own. Raises PlanError."""
+        raise NotImplementedError
+
+
+A_co = TypeVar("A_co", bound=AnyAlgorithm, covariant=True)
+
+
+class Preset(msgspec.Struct, frozen=True, kw_only=True):
+    """What a preset decides where the user does not.
+
+    algorithm : where none is named. min_count None: the planner's floor under noisy counts. paper_delta: delta = 1 / (N ln N)
+    instead of 1 / (100 N), which lets one record in ln N data sets' worth be exposed on average: for comparison only.
+    """
+
+    initialization: RadiusSearch
+    min_count: Fraction | None
+    paper_delta: bool
+    algorithm: str
+
+    def delta(self, n_records: int) -> float:
+        """The delta for a public cap on the number of records."""
+        return 1 / (n_records * math.log(n_records)) if self.paper_delta and n_records > 2 else 1 / (100 * n_records)
+
+
+PRESETS = {
+    "default": Preset(initialization=RadiusSearch.BISECTION, min_count=None, paper_delta=False, algorithm="momentlloyd"),
+    "paper": Preset(initialization=RadiusSearch.HALVING, min_count=Fraction(0), paper_delta=True, algorithm="fastlloyd"),
+}
+
+
+class Settings(msgspec.Struct, Generic[A_co], frozen=True, kw_only=True):
+    """What `catalogue.design` makes a mechanism of. Raises BudgetError or PlanError naming the setting.
+
+    epsilon, delta : the guarantee; delta None: the preset's, without Gaussian noise 0. n_records : public cap on their number;
+    n_expected : public guess of it, None: n_records. public_seed : of where centroids start. n_iterations None: the algorithm's
+    rule. initialization, min_count None: the preset's. min_count : centroids with a smaller noisy count stay. estimate_loss :
+    spend loss_share of the budget (of mu^2, with Laplace noise of epsilon; None: `loss.planned_share`) on the loss in the end.
+    count_bits, delta_slack : of a federated run, which its planner chooses. Without noise epsilon has no effect.
+    """
+
+    algorithm: A_co
+    domain: Domain
+    n_clusters: int
+    n_records: int
+    epsilon: float
+    public_seed: PublicSeed
+    delta: float | None = None
+    n_expected: int | None = None
+    n_iterations: int | None = None
+    preset: Preset = PRESETS["default"]
+    initialization: RadiusSearch | None = None
+    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    min_count: Fraction | None = None
+    estimate_loss: bool = False
+    loss_share: float | Fraction | None = None
+    count_bits: int = 0
+    delta_slack: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("n_clusters", "n_records", "n_expected", "n_iterations", "count_bits"):
+            if (number := getattr(self, name)) is not None:
+                # NumPy's integers would wrap around in the planner's exact arithmetic, which then never ends
+                msgspec.structs.force_setattr(self, name, operator.index(number))
+        check_numbers(self.n_clusters, self.n_records, self.epsilon, self.algorithm.noise)
+        self.algorithm.check()
+        self.algorithm.check_use({"n_iterations": self.n_iterations, "min_count": self.min_count})
+        check_grid(self.expected, self.count_bits)
+        if self.n_iterations is not None and not 1 <= self.n_iterations <= MAX_ROUNDS:
+            raise PlanError(
+                f"n_iterations is {self.n_iterations}; expected 1 to {MAX_ROUNDS}, or nothing for the planner's choice"
+            )
+        if self.algorithm.noise is Noise.GAUSSIAN:
+            usable_delta(self.whole_delta, self.delta_slack)
+        if self.loss_share is None:
+            return
+        if not self.estimate_loss:
+            raise PlanError(
+                "loss_share is for a private estimate of the loss; ask for the estimate too, or leave loss_share out"
+            )
+        if not 0 < self.loss_share < 1:  # NaN included
+            raise BudgetError(
+                f"loss_share is {self.loss_share}; expected a share of the budget, above 0 and below 1, such as 0.05"
+            )
+
+    @property
+    def expected(self) -> int:
+        """The number of records to plan with."""
+        return self.n_records if self.n_expected is None else self.n_expected
+
+    @property
+    def whole_delta(self) -> float:
+        """The delta of the guarantee."""
+        if self.algorithm.noise is not Noise.GAUSSIAN:
+            return 0.0
+        return self.preset.delta(self.n_records) if self.delta is None else self.delta
+
+    @property
+    def mu(self) -> float | None:
+        """The Gaussian budget; None without Gaussian noise."""
+        if self.algorithm.noise is not Noise.GAUSSIAN:
+            return None
+        return gdp_mu(self.epsilon, usable_delta(self.whole_delta, self.delta_slack))
+
+    @property
+    def budget(self) -> Fraction:
+        """What may be spent, exactly: epsilon with Laplace noise, squared mu with Gaussian noise, 0 without noise."""
+        return Fraction(self.epsilon) if self.algorithm.noise is Noise.LAPLACE else Fraction(self.mu or 0) ** 2
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Those fields of a `Mechanism`, whatever its algorithm, that are settled here."""
+        return {
+            "domain": self.domain,
+            "n_clusters": self.n_clusters,
+            "n_records": self.n_records,
+            "n_expected": self.expected,
+            "epsilon": math.inf if self.algorithm.noise is Noise.NONE else float(self.epsilon),
+            "delta": float(self.whole_delta),
+            "delta_slack": float(self.delta_slack),
+            "neighboring_relation": self.neighboring_relation,
+            "public_seed": self.public_seed.hex(),
+            "count_bits": self.count_bits,
+        }
+
+
+def check_expected(n_expected: int | None, n_records: int) -> None:
+    """Refuse a guess above the cap that stands beside it; the cap, which may have been taken from the data, is not shown."""
+    if n_expected is not None and n_expected > n_records:
+        raise PlanError(
+            f"n_expected is {n_expected}, above n_records, the cap on the number of records; expect fewer, or raise the cap"
+        )
