@@ -33,10 +33,11 @@ from fastlloyd.errors import NetworkError
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import ClientResult, Ended, ServerResult
 from fastlloyd.federation.protocol.messages import Broadcast, Limits, Message, Upload, encode
+from fastlloyd.federation.store.events import LogPosition
 from fastlloyd.federation.transport.grpc import server as grpc_server
 from fastlloyd.federation.transport.grpc import tls
 from fastlloyd.federation.transport.grpc.client import check_connection
-from fastlloyd.federation.transport.grpc.frames import EMPTY_LOG, Answer, Attached, Post, Refused, encode_frame, max_frame_bytes
+from fastlloyd.federation.transport.grpc.frames import Answer, Attached, Post, Refused, encode_frame, max_frame_bytes
 from fastlloyd.federation.transport.grpc.outbox import Outbox
 from fastlloyd.federation.transport.grpc.tls import (
     HEALTH,
@@ -287,7 +288,7 @@ def test_tls_1_2_is_refused_and_1_3_is_spoken() -> None:
         (lambda site: [site.attach(plan_digest=bytes(32))], "your plan has digest 0000"),
         (lambda site: [site.attach(run_id=bytes(16))], "your run id is 0000"),
         (lambda _: [encode_frame(Post(position(0), b""))], "a stream began with Post; expected Attach"),
-        (lambda _: [encode_frame(Attached(EMPTY_LOG))], "cannot be read"),
+        (lambda _: [encode_frame(Attached(LogPosition(0, bytes(32))))], "cannot be read"),
         (lambda site: [site.attach(), site.attach()], "a stream is attached once"),
         (lambda site: [site.attach(), encode_frame(Post(position(0), b"garbage"))], "a message begins with 67"),
         (lambda site: [site.attach(), encode_frame(Answer(b""))], "cannot be read"),

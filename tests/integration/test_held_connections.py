@@ -13,7 +13,6 @@ import pytest
 if importlib.util.find_spec("grpc") is None:
     pytest.skip('gRPC is not installed: pip install "fastlloyd[network]"', allow_module_level=True)
 
-from fastlloyd.federation.transport.grpc import server as grpc_server
 from fastlloyd.federation.transport.grpc import tls
 from fastlloyd.federation.transport.grpc.tls import TlsIdentity, as_pem
 from grpc_site import HANG, Site, serving, until, within
@@ -64,7 +63,7 @@ def test_sockets_without_a_certificate_keep_nobody_out_and_are_counted_in_the_lo
 ) -> None:
     """They are held as long as the members' whole run takes."""
     monkeypatch.setattr(tls, "_HANDSHAKE_SECONDS", round(HANG))
-    monkeypatch.setattr(grpc_server, "SECONDS_TO_BE_HEARD", 0.2)
+    monkeypatch.setattr(tls, "SECONDS_TO_BE_HEARD", 0.2)
     caplog.set_level(logging.INFO, "fastlloyd")
 
     n_held: list[int] = []
@@ -127,7 +126,7 @@ def test_a_client_that_finds_a_full_server_does_not_say_that_it_speaks_no_tls() 
 def test_refused_certificates_are_counted_and_members_are_not(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(grpc_server, "SECONDS_TO_BE_HEARD", 0.1)
+    monkeypatch.setattr(tls, "SECONDS_TO_BE_HEARD", 0.1)
     caplog.set_level(logging.INFO, "fastlloyd")
 
     async def test() -> None:

@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from fastlloyd.federation.identity.certificates import make_certificate, make_request
+from fastlloyd.federation.identity.certificates import make_certificate
+from fastlloyd.federation.identity.x509 import request
 from fastlloyd.federation.transport.grpc.tls import TlsIdentity
 
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -99,5 +100,5 @@ class Issuer:
     def tls_identity(self, name: str) -> TlsIdentity:
         """A fresh key of the channel with a certificate for it."""
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = self.issue(make_request(name, bytes(32), key))
+        certificate = self.issue(request(name, bytes(32).hex(), key))
         return TlsIdentity(certificate=certificate.public_bytes(Encoding.DER), private_key=key_pem(key))

@@ -22,8 +22,9 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from fastlloyd.base.sealed_toml import load_text
 from fastlloyd.errors import IdentityError
 from fastlloyd.federation.identity import identity
-from fastlloyd.federation.identity.certificates import _extensions, _subject, make_certificate, parse_certificate
+from fastlloyd.federation.identity.certificates import make_certificate, parse_certificate
 from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
+from fastlloyd.federation.identity.x509 import extensions, subject
 from fastlloyd.federation.plan.plan import Plan, TrustMode
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.mechanisms.lloyd.algorithm import GLLOYD, SULLOYD
@@ -170,14 +171,14 @@ def check_certificate(text: str, name: str) -> None:
     key.verify(certificate.signature, certificate.tbs_certificate_bytes, ec.ECDSA(hashes.SHA256()))
     found = parse_certificate(text, name)
     builder = x509.CertificateBuilder(
-        issuer_name=_subject(name),
-        subject_name=_subject(name),
+        issuer_name=subject(name),
+        subject_name=subject(name),
         public_key=key,
         serial_number=certificate.serial_number,
         not_valid_before=found.begins,
         not_valid_after=datetime.combine(found.expires, time(23, 59, 59), UTC),
     )
-    for extension in _extensions(name, found.signing_key):
+    for extension in extensions(name, found.signing_key):
         builder = builder.add_extension(extension.value, extension.critical)
     again = builder.sign(KEY, hashes.SHA256())
     assert again.tbs_certificate_bytes == certificate.tbs_certificate_bytes, "another form of certificate was accepted"

@@ -9,7 +9,7 @@ from typing import Any
 import fuzz_documents
 from fastlloyd.base import sealed_toml
 from fastlloyd.errors import IdentityError
-from fastlloyd.federation.identity import certificates, identity
+from fastlloyd.federation.identity import identity, x509
 from fastlloyd.federation.protocol import messages
 from fastlloyd.federation.protocol.messages import Broadcast, Limits, Upload
 
@@ -98,8 +98,8 @@ class _Unsigned:
 
 
 def _a_signature_that_is_not_checked() -> None:
-    genuine = certificates._is_ours
-    certificates._is_ours = lambda found, *who: genuine(_Unsigned(found), *who)  # type: ignore[arg-type]  # the mistake
+    genuine = x509.is_ours
+    x509.is_ours = lambda found, *who: genuine(_Unsigned(found), *who)  # type: ignore[arg-type]  # the mistake
 
 
 def _keys_in_a_refusal() -> None:

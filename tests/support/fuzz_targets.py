@@ -46,7 +46,6 @@ from fastlloyd.federation.store.events import (
 )
 from fastlloyd.federation.transport.grpc import frames
 from fastlloyd.federation.transport.grpc.frames import (
-    EMPTY_LOG,
     Answer,
     Attach,
     Attached,
@@ -178,7 +177,7 @@ def _client_frames() -> Target:
 
 def _server_frames() -> Target:
     answer = Answer(_encode_message(_examples()[Broadcast][0]))
-    return _frame([Attached(EMPTY_LOG), answer, Refused("another plan")], frames.decode_server_frame)
+    return _frame([Attached(LogPosition(0, bytes(32))), answer, Refused("another plan")], frames.decode_server_frame)
 
 
 def _stored_events() -> Target:

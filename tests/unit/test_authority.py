@@ -21,8 +21,7 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.base.sealed_toml import canonical
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import IdentityError, PlanError
-from fastlloyd.federation.identity.authority import parse_authority
-from fastlloyd.federation.identity.certificates import MAX_BYTES, certificates_in, parse_certificate
+from fastlloyd.federation.identity.certificates import MAX_BYTES, certificates_in, parse_authority, parse_certificate
 from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.plan.renewal import renew

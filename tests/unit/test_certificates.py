@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from fastlloyd.errors import IdentityError
-from fastlloyd.federation.identity.certificates import fingerprint, host_name, make_certificate, parse_certificate, to_pem
+from fastlloyd.federation.identity.certificates import fingerprint, make_certificate, parse_certificate
+from fastlloyd.federation.identity.x509 import host_name
 
 SIGNING_KEY = bytes(range(32))
 KEY, OTHER_KEY = (ec.derive_private_key(n, ec.SECP256R1()) for n in (12345, 54321))
@@ -25,6 +26,10 @@ EXPIRES = datetime.now(UTC).date() + timedelta(days=30)
 NAMES = x509.SubjectAlternativeName(
     [x509.DNSName("clinic-a.fastlloyd.internal"), x509.UniformResourceIdentifier(f"fastlloyd:ed25519:{SIGNING_KEY.hex()}")]
 )
+
+
+def to_pem(text: str) -> bytes:
+    return ssl.DER_cert_to_PEM_cert(base64.b64decode(text)).encode()
 
 
 @functools.cache

@@ -19,8 +19,7 @@ from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import DataError, IdentityError, PlanError
-from fastlloyd.federation.identity.authority import parse_authority
-from fastlloyd.federation.identity.certificates import certificates_in
+from fastlloyd.federation.identity.certificates import certificates_in, parse_authority
 from fastlloyd.federation.identity.identity import PRIVATE_HEADING, PUBLIC_HEADING, PublicIdentity
 from fastlloyd.federation.plan.plan import Client, Plan, Server, Study, TrustMode
 from fastlloyd.federation.positions import Positions

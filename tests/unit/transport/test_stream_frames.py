@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.positions import MAX_EVENTS, SignedPosition
-from fastlloyd.federation.protocol.messages import Broadcast, Limits, Upload, encode
+from fastlloyd.federation.protocol.messages import Broadcast, Limits, Upload, encode, printable
+from fastlloyd.federation.store.events import LogPosition
 from fastlloyd.federation.transport.grpc.frames import (
-    EMPTY_LOG,
     FRAME_BYTES,
     Answer,
     Attach,
@@ -23,7 +23,6 @@ from fastlloyd.federation.transport.grpc.frames import (
     decode_server_frame,
     encode_frame,
     max_frame_bytes,
-    refusal,
 )
 from federation import make_plan
 
@@ -31,7 +30,7 @@ PLAN = make_plan(3)
 LIMITS = Limits.of(PLAN)
 MANY = SignedPosition(MAX_EVENTS, bytes(range(32)), bytes(range(64)))
 CLIENT_FRAMES: list[ClientFrame] = [Attach(bytes(32), bytes(16), MANY), Post(MANY, b"message"), Leave()]
-SERVER_FRAMES: list[ServerFrame] = [Attached(EMPTY_LOG), Answer(b"message"), Refused("no")]
+SERVER_FRAMES: list[ServerFrame] = [Attached(LogPosition(0, bytes(32))), Answer(b"message"), Refused("no")]
 
 
 @pytest.mark.parametrize("frame", CLIENT_FRAMES, ids=lambda frame: type(frame).__name__)
@@ -99,7 +98,7 @@ def test_a_frame_of_another_version_is_named() -> None:
 
 def test_no_frame_is_longer_than_the_longest_and_a_longer_one_is_refused() -> None:
     longest = bytes(LIMITS.max_bytes)
-    for frame in (Post(MANY, longest), Answer(longest), Attach(bytes(32), bytes(16), MANY), refusal("x" * 10_000)):
+    for frame in (Post(MANY, longest), Answer(longest), Attach(bytes(32), bytes(16), MANY), Refused(printable("x" * 10_000))):
         assert len(encode_frame(frame)) <= max_frame_bytes(LIMITS)
     assert len(encode_frame(Post(MANY, b""))) < FRAME_BYTES
     for decode in (decode_client_frame, decode_server_frame):
@@ -108,8 +107,8 @@ def test_no_frame_is_longer_than_the_longest_and_a_longer_one_is_refused() -> No
 
 
 def test_a_reason_is_cut_and_cleaned_for_the_terminal_it_is_shown_on() -> None:
-    assert refusal("no\x1b[31m, \N{SNOWMAN}\n").reason == "no?[31m, ??"
-    frame = refusal("x" * 10_000)
+    assert Refused(printable("no\x1b[31m, \N{SNOWMAN}\n")).reason == "no?[31m, ??"
+    frame = Refused(printable("x" * 10_000))
     assert decode_server_frame(encode_frame(frame), LIMITS) == frame
     assert len(frame.reason) == 500
 

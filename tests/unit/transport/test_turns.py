@@ -10,7 +10,7 @@ import pytest
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.protocol.actions import Ended, Finish
 from fastlloyd.federation.protocol.messages import encode
-from fastlloyd.federation.transport.grpc.outbox import MAX_WAITING, Outbox
+from fastlloyd.federation.transport.grpc.outbox import MAX_WAITING, Meter, Outbox
 from fastlloyd.federation.transport.grpc.turns import Turns
 from fastlloyd.federation.transport.party import Request
 
@@ -263,13 +263,13 @@ def test_what_a_peer_did_wrong_is_raised_and_what_went_wrong_here_is_told_too() 
 
 def test_an_outbox_writes_in_order_what_was_put_before_it_was_closed() -> None:
     async def test() -> None:
-        outbox, written = Outbox(), []
+        outbox, written, meter = Outbox(), [], Meter()
 
         async def write(frame: bytes) -> None:
             await asyncio.sleep(0)
             written.append(frame)
 
-        writer = asyncio.create_task(outbox.write_all(write))
+        writer = asyncio.create_task(outbox.write_all(write, meter))
         for frame in (b"a", b"b"):
             outbox.put(frame)
             await asyncio.sleep(0.01)
@@ -278,6 +278,7 @@ def test_an_outbox_writes_in_order_what_was_put_before_it_was_closed() -> None:
         outbox.put(b"too late")
         await writer
         assert written == [b"a", b"b", b"c", b"last"]
+        assert meter.sent == 7
 
     asyncio.run(test())
 
@@ -295,7 +296,7 @@ def test_an_outbox_of_a_peer_that_does_not_read_is_emptied_and_closed() -> None:
         async def write(frame: bytes) -> None:
             written.append(frame)
 
-        await outbox.write_all(write)
+        await outbox.write_all(write, Meter())
         assert written == []
 
     asyncio.run(test())

@@ -7,6 +7,7 @@ both public keys; the signature of the public file shows that the holder of the 
 import base64
 import os
 import re
+import ssl
 import unicodedata
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -20,7 +21,7 @@ from fastlloyd.base.files import read_private, write_private
 from fastlloyd.base.randomness import length_prefixed
 from fastlloyd.base.sealed_toml import from_toml, load_text, to_toml
 from fastlloyd.errors import IdentityError, PlanError, RemoteProtocolError
-from fastlloyd.federation.identity.certificates import make_certificate, make_request, parse_certificate, to_pem
+from fastlloyd.federation.identity.certificates import make_certificate, parse_certificate
 from fastlloyd.federation.identity.parties import Client, Server
 from fastlloyd.federation.secagg.keys import Identity, verify
 from fastlloyd.federation.secagg.masks import Secret
@@ -147,7 +148,9 @@ class PrivateIdentity(Secret):
 
     def request(self) -> str:
         """Ask an authority for a certificate of these keys: PKCS #10, as PEM; nothing in it is secret."""
-        return make_request(self.name, self.signing.public, self._tls_key)
+        from fastlloyd.federation.identity import x509
+
+        return x509.request(self.name, self.signing.public.hex(), self._tls_key)
 
     def certified(self, issued: Sequence[str]) -> Self:
         """The same keys with the one of these certificates (base64 of DER) that an authority issued for them.
@@ -173,7 +176,7 @@ class PrivateIdentity(Secret):
     @property
     def certificate_pem(self) -> bytes:
         """The certificate for a TLS library."""
-        return to_pem(self.public.certificate)
+        return ssl.DER_cert_to_PEM_cert(base64.b64decode(self.public.certificate)).encode()
 
     def tls_key_pem(self) -> bytes:
         """SECRET: the key of the channel for a TLS library; written to a file by `fastlloyd pem` only, for a monitor."""

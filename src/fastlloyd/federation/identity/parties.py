@@ -1,14 +1,20 @@
 """Who takes part in a federated run, how they are known to each other, and how long they wait for each other."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 
 import msgspec
 
 from fastlloyd.errors import DataError, IdentityError, PlanError
-from fastlloyd.federation.identity.authority import Authority, parse_authority
-from fastlloyd.federation.identity.certificates import Certificate, fingerprint, parse_certificate
+from fastlloyd.federation.identity.certificates import (
+    Authority,
+    Certificate,
+    fingerprint,
+    parse_authority,
+    parse_certificate,
+)
 from fastlloyd.federation.positions import KnownStore
 from fastlloyd.mechanisms.mechanism import NAME
 
@@ -115,42 +121,44 @@ def check_network(clients: Sequence[Client], server: Server, timeouts: Timeouts)
                 )
 
 
+@contextmanager
+def _as_plan_errors() -> Iterator[None]:
+    """What is wrong with a certificate is wrong with the plan that it stands in."""
+    try:
+        yield
+    except IdentityError as error:
+        raise PlanError(str(error)) from None
+
+
 def certificates(clients: Sequence[Client], server: Server) -> list[Certificate]:
     """What the certificates in the plan say, the server's first. Raises PlanError for one that is not its party's."""
     found = []
     everyone: list[Server | Client] = [server, *clients]
-    try:
-        for party in everyone:
-            if party.certificate:
+    for party in everyone:
+        if party.certificate:
+            with _as_plan_errors():
                 certificate = parse_certificate(party.certificate, party.name)
-                if isinstance(party, Client) and party.signing_key != certificate.signing_key:
-                    raise PlanError(
-                        f"client {party.name!r} has another signing_key than its certificate; use the public file its owner "
-                        "sent"
-                    )
-                found.append(certificate)
-    except IdentityError as error:
-        raise PlanError(str(error)) from None
+            if isinstance(party, Client) and party.signing_key != certificate.signing_key:
+                raise PlanError(
+                    f"client {party.name!r} has another signing_key than its certificate; use the public file its owner sent"
+                )
+            found.append(certificate)
     return found
 
 
 def authority_of(text: str | None) -> Authority | None:
     """The authority a plan names (base64 of DER), None without one. Raises PlanError if it is not one."""
-    try:
+    with _as_plan_errors():
         return None if text is None else parse_authority(text)
-    except IdentityError as error:
-        raise PlanError(str(error)) from None
 
 
 def check_issued(clients: Sequence[Client], server: Server, authority: Authority | None) -> None:
     """Raise PlanError unless the authority, if the plan names one, issued every certificate in it. No clock is looked at."""
     everyone: list[Server | Client] = [server, *clients]
-    try:
+    with _as_plan_errors():
         for party in everyone:
             if authority is not None and party.certificate:
                 authority.check_issued(party.certificate, party.name)
-    except IdentityError as error:
-        raise PlanError(str(error)) from None
 
 
 def lacking(clients: Sequence[Client], server: Server) -> str:
@@ -179,11 +187,9 @@ def check_networked(clients: Sequence[Client], server: Server, authority: Author
         except IdentityError as error:
             remedy = "" if now < certificate.begins else ", and `fastlloyd plan renew` puts it into the plan"
             raise PlanError(f"{error}{remedy}") from None
-    try:
-        if authority is not None:
+    if authority is not None:
+        with _as_plan_errors():
             authority.check_valid(now)
-    except IdentityError as error:
-        raise PlanError(str(error)) from None
 
 
 def check_address(address: str, what: str = "server address") -> None:

@@ -17,8 +17,7 @@ from fastlloyd.base.precision import working_precision
 from fastlloyd.base.sealed_toml import digest, from_toml, to_toml
 from fastlloyd.dp.noise import Noise, NoiseSource
 from fastlloyd.errors import PlanError
-from fastlloyd.federation.identity.authority import Authority
-from fastlloyd.federation.identity.certificates import Certificate
+from fastlloyd.federation.identity.certificates import Authority, Certificate
 from fastlloyd.federation.identity.parties import (
     MAX_CLIENTS,
     Client,

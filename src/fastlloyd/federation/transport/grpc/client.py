@@ -11,31 +11,12 @@ from fastlloyd.errors import NetworkError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import ClientResult, Ended
-from fastlloyd.federation.protocol.messages import Limits, Message, decode, encode, printable
+from fastlloyd.federation.protocol.messages import Limits, decode, encode, printable
 from fastlloyd.federation.store.events import LogPosition
+from fastlloyd.federation.transport.grpc import frames, tls
 from fastlloyd.federation.transport.grpc.failures import SHOWN, explain
-from fastlloyd.federation.transport.grpc.frames import (
-    Answer,
-    Attach,
-    Attached,
-    Leave,
-    Post,
-    Refused,
-    decode_server_frame,
-    encode_frame,
-)
 from fastlloyd.federation.transport.grpc.log import SparingLog
 from fastlloyd.federation.transport.grpc.outbox import Meter, Outbox
-from fastlloyd.federation.transport.grpc.tls import (
-    HEALTH,
-    STREAM,
-    Keepalive,
-    TlsIdentity,
-    channel_credentials,
-    channel_options,
-    health_request,
-    load_grpc,
-)
 from fastlloyd.federation.transport.grpc.turns import Turns
 from fastlloyd.federation.transport.party import ClientParty, Outcome, Request
 
@@ -73,16 +54,13 @@ class GrpcClient:
         plan: Plan,
         *,
         address: str,
-        identity: TlsIdentity,
+        identity: tls.TlsIdentity,
         server_certificate: bytes,
-        keepalive: Keepalive | None = None,
+        keepalive: tls.Keepalive | None = None,
     ) -> None:
-        self._party, self._address, self._identity = party, address, identity
-        self._planned = plan.server.address
-        self._server_certificate = server_certificate
-        self._digest, self._run_id = plan.digest, bytes.fromhex(plan.run_id)
-        self._limits = Limits.of(plan)
-        self._options = channel_options(self._limits, server_certificate, keepalive or Keepalive())
+        self._party, self._plan, self._address, self._limits = party, plan, address, Limits.of(plan)
+        self._identity, self._server_certificate = identity, server_certificate
+        self._options = tls.channel_options(self._limits, server_certificate, keepalive or tls.Keepalive())
         self._outbox, self._is_attached, self._was_attached = Outbox(), False, False
         self.trouble = ""
         self._n_failures = 0
@@ -98,14 +76,20 @@ class GrpcClient:
         """
         self._over = asyncio.Event()
         self._outcome: asyncio.Future[ClientResult | Ended] = asyncio.get_running_loop().create_future()
-        self._turns = Turns(self._party, frame=self._frame, post=self._post, finish=self._end, fail=self._fail)
+        self._turns = Turns(
+            self._party,
+            frame=lambda message: frames.encode_frame(frames.Post(self._party.position, encode(message))),
+            post=self._post,
+            finish=self._end,
+            fail=self._fail,
+        )
         connection = asyncio.create_task(self._stay_connected())
         connection.add_done_callback(lambda _: self._over.set())
         try:
             await self._turns.watch()
             await self._over.wait()
             await self._turns.close()
-            self._outbox.close(*([encode_frame(Leave())] if self._outcome.done() else []))
+            self._outbox.close(*([frames.encode_frame(frames.Leave())] if self._outcome.done() else []))
             await asyncio.wait({connection}, timeout=_LAST_FRAME_SECONDS)
         finally:
             await self._turns.close()
@@ -118,6 +102,10 @@ class GrpcClient:
         if failure is not None:
             raise failure
         return None
+
+    def _post(self, _to: str, frame: bytes) -> None:
+        """Without a connection a frame is let go: the party sends it again when it begins anew."""
+        self._outbox.put(frame)
 
     def stop(self) -> None:
         """Finish the step in progress, send what follows from it, and end; for a signal handler of the loop."""
@@ -146,11 +134,11 @@ class GrpcClient:
 
     async def _connect(self) -> str:
         """One connection, from its first frame to its end: why it ended."""
-        grpc = load_grpc()
-        credentials = channel_credentials(self._identity, self._server_certificate)
+        grpc = tls.load_grpc()
+        credentials = tls.channel_credentials(self._identity, self._server_certificate)
         # "dns:" also where the address is a number: no other kind of name means anything here
         async with grpc.aio.secure_channel(f"dns:///{self._address}", credentials, options=self._options) as channel:
-            call = channel.stream_stream("/" + "/".join(STREAM))()
+            call = channel.stream_stream("/" + "/".join(tls.STREAM))()
             try:
                 await self._converse(call)
             except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
@@ -166,7 +154,7 @@ class GrpcClient:
         return explain(
             details,
             address=self._address,
-            planned=self._planned,
+            planned=self._plan.server.address,
             own_certificate=self._identity.certificate,
             was_connected=self._was_attached,
         )
@@ -175,16 +163,18 @@ class GrpcClient:
         positions: list[SignedPosition] = []
         await self._turns.take(lambda: self._party.position, positions.append)
         for position in positions:
-            await self._write(call, encode_frame(Attach(self._digest, self._run_id, position)))
+            attach = frames.encode_frame(frames.Attach(self._plan.digest, bytes.fromhex(self._plan.run_id), position))
+            self.meter.sent += len(attach)
+            await call.write(attach)
         frame = await self._read(call)
         if frame is None:
             return
-        if not isinstance(frame, Attached):
+        if not isinstance(frame, frames.Attached):
             raise RemoteProtocolError(f"the server began with {type(frame).__name__}; expected Attached")
         self._log.info(self._address, "connected to %s", self._address)
         self._is_attached, self._was_attached, self.trouble, self._n_failures = True, True, "", 0
         reader = asyncio.create_task(self._read_all(call, frame.log))
-        writer = asyncio.create_task(self._outbox.write_all(partial(self._write, call)))
+        writer = asyncio.create_task(self._outbox.write_all(call.write, self.meter))
         try:
             await asyncio.wait({reader, writer}, return_when=asyncio.FIRST_COMPLETED)
             if not reader.done() and writer.exception() is None:
@@ -205,31 +195,20 @@ class GrpcClient:
 
         await self._turns.ask(begin)
         while (frame := await self._read(call)) is not None:
-            if not isinstance(frame, Answer):
+            if not isinstance(frame, frames.Answer):
                 raise RemoteProtocolError(f"the server sent {type(frame).__name__} on a stream that is attached")
             await self._turns.ask(partial(self._party.receive, decode(frame.message, self._limits)))
 
-    async def _write(self, call: "Call", frame: bytes) -> None:
-        self.meter.sent += len(frame)
-        await call.write(frame)
-
-    async def _read(self, call: "Call") -> Attached | Answer | None:
+    async def _read(self, call: "Call") -> frames.Attached | frames.Answer | None:
         """The next frame; None once the server has ended the stream in order."""
         data = await call.read()
         if not isinstance(data, bytes):
             return None
         self.meter.received += len(data)
-        frame = decode_server_frame(data, self._limits)
-        if isinstance(frame, Refused):
+        frame = frames.decode_server_frame(data, self._limits)
+        if isinstance(frame, frames.Refused):
             raise RemoteProtocolError(f"the server refuses this client: {frame.reason}")
         return frame
-
-    def _frame(self, message: Message) -> bytes:
-        return encode_frame(Post(self._party.position, encode(message)))
-
-    def _post(self, _to: str, frame: bytes) -> None:
-        """Put a frame in the outbox. Without a connection it is let go: the party sends it again when it begins anew."""
-        self._outbox.put(frame)
 
     def _end(self, outcome: Outcome) -> None:
         if isinstance(outcome, Ended) and self.trouble:
@@ -244,17 +223,17 @@ class GrpcClient:
         self._over.set()
 
 
-async def check_connection(plan: Plan, *, address: str, identity: TlsIdentity, server_certificate: bytes) -> None:
+async def check_connection(plan: Plan, *, address: str, identity: tls.TlsIdentity, server_certificate: bytes) -> None:
     """Ask the server whether it serves this plan, over the connection that a run would use.
 
     Raises NetworkError, in one sentence.
     """
-    grpc = load_grpc()
-    options = channel_options(Limits.of(plan), server_certificate, Keepalive())
-    credentials = channel_credentials(identity, server_certificate)
+    grpc = tls.load_grpc()
+    options = tls.channel_options(Limits.of(plan), server_certificate, tls.Keepalive())
+    credentials = tls.channel_credentials(identity, server_certificate)
     async with grpc.aio.secure_channel(f"dns:///{address}", credentials, options=options) as channel:
         try:
-            await channel.unary_unary("/" + "/".join(HEALTH))(health_request(plan.digest), timeout=_CHECK_SECONDS)
+            await channel.unary_unary("/" + "/".join(tls.HEALTH))(tls.health_request(plan.digest), timeout=_CHECK_SECONDS)
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.NOT_FOUND:
                 raise NetworkError(

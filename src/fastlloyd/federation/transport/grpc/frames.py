@@ -9,15 +9,11 @@ import msgspec
 
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.positions import SignedPosition
-from fastlloyd.federation.protocol.messages import Digest, Limits, Reason, RunId, printable
-from fastlloyd.federation.secagg.masks import DIGEST_BYTES
+from fastlloyd.federation.protocol.messages import Digest, Limits, Reason, RunId
 from fastlloyd.federation.store.events import LogPosition
 
 FRAME_VERSION: Final = 2  # 1: positions were not signed
 FRAME_BYTES: Final = 192  # more than everything in a frame but its message or reason
-
-
-EMPTY_LOG: Final = LogPosition(0, bytes(DIGEST_BYTES))
 
 
 class _Frame(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -91,11 +87,6 @@ def decode_server_frame(data: bytes, limits: Limits) -> ServerFrame:
     """Read what the server sent; RemoteProtocolError on anything that `encode_frame` would not have written."""
     frame: ServerFrame = _decode(data, limits, _SERVER_DECODER)
     return frame
-
-
-def refusal(reason: object) -> Refused:
-    """The frame that ends a stream, its reason cut and cleaned to what may be shown on the client's terminal."""
-    return Refused(printable(reason))
 
 
 def _decode(data: bytes, limits: Limits, decoder: "msgspec.msgpack.Decoder[Frame]") -> Frame:

@@ -9,6 +9,18 @@ from typing import Final
 MAX_WAITING: Final = 8  # an honest peer that reads is never owed more than two or three
 
 
+@dataclass(slots=True)
+class Meter:
+    """Bytes of frames that one process sent and received over all its connections, without what TLS and HTTP/2 add."""
+
+    sent: int = 0
+    received: int = 0
+
+    def __str__(self) -> str:
+        """In words, for a line that lives."""
+        return f"{_size(self.sent)} sent, {_size(self.received)} received"
+
+
 class Outbox:
     """What waits to be written to one stream.
 
@@ -38,27 +50,16 @@ class Outbox:
         self.closed.set()
         self._changed.set()
 
-    async def write_all(self, write: Callable[[bytes], Awaitable[None]]) -> None:
-        """Write each frame, as fast as the peer reads, until the outbox is closed and empty."""
+    async def write_all(self, write: Callable[[bytes], Awaitable[None]], meter: Meter) -> None:
+        """Write each frame, as fast as the peer reads, until the outbox is closed and empty; the meter counts its bytes."""
         while True:
             while self._frames:
+                meter.sent += len(self._frames[0])
                 await write(self._frames.popleft())
             if self.closed.is_set():
                 return
             self._changed.clear()
             await self._changed.wait()
-
-
-@dataclass(slots=True)
-class Meter:
-    """Bytes of frames that one process sent and received over all its connections, without what TLS and HTTP/2 add."""
-
-    sent: int = 0
-    received: int = 0
-
-    def __str__(self) -> str:
-        """In words, for a line that lives."""
-        return f"{_size(self.sent)} sent, {_size(self.received)} received"
 
 
 def _size(n_bytes: int) -> str:

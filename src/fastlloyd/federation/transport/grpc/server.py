@@ -12,35 +12,11 @@ from fastlloyd.errors import NetworkError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import ServerResult
-from fastlloyd.federation.protocol.messages import Limits, Message, decode, encode
+from fastlloyd.federation.protocol.messages import Limits, Message, decode, encode, printable
 from fastlloyd.federation.store.events import LogPosition
-from fastlloyd.federation.transport.grpc.frames import (
-    Answer,
-    Attach,
-    Attached,
-    Leave,
-    Post,
-    decode_client_frame,
-    encode_frame,
-    refusal,
-)
+from fastlloyd.federation.transport.grpc import frames, tls
 from fastlloyd.federation.transport.grpc.log import SparingLog
 from fastlloyd.federation.transport.grpc.outbox import Meter, Outbox
-from fastlloyd.federation.transport.grpc.tls import (
-    HEALTH,
-    SECONDS_TO_BE_HEARD,
-    SERVING,
-    STREAM,
-    Keepalive,
-    TlsIdentity,
-    fingerprint,
-    health_request,
-    load_grpc,
-    peer_fingerprint,
-    server_credentials,
-    server_options,
-    wanted_connections,
-)
 from fastlloyd.federation.transport.grpc.turns import LOOK, PAUSE, Arrivals, Presence, Turns
 from fastlloyd.federation.transport.party import Outcome, Request, ServerParty
 
@@ -80,9 +56,9 @@ class GrpcServer:
         plan: Plan,
         *,
         address: str,
-        identity: TlsIdentity,
+        identity: tls.TlsIdentity,
         certificates: Mapping[str, bytes],
-        keepalive: Keepalive | None = None,
+        keepalive: tls.Keepalive | None = None,
         linger: float = 60.0,
         grace: float = GRACE,
         max_connections: int | None = None,
@@ -91,13 +67,14 @@ class GrpcServer:
         self._party, self._plan, self._address = party, plan, address
         self._linger, self._grace = linger, grace
         self._identity, self._trusted = identity, [*certificates.values(), identity.certificate]
-        self._names = {fingerprint(certificate): name for name, certificate in certificates.items()}
+        self._names = {tls.fingerprint(certificate): name for name, certificate in certificates.items()}
         self._limits = Limits.of(plan)
-        max_connections = max_connections or wanted_connections(plan.n_clients)
-        self._options = server_options(self._limits, max_connections, keepalive or Keepalive())
+        max_connections = max_connections or tls.wanted_connections(plan.n_clients)
+        self._options = tls.server_options(self._limits, max_connections, keepalive or tls.Keepalive())
         self._arrivals = Arrivals(max_connections)
         self._streams: dict[str, Outbox] = {}
-        self._presence = Presence(grace, self._report_away)  # streams that lie unread and cannot be ended count as well
+        # streams that lie unread and cannot be ended count as well
+        self._presence = Presence(grace, lambda name: self._turns.tell(partial(self._party.away, name)))
         self._left: set[str] = set()
         self._waiting: deque[tuple[str, SignedPosition]] = deque()  # messages whose turn has not come, and their clients' logs
         self._log = SparingLog(_LOG)
@@ -117,27 +94,27 @@ class GrpcServer:
 
     async def start(self) -> None:
         """Listen; NetworkError if that address cannot be had."""
-        grpc = load_grpc()
+        grpc = tls.load_grpc()
         self._over = asyncio.Event()
         self._nobody_waits = False
         self._moved = asyncio.Event()  # somebody has come or gone
         self._outcome: asyncio.Future[ServerResult] = asyncio.get_running_loop().create_future()
         self._turns = Turns(
             self._party,
-            frame=lambda message: encode_frame(Answer(encode(message))),
+            frame=lambda message: frames.encode_frame(frames.Answer(encode(message))),
             post=self._post,
             finish=self._finish,
             fail=self._fail,
             rest=self._party.draw_ahead,
         )
         self._grpc: Server = grpc.aio.server(options=self._options)
-        stream = {STREAM[1]: grpc.stream_stream_rpc_method_handler(self._serve_stream)}
-        health = {HEALTH[1]: grpc.unary_unary_rpc_method_handler(self._serve_health)}
-        handlers = [(STREAM[0], stream), (HEALTH[0], health)]
+        stream = {tls.STREAM[1]: grpc.stream_stream_rpc_method_handler(self._serve_stream)}
+        health = {tls.HEALTH[1]: grpc.unary_unary_rpc_method_handler(self._serve_health)}
+        handlers = [(tls.STREAM[0], stream), (tls.HEALTH[0], health)]
         self._grpc.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(*handler) for handler in handlers])
         try:
             self.port = self._grpc.add_secure_port(
-                self._address, server_credentials(self._identity, self._trusted, self._arrivals.came)
+                self._address, tls.server_credentials(self._identity, self._trusted, self._arrivals.came)
             )
         except RuntimeError:
             await self._grpc.stop(None)
@@ -213,17 +190,17 @@ class GrpcServer:
 
     async def _serve_stream(self, _requests: object, context: "Context") -> None:
         """One stream, from its first frame to its last."""
-        name = self._names.get(peer_fingerprint(context.auth_context()) or b"")
+        name = self._names.get(tls.peer_fingerprint(context.auth_context()) or b"")
         if name is None:
-            await context.abort(load_grpc().StatusCode.PERMISSION_DENIED, "this certificate is no client's of the plan")
+            await context.abort(tls.load_grpc().StatusCode.PERMISSION_DENIED, "this certificate is no client's of the plan")
         self._arrivals.heard(context.peer())
         if self._presence.n_streams(name) >= _MAX_STREAMS:
             self._log.warning(name, "client %s opens another stream while %d of its streams lie unread", name, _MAX_STREAMS)
-            await context.abort(load_grpc().StatusCode.UNAVAILABLE, "too many streams of this client lie unread")
+            await context.abort(tls.load_grpc().StatusCode.UNAVAILABLE, "too many streams of this client lie unread")
         self._presence.came(name)
         outbox = Outbox()
         reader = asyncio.create_task(self._read(name, outbox, context))
-        writer = asyncio.create_task(outbox.write_all(partial(self._write, context)))
+        writer = asyncio.create_task(outbox.write_all(context.write, self.meter))
         closed = asyncio.create_task(outbox.closed.wait())
         try:
             await asyncio.wait([reader, closed], return_when=asyncio.FIRST_COMPLETED)
@@ -248,13 +225,10 @@ class GrpcServer:
     async def _count_unheard(self) -> None:
         """A line now and then for connections on which nobody of the plan speaks."""
         while True:
-            await asyncio.sleep(SECONDS_TO_BE_HEARD)
+            await asyncio.sleep(tls.SECONDS_TO_BE_HEARD)
             if more := self._arrivals.look():
                 line = "%d more connections without a word from a client of the plan, %d in all: other certificates, or none"
                 self._log.warning("connections", line, more, self._arrivals.n_unheard)
-
-    def _report_away(self, name: str) -> None:
-        self._turns.tell(partial(self._party.away, name))
 
     async def _read(self, name: str, outbox: Outbox, context: "Context") -> None:
         """Take what a client says, one frame after another: the next is read when the last has been answered."""
@@ -262,20 +236,23 @@ class GrpcServer:
             await self._attach(name, outbox, await self._first_frame(context))
             while data := await context.read():
                 self.meter.received += len(data)
-                frame = decode_client_frame(data, self._limits)
+                frame = frames.decode_client_frame(data, self._limits)
                 match frame:
-                    case Post(log, data):
+                    case frames.Post(log, data):
                         message = decode(data, self._limits)
                         self._waiting.append((name, log))
                         await self._turns.ask(partial(self._receive, name, log, message))
-                    case Leave():
-                        return self._leave(name)
-                    case Attach():
-                        return outbox.close(encode_frame(refusal("a stream is attached once; open another")))
+                    case frames.Leave():
+                        self._left.add(name)
+                        if self._is_left:
+                            self._wait_for_nobody()
+                        return
+                    case frames.Attach():
+                        _refuse(outbox, "a stream is attached once; open another")
+                        return
         except RemoteProtocolError as error:
-            refused = refusal(error)  # what the client is told, which holds nothing that a terminal takes for a command
-            self._log.warning(name, "client %s is refused: %s", name, refused.reason)
-            outbox.close(encode_frame(refused))
+            self._log.warning(name, "client %s is refused: %s", name, printable(error))
+            _refuse(outbox, error)
 
     def _receive(self, name: str, log: SignedPosition, message: Message) -> list[Request]:
         """In the party's thread: one turn, before which the party learns of all whose messages have come."""
@@ -283,18 +260,14 @@ class GrpcServer:
             self._party.announce(*self._waiting.popleft())
         return self._party.receive(name, log, message)
 
-    async def _write(self, context: "Context", frame: bytes) -> None:
-        self.meter.sent += len(frame)
-        await context.write(frame)
-
     async def _first_frame(self, context: "Context") -> SignedPosition:
         try:
             data = await asyncio.wait_for(context.read(), _FIRST_FRAME_SECONDS)
         except TimeoutError:
             raise RemoteProtocolError(f"nothing was said on a new stream for {_FIRST_FRAME_SECONDS:g} seconds") from None
         self.meter.received += len(data or b"")
-        frame = decode_client_frame(data or b"", self._limits)
-        if not isinstance(frame, Attach):
+        frame = frames.decode_client_frame(data or b"", self._limits)
+        if not isinstance(frame, frames.Attach):
             raise RemoteProtocolError(f"a stream began with {type(frame).__name__}; expected Attach")
         if frame.plan_digest != self._plan.digest:
             raise RemoteProtocolError(
@@ -309,18 +282,13 @@ class GrpcServer:
             if outbox.closed.is_set():
                 return
             if (older := self._streams.get(name)) is not None:
-                older.close(encode_frame(refusal(f"another connection of client {name} took the place of this one")))
+                _refuse(older, f"another connection of client {name} took the place of this one")
             self._streams[name] = outbox
             self._moved.set()
-            outbox.put(encode_frame(Attached(known)))
+            outbox.put(frames.encode_frame(frames.Attached(known)))
             self._log.info(name, "client %s is connected", name)
 
         await self._turns.take(partial(self._party.attach, name, log), register)
-
-    def _leave(self, name: str) -> None:
-        self._left.add(name)
-        if self._is_left:
-            self._wait_for_nobody()
 
     def _post(self, name: str, frame: bytes) -> None:
         """Put a frame in a client's outbox. A client that is away asks again when it is back."""
@@ -342,9 +310,15 @@ class GrpcServer:
 
         Who names a plan is told whether it is the one that is served.
         """
-        if (peer_fingerprint(context.auth_context()) or b"") not in {*self._names, fingerprint(self._identity.certificate)}:
-            await context.abort(load_grpc().StatusCode.PERMISSION_DENIED, "this certificate is not in the plan")
+        peer = tls.peer_fingerprint(context.auth_context()) or b""
+        if peer not in {*self._names, tls.fingerprint(self._identity.certificate)}:
+            await context.abort(tls.load_grpc().StatusCode.PERMISSION_DENIED, "this certificate is not in the plan")
         self._arrivals.heard(context.peer())
-        if request not in (b"", health_request(self._plan.digest)):
-            await context.abort(load_grpc().StatusCode.NOT_FOUND, "this server serves another plan")
-        return SERVING
+        if request not in (b"", tls.health_request(self._plan.digest)):
+            await context.abort(tls.load_grpc().StatusCode.NOT_FOUND, "this server serves another plan")
+        return tls.SERVING
+
+
+def _refuse(outbox: Outbox, reason: object) -> None:
+    """End a stream; the client is told what a terminal may show."""
+    outbox.close(frames.encode_frame(frames.Refused(printable(reason))))

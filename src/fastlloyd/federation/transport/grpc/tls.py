@@ -1,6 +1,5 @@
 """gRPC as this project uses it: TLS 1.3, certificates pinned on both sides, limits from the plan."""
 
-import base64
 import datetime as dt
 import hashlib
 import os
@@ -187,8 +186,7 @@ def peer_fingerprint(auth_context: Mapping[str, Iterable[bytes]]) -> bytes | Non
 
 def as_pem(certificate: bytes) -> bytes:
     """A certificate (DER) as gRPC wants it."""
-    lines = base64.encodebytes(certificate)
-    return b"-----BEGIN CERTIFICATE-----\n" + lines + b"-----END CERTIFICATE-----\n"
+    return ssl.DER_cert_to_PEM_cert(certificate).encode()
 
 
 def _sizes(limits: Limits) -> list[tuple[str, int]]:
