@@ -83,7 +83,7 @@ def rounds_of_twenty() -> list[Figure]:
 def _empty_rounds(n_clients: int, n_processes: int, goal: str) -> list[Figure]:
     setup = Setup.make(n_clients, n_iterations=N_ROUNDS)
     run = over_grpc(setup, Barrier, _pulse, n_processes=n_processes)
-    what = f"a round of {n_clients} clients, {setup.plan.n_words * 8} bytes each"
+    what = f"a round of {n_clients} clients, {setup.plan.n_words(setup.plan.mechanism.rounds[0]) * 8} bytes each"
     return [
         Figure(f"{what}, in one process", _ms(_in_process(setup)), ""),
         Figure(f"{what}, over gRPC", _ms(run.median_round), goal),
@@ -196,7 +196,7 @@ def _large_parts(plan: Plan) -> float:
     for _ in range(5):
         begun = time.perf_counter()
         masked.hide(query.evaluate(X) + plan.draw_client_noise(exchange, noise), plan.names[0], bytes(8))
-        masks.open(plan.ring.zeros(plan.n_words), context, dict.fromkeys(plan.names, bytes(8)))
+        masks.open(plan.ring.zeros(plan.n_words(plan.mechanism.rounds[0])), context, dict.fromkeys(plan.names, bytes(8)))
         seconds.append(time.perf_counter() - begun)
     return plan.n_clients * statistics.median(seconds)
 

@@ -60,7 +60,10 @@ class Pulse:
     timeout, position = None, UNSIGNED
 
     def __init__(self, plan: Plan) -> None:
-        self.n_rounds, self.payload = len(plan.mechanism.rounds), bytes(plan.n_words * plan.ring.itemsize)
+        self.n_rounds, self.payload = (
+            len(plan.mechanism.rounds),
+            bytes(plan.n_words(plan.mechanism.rounds[0]) * plan.ring.itemsize),
+        )
         self.seconds: list[float] = []
 
     def attached(self, _log: LogPosition) -> None:

@@ -80,7 +80,7 @@ def measured(transport: str, case: Case, plan: Plan, found: Measured) -> Row:
         fraction_bits=plan.mechanism.domain.fraction_bits,
         sent=round(found.sent, 1),
         received=round(found.received, 1),
-        payload=plan.n_words * plan.ring.itemsize,
+        payload=plan.n_words(plan.mechanism.rounds[0]) * plan.ring.itemsize,
         runs=case.n_runs,
         rounds=len(plan.mechanism.rounds),
         trips=len(plan.mechanism.rounds) + len(Limits.of(plan).box_bytes),

@@ -240,7 +240,8 @@ class Network:
         """Only the log is left. All connections of the party break, and are made anew."""
         if party == SERVER:
             before, n_drawn = self.server, len(self.noise[SERVER].drawn)
-            self.server = ServerSession.restore(self.plan, self.noise[SERVER], self.logs[SERVER].records)
+            self.server = ServerSession(self.plan, self.noise[SERVER])
+            self.server.restore(self.logs[SERVER].records)
             assert len(self.noise[SERVER].drawn) == n_drawn
             assert is_step_lost or self._durable(self.server) == self._durable(before)
             for client in self.clients.values():
@@ -281,16 +282,9 @@ class Network:
         )
 
     def _restored_client(self, name: str) -> ClientSession:
-        return ClientSession.restore(
-            self.plan,
-            name,
-            self.federation.X[name],
-            identity=identity(name),
-            secret=self.logs[name].secret,
-            noise=self.noise[name],
-            random_bytes=self.entropy[name],
-            recorded=self.logs[name].records,
-        )
+        session = self._new_client(name)
+        session.restore(self.logs[name].secret, self.logs[name].records)
+        return session
 
     def _arrive(self, letter: Letter) -> None:
         """Only RemoteProtocolError may come out, and only the clients' end of a run is final."""
@@ -585,7 +579,7 @@ class Network:
 
     def _noise_of(self, broadcast: Broadcast) -> IntArray:
         exchange, ring = self.plan.mechanism.exchanges[broadcast.round - 1], self.plan.ring
-        n_words = self.plan.n_words_of(exchange)
+        n_words = self.plan.n_words(exchange)
         total = ring.from_bytes(broadcast.payload, n_words)
         for member in broadcast.included(self.names).items():
             total = ring.subtract(total, ring.from_bytes(self.watch.cipher[member], n_words))
@@ -663,7 +657,7 @@ class Network:
         if not uploads:
             return
         ring, number = self.plan.ring, next(iter(uploads.values())).round
-        n_words = self.plan.n_words_of(self.plan.mechanism.exchanges[number - 1])
+        n_words = self.plan.n_words(self.plan.mechanism.exchanges[number - 1])
         noise = np.append(self.federation.server_noise[number - 1].ravel(), 0)
         total = ring.wrap(noise if self.plan.trust is TrustMode.SERVER_NOISE else np.zeros_like(noise))
         for upload in uploads.values():

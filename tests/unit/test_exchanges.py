@@ -278,8 +278,8 @@ def test_the_loss_is_one_more_released_number_with_its_own_share_of_noise() -> N
     (share,) = with_loss.share_scales(loss_of(m))
     assert share**2 * with_loss.n_shares >= loss_of(m).scale ** 2
     assert share >= MIN_SHARE_DEVIATION
-    assert with_loss.n_words_of(loss_of(m)) == 2
-    assert with_loss.n_words == without.n_words == 3 * 3 + 1
+    assert with_loss.n_words(loss_of(m)) == 2
+    assert with_loss.n_words(with_loss.mechanism.rounds[0]) == without.n_words(without.mechanism.rounds[0]) == 3 * 3 + 1
 
 
 def test_a_share_of_the_loss_on_a_coarse_grid_is_raised_to_four_units() -> None:

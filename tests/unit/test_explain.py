@@ -250,7 +250,7 @@ def test_the_explanation_names_every_guarantee_and_every_limit(algorithm: Algori
         "A person with several records, at one organisation or at several, is protected as a whole with a larger epsilon",
         f"{rounded_up(person_epsilon(of, 5))} with 5 records",
         f"But {totals(of)}.",
-        f"Bytes per round: {of.n_words * 8} from each client",
+        f"Bytes per round: {of.n_words(of.mechanism.rounds[0]) * 8} from each client",
         "What is NOT protected:",
     ]
     for part in parts:

@@ -503,7 +503,7 @@ def test_w23_the_plan_is_a_function_of_public_settings() -> None:
 
 def test_n_words_counts_the_statistics_and_a_checksum() -> None:
     plan = design(d=5, n_clusters=4)
-    assert plan.n_words == 4 * 6 + 1
+    assert plan.n_words(plan.mechanism.rounds[0]) == 4 * 6 + 1
     assert plan.names == ("hospital-0", "hospital-1", "hospital-2")
 
 

@@ -69,12 +69,12 @@ def _hello(name: str) -> Hello:
 
 
 def _upload(plan: Plan, number: int, exchange: Exchange) -> Upload:
-    return Upload(number, bytes(UPLOAD_NONCE_BYTES), bytes(plan.n_words_of(exchange) * plan.ring.itemsize))
+    return Upload(number, bytes(UPLOAD_NONCE_BYTES), bytes(plan.n_words(exchange) * plan.ring.itemsize))
 
 
 def _broadcast(plan: Plan, number: int, exchange: Exchange) -> Broadcast:
     included = dict.fromkeys(plan.names, bytes(UPLOAD_NONCE_BYTES))
-    return Broadcast.of(plan.names, number, included, bytes(plan.n_words_of(exchange) * plan.ring.itemsize))
+    return Broadcast.of(plan.names, number, included, bytes(plan.n_words(exchange) * plan.ring.itemsize))
 
 
 def _boxes(plan: Plan) -> tuple[list[Proposal], list[Parameters]]:

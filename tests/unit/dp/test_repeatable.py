@@ -15,7 +15,6 @@ import fastlloyd
 from fastlloyd.dp.noise import NoiseSource, SystemNoise
 from fastlloyd.dp.repeatable import check_private
 from fastlloyd.errors import LocalProtocolError
-from fastlloyd.federation.protocol.actions import Keep, Record
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.runs import DurableClient, DurableServer
@@ -40,15 +39,6 @@ def client(noise: NoiseSource) -> ClientSession:
     return ClientSession(PLAN, "c0", FEDERATION.X["c0"], identity=identity("c0"), noise=noise, random_bytes=entropy(""))
 
 
-def restored_client(noise: NoiseSource) -> ClientSession:
-    started = FEDERATION.client("c0").start()
-    [secret] = [action.secret for action in started if isinstance(action, Keep)]
-    return ClientSession.restore(
-        PLAN, "c0", FEDERATION.X["c0"], identity=identity("c0"), secret=secret, noise=noise, random_bytes=entropy(""),
-        recorded=[action.message for action in started if isinstance(action, Record)],
-    )  # fmt: skip
-
-
 def durable_client(noise: NoiseSource, folder: Path) -> DurableClient:
     with Store.create(folder / "c0.store", role=Role.CLIENT, identity=identity("c0").public) as store:
         return DurableClient.join(
@@ -65,9 +55,7 @@ def durable_server(noise: NoiseSource, folder: Path) -> DurableServer:
 DOORS: dict[str, Callable[[NoiseSource, Path], Any]] = {
     "cluster": lambda noise, _: central.cluster(PLAN.mechanism, np.zeros((3, 2), dtype=np.int64), noise),
     "client": lambda noise, _: client(noise),
-    "restored client": lambda noise, _: restored_client(noise),
     "server": lambda noise, _: ServerSession(PLAN, noise),
-    "restored server": lambda noise, _: ServerSession.restore(PLAN, noise, []),
     "durable client": durable_client,
     "durable server": durable_server,
     "simulation": lambda noise, _: simulate(

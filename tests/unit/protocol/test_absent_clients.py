@@ -67,7 +67,7 @@ class Rounds:
 
     def upload(self, digits: str) -> None:
         number = len(self.included) + 1
-        n_bytes = PLAN.n_words_of(PLAN.mechanism.exchanges[number - 1]) * PLAN.ring.dtype.itemsize
+        n_bytes = PLAN.n_words(PLAN.mechanism.exchanges[number - 1]) * PLAN.ring.dtype.itemsize
         for digit in digits:
             self.note(self.server.receive(f"c{digit}", Upload(number, number.to_bytes(8, "big"), bytes(n_bytes))))
 
@@ -85,7 +85,8 @@ class Rounds:
 
     @repeatable_noise()
     def restart(self) -> None:
-        self.server = ServerSession.restore(PLAN, FEDERATION.server()._noise, self.recorded)
+        self.server = ServerSession(PLAN, FEDERATION.server()._noise)
+        self.server.restore(self.recorded)
 
 
 def test_a_client_that_is_gone_costs_the_others_one_deadline_and_is_waited_for_again_when_it_is_back() -> None:

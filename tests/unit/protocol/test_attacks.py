@@ -100,12 +100,13 @@ def test_w04_server_holds_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(drawn) == 1
     assert n_looks > 20
     assert set(ServerSession.__slots__) == {
-        "_attendance",
+        "_away",
         "_broadcasts",
         "_confirmations",
         "_hellos",
         "_included",
         "_key_boxes",
+        "_late",
         "_noise",
         "_parameters",
         "_present",
@@ -146,7 +147,7 @@ def test_w10_what_one_client_and_the_server_pool_opens_every_upload() -> None:
     curious = client_after(federation, "c1", inbox["c1"][:1])
     masked = curious._phase._masked  # type: ignore[union-attr]  # it holds the group key now
     seen = uploads(federation, 1)["c2"]
-    opened = masked.open(seen.payload, {"c2": seen.nonce}, federation.plan.n_words)
+    opened = masked.open(seen.payload, {"c2": seen.nonce}, federation.plan.n_words(federation.plan.mechanism.rounds[0]))
     m: Mechanism = federation.plan.mechanism
     query_answer = opened.reshape(m.n_clusters, m.n_features + 1) - federation.client_noise["c2"][0]
     assert np.array_equal(query_answer, m.query(0, m.start()).evaluate(federation.X["c2"]))
@@ -286,7 +287,10 @@ def test_w15_missing_client_detected() -> None:
     assert isinstance(broadcast, Broadcast)
     ring = plan.ring
     for missing, upload in uploads(federation, 1).items():
-        less = ring.subtract(ring.from_bytes(broadcast.payload, plan.n_words), ring.from_bytes(upload.payload, plan.n_words))
+        less = ring.subtract(
+            ring.from_bytes(broadcast.payload, plan.n_words(plan.mechanism.rounds[0])),
+            ring.from_bytes(upload.payload, plan.n_words(plan.mechanism.rounds[0])),
+        )
         silent = msgspec.structs.replace(broadcast, payload=ring.to_bytes(less))
         with pytest.raises(RemoteProtocolError, match="the sum of round 1 does not open"):
             client_after(federation, "c1", [inbox[0], silent])

@@ -473,7 +473,7 @@ def test_clients_outside_the_key_set_are_in_no_sum() -> None:
 def test_a_sum_too_large_to_be_honest_is_refused() -> None:
     """W15: masks and checksum are right, but words were added that no records and noise can give."""
     shown, ring = broadcast(1), PLAN.ring
-    words = ring.from_bytes(shown.payload, PLAN.n_words).copy()
+    words = ring.from_bytes(shown.payload, PLAN.n_words(PLAN.mechanism.rounds[0])).copy()
     words[0] += np.uint64(1 << 40)
     refused("c1", OTHER[:1], changed(shown, payload=ring.to_bytes(words)), "larger than its clients' caps and the noise allow")
 

@@ -26,7 +26,6 @@ from fastlloyd.federation.protocol.messages import (
     Upload,
     decode,
     encode,
-    max_message_bytes,
 )
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from federation import make_plan
@@ -266,7 +265,7 @@ def test_no_message_of_a_run_is_longer_than_its_bound(n_clients: int) -> None:
     for run, messages in ((plan, longest), (with_boxes, boxes)):
         for message in messages:
             data = encode(message)
-            assert len(data) <= max_message_bytes(run)
+            assert len(data) <= Limits.of(run).max_bytes
             assert decode(data, Limits.of(run)) == message
 
 

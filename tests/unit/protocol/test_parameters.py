@@ -130,10 +130,12 @@ class Table:
         raise AssertionError("it was never sent")
 
     def restored(self, name: str) -> ClientSession:
-        return ClientSession.restore(
-            self.federation.plan, name, self.federation.X[name], identity=identity(name), secret=self.secrets[name],
-            noise=self.clients[name]._noise, random_bytes=entropy(f"{name}, another life"), recorded=self.recorded[name],
+        session = ClientSession(
+            self.federation.plan, name, self.federation.X[name], identity=identity(name),
+            noise=self.clients[name]._noise, random_bytes=entropy(f"{name}, another life"),
         )  # fmt: skip
+        session.restore(self.secrets[name], self.recorded[name])
+        return session
 
 
 class Deaf(Table):
@@ -264,7 +266,8 @@ def test_a_client_is_restored_after_every_step_of_a_run_with_parameters() -> Non
             table.deliver()
             name = table.seen[-1][1]
             if name == SERVER:
-                again = ServerSession.restore(PLAN, BrokenNoise(), table.recorded[SERVER])
+                again = ServerSession(PLAN, BrokenNoise())
+                again.restore(table.recorded[SERVER])
                 assert again.state is table.server.state
                 assert again._parameters == table.server._parameters
                 continue
@@ -310,7 +313,7 @@ def test_a_server_takes_up_no_parameters_that_it_cannot_have_stored() -> None:
         ([*records[:at], msgspec.structs.replace(records[at], box=b"")], "the parameters for round 2 have 0 bytes"),
     ]:
         with pytest.raises(LocalProtocolError, match=match):
-            ServerSession.restore(PLAN, BrokenNoise(), wrong)
+            ServerSession(PLAN, BrokenNoise()).restore(wrong)
 
 
 # What a client refuses

@@ -77,7 +77,15 @@ def restored(name: str, secret: EphemeralKey | None, records: Sequence[Message],
     """Restored with noise and entropy that fail when they are asked for anything."""
     given: dict[str, Any] = {"identity": identity(name), "noise": BrokenNoise(), "random_bytes": no_entropy} | changes
     plan = given.pop("plan", PLAN)
-    return ClientSession.restore(plan, name, FEDERATION.X[name], secret=secret, recorded=records, **given)
+    session = ClientSession(plan, name, FEDERATION.X[name], **given)
+    session.restore(secret, records)
+    return session
+
+
+def restored_server(records: Sequence[Message]) -> ServerSession:
+    session = ServerSession(PLAN, BrokenNoise())
+    session.restore(records)
+    return session
 
 
 # The client
@@ -307,7 +315,7 @@ def test_a_restored_server_answers_whatever_was_said_to_it_as_before(n: int, sta
         records += recorded(actions)
         for send in sends(actions):
             pending += [(send.to, reply.message) for reply in sends(clients[send.to].receive(send.message))]
-    again = ServerSession.restore(PLAN, BrokenNoise(), records)
+    again = restored_server(records)
     assert server.state is again.state is state
     assert again.outcome == server.outcome
     for sender, message in said:
@@ -317,7 +325,7 @@ def test_a_restored_server_answers_whatever_was_said_to_it_as_before(n: int, sta
 
 def test_a_restored_server_that_ended_says_why() -> None:
     records = server_life(stop=lambda server: len(server._broadcasts) == 2)
-    again = ServerSession.restore(PLAN, BrokenNoise(), records)
+    again = restored_server(records)
     assert again.state is ServerState.ABORTED
     assert again.outcome is not None
     assert again.outcome.reason == "0 clients answered in round 3, and at least 3 are needed"
@@ -334,7 +342,7 @@ def test_a_dealer_that_was_replaced_is_turned_away_by_the_restarted_server() -> 
     server = FEDERATION.server()
     actions = [action for name in NAMES for action in server.receive(name, INBOX_SAID[name])] + server.deadline()
     first, second = recorded(actions)
-    again = ServerSession.restore(PLAN, BrokenNoise(), [first, second])
+    again = restored_server([first, second])
     assert again.state is ServerState.DEALING
     turned_away = [Send("c0", Abort("the run began without client c0"))]
     for message in life("c0", 1)[2]:
@@ -348,7 +356,7 @@ def test_a_dealer_that_was_replaced_is_turned_away_by_the_restarted_server() -> 
 
 
 def test_a_server_that_was_restarted_before_it_named_a_dealer_collects_hellos_anew() -> None:
-    server = ServerSession.restore(PLAN, BrokenNoise(), [])
+    server = restored_server([])
     assert server.state is ServerState.JOINING
     answers = [server.receive(name, INBOX_SAID[name]) for name in NAMES]
     assert recorded(answers[-1]) == SERVER_RECORDS[:1]
@@ -387,7 +395,7 @@ MACS = SERVER_RECORDS[5].macs  # type: ignore[union-attr]  # Confirmations
 )
 def test_records_that_do_not_fit_a_server_are_refused(match: str, records: list[Message]) -> None:
     with pytest.raises(LocalProtocolError, match=match):
-        ServerSession.restore(PLAN, BrokenNoise(), records)
+        restored_server(records)
 
 
 # Processes that die at every point of a step

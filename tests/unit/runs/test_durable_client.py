@@ -288,7 +288,7 @@ def other_set(world: World, first: Broadcast) -> Broadcast:
         if isinstance(message := decode(data, world.limits), Upload) and message.round == first.round and sender != "c2":
             uploads[sender] = message
     ring = PLAN.ring
-    total = ring.wrap(np.zeros(PLAN.n_words_of(PLAN.mechanism.exchanges[first.round - 1]), dtype=np.int64))
+    total = ring.wrap(np.zeros(PLAN.n_words(PLAN.mechanism.exchanges[first.round - 1]), dtype=np.int64))
     for upload in uploads.values():
         total = ring.add(total, ring.from_bytes(upload.payload, total.size))
     nonces = {name: upload.nonce for name, upload in uploads.items()}

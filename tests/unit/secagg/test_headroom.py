@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import OverflowRisk, PlanError
 from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks, MaskContext
-from fastlloyd.federation.secagg.ring import NoiseTail, Ring, RingLoad, _tail_exponent, choose_ring
+from fastlloyd.federation.secagg.ring import Ring, RingLoad, _tail_exponent, choose_ring
 
 RINGS = pytest.mark.parametrize("ring", list(Ring))
 
@@ -51,7 +52,7 @@ def random_load(rng: np.random.Generator) -> RingLoad:
         count_scale=Fraction(size(0, 40), 2**20),
         n_rounding_terms=size(0, 7),
         n_released=size(0, 24),
-        noise=NoiseTail.GAUSSIAN if rng.random() < 0.7 else NoiseTail.GEOMETRIC,
+        noise=Noise.GAUSSIAN if rng.random() < 0.7 else Noise.LAPLACE,
     )
 
 
@@ -133,7 +134,7 @@ def exact_tail(load: RingLoad, scale: Fraction) -> mpmath.mpf:
     """P(noise of one value exceeds `noise_reach`), exact but for the Gaussian's roundings, which are the worst."""
     first_beyond = load.noise_reach(scale) + 1
     s = mpmath.mpf(scale.numerator) / scale.denominator
-    if load.noise is NoiseTail.GEOMETRIC:
+    if load.noise is Noise.LAPLACE:
         return 2 * mpmath.exp(-first_beyond / s) / (1 + mpmath.exp(-1 / s))
     return mpmath.erfc((first_beyond - mpmath.mpf(load.n_rounding_terms) / 2) / (s * mpmath.sqrt(2)))
 
@@ -154,7 +155,7 @@ def test_the_noise_reach_is_the_formula_of_the_derivation_never_rounded_down() -
             load = random_load(rng)
             exponent = 40 * mpmath.log(2) + mpmath.log(2 * load.n_released)
             scale = mpmath.mpf(load.sum_scale.numerator) / load.sum_scale.denominator
-            factor = mpmath.sqrt(2 * exponent) if load.noise is NoiseTail.GAUSSIAN else exponent
+            factor = mpmath.sqrt(2 * exponent) if load.noise is Noise.GAUSSIAN else exponent
             exact = factor * scale + mpmath.mpf(load.n_rounding_terms) / 2
             assert 0 <= load.noise_reach(load.sum_scale) - int(mpmath.floor(exact)) <= 1
 

@@ -118,7 +118,7 @@ def test_a_reason_is_cut_and_cleaned_for_the_terminal_it_is_shown_on() -> None:
 def test_a_round_costs_a_client_its_words_and_little_more_in_either_direction(n_clients: int, n_clusters: int) -> None:
     names = tuple(f"client-{i}" for i in range(n_clients))
     plan = make_plan(names=names, n_clusters=n_clusters, ring_bits=64)
-    words = bytes(plan.n_words * 8)
+    words = bytes(plan.n_words(plan.mechanism.rounds[0]) * 8)
     up = encode_frame(Post(MANY, encode(Upload(1000, bytes(8), words))))
     assert len(up) - len(words) <= 142
     down = encode_frame(Answer(encode(Broadcast.of(names, 1000, dict.fromkeys(names, bytes(8)), words))))

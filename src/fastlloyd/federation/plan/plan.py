@@ -31,7 +31,7 @@ from fastlloyd.federation.identity.parties import (
     check_networked,
     lacking,
 )
-from fastlloyd.federation.secagg.ring import NoiseTail, Ring, RingLoad, choose_ring
+from fastlloyd.federation.secagg.ring import Ring, RingLoad, choose_ring
 from fastlloyd.mechanisms.catalogue import AnyMechanism
 from fastlloyd.mechanisms.mechanism import Clustering
 from fastlloyd.mechanisms.rounds import Exchange, draw, sqrt_up
@@ -158,13 +158,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Where masked sums live."""
         return Ring.of(self.ring_bits)
 
-    @property
-    def n_words(self) -> int:
-        """Ring elements of one upload or broadcast in a round of the clustering: k (d + 1) statistics and the checksum."""
-        return self.n_words_of(self.mechanism.rounds[0])
-
-    def n_words_of(self, exchange: Exchange) -> int:
-        """The same of any exchange: all entries of its answer and the checksum."""
+    def n_words(self, exchange: Exchange) -> int:
+        """Ring elements of one upload or broadcast: all entries of the exchange's answer and the checksum."""
         return math.prod(self.mechanism.shape(exchange)) + 1
 
     @property
@@ -314,7 +309,7 @@ def ring_load(plan: Plan) -> RingLoad:
         others=others,
         n_rounding_terms=plan.n_clients if plan.trust is TrustMode.CLIENT_NOISE else 1,
         n_released=m.n_released,
-        noise=NoiseTail.GEOMETRIC if m.noise is Noise.LAPLACE else NoiseTail.GAUSSIAN,
+        noise=m.noise,
     )
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Self
 
 from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import NoiseSource
@@ -106,38 +105,6 @@ class ClientSession:
         self._accepted = b""  # digest of a Broadcast that is recorded and not opened yet
         self._owes_reply = False
 
-    @classmethod
-    def restore(
-        cls,
-        plan: Plan,
-        name: str,
-        X: GridArray,
-        *,
-        identity: Identity,
-        secret: EphemeralKey | None,
-        noise: NoiseSource,
-        random_bytes: Callable[[int], bytes],
-        recorded: Sequence[Message],
-    ) -> Self:
-        """The session that recorded these messages, as if it had never been interrupted: same state, same bytes to resend.
-
-        Nothing is drawn, masked or computed anew, and no record is read, for what was recorded; parameters as above. A
-        Broadcast that was recorded last is opened, for it is the one of its round; if it cannot be, the run is over. What is to
-        be made durable then, `resume` has.
-
-        Parameters
-        ----------
-        secret : what it kept; None if it was wiped, which only a run that ended without a result can do without.
-        recorded : all that it recorded, in order, in whole steps, the last of which may lack the answer to a Broadcast.
-
-        Raises
-        ------
-        LocalProtocolError : nothing is recorded, or the records are not those of such a session.
-        """
-        session = cls(plan, name, X, identity=identity, noise=noise, random_bytes=random_bytes)
-        session._replay(secret, read_again(recorded, plan))
-        return session
-
     @property
     def round(self) -> int:
         """The round that is open for this client, from 1; 0 before the first, one more than there are after the last."""
@@ -160,6 +127,52 @@ class ClientSession:
         secret = EphemeralKey.draw(self._random_bytes)
         self._join(secret)
         return [Keep(secret), *self._speak()]
+
+    def restore(self, secret: EphemeralKey | None, recorded: Sequence[Message]) -> None:
+        """Go through these records instead of `start`, as if nothing had been interrupted: same state, same bytes to resend.
+
+        Nothing is drawn, masked or computed anew, and no record is read, for what was recorded. A Broadcast that was recorded
+        last is opened, for it is the one of its round; if it cannot be, the run is over. What is to be made durable then,
+        `resume` has.
+
+        Parameters
+        ----------
+        secret : what it kept; None if it was wiped, which only a run that ended without a result can do without.
+        recorded : all that it recorded, in order, in whole steps, the last of which may lack the answer to a Broadcast.
+
+        Raises
+        ------
+        LocalProtocolError : nothing is recorded, or the records are not those of such a session, which is then of no use.
+        """
+        if not recorded:
+            raise LocalProtocolError("nothing is recorded of this run: it never began, so start it")
+        messages = read_again(recorded, self.plan)
+        first, last = messages[0], messages[-1]
+        with fits(1, first):
+            mine = (self._roster.plan_digest, self._roster.run_id, self.name)
+            if not isinstance(first, Hello) or (first.plan_digest, first.run_id, first.name) != mine:
+                raise LocalProtocolError(f"the records of client {self.name!r} begin with its Hello of this run of this plan")
+        if any(isinstance(message, Abort) for message in messages[:-1]):
+            raise LocalProtocolError("the records of this run go on after an Abort, which ends it")
+        if isinstance(last, Abort):
+            self._end(last.reason)
+            return
+        if secret is None:
+            raise LocalProtocolError("the records do not say that this run ended, but the key that it kept is gone")
+        self._move(Start, ClientState.JOINING)
+        if self._join(secret) != first:
+            raise LocalProtocolError("the key that was kept is not that of the Hello that was recorded")
+        owed = True  # whether this client speaks next
+        for position, message in enumerate(messages, 1):
+            with fits(position, message):
+                if owed:
+                    self._recall(message)
+                else:
+                    self._take_again(message, is_last=position == len(messages))
+            owed = not owed and self._speaks_after(message)
+        if owed and not isinstance(last, Broadcast):
+            raise LocalProtocolError(f"the records of this run end with {type(last).__name__}, in the middle of a step")
+        self._owes_reply = owed
 
     def accept(self, message: Message) -> list[Action]:
         """What is to be made durable before `receive` is given `message`: the Broadcast whose sum it will open, or nothing.
@@ -321,37 +334,6 @@ class ClientSession:
                 raise AssertionError(f"{type(message).__name__} stands in the table for {self.state.value}; nothing handles it")
         self._move(type(message), to)
         self._handled.add(digest)
-
-    def _replay(self, secret: EphemeralKey | None, recorded: Sequence[Message]) -> None:
-        """Go through all recorded messages: Hello, then those of the server, each with the reply to it, if it has one."""
-        if not recorded:
-            raise LocalProtocolError("nothing is recorded of this run: it never began, so start it")
-        first, last = recorded[0], recorded[-1]
-        with fits(1, first):
-            mine = (self._roster.plan_digest, self._roster.run_id, self.name)
-            if not isinstance(first, Hello) or (first.plan_digest, first.run_id, first.name) != mine:
-                raise LocalProtocolError(f"the records of client {self.name!r} begin with its Hello of this run of this plan")
-        if any(isinstance(message, Abort) for message in recorded[:-1]):
-            raise LocalProtocolError("the records of this run go on after an Abort, which ends it")
-        if isinstance(last, Abort):
-            self._end(last.reason)
-            return
-        if secret is None:
-            raise LocalProtocolError("the records do not say that this run ended, but the key that it kept is gone")
-        self._move(Start, ClientState.JOINING)
-        if self._join(secret) != first:
-            raise LocalProtocolError("the key that was kept is not that of the Hello that was recorded")
-        owed = True  # whether this client speaks next
-        for position, message in enumerate(recorded, 1):
-            with fits(position, message):
-                if owed:
-                    self._recall(message)
-                else:
-                    self._take_again(message, is_last=position == len(recorded))
-            owed = not owed and self._speaks_after(message)
-        if owed and not isinstance(last, Broadcast):
-            raise LocalProtocolError(f"the records of this run end with {type(last).__name__}, in the middle of a step")
-        self._owes_reply = owed
 
     def _take_again(self, message: Message, *, is_last: bool) -> None:
         """Take what was recorded; if a Broadcast that was recorded last, and maybe never opened, does not open, end the run."""

@@ -190,7 +190,7 @@ class Limits:
     @classmethod
     def of(cls, plan: Plan) -> Self:
         """Sizes of the messages of `plan`."""
-        payload_bytes = tuple(plan.n_words_of(exchange) * plan.ring.itemsize for exchange in plan.mechanism.exchanges)
+        payload_bytes = tuple(plan.n_words(exchange) * plan.ring.itemsize for exchange in plan.mechanism.exchanges)
         m = plan.mechanism
         sizes = {number + 2: m.travelling_bytes(number) for number in range(m.n_rounds)}  # keys: which round asks with them
         box_bytes = {number: n + TAG_BYTES for number, n in sizes.items() if n}
@@ -222,11 +222,6 @@ class Limits:
 def printable(text: object, n_characters: int = MAX_REASON) -> str:
     """The text as a terminal may show it, whoever wrote it: without line breaks and terminal codes, and cut; see `Reason`."""
     return "".join(character if " " <= character <= "~" else "?" for character in str(text))[:n_characters]
-
-
-def max_message_bytes(plan: Plan) -> int:
-    """Length that no message of a run of `plan` exceeds, for a transport's receive limit."""
-    return Limits.of(plan).max_bytes
 
 
 def encode(message: Message) -> bytes:

@@ -30,28 +30,6 @@ class ClientRounds:
     with `propose` (or `recall`) before it if this client works them out.
     """
 
-    __slots__ = (
-        "_X",
-        "_awaiting",
-        "_caps",
-        "_group_key",
-        "_included",
-        "_masked",
-        "_masks",
-        "_mechanism",
-        "_name",
-        "_noise",
-        "_nonce",
-        "_plan",
-        "_plausible",
-        "_proposed",
-        "_query",
-        "_random_bytes",
-        "_roster",
-        "_state",
-        "_transcript_hash",
-    )
-
     def __init__(
         self,
         plan: Plan,
@@ -142,7 +120,7 @@ class ClientRounds:
         """Unmask the sum and go on, unless the next state travels. RemoteProtocolError if it is not the sum that is awaited."""
         included, index = self.included_in(broadcast), self.number - 1
         exchange = self._mechanism.exchanges[index]
-        total = self._masked.open(broadcast.payload, included, self._plan.n_words_of(exchange))
+        total = self._masked.open(broadcast.payload, included, self._plan.n_words(exchange))
         answer = total.reshape(self._mechanism.shape(exchange))
         n_records = sum(map(self._caps.__getitem__, included))
         self._plausible.check(answer, n_records, self.number)

@@ -1,7 +1,6 @@
 """The server's side of a run: it relays keys it cannot open, adds up uploads it cannot read, and fixes each round once."""
 
 from collections.abc import Container, Mapping, Sequence
-from typing import Self
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from fastlloyd.federation.protocol.messages import (
     Upload,
 )
 from fastlloyd.federation.protocol.restoring import fits, read_again
-from fastlloyd.federation.protocol.roster import Attendance, Roster
+from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.protocol.transitions import SERVER_TRANSITIONS, Away, Deadline, ServerState
 from fastlloyd.federation.secagg.ring import RingVector
 
@@ -47,12 +46,13 @@ class ServerSession:
     """
 
     __slots__ = (
-        "_attendance",
+        "_away",
         "_broadcasts",
         "_confirmations",
         "_hellos",
         "_included",
         "_key_boxes",
+        "_late",
         "_noise",
         "_parameters",
         "_present",
@@ -82,28 +82,26 @@ class ServerSession:
         self._included: tuple[tuple[str, ...], ...] = ()  # the set of each of them
         self._parameters: dict[int, Parameters] = {}
         self._turn = 0  # who is waited for: so many of the last sum were asked before and did not answer
-        self._attendance = Attendance()
+        self._late: set[str] = set()  # who kept the others waiting before
+        self._away: set[str] = set()  # who has had no connection for a while, by the transport, which tells every process anew
         self._confirmations: dict[str, Confirmation] = {}
         self._relayed: Confirmations | None = None
         self.outcome: ServerResult | None = None
 
-    @classmethod
-    def restore(cls, plan: Plan, noise: NoiseSource, recorded: Sequence[Message]) -> Self:
-        """The session that recorded these messages, in order, after a restart. It answers whatever clients say again.
+    def restore(self, recorded: Sequence[Message]) -> None:
+        """Be where the session was that recorded these messages, in order; it answers whatever clients say again.
 
         What it had not recorded it asks for no more and needs not: Hellos before it named a dealer, the uploads of an open
         round and confirmations come again from the clients, the same bytes. No noise is drawn.
 
         Raises
         ------
-        LocalProtocolError : the records are not those of such a session.
+        LocalProtocolError : the records are not those of such a session, which is then of no use.
         """
-        session = cls(plan, noise)
-        for position, message in enumerate(read_again(recorded, plan), 1):
+        for position, message in enumerate(read_again(recorded, self.plan), 1):
             with fits(position, message):
-                session._check_follows(message)
-                session._apply(message)
-        return session
+                self._check_follows(message)
+                self._apply(message)
 
     @property
     def step(self) -> tuple[str, ...]:
@@ -187,7 +185,7 @@ class ServerSession:
         A step never goes on with fewer clients than its sum needs: those that are absent then have until the deadline, as
         everybody has.
         """
-        self._attendance.is_away(name)
+        self._away.add(name)
         match self.state:
             case ServerState.AGGREGATING if self._is_complete(self._uploads):
                 return self._close_round(Away)
@@ -197,17 +195,26 @@ class ServerSession:
 
     def back(self, name: str) -> None:
         """Client `name` has a connection (again): it is waited for."""
-        self._attendance.is_back(name)
+        self._away.discard(name)
+
+    @property
+    def _absent(self) -> set[str]:
+        """Whom nobody waits for until it is back: who was late before and is away now.
+
+        So one that is gone costs the others a step's time once, and one that comes and goes no more than that.
+        """
+        return self._late & self._away
 
     def _unanswered(self, answers: Container[str]) -> tuple[str, ...]:
-        return tuple(name for name in self._present if name not in answers and name not in self._attendance.absent)
+        absent = self._absent
+        return tuple(name for name in self._present if name not in answers and name not in absent)
 
     def _is_complete(self, answers: Mapping[str, object]) -> bool:
         """Whether everybody has answered but those that are absent, and enough have."""
         n_unanswered = len(self._present) - len(answers)
         if n_unanswered == 0:
             return True
-        enough = len(answers) >= self.plan.min_included and n_unanswered <= len(self._attendance.absent)
+        enough = len(answers) >= self.plan.min_included and n_unanswered <= len(self._absent)
         return enough and not self._unanswered(answers) and self._n_vouching(answers) >= self.plan.min_included
 
     def _n_vouching(self, answers: Container[str]) -> int:
@@ -321,7 +328,7 @@ class ServerSession:
         if self._turn >= self.plan.max_dropouts or self._turn + 1 >= len(asked):
             what = f"nobody worked out the parameters of round {len(self._broadcasts) + 1}"
             return self._abort_because(Deadline, f"{what} in time, after {self._turn + 1} clients were asked")
-        self._attendance.was_late(asked[self._turn : self._turn + 1])
+        self._late.add(asked[self._turn])
         self._turn += 1
         return [Send(asked[self._turn], Turn(len(self._broadcasts) + 1))]
 
@@ -389,7 +396,7 @@ class ServerSession:
                 included = tuple(message.included(self.plan.names))
                 self._broadcasts.append(message)
                 self._included = (*self._included, included)
-                self._attendance.was_late(set(self._present).difference(included))
+                self._late.update(set(self._present).difference(included))
                 self._uploads, self._total = {}, None
                 self._turn = 0
             case Parameters():

@@ -68,25 +68,16 @@ class DurableClient:
         """
         store.check_owner(Role.CLIENT, identity.public)
         reserved = reservation(store, plan, name, dataset=dataset, fingerprint=fingerprint)
-        if reserved is not None:
-            session = ClientSession(plan, name, X, identity=identity, noise=noise, random_bytes=random_bytes)
-            client = cls(session, store, identity, clock)
-            client._commit(session.start(), first=[reserved])
-            return client
-        run_id = bytes.fromhex(plan.run_id)
-        secret = store.secret(run_id, _KEY)
-        session = ClientSession.restore(
-            plan,
-            name,
-            X,
-            identity=identity,
-            secret=None if secret is None else EphemeralKey.from_private_bytes(secret),
-            noise=noise,
-            random_bytes=random_bytes,
-            recorded=decode_records(store.messages(run_id), plan),
-        )
+        session = ClientSession(plan, name, X, identity=identity, noise=noise, random_bytes=random_bytes)
         client = cls(session, store, identity, clock)
-        client._commit(session.resume())
+        if reserved is not None:
+            client._commit(session.start(), first=[reserved])
+        else:
+            run_id = bytes.fromhex(plan.run_id)
+            secret = store.secret(run_id, _KEY)
+            kept = None if secret is None else EphemeralKey.from_private_bytes(secret)
+            session.restore(kept, decode_records(store.messages(run_id), plan))
+            client._commit(session.resume())
         return client
 
     @property

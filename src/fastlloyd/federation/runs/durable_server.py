@@ -47,8 +47,8 @@ class DurableServer:
         if run is not None and run.ended is not None:
             ending = run.ended.reason or "it finished"
             raise StateError(f"run {plan.run_id} has ended ({ending}); a plan is good for one run: renew it")
-        messages = decode_records(store.messages(run_id), plan)
-        session = ServerSession.restore(plan, noise, messages) if messages else ServerSession(plan, noise)
+        session = ServerSession(plan, noise)
+        session.restore(decode_records(store.messages(run_id), plan))
         return cls(session, store, clock)
 
     @property

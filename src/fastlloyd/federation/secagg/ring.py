@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import LocalProtocolError, OverflowRisk, PlanError, RemoteProtocolError
 
 RingVector = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
@@ -107,15 +108,6 @@ class Ring(enum.Enum):
             raise LocalProtocolError(f"arrays of shapes {[array.shape for array in arrays]} do not match")
 
 
-class NoiseTail(enum.Enum):
-    """Which law the total noise follows, hence how far it reaches."""
-
-    GAUSSIAN = "gaussian"
-    """Sum of Gaussians, each rounded to an integer; the scale is the standard deviation of the whole sum."""
-    GEOMETRIC = "geometric"
-    """One two-sided geometric draw, P(x) proportional to exp(-abs(x) / b); the scale is b."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingLoad:
     """Everything public that bounds the opened sums of a run.
@@ -144,8 +136,9 @@ class RingLoad:
         How many separately rounded draws one value holds: the number of clients in `client-noise`, 1 in `server-noise`.
     n_released : int
         Number of values opened in the whole run: rounds times clusters times (features + 1), and the loss.
-    noise : NoiseTail
-        Law of the noise.
+    noise : Noise
+        Law of the noise: a sum of Gaussians, each rounded to an integer, of which the scale is the standard deviation; or one
+        two-sided geometric draw (LAPLACE), P(x) proportional to exp(-abs(x) / b), of which the scale is b.
     others : tuple of (int, Fraction)
         Bound and scale of parts of answers that are none of these, each in units of its own.
     """
@@ -157,7 +150,7 @@ class RingLoad:
     count_scale: Fraction
     n_rounding_terms: int
     n_released: int
-    noise: NoiseTail = NoiseTail.GAUSSIAN
+    noise: Noise = Noise.GAUSSIAN
     loss_bound: int = 0
     loss_scale: Fraction = Fraction(0)
     others: tuple[tuple[int, Fraction], ...] = ()
@@ -200,13 +193,11 @@ class RingLoad:
     def noise_reach(self, scale: Fraction) -> int:
         """Integer that one opened value's noise exceeds in magnitude with probability below 2**-40 / n_released."""
         exponent = _tail_exponent(self.n_released)
-        match self.noise:
-            case NoiseTail.GAUSSIAN:
-                # The noise is an integer, so the floor of its bound is one too:
-                # floor(z s + M/2) = floor((floor(sqrt(4 z^2 s^2)) + M) / 2), where z^2 = 2 L.
-                return (isqrt(int(8 * exponent * Fraction(scale) ** 2)) + self.n_rounding_terms) // 2
-            case NoiseTail.GEOMETRIC:
-                return int(exponent * scale + Fraction(self.n_rounding_terms, 2))
+        if self.noise is Noise.LAPLACE:
+            return int(exponent * scale + Fraction(self.n_rounding_terms, 2))
+        # The noise is an integer, so the floor of its bound is one too:
+        # floor(z s + M/2) = floor((floor(sqrt(4 z^2 s^2)) + M) / 2), where z^2 = 2 L.
+        return (isqrt(int(8 * exponent * Fraction(scale) ** 2)) + self.n_rounding_terms) // 2
 
     def _coordinates(self) -> tuple[tuple[int, Fraction], ...]:
         sums, counts = (self.sum_bound, self.sum_scale), (self.count_bound, self.count_scale)
