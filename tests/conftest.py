@@ -20,6 +20,8 @@ from hypothesis import HealthCheck, settings
 import fastlloyd
 from fastlloyd import testing
 
+pytest_plugins = ("command_line", "network_site")  # the fixtures `here`, `fastlloyd` and `site`
+
 # A shared machine makes examples slow at random; a hang is caught by the run's own limit.
 CLOCKLESS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", CLOCKLESS, derandomize=True)

@@ -1,107 +1,22 @@
-"""`serve`, `join` and `status` from outside, as processes that talk over TLS: whole runs, stops, and what is refused."""
+"""`serve`, `join` and `status` as processes that talk over TLS: whole runs, stops, and who is missing."""
 
-import base64
-import contextlib
-import inspect
-import io
 import json
-import re
 import shutil
 import signal
-import socket
-import ssl
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import msgspec
-import pytest
 
 import authorities
 from authorities import Issuer
-from fastlloyd.base.files import write_file
-from fastlloyd.cli.commands.demo import make_identities
-from fastlloyd.cli.commands.join import join as join_command
-from fastlloyd.cli.commands.serve import serve as serve_command
-from fastlloyd.cli.failures import run as run_command
-from fastlloyd.federation.identity import identity
 from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.identity.parties import Timeouts
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.store import files as layout
 from fastlloyd.federation.store import read
 from fastlloyd.federation.store.events import ExchangeCharged, RunEnded
-from fastlloyd.federation.store.head_file import head_path
-from fastlloyd.federation.transport.grpc.tls import load_grpc
 from fastlloyd.reports.result import EXACT, PLAN
-from network_processes import DATASET, HANG, NAMES, SERVER, Site, cleared, make_site
-from stores import copy_store
-
-NO_RESULT, STOPPED, REFUSED, TURNED_AWAY = 3, 4, 2, 5
-FAST = {"fast": True}
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
-    make_site(folder)
-    return folder
-
-
-@pytest.fixture
-def site(made: Path, tmp_path: Path) -> Iterator[Site]:
-    with cleared(Site.make(made, tmp_path / "site")) as site:
-        yield site
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    """Everything but logs of processes, locks and what SQLite keeps beside a store while it is read."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.suffix not in (".out", ".err") and not path.name.endswith(("-lock", "-shm", "-wal"))
-    }
-
-
-def events(site: Site, name: str) -> int:
-    return read(site.folder / f"{name}.store")[0].position.length
-
-
-def here(site: Site, arguments: list[str]) -> tuple[int, str, str]:
-    """As `Site.run`, in this process: what ends before it has begun needs none of its own, which takes a second or two."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.chdir(site.folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = run_command(arguments)
-    return code, out.getvalue(), err.getvalue()
-
-
-def refused(site: Site, arguments: list[str], *fragments: str, new: tuple[str, ...] = ()) -> None:
-    """Exit code 2, one sentence with the fragments, nothing on stdout; written is nothing, but for empty stores."""
-    before = tree(site.folder)
-    code, out, err = here(site, arguments)
-    assert (code, out) == (REFUSED, "")
-    *notes, sentence = err.splitlines()
-    assert len(notes) == sum(name != SERVER for name in new)
-    assert all(note.startswith("Note: made ") and "a new store" in note for note in notes)
-    assert sentence.startswith("Error: ")
-    for fragment in fragments:
-        assert fragment in sentence
-    after = tree(site.folder)
-    for name in new:
-        path = site.folder / after_name(name)
-        assert read(path)[0].position.length == 0
-        for file in (path, head_path(path)):
-            after.pop(file.name)
-    assert after == before
-
-
-def after_name(name: str) -> str:
-    return f"{name}.store"
-
-
-# Whole runs
+from network_processes import DATASET, HANG, NAMES, SERVER, Site, cleared
+from network_site import FAST, NO_RESULT, REFUSED, STOPPED, events, here, refused, tree
 
 
 def test_three_clients_and_a_server_end_with_one_result_that_status_and_ledger_show(site: Site) -> None:
@@ -218,9 +133,6 @@ def test_parties_with_issued_certificates_and_self_signed_ones_run_together(made
 
 def test_a_run_over_grpc_with_known_noise_is_the_run_by_plain_integers(site: Site) -> None:
     assert site.run_to_the_end() == 0
-
-
-# Stops
 
 
 def test_sigterm_stops_either_side_and_the_same_command_goes_on(site: Site) -> None:
@@ -342,9 +254,6 @@ def test_a_folder_that_only_looks_like_the_result_is_no_reason_to_lose_the_resul
     assert (site.folder / "elsewhere" / EXACT).read_bytes() == site.centroids()["a"]
 
 
-# Who is missing
-
-
 def test_the_others_finish_without_a_client_that_comes_too_late_and_the_statement_says_so(made: Path, tmp_path: Path) -> None:
     with cleared(Site.make(made, tmp_path / "site", max_dropouts=1)) as site:
         server = site.start(SERVER, site.serve(), {"hurry": 2})
@@ -395,252 +304,3 @@ def test_a_client_that_reaches_no_server_gives_up_at_its_deadline_and_says_why(m
         assert "Traceback" not in err
         (ended,) = [event for event in read(site.folder / "a.store")[1] if isinstance(event, RunEnded)]
         assert ended.released == (1, 2)
-
-
-# What is refused
-
-
-def other_site(site: Site, name: str) -> dict[str, Any]:
-    folder = site.folder / "others"
-    folder.mkdir(exist_ok=True)
-    return dict(make_identities(folder, (name,)))
-
-
-def test_join_refuses_what_is_not_what_was_agreed_on(site: Site) -> None:
-    other_site(site, "a")
-    other_site(site, "stranger")
-    digest = site.plan.digest.hex()
-    wrong = ("0" if digest[0] != "0" else "1") + digest[1:]
-    refused(site, site.join("a", "--digest", wrong), "is not the plan that was agreed on", digest, wrong)
-    refused(site, site.join("a", "--digest", "abc"), "expected the 64 hex digits")
-    refused(site, site.join("a", "--key", "others/stranger.identity.toml"), "stranger")
-    refused(site, site.join("a", "--key", "others/a.identity.toml"), "is not the identity that the plan names as client 'a'")
-    refused(site, site.join("a", "--key", f"{SERVER}.identity.toml"), SERVER)
-    refused(site, site.join("a", "--key", "a.public.toml"), "a.public.toml")
-    refused(site, site.join("a", "--key", "none.toml"), "none.toml")
-    refused(site, site.join("a", "--server", "nonsense"), "is not HOST:PORT")
-    refused(site, site.join("a", without=["--out"]), "--out")
-    (site.folder / "result-a").mkdir()
-    refused(site, site.join("a"), "result-a exists already")
-
-
-def test_join_refuses_records_it_cannot_use(site: Site) -> None:
-    (site.folder / "text.csv").write_text("age,dose\n1,Zebra\n")
-    (site.folder / "columns.csv").write_text("age,weight\n1,2\n")
-    (site.folder / "many.csv").write_text("age,dose\n" + "1,2\n" * 51)
-    refused(site, site.join("a", "--data", "none.csv"), "no such file")
-    refused(
-        site, site.join("a", "--data", "text.csv"), "not a number; empty it if it stands for a missing value (--missing drop"
-    )
-    assert "--columns" not in site.run(site.join("a", "--data", "text.csv"))[2]  # the plan has chosen them
-    refused(site, site.join("a", "--data", "none.csv", "--outside", "refuze"), "did you mean 'refuse'")
-    refused(site, site.join("a", "--data", "columns.csv"), "dose")
-    refused(site, site.join("a", "--data", "many.csv"), "more records than its cap, max_records 50", new=("a",))
-    refused(site, site.join("a", "--dataset", "a b"), "dataset")
-
-
-def test_an_empty_passphrase_file_is_not_called_a_wrong_passphrase(site: Site) -> None:
-    known = identity.PrivateIdentity.load(site.folder / "a.identity.toml")
-    known.save(site.folder / "sealed.identity.toml", passphrase="correct horse battery")  # noqa: S106 - of no other identity
-    (site.folder / "empty").touch()
-    for more in (("--passphrase-file", "empty"), ("--dry-run", "--passphrase-file", "empty")):
-        refused(site, site.join("a", "--key", "sealed.identity.toml", *more), "the first line of empty is empty")
-
-
-def test_what_is_no_plan_is_called_by_its_name(site: Site) -> None:
-    for file, what in (("a.identity.toml", "is a private identity"), ("a.public.toml", "is the public file of an identity")):
-        for arguments in (
-            site.join("a"),
-            site.serve(),
-            ["plan", "show", PLAN],
-            ["plan", "digest", PLAN],
-            ["plan", "renew", PLAN],
-        ):
-            refused(site, [file if part == PLAN else part for part in arguments], f"{file} {what}", "expected a plan, such as")
-    refused(site, ["status", "a.csv"], "a.csv is not a store", "expected a file such as clinic-a.store")
-
-
-def test_serve_refuses_what_is_not_its_own(site: Site) -> None:
-    other_site(site, SERVER)
-    refused(site, site.serve("--key", f"others/{SERVER}.identity.toml"), "is not the identity of the server")
-    refused(site, site.serve("--key", "a.identity.toml"), "is not the identity of the server")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        refused(site, site.serve("--listen", address), f"cannot listen at {address}", new=(SERVER,))
-    for nowhere in ("127.0.0.1:99999", "127.0.0.1:0", "127.0.0.1", ":8443"):
-        refused(site, site.serve("--listen", nowhere), f"--listen '{nowhere}' is not HOST:PORT")
-    simulated = msgspec.structs.replace(site.plan, server=type(site.plan.server)())
-    write_file(site.folder / "simulated.toml", simulated.to_toml())
-    arguments = [part if part != PLAN else "simulated.toml" for part in site.serve()]
-    refused(site, arguments, "has no certificate of the server")
-
-
-def test_serve_is_refused_where_the_system_lets_it_open_too_few_files(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    resource = pytest.importorskip("resource")
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (60, 60))
-    refused(site, site.serve(), "lets this process open 60 files", "LimitNOFILE=70")
-
-
-def test_an_expired_identity_is_refused_on_both_sides(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    earlier = datetime.now(UTC) - timedelta(days=30)
-    monkeypatch.setattr(identity, "datetime", SimpleNamespace(now=lambda _: earlier))
-    old = identity.PrivateIdentity.make("a", earlier.date() + timedelta(days=1))
-    old.save(site.folder / "old.identity.toml")
-    plan = msgspec.structs.replace(site.plan, clients=(old.public.client(50), *site.plan.clients[1:]))
-    write_file(site.folder / "old.toml", plan.to_toml())
-    for arguments in (site.serve(), site.join("a", "--digest", plan.digest.hex(), "--key", "old.identity.toml")):
-        refused(site, [part if part != PLAN else "old.toml" for part in arguments], "expired on")
-
-
-def test_a_limit_and_known_records_are_refused_before_anything_is_spent(site: Site) -> None:
-    limit = ["ledger", "limit", "a.identity.toml", "--dataset", DATASET, "--delta", "1e-6", "--epsilon"]
-    assert site.run([*limit, "0.1", "--new"])[0] == 0
-    refused(site, site.join("a"), "has the limit epsilon 0.1")
-    refused(site, site.join("a", "--dry-run"), "has the limit epsilon 0.1")
-    assert site.run([*limit, "inf"])[0] == 0
-    client = site.start("a", site.join("a"))
-    site.wait_for(lambda: "nobody listens" in site.said("a"))
-    refused(site, site.join("a", "--out", "other"), "in use by another process")
-    assert site.end(client) == STOPPED
-    refused(site, site.join("a", "--dataset", DATASET[:-1]), f"did you mean '{DATASET}'")
-    others = ("--dataset", "others", "--new-dataset")
-    refused(site, site.join("a", *others), f"was begun with --dataset {DATASET}")
-    refused(site, site.join("a", "--data", "b.csv"), "was begun with other records")
-    # the same records in another run, under another name
-    next_plan = msgspec.structs.replace(site.plan, run_id="0" * 32)
-    write_file(site.folder / "next.toml", next_plan.to_toml())
-    arguments = site.join("a", "--digest", next_plan.digest.hex(), *others)
-    refused(site, [part if part != PLAN else "next.toml" for part in arguments], f"used under the data set name '{DATASET}'")
-
-
-def test_a_rehearsal_spends_nothing_with_a_server_or_without(site: Site) -> None:
-    refused(site, site.join("a", "--dry-run", without=["--out"]), "are as they must be, but nobody listens at")
-    server = site.start(SERVER, site.serve())
-    site.wait_for(lambda: reachable(site))
-    code, out, err = site.run(site.join("a", "--dry-run"))
-    assert (code, err) == (0, "")
-    for said in ("Everything is ready", "Nothing was spent", f"'{DATASET}' has no limit. To set one before the run"):
-        assert said in out
-    code, out, err = site.run(site.join("a", "--dry-run", "--json"))
-    assert (code, err) == (0, "")
-    ready = {"ready": True, "run_id": site.plan.run_id, "client": "a", "server": site.plan.server.address, "limit": None}
-    assert json.loads(out) == ready
-    assert not (site.folder / "a.store").exists()  # a rehearsal makes none
-    limit = ["ledger", "limit", "a.identity.toml", "--dataset", DATASET, "--delta", "1e-6", "--epsilon"]
-    refused(site, [*limit, "9"], "say --new")
-    code, out, err = here(site, [*limit, "9", "--new"])
-    assert (code, out.count("\n"), err.count("Note: made")) == (0, 1, 1)
-    code, out, err = site.run(site.join("a", "--dry-run"))
-    assert (code, err) == (0, "")
-    assert f"Data set '{DATASET}' has the limit epsilon 9 at delta 1e-06; the run fits." in out
-    assert json.loads(here(site, site.join("a", "--dry-run", "--json"))[1])["limit"] == {"epsilon": 9.0, "delta": 1e-6}
-    assert events(site, "a") == 1
-    assert here(site, [*limit, "0.1"])[0] == 0
-    refused(site, site.join("a", "--dry-run"), "has the limit epsilon 0.1")
-    assert events(site, "a") == 2
-    assert not (site.folder / "result-a").exists()
-    assert health_by_pem(site, "a") == health_by_pem(site, SERVER) == b"\x08\x01"  # SERVING
-    assert site.end(server) == STOPPED
-    assert events(site, SERVER) == 0
-
-
-def health_by_pem(site: Site, name: str) -> bytes:
-    """What a monitor of this identity is told, as `docs/how-to/firewalls-and-proxies.md` has it: PEM files, and bare gRPC."""
-    assert run_command(["pem", "--key", str(site.folder / f"{name}.identity.toml"), "--out", str(site.folder / "pem")]) == 0
-    grpc = load_grpc()
-    server = site.folder / "server.pem"
-    server.write_text(ssl.DER_cert_to_PEM_cert(base64.b64decode(site.plan.server.certificate)))
-    credentials = grpc.ssl_channel_credentials(
-        server.read_bytes(),
-        (site.folder / "pem" / f"{name}.key").read_bytes(),
-        (site.folder / "pem" / f"{name}.pem").read_bytes(),
-    )
-    options = [("grpc.ssl_target_name_override", f"{SERVER}.fastlloyd.internal")]
-    with grpc.secure_channel(site.plan.server.address, credentials, options=options) as channel:
-        said: bytes = channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=HANG)
-        return said
-
-
-def reachable(site: Site) -> bool:
-    host, _, port = site.plan.server.address.rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=1).close()
-    except OSError:
-        return False
-    return True
-
-
-def test_a_server_with_another_certificate_is_none(site: Site) -> None:
-    """Whoever listens at the address: without the plan's certificate nothing is said to it but a handshake."""
-    impostor = other_site(site, SERVER)[SERVER]
-    plan = msgspec.structs.replace(site.plan, server=impostor.public.server(site.plan.server.address))
-    write_file(site.folder / "false.toml", plan.to_toml())
-    arguments = site.serve("--key", f"others/{SERVER}.identity.toml")
-    server = site.start(SERVER, [part if part != PLAN else "false.toml" for part in arguments])
-    site.wait_for(lambda: reachable(site))
-    refused(site, site.join("a", "--dry-run"), "does not have the plan's certificate")
-    assert site.end(server) == STOPPED
-
-
-def test_a_client_that_the_server_turns_away_is_told_that_its_run_is_not_over(site: Site) -> None:
-    """At the plan's address another plan is served: by mistake, for a while."""
-    other = msgspec.structs.replace(site.plan, run_id="0" * 32)
-    write_file(site.folder / "other.toml", other.to_toml())
-    server = site.start(SERVER, [part if part != PLAN else "other.toml" for part in site.serve("--store", "other.store")])
-    code, out, err = site.run(site.join("a"), FAST)
-    assert (code, out) == (TURNED_AWAY, "")
-    assert err.splitlines()[-1].startswith("Not taken part: the server refuses this client: your plan has digest ")
-    assert "The run is not over for this client" in err.splitlines()[-1]
-    assert not any(isinstance(event, RunEnded) for event in read(site.folder / "a.store")[1])
-    assert site.end(server) == STOPPED
-    assert site.run_to_the_end() == 0
-
-
-def test_an_old_copy_of_a_clients_store_is_refused(site: Site) -> None:
-    server = site.start(SERVER, site.serve())
-    client = site.start("b", site.join("b"), FAST)
-    site.wait_for(lambda: "client b is connected" in site.said(SERVER))
-    assert site.end(client) == STOPPED
-    old = copy_store(site.folder / "b.store", site.folder / "old")
-    others = [site.start(name, site.join(name), FAST | {"die": [3, "after"]}) for name in "ac"]
-    dying = site.start("b", site.join("b"), FAST | {"die": [2, "after"]})  # a sum and an upload further
-    assert dying.wait(HANG) == -signal.SIGKILL
-    assert events(site, "b") > read(old)[0].position.length
-    newest = copy_store(site.folder / "b.store", site.folder / "newest")
-    for file in layout.files(site.folder / "b.store")[:3]:  # first without its head file, which was left where it is
-        file.unlink(missing_ok=True)
-    shutil.copy(old, site.folder)
-    refused(site, site.join("b"), "b.store is damaged, or an old copy", "b.store-head knows of")
-    for command in (["status"], ["ledger", "verify"], ["ledger", "show"]):
-        refused(site, [*command, "b.store"], "b.store is damaged, or an old copy")
-    copy_store(old, site.folder)
-    code, out, err = site.run(site.join("b"), FAST)
-    assert (code, out) in ((REFUSED, ""), (TURNED_AWAY, ""))
-    assert "is an old copy" in err.splitlines()[-1]
-    assert "Traceback" not in err
-    assert events(site, "b") < read(newest)[0].position.length
-    for process in (*others, server):
-        process.kill()
-
-
-# Noise
-
-
-def test_nothing_on_the_command_line_or_around_it_makes_noise_that_can_be_repeated() -> None:
-    """No option, no variable, and no word of the testing sources in anything that a command imports.
-
-    But for experiments on public records, which nothing else imports.
-    """
-    package = Path(inspect.getfile(serve_command)).parents[2]
-    sources = {path: path.read_text() for path in package.rglob("*.py") if path.name != "testing.py"}
-    methods = package / "evaluation" / "experiments" / "methods.py"
-    for path, text in sources.items():
-        assert path == methods or not re.search(r"fastlloyd\.testing import|SeededNoise|InjectedNoise", text), path
-        if not {"experiments", "pictures"} & set(path.parts) and not path.name.startswith("experiment"):
-            assert "fastlloyd.evaluation.experiments" not in text, path
-    variables = {name for text in sources.values() for name in re.findall(r"FASTLLOYD_[A-Z_]+", text)}
-    assert variables <= {"FASTLLOYD_DATA", "FASTLLOYD_DEBUG", "FASTLLOYD_PASSPHRASE_FILE"}
-    for command in (join_command, serve_command):
-        assert not [name for name in inspect.signature(command).parameters if re.search("noise|seed|random", name)]
-    for path in (package / "cli" / "commands" / "join.py", package / "cli" / "commands" / "serve.py"):
-        assert re.findall(r"noise=(\w+\(\))", sources[path]) == ["SystemNoise()"]

@@ -1,0 +1,68 @@
+"""`fastlloyd demo`: both clusterings, and processes that fail."""
+
+import socket
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from command_line import (
+    Command,
+    refused,
+    strict,
+    tree,
+)
+from fastlloyd import Lloyd
+from fastlloyd.cli.commands import demo
+from fastlloyd.cli.commands.demo import N_RECORDS
+from fastlloyd.evaluation.datasets import TUMOUR_BOUNDS, load_tumours
+from fastlloyd.evaluation.metrics import nicv
+from fastlloyd.federation.plan.plan import Plan
+
+
+def test_the_demo_shows_both_clusterings_and_their_true_losses(fastlloyd: Command) -> None:
+    """Nobody picks the start, so no loss can be expected: the figures are computed again from what is shown."""
+    code, out, err = fastlloyd("demo", "--out", "result")
+    assert (code, err) == (0, "")
+    for expected in (
+        "hospital-a, hospital-b, hospital-c",
+        "Guarantee",
+        "NICV",
+        "NOT PRIVATE",
+        "clusters.png",
+        "new every time",
+    ):
+        assert expected in out
+    plan = Plan.from_toml(Path("result/plan.toml").read_text())
+    assert plan.trust.value == "client-noise"
+    domain, tumours = plan.mechanism.domain, load_tumours().values
+    X, half_width = domain.to_grid(tumours) / 2**16, domain.units * 2**16
+    first_table = Path("result/centroids.csv").read_bytes()
+    shown = strict(fastlloyd("demo", "--json", "--force", "--out", "result").out)
+    start = Plan.from_toml(Path("result/plan.toml").read_text()).mechanism.public_seed
+    centroids = (np.array([cluster["centroid"] for cluster in shown["clusters"]]) - domain.centre) / half_width
+    assert shown["nicv"]["momentlloyd"] == pytest.approx(nicv(X, centroids), rel=1e-9)
+    plain = Lloyd(2, bounds=(domain.lower, domain.upper), n_records=N_RECORDS, random_state=int(start, 16)).fit(tumours)
+    assert shown["nicv"]["lloyd"] == pytest.approx(-plain.score(tumours) / len(tumours), rel=1e-9)
+    assert "NOT PRIVATE" in shown["nicv"]["note"]
+    assert start != plan.mechanism.public_seed
+    assert Path("result/centroids.csv").read_bytes() != first_table
+
+
+def test_a_demo_in_which_a_process_fails_says_which_and_why_and_writes_nothing(
+    fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = tree(here)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        monkeypatch.setattr(demo, "free_address", lambda: address)
+        refused(fastlloyd("demo", "--out", "result"), f"server failed: cannot listen at {address}: it is not an")
+    assert tree(here) == before
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_two_clusters_of_the_demo_lose_less_than_half_of_what_one_does(seed: int) -> None:
+    X = load_tumours().values
+    lower, upper = zip(*TUMOUR_BOUNDS.values(), strict=True)
+    one, two = (Lloyd(k, bounds=(lower, upper), n_records=N_RECORDS, random_state=seed).fit(X).score(X) for k in (1, 2))
+    assert two > one / 2  # scores are losses below 0

@@ -1,0 +1,173 @@
+"""`fastlloyd fit`: the records it reads: formats, missing cells, values outside the bounds, very many."""
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from command_line import FIT, FROM_DATA, HANG, PUBLIC, Command, refused, started, strict, write_arrow
+from fastlloyd.clustering import grid_records
+from fastlloyd.mechanisms.catalogue import read_mechanism
+from fastlloyd.records import RecordFile, reading
+from fastlloyd.reports.result import COMPARISON
+
+
+def test_a_constant_column_gets_bounds_half_a_unit_away(fastlloyd: Command, here: Path) -> None:
+    (here / "flat.csv").write_text("a,b,c\n1,7,1e9\n2,7,1e9\n3,7,1e9\n")
+    code, _, _ = fastlloyd("fit", "flat.csv", "-k", "1", *FROM_DATA, "--out", "result")
+    m = read_mechanism(Path("result/mechanism.toml").read_text())
+    assert code == 0
+    assert (m.domain.lower[:2], m.domain.upper[:2]) == ((1.0, 6.5), (3.0, 7.5))
+    assert m.domain.lower[2] < 1e9 - 0.5 < 1e9 + 0.5 < m.domain.upper[2]
+
+
+def test_values_outside_the_bounds_are_clipped_and_the_owner_is_told(fastlloyd: Command) -> None:
+    bounds = ("--bounds", "age=0:100,dose=2:5")
+    outside = int((np.loadtxt("data.csv", delimiter=",", skiprows=1)[:, 1] < 2).sum())
+    code, out, err = fastlloyd("fit", "data.csv", *bounds, "--n-records", "500", "-k", "3", "--json", "--out", "result")
+    assert code == 0
+    assert f"Note: {outside} of your records" in err
+    assert strict(out)["leaks"] == []
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["in memory", "in passes"])
+def test_a_value_outside_the_bounds_is_refused_by_its_line_or_by_its_number_in_the_file(
+    fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
+    """Blank lines, lines of the header and dropped records count."""
+    monkeypatch.setattr(reading, "LARGE_TEXT", 0 if large else 1 << 28)
+    (here / "odd.csv").write_text('age,"note in\ntwo lines"\n20,a\n\n21,"b"\n,c\n22,d\n400,e\n')
+    write_arrow(here / "odd.parquet", {"age": [20.0, 21.0, None, 22.0, 400.0], "note": list("abcde")})
+    fit = ("--columns", "age", "--bounds", "0:100", "--n-records", "9", "-k", "2", "--missing", "drop", "--outside", "refuse")
+    for file, place in (("odd.csv", "line 8"), ("odd.parquet", "record 5")):
+        refused(fastlloyd("fit", file, *fit), f"{file}, {place}, column 'age': the value lies outside the bounds")
+
+
+def test_a_stray_quotation_mark_in_an_unused_column_is_refused_at_every_door(fastlloyd: Command, here: Path) -> None:
+    records = (here / "data.csv").read_text().splitlines()
+    lines = [records[0] + ",note", *(f"{record},text" for record in records[1:])]
+    (here / "notes.csv").write_text("\n".join(lines))
+    chosen = ("--columns", "age,dose")
+    assert fastlloyd("fit", "notes.csv", *chosen, *PUBLIC, "--out", "result").code == 0
+    lines[50], lines[80] = f'{records[50]},"text', f'{records[80]},text"'
+    (here / "notes.csv").write_text("\n".join(lines))
+    for command in (
+        ("fit", "notes.csv", *chosen, *PUBLIC),
+        ("simulate", "notes.csv", "--clients", "2", *chosen, *PUBLIC),
+        ("assign", "result", "notes.csv"),
+        ("bounds", "template", "notes.csv", "--out", "template.toml"),
+    ):
+        refused(fastlloyd(*command), "notes.csv, line 51: the row does not end in its line", "as Parquet")
+
+
+def test_values_outside_the_bounds_are_refused_on_request_by_line_and_column(fastlloyd: Command) -> None:
+    dose = np.loadtxt("data.csv", delimiter=",", skiprows=1)[:, 1]
+    first = int((dose < 2).argmax()) + 1
+    bounds = ("--bounds", "age=0:100,dose=2:5", "--n-records", "500", "-k", "3", "--outside", "refuse")
+    for command in (("fit",), ("simulate", "--clients", "2")):
+        outcome = fastlloyd(command[0], "data.csv", *command[1:], *bounds, "--out", "result")
+        refused(outcome, f"data.csv, line {first + 1}, column 'dose': the value lies outside the bounds")
+        assert str(dose[first - 1])[:5] not in outcome.err
+        assert not Path("result").exists()
+    code, _, err = fastlloyd(*FIT, "--outside", "refuse")
+    assert (code, err) == (0, "")
+
+
+@pytest.mark.parametrize("command", [("fit",), ("simulate", "--clients", "2")], ids=["fit", "simulate"])
+def test_records_with_missing_cells_are_left_out_on_request_and_the_owner_alone_is_told(
+    fastlloyd: Command, here: Path, command: Sequence[str]
+) -> None:
+    lines = (here / "data.csv").read_text().splitlines()
+    lines[5], lines[77] = ",1.5", "40,NA"
+    (here / "gaps.csv").write_text("\n".join(lines))
+    name, *more = command
+    refused(fastlloyd(name, "gaps.csv", *more, *PUBLIC), "gaps.csv, line 6, column 'age'", "missing")
+    code, out, err = fastlloyd(name, "gaps.csv", *more, *PUBLIC, "--missing", "drop", "--json", "--out", "result")
+    assert code == 0
+    assert err.startswith("Note: 2 of your records have missing cells and were left out. This number is exact: keep it to")
+    assert "left out" not in out
+    for path in Path("result").iterdir():
+        assert b"left out" not in path.read_bytes()
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".npz"])
+def test_other_formats_are_clustered_as_the_text_file_is(fastlloyd: Command, here: Path, suffix: str) -> None:
+    """Without noise the same records from the same start give the same centroids, digit for digit."""
+    age, dose = np.loadtxt("data.csv", delimiter=",", skiprows=1).T
+    columns = {"note": np.array(["text"] * 300), "dose": dose, "age": age}
+    if suffix == ".npz":
+        np.savez(here / "data.npz", **columns)
+    else:
+        write_arrow(here / f"data{suffix}", columns)
+    options = ("--columns", "age,dose", *PUBLIC, "--algorithm", "lloyd", "--public-seed", "5", "--json")
+    of_text, of_other = (strict(fastlloyd("fit", f"data{end}", *options).out) for end in (".csv", suffix))
+    assert of_other["clusters"] == of_text["clusters"]
+
+
+def test_a_file_of_very_many_records_is_fitted_in_passes_with_the_same_files_and_pictures(
+    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = fastlloyd("fit", "data.csv", *PUBLIC, "--plot-data", "--outside", "clip", "--out", "few")
+    monkeypatch.setattr(reading, "LARGE_TEXT", 0)
+    many = fastlloyd("fit", "data.csv", *PUBLIC, "--plot-data", "--outside", "clip", "--out", "many", "--compare-non-private")
+    assert (few.code, many.code) == (0, 0)
+    assert {p.name for p in Path("many").iterdir()} == {p.name for p in Path("few").iterdir()} | {COMPARISON}
+    for leaking in ([], ["--outside", "refuse"]):
+        outcome = fastlloyd("fit", "data.csv", "--n-clusters", "3", "--epsilon", "1", *FROM_DATA, *leaking, "--json")
+        assert outcome.code == 0
+        assert len(strict(outcome.out)["leaks"]) == 2
+
+
+def test_a_file_that_changes_between_two_rounds_is_refused_and_nothing_is_written(
+    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "LARGE_TEXT", 0)
+    monkeypatch.setattr(grid_records.GridRecords.__init__, "__kwdefaults__", {"kept_cells": 0})
+    genuine = RecordFile.blocks_to_check
+
+    def grows(file: RecordFile) -> Iterator[Any]:
+        yield from genuine(file)
+        with Path("data.csv").open("a") as text:
+            text.write("50,3\n")
+
+    monkeypatch.setattr(RecordFile, "blocks_to_check", grows)
+    outcome = fastlloyd("fit", "data.csv", *PUBLIC, "--out", "result")
+    refused(outcome, "data.csv", "was changed while it was in use")
+    assert not Path("result").exists()
+
+
+def test_standard_input_is_a_text_file(here: Path) -> None:
+    """Through a pipe, which is read once, and from a file, which is read again."""
+    for pass_on in (True, False):
+        with (here / "data.csv").open() as file:
+            source: Any = subprocess.PIPE if pass_on else file
+            arguments = ("fit", "-", *PUBLIC, "--json", "--no-out")
+            with started(*arguments, stdin=source, stdout=subprocess.PIPE) as process:
+                out, _ = process.communicate(file.read() if pass_on else None, timeout=HANG)
+        assert process.returncode == 0
+        assert strict(out)["features"] == ["age", "dose"]
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("age;dose\n1,5;2\n", "`tr , . <IN.csv >OUT.csv` turns decimal commas into points"),
+        ("age;dose\n1,5;2,5\n", "`tr , . <IN.csv >OUT.csv` turns decimal commas into points"),
+        ("sep=;\nage;dose\n1;2\n", "the first line is a note for Excel, not a header; delete it"),
+        ("sep=,\nage,dose\n1,2\n", "the first line is a note for Excel, not a header; delete it"),
+    ],
+)
+def test_what_a_spreadsheet_writes_is_refused_with_the_way_out(
+    fastlloyd: Command, here: Path, text: str, fragment: str
+) -> None:
+    (here / "sheet.csv").write_text(text)
+    refused(fastlloyd("fit", "sheet.csv", *PUBLIC), "sheet.csv", fragment)
+
+
+def test_a_workbook_is_refused_with_the_way_out(fastlloyd: Command, here: Path) -> None:
+    (here / "sheet.xlsx").write_bytes(b"PK")
+    way_out = "sheet.xlsx: workbooks are not read; save the sheet as CSV in UTF-8, with decimal points"
+    refused(fastlloyd("fit", "sheet.xlsx", *PUBLIC), way_out)

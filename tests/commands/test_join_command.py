@@ -1,0 +1,207 @@
+"""`fastlloyd join`: what it refuses before anything is spent or sent, and rehearsals."""
+
+import base64
+import json
+import shutil
+import signal
+import socket
+import ssl
+
+import msgspec
+
+from fastlloyd.base.files import write_file
+from fastlloyd.cli.failures import run as run_command
+from fastlloyd.federation.identity import identity
+from fastlloyd.federation.store import files as layout
+from fastlloyd.federation.store import read
+from fastlloyd.federation.store.events import RunEnded
+from fastlloyd.federation.transport.grpc.tls import load_grpc
+from fastlloyd.reports.result import PLAN
+from network_processes import DATASET, HANG, SERVER, Site
+from network_site import FAST, REFUSED, STOPPED, TURNED_AWAY, events, here, other_site, refused
+from stores import copy_store
+
+
+def test_join_refuses_what_is_not_what_was_agreed_on(site: Site) -> None:
+    other_site(site, "a")
+    other_site(site, "stranger")
+    digest = site.plan.digest.hex()
+    wrong = ("0" if digest[0] != "0" else "1") + digest[1:]
+    refused(site, site.join("a", "--digest", wrong), "is not the plan that was agreed on", digest, wrong)
+    refused(site, site.join("a", "--digest", "abc"), "expected the 64 hex digits")
+    refused(site, site.join("a", "--key", "others/stranger.identity.toml"), "stranger")
+    refused(site, site.join("a", "--key", "others/a.identity.toml"), "is not the identity that the plan names as client 'a'")
+    refused(site, site.join("a", "--key", f"{SERVER}.identity.toml"), SERVER)
+    refused(site, site.join("a", "--key", "a.public.toml"), "a.public.toml")
+    refused(site, site.join("a", "--key", "none.toml"), "none.toml")
+    refused(site, site.join("a", "--server", "nonsense"), "is not HOST:PORT")
+    refused(site, site.join("a", without=["--out"]), "--out")
+    (site.folder / "result-a").mkdir()
+    refused(site, site.join("a"), "result-a exists already")
+
+
+def test_join_refuses_records_it_cannot_use(site: Site) -> None:
+    (site.folder / "text.csv").write_text("age,dose\n1,Zebra\n")
+    (site.folder / "columns.csv").write_text("age,weight\n1,2\n")
+    (site.folder / "many.csv").write_text("age,dose\n" + "1,2\n" * 51)
+    refused(site, site.join("a", "--data", "none.csv"), "no such file")
+    refused(
+        site, site.join("a", "--data", "text.csv"), "not a number; empty it if it stands for a missing value (--missing drop"
+    )
+    assert "--columns" not in site.run(site.join("a", "--data", "text.csv"))[2]  # the plan has chosen them
+    refused(site, site.join("a", "--data", "none.csv", "--outside", "refuze"), "did you mean 'refuse'")
+    refused(site, site.join("a", "--data", "columns.csv"), "dose")
+    refused(site, site.join("a", "--data", "many.csv"), "more records than its cap, max_records 50", new=("a",))
+    refused(site, site.join("a", "--dataset", "a b"), "dataset")
+
+
+def test_an_empty_passphrase_file_is_not_called_a_wrong_passphrase(site: Site) -> None:
+    known = identity.PrivateIdentity.load(site.folder / "a.identity.toml")
+    known.save(site.folder / "sealed.identity.toml", passphrase="correct horse battery")  # noqa: S106 - of no other identity
+    (site.folder / "empty").touch()
+    for more in (("--passphrase-file", "empty"), ("--dry-run", "--passphrase-file", "empty")):
+        refused(site, site.join("a", "--key", "sealed.identity.toml", *more), "the first line of empty is empty")
+
+
+def test_what_is_no_plan_is_called_by_its_name(site: Site) -> None:
+    for file, what in (("a.identity.toml", "is a private identity"), ("a.public.toml", "is the public file of an identity")):
+        for arguments in (
+            site.join("a"),
+            site.serve(),
+            ["plan", "show", PLAN],
+            ["plan", "digest", PLAN],
+            ["plan", "renew", PLAN],
+        ):
+            refused(site, [file if part == PLAN else part for part in arguments], f"{file} {what}", "expected a plan, such as")
+    refused(site, ["status", "a.csv"], "a.csv is not a store", "expected a file such as clinic-a.store")
+
+
+def test_a_limit_and_known_records_are_refused_before_anything_is_spent(site: Site) -> None:
+    limit = ["ledger", "limit", "a.identity.toml", "--dataset", DATASET, "--delta", "1e-6", "--epsilon"]
+    assert site.run([*limit, "0.1", "--new"])[0] == 0
+    refused(site, site.join("a"), "has the limit epsilon 0.1")
+    refused(site, site.join("a", "--dry-run"), "has the limit epsilon 0.1")
+    assert site.run([*limit, "inf"])[0] == 0
+    client = site.start("a", site.join("a"))
+    site.wait_for(lambda: "nobody listens" in site.said("a"))
+    refused(site, site.join("a", "--out", "other"), "in use by another process")
+    assert site.end(client) == STOPPED
+    refused(site, site.join("a", "--dataset", DATASET[:-1]), f"did you mean '{DATASET}'")
+    others = ("--dataset", "others", "--new-dataset")
+    refused(site, site.join("a", *others), f"was begun with --dataset {DATASET}")
+    refused(site, site.join("a", "--data", "b.csv"), "was begun with other records")
+    # the same records in another run, under another name
+    next_plan = msgspec.structs.replace(site.plan, run_id="0" * 32)
+    write_file(site.folder / "next.toml", next_plan.to_toml())
+    arguments = site.join("a", "--digest", next_plan.digest.hex(), *others)
+    refused(site, [part if part != PLAN else "next.toml" for part in arguments], f"used under the data set name '{DATASET}'")
+
+
+def test_a_rehearsal_spends_nothing_with_a_server_or_without(site: Site) -> None:
+    refused(site, site.join("a", "--dry-run", without=["--out"]), "are as they must be, but nobody listens at")
+    server = site.start(SERVER, site.serve())
+    site.wait_for(lambda: reachable(site))
+    code, out, err = site.run(site.join("a", "--dry-run"))
+    assert (code, err) == (0, "")
+    for said in ("Everything is ready", "Nothing was spent", f"'{DATASET}' has no limit. To set one before the run"):
+        assert said in out
+    code, out, err = site.run(site.join("a", "--dry-run", "--json"))
+    assert (code, err) == (0, "")
+    ready = {"ready": True, "run_id": site.plan.run_id, "client": "a", "server": site.plan.server.address, "limit": None}
+    assert json.loads(out) == ready
+    assert not (site.folder / "a.store").exists()  # a rehearsal makes none
+    limit = ["ledger", "limit", "a.identity.toml", "--dataset", DATASET, "--delta", "1e-6", "--epsilon"]
+    refused(site, [*limit, "9"], "say --new")
+    code, out, err = here(site, [*limit, "9", "--new"])
+    assert (code, out.count("\n"), err.count("Note: made")) == (0, 1, 1)
+    code, out, err = site.run(site.join("a", "--dry-run"))
+    assert (code, err) == (0, "")
+    assert f"Data set '{DATASET}' has the limit epsilon 9 at delta 1e-06; the run fits." in out
+    assert json.loads(here(site, site.join("a", "--dry-run", "--json"))[1])["limit"] == {"epsilon": 9.0, "delta": 1e-6}
+    assert events(site, "a") == 1
+    assert here(site, [*limit, "0.1"])[0] == 0
+    refused(site, site.join("a", "--dry-run"), "has the limit epsilon 0.1")
+    assert events(site, "a") == 2
+    assert not (site.folder / "result-a").exists()
+    assert health_by_pem(site, "a") == health_by_pem(site, SERVER) == b"\x08\x01"  # SERVING
+    assert site.end(server) == STOPPED
+    assert events(site, SERVER) == 0
+
+
+def health_by_pem(site: Site, name: str) -> bytes:
+    """What a monitor of this identity is told, as `docs/how-to/firewalls-and-proxies.md` has it: PEM files, and bare gRPC."""
+    assert run_command(["pem", "--key", str(site.folder / f"{name}.identity.toml"), "--out", str(site.folder / "pem")]) == 0
+    grpc = load_grpc()
+    server = site.folder / "server.pem"
+    server.write_text(ssl.DER_cert_to_PEM_cert(base64.b64decode(site.plan.server.certificate)))
+    credentials = grpc.ssl_channel_credentials(
+        server.read_bytes(),
+        (site.folder / "pem" / f"{name}.key").read_bytes(),
+        (site.folder / "pem" / f"{name}.pem").read_bytes(),
+    )
+    options = [("grpc.ssl_target_name_override", f"{SERVER}.fastlloyd.internal")]
+    with grpc.secure_channel(site.plan.server.address, credentials, options=options) as channel:
+        said: bytes = channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=HANG)
+        return said
+
+
+def reachable(site: Site) -> bool:
+    host, _, port = site.plan.server.address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_a_server_with_another_certificate_is_none(site: Site) -> None:
+    """Whoever listens at the address: without the plan's certificate nothing is said to it but a handshake."""
+    impostor = other_site(site, SERVER)[SERVER]
+    plan = msgspec.structs.replace(site.plan, server=impostor.public.server(site.plan.server.address))
+    write_file(site.folder / "false.toml", plan.to_toml())
+    arguments = site.serve("--key", f"others/{SERVER}.identity.toml")
+    server = site.start(SERVER, [part if part != PLAN else "false.toml" for part in arguments])
+    site.wait_for(lambda: reachable(site))
+    refused(site, site.join("a", "--dry-run"), "does not have the plan's certificate")
+    assert site.end(server) == STOPPED
+
+
+def test_a_client_that_the_server_turns_away_is_told_that_its_run_is_not_over(site: Site) -> None:
+    """At the plan's address another plan is served: by mistake, for a while."""
+    other = msgspec.structs.replace(site.plan, run_id="0" * 32)
+    write_file(site.folder / "other.toml", other.to_toml())
+    server = site.start(SERVER, [part if part != PLAN else "other.toml" for part in site.serve("--store", "other.store")])
+    code, out, err = site.run(site.join("a"), FAST)
+    assert (code, out) == (TURNED_AWAY, "")
+    assert err.splitlines()[-1].startswith("Not taken part: the server refuses this client: your plan has digest ")
+    assert "The run is not over for this client" in err.splitlines()[-1]
+    assert not any(isinstance(event, RunEnded) for event in read(site.folder / "a.store")[1])
+    assert site.end(server) == STOPPED
+    assert site.run_to_the_end() == 0
+
+
+def test_an_old_copy_of_a_clients_store_is_refused(site: Site) -> None:
+    server = site.start(SERVER, site.serve())
+    client = site.start("b", site.join("b"), FAST)
+    site.wait_for(lambda: "client b is connected" in site.said(SERVER))
+    assert site.end(client) == STOPPED
+    old = copy_store(site.folder / "b.store", site.folder / "old")
+    others = [site.start(name, site.join(name), FAST | {"die": [3, "after"]}) for name in "ac"]
+    dying = site.start("b", site.join("b"), FAST | {"die": [2, "after"]})  # a sum and an upload further
+    assert dying.wait(HANG) == -signal.SIGKILL
+    assert events(site, "b") > read(old)[0].position.length
+    newest = copy_store(site.folder / "b.store", site.folder / "newest")
+    for file in layout.files(site.folder / "b.store")[:3]:  # first without its head file, which was left where it is
+        file.unlink(missing_ok=True)
+    shutil.copy(old, site.folder)
+    refused(site, site.join("b"), "b.store is damaged, or an old copy", "b.store-head knows of")
+    for command in (["status"], ["ledger", "verify"], ["ledger", "show"]):
+        refused(site, [*command, "b.store"], "b.store is damaged, or an old copy")
+    copy_store(old, site.folder)
+    code, out, err = site.run(site.join("b"), FAST)
+    assert (code, out) in ((REFUSED, ""), (TURNED_AWAY, ""))
+    assert "is an old copy" in err.splitlines()[-1]
+    assert "Traceback" not in err
+    assert events(site, "b") < read(newest)[0].position.length
+    for process in (*others, server):
+        process.kill()
