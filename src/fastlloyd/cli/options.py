@@ -7,19 +7,22 @@ import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-CLUSTERING, PRIVACY, FEDERATION, STUDY, NETWORK, ABLATION, OUTPUT = (
-    "Clustering",
-    "Privacy",
-    "Federation",
-    "Study",
-    "Network",
-    "Ablation",
-    "Output",
+CLUSTERING, PRIVACY, FEDERATION, NETWORK, OUTPUT = "Clustering", "Privacy", "Federation", "Network", "Output"
+
+
+def _panel(name: str) -> Callable[..., Any]:
+    """An option in the part of the help that has this name."""
+    return functools.partial(typer.Option, rich_help_panel=name)
+
+
+in_clustering, in_privacy, in_federation, in_network, in_output = map(
+    _panel, (CLUSTERING, PRIVACY, FEDERATION, NETWORK, OUTPUT)
 )
+in_study, in_ablation = map(_panel, ("Study", "Ablation"))
 
 Data = Annotated[
     Path,
@@ -30,36 +33,21 @@ Data = Annotated[
         show_default=False,
     ),
 ]
-Columns = Annotated[
-    str | None,
-    typer.Option(
-        help="Columns to use, as a,b,c. Default: all.", metavar="NAMES", rich_help_panel=CLUSTERING, show_default=False
-    ),
-]
+Columns = Annotated[str | None, in_clustering(help="Columns to use, as a,b,c. Default: all.", metavar="NAMES")]
 MissingCells = Annotated[
     str,
-    typer.Option(
-        "--missing",
-        help="A record with a missing cell: refuse the file, or drop the record.",
-        metavar="refuse|drop",
-        rich_help_panel=CLUSTERING,
+    in_clustering(
+        "--missing", help="A record with a missing cell: refuse the file, or drop the record.", metavar="refuse|drop"
     ),
 ]
 OutsideBounds = Annotated[
-    str,
-    typer.Option(
-        "--outside",
-        help="A value outside the bounds: clip it to them, or refuse the file.",
-        metavar="clip|refuse",
-        rich_help_panel=PRIVACY,
-    ),
+    str, in_privacy("--outside", help="A value outside the bounds: clip it to them, or refuse the file.", metavar="clip|refuse")
 ]
 CompareNonPrivate = Annotated[
     bool,
-    typer.Option(
+    in_output(
         "--compare-non-private",
         help="Also run Lloyd without noise and show exact figures of both: NOT PRIVATE, for the owner of the records.",
-        rich_help_panel=OUTPUT,
     ),
 ]
 
@@ -81,158 +69,86 @@ PassphraseFile = Annotated[
 class MechanismOptions:
     """What decides the mechanism, apart from the records."""
 
-    n_clusters: Annotated[
-        int, typer.Option("--n-clusters", "-k", min=1, help="Number of clusters.", metavar="K", rich_help_panel=CLUSTERING)
-    ]
+    n_clusters: Annotated[int, in_clustering("--n-clusters", "-k", min=1, help="Number of clusters.", metavar="K")]
     bounds: Annotated[
         str | None,
-        typer.Option(
+        in_privacy(
             help="Public bounds, chosen without looking at the data: LO:HI for all columns, or a=LO:HI,b=LO:HI, or a TOML file "
             "with a table \\[bounds] (`fastlloyd bounds template`). from-data: those of the records, NOT PRIVATE.",
             metavar="BOUNDS|from-data",
-            rich_help_panel=PRIVACY,
-            show_default=False,
         ),
     ] = None
-    epsilon: Annotated[
-        float | None,
-        typer.Option(
-            help="Privacy budget of the whole run. Default: 1.", metavar="EPS", rich_help_panel=PRIVACY, show_default=False
-        ),
-    ] = None
-    delta: Annotated[
-        float | None,
-        typer.Option(help="Default: 1 / (100 n-records).", metavar="DELTA", rich_help_panel=PRIVACY, show_default=False),
-    ] = None
+    epsilon: Annotated[float | None, in_privacy(help="Privacy budget of the whole run. Default: 1.", metavar="EPS")] = None
+    delta: Annotated[float | None, in_privacy(help="Default: 1 / (100 n-records).", metavar="DELTA")] = None
     n_records: Annotated[
         str | None,
-        typer.Option(
+        in_privacy(
             help="Public cap on the number of records. from-data: their number, NOT PRIVATE (plan new: the sum of caps).",
             metavar="N|from-data",
-            rich_help_panel=PRIVACY,
-            show_default=False,
         ),
     ] = None
     neighboring_relation: Annotated[
         str,
-        typer.Option(
-            help="What the guarantee hides: that a record is there, or what it says.",
-            metavar="add_or_remove_one|replace_one",
-            rich_help_panel=PRIVACY,
+        in_privacy(
+            help="What the guarantee hides: that a record is there, or what it says.", metavar="add_or_remove_one|replace_one"
         ),
     ] = "add_or_remove_one"
     loss: Annotated[
-        bool,
-        typer.Option(
-            "--loss",
-            help="Estimate the loss of the result too, privately, with a share of the budget.",
-            rich_help_panel=PRIVACY,
-        ),
+        bool, in_privacy("--loss", help="Estimate the loss of the result too, privately, with a share of the budget.")
     ] = False
     loss_share: Annotated[
         float | None,
-        typer.Option(
-            help="Share of the budget for --loss. Default: 0.01 to 0.2, by the number of expected records.",
-            metavar="SHARE",
-            rich_help_panel=PRIVACY,
-            show_default=False,
+        in_privacy(
+            help="Share of the budget for --loss. Default: 0.01 to 0.2, by the number of expected records.", metavar="SHARE"
         ),
     ] = None
     algorithm: Annotated[
         str | None,
-        typer.Option(
+        in_clustering(
             help="momentlloyd is our own mechanism, the others are the paper's; lloyd adds no noise: NOT PRIVATE. Default: "
             "momentlloyd (preset paper: fastlloyd).",
             metavar="momentlloyd|fastlloyd|glloyd|sulloyd|lloyd",
-            rich_help_panel=CLUSTERING,
-            show_default=False,
         ),
     ] = None
     preset: Annotated[
         str,
-        typer.Option(
+        in_clustering(
             help="paper: the settings of the published experiments (weaker delta, no floor under counts).",
             metavar="default|paper",
-            rich_help_panel=CLUSTERING,
         ),
     ] = "default"
     n_expected: Annotated[
-        int | None,
-        typer.Option(
-            help="Public guess of the number of records, to plan with. Default: n-records.",
-            metavar="N",
-            rich_help_panel=CLUSTERING,
-            show_default=False,
-        ),
+        int | None, in_clustering(help="Public guess of the number of records, to plan with. Default: n-records.", metavar="N")
     ] = None
     scaling: Annotated[
         str,
-        typer.Option(
+        in_clustering(
             help="per-feature: all bounds count alike; common: keep distances of the original units.",
             metavar="per-feature|common",
-            rich_help_panel=CLUSTERING,
         ),
     ] = "per-feature"
     public_seed: Annotated[
         str | None,
-        typer.Option(
-            help="Any text or integer; decides where the centroids start, never the noise. Default: fresh.",
-            metavar="SEED",
-            rich_help_panel=CLUSTERING,
-            show_default=False,
+        in_clustering(
+            help="Any text or integer; decides where the centroids start, never the noise. Default: fresh.", metavar="SEED"
         ),
     ] = None
     iterations: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            max=1000,
-            help="Of the paper's algorithms. Default: 2 to 7, by the error analysis.",
-            metavar="T",
-            rich_help_panel=CLUSTERING,
-            show_default=False,
-        ),
+        in_clustering(min=1, max=1000, help="Of the paper's algorithms. Default: 2 to 7, by the error analysis.", metavar="T"),
     ] = None
-    initialization: Annotated[
-        str | None,
-        typer.Option(
-            help="Search of the sphere packing.", metavar="bisection|halving", rich_help_panel=ABLATION, show_default=False
-        ),
-    ] = None
+    initialization: Annotated[str | None, in_ablation(help="Search of the sphere packing.", metavar="bisection|halving")] = None
     min_count: Annotated[
         float | None,
-        typer.Option(
-            help="Centroids with a smaller noisy count stay where they are; 0: the paper's rule.",
-            metavar="N",
-            rich_help_panel=ABLATION,
-            show_default=False,
-        ),
+        in_ablation(help="Centroids with a smaller noisy count stay where they are; 0: the paper's rule.", metavar="N"),
     ] = None
-    radius: Annotated[
-        str | None,
-        typer.Option(
-            help="Schedule of the radius.", metavar="none|constant|step", rich_help_panel=ABLATION, show_default=False
-        ),
-    ] = None
-    alpha: Annotated[
-        float | None, typer.Option(help="Size of the radius.", metavar="ALPHA", rich_help_panel=ABLATION, show_default=False)
-    ] = None
+    radius: Annotated[str | None, in_ablation(help="Schedule of the radius.", metavar="none|constant|step")] = None
+    alpha: Annotated[float | None, in_ablation(help="Size of the radius.", metavar="ALPHA")] = None
     postprocessing: Annotated[
-        str | None,
-        typer.Option(
-            help="Of centroids outside the bounds.", metavar="none|truncate|fold", rich_help_panel=ABLATION, show_default=False
-        ),
+        str | None, in_ablation(help="Of centroids outside the bounds.", metavar="none|truncate|fold")
     ] = None
-    clipping: Annotated[
-        bool | None,
-        typer.Option(
-            "--clipping/--no-clipping", help="Limit moves to the radius.", rich_help_panel=ABLATION, show_default=False
-        ),
-    ] = None
-    noise: Annotated[
-        str | None,
-        typer.Option(help="Law of the noise.", metavar="gaussian|laplace", rich_help_panel=ABLATION, show_default=False),
-    ] = None
+    clipping: Annotated[bool | None, in_ablation("--clipping/--no-clipping", help="Limit moves to the radius.")] = None
+    noise: Annotated[str | None, in_ablation(help="Law of the noise.", metavar="gaussian|laplace")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,124 +157,75 @@ class FederationOptions:
 
     trust: Annotated[
         str | None,
-        typer.Option(
+        in_federation(
             help="Who adds the noise; with server-noise the server must never see a result. Default: client-noise "
             "(preset paper: server-noise).",
             metavar="client-noise|server-noise",
-            rich_help_panel=FEDERATION,
-            show_default=False,
         ),
     ] = None
     max_dropouts: Annotated[
         int | None,
-        typer.Option(
-            help="How many clients a round may go without. Default: as many as are dropped (plan new: 0).",
-            metavar="D",
-            rich_help_panel=FEDERATION,
-            show_default=False,
+        in_federation(
+            help="How many clients a round may go without. Default: as many as are dropped (plan new: 0).", metavar="D"
         ),
     ] = None
     max_colluding: Annotated[
-        int,
-        typer.Option(help="How many clients may pool what they see (client-noise).", metavar="T", rich_help_panel=FEDERATION),
+        int, in_federation(help="How many clients may pool what they see (client-noise).", metavar="T")
     ] = 1
-    ring_bits: Annotated[
-        int | None,
-        typer.Option(
-            help="Width of masked numbers. Default: 64.", metavar="32|64", rich_help_panel=FEDERATION, show_default=False
-        ),
-    ] = None
+    ring_bits: Annotated[int | None, in_federation(help="Width of masked numbers. Default: 64.", metavar="32|64")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyOptions:
     """What a run is for and who answers for it: for people, and part of what is agreed."""
 
-    study: Annotated[
-        str | None, typer.Option(help="Name of the study.", metavar="TEXT", rich_help_panel=STUDY, show_default=False)
-    ] = None
-    purpose: Annotated[
-        str | None,
-        typer.Option(help="What the result is wanted for.", metavar="TEXT", rich_help_panel=STUDY, show_default=False),
-    ] = None
+    study: Annotated[str | None, in_study(help="Name of the study.", metavar="TEXT")] = None
+    purpose: Annotated[str | None, in_study(help="What the result is wanted for.", metavar="TEXT")] = None
     controller: Annotated[
-        str | None,
-        typer.Option(
-            help="Who decides about purpose and means of the processing.",
-            metavar="TEXT",
-            rich_help_panel=STUDY,
-            show_default=False,
-        ),
+        str | None, in_study(help="Who decides about purpose and means of the processing.", metavar="TEXT")
     ] = None
-    contact: Annotated[
-        str | None, typer.Option(help="Whom people may ask.", metavar="TEXT", rich_help_panel=STUDY, show_default=False)
-    ] = None
+    contact: Annotated[str | None, in_study(help="Whom people may ask.", metavar="TEXT")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkOptions:
     """Of a run over a network: the server, and how long the parties wait. Left out: none, or as in the plan before."""
 
-    server: Annotated[
-        Path | None,
-        typer.Option(help="Public file of the server.", metavar="FILE", rich_help_panel=NETWORK, show_default=False),
-    ] = None
-    address: Annotated[
-        str | None,
-        typer.Option(help="Where clients reach the server.", metavar="HOST:PORT", rich_help_panel=NETWORK, show_default=False),
-    ] = None
+    server: Annotated[Path | None, in_network(help="Public file of the server.", metavar="FILE")] = None
+    address: Annotated[str | None, in_network(help="Where clients reach the server.", metavar="HOST:PORT")] = None
     authority: Annotated[
         Path | None,
-        typer.Option(
+        in_network(
             help="Certificate of the authority that must have issued everyone's. Default: anyone (plan renew: as before).",
             metavar="FILE",
-            rich_help_panel=NETWORK,
-            show_default=False,
         ),
     ] = None
     positions: Annotated[
         list[Path] | None,
-        typer.Option(
+        in_network(
             help="Positions of clients' stores that a server saw, exported by ledger positions. As often as needed.",
             metavar="FILE",
-            rich_help_panel=NETWORK,
-            show_default=False,
         ),
     ] = None
     joining_timeout: Annotated[
         int | None,
-        typer.Option(
-            help="Seconds to wait for everyone to join. Default: 3600 (plan renew: as before).",
-            metavar="SECONDS",
-            rich_help_panel=NETWORK,
-            show_default=False,
-        ),
+        in_network(help="Seconds to wait for everyone to join. Default: 3600 (plan renew: as before).", metavar="SECONDS"),
     ] = None
     dealing_timeout: Annotated[
         int | None,
-        typer.Option(
+        in_network(
             help="Seconds to deal keys, or say what is asked next, before another does. Default: 60 (plan renew: as before).",
             metavar="SECONDS",
-            rich_help_panel=NETWORK,
-            show_default=False,
         ),
     ] = None
     round_timeout: Annotated[
         int | None,
-        typer.Option(
-            help="Seconds to wait for the uploads of a round. Default: 600 (plan renew: as before).",
-            metavar="SECONDS",
-            rich_help_panel=NETWORK,
-            show_default=False,
-        ),
+        in_network(help="Seconds to wait for the uploads of a round. Default: 600 (plan renew: as before).", metavar="SECONDS"),
     ] = None
     confirming_timeout: Annotated[
         int | None,
-        typer.Option(
-            help="Seconds to wait for everyone to confirm the result. Default: 600 (plan renew: as before).",
-            metavar="SECONDS",
-            rich_help_panel=NETWORK,
-            show_default=False,
+        in_network(
+            help="Seconds to wait for everyone to confirm the result. Default: 600 (plan renew: as before).", metavar="SECONDS"
         ),
     ] = None
 
@@ -369,20 +236,14 @@ class OutputOptions:
 
     out: Annotated[
         Path | None,
-        typer.Option(
+        in_output(
             help="Folder to make: centroids.csv (.json: every digit), privacy.json, the settings as TOML, clusters.png.",
             metavar="DIR",
-            rich_help_panel=OUTPUT,
-            show_default=False,
         ),
     ] = None
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier result.", rich_help_panel=OUTPUT)] = False
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the result as JSON, and everything else to stderr.", rich_help_panel=OUTPUT)
-    ] = False
-    plot_data: Annotated[
-        bool, typer.Option("--plot-data", help="Draw the records in clusters.png: NOT PRIVATE.", rich_help_panel=OUTPUT)
-    ] = False
+    force: Annotated[bool, in_output("--force", help="Replace an earlier result.")] = False
+    json: Annotated[bool, in_output("--json", help="Print the result as JSON, and everything else to stderr.")] = False
+    plot_data: Annotated[bool, in_output("--plot-data", help="Draw the records in clusters.png: NOT PRIVATE.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -391,17 +252,13 @@ class ResultOptions(OutputOptions):
 
     out: Annotated[
         Path | None,
-        typer.Option(
+        in_output(
             help="Folder to make: centroids.csv (.json: every digit), privacy.json, the settings as TOML, clusters.png. "
             "Default: a new one here, named after the data, K and the time.",
             metavar="DIR",
-            rich_help_panel=OUTPUT,
-            show_default=False,
         ),
     ] = None
-    no_out: Annotated[
-        bool, typer.Option("--no-out", help="Show the result only; what it spent is spent.", rich_help_panel=OUTPUT)
-    ] = False
+    no_out: Annotated[bool, in_output("--no-out", help="Show the result only; what it spent is spent.")] = False
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:

@@ -7,14 +7,14 @@ import typer
 
 from fastlloyd.base.files import check_file, write_file
 from fastlloyd.cli.options import (
-    CLUSTERING,
-    FEDERATION,
-    OUTPUT,
-    PRIVACY,
     FederationOptions,
     MechanismOptions,
     NetworkOptions,
     StudyOptions,
+    in_clustering,
+    in_federation,
+    in_output,
+    in_privacy,
     with_option_groups,
 )
 from fastlloyd.cli.terminal import print_json
@@ -29,79 +29,36 @@ plan_app = typer.Typer(cls=Group, help="Make and read plans of federated runs: p
 
 PlanFile = Annotated[Path, typer.Argument(help="A plan.", metavar="PLAN", show_default=False)]
 Clients = Annotated[
-    list[str],
-    typer.Option(
-        help="Name and cap of records, for a simulation. Once per client.",
-        metavar="NAME:CAP",
-        rich_help_panel=FEDERATION,
-        show_default=False,
-    ),
+    list[str], in_federation(help="Name and cap of records, for a simulation. Once per client.", metavar="NAME:CAP")
 ]
 Members = Annotated[
-    list[str],
-    typer.Option(
-        help="Public file of a client and its cap of records. Once per client.",
-        metavar="FILE:CAP",
-        rich_help_panel=FEDERATION,
-        show_default=False,
-    ),
+    list[str], in_federation(help="Public file of a client and its cap of records. Once per client.", metavar="FILE:CAP")
 ]
 NewMembers = Annotated[
     list[Path],
-    typer.Option(
-        "--member",
-        help="New public file of a client of the plan, in place of the old one. As often as needed.",
-        metavar="FILE",
-        rich_help_panel=FEDERATION,
-        show_default=False,
+    in_federation(
+        "--member", help="New public file of a client of the plan, in place of the old one. As often as needed.", metavar="FILE"
     ),
 ]
-LeaveOut = Annotated[
-    list[str],
-    typer.Option(
-        help="A client that takes part no longer. As often as needed.",
-        metavar="NAME",
-        rich_help_panel=FEDERATION,
-        show_default=False,
-    ),
-]
-Features = Annotated[str, typer.Option(help="Columns all clients have, as a,b,c.", metavar="NAMES", rich_help_panel=CLUSTERING)]
-NewPlan = Annotated[Path, typer.Option(help="File to make.", metavar="FILE", rich_help_panel=OUTPUT)]
-Page = Annotated[
-    Path | None,
-    typer.Option(
-        help="Also make a page to print, compare and sign.", metavar="FILE", rich_help_panel=OUTPUT, show_default=False
-    ),
-]
-ForcePage = Annotated[bool, typer.Option("--force", help="Replace an earlier page.", rich_help_panel=OUTPUT)]
+LeaveOut = Annotated[list[str], in_federation(help="A client that takes part no longer. As often as needed.", metavar="NAME")]
+Features = Annotated[str, in_clustering(help="Columns all clients have, as a,b,c.", metavar="NAMES")]
+NewPlan = Annotated[Path, in_output(help="File to make.", metavar="FILE")]
+Page = Annotated[Path | None, in_output(help="Also make a page to print, compare and sign.", metavar="FILE")]
+ForcePage = Annotated[bool, in_output("--force", help="Replace an earlier page.")]
 Simulation = Annotated[
-    bool,
-    typer.Option(
-        "--simulation", help="The plan is for one process or MPI only: no server, no public files.", rich_help_panel=FEDERATION
-    ),
+    bool, in_federation("--simulation", help="The plan is for one process or MPI only: no server, no public files.")
 ]
 SpentStore = Annotated[
     Path | None,
-    typer.Option(
+    in_privacy(
         "--store",
         help="Your store, or the identity it belongs to: says what runs spent on your records before.",
         metavar="STORE",
-        rich_help_panel=PRIVACY,
-        show_default=False,
     ),
 ]
-SpentOn = Annotated[
-    str | None,
-    typer.Option(
-        "--dataset",
-        help="Name of your data set, with --store.",
-        metavar="NAME",
-        rich_help_panel=PRIVACY,
-        show_default=False,
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.", rich_help_panel=OUTPUT)]
-Force = Annotated[bool, typer.Option("--force", help="Replace an earlier plan.", rich_help_panel=OUTPUT)]
+SpentOn = Annotated[str | None, in_privacy("--dataset", help="Name of your data set, with --store.", metavar="NAME")]
+Json = Annotated[bool, in_output("--json", help="Print it as JSON.")]
+Force = Annotated[bool, in_output("--force", help="Replace an earlier plan.")]
 
 
 @plan_app.command(cls=Command)
@@ -122,21 +79,7 @@ def new(
     import os
 
     from fastlloyd.base.names import parse_columns
-    from fastlloyd.cli import screen, terminal
-    from fastlloyd.cli.settings import (
-        FROM_DATA,
-        check_complete,
-        chosen_trust,
-        given_authority,
-        given_cap,
-        given_clients,
-        given_domain,
-        given_positions,
-        given_server,
-        given_settings,
-        given_study,
-        given_timeouts,
-    )
+    from fastlloyd.cli import screen, settings, terminal
     from fastlloyd.errors import PlanError
     from fastlloyd.federation.plan.design import design_plan
     from fastlloyd.federation.plan.plan import Timeouts
@@ -144,28 +87,28 @@ def new(
     from fastlloyd.reports.statement import plan_cautions
 
     check_file(out, heading=HEADING, force=force)
-    if mechanism.bounds in (None, FROM_DATA):
+    if mechanism.bounds in (None, settings.FROM_DATA):
         raise PlanError("a plan needs --bounds: public bounds of every feature, chosen without looking at the data")
-    if mechanism.n_records == FROM_DATA:
+    if mechanism.n_records == settings.FROM_DATA:
         raise PlanError("a plan holds no records to count; leave --n-records out, or state a number")
     if simulation and network.server is not None:
         raise PlanError("--simulation makes a plan without a server; leave out --simulation, or --server")
-    clients, server = given_clients(client, member), given_server(network)
+    clients, server = settings.given_clients(client, member), settings.given_server(network)
     if not simulation:
-        check_complete(clients, server)
-    clients = with_positions(clients, given_positions(network))
-    domain = given_domain(mechanism.bounds, parse_columns(features), mechanism.scaling, others=None)
-    cap = given_cap(mechanism) or sum(c.max_records for c in clients)
+        settings.check_complete(clients, server)
+    clients = with_positions(clients, settings.given_positions(network))
+    domain = settings.given_domain(mechanism.bounds, parse_columns(features), mechanism.scaling, others=None)
+    cap = settings.given_cap(mechanism) or sum(c.max_records for c in clients)
     with terminal.placing(mechanism.n_clusters):
         plan = design_plan(
-            given_settings(mechanism, domain, cap),
+            settings.given_settings(mechanism, domain, cap),
             clients=clients,
             run_id=os.urandom(16),
             server=server,
-            timeouts=Timeouts(**given_timeouts(network)),
-            authority=given_authority(network),
-            study=given_study(study),
-            trust=chosen_trust(mechanism, federation),
+            timeouts=Timeouts(**settings.given_timeouts(network)),
+            authority=settings.given_authority(network),
+            study=settings.given_study(study),
+            trust=settings.chosen_trust(mechanism, federation),
             max_dropouts=federation.max_dropouts or 0,
             max_colluding=federation.max_colluding,
             ring_bits=federation.ring_bits,

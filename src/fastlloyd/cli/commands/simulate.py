@@ -2,10 +2,7 @@
 
 from typing import Annotated
 
-import typer
-
 from fastlloyd.cli.options import (
-    FEDERATION,
     Columns,
     CompareNonPrivate,
     Data,
@@ -14,22 +11,18 @@ from fastlloyd.cli.options import (
     MissingCells,
     OutsideBounds,
     ResultOptions,
+    in_federation,
 )
 
 Clients = Annotated[
-    int,
-    typer.Option(
-        "--clients", min=1, max=1000, help="How many clients share the records evenly.", metavar="M", rich_help_panel=FEDERATION
-    ),
+    int, in_federation("--clients", min=1, max=1000, help="How many clients share the records evenly.", metavar="M")
 ]
 DroppedUploads = Annotated[
     list[str] | None,
-    typer.Option(
+    in_federation(
         "--drop",
         help="CLIENT@ROUND: that upload is lost; CLIENT@ROUND+: gone from then on. Several times.",
         metavar="CLIENT@ROUND",
-        rich_help_panel=FEDERATION,
-        show_default=False,
     ),
 ]
 
