@@ -48,16 +48,12 @@ class Scaling(enum.Enum):
 class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Public bounds of each feature, and the grid of step 2**-fraction_bits.
 
-    Parameters
-    ----------
     features : names, one per feature.
     lower, upper : bounds in original units, finite, lower < upper. They must be public: chosen without looking at the data.
-    scaling : `Scaling`.
     fraction_bits : q; B = 2**q grid units stand for the half width 1 of the scaled domain.
 
-    Raises
-    ------
-    PlanError : bounds of the wrong length, reversed, equal or not finite; repeated names; a grid too fine for exact arithmetic.
+    Raises PlanError for bounds of the wrong length, reversed, equal or not finite, for repeated names and names that cannot be
+    shown, and for a grid too fine for exact arithmetic.
     """
 
     features: tuple[str, ...]
@@ -83,7 +79,9 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         msgspec.structs.force_setattr(self, "lower", tuple(float(low) for low in self.lower))
         msgspec.structs.force_setattr(self, "upper", tuple(float(high) for high in self.upper))
         for name, low, high in zip(self.features, self.lower, self.upper, strict=True):
-            _check_name(name)
+            # names are shown to people who decide by what they read; line breaks and terminal codes could show another text
+            if not name.isprintable() or len(name) > 200:
+                raise PlanError(f"feature name {name!r:.80} is not usable; expected at most 200 printable characters")
             _check_bounds(name, low, high)
         if type(self.fraction_bits) is not int:  # NumPy's integers would wrap around in the test of exactness below
             raise PlanError(f"fraction_bits is {self.fraction_bits!r:.40}; expected a Python int, 1 to 32")
@@ -109,8 +107,8 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
         Raises DataError that names the feature where these cannot be bounds, and PlanError as the constructor does.
         """
-        ends = lower.tolist(), upper.tolist()
-        for name, low, high in zip(features, *ends, strict=True):
+        low_ends, high_ends = tuple(lower.tolist()), tuple(upper.tolist())
+        for name, low, high in zip(features, low_ends, high_ends, strict=True):
             try:
                 _check_bounds(name, low, high)
             except PlanError:
@@ -118,13 +116,11 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                     f"the values of column {name!r} lie too far apart or too close together to take bounds from them; "
                     "state bounds, or rescale the column"
                 ) from None
-        return cls(
-            features=tuple(features), lower=tuple(ends[0]), upper=tuple(ends[1]), scaling=scaling, fraction_bits=fraction_bits
-        )
+        return cls(features=tuple(features), lower=low_ends, upper=high_ends, scaling=scaling, fraction_bits=fraction_bits)
 
     @property
     def n_features(self) -> int:
-        """d."""
+        """Number of features, d."""
         return len(self.features)
 
     @property
@@ -176,7 +172,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.to_grid_and_outside(X)[0]
 
     def to_grid_and_outside(self, X: ArrayLike | ColumnBlock) -> tuple[GridArray, NDArray[np.bool_]]:
-        """The same, and which records have a value outside the bounds: bool (n,), a private fact about each."""
+        """Grid points as `to_grid` gives them, and which records have a value outside the bounds: bool (n,), private too."""
         frame = self._frame()
         outside = np.zeros(len(X) if isinstance(X, ColumnBlock) else 0, dtype=np.bool_)
         if isinstance(X, ColumnBlock) and (found := self._columns_to_grid(X, outside)) is not None:
@@ -239,7 +235,12 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             values = memory[: len(table) - start]
             with np.errstate(over="ignore"):  # what is too large for float64 becomes infinite, and is named below
                 values[...] = table[start : start + rows]
-            self._check_finite(values, start)
+            if not (finite := np.isfinite(values)).all():
+                row, column = (int(i) for i in np.argwhere(~finite)[0])
+                raise DataError(
+                    f"record {start + row}, feature {self.features[column]!r} is NaN or infinite; remove the record or fill "
+                    "the value in"
+                )
             outside[start : start + rows] = ((values < lower) | (values > upper)).any(axis=1)
             # one subtraction, one division, one addition per value: correctly rounded, so the same on every machine
             np.clip(values, lower, upper, out=values)
@@ -249,15 +250,6 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             np.floor(values, out=values)
             np.clip(values, -box, box, out=values)
             grid[start : start + rows] = values
-
-    def _check_finite(self, values: FloatArray, start: int) -> None:
-        finite = np.isfinite(values)
-        if not finite.all():
-            row, column = (int(i) for i in np.argwhere(~finite)[0])
-            raise DataError(
-                f"record {start + row}, feature {self.features[column]!r} is NaN or infinite; remove the record or fill "
-                "the value in"
-            )
 
 
 def squared_radius(domain: Domain, n_clusters: int, alpha: Fraction) -> int:
@@ -328,7 +320,7 @@ def _compiled_grid(table: NDArray[Any], frame: FloatArray, grid: NDArray[np.int3
 def _compiled_columns(
     columns: Sequence[NDArray[Any]] | NDArray[Any], frame: FloatArray, grid: NDArray[np.int32], outside: NDArray[np.bool_]
 ) -> bool:
-    """The same of columns that are contiguous in memory."""
+    """Fill the grid from columns that are contiguous in memory; False if a value is not finite."""
 
     def fill(start: int, stop: int) -> bool:
         return _fill_columns([column[start:stop] for column in columns], frame, grid[start:stop], outside[start:stop])
@@ -363,12 +355,6 @@ def _real_numbers(X: ArrayLike) -> NDArray[Any]:
     except (TypeError, ValueError, OverflowError):
         pass
     raise DataError("the records are not a table of real numbers; select numeric columns")
-
-
-def _check_name(name: str) -> None:
-    # Names are shown to people who decide by what they read; line breaks and terminal codes could show them another text.
-    if not name.isprintable() or len(name) > 200:
-        raise PlanError(f"feature name {name!r:.80} is not usable; expected at most 200 printable characters")
 
 
 _LARGEST = 1e300  # of a bound, and the reciprocal of the least width: centroids and their errors stay finite

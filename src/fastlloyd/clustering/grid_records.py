@@ -95,18 +95,18 @@ class GridRecords:
         self._kept: list[GridArray] | None = None
 
     def __repr__(self) -> str:
-        """No records, and no number of them."""
+        """Show the source, no records and no number of them."""
         return f"GridRecords(source={self._source!r})"
 
     @property
     def domain(self) -> Domain:
-        """Whose grid points these are: every block lies within its box."""
+        """The domain of the grid points: every block lies within its box."""
         return self._domain
 
     def __iter__(self) -> Iterator[GridArray]:
         """One pass over all records."""
         if self._kept is not None:
-            return map(self._still_on_grid, self._kept)
+            return map(self._checked, self._kept)
         if self._counted:
             return (self._grid(*block, Outside.CLIP)[0] for block in self._ahead())
         return self._first_pass()
@@ -136,8 +136,8 @@ class GridRecords:
             self._records.check(block, first)  # knows better where it stands
             raise
 
-    def _still_on_grid(self, kept: GridArray) -> GridArray:
-        """Whoever was given it in an earlier pass may have written to it."""
+    def _checked(self, kept: GridArray) -> GridArray:
+        """Raise DataError if a caller to whom the points were given in an earlier pass has moved them out of the box."""
         self.domain.check_grid(kept)
         return kept
 

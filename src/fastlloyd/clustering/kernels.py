@@ -47,10 +47,9 @@ def cluster_statistics(
     radius = np.inf if squared_radius is None else float(squared_radius)
     if not _is_compiled(X, centroids):
         totals = _plain_statistics(X, centroids, radius, block_rows)
-    elif is_by_feature(X):
-        totals = _feature_statistics(X, centroids, _group_size(centroids, limits), radius, block_rows)
     else:
-        totals = _row_statistics(X, centroids, _group_size(centroids, limits), radius, block_rows)
+        compiled = _feature_statistics if is_by_feature(X) else _row_statistics
+        totals = compiled(X, centroids, _group_size(centroids, limits), radius, block_rows)
     sums, counts = totals[:, :-1], totals[:, -1].copy()
     return sums - counts[:, None] * centroids, counts
 
@@ -63,10 +62,9 @@ def assign(X: GridArray, centroids: IntArray, *, limits: IntArray | None = None,
         return labels
     if not _is_compiled(X, centroids):
         _plain_labels(X, centroids, block_rows, labels)
-    elif is_by_feature(X):
-        _feature_labels(X, centroids, _group_size(centroids, limits), block_rows, labels)
     else:
-        _row_labels(X, centroids, _group_size(centroids, limits), block_rows, labels)
+        compiled = _feature_labels if is_by_feature(X) else _row_labels
+        compiled(X, centroids, _group_size(centroids, limits), block_rows, labels)
     return labels
 
 
@@ -124,14 +122,12 @@ def _plain_statistics(X: GridArray, centroids: IntArray, squared_radius: float, 
 def _feature_statistics(
     X: GridArray, centroids: IntArray, group: float, squared_radius: float, block_rows: int | None
 ) -> IntArray:
-    """The same by compiled loops."""
+    """Absolute sums and counts (k, d + 1) by compiled loops."""
     from fastlloyd.clustering.compiled.sums import feature_statistics
 
     rows = block_rows or _feature_rows(X.shape[1])
 
     def of_span(start: int, stop: int) -> IntArray:
-        if _is_feature_major(X):
-            return feature_statistics(X.T, start, stop, centroids, group, squared_radius, rows)
         totals = np.zeros((len(centroids), X.shape[1] + 1), dtype=np.int64)
         for XT, span, _ in _feature_major(X, start, stop):
             totals += feature_statistics(XT, *span, centroids, group, squared_radius, rows)
@@ -141,7 +137,7 @@ def _feature_statistics(
 
 
 def _row_statistics(X: GridArray, centroids: IntArray, group: float, squared_radius: float, block_rows: int | None) -> IntArray:
-    """The same by products."""
+    """Absolute sums and counts (k, d + 1) by a matrix product per block."""
     from fastlloyd.clustering.compiled.distances import keys
     from fastlloyd.clustering.compiled.sums import row_statistics
 
@@ -191,10 +187,6 @@ def _is_compiled(X: GridArray, centroids: IntArray) -> bool:
     return X.dtype.kind == "i" and is_compiled(X.size * len(centroids))  # it would cut off the digits of what is no integer
 
 
-def _is_feature_major(X: GridArray) -> bool:
-    return _is_int32(X) and X.flags.f_contiguous
-
-
 def _is_int32(X: GridArray) -> bool:
     return X.dtype == np.int32 and X.flags.aligned
 
@@ -213,7 +205,7 @@ def _feature_rows(d: int) -> int:
 
 def _feature_major(X: GridArray, start: int, stop: int) -> Iterator[tuple[NDArray[np.int32], tuple[int, int], int]]:
     """X[start:stop] as (XT, (first, last), place in X): int32 (d, n) in C order, copied in parts unless X is that already."""
-    if _is_feature_major(X):
+    if _is_int32(X) and X.flags.f_contiguous:
         yield X.T, (start, stop), start
         return
     rows = max(1, BLOCK_ELEMENTS // X.shape[1])

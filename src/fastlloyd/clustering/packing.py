@@ -54,13 +54,9 @@ def _packed(widths: tuple[int, ...], n_clusters: int, seed: PublicSeed, search: 
     half_widths = np.array(widths, dtype=np.int64)
     match search:
         case RadiusSearch.HALVING:
-            start = int(half_widths.max())
+            radius = int(half_widths.max())
         case RadiusSearch.BISECTION:
-            start = _largest_feasible(half_widths, n_clusters, seed)
-    return _by_halving(half_widths, n_clusters, seed, start)
-
-
-def _by_halving(half_widths: IntArray, n_clusters: int, seed: PublicSeed, radius: int) -> IntArray:
+            radius = _largest_feasible(half_widths, n_clusters, seed)
     while (points := pack(half_widths, n_clusters, radius, seed)) is None:
         radius //= 2
     return points

@@ -185,13 +185,15 @@ class _OneBlasThread:
     """How many are within, and how to go back to as many threads as there were before the first of them came."""
 
     def __init__(self) -> None:
-        self.lock, self.within = Lock(), 0
+        from threadpoolctl import ThreadpoolController
+
+        self.lock, self.within, self.blas = Lock(), 0, ThreadpoolController()
         self.limit: Any = None
 
     def __enter__(self) -> None:
         with self.lock:
             if not self.within:
-                self.limit = _blas().limit(limits=1, user_api="blas")
+                self.limit = self.blas.limit(limits=1, user_api="blas")
             self.within += 1
 
     def __exit__(self, *_: object) -> None:
@@ -210,14 +212,6 @@ def one_blas_thread() -> AbstractContextManager[None]:
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=one_blas_thread.cache_clear)
     return _OneBlasThread()
-
-
-@cache
-def _blas() -> Any:
-    """A controller of the loaded BLAS."""
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
 
 
 class _state:  # noqa: N801 - a place for what is true of this process

@@ -69,23 +69,24 @@ class ArrowRecords(Reader):
         missing: Missing,
     ) -> ArrowRecords:
         """Choose columns of a schema. Raises DataError for one that is not numeric, with the names of those that are."""
-        names = tuple(schema.names)
-        indices = chosen(names, columns, source, "schema", lambda i: not not_numbers(schema.types[i], source))
+        names, faults = tuple(schema.names), list(map(not_numbers, schema.types))
+        indices = chosen(names, columns, source, "schema", lambda i: not faults[i])
         for i in indices:
-            if kind := not_numbers(schema.types[i], source):
-                numeric = [name for name, kind in zip(names, schema.types, strict=True) if not not_numbers(kind, source)]
+            if faults[i]:
+                numeric = [name for name, fault in zip(names, faults, strict=True) if not fault]
                 there = f"the numeric ones are {listing(numeric)}" if numeric else "none is numeric"
                 # who has chosen, or has a plan that did, is told which ones hold numbers and no option to choose with
                 way_out = f"choose others with --columns ({there})" if columns is None else there
-                raise DataError(f"{source}: column {names[i]!r} holds {kind}; {way_out}")
-        taken = tuple(names[i] for i in indices)
+                raise DataError(f"{source}: column {names[i]!r} holds {faults[i]}; {way_out}")
+        taken, kinds = tuple(names[i] for i in indices), [schema.types[i] for i in indices]
+        types = load("pyarrow.types", source)
         return cls(
             source=source,
             what=what,
             names=names,
             columns=taken,
-            dtype=_dtype([schema.types[i] for i in indices], source),
-            floats=all(_is_float(schema.types[i], source) for i in indices),
+            dtype=_dtype(kinds),
+            floats=all(types.is_float32(kind) or types.is_float64(kind) for kind in kinds),
             n_rows=n_rows,
             batches=lambda: batches(taken),
             missing=missing,
@@ -147,7 +148,7 @@ class ArrowRecords(Reader):
 
 @contextmanager
 def errors(source: str, what: str) -> Iterator[None]:
-    """What pyarrow raises may quote cells: it becomes a sentence that does not."""
+    """Turn what pyarrow raises, which may quote cells, into a sentence that does not."""
     try:
         yield
     except DataError:
@@ -160,9 +161,9 @@ def errors(source: str, what: str) -> Iterator[None]:
         raise DataError(f"{source}: not {what}, or one that is damaged or cut short; write it anew") from None
 
 
-def not_numbers(kind: Any, source: str) -> str:
+def not_numbers(kind: Any) -> str:
     """What a column of this Arrow type holds and what to do about it, or "" if it holds numbers."""
-    types = load("pyarrow.types", source)
+    types = load("pyarrow.types", "Arrow")
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind):
         return ""
     if types.is_temporal(kind):
@@ -176,15 +177,9 @@ def not_numbers(kind: Any, source: str) -> str:
     return f"values of type {str(kind)[:40]}"
 
 
-def _is_float(kind: Any, source: str) -> bool:
-    """Whether these are float32 or float64, which NumPy takes as they lie in memory."""
-    types = load("pyarrow.types", source)
-    return bool(types.is_float32(kind) or types.is_float64(kind))
-
-
-def _dtype(kinds: Sequence[Any], source: str) -> npt.DTypeLike:
+def _dtype(kinds: Sequence[Any]) -> npt.DTypeLike:
     """float32 if it holds every value of these types exactly, otherwise float64."""
-    types = load("pyarrow.types", source)
+    types = load("pyarrow.types", "Arrow")
     widest = {types.is_boolean: 1, types.is_integer: 16, types.is_floating: 32}  # bits of what float32 holds exactly
     narrow = all(any(holds(kind) and kind.bit_width <= bits for holds, bits in widest.items()) for kind in kinds)
     return np.float32 if narrow else np.float64
@@ -200,31 +195,34 @@ def numbers(array: Any) -> npt.NDArray[Any]:
     if array.null_count or not len(array):
         values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
         return values
-    dtype = np.dtype(array.type.to_pandas_dtype())  # `to_numpy` would first import pandas
-    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
+    return _stored(array)
 
 
 def numbers_or_nan(array: Any) -> npt.NDArray[Any]:
-    """The same; always a copy that has looked for null at every place, whether there is one or not."""
+    """Return what `numbers` does, always as a copy that has looked for null at every place, whether there is one or not."""
     pa = load("pyarrow", "Arrow")
     if pa.types.is_decimal(array.type) or not len(array) or array.buffers()[1] is None:
         return numbers(array)
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.uint8())
-    dtype = np.dtype(array.type.to_pandas_dtype())
-    there = array.is_valid()
+    there, values = array.is_valid(), _stored(array)
     bits = np.unpackbits(np.frombuffer(there.buffers()[1], np.uint8), count=there.offset + len(there), bitorder="little")
-    values = np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
-    found = values.astype(dtype if dtype.kind == "f" else np.float64)
+    found = values.astype(values.dtype if values.dtype.kind == "f" else np.float64)
     np.copyto(found, np.nan, where=bits[there.offset :] == 0)
     return found
+
+
+def _stored(array: Any) -> npt.NDArray[Any]:
+    """The cells as they lie in memory, whatever stands where there is null."""
+    dtype = np.dtype(array.type.to_pandas_dtype())  # `to_numpy` would first import pandas
+    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
 
 
 def _decimals(array: Any) -> npt.NDArray[np.float64]:
     """The nearest float64 to each decimal.
 
-    A quotient or product of two integers that float64 holds is rounded once, and so is the nearest; the rest goes by way of
-    decimal text.
+    A quotient or product of two integers that float64 holds is rounded once, and so is the nearest; other decimals go by way of
+    text.
     """
     values = np.full(len(array), np.nan)
     left = array.is_valid().to_numpy(zero_copy_only=False)

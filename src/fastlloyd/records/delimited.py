@@ -90,23 +90,23 @@ class DelimitedFile(Reader):
         names = [cell.strip() for cell in first[1]]
         if names[0].lower() == "sep=":  # the rest of it is the separator
             raise DataError(f"{source}: the first line is a note for Excel, not a header; delete it")
-        if not _is_header(names):
-            where = f"{source} (no header in its first line)"
+        if _is_header(names):
+            where, head = source, list(islice(rows, 1))
+            if head and not any(_is_number(cell) or _is_missing(cell) for cell in head[0][1]):
+                # only because nothing in it is a number does the first line pass for names, which messages may show
+                raise DataError(
+                    f"{source}: no cell of the first two lines is a number; separate cells by commas, semicolons or tabs, "
+                    f"write decimals with a point, and give at least one column of numbers{POINTS}"
+                )
+        else:
+            where, head = f"{source} (no header in its first line)", [first]
             names = numbered(len(names))
-            head = [first, *self._looked_at(rows)]
-            return self._layout_of(source, names, where, head), chain(head, rows)
-        second = next(rows, None)
-        if second is not None:
-            _check_header(source, second[1])
-        head = [] if second is None else [second, *self._looked_at(rows)]
-        layout = self._layout_of(source, names, source, head)
-        if second is None:
+        if self._columns is NUMERIC:
+            head += islice(rows, LOOKED_AT)
+        layout = self._layout_of(source, names, where, head)
+        if not head:
             raise DataError(f"{source}: the file has a header and no records")
         return layout, chain(head, rows)
-
-    def _looked_at(self, rows: Iterator[_Row]) -> list[_Row]:
-        """The rows that tell which columns hold numbers; none where that is not asked."""
-        return list(islice(rows, LOOKED_AT)) if self._columns is NUMERIC else []
 
     def _layout_of(self, source: str, names: Sequence[str], where: str, head: Sequence[_Row]) -> _Layout:
         def is_number(column: int) -> bool:
@@ -210,7 +210,8 @@ class _Layout:
         return numbers.reshape(len(rows), len(self.chosen))
 
     def _refusal(self, rows: Sequence[_Row]) -> DataError:
-        return DataError(next(self._faults(rows)))  # the block is gone through again, cell by cell, to say where
+        """The error of the first faulty cell, for which all cells of the block are looked at again."""
+        return DataError(next(self._faults(rows)))
 
     def _faults(self, rows: Sequence[_Row]) -> Iterator[str]:
         for line, cells in rows:
@@ -245,18 +246,6 @@ def _remedy(cell: str, way_out: str) -> str:
 
 def _is_header(cells: Sequence[str]) -> bool:
     return not any(_is_number(cell) or (cell and _is_missing(cell)) for cell in cells) and any(cells)
-
-
-def _check_header(source: str, second: Sequence[str]) -> None:
-    """Refuse a file whose first line would pass for names only because nothing in it is a number, as in no line after it.
-
-    Names may be shown in messages; cells of a record may not.
-    """
-    if not any(_is_number(cell) or _is_missing(cell) for cell in second):
-        raise DataError(
-            f"{source}: no cell of the first two lines is a number; separate cells by commas, semicolons or tabs, "
-            f"write decimals with a point, and give at least one column of numbers{POINTS}"
-        )
 
 
 def _is_missing(cell: str) -> bool:

@@ -24,7 +24,8 @@ def table_from_frame(frame: Any, columns: Sequence[str] | None = None, *, missin
     """
     source = f"{type(frame).__module__.partition('.')[0]} {type(frame).__name__}"
     pa = load("pyarrow", source)
-    table = _of_pandas(pa, frame, columns, source) if _is_pandas(frame) else _of_arrow(pa, frame, source)
+    is_pandas = source.startswith("pandas ") and hasattr(frame, "iloc") and hasattr(frame, "columns")
+    table = _of_pandas(pa, frame, columns, source) if is_pandas else _of_arrow(pa, frame, source)
     records = ArrowRecords.of(
         table.schema,
         columns,
@@ -35,10 +36,6 @@ def table_from_frame(frame: Any, columns: Sequence[str] | None = None, *, missin
         missing=missing,
     )
     return RecordFile(records, source, None, missing).table()
-
-
-def _is_pandas(frame: Any) -> bool:
-    return type(frame).__module__.partition(".")[0] == "pandas" and hasattr(frame, "iloc") and hasattr(frame, "columns")
 
 
 def _of_arrow(pa: Any, frame: Any, source: str) -> Any:
@@ -54,7 +51,7 @@ def _of_arrow(pa: Any, frame: Any, source: str) -> Any:
 
 
 def _of_pandas(pa: Any, frame: Any, columns: Sequence[str] | None, source: str) -> Any:
-    """The chosen columns as Arrow infers them, the others as columns of nulls: what they hold does not matter."""
+    """A table with the chosen columns as Arrow infers them, and nulls in place of the others, which may hold anything."""
     names = [str(name) for name in frame.columns]
     picked = set(chosen(names, columns, source, "header"))
     arrays = []

@@ -202,7 +202,7 @@ class RecordFile:
         raise AssertionError("a record that was kept stands in the file")
 
     def _pass(self) -> Iterator[tuple[int, RealArray | ColumnBlock]]:
-        """All blocks, each with the number of its first record."""
+        """All blocks of a pass, each with the number of its first record."""
         self._check_unchanged()
         n = 0
         for block in self._reader.blocks():

@@ -27,7 +27,7 @@ class ColumnBlock:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_records, n_features)."""
+        """Shape of the table: (n_records, n_features)."""
         return len(self), len(self.arrays)
 
     @property
@@ -42,14 +42,14 @@ class ColumnBlock:
         )
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> RealArray:
-        """The table, in column-major order: a copy always."""
+        """Copy the table, in column-major order."""
         if copy is False:
             raise ValueError("columns that lie apart become a table only by a copy")
         return np.array(self.arrays, dtype=dtype).T
 
 
 def numbered(record: int) -> str:
-    """The place of a record where there are no lines."""
+    """Where a record stands in a source without lines, for messages."""
     return f"record {record}"
 
 
@@ -92,19 +92,19 @@ class Table:
 
     @property
     def n_ahead(self) -> int:
-        """None: all records are here."""
+        """0, as all records are in memory."""
         return 0
 
     def blocks(self) -> Iterator[npt.NDArray[np.float64]]:
-        """All records in one block, as often as asked: what a `RecordFile` offers."""
+        """All records in one block, as often as asked."""
         yield self.values
 
     def blocks_to_check(self) -> Iterator[tuple[int, npt.NDArray[np.float64]]]:
-        """The same, with the number of its first record."""
+        """All records in one block, with the number of the first."""
         yield 1, self.values
 
     def check(self, _block: object, _first: int, /) -> None:
-        """Nothing: all cells are finite."""
+        """Do nothing: all cells are finite."""
 
 
 def joined(blocks: Iterable[RealArray | ColumnBlock], n_features: int) -> npt.NDArray[np.float64]:
