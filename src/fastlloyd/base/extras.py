@@ -28,7 +28,7 @@ def command(*extras: str) -> str:
 
 
 def _requirements(extra: str) -> Sequence[str]:
-    """As pyproject.toml has them; the names of the modules where fastlloyd is run without being installed."""
+    """Requirements as pyproject.toml states them; names of modules where fastlloyd runs without being installed."""
     from importlib.metadata import PackageNotFoundError, requires
 
     try:

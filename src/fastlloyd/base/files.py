@@ -122,7 +122,7 @@ def check_destination(out: Path, *, force: bool, files: Sequence[str] = ()) -> N
     target = out.resolve()
     if target.exists():
         _check_replaceable(out, force=force, files=files)
-    parent = _nearest_existing(target.parent)
+    parent = next(folder for folder in target.parents if folder.exists())
     probe = parent / temporary_name(target)
     try:
         probe.mkdir()
@@ -144,8 +144,10 @@ def write_folder(out: Path, contents: Mapping[str, bytes], *, force: bool, files
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary.mkdir()
         for name, content in contents.items():
-            (temporary / name).write_bytes(content)
-            _sync_file(temporary / name)
+            with (temporary / name).open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
         _sync_folder(temporary)
         _rename(temporary, target, files)
         _sync_folder(target.parent)
@@ -204,11 +206,6 @@ def write_chunks(path: Path, chunks: Iterable[str]) -> None:
         raise OutputError(f"{path} cannot be written ({error.strerror})") from None
 
 
-def _sync_file(path: Path) -> None:
-    with path.open("r+b") as file:
-        os.fsync(file.fileno())
-
-
 def _sync_folder(folder: Path) -> None:
     """Make names in a folder durable; where a folder cannot be opened or synchronised, renaming does what it can."""
     if os.name == "posix":
@@ -260,9 +257,3 @@ def _check_replaceable(out: Path, *, force: bool, files: Sequence[str] = ()) -> 
     if others or (found and files[0] not in found):
         what = f"holds {others[0]!r}" if others else f"has no {files[0]}"
         raise OutputError(f"{out} {what}, so it is not a result of fastlloyd alone and is left alone; choose another folder")
-
-
-def _nearest_existing(folder: Path) -> Path:
-    while not folder.exists():
-        folder = folder.parent
-    return folder

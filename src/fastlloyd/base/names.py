@@ -27,7 +27,7 @@ def parse_columns(text: str) -> list[str]:
 
 
 def unknown_name(name: str, known: Sequence[str]) -> str:
-    """Say, after the kind of thing `name` should be, that it is none of the `known`, and which of them is nearest."""
+    """End of a sentence that refuses `name`: it is unknown, which of the `known` is nearest, and which there are."""
     return f"{name!r} is unknown{nearest_name(name, known)}; there are {listing(known)}"
 
 

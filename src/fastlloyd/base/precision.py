@@ -49,7 +49,7 @@ def _context() -> Any:
 
 
 def _start_afresh() -> None:
-    """In a forked child: the thread that held the lock, half way through a computation, does not exist there."""
+    """Make a new lock and context in a forked child, where the thread that held the lock does not exist."""
     _SHARED.one_thread = threading.RLock()
     _context.cache_clear()
 

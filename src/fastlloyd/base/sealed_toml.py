@@ -30,7 +30,7 @@ def to_builtins(document: msgspec.Struct) -> dict[str, Any]:
 
 
 def canonical(document: msgspec.Struct) -> bytes:
-    """The bytes the digest covers."""
+    """Return the canonical form of a document, the bytes that the digest covers."""
     return _canonical(to_builtins(document))
 
 
@@ -39,7 +39,7 @@ def _canonical(content: dict[str, Any]) -> bytes:
 
 
 def _sealed(content: dict[str, Any], digest: str) -> bool:
-    """Whether what no document can be made of is what was sealed, as by another version."""
+    """Whether content that is no document for this version is what was sealed, as by another version."""
     with suppress(ValueError, RecursionError):  # endless digits, endless brackets
         return hashlib.sha256(_canonical(content)).hexdigest() == digest
     return False

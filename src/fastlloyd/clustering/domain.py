@@ -286,7 +286,7 @@ def usable_radius(domain: Domain, n_clusters: int, alpha: Fraction) -> int:
 
 @lru_cache(maxsize=64)  # exact fractions take a while, and every round asks
 def _in_common_units(widths: tuple[float, ...], B: int) -> tuple[int, ...]:
-    """Half of each width in grid units, of which the widest has B to its half."""
+    """Half of each width in grid units; that of the widest is B."""
     # halves go down: `to_grid` rounds them up, so that half a unit above -B_i no record could reach -B_i itself
     widest = Fraction(max(widths))
     return tuple(math.ceil(Fraction(w) / widest * B - Fraction(1, 2)) for w in widths)
@@ -343,7 +343,7 @@ def is_by_feature(X: NDArray[Any]) -> bool:
 
 
 def _real_numbers(X: ArrayLike) -> NDArray[Any]:
-    """Any array of real numbers; text, dates, complex and masked numbers are refused, not converted."""
+    """X as an array of real numbers; DataError for text, dates, complex and masked numbers, which are not converted."""
     if np.ma.is_masked(X):
         raise DataError("the records have masked entries; remove these records or fill the values in")
     try:

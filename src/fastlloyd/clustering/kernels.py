@@ -55,7 +55,7 @@ def cluster_statistics(
 
 
 def assign(X: GridArray, centroids: IntArray, *, limits: IntArray | None = None, block_rows: int | None = None) -> Labels:
-    """Index of the nearest centroid of every record, int32 (n_records,); ties go to the lowest index. limits : as above."""
+    """Index of the nearest centroid of each record, int32 (n_records,), the lowest of several; see `cluster_statistics`."""
     centroids = np.ascontiguousarray(centroids, dtype=np.int64)
     labels = np.zeros(len(X), dtype=np.int32)
     if len(centroids) == 1:
@@ -105,7 +105,7 @@ def blocks(n_records: int, width: int, block_rows: int | None) -> list[tuple[int
 
 
 def _plain_statistics(X: GridArray, centroids: IntArray, squared_radius: float, block_rows: int | None) -> IntArray:
-    """Absolute sums and, in the last column, counts (k, d + 1), by a second matrix product: with who belongs where."""
+    """Absolute sums and, in the last column, counts (k, d + 1), by a second matrix product, with memberships."""
     k, d = centroids.shape
     C = centroids.astype(np.float64)
     totals = np.zeros((k, d + 1), dtype=np.int64)
@@ -199,7 +199,7 @@ def _group_size(centroids: IntArray, limits: IntArray | None) -> float:
 
 
 def _feature_rows(d: int) -> int:
-    """Records per block: of each there are the features, a 1 and zeros, and four numbers more."""
+    """Number of records in a block: each takes its features, a 1, zeros up to a multiple of four, and four numbers."""
     return FEATURE_CELLS // (d // 4 * 4 + 8)
 
 

@@ -75,7 +75,7 @@ def over_spans(
 def sum_over_spans(
     task: Callable[[int, int], IntArray], X: NDArray[Any], k: int = 1, *, least: int | None = None, blas: bool = False
 ) -> IntArray:
-    """The sum of what it finds, int64 arrays of one shape that nobody else uses."""
+    """The sum of what the task finds, int64 arrays of one shape that nobody else uses; parameters as of `over_spans`."""
     sums: list[IntArray] = []
     one_at_a_time = Lock()
 
@@ -128,7 +128,7 @@ class _Job(Generic[_T]):
             self.found.append(piece())
 
     def help(self) -> None:
-        """Do so in another thread than the caller's, which raises what fails."""
+        """Work in another thread than the caller's, which raises what fails here."""
         self.helping.append(None)
         try:
             self.work()
@@ -139,13 +139,13 @@ class _Job(Generic[_T]):
         self.finished.put(None)
 
     def wait(self) -> None:
-        """Until no helper works. One that comes later finds nothing left."""
+        """Wait until no helper works. One that comes later finds nothing left."""
         while self.helping:
             with suppress(Empty):
                 self.finished.get(timeout=1)
 
     def end(self) -> None:
-        """Begin no other piece."""
+        """Begin no other piece, and wait for those that were begun."""
         self.left.clear()
         self.wait()
 
@@ -158,7 +158,7 @@ class _Helpers:
         self.jobs: SimpleQueue[_Job[Any]] = SimpleQueue()
 
     def call(self, job: _Job[Any], n: int) -> None:
-        """Have so many help."""
+        """Have n threads help with a job, or as many as there may be."""
         with self.starting, suppress(RuntimeError):  # no more threads are allowed: those that there are do all of it
             while self.n < n:
                 start_new_thread(self._serve, ())  # Thread.start() waits, and an interrupt then may become a RuntimeError
@@ -175,14 +175,14 @@ class _Helpers:
 
 @cache
 def _helpers() -> _Helpers:
-    """A forked child has none of these threads and starts its own."""
+    """The helpers of this process; a forked child, which has none of these threads, starts its own."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_helpers.cache_clear)
     return _Helpers()
 
 
 class _OneBlasThread:
-    """How many are within, and how to go back to as many threads as there were before the first of them came."""
+    """Limit BLAS to one thread while any thread is within; the last to leave restores what the first found."""
 
     def __init__(self) -> None:
         from threadpoolctl import ThreadpoolController
@@ -205,9 +205,9 @@ class _OneBlasThread:
 
 @cache
 def one_blas_thread() -> AbstractContextManager[None]:
-    """Within, BLAS works with the thread that calls it and no other, in all of the process: BLAS knows nothing narrower.
+    """A context in which BLAS uses only the thread that calls it, in all of the process: BLAS knows nothing narrower.
 
-    One for all threads of the process, so that the last to leave restores what the first found; a forked child makes its own.
+    All threads of a process share it; a forked child makes its own.
     """
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=one_blas_thread.cache_clear)
@@ -215,7 +215,7 @@ def one_blas_thread() -> AbstractContextManager[None]:
 
 
 class _state:  # noqa: N801 - a place for what is true of this process
-    """Whether compiled code is loaded, how much was computed without it, and threads that read files ahead."""
+    """State of this process: whether compiled code is loaded, steps computed without it, threads that read files ahead."""
 
     loaded = False
     steps = 0
@@ -249,7 +249,7 @@ def _is_installed() -> bool:
 
 @cache
 def _can_be_loaded() -> bool:
-    """Numba refuses to be imported beside a NumPy that is newer than it knows."""
+    """Load compiled code; False where numba refuses to be imported, as beside a NumPy that is newer than it knows."""
     try:
         with _nothing_collected():
             import_module("fastlloyd.clustering.compiled.jit")  # for which other threads wait: numba imports itself in circles
@@ -261,12 +261,11 @@ def _can_be_loaded() -> bool:
 
 @contextmanager
 def _nothing_collected() -> Iterator[None]:
-    """Modules stay: to look for garbage among them takes a fifth of the time of their loading."""
-    if not gc.isenabled():
-        yield
-        return
+    """Look for no garbage: modules that are loaded hold none, and looking takes a fifth of the time of their loading."""
+    collects = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if collects:
+            gc.enable()

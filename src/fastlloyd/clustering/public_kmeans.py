@@ -24,7 +24,7 @@ PROMISING = 5  # so many the others: of twenty starts, this cost no .01 % of the
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicClusters:
-    """k-means of public points.
+    """Result of k-means of public points.
 
     centroids : float64 (k, r). labels : int64 (n,), the nearest centroid of each point, the lowest index of several.
     loss : weighted mean of the squared distances of points to their centroids.
@@ -46,11 +46,8 @@ def k_means(
 
     Ties go to the lowest index: of centroids, of points, of restarts. Points without weight have labels and nothing else. A
     cluster that no point is nearest to gets the point that adds most to the loss. Of fewer than k distinct points some are
-    repeated among the centroids.
-
-    Raises
-    ------
-    LocalProtocolError : shapes that do not fit; a number that is not finite or beyond 2^400; a negative weight.
+    repeated among the centroids. Raises LocalProtocolError for shapes that do not fit, a number that is not finite or beyond
+    2^400, and a negative weight.
     """
     _check(points, weights, n_clusters, n_restarts, n_steps)
     weights = weights / weights.max() if weights.any() else np.ones(len(points))

@@ -78,11 +78,11 @@ class SystemNoise:
     private = True
 
     def gaussian(self, scale: Fraction, size: int) -> NDArray[np.int64]:
-        """See `rounded_gaussian`."""
+        """Return what `rounded_gaussian` does."""
         return rounded_gaussian(scale, size, os.urandom)
 
     def two_sided_geometric(self, scale: Fraction, size: int) -> NDArray[np.int64]:
-        """See `two_sided_geometric`."""
+        """Return what `two_sided_geometric` does."""
         return two_sided_geometric(scale, size, os.urandom)
 
 

@@ -51,9 +51,9 @@ def _normal_guess(u: float) -> float:
 
 
 NORMAL: Final = Law(cdf=normal_cdf, density=normal_density, guess=_normal_guess, slope=(0, 1), top=63)
-"""Half of it: u in (0, 1/2)."""
+"""The lower half of the standard normal law: u in (0, 1/2)."""
 EXPONENTIAL: Final = Law(cdf=exponential, density=exponential, guess=log, slope=(-1, 0), top=64)
-"""That of ln u, u in (0, 1)."""
+"""The law of ln u, u in (0, 1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def _coefficients(polynomials: list[list[int]], width: int, centre: _Centre) -> 
 
 
 def _bound(P: list[int], coefficients: list[float], width: int, low: int, before: _Centre, centre: _Centre) -> float:
-    """What is cut off of Taylor's series, half of what a word is wide, and what is lost to rounding; see the proof."""
+    """Bound the error in a cell: the rest of Taylor's series, half the width of a word, and rounding; see the proof."""
     end = low + (2 << width)
     if not before.word < low <= centre.word < end:
         raise AssertionError("a cell does not hold its centre")

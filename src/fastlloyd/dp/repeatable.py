@@ -13,7 +13,7 @@ from fastlloyd.errors import LocalProtocolError
 
 
 class Permission:
-    """Given by `testing.repeatable_noise`, which withdraws it at the end of its `with`."""
+    """What `testing.repeatable_noise` gives, and withdraws at the end of its `with`."""
 
     __slots__ = ("holds",)
 

@@ -14,7 +14,7 @@ _PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas stores an index
 
 
 class Kind(enum.Enum):
-    """Columns by what they hold, in place of their names."""
+    """Columns that are chosen by what they hold, not by name."""
 
     NUMERIC = "numbers, as the format says, or the first records of a text file"
 

@@ -81,7 +81,7 @@ class DelimitedFile(Reader):
         return f"line {next(islice(rows, record - 1, None))[0]}"
 
     def _begin(self) -> tuple[_Layout, Iterator[_Row]]:
-        """Read as far as the names of the columns; the rows of all records, and the layout of each."""
+        """Read as far as the names of the columns: the layout of a row, and the rows of all records."""
         source = str(self._path)
         rows = _rows(self._path)
         first = next(rows, None)
@@ -266,5 +266,5 @@ def floats(cells: Sequence[str]) -> Iterator[float]:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether Python reads no other numbers in it than everybody does."""
+    """Whether the text has nothing, such as 1_000, that only Python reads as a number."""
     return "_" not in text and text.isascii()

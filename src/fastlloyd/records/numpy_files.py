@@ -63,7 +63,7 @@ class _Array:
             raise DataError(f"{what} holds {self.dtype}; expected integers, float16, float32, float64 or booleans")
 
     def cells(self, stream: IO[bytes], n: int) -> npt.NDArray[np.generic]:
-        """The next n cells of `_opened`."""
+        """Read the next n cells."""
         content = stream.read(n * self.dtype.itemsize)
         if len(content) < n * self.dtype.itemsize:
             raise EOFError
@@ -186,7 +186,7 @@ def _array(path: Path, member: str | None) -> _Array:
 
 
 def _sizes(n: int, width: int) -> Iterator[int]:
-    """How many records each block has."""
+    """Numbers of records of the blocks."""
     size = max(1, BLOCK_CELLS // width)
     return (min(size, n - start) for start in range(0, n, size))
 

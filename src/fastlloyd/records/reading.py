@@ -72,7 +72,7 @@ def read_table(path: str | os.PathLike[str], columns: _Named = None, *, missing:
 def table_or_file(
     path: str | os.PathLike[str], columns: _Named = None, *, missing: Missing = Missing.REFUSE
 ) -> Table | RecordFile:
-    """All records at once if they are few, otherwise the file, to be read in passes. Both have `blocks`; errors as above."""
+    """All records at once if they are few, otherwise the file, to be read in passes. Errors as of `read_table`."""
     file = open_records(path, columns, missing=missing)
     return file if _is_large(file) else file.table()
 

@@ -37,7 +37,7 @@ class Missing(enum.Enum):
 def complete(
     block: RealArray | ColumnBlock, columns: Sequence[str], missing: Missing, source: str, first: int
 ) -> RealArray | ColumnBlock:
-    """The records of a block (n, n_features) that have no missing cell, which is NaN; memory order is kept.
+    """The records of a block (n, n_features) in which no cell is missing (NaN); memory order is kept.
 
     `first` is the number of the block's first record. Raises DataError for the first record with an infinite cell, or with a
     missing one unless these are dropped.
@@ -64,7 +64,7 @@ def complete(
 
 
 def _wrong(values: RealArray, missing: Missing) -> npt.NDArray[np.bool_]:
-    """Which cells are refused."""
+    """Which cells are refused: infinite ones, and missing ones unless these are dropped."""
     return np.isinf(values) if missing is Missing.DROP else ~np.isfinite(values)
 
 

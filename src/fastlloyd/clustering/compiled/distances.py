@@ -39,7 +39,7 @@ _KEYS = types.Tuple((TABLE, REALS))  # type: ignore[no-untyped-call]  # numba ha
 
 @kernel(REAL(CENTROIDS, read(types.int64, 1)))
 def group_size(centroids: IntArray, limits: IntArray) -> float:
-    """L for records x with |x_j| <= limits[j], an array (d,); an empty one: with |x - c|^2 < 2**53, as all kernels need it.
+    """The group size L for records x with |x_j| <= limits[j], (d,); 1 for an empty array, if only |x - c|^2 < 2**53.
 
     The largest power of two with L (|c|^2 + 2 |x|.|c| + 1) <= 2**53: so large may a key be, and all sums on the way to it. At
     most the number of centroids, rounded up to a power of two.

@@ -37,7 +37,7 @@ def grid_column(values: Any, frame: FloatArray, points: Points, outside: _Marks)
 
 @kernel(*(types.boolean(read(x, 2), TABLE, types.int32[:, ::1], _MARKS) for x in _FLOATS), exact=False)
 def grid_rows(X: Any, frame: FloatArray, points: Points, outside: _Marks) -> bool:
-    """The same for all features of records X (n, d), record by record: points (n, d), frame (5, d)."""
+    """Do as `grid_column` for all features of records X (n, d), record by record: points (n, d), frame (5, d)."""
     finite = True
     low, high, centre, unit, box = frame[0], frame[1], frame[2], frame[3], frame[4]
     for r in range(X.shape[0]):

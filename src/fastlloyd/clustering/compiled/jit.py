@@ -47,7 +47,7 @@ def kernel(*signatures: Any, exact: bool = True) -> Callable[[_Function], _Funct
 
 
 def helper(function: _Function) -> _Function:
-    """For kernels to call, in which the compiler may arrange sums and products of exact integers as it likes."""
+    """Make a function for kernels to call, whose sums and products of exact integers the compiler may arrange as it likes."""
     return cast("_Function", numba.njit(nogil=True, error_model="numpy", fastmath=_EXACT)(function))
 
 
@@ -67,7 +67,7 @@ class _Kernel:
         return self.code(*arguments)
 
     def _compiled(self) -> Any:
-        """Machine code that cannot be read or kept costs a compilation and not the result.
+        """Return machine code; what cannot be read from disk or kept there costs a compilation and not the result.
 
         Numba passes on whatever it meets: no folder that can be written, a full disk, a damaged file.
         """

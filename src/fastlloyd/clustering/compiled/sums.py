@@ -188,7 +188,7 @@ def _add_two_clusters(
 def _add_four_clusters(
     x: Points, y: Points, A: FloatArray, constants: FloatArray, L: float, squared_radius: float, totals: FloatArray
 ) -> None:
-    """Do so for three or four clusters."""
+    """Set the sums and counts of two features and three or four clusters, as `_add_two_clusters` does."""
     n0, n1, n2, n3, share = constants[0], constants[1], constants[2], constants[3], 1.0 / L
     a0, a1, a2, a3 = A[0, 0], A[1, 0], A[2, 0], A[3, 0]
     b0, b1, b2, b3 = A[0, 1], A[1, 1], A[2, 1], A[3, 1]
