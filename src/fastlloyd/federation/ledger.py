@@ -84,22 +84,20 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
         At a delta of 0 a plan with Laplace noise, otherwise one with Gaussian noise; `left_pure` is the other.
         """
-        limit = self.limit
-        if limit is None or math.isinf(limit.epsilon):
+        if (limit := _finite(self.limit)) is None:
             return None
         return self.left_pure if limit.delta == 0 else self.spent.left(limit.epsilon, limit.delta, self.first_run)
 
     @property
     def left_pure(self) -> float | None:
         """The same of one with Laplace noise, after others with Laplace noise."""
-        limit = self.limit
-        return None if limit is None or math.isinf(limit.epsilon) else self.spent.left_pure(limit.epsilon)
+        return None if (limit := _finite(self.limit)) is None else self.spent.left_pure(limit.epsilon)
 
     @property
     def is_within(self) -> bool:
         """Whether the limit, if there is one, holds all that is spent."""
-        limit = self.limit
-        return limit is None or math.isinf(limit.epsilon) or self.spent.fits(limit.epsilon, limit.delta, self.first_run)
+        limit = _finite(self.limit)
+        return limit is None or self.spent.fits(limit.epsilon, limit.delta, self.first_run)
 
 
 def run_cost(mechanism: Mechanism, distance: Fraction = Fraction(0)) -> RunCost:
@@ -130,7 +128,7 @@ def account(history: History, dataset: str, plans: Mapping[bytes, RunCost] | Non
     """
     runs = tuple(run for run in history.runs.values() if run.reserved is not None and run.reserved.dataset == dataset)
     counted = _counted(runs, plans or {})
-    relation = _relation(cost for cost, _ in counted)
+    relation = _relation(counted)
     spent = Spending.of(counted, relation)
     first = _first(counted)
     first_limit, proviso = _kept(history, runs, dataset, spent, first)
@@ -161,14 +159,12 @@ def known_datasets(history: History) -> list[str]:
 def check(history: History, dataset: str, cost: RunCost) -> None:
     """Raise BudgetError if a run of this cost would bring the data set above its limit, as all earlier ones count now."""
     before = account(history, dataset)
-    limits = [limit for limit in (before.limit, before.first_limit) if limit is not None]
-    everything = [*_counted(before.runs, {}), (cost, range(1, len(cost.costs) + 1))]
-    relation = _relation(cost for cost, _ in everything)
+    everything = [*_counted(before.runs, {}), _whole(cost)]
+    relation = _relation(everything)
     after = Spending.of(everything, relation)
-    for limit in limits:
-        if not math.isinf(limit.epsilon) and not after.fits(limit.epsilon, limit.delta, _first(everything)):
-            alone = _reserved(everything[-1], relation)
-            raise BudgetError(_refusal(before, limit, after, alone))
+    for limit in map(_finite, (before.limit, before.first_limit)):
+        if limit is not None and not after.fits(limit.epsilon, limit.delta, _first(everything)):
+            raise BudgetError(_refusal(before, limit, after, Spending.of([_whole(cost)], relation)))
 
 
 def _refusal(before: Account, limit: LimitSet, after: Spending, alone: Spending) -> str:
@@ -193,29 +189,23 @@ def _refusal(before: Account, limit: LimitSet, after: Spending, alone: Spending)
 def outlook(history: History, dataset: str, plan: Plan) -> str:
     """What runs on a data set spent before this plan's, and what they will have spent with it, in sentences for its owner."""
     one = account(history, dataset)
-    spent = one.spent
-    run = history.runs.get(bytes.fromhex(plan.run_id))
-    delta = one.delta or plan.mechanism.delta
+    delta, limit = one.delta or plan.mechanism.delta, _finite(one.limit)
     relation = "replaced" if one.relation is REPLACE else "added or removed"
-    said = f"By this store, {_number(len(one.runs), 'run')} on the data set {dataset!r} spent epsilon "
-    said += f"{rounded_up(spent.epsilon(delta))} at delta {delta:.3g}, for one record {relation}."
-    if run is not None:
+    said = f"By this store, {len(one.runs)} run{'' if len(one.runs) == 1 else 's'} on the data set {dataset!r} spent epsilon "
+    said += f"{rounded_up(one.spent.epsilon(delta))} at delta {delta:.3g}, for one record {relation}."
+    if bytes.fromhex(plan.run_id) in history.runs:
         return f"{said} The run of this plan is among them."
     cost = run_cost(plan.mechanism, plan.distance)
-    everything = [*_counted(one.runs, {}), (cost, range(1, len(cost.costs) + 1))]
-    together = Spending.of(everything, _relation(cost for cost, _ in everything)).epsilon(delta)
+    everything = [*_counted(one.runs, {}), _whole(cost)]
+    together = Spending.of(everything, _relation(everything)).epsilon(delta)
     said += f" With the run of this plan it is epsilon {rounded_up(together)}."
-    if one.limit is None or math.isinf(one.limit.epsilon):
+    if limit is None:
         return f"{said} There is no limit."
     try:
         check(history, dataset, cost)
     except BudgetError:
-        return f"{said} That is above the limit, epsilon {one.limit.epsilon:g}: `join` will refuse the plan."
-    return f"{said} The limit is epsilon {one.limit.epsilon:g}."
-
-
-def _number(n: int, what: str) -> str:
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+        return f"{said} That is above the limit, epsilon {limit.epsilon:g}: `join` will refuse the plan."
+    return f"{said} The limit is epsilon {limit.epsilon:g}."
 
 
 def check_records(history: History, dataset: str, fingerprint: bytes) -> None:
@@ -310,25 +300,31 @@ def fingerprint(key: bytes, columns: Sequence[str], values: NDArray[np.float64])
     return mac.digest()
 
 
-def _counted(runs: Iterable[Run], plans: Mapping[bytes, RunCost]) -> list[tuple[AnyRunCost, Sequence[int]]]:
-    """What each run costs, and which of its exchanges count."""
+_Counted = tuple[AnyRunCost, Sequence[int]]  # what a run costs, and which of its exchanges count
+
+
+def _counted(runs: Iterable[Run], plans: Mapping[bytes, RunCost]) -> list[_Counted]:
     return [(plans.get(run.reserved.plan_digest, run.reserved.cost), run.counted) for run in runs if run.reserved is not None]
 
 
-def _reserved(run: tuple[AnyRunCost, Sequence[int]], relation: NeighboringRelation) -> Spending:
-    """What a run reserved, all of its exchanges."""
-    cost, _ = run
-    return Spending.of([(cost, range(1, len(cost.costs) + 1))], relation)
+def _whole(cost: AnyRunCost) -> _Counted:
+    """A run of which all exchanges count, as when it is reserved."""
+    return cost, range(1, len(cost.costs) + 1)
 
 
-def _first(runs: Sequence[tuple[AnyRunCost, Sequence[int]]]) -> Spending:
+def _first(runs: Sequence[_Counted]) -> Spending:
     """What the first run reserved, by the relation it was made for: a constant, whatever later runs are made for."""
-    return _reserved(runs[0], runs[0][0].neighboring_relation) if runs else Spending()
+    return Spending.of([_whole(runs[0][0])], runs[0][0].neighboring_relation) if runs else Spending()
 
 
-def _relation(costs: Iterable[AnyRunCost]) -> NeighboringRelation:
+def _relation(runs: Iterable[_Counted]) -> NeighboringRelation:
     """What a limit speaks of: records replaced, as long as all runs, those that cost nothing too, are made for that."""
-    return REPLACE if {cost.neighboring_relation for cost in costs} == {REPLACE} else ADD
+    return REPLACE if {cost.neighboring_relation for cost, _ in runs} == {REPLACE} else ADD
+
+
+def _finite(limit: LimitSet | None) -> LimitSet | None:
+    """The limit, unless it is none or of infinite epsilon, which says that there is none."""
+    return None if limit is None or math.isinf(limit.epsilon) else limit
 
 
 def _kept(
@@ -337,8 +333,8 @@ def _kept(
     """The limit from before the first run, if none after it was larger; and why it may not hold whatever was chosen."""
     if not runs:
         return None, None
-    first, *later = history.limits_since_first_run[dataset]
-    if first is None or math.isinf(first.epsilon):
+    set_first, *later = history.limits_since_first_run[dataset]
+    if (first := _finite(set_first)) is None:
         return None, Proviso.NO_LIMIT
     if any(limit is None or limit.epsilon > first.epsilon or limit.delta > first.delta for limit in later):
         return None, Proviso.RAISED

@@ -96,11 +96,8 @@ def _link(drops: Sequence[Drop]) -> Link:
     if not drops:
         return everything_arrives
     lost = Drops({(drop.client, drop.round) for drop in drops if not drop.for_good})
-    since: dict[str, int] = {}
-    for drop in drops:
-        if drop.for_good:
-            since[drop.client] = min(drop.round, since.get(drop.client, drop.round))
-    gone = Gone(since)
+    latest_first = sorted(drops, key=lambda drop: -drop.round)
+    gone = Gone({drop.client: drop.round for drop in latest_first if drop.for_good})
 
     def link(sender: str, recipient: str, message: Message, data: bytes) -> Iterable[bytes]:
         return [

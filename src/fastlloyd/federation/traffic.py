@@ -23,7 +23,6 @@ from fastlloyd.federation.protocol.messages import (
 from fastlloyd.federation.secagg.keys import CONFIRMATION_BYTES, PUBLIC_KEY_BYTES, SEALED_BYTES, SIGNATURE_BYTES
 from fastlloyd.federation.secagg.masks import DIGEST_BYTES, RUN_ID_BYTES, UPLOAD_NONCE_BYTES
 from fastlloyd.federation.secagg.sealing import SALT_BYTES
-from fastlloyd.mechanisms.rounds import Exchange
 
 
 class Traffic(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,14 +41,18 @@ def traffic(plan: Plan, name: str) -> Traffic:
     has a fixed length but names, round numbers and the lists of clients, which are those of the plan; so messages of zeros are
     as long as real ones.
     """
-    T, exchanges = len(plan.mechanism.clustering_rounds), list(enumerate(plan.mechanism.exchanges, 1))
-    uploads = [_upload(plan, t, exchange) for t, exchange in exchanges]
-    broadcasts = [_broadcast(plan, t, exchange) for t, exchange in exchanges]
-    proposals, parameters = _boxes(plan)
-    deals = name == plan.names[0]
+    T, limits = len(plan.mechanism.clustering_rounds), Limits.of(plan)
+    nonce, salt, dealer = bytes(UPLOAD_NONCE_BYTES), bytes(SALT_BYTES), plan.names[0]
+    payloads = [(t, bytes(size)) for t, size in enumerate(limits.payload_bytes, 1)]
+    sealed = [(t, bytes(size)) for t, size in limits.box_bytes.items()]
+    uploads = [Upload(t, nonce, payload) for t, payload in payloads]
+    broadcasts = [Broadcast.of(plan.names, t, dict.fromkeys(plan.names, nonce), payload) for t, payload in payloads]
+    proposals = [Proposal(t, salt, box) for t, box in sealed]
+    parameters = [Parameters(t, dealer, salt, box) for t, box in sealed]
+    deals = name == dealer
     boxes = tuple((each, bytes(SEALED_BYTES)) for each in plan.names)
     macs = tuple((each, bytes(CONFIRMATION_BYTES)) for each in plan.names)
-    key_box = KeyBox(_hello(plan.names[0]), plan.names, bytes(SEALED_BYTES))
+    key_box = KeyBox(_hello(dealer), plan.names, bytes(SEALED_BYTES))
     joining: list[Message] = [_hello(name), *([SealedKeys(boxes)] if deals else [])]
     joined: list[Message] = [*([Deal(tuple(map(_hello, plan.names)))] if deals else []), key_box]
     return Traffic(
@@ -66,18 +69,3 @@ def _length(messages: Iterable[Message]) -> int:
 
 def _hello(name: str) -> Hello:
     return Hello(bytes(DIGEST_BYTES), bytes(RUN_ID_BYTES), name, bytes(PUBLIC_KEY_BYTES), bytes(SIGNATURE_BYTES))
-
-
-def _upload(plan: Plan, number: int, exchange: Exchange) -> Upload:
-    return Upload(number, bytes(UPLOAD_NONCE_BYTES), bytes(plan.n_words(exchange) * plan.ring.itemsize))
-
-
-def _broadcast(plan: Plan, number: int, exchange: Exchange) -> Broadcast:
-    included = dict.fromkeys(plan.names, bytes(UPLOAD_NONCE_BYTES))
-    return Broadcast.of(plan.names, number, included, bytes(plan.n_words(exchange) * plan.ring.itemsize))
-
-
-def _boxes(plan: Plan) -> tuple[list[Proposal], list[Parameters]]:
-    sizes, salt = Limits.of(plan).box_bytes.items(), bytes(SALT_BYTES)
-    proposals = [Proposal(number, salt, bytes(size)) for number, size in sizes]
-    return proposals, [Parameters(number, plan.names[0], salt, bytes(size)) for number, size in sizes]

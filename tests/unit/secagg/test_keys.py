@@ -23,7 +23,7 @@ from fastlloyd.federation.secagg.keys import (
     seal,
     verify,
 )
-from fastlloyd.federation.secagg.masks import GroupKey
+from fastlloyd.federation.secagg.masks import GroupKey, RoundContext
 
 
 class Binding(TypedDict):
@@ -255,12 +255,16 @@ def test_private_keys_show_and_copy_themselves_nowhere(kind: type[Identity] | ty
 # --------------------------------------------------------------- confirmations
 
 
-def confirmation(key: GroupKey, *, name: str, **ending: bytes) -> bytes:
-    return Ending(key, **ending).confirmation(name)
+def ending(key: GroupKey, *, centroids_digest: bytes, **context: bytes) -> Ending:
+    return Ending(key, RoundContext(round=4, **context), centroids_digest)
 
 
-def accepted(tag: bytes, key: GroupKey, *, name: str, **ending: bytes) -> bool:
-    return Ending(key, **ending).differing({name: tag}) == []
+def confirmation(key: GroupKey, *, name: str, **ended: bytes) -> bytes:
+    return ending(key, **ended).confirmation(name)
+
+
+def accepted(tag: bytes, key: GroupKey, *, name: str, **ended: bytes) -> bool:
+    return ending(key, **ended).differing({name: tag}) == []
 
 
 def test_a_confirmation_is_accepted_for_exactly_what_it_says() -> None:
@@ -304,11 +308,11 @@ def test_a_confirmation_over_a_field_of_another_size_is_refused_by_name(field: s
 
 
 def test_many_confirmations_are_those_of_each_one() -> None:
-    ending: dict[str, Any] = {field: value for field, value in ENDING.items() if field != "name"}
+    ended: dict[str, Any] = {field: value for field, value in ENDING.items() if field != "name"}
     names = ["alice", "bob", "ward-3", "x" * 64]
-    one = Ending(KEY, **ending)
+    one = ending(KEY, **ended)
     tags = {name: one.confirmation(name) for name in names}
-    assert tags == {name: confirmation(KEY, name=name, **ending) for name in names}
+    assert tags == {name: confirmation(KEY, name=name, **ended) for name in names}
     assert one.differing(tags) == []
     swapped = tags | {"bob": tags["alice"], "ward-3": b""}
     assert one.differing(swapped) == ["bob", "ward-3"]

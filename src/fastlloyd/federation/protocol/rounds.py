@@ -16,8 +16,8 @@ from fastlloyd.federation.protocol.messages import Broadcast, Confirmation, Conf
 from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.secagg.keys import Ending
-from fastlloyd.federation.secagg.masks import UPLOAD_NONCE_BYTES, GroupKey, GroupMasks, MaskContext, MaskScheme
-from fastlloyd.federation.secagg.sealing import SALT_BYTES, ParametersContext, open_parameters, seal_parameters
+from fastlloyd.federation.secagg.masks import UPLOAD_NONCE_BYTES, GroupKey, GroupMasks, MaskContext, MaskScheme, RoundContext
+from fastlloyd.federation.secagg.sealing import SALT_BYTES, open_parameters, seal_parameters
 from fastlloyd.mechanisms.mechanism import Answer, Clustering, Mechanism
 from fastlloyd.mechanisms.queries.relative import centroids_digest
 from fastlloyd.mechanisms.rounds import AnswerNoise
@@ -142,7 +142,7 @@ class ClientRounds:
         m, index = self._mechanism, self.number - 2
         data = m.write_state(index, m.advance(index, self._state, *self._awaiting))
         salt = self._random_bytes(SALT_BYTES)
-        box = seal_parameters(self._group_key, self._context(self._name, salt), data)
+        box = seal_parameters(self._group_key, self._context(), self._name, salt, data)
         self._proposed = True
         return Proposal(self.number, salt, box)
 
@@ -153,7 +153,8 @@ class ClientRounds:
                 f"parameters for round {parameters.round} came when none were awaited for it; what was settled stays settled"
             )
         self._roster.check_members("who worked out the parameters", [parameters.client], self._caps, 0)
-        plain = open_parameters(self._group_key, self._context(parameters.client, parameters.salt), parameters.box)
+        client, salt, box = parameters.client, parameters.salt, parameters.box
+        plain = open_parameters(self._group_key, self._context(), client, salt, box)
         try:
             self._state = self._mechanism.read_state(self.number - 2, self._state, *self._awaiting, plain)
         except OverflowRisk as error:
@@ -195,21 +196,13 @@ class ClientRounds:
         return self._mechanism.clustering(self._state)
 
     def _ending(self, clustering: Clustering) -> Ending:
-        return Ending(
-            self._group_key,
-            plan_digest=self._roster.plan_digest,
-            run_id=self._roster.run_id,
-            transcript_hash=self._transcript_hash,
-            centroids_digest=centroids_digest(clustering.centroids),
-        )
+        return Ending(self._group_key, self._context(), centroids_digest(clustering.centroids))
 
-    def _context(self, client: str, salt: bytes) -> ParametersContext:
-        return ParametersContext(
+    def _context(self) -> RoundContext:
+        return RoundContext(
             plan_digest=self._roster.plan_digest,
             run_id=self._roster.run_id,
             round=self.number,
-            client=client,
-            salt=salt,
             transcript_hash=self._transcript_hash,
         )
 

@@ -274,8 +274,12 @@ class ServerSession:
         """Take one client's upload; the last one closes the round. One for a closed round is answered with its broadcast."""
         n_closed = len(self._broadcasts)
         if upload.round <= n_closed:
-            closed, follows = Send(sender, self._broadcasts[upload.round - 1]), self._settled(sender, upload.round + 1)
-            return [closed, *(follows or self._asked_again(sender, upload.round + 1))]
+            closed, following = Send(sender, self._broadcasts[upload.round - 1]), upload.round + 1
+            if following in self._parameters:
+                return [closed, Send(sender, self._parameters[following])]
+            # whose turn it is may have lost that message, and must know the sum first; the first of the sum knows its turn
+            is_asked = self.state is ServerState.SETTLING and self._turn > 0 and sender in self.awaited
+            return [closed, Send(sender, Turn(following))] if is_asked and upload.round == n_closed else [closed]
         if upload.round != n_closed + 1 or self.state is not ServerState.AGGREGATING:
             raise RemoteProtocolError(f"client {sender!r} sent an upload for round {upload.round}, which is not open yet")
         if (stored := self._uploads.get(sender)) is not None:
@@ -306,21 +310,12 @@ class ServerSession:
 
     def _settle(self, sender: str, proposal: Proposal) -> list[Action]:
         """Store the first parameters for the open round and relay them to all; whoever proposes others is told these."""
-        if stored := self._settled(sender, proposal.round):
-            return stored
+        if proposal.round in self._parameters:
+            return [Send(sender, self._parameters[proposal.round])]
         if self.state is not ServerState.SETTLING or proposal.round != len(self._broadcasts) + 1:
             raise RemoteProtocolError(f"client {sender!r} sent parameters for round {proposal.round}, which nobody waits for")
         parameters = Parameters(proposal.round, sender, proposal.salt, proposal.box)
         return self._decide(Proposal, parameters, self._present)
-
-    def _settled(self, to: str, round: int) -> list[Action]:
-        """The parameters of a round, if they are stored."""
-        return [Send(to, self._parameters[round])] if round in self._parameters else []
-
-    def _asked_again(self, client: str, round: int) -> list[Action]:
-        """Whose turn it is may have lost that message, and must know the sum first; the first of the sum knows its turn."""
-        is_asked = self.state is ServerState.SETTLING and self._turn > 0 and client in self.awaited
-        return [Send(client, Turn(round))] if is_asked and round == len(self._broadcasts) + 1 else []
 
     def _next_turn(self) -> list[Action]:
         """Ask the next client of the last sum, if another may be missing."""

@@ -23,6 +23,7 @@ from fastlloyd.federation.secagg.masks import (
     DIGEST_BYTES,
     RUN_ID_BYTES,
     GroupKey,
+    RoundContext,
     Secret,
     check_length,
     encode_name,
@@ -172,16 +173,11 @@ class Ending(Secret):
 
     __slots__ = ("_ending", "_keyed")
 
-    def __init__(
-        self, group_key: GroupKey, *, plan_digest: bytes, run_id: bytes, transcript_hash: bytes, centroids_digest: bytes
-    ) -> None:
-        check_length("transcript_hash", transcript_hash, DIGEST_BYTES)
+    def __init__(self, group_key: GroupKey, context: RoundContext, centroids_digest: bytes) -> None:
         check_length("centroids_digest", centroids_digest, DIGEST_BYTES)
-        check_length("plan_digest", plan_digest, DIGEST_BYTES)
-        check_length("run_id", run_id, RUN_ID_BYTES)
-        key = derive(group_key.secret, _CONFIRMATION_LABEL + plan_digest + run_id)
+        key = derive(group_key.secret, _CONFIRMATION_LABEL + context.plan_digest + context.run_id)
         self._keyed = hmac.new(key, digestmod=hashlib.sha256)
-        self._ending = length_prefixed(transcript_hash, centroids_digest)
+        self._ending = length_prefixed(context.transcript_hash, centroids_digest)
 
     def confirmation(self, name: str) -> bytes:
         """Client `name`'s word that it ended the run so, 32 bytes."""

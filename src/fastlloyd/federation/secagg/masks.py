@@ -66,8 +66,8 @@ class GroupKey(Secret):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MaskContext:
-    """What all masks of one round are bound to. The client and its nonce tell the uploads of the round apart.
+class RoundContext:
+    """What everything that clients make under the group key is bound to: which round of which run, after which messages.
 
     Parameters
     ----------
@@ -76,18 +76,15 @@ class MaskContext:
     run_id : bytes
         16 random bytes of this run: a rerun of the same plan uses other masks.
     round : int
-        Round, counted from 1.
+        Round, counted from 1; one more than there are for what the clustering ends with.
     transcript_hash : bytes
         32 bytes that chain every broadcast so far: clients shown different broadcasts fail to unmask.
-    centroids_digest : bytes
-        SHA-256 of the current centroids, 32 bytes: clients that diverged fail to unmask.
     """
 
     plan_digest: bytes
     run_id: bytes
     round: int
     transcript_hash: bytes
-    centroids_digest: bytes
 
     def __post_init__(self) -> None:
         check_length("plan_digest", self.plan_digest, DIGEST_BYTES)
@@ -95,6 +92,19 @@ class MaskContext:
         if not 1 <= self.round < 1 << 64:
             raise LocalProtocolError(f"round = {self.round} is outside [1, 2**64); rounds are counted from 1")
         check_length("transcript_hash", self.transcript_hash, DIGEST_BYTES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskContext(RoundContext):
+    """What all masks of one round are bound to. The client and its nonce tell the uploads of the round apart.
+
+    centroids_digest : SHA-256 of the current centroids or parameters, 32 bytes: clients that diverged fail to unmask.
+    """
+
+    centroids_digest: bytes
+
+    def __post_init__(self) -> None:
+        RoundContext.__post_init__(self)  # super() does not find its class in one with slots
         check_length("centroids_digest", self.centroids_digest, DIGEST_BYTES)
 
     @property
