@@ -80,9 +80,7 @@ def outlook(path: Path, out: Path, *, quick: bool) -> Outlook:
 
     Raises as `run`, but for data sets that are not on this machine.
     """
-    spec = specifications.read(path, quick=quick)
-    every = specifications.trials(spec, path.resolve().parent)
-    _check_addition(spec, path, out, every, quick=quick)
+    every, _ = _asked(path, out, quick=quick)
     done = read_rows(out)
     return Outlook(progress=_progress(done, every), absent=absent(trial.dataset for trial in every if trial.key not in done))
 
@@ -100,17 +98,15 @@ def run(
     Raises PlanError, DataError or OutputError before anything is run. KeyboardInterrupt, and SIGTERM as that: what is done is
     kept, and the same call goes on.
     """
-    spec = specifications.read(path, quick=quick)
+    every, provenance = _asked(path, out, quick=quick)
     source = path.resolve().parent
-    every = specifications.trials(spec, source)
-    _check_addition(spec, path, out, every, quick=quick)
     done = read_rows(out)
     # before anything is made: a set that is not there, or cannot be clustered, would be a row that fails for each of its trials
     wanted = list(dict.fromkeys(trial.dataset for trial in every if trial.key not in done))
     check_at_hand(wanted)
     for name in wanted:
         check_own(name, source)
-    with Folder(out, _provenance(spec, path, every, quick=quick)) as folder:
+    with Folder(out, provenance) as folder:
         write_file(out / SPECIFICATION, load_text(path))
         now = _progress(folder.rows, every)
         watch(now)
@@ -161,21 +157,25 @@ class _Session:
         }
 
 
-def _check_addition(spec: Spec, path: Path, out: Path, every: list[Trial], *, quick: bool) -> None:
-    """Raise OutputError if the folder holds something else, or a trial that was asked for with other settings.
+def _asked(path: Path, out: Path, *, quick: bool) -> tuple[list[Trial], dict[str, Any]]:
+    """The trials of a specification and the provenance of what they will give.
 
-    The key of a trial (set, method, epsilon, options, clients and run) does not hold its delta, preset, measures and seed; rows
-    of one key must agree in these.
+    Raises OutputError if the folder holds something else, or a trial that was asked for with other settings: the key of a trial
+    (set, method, epsilon, options, clients and run) does not hold its delta, preset, measures and seed, in which rows of one
+    key must agree.
     """
+    spec, source = specifications.read(path, quick=quick), path.resolve().parent
+    every = specifications.trials(spec, source)
+    provenance = _provenance(spec, path, every, quick=quick)
     now = {trial.key: trial for trial in every}
-    earlier = earlier_provenance(out, _provenance(spec, path, every, quick=quick)) or {}
-    for before in _earlier_trials(earlier, path.resolve().parent, out):
+    for before in _earlier_trials(earlier_provenance(out, provenance) or {}, source, out):
         if (trial := now.get(before.key, before)) != before:
             name = min(name for name in Trial.__struct_fields__ if getattr(trial, name) != getattr(before, name))
             other = f"{'the ' if name == 'seed' else ''}{name.replace('_', ' ')} {getattr(before, name)!r:.80}"
             raise OutputError(
                 f"{out} holds results of {trial.method} on {trial.dataset} with {other}; choose another folder for these"
             )
+    return every, provenance
 
 
 def _earlier_trials(earlier: Mapping[str, Any], source: Path, out: Path) -> list[Trial]:
@@ -199,10 +199,12 @@ def _progress(found: dict[str, Cells], every: list[Trial]) -> Progress:
 def _provenance(spec: Spec, path: Path, every: list[Trial], *, quick: bool) -> dict[str, Any]:
     source = path.resolve().parent
     methods = dict.fromkeys(trial.method_source for trial in every)
+    as_json: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(spec))  # so that it equals what is read back
+    content = {name: value for name, value in as_json.items() if value is not None}
     return {
         "note": "public records and exact measures: NOT PRIVATE",
         "fastlloyd": __version__,
-        "specification": {"file": path.name, "quick": quick, "content": _content(spec)},
+        "specification": {"file": path.name, "quick": quick, "content": content},
         "code": {name: code_digest(name, source) for name in specifications.references(spec)},
         "methods": {method.name: method.label for method in (load_method(name, source) for name in methods)},
         "datasets": {},
@@ -217,12 +219,6 @@ def _installed(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return ""
-
-
-def _content(spec: Spec) -> dict[str, Any]:
-    """The specification as JSON has it, so that it equals what is read back."""
-    content: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(spec))
-    return {name: value for name, value in content.items() if value is not None}
 
 
 @contextmanager

@@ -7,13 +7,15 @@ shell.
 import itertools
 import math
 import re
+import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from fastlloyd.base import extras
 from fastlloyd.base.names import fraction, unknown_name
@@ -33,14 +35,22 @@ MAX_LETTERS, MAX_DEPTH = 1000, 20
 MAX_RUNS, MAX_CLIENTS = 100_000, 1000
 
 
+Runs = Annotated[int, Meta(ge=1, le=MAX_RUNS)]
+Clients = Annotated[int, Meta(ge=1, le=MAX_CLIENTS)]
+Epsilons = Annotated[tuple[Annotated[float, Meta(gt=0, le=sys.float_info.max)], ...], Meta(min_length=1)]
+Delta = Annotated[float, Meta(gt=0, lt=1)] | Literal["paper"]
+Names = Annotated[tuple[str, ...], Meta(min_length=1)]
+Values = Annotated[tuple[Option, ...], Meta(min_length=1)]
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """How trials are run. What is None is that of the specification."""
 
-    runs: int | None = None
-    epsilons: tuple[float, ...] | None = None
-    measures: tuple[str, ...] | None = None
-    clients: int | None = None
-    delta: float | Literal["paper"] | None = None
+    runs: Runs | None = None
+    epsilons: Epsilons | None = None
+    measures: Names | None = None
+    clients: Clients | None = None
+    delta: Delta | None = None
     preset: str | None = None
 
 
@@ -50,9 +60,9 @@ class Grid(Settings, frozen=True, kw_only=True):
     options : swept, the product of all lists; a method takes those it knows.
     """
 
-    datasets: tuple[str, ...]
-    methods: tuple[str, ...]
-    options: dict[str, tuple[Option, ...]] = {}
+    datasets: Names
+    methods: Names
+    options: dict[str, Values] = {}
 
 
 class Quick(Settings, frozen=True, kw_only=True):
@@ -65,14 +75,14 @@ class Spec(Settings, frozen=True, kw_only=True, omit_defaults=False):
     """A specification. `figures` names the pictures that are drawn of it; `seed` determines everything that is drawn."""
 
     title: str
-    runs: int
-    epsilons: tuple[float, ...]
-    measures: tuple[str, ...]
+    runs: Runs
+    epsilons: Epsilons
+    measures: Names
     grid: tuple[Grid, ...]
     figures: tuple[str, ...] = ()
     seed: int = 1
-    clients: int = 2
-    delta: float | Literal["paper"] = "paper"
+    clients: Clients = 2
+    delta: Delta = "paper"
     preset: str = "paper"
     quick: Quick | None = None
 
@@ -95,15 +105,12 @@ def read(path: Path, *, quick: bool = False) -> Spec:
 
 def from_content(content: Mapping[str, Any]) -> Spec:
     """The specification that tables, lists, texts and numbers say. Raises PlanError for a field that holds what it may not."""
-    _check_table(content, _SPEC, ("title", "runs", "epsilons", "measures", "grid"), "")
+    _check_table(content, Spec, "")
     _check_grids(content["grid"], "grid")
     quick = content.get("quick", {})
-    _check_table(quick, _QUICK, (), "in [quick], ")
+    _check_table(quick, Quick, "in [quick], ")
     _check_grids(quick.get("grid", ()), "quick.grid")
-    try:
-        return msgspec.convert(content, Spec)
-    except msgspec.ValidationError:  # such as a number that no float holds
-        raise PlanError("a field holds what no specification holds") from None
+    return msgspec.convert(content, Spec)
 
 
 def trials(spec: Spec, folder: Path) -> list[Trial]:
@@ -137,8 +144,7 @@ def references(spec: Spec) -> list[str]:
 
 
 def _trials(spec: Spec, grid: Grid, folder: Path) -> Iterable[Trial]:
-    own = {name: value for name in Settings.__struct_fields__ if (value := getattr(grid, name)) is not None}
-    settings = msgspec.structs.replace(spec, **own)
+    settings = msgspec.structs.replace(spec, **_set(grid))
     sets = _expanded(grid.datasets)
     for name in sets:
         check_name(name, folder)
@@ -165,6 +171,11 @@ def _trials(spec: Spec, grid: Grid, folder: Path) -> Iterable[Trial]:
             )
 
 
+def _set(settings: Settings) -> dict[str, Any]:
+    """The fields of `Settings` that are not None."""
+    return {name: value for name in Settings.__struct_fields__ if (value := getattr(settings, name)) is not None}
+
+
 def _check_number(settings: Spec, grid: Grid, n_sets: int, methods: Sequence[Method]) -> None:
     """Refuse too many trials before any is made: lists of options multiply."""
     kinds = [
@@ -189,7 +200,7 @@ def _quickened(spec: Spec) -> Spec:
     """What `[quick]` names, everywhere; its own grids, where they name it too, win."""
     if spec.quick is None:
         raise PlanError("there is no [quick] table, so --quick has nothing to set; add one, or leave --quick out")
-    instead = {name: value for name in Settings.__struct_fields__ if (value := getattr(spec.quick, name)) is not None}
+    instead = _set(spec.quick)
     grids = spec.quick.grid or tuple(msgspec.structs.replace(grid, **dict.fromkeys(instead, None)) for grid in spec.grid)
     return msgspec.structs.replace(spec, quick=None, grid=grids, **instead)
 
@@ -229,91 +240,55 @@ def _check_options(grid: Grid, methods: Sequence[Method]) -> None:
 
 # What each field may hold
 
-
-class _Field(NamedTuple):
-    """holds : whether a value may stand there; expected : what may, in words that end the sentence "expected ..."."""
-
-    holds: Callable[[Any], bool]
-    expected: str
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _is_table(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-def _list_of(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list) and bool(value) and all(map(holds, value))
-
-
-def _whole(most: int) -> _Field:
-    return _Field(lambda value: type(value) is int and 1 <= value <= most, f"a whole number from 1 to {most:,}")
-
-
-_SETTINGS = {
-    "runs": _whole(MAX_RUNS),
-    "epsilons": _Field(
-        _list_of(lambda value: _is_number(value) and 0 < value < math.inf),
-        "a list of numbers above 0 with one at least, such as [0.5, 1.0]",
-    ),
-    "measures": _Field(_list_of(_is_text), 'a list of measures with one at least, such as ["nicv"]'),
-    "clients": _whole(MAX_CLIENTS),
-    "delta": _Field(
-        lambda value: value == "paper" or (_is_number(value) and 0 < value < 1), 'a number above 0 and below 1, or "paper"'
-    ),
-    "preset": _Field(_is_text, 'the name of a preset, such as "paper"'),
+_Tables = Annotated[tuple[dict[str, Any], ...], Meta(min_length=1)]
+_OF_TABLES: dict[str, Any] = {"grid": _Tables, "quick": dict[str, Any], "options": dict[str, Any]}  # looked into one by one
+_EXPECTED = {
+    "title": 'a text, such as title = "NICV against epsilon"',
+    "runs": f"a whole number from 1 to {MAX_RUNS:,}",
+    "epsilons": "a list of numbers above 0 with one at least, such as [0.5, 1.0]",
+    "measures": 'a list of measures with one at least, such as ["nicv"]',
+    "clients": f"a whole number from 1 to {MAX_CLIENTS:,}",
+    "delta": 'a number above 0 and below 1, or "paper"',
+    "preset": 'the name of a preset, such as "paper"',
+    "grid": "one table or more, each below a line [[grid]]",
+    "figures": 'a list of figures, such as ["curves"], or []',
+    "seed": "a whole number",
+    "quick": "a table below a line [quick]",
+    "datasets": 'a list of names of data sets with one at least, such as ["iris", "s1"]',
+    "methods": 'a list of names with one at least, such as ["lloyd", "fastlloyd"]',
+    "options": "a table below a line [grid.options]",
 }
-_SPEC = {
-    "title": _Field(_is_text, 'a text, such as title = "NICV against epsilon"'),
-    **_SETTINGS,
-    "grid": _Field(_list_of(_is_table), "one table or more, each below a line [[grid]]"),
-    "figures": _Field(lambda value: value == [] or _list_of(_is_text)(value), 'a list of figures, such as ["curves"], or []'),
-    "seed": _Field(lambda value: type(value) is int, "a whole number"),
-    "quick": _Field(_is_table, "a table below a line [quick]"),
-}
-_QUICK = {"grid": _Field(_list_of(_is_table), "one table or more, each below a line [[quick.grid]]"), **_SETTINGS}
-_GRID = {
-    "datasets": _Field(_list_of(_is_text), 'a list of names of data sets with one at least, such as ["iris", "s1"]'),
-    "methods": _Field(_list_of(_is_text), 'a list of names with one at least, such as ["lloyd", "fastlloyd"]'),
-    "options": _Field(_is_table, "a table below a line [grid.options]"),
-    **_SETTINGS,
-}
-_OPTION = _Field(
-    _list_of(lambda value: isinstance(value, (bool, int, float, str))),
-    "a list of numbers, texts, or true and false with one at least, such as alpha = [0.4, 0.8]",
-)
+_EXPECTED_OF_QUICK = _EXPECTED | {"grid": "one table or more, each below a line [[quick.grid]]"}
+_EXPECTED_OF_OPTION = "a list of numbers, texts, or true and false with one at least, such as alpha = [0.4, 0.8]"
 
 
 def _check_grids(grids: Sequence[Mapping[str, Any]], name: str) -> None:
     for number, grid in enumerate(grids, 1):
         place = f"in [[{name}]]{f' number {number}' if len(grids) > 1 else ''}, "
-        _check_table(grid, _GRID, ("datasets", "methods"), place)
+        _check_table(grid, Grid, place)
         for option, values in grid.get("options", {}).items():
-            _check_field(values, _OPTION, f"{place}option {option}")
+            _check_field(values, Values, _EXPECTED_OF_OPTION, f"{place}option {option}")
 
 
-def _check_table(table: Mapping[str, Any], fields: Mapping[str, _Field], needed: Iterable[str], place: str) -> None:
+def _check_table(table: Mapping[str, Any], kind: type[Settings], place: str) -> None:
+    expected = _EXPECTED_OF_QUICK if kind is Quick else _EXPECTED
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
     for name in table:
         if name not in fields:
             raise PlanError(f"{place}key {unknown_name(name, list(fields))}")
-    for name in needed:
-        if name not in table:
-            raise PlanError(f"{place}{name} is missing; add {fields[name].expected}")
+    for name, field in fields.items():
+        if field.required and name not in table:
+            raise PlanError(f"{place}{name} is missing; add {expected[name]}")
     for name, value in table.items():
-        _check_field(value, fields[name], f"{place}{name}")
+        _check_field(value, _OF_TABLES.get(name, fields[name].type), expected[name], f"{place}{name}")
 
 
-def _check_field(value: Any, field: _Field, said: str) -> None:
-    if not field.holds(value):
+def _check_field(value: Any, kind: Any, expected: str, said: str) -> None:
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
         shown = "a table" if isinstance(value, dict) else str(value).lower() if isinstance(value, bool) else f"{value!r:.80}"
-        raise PlanError(f"{said} is {shown}; expected {field.expected}")
+        raise PlanError(f"{said} is {shown}; expected {expected}") from None
 
 
 # Names in short

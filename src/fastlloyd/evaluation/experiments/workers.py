@@ -180,13 +180,14 @@ class _Pool:
 
     def _give_up(self, suspect: Trial, why: str) -> Iterator[tuple[Trial, Report]]:
         """Fail a trial; and all of its set, if no trial of that has ever come to an end."""
-        waiting = self._schedule.drop(suspect.dataset)
-        for trial in waiting:
+        kept = []
+        for trial in self._schedule.drop(suspect.dataset):
             if trial is suspect or suspect.dataset not in self._reported:
                 yield trial, Report(row=failed(trial, why), preparing=0.0, busy=0.0)
-        for trial in reversed(waiting):
-            if trial is not suspect and suspect.dataset in self._reported:
-                self._schedule.put_back(trial)
+            else:
+                kept.append(trial)
+        for trial in reversed(kept):
+            self._schedule.put_back(trial)
 
 
 def _work(connection: Connection, folder: Path) -> None:
