@@ -20,13 +20,8 @@ from fastlloyd.evaluation.experiments import rows
 from fastlloyd.evaluation.experiments.measures import in_order
 from fastlloyd.evaluation.experiments.rows import Row
 
-TRIALS, TABLE, SPECIFICATION, PROVENANCE, OVERHEAD = (
-    "trials.jsonl",
-    "results.csv",
-    "spec.toml",
-    "provenance.json",
-    "overhead.csv",
-)
+TRIALS, TABLE, OVERHEAD = "trials.jsonl", "results.csv", "overhead.csv"
+SPECIFICATION, PROVENANCE = "spec.toml", "provenance.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +77,12 @@ def read(folder: Path) -> Results:
 def _specification(folder: Path, provenance: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """What was asked for, as text and as its content: a copy of the file, or what the provenance has of it."""
     if (folder / SPECIFICATION).is_file():
-        text = _text(folder / SPECIFICATION)
-        return text, _toml(text, folder / SPECIFICATION)
+        path = folder / SPECIFICATION
+        text = _text(path)
+        try:
+            return text, tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise DataError(f"{path} is not TOML ({error}); put the specification back that was run") from None
     recorded = provenance.get("specification")
     content = recorded.get("content") if isinstance(recorded, dict) else None
     return "", content if isinstance(content, dict) else {}
@@ -196,13 +195,6 @@ def _decoded(content: bytes, path: Path) -> str:
     except UnicodeDecodeError:
         raise DataError(f"{path} is not text in UTF-8; it is damaged or no file of results") from None
     return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _toml(text: str, path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise DataError(f"{path} is not TOML ({error}); put the specification back that was run") from None
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -40,7 +40,9 @@ class Folder:
             if (earlier := earlier_provenance(path, provenance)) is not None:
                 self.provenance = _added(earlier, provenance)
             self._write_provenance()
-            _unpack(path)
+            if packed(path).exists() and not (path / TRIALS).exists():  # others can be added to trials that are not packed
+                write_file(path / TRIALS, (trials_content(path) or b"").decode())
+                packed(path).unlink()
             _drop_torn_line(path / TRIALS)
             self.rows = read_rows(path)
             self._descriptor = os.open(path / TRIALS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -63,7 +65,9 @@ class Folder:
 
     def append(self, row: Cells) -> None:
         """Add the row of a trial that has none yet. Raises OutputError; then the line is not whole."""
-        line = (json.dumps(_plain(row), allow_nan=False) + "\n").encode()
+        infinite = (math.inf, -math.inf)  # which JSON has not
+        plain = {name: str(value) if value in infinite else value for name, value in row.items()}
+        line = (json.dumps(plain, allow_nan=False) + "\n").encode()
         try:
             written = os.write(self._descriptor, line)
         except OSError as error:
@@ -90,7 +94,8 @@ class Folder:
         The tables hold every row of the folder: those of the trials in their order, then those of runs not asked for.
         """
         trials = list(trials)
-        rows = self._in_order(trials)
+        found = dict.fromkeys([*(trial.key for trial in trials if trial.key in self.rows), *self.rows])
+        rows = [self.rows[key] for key in found]
         os.fsync(self._descriptor)
         self.provenance["sessions"] += [session] if session else []
         self._write_provenance()
@@ -105,20 +110,22 @@ class Folder:
             (self.path / PARQUET).unlink(missing_ok=True)
         return paths
 
-    def _in_order(self, trials: Iterable[Trial]) -> list[Cells]:
-        asked = [trial.key for trial in trials]
-        others = self.rows.keys() - set(asked)
-        found = [key for key in asked if key in self.rows]
-        return [self.rows[key] for key in [*found, *(key for key in self.rows if key in others)]]
-
     def _write_provenance(self) -> None:
         write_file(self.path / PROVENANCE, to_json(self.provenance))
 
     def _write_parquet(self, rows: Sequence[Cells], names: Sequence[str], options: Sequence[str]) -> None:
         pa, parquet = load("pyarrow", PARQUET), load("pyarrow.parquet", PARQUET)
-        kinds = {name: pa.string() if name in _TEXT else pa.int64() if name in _WHOLE else pa.float64() for name in names}
-        kinds |= {name: _option_type({type(row[name]) for row in rows if name in row}) for name in options}
-        table = pa.table({name: _array([row.get(name) for row in rows], kinds[name]) for name in names})
+        columns = {}
+        for name in names:
+            values = [row.get(name) for row in rows]
+            if name in options:
+                kind = _option_type(pa, {type(value) for value in values if value is not None})
+            else:
+                kind = pa.string() if name in _TEXT else pa.int64() if name in _WHOLE else pa.float64()
+            if kind == pa.string():
+                values = [None if value is None else str(_cell(value)) for value in values]
+            columns[name] = pa.array(values, type=kind)
+        table = pa.table(columns)
         target = self.path / PARQUET
         try:
             with replacing(target) as file:
@@ -194,24 +201,11 @@ def _cell(value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-def _plain(row: Cells) -> Cells:
-    """The row with infinities as text: JSON has none."""
-    return {name: str(value) if isinstance(value, float) and math.isinf(value) else value for name, value in row.items()}
-
-
-def _option_type(found: set[type]) -> Any:
+def _option_type(pa: Any, found: set[type]) -> Any:
     """What Parquet calls the values of an option, by their types; those of several kinds become text."""
-    pa = load("pyarrow", PARQUET)
     if found <= {int, float}:
         return pa.float64() if float in found else pa.int64()
     return pa.bool_() if found == {bool} else pa.string()
-
-
-def _array(values: Sequence[Any], kind: Any) -> Any:
-    pa = load("pyarrow", PARQUET)
-    if pa.types.is_string(kind):
-        values = [None if value is None else str(_cell(value)) for value in values]
-    return pa.array(values, type=kind)
 
 
 def _locked(path: Path) -> Lock:
@@ -237,13 +231,6 @@ def _read_provenance(path: Path) -> dict[str, Any] | None:
     if not isinstance(content, dict) or not content.keys() >= _NEEDED:
         raise OutputError(f"{path / PROVENANCE} is not that of an experiment; choose another folder")
     return content
-
-
-def _unpack(path: Path) -> None:
-    """Bring packed trials into the form that others can be added to."""
-    if packed(path).exists() and not (path / TRIALS).exists():
-        write_file(path / TRIALS, (trials_content(path) or b"").decode())
-        packed(path).unlink()
 
 
 def _drop_torn_line(path: Path) -> None:

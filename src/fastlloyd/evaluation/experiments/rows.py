@@ -75,11 +75,13 @@ def parse(cells: Mapping[str, Any], where: str) -> Row:
     if (status := text(cells["status"])) not in (OK, FAILED):
         raise _wrong(where, "status", status, "ok or failed")
     options, measures = split(tuple(cells))
+    if (epsilon := _number(cells, "epsilon", where)) <= 0:
+        raise _wrong(where, "epsilon", text(cells["epsilon"]), "a number above 0, or inf for a method that is not private")
     least = 0 if failed else 1
     return Row(
         dataset=_name(cells, "dataset", where),
         method=_name(cells, "method", where),
-        epsilon=_epsilon(cells, where),
+        epsilon=epsilon,
         n_records=_integer(cells, "n_records", where, least),
         n_features=_integer(cells, "n_features", where, least),
         n_clusters=_integer(cells, "n_clusters", where, least),
@@ -87,13 +89,9 @@ def parse(cells: Mapping[str, Any], where: str) -> Row:
         run=_integer(cells, "run", where, 0),
         options=tuple((name, said) for name in sorted(options) if (said := text(cells[name]))),
         error=(text(cells.get("error")) or "it failed, and says no more") if failed else "",
-        measures={} if failed else {name: _measure(cells, name, where) for name in measures if _is_filled(cells[name])},
+        measures={} if failed else {name: _measure(cells, name, where) for name in measures if text(cells[name])},
         seconds=_number(cells, "seconds", where) if text(cells.get("seconds")) else math.nan,
     )
-
-
-def _is_filled(cell: object) -> bool:
-    return cell is not None and (not isinstance(cell, str) or bool(cell.strip()))
 
 
 def difference(one: Row, other: Row) -> str:
@@ -126,13 +124,6 @@ def _name(cells: Mapping[str, Any], name: str, where: str) -> str:
     if not said:
         raise _wrong(where, name, said, "a name")
     return said
-
-
-def _epsilon(cells: Mapping[str, Any], where: str) -> float:
-    value = _number(cells, "epsilon", where)
-    if value <= 0:
-        raise _wrong(where, "epsilon", text(cells["epsilon"]), "a number above 0, or inf for a method that is not private")
-    return value
 
 
 def _measure(cells: Mapping[str, Any], name: str, where: str) -> float:

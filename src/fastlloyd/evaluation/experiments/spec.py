@@ -293,7 +293,7 @@ def _check_field(value: Any, kind: Any, expected: str, said: str) -> None:
 
 # Names in short
 
-_Parts = list[Any]  # of a name, from left to right: text, a range of numbers, or a list of alternatives, each `_Parts` itself
+_Parts = list[Any]  # of a name, from left to right: (text,), a range of numbers, or a list of alternatives, `_Parts` themselves
 _RANGE = re.compile(r"(-?[0-9]{1,100})\.\.(-?[0-9]{1,100})")
 
 
@@ -310,7 +310,7 @@ def expand(text: str) -> list[str]:
         raise PlanError(
             f"{text!r:.80} stands for {n:,} names; expected at most {MAX_NAMES:,}: write it as several shorter ones"
         )
-    return _names(parts)
+    return list(_names(parts))
 
 
 def _count(parts: _Parts) -> int:
@@ -318,18 +318,13 @@ def _count(parts: _Parts) -> int:
     return math.prod(
         abs(part.stop - part.start) if isinstance(part, range) else sum(map(_count, part))
         for part in parts
-        if not isinstance(part, str)
+        if not isinstance(part, tuple)
     )
 
 
-def _names(parts: _Parts) -> list[str]:
-    choices: list[list[str]] = []
-    for part in parts:
-        if isinstance(part, list):
-            choices.append([name for alternative in part for name in _names(alternative)])
-        else:
-            choices.append([part] if isinstance(part, str) else [str(number) for number in part])
-    return ["".join(chosen) for chosen in itertools.product(*choices)]
+def _names(parts: _Parts) -> Iterator[str]:
+    choices = (itertools.chain.from_iterable(map(_names, part)) if isinstance(part, list) else part for part in parts)
+    return ("".join(map(str, chosen)) for chosen in itertools.product(*choices))
 
 
 def _alternatives(pieces: Iterator[str], text: str, depth: int = 0) -> list[_Parts]:
@@ -346,7 +341,7 @@ def _alternatives(pieces: Iterator[str], text: str, depth: int = 0) -> list[_Par
         elif piece == "," and depth:
             found.append([])
         elif piece:
-            found[-1].append(piece)
+            found[-1].append((piece,))
     if closed is not bool(depth):
         raise PlanError(f"{text!r:.80} has a brace without a partner; write it as in {{2,4}}")
     return found
@@ -355,7 +350,7 @@ def _alternatives(pieces: Iterator[str], text: str, depth: int = 0) -> list[_Par
 def _brace(items: list[_Parts], text: str) -> list[_Parts] | range:
     if len(items) > 1:
         return items
-    span = _RANGE.fullmatch(items[0][0]) if len(items[0]) == 1 and isinstance(items[0][0], str) else None
+    span = _RANGE.fullmatch(items[0][0][0]) if len(items[0]) == 1 and isinstance(items[0][0], tuple) else None
     if span is None:
         raise PlanError(f"{text!r:.80} has a brace that holds one item; expected several, as in {{2,4}} or {{1..3}}")
     first, last = int(span[1]), int(span[2])

@@ -6,7 +6,7 @@ colour, dashes and marks.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -55,14 +55,14 @@ class Scale:
         panel.set_ylim(*self.ends)
 
 
-def scale(means: Sequence[Summary], *, bounded: bool = False, factor: float = SPREAD) -> Scale | None:
+def scale(means: Sequence[Summary], *, bounded: bool = False) -> Scale | None:
     """The axis for means with their intervals, None if there are none; bounded: scores with a largest value."""
     values = sorted(each.mean for each in means)
     if not values:
         return None
     low, high = (values[0], values[-1]) if bounded else _together(values)
     on_axis = [each for each in means if low <= each.mean <= high]
-    logarithmic = not bounded and low > 0 and high > factor * low
+    logarithmic = not bounded and low > 0 and high > SPREAD * low
     if logarithmic:
         least = min(max(each.low, each.mean / _REACH) for each in on_axis)
         most = max(min(each.high, each.mean * _REACH) for each in on_axis)
@@ -118,15 +118,6 @@ def _together(values: list[float]) -> tuple[float, float]:
     return largest[0], largest[-1]
 
 
-def scale_values(panel: "Axes", values: Sequence[float], *, factor: float = SPREAD) -> None:
-    """A logarithmic axis if the values span more than a factor."""
-    low, high = min(values, default=0.0), max(values, default=0.0)
-    if 0 < factor * low < high:
-        mark_decades(panel, low, high)
-    else:
-        panel.locator_params(axis="y", nbins=5)
-
-
 def label_ticks(panel: "Axes", values: Sequence[float], inches: float) -> None:
     """A tick at each of the ascending values; as many of them have a number as fit, the first and the last always.
 
@@ -141,31 +132,24 @@ def label_ticks(panel: "Axes", values: Sequence[float], inches: float) -> None:
     panel.set_xticks(list(values), [label if i in kept else "" for i, label in enumerate(labels)])
 
 
-def _apart(places: Sequence[float], labels: Sequence[str]) -> set[int]:
+def _apart(places: Sequence[float], labels: Sequence[str]) -> list[int]:
     """Which of the labels can stand at their places without meeting, the first and the last before all others."""
     halves = [width(label, TICK) / 2 + _APART / 2 for label in labels]
-
-    def meet(one: int, other: int) -> bool:
-        return abs(places[one] - places[other]) < halves[one] + halves[other]
-
-    kept = [0]
-    last = len(labels) - 1
-    for i in range(1, last):
-        if not meet(kept[-1], i) and not meet(i, last):
-            kept.append(i)
-    return {*kept, last}
+    return _kept(len(labels), lambda i, j: abs(places[i] - places[j]) < halves[i] + halves[j])
 
 
 def spaced(values: Sequence[float], least: float) -> list[float]:
     """As many of the ascending values as stand `least` of their range apart, the last and the first always among them."""
-    if len(values) < 3:
-        return list(values)
-    room = least * (values[-1] - values[0])
-    kept = [values[0]]
-    for value in values[1:-1]:
-        if value - kept[-1] >= room and values[-1] - value >= room:
-            kept.append(value)
-    return [*kept, values[-1]]
+    return [values[i] for i in _kept(len(values), lambda i, j: values[j] - values[i] < least * (values[-1] - values[0]))]
+
+
+def _kept(n: int, meet: Callable[[int, int], bool]) -> list[int]:
+    """Which of n things in a row stay if no two may meet: the first, the last, and from left to right what meets neither."""
+    kept = list(range(min(n, 1)))
+    for i in range(1, n - 1):
+        if not meet(kept[-1], i) and not meet(i, n - 1):
+            kept.append(i)
+    return [*kept, n - 1] if n > 1 else kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,10 +251,14 @@ def draw_bands(panel: "Axes", curves: Iterable[tuple[Style, Points]]) -> None:
 
 
 def draw_ratios(
-    panel: "Axes", curves: Sequence[tuple[Style, Points]], ratios: Iterable[float], *, factor: float = SPREAD
+    panel: "Axes", curves: Sequence[tuple[Style, Points]], ratios: Sequence[float], *, factor: float = SPREAD
 ) -> None:
     """Curves relative to something, which is a line at 1. ratios : what the axis is for; logarithmic beyond the factor."""
-    scale_values(panel, list(ratios), factor=factor)
+    low, high = min(ratios, default=0.0), max(ratios, default=0.0)
+    if 0 < factor * low < high:
+        mark_decades(panel, low, high)
+    else:
+        panel.locator_params(axis="y", nbins=5)
     panel.axhline(1, color="#999999", linewidth=0.7, zorder=1)
     draw_lines(panel, curves)
     draw_bands(panel, curves)

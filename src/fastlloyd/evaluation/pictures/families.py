@@ -6,7 +6,7 @@ method, of the baseline, and of what the method improves.
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,6 @@ from fastlloyd.reports.pictures import plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.colors import Colormap, Normalize
 
 PANEL_HEIGHT = 2.4  # inches, of lines
 ROW_HEIGHT = 0.24  # inches of one row of numbers of a heat map
@@ -27,6 +26,9 @@ _AROUND = 0.75  # inches above and below the rows: a panel's name, its numbers o
 _AXES = {"n_features": "number of dimensions d", "n_clusters": "number of clusters k"}
 _AREAS, _CHANGES = "cividis_r", "PuOr_r"  # told apart with every common colour vision, and in grey
 _Shape = tuple[int, int]  # numbers of clusters and dimensions
+_Cells = dict[_Shape, Summary]
+_Curve = list[tuple[int, Summary]]
+_Rgba = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,26 +96,22 @@ def lines(summaries: Summaries) -> Iterator[Drawing]:
         raise DataError(f"figure 'scaling' needs {BASELINE} at two epsilons or more on the sets {', '.join(lonely)}")
 
 
-def _curve(summaries: Summaries, family: Family, variant: Variant, samples: list[Sample]) -> list[tuple[int, Summary]]:
+def _curve(summaries: Summaries, family: Family, variant: Variant, samples: list[Sample]) -> _Curve:
     """Ratios of areas averaged over the sets of one size; what was averaged is appended to `samples`."""
-    reference = summaries.reference(variant)
-    curve: list[tuple[int, Summary]] = []
-    if reference is None:
+    curve: _Curve = []
+    if (reference := summaries.reference(variant)) is None:
         return curve
     (axis,) = family.varying
     for size in family.sizes(axis):
         sets = family.of_size(**{axis: size})
         own = _areas(summaries, sets, variant)
         samples.append(own)
-        ratio = relative(own, _areas(summaries, sets, reference))
-        if ratio.n:
+        if (ratio := relative(own, _areas(summaries, sets, reference))).n:
             curve.append((size, ratio))
     return curve
 
 
-def _draw_lines(
-    summaries: Summaries, family: Family, curves: dict[Variant, list[tuple[int, Summary]]], samples: list[Sample]
-) -> Drawing:
+def _draw_lines(summaries: Summaries, family: Family, curves: dict[Variant, _Curve], samples: list[Sample]) -> Drawing:
     (axis,) = family.varying
     sizes = family.sizes(axis)
     baseline = summaries.method_label(BASELINE)
@@ -182,10 +180,11 @@ def _draw_maps(summaries: Summaries, family: Family, variant: Variant, reference
     positive = bool(values) and min(values) > 0
     shared = LogNorm(min(values), max(values)) if positive else Normalize(min(values, default=0), max(values, default=1))
     for panel, name, each in zip(panels, names, areas, strict=False):
-        _map(panel, family, each, name, colormaps[_AREAS], shared)
+        _map(panel, family, each, name, lambda mean: colormaps[_AREAS](float(shared(mean))), _area)
     changes = {shape: change for shape in own if (change := _improvement(own[shape], theirs[shape])).n}
     reach = max((abs(change.mean) for change in changes.values()), default=1.0) or 1.0
-    _map(panels[2], family, changes, "Improvement, %", colormaps[_CHANGES], Normalize(-reach, reach), signed=True)
+    scale = Normalize(-reach, reach)
+    _map(panels[2], family, changes, "Improvement, %", lambda mean: colormaps[_CHANGES](float(scale(mean))), _change)
     panels[0].set_ylabel(upwards, fontsize=TEXT)
     for panel in panels:
         panel.set_xlabel(_AXES["n_clusters"], fontsize=TEXT)
@@ -209,14 +208,7 @@ def _improvement(own: Sample, theirs: Sample) -> Summary:
 
 
 def _map(
-    panel: "Axes",
-    family: Family,
-    cells: dict[_Shape, Summary],
-    name: str,
-    colours: "Colormap",
-    scale: "Normalize",
-    *,
-    signed: bool = False,
+    panel: "Axes", family: Family, cells: _Cells, name: str, shade: Callable[[float], _Rgba], number: Callable[[Summary], str]
 ) -> None:
     """A coloured cell with its number for each shape; where there is no set, or no value yet, the cell stays empty."""
     from matplotlib.patches import Rectangle
@@ -225,11 +217,11 @@ def _map(
     size = max(4.5, min(TEXT - 1, 36 / len(ks)))  # points: letters that fit into a cell
     for (k, d), summary in cells.items():
         column, row = ks.index(k), ds.index(d)
-        colour = colours(float(scale(summary.mean)))
+        colour = shade(summary.mean)
         panel.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=colour, edgecolor="white", linewidth=0.6))
         luminance = 0.2126 * colour[0] ** 2.2 + 0.7152 * colour[1] ** 2.2 + 0.0722 * colour[2] ** 2.2
         ink = "white" if luminance < 0.22 else "black"
-        panel.text(column, row, _number(summary, signed=signed), fontsize=size, ha="center", va="center", color=ink)
+        panel.text(column, row, number(summary), fontsize=size, ha="center", va="center", color=ink)
     panel.set(xlim=(-0.5, len(ks) - 0.5), ylim=(-0.5, len(ds) - 0.5))
     panel.set_xticks(range(len(ks)), [f"{k:,}" for k in ks])
     panel.set_yticks(range(len(ds)), [f"{d:,}" for d in ds])
@@ -239,9 +231,11 @@ def _map(
     name_panel(panel, name, 2.0)
 
 
-def _number(summary: Summary, *, signed: bool) -> str:
-    if not signed:
-        return f"{summary.mean:#.3g}".removesuffix(".") if 1e-3 <= abs(summary.mean) < 1e5 else f"{summary.mean:.1e}"
+def _area(summary: Summary) -> str:
+    return f"{summary.mean:#.3g}".removesuffix(".") if 1e-3 <= abs(summary.mean) < 1e5 else f"{summary.mean:.1e}"
+
+
+def _change(summary: Summary) -> str:
     text = f"{summary.mean:+.0f}" if abs(summary.mean) >= 10 else f"{summary.mean:+.1f}"
     holds_zero = not math.isnan(summary.half_width) and summary.low <= 0 <= summary.high
     return f"({text})" if holds_zero else text
