@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastlloyd.base import extras
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.errors import DataError
 
 # Cells of float64 in a temporary array (2 MiB): fits a cache, and Python's loop over blocks costs next to nothing.
@@ -34,7 +35,7 @@ class SilhouetteSample:
     """
 
     records: npt.NDArray[np.intp] = field(repr=False)
-    distances: npt.NDArray[np.float64] = field(repr=False)
+    distances: FloatArray = field(repr=False)
 
     @classmethod
     def of(cls, X: npt.ArrayLike, *, n_records: int | None = None, seed: int = 0) -> SilhouetteSample:
@@ -188,10 +189,8 @@ def matched_centroid_mse(centroids: npt.ArrayLike, reference: npt.ArrayLike) -> 
 
     centroids, reference = _matrix("centroids", centroids), _matrix("reference", reference)
     if centroids.shape != reference.shape:
-        raise DataError(
-            f"centroids and reference are matched one to one and need the same shape, got {centroids.shape} and "
-            f"{reference.shape}"
-        )
+        shapes = f"{centroids.shape} and {reference.shape}"
+        raise DataError(f"centroids and reference are matched one to one and need the same shape, got {shapes}")
     squared = cdist(centroids, reference, "sqeuclidean")
     _finite(float(squared.max()))  # an infinite cost would make the matching meaningless
     rows, columns = linear_sum_assignment(squared)
@@ -199,7 +198,7 @@ def matched_centroid_mse(centroids: npt.ArrayLike, reference: npt.ArrayLike) -> 
         return _finite(float(squared[rows, columns].sum()) / len(centroids))
 
 
-def _squared_distances(X: npt.NDArray[np.float64], centroids: npt.NDArray[np.float64]) -> Iterator[npt.NDArray[np.float64]]:
+def _squared_distances(X: FloatArray, centroids: FloatArray) -> Iterator[FloatArray]:
     """Squared distances of all centroids to a block of records, (n_clusters, n_block), block by block.
 
     No temporary array exceeds _BLOCK_CELLS cells (or one record and all centroids), whatever n_records is [W32]. SciPy adds
@@ -214,22 +213,20 @@ def _squared_distances(X: npt.NDArray[np.float64], centroids: npt.NDArray[np.flo
         yield squared
 
 
-def _records_and_centroids(
-    X: npt.ArrayLike, centroids: npt.ArrayLike
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _records_and_centroids(X: npt.ArrayLike, centroids: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     X, centroids = _matrix("X", X), _matrix("centroids", centroids)
     if X.shape[1] != centroids.shape[1]:
         raise DataError(f"X has {X.shape[1]} features and the centroids have {centroids.shape[1]}; they must agree")
     return X, centroids
 
 
-def _partition(X: npt.ArrayLike, centroids: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.intp]]:
+def _partition(X: npt.ArrayLike, centroids: npt.ArrayLike) -> tuple[FloatArray, npt.NDArray[np.intp]]:
     """Records in a box around 0 that is less than 1 wide, and their labels: for what depends on neither place nor scale."""
     X, centroids = _records_and_centroids(X, centroids)
     return _unit_box(X), assign(X, centroids)
 
 
-def _unit_box(X: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _unit_box(X: FloatArray) -> FloatArray:
     """Records moved to the middle of their range, and divided by a power of two, which rounds nothing, to widths below 1.
 
     scikit-learn compares with absolute tolerances and computes distances from products, so it gets numbers near 1 around 0.
@@ -238,8 +235,7 @@ def _unit_box(X: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     with np.errstate(over="ignore"):
         width = float((upper - lower).max())
         _finite(width * width * X.shape[1])
-    unit: npt.NDArray[np.float64] = np.ldexp(X - (lower + (upper - lower) / 2), -np.frexp(width)[1])
-    return unit
+    return np.asarray(np.ldexp(X - (lower + (upper - lower) / 2), -np.frexp(width)[1]))
 
 
 def _sklearn_metrics() -> Any:
@@ -250,7 +246,7 @@ def _sklearn_metrics() -> Any:
     return metrics
 
 
-def _matrix(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def _matrix(name: str, values: npt.ArrayLike) -> FloatArray:
     """Return `values` as a float64 matrix with at least one cell, all of them finite."""
     try:
         array = np.asarray(values)

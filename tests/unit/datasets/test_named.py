@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import fastlloyd.evaluation.datasets
 from fastlloyd.errors import DataError
 from fastlloyd.evaluation.datasets import CATALOGUE, homes, load, n_clusters, names, values_digest
 from fastlloyd.evaluation.datasets.named import absent, check_at_hand
@@ -36,7 +35,7 @@ def _no_home_but_those_of_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     generator = SimpleNamespace(
         is_generated=lambda name: name.startswith(("made-", "g2-")), generate=one_record, n_clusters=lambda _: 7
     )
-    monkeypatch.setattr(fastlloyd.evaluation.datasets, "synthetic", generator, raising=False)
+    monkeypatch.setattr("fastlloyd.evaluation.datasets.named.synthetic", generator)
 
 
 # In the folder of FASTLLOYD_DATA

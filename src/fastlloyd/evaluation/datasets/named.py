@@ -20,7 +20,7 @@ import numpy as np
 from fastlloyd.base import extras
 from fastlloyd.base.names import listing, unknown_name
 from fastlloyd.errors import DataError
-from fastlloyd.evaluation.datasets import homes
+from fastlloyd.evaluation.datasets import homes, synthetic
 from fastlloyd.evaluation.datasets.catalogue import CATALOGUE
 from fastlloyd.evaluation.datasets.homes import FOLDER_VARIABLE, own_sets
 from fastlloyd.records import Table
@@ -63,8 +63,6 @@ def load(name: str) -> Table:
         return own.read(name)
     if (entry := CATALOGUE.get(name)) is not None:
         return homes.find(entry)
-    from fastlloyd.evaluation.datasets import synthetic
-
     if synthetic.is_generated(name):
         return synthetic.generate(name)
     raise DataError(f"data set {unknown_name(name, names())}")
@@ -74,8 +72,6 @@ def n_clusters(name: str) -> int:
     """Return the number of clusters usually asked of the data set `name`. Raises DataError if there is no such set."""
     if (known := own_sets().get(name) or CATALOGUE.get(name)) is not None:
         return known.n_clusters
-    from fastlloyd.evaluation.datasets import synthetic
-
     if synthetic.is_generated(name):
         return synthetic.n_clusters(name)
     raise DataError(f"data set {unknown_name(name, names())}")

@@ -7,6 +7,7 @@ linear algebra differs in the last place from machine to machine.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -90,8 +91,7 @@ def generate(name: str) -> Table:
 
     Raises DataError, with the pattern and the ranges of its numbers, if there is no such set.
     """
-    table, _ = generate_labelled(name)
-    return table
+    return generate_labelled(name)[0]
 
 
 def generate_labelled(name: str) -> tuple[Table, IntArray]:
@@ -105,10 +105,8 @@ def generate_labelled(name: str) -> tuple[Table, IntArray]:
 
 def _parse(name: str) -> tuple[Family, list[float]]:
     word, *texts = name.split("-")
-    for family in FAMILIES:
-        if family.word == word:
-            break
-    else:
+    family = next((family for family in FAMILIES if family.word == word), None)
+    if family is None:
         patterns = listing([family.pattern for family in FAMILIES])
         raise DataError(f"there is no generated set {name!r}; their names are made like {patterns}")
     values = [parameter.parse(text) for parameter, text in zip(family.parameters, texts, strict=False)]
@@ -133,9 +131,8 @@ def _synth(name: str, k: int, d: int, replicate: int) -> Labelled:
 
 def _ablation(name: str, k: int, d: int, separation: float) -> Labelled:
     draws = draws_for(name)
-    average = _ABLATION_RECORDS / k
-    low, high = np.ceil((1 - _ABLATION_SPREAD) * average), np.floor((1 + _ABLATION_SPREAD) * average)
-    sizes = draws.integers(int(low), int(high), (k,))
+    low, high = (factor * (_ABLATION_RECORDS / k) for factor in (1 - _ABLATION_SPREAD, 1 + _ABLATION_SPREAD))
+    sizes = draws.integers(math.ceil(low), math.floor(high), (k,))
     records, labels = random_mixture(k, d, separation, draws).records(sizes, draws)
     return _rounded(records), labels
 
@@ -162,47 +159,35 @@ def shares(n: int, ratio: IntArray) -> IntArray:
     return np.diff(edges, prepend=0)
 
 
+_CLUSTERS, _FEATURES = Parameter(letter="K", low=2, high=128), Parameter(letter="D", low=2, high=512)
 _REPLICATE = Parameter(letter="R", low=1, high=1000)
-_MOST_CLUSTERS, _MOST_FEATURES = 128, 512
 
 FAMILIES = (
     Family(
         pattern="synth-K-D-R",
         text=f"Synth: {_SYNTH_RECORDS} records, K clusters of sizes 1:2:...:K in D dimensions with separation in [0.16, 0.26], "
         f"among them 0 to {_SYNTH_MOST_OUTLIERS} outliers; replicate R (the paper: K = 2..32, D = 2..512, R = 1, 2, 3)",
-        parameters=(
-            Parameter(letter="K", low=2, high=_MOST_CLUSTERS),
-            Parameter(letter="D", low=2, high=_MOST_FEATURES),
-            _REPLICATE,
-        ),
+        parameters=(_CLUSTERS, _FEATURES, _REPLICATE),
         draw=_synth,
     ),
     Family(
         pattern="synthk-K-R",
         text="Synth-K: as Synth, in two dimensions (the paper: K = 2..128, R = 1, 2, 3)",
-        parameters=(Parameter(letter="K", low=2, high=_MOST_CLUSTERS), _REPLICATE),
+        parameters=(_CLUSTERS, _REPLICATE),
         draw=lambda name, k, replicate: _synth(name, k, 2, replicate),
     ),
     Family(
         pattern="ablation-K-D-S",
         text=f"about {_ABLATION_RECORDS} records, K clusters of sizes within 30 % of their average in D dimensions with "
         "separation S, no outliers (the paper: K and D = 2, 4, 8, 16, S = 0.25, 0.5, 0.75)",
-        parameters=(
-            Parameter(letter="K", low=2, high=_MOST_CLUSTERS),
-            Parameter(letter="D", low=2, high=_MOST_FEATURES),
-            Parameter(letter="S", low=0.001, high=0.95, whole=False),
-        ),
+        parameters=(_CLUSTERS, _FEATURES, Parameter(letter="S", low=0.001, high=0.95, whole=False)),
         draw=_ablation,
     ),
     Family(
         pattern="timesynth-N-K-D",
         text=f"TimeSynth: N records, K clusters of one size in D dimensions with separation {_TIMESYNTH_SEPARATION}, "
         "no outliers (the paper: N = 10000 and 100000, K and D = 2 and 5)",
-        parameters=(
-            Parameter(letter="N", low=1000, high=1_000_000),
-            Parameter(letter="K", low=2, high=_MOST_CLUSTERS),
-            Parameter(letter="D", low=2, high=64),
-        ),
+        parameters=(Parameter(letter="N", low=1000, high=1_000_000), _CLUSTERS, Parameter(letter="D", low=2, high=64)),
         draw=_timesynth,
     ),
     Family(

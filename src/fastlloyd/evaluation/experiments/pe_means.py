@@ -34,9 +34,7 @@ from fastlloyd.base.randomness import Draws, PublicSeed
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.packing import RadiusSearch, sphere_packing
 from fastlloyd.clustering.public_kmeans import k_means
-from fastlloyd.dp.accountant import GaussianRelease
 from fastlloyd.dp.gdp import gdp_mu
-from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.queries.offsets import MAX_POINTS
@@ -100,11 +98,6 @@ class PEMeans:
     def question(self, n_candidates: int) -> Votes:
         """What a generation of so many candidates asks."""
         return Votes(space=Features(domain=self.domain), n_candidates=n_candidates, count_bits=COUNT_BITS)
-
-    def releases(self) -> list[GaussianRelease]:
-        """All votes of a run, for the accountant. How many candidates a generation has changes nothing of their cost."""
-        sensitivity = self.question(self.n_clusters).sensitivity
-        return sensitivity.releases([self.scale**2], NeighboringRelation.ADD_OR_REMOVE_ONE) * self.n_generations
 
 
 def cluster(plan: PEMeans, X: GridArray, public_seed: PublicSeed, noise: NoiseSource) -> FloatArray:
