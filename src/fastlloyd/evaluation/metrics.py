@@ -10,11 +10,9 @@ A metric that is not defined for its arguments raises `DataError`; it never retu
 would be tempted to skip.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +36,7 @@ class SilhouetteSample:
     distances: FloatArray = field(repr=False)
 
     @classmethod
-    def of(cls, X: npt.ArrayLike, *, n_records: int | None = None, seed: int = 0) -> SilhouetteSample:
+    def of(cls, X: npt.ArrayLike, *, n_records: int | None = None, seed: int = 0) -> Self:
         """Draw `n_records` of X, the same for the same seed, or take all. Memory: 8 m^2 bytes. Errors as in `silhouette`."""
         X = _unit_box(_matrix("X", X))
         records = np.arange(len(X))

@@ -4,8 +4,6 @@ A set is known by the digest of its values, so it does not matter in which forma
 or fetches anything: `homes.py` does.
 """
 
-from __future__ import annotations
-
 import enum
 import hashlib
 import struct

@@ -8,8 +8,6 @@ Nothing goes over the network but in `fetch`, which is called only where a user 
 values are those of the catalogue's digest, or they are not used.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import hashlib
@@ -33,9 +31,7 @@ from fastlloyd.evaluation.datasets.catalogue import DataSet, Form, Home, values_
 from fastlloyd.records import Table, read_csv, read_table
 
 FOLDER_VARIABLE = "FASTLLOYD_DATA"
-MOST_BYTES = 1 << 26
-"""Files are refused beyond this, packed or unpacked: the largest of the catalogue has 8 million bytes unpacked."""
-
+MOST_BYTES = 1 << 26  # files are refused beyond, packed or unpacked: the largest of the catalogue has 8 million unpacked
 _SECONDS = 30.0  # without a byte, until a home is given up
 _GZIP = b"\x1f\x8b"
 _IDX3_UBYTE = 0x0803

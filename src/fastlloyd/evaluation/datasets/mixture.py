@@ -20,8 +20,6 @@ Source: W. Qiu and H. Joe, "Generation of random clusters with specified degree 
 Computational Statistics and Data Analysis 50 (2006) 585-603). Ellipsoids, bounds and the single pass are ours.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,18 +29,10 @@ import numpy as np
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import Draws, PublicSeed
 
-OUTLIER = -1
-"""Label of a record that belongs to no cluster."""
-
-EIGENVALUES = (1.0, 10.0)
-"""Range of the eigenvalues of covariances before clusters grow."""
-
-OUTLIER_REACH = 4.0
-"""Outliers lie within so many standard deviations of the mean of all other records, feature by feature."""
-
-Z = 1.959963984540054
-"""Upper 2.5 % point of the normal law: alpha = 0.05, as Qiu and Joe have it."""
-
+OUTLIER = -1  # label of a record that belongs to no cluster
+EIGENVALUES = (1.0, 10.0)  # range of those of covariances before clusters grow
+OUTLIER_REACH = 4.0  # outliers lie within so many standard deviations of the mean of all other records, feature by feature
+Z = 1.959963984540054  # upper 2.5 % point of the normal law: alpha = 0.05, as Qiu and Joe have it
 _GAIN = 1e-14  # relative gain of a step below which a size is found
 _ROUGH, _EXACT = 1e-2, 1e-10  # residuals of directions: sizes err by the order of their squares
 
@@ -191,8 +181,7 @@ def grown_size(difference: FloatArray, first: FloatArray, second: FloatArray, of
 
 def _steered(a: FloatArray, difference: FloatArray, first: FloatArray, second: FloatArray, u: float, v: float) -> FloatArray:
     """The direction (u S1 + v S2)^-1 difference, found from a."""
-    direction: FloatArray = _solve(lambda x: u * (x @ first) + v * (x @ second), difference[None], a[None], _EXACT)[0]
-    return direction
+    return np.asarray(_solve(lambda x: u * (x @ first) + v * (x @ second), difference[None], a[None], _EXACT)[0])
 
 
 def _least(bounds: FloatArray, exact: Callable[[int], float]) -> float:
@@ -212,8 +201,7 @@ def _rough_directions(differences: FloatArray, shape: FloatArray, shapes: FloatA
 
 def _products(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
     """Symmetric matrices (m, d, d) times vectors (m, d), each by its own."""
-    product: FloatArray = np.matmul(matrices, vectors[:, :, None])[:, :, 0]
-    return product
+    return np.asarray(np.matmul(matrices, vectors[:, :, None])[:, :, 0])
 
 
 def _solve(apply: Callable[[FloatArray], FloatArray], right: FloatArray, x: FloatArray, tolerance: float) -> FloatArray:

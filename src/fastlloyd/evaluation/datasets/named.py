@@ -9,8 +9,6 @@ they hold all records. So they are an example of bounds, not of how to find them
 instrument's manual or the literature alone, and what lies outside is clipped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any

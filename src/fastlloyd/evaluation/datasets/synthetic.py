@@ -5,8 +5,6 @@ nothing is stored. Records are rounded to four decimals (clusters have standard 
 linear algebra differs in the last place from machine to machine.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

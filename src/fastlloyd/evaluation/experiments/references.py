@@ -14,8 +14,7 @@ from typing import Any
 
 from fastlloyd.errors import FastLloydError, PlanError
 
-RAISED = (Exception, SystemExit, KeyboardInterrupt)
-"""What code of others may raise; where a process runs trials, Ctrl-C is none of it."""
+RAISED = (Exception, SystemExit, KeyboardInterrupt)  # by code of others; where a process runs trials, Ctrl-C is none of it
 
 
 def is_reference(text: str) -> bool:

@@ -30,7 +30,7 @@ from fastlloyd.evaluation.experiments.results import Folder, earlier_provenance,
 from fastlloyd.evaluation.experiments.rows import Cells
 from fastlloyd.evaluation.experiments.spec import Spec
 from fastlloyd.evaluation.experiments.trial import Report, Trial
-from fastlloyd.evaluation.experiments.workers import Schedule, perform_all
+from fastlloyd.evaluation.experiments.workers import Pool, Schedule
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 
@@ -113,8 +113,8 @@ def run(
         missing = [trial for trial in every if trial.key not in folder.rows]
         session = _Session(workers=min(cores() if workers is None else workers, len(missing)))
         try:
-            with _terminable(), closing(perform_all(Schedule(missing), source, session.workers)) as reports:
-                for _, report in reports:
+            with _terminable(), closing(Pool(Schedule(missing), source, session.workers).reports()) as reports:
+                for report in reports:
                     if report.digest:
                         folder.note_set(report.row, report.digest)
                     folder.append(report.row)

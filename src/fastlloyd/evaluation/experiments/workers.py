@@ -89,19 +89,9 @@ class _Worker:
     assigned: deque[Trial] = field(default_factory=deque)
 
 
-def perform_all(schedule: Schedule, folder: Path, n_workers: int) -> Generator[tuple[Trial, Report], None, None]:
-    """Run all trials of the schedule in processes; every trial with what came of it, as it comes.
+class Pool:
+    """Processes that run all trials of a schedule."""
 
-    All processes have ended when this iterator has, also where it is closed early.
-    """
-    pool = _Pool(schedule, folder, n_workers)
-    try:
-        yield from pool.reports()
-    finally:
-        pool.stop()
-
-
-class _Pool:
     def __init__(self, schedule: Schedule, folder: Path, n_workers: int) -> None:
         self._schedule, self._folder, self._n_workers = schedule, folder, n_workers
         self._workers: dict[Connection, _Worker] = {}
@@ -109,7 +99,17 @@ class _Pool:
         self._reported: set[str] = set()  # sets of which a process has lived to report a trial
         self._stillborn = 0
 
-    def reports(self) -> Iterator[tuple[Trial, Report]]:
+    def reports(self) -> Generator[Report, None, None]:
+        """What came of every trial, as it comes. All processes have ended when this iterator has, also where it is closed."""
+        try:
+            yield from self._reports()
+        finally:
+            for worker in self._workers.values():
+                worker.process.kill()
+            for worker in list(self._workers.values()):
+                self._dismiss(worker)
+
+    def _reports(self) -> Iterator[Report]:
         for _ in range(self._n_workers):
             self._start()
         while self._workers:
@@ -123,16 +123,9 @@ class _Pool:
                 if message == READY:
                     worker.ready, self._stillborn = True, 0
                 else:
-                    trial = worker.assigned.popleft()
-                    self._reported.add(trial.dataset)
-                    yield trial, msgspec.msgpack.decode(message, type=Report)
+                    self._reported.add(worker.assigned.popleft().dataset)
+                    yield msgspec.msgpack.decode(message, type=Report)
                 self._feed(worker)
-
-    def stop(self) -> None:
-        for worker in self._workers.values():
-            worker.process.kill()
-        for worker in list(self._workers.values()):
-            self._dismiss(worker)
 
     def _start(self) -> None:
         context = get_context("spawn")
@@ -161,7 +154,7 @@ class _Pool:
         worker.process.kill()  # it has ended already, unless code of others holds it up
         worker.process.join()
 
-    def _bury(self, worker: _Worker) -> Iterator[tuple[Trial, Report]]:
+    def _bury(self, worker: _Worker) -> Iterator[Report]:
         """What a process that died had is done by another; what it died of twice has failed."""
         self._dismiss(worker)
         if not worker.ready:
@@ -178,12 +171,12 @@ class _Pool:
         if self._schedule.any_left:
             self._start()
 
-    def _give_up(self, suspect: Trial, why: str) -> Iterator[tuple[Trial, Report]]:
+    def _give_up(self, suspect: Trial, why: str) -> Iterator[Report]:
         """Fail a trial; and all of its set, if no trial of that has ever come to an end."""
         kept = []
         for trial in self._schedule.drop(suspect.dataset):
             if trial is suspect or suspect.dataset not in self._reported:
-                yield trial, Report(row=failed(trial, why), preparing=0.0, busy=0.0)
+                yield Report(row=failed(trial, why), preparing=0.0, busy=0.0)
             else:
                 kept.append(trial)
         for trial in reversed(kept):
