@@ -111,11 +111,13 @@ def fetch(entry: DataSet) -> Path:
     wrong = []
     for home in entry.homes:
         try:
-            values = _values_of(get(home.address), home, entry)
+            values = parse(get(home.address), home, entry)
         except DataError as error:
             wrong.append(f"{home.address}: {error}")
-        else:
+            continue
+        if (digest := values_digest(values)) == entry.digest:
             return _keep(entry, values)
+        wrong.append(f"{home.address}: the digest of its values is {digest}; expected {entry.digest}")
     raise DataError(f"data set {entry.name!r} was not fetched, and nothing was kept. " + "; ".join(wrong))
 
 
@@ -186,13 +188,6 @@ def _downloader() -> Callable[[str], bytes]:
         return received.getvalue()
 
     return get
-
-
-def _values_of(data: bytes, home: Home, entry: DataSet) -> FloatArray:
-    values = parse(data, home, entry)
-    if (digest := values_digest(values)) != entry.digest:
-        raise DataError(f"the digest of its values is {digest}; expected {entry.digest}")
-    return values
 
 
 def _keep(entry: DataSet, values: FloatArray) -> Path:

@@ -87,23 +87,21 @@ def load_method(name: str, folder: Path) -> Method:
 
 def _check_fields(method: Method, where: str) -> None:
     """Code of others may put anything into a record."""
+    options: object = method.options
+    are_names = isinstance(options, (frozenset, set, tuple, list)) and all(isinstance(each, str) for each in options)
     for field_name, holds, expected in (
-        ("name", _is_name(method.name), "a text"),
-        ("label", _is_name(method.label), "a text"),
+        ("name", _is_text(method.name), "a text"),
+        ("label", _is_text(method.label), "a text"),
         ("cluster", callable(method.cluster), "a function of a problem and a setting"),
         ("private", isinstance(method.private, bool), "True or False"),
-        ("options", _are_names(method.options), 'names of options, as in frozenset({"rounds"})'),
+        ("options", are_names, 'names of options, as in frozenset({"rounds"})'),
     ):
         if not holds:
             raise PlanError(f"{where!r:.200}: {field_name} is {getattr(method, field_name)!r:.80}; expected {expected}")
 
 
-def _is_name(value: object) -> bool:
+def _is_text(value: object) -> bool:
     return isinstance(value, str) and value.strip() == value != ""
-
-
-def _are_names(options: object) -> bool:
-    return isinstance(options, (frozenset, set, tuple, list)) and all(isinstance(each, str) for each in options)
 
 
 def check_option(name: str, value: Option) -> None:

@@ -156,15 +156,10 @@ def _from_code(name: str, given: Any) -> tuple[FloatArray, int]:
     X, n_clusters = pair
     if not isinstance(n_clusters, (int, np.integer)) or isinstance(n_clusters, bool):
         raise DataError(f"{name!r:.200}: n_clusters is {n_clusters!r:.80}; expected a whole number")
-    if (records := _numbers(X)) is None:
-        raise DataError(f"{name!r:.200} gives records that are no numbers; expected X, float64 (n_records, n_features)")
-    return records, int(n_clusters)
-
-
-def _numbers(X: Any) -> FloatArray | None:
-    """The records as float64; None where it is no table, or one of text, complex numbers or dates."""
     try:
         records = np.asarray(X)
-        return np.asarray(records, dtype=np.float64) if records.dtype.kind in "biufO" else None
-    except (TypeError, ValueError):
-        return None
+        if records.dtype.kind in "biufO":  # no text, complex numbers or dates
+            return np.asarray(records, dtype=np.float64), int(n_clusters)
+    except (TypeError, ValueError):  # no table
+        pass
+    raise DataError(f"{name!r:.200} gives records that are no numbers; expected X, float64 (n_records, n_features)")

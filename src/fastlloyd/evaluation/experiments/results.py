@@ -136,12 +136,17 @@ class Folder:
 
 def earlier_provenance(path: Path, provenance: dict[str, Any]) -> dict[str, Any] | None:
     """What an earlier session left in the folder; None if there was none. Raises OutputError if of another experiment."""
-    earlier = _read_provenance(path)
-    if earlier is None:
+    try:
+        earlier = json.loads((path / PROVENANCE).read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
         foreign = sorted({entry.name for entry in path.iterdir()} - {TRIALS + "-lock"}) if path.is_dir() else []
         if foreign:
-            raise OutputError(f"{path} holds {foreign[0]!r} and no results of an experiment; choose an empty folder")
+            raise OutputError(f"{path} holds {foreign[0]!r} and no results of an experiment; choose an empty folder") from None
         return None
+    except (OSError, ValueError):
+        raise OutputError(f"{path / PROVENANCE} cannot be read; choose another folder") from None
+    if not isinstance(earlier, dict) or not earlier.keys() >= _NEEDED:
+        raise OutputError(f"{path / PROVENANCE} is not that of an experiment; choose another folder")
     if earlier["fastlloyd"] != provenance["fastlloyd"]:
         raise OutputError(f"{path} holds results of another version of fastlloyd; choose another folder for these")
     for name in earlier["code"].keys() & provenance["code"].keys():
@@ -219,18 +224,6 @@ def _locked(path: Path) -> Lock:
         return Lock(path / TRIALS)
     except StateError:
         raise OutputError(f"{path} is in use by another run of an experiment; wait until it ends, or choose another") from None
-
-
-def _read_provenance(path: Path) -> dict[str, Any] | None:
-    try:
-        content = json.loads((path / PROVENANCE).read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, ValueError):
-        raise OutputError(f"{path / PROVENANCE} cannot be read; choose another folder") from None
-    if not isinstance(content, dict) or not content.keys() >= _NEEDED:
-        raise OutputError(f"{path / PROVENANCE} is not that of an experiment; choose another folder")
-    return content
 
 
 def _drop_torn_line(path: Path) -> None:

@@ -149,7 +149,10 @@ def _trials(spec: Spec, grid: Grid, folder: Path) -> Iterable[Trial]:
     for name in sets:
         check_name(name, folder)
     methods = [(source, load_method(source, folder)) for source in _expanded(grid.methods)]
-    _check_options(grid, [method for _, method in methods])
+    known = sorted(frozenset().union(*(method.options for _, method in methods)))
+    for name in grid.options:
+        if name not in known:
+            raise PlanError(f"option {unknown_name(name, known)}: what the grid's methods take")
     _check_number(settings, grid, len(sets), [method for _, method in methods])
     for name, (source, method) in itertools.product(sets, methods):
         private = method.private
@@ -229,13 +232,6 @@ def _checked(spec: Spec) -> Spec:
         if repr(first) != repr(value):
             raise PlanError(f"option {name} has one value in two spellings, {first!r} and {value!r}; write it in one way")
     return spec
-
-
-def _check_options(grid: Grid, methods: Sequence[Method]) -> None:
-    known = sorted(frozenset().union(*(method.options for method in methods)))
-    for name in grid.options:
-        if name not in known:
-            raise PlanError(f"option {unknown_name(name, known)}: what the grid's methods take")
 
 
 # What each field may hold

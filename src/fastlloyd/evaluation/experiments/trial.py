@@ -94,8 +94,9 @@ def perform(trial: Trial, folder: Path) -> Report:
 
 def run_trial(trial: Trial, method: Method, problem: Problem) -> Cells:
     """The row of a trial on a problem."""
-    delta = _delta(trial, problem.n_records)
-    about = {"n_records": problem.n_records, "n_features": problem.n_features, "n_clusters": problem.n_clusters, "delta": delta}
+    n = problem.n_records
+    delta = trial.delta if isinstance(trial.delta, float) else 1 / (n * math.log(n)) if n > 2 else 0.5
+    about = {"n_records": n, "n_features": problem.n_features, "n_clusters": problem.n_clusters, "delta": delta}
     setting = Setting(
         epsilon=trial.epsilon,
         delta=delta,
@@ -131,12 +132,6 @@ def _identity(trial: Trial) -> Cells:
         "run": trial.run,
         **trial.options,
     }
-
-
-def _delta(trial: Trial, n_records: int) -> float:
-    if isinstance(trial.delta, float):
-        return trial.delta
-    return 1 / (n_records * math.log(n_records)) if n_records > 2 else 0.5
 
 
 def _measured(name: str, problem: Problem, centroids: FloatArray) -> float:

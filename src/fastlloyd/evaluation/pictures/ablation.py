@@ -6,7 +6,6 @@ Private methods without these options are level lines, the same in every panel.
 import re
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from fastlloyd.errors import DataError
 from fastlloyd.evaluation.experiments.measures import quantity
@@ -14,9 +13,6 @@ from fastlloyd.evaluation.pictures.axes import Style, draw_ratios, numbered, spa
 from fastlloyd.evaluation.pictures.sheet import TEXT, Drawing, fitted, left_out, name_panel, runs, sheet
 from fastlloyd.evaluation.pictures.summaries import Sample, Summaries, Summary, Variant, pooled, relative
 from fastlloyd.reports.pictures import PALETTE, plain
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 PANEL_HEIGHT = 2.3  # inches
 NAIVE = "glloyd"  # Gaussian noise without radius and postprocessing
@@ -71,7 +67,10 @@ def _draw(summaries: Summaries, measure: str, swept: list[Variant], naive: Varia
     values = [ratio.mean for curves in panels_of.values() for curve in curves.values() for _, ratio in curve]
     values += [ratio.mean for _, ratio in level.values()]
     for panel, (radius, curves) in zip(panels, panels_of.items(), strict=True):
-        _panel(panel, curves, looks, values)
+        lines = [(looks[kind], curve) for kind, curve in curves.items()]
+        draw_ratios(panel, lines, values, factor=2)  # the smallest ones matter
+        alphas = spaced(sorted({alpha for curve in curves.values() for alpha, _ in curve}), 0.08)
+        panel.set_xticks(alphas, [f"{alpha:g}" for alpha in alphas])
         for line, ratio in level.values():
             panel.axhline(ratio.mean, **line.of_line())
         name_panel(panel, f"radius: {radius}" if radius else "radius of the method", 6 / len(radii))
@@ -130,10 +129,3 @@ def _label(kind: _Kind) -> str:
     first = {"none": "no postprocessing", "": "postprocessing of the method"}.get(postprocessing, postprocessing)
     second = "clipping" if clipping in _YES else "no clipping" if clipping in _NO else f"clipping {clipping}"
     return f"{first}, {second}"
-
-
-def _panel(panel: "Axes", curves: dict[_Kind, _Curve], looks: dict[_Kind, Style], values: list[float]) -> None:
-    lines = [(looks[kind], curve) for kind, curve in curves.items()]
-    draw_ratios(panel, lines, values, factor=2)  # the smallest ones matter
-    alphas = spaced(sorted({alpha for curve in curves.values() for alpha, _ in curve}), 0.08)
-    panel.set_xticks(alphas, [f"{alpha:g}" for alpha in alphas])

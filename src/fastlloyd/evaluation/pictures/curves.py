@@ -1,7 +1,7 @@
 """A measure against epsilon, a panel for each data set (Figure 2 of the paper)."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -122,7 +122,7 @@ def _foot(summaries: Summaries, curves: Sequence[Curves], without: Sequence[str]
         if any(0 < s.n < (s.n + s.n_failed + s.n_infinite) / 2 for _, s in points)
     ]
     off = [
-        f"{each.dataset.name}, {summaries.label(variant)} at {_span(s.mean for _, s in each.off(variant))}"
+        f"{each.dataset.name}, {summaries.label(variant)} at {_span([s.mean for _, s in each.off(variant)])}"
         for each, variant, _ in listed
         if each.off(variant)
     ]
@@ -143,10 +143,8 @@ def _some(listed: Sequence[str]) -> str:
     return "; ".join(listed[:_NAMED]) + (f"; and {more:,} more" if more > 0 else "")
 
 
-def _span(values: Iterable[float]) -> str:
-    numbers = sorted(values)
-    ends = list(dict.fromkeys(f"{value:.2g}" for value in (numbers[0], numbers[-1])))
-    return " to ".join(ends)
+def _span(values: Sequence[float]) -> str:
+    return " to ".join(dict.fromkeys(f"{end:.2g}" for end in (min(values), max(values))))
 
 
 def _panel(panel: "Axes", curves: Curves, looks: dict[Variant, axes.Style], inches: float) -> None:

@@ -7,7 +7,7 @@ method, of the baseline, and of what the method improves.
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fastlloyd.errors import DataError
@@ -181,7 +181,8 @@ def _draw_maps(summaries: Summaries, family: Family, variant: Variant, reference
     shared = LogNorm(min(values), max(values)) if positive else Normalize(min(values, default=0), max(values, default=1))
     for panel, name, each in zip(panels, names, areas, strict=False):
         _map(panel, family, each, name, lambda mean: colormaps[_AREAS](float(shared(mean))), _area)
-    changes = {shape: change for shape in own if (change := _improvement(own[shape], theirs[shape])).n}
+    ratios = {shape: ratio for shape in own if (ratio := relative(own[shape], theirs[shape])).n}
+    changes = {shape: replace(r, mean=100 * (1 - r.mean), half_width=100 * r.half_width) for shape, r in ratios.items()}
     reach = max((abs(change.mean) for change in changes.values()), default=1.0) or 1.0
     scale = Normalize(-reach, reach)
     _map(panels[2], family, changes, "Improvement, %", lambda mean: colormaps[_CHANGES](float(scale(mean))), _change)
@@ -199,12 +200,6 @@ def _by_shape(summaries: Summaries, family: Family, variant: Variant) -> dict[_S
         for d in family.sizes("n_features")
         if (sets := family.of_size(n_clusters=k, n_features=d))
     }
-
-
-def _improvement(own: Sample, theirs: Sample) -> Summary:
-    """By how many percent of the other's an area is smaller."""
-    ratio = relative(own, theirs)
-    return Summary(n=ratio.n, mean=100 * (1 - ratio.mean), half_width=100 * ratio.half_width, median=100 * (1 - ratio.median))
 
 
 def _map(

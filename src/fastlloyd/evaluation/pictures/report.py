@@ -26,9 +26,9 @@ def page(summaries: Summaries, drawings: Sequence[Drawing], refused: Sequence[st
     sections = [section for section in _sections(summaries, drawings, refused) if section[2]]
     title = escape(summaries.results.title)
     content = "".join(f'<section id="{name}"><h2>{escape(heading)}</h2>{body}</section>\n' for name, heading, body in sections)
-    links = "".join(
-        f'<li><a href="#{name}">{escape(heading)}</a>{_inner(name, drawings)}</li>' for name, heading, _ in sections
-    )
+    each_figure = "".join(f'<li><a href="#{escape(each.name)}">{escape(each.title)}</a></li>' for each in drawings)
+    below = {"figures": f"<ul>{each_figure}</ul>"} if len(drawings) > 1 else {}
+    links = "".join(f'<li><a href="#{name}">{escape(heading)}</a>{below.get(name, "")}</li>' for name, heading, _ in sections)
     return (
         f'{HEADING}<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -53,13 +53,6 @@ def _sections(summaries: Summaries, drawings: Sequence[Drawing], refused: Sequen
         ("specification", "Specification", _text(results.specification)),
         ("provenance", "Provenance", _text(provenance)),
     ]
-
-
-def _inner(section: str, drawings: Sequence[Drawing]) -> str:
-    """Links to each figure, below the link to their section."""
-    if section != "figures" or len(drawings) < 2:
-        return ""
-    return "<ul>" + "".join(f'<li><a href="#{escape(d.name)}">{escape(d.title)}</a></li>' for d in drawings) + "</ul>"
 
 
 def _methods(summaries: Summaries) -> list[str]:
