@@ -9,7 +9,7 @@ from rich.console import Console
 from fastlloyd.base.files import check_destination, to_json, write_folder
 from fastlloyd.base.names import split_list
 from fastlloyd.cli import terminal
-from fastlloyd.cli.options import CLUSTERING, FEDERATION, OUTPUT, PRIVACY, FederationOptions
+from fastlloyd.cli.options import FederationOptions, in_clustering, in_federation, in_output, in_privacy
 from fastlloyd.cli.terminal import Column
 from fastlloyd.errors import BudgetError, OutputError, PlanError
 
@@ -29,51 +29,28 @@ SIMULATED = (
 )
 
 Records = Annotated[
-    int,
-    typer.Option(
-        "--records",
-        "--n-records",
-        help="Expected number of records, also taken as the cap.",
-        metavar="N",
-        rich_help_panel=CLUSTERING,
-    ),
+    int, in_clustering("--records", "--n-records", help="Expected number of records, also taken as the cap.", metavar="N")
 ]
-FeatureCount = Annotated[int, typer.Option("--features", help="Number of features.", metavar="D", rich_help_panel=CLUSTERING)]
-Clusters = Annotated[
-    int, typer.Option("--clusters", "--n-clusters", "-k", help="Number of clusters.", metavar="K", rich_help_panel=CLUSTERING)
-]
-AlgorithmName = Annotated[
-    str, typer.Option(help="What will run.", metavar="momentlloyd|fastlloyd|glloyd|sulloyd", rich_help_panel=CLUSTERING)
-]
-Epsilons = Annotated[str, typer.Option(help="Privacy budgets to compare, as a,b,c.", metavar="LIST", rich_help_panel=PRIVACY)]
-Delta = Annotated[float | None, typer.Option(help="Default: 1 / (100 records).", metavar="DELTA", rich_help_panel=PRIVACY)]
+FeatureCount = Annotated[int, in_clustering("--features", help="Number of features.", metavar="D")]
+Clusters = Annotated[int, in_clustering("--clusters", "--n-clusters", "-k", help="Number of clusters.", metavar="K")]
+AlgorithmName = Annotated[str, in_clustering(help="What will run.", metavar="momentlloyd|fastlloyd|glloyd|sulloyd")]
+Epsilons = Annotated[str, in_privacy(help="Privacy budgets to compare, as a,b,c.", metavar="LIST")]
+Delta = Annotated[float | None, in_privacy(help="Default: 1 / (100 records).", metavar="DELTA")]
 Relation = Annotated[
     str,
-    typer.Option(
-        help="What the guarantee hides: that a record is there, or what it says.",
-        metavar="add_or_remove_one|replace_one",
-        rich_help_panel=PRIVACY,
+    in_privacy(
+        help="What the guarantee hides: that a record is there, or what it says.", metavar="add_or_remove_one|replace_one"
     ),
 ]
-Loss = Annotated[bool, typer.Option("--loss", help="Reckon with a private estimate of the loss too.", rich_help_panel=PRIVACY)]
+Loss = Annotated[bool, in_privacy("--loss", help="Reckon with a private estimate of the loss too.")]
 LossShare = Annotated[
     float | None,
-    typer.Option(
-        help="Share of the budget for --loss. Default: 0.01 to 0.2, by the number of records.",
-        metavar="SHARE",
-        rich_help_panel=PRIVACY,
-    ),
+    in_privacy(help="Share of the budget for --loss. Default: 0.01 to 0.2, by the number of records.", metavar="SHARE"),
 ]
-Clients = Annotated[
-    int | None, typer.Option(help="For a federated run: how many clients take part.", metavar="M", rich_help_panel=FEDERATION)
-]
-Folder = Annotated[
-    Path | None, typer.Option(help="Folder to make: advise.json, advise.png.", metavar="DIR", rich_help_panel=OUTPUT)
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace an earlier advice.", rich_help_panel=OUTPUT)]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print the advice as JSON, and everything else to stderr.", rich_help_panel=OUTPUT)
-]
+Clients = Annotated[int | None, in_federation(help="For a federated run: how many clients take part.", metavar="M")]
+Folder = Annotated[Path | None, in_output(help="Folder to make: advise.json, advise.png.", metavar="DIR")]
+Force = Annotated[bool, in_output("--force", help="Replace an earlier advice.")]
+Json = Annotated[bool, in_output("--json", help="Print the advice as JSON, and everything else to stderr.")]
 
 
 def advise(

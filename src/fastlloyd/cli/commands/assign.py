@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fastlloyd.base.files import check_file, write_chunks
-from fastlloyd.cli.options import OUTPUT, Data
+from fastlloyd.cli.options import Data, in_output
 from fastlloyd.errors import OutputError
 
 if TYPE_CHECKING:
@@ -20,14 +20,9 @@ WARNING = "labels are exact facts about single records, NOT PRIVATE: keep them w
 ResultPath = Annotated[
     Path, typer.Argument(help="A folder that fit, simulate or join left, or its centroids.csv.", metavar="RESULT")
 ]
-LabelFile = Annotated[
-    Path | None, typer.Option(help="File to make. Default: the screen.", metavar="FILE", rich_help_panel=OUTPUT)
-]
-Distance = Annotated[
-    bool,
-    typer.Option("--distance", help="Add the distance to the centroid, in half widths of the bounds.", rich_help_panel=OUTPUT),
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file of labels.", rich_help_panel=OUTPUT)]
+LabelFile = Annotated[Path | None, in_output(help="File to make. Default: the screen.", metavar="FILE")]
+Distance = Annotated[bool, in_output("--distance", help="Add the distance to the centroid, in half widths of the bounds.")]
+Force = Annotated[bool, in_output("--force", help="Replace an earlier file of labels.")]
 
 
 MissingCells = Annotated[

@@ -8,7 +8,7 @@ import typer
 
 from fastlloyd.base.files import check_file, write_file
 from fastlloyd.base.names import listing, parse_columns
-from fastlloyd.cli.options import OUTPUT, Columns, Data
+from fastlloyd.cli.options import Columns, Data, in_output
 from fastlloyd.cli.usage import Command, Group
 from fastlloyd.errors import DataError, OutputError
 
@@ -16,10 +16,8 @@ bounds_app = typer.Typer(cls=Group, help="Make files of public bounds.", no_args
 
 EXPLAINED = 5  # columns that are left out
 
-Template = Annotated[
-    Path | None, typer.Option(help="File to make. Default: the screen.", metavar="FILE", rich_help_panel=OUTPUT)
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file of bounds.", rich_help_panel=OUTPUT)]
+Template = Annotated[Path | None, in_output(help="File to make. Default: the screen.", metavar="FILE")]
+Force = Annotated[bool, in_output("--force", help="Replace an earlier file of bounds.")]
 
 
 @bounds_app.command(cls=Command)

@@ -13,7 +13,7 @@ from fastlloyd.base import extras
 from fastlloyd.base.files import check_destination, check_file, to_json, write_file, write_folder
 from fastlloyd.base.names import split_list, unknown_name
 from fastlloyd.cli import terminal
-from fastlloyd.cli.options import OUTPUT
+from fastlloyd.cli.options import in_output
 from fastlloyd.cli.terminal import Column
 from fastlloyd.cli.usage import Command, Group
 from fastlloyd.errors import DataError, OutputError
@@ -33,15 +33,12 @@ experiment_app = typer.Typer(
 )
 
 Specification = Annotated[Path, typer.Argument(help="What to run. It may name files of code, which are run.", metavar="SPEC")]
-Out = Annotated[
-    Path,
-    typer.Option(help="Folder of the results; what is there already is not run again.", metavar="DIR", rich_help_panel=OUTPUT),
-]
+Out = Annotated[Path, in_output(help="Folder of the results; what is there already is not run again.", metavar="DIR")]
 Quick = Annotated[bool, typer.Option("--quick", help="What the table quick of the specification says instead.")]
 Workers = Annotated[
     int | None, typer.Option(min=1, max=1024, help="Processes, each with one thread. Default: one per core.", metavar="N")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
+Json = Annotated[bool, in_output("--json", help="Print JSON.")]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Say how many trials there are and are left, and which sets are lacking.")
 ]
@@ -58,19 +55,15 @@ Figures = Annotated[
 Formats = Annotated[
     str, typer.Option("--formats", help="Kinds of files, separated by commas, of png, svg and pdf.", metavar="KINDS")
 ]
-FiguresFolder = Annotated[
-    Path | None, typer.Option("--out", help="Folder to make. Default: DIR/figures.", metavar="FOLDER", rich_help_panel=OUTPUT)
-]
+FiguresFolder = Annotated[Path | None, in_output("--out", help="Folder to make. Default: DIR/figures.", metavar="FOLDER")]
 Measures = Annotated[
     list[str] | None,
     typer.Option("--measure", help="Which to show, such as nicv; may be given again. Default: all.", metavar="NAME"),
 ]
 TableFormat = Annotated[str, typer.Option("--format", help="How the tables are written.", metavar="text|markdown|csv")]
 Pooled = Annotated[bool, typer.Option("--pooled", help="All data sets as one: run by run, the mean over them.")]
-ReportFile = Annotated[
-    Path | None, typer.Option("--out", help="File to make. Default: DIR/report.html.", metavar="FILE", rich_help_panel=OUTPUT)
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace what an earlier call made.", rich_help_panel=OUTPUT)]
+ReportFile = Annotated[Path | None, in_output("--out", help="File to make. Default: DIR/report.html.", metavar="FILE")]
+Force = Annotated[bool, in_output("--force", help="Replace what an earlier call made.")]
 
 
 @experiment_app.callback()

@@ -1,13 +1,15 @@
 """`fastlloyd keygen | pem`: a private identity to keep and a public file to send, or a request to an authority; PEM files."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fastlloyd.base.files import check_file, write_file, write_private
-from fastlloyd.cli.options import OUTPUT, PassphraseFile
+from fastlloyd.cli.options import PassphraseFile, in_output
 from fastlloyd.cli.terminal import print_json
 from fastlloyd.errors import IdentityError, OutputError
 
@@ -19,12 +21,7 @@ DAYS = 365
 
 Name = Annotated[str, typer.Option(help="Name of the client, or of the server, in plans.", metavar="NAME")]
 Folder = Annotated[
-    Path,
-    typer.Option(
-        help="Folder for NAME.identity.toml and NAME.public.toml; made if it is not there.",
-        metavar="DIR",
-        rich_help_panel=OUTPUT,
-    ),
+    Path, in_output(help="Folder for NAME.identity.toml and NAME.public.toml; made if it is not there.", metavar="DIR")
 ]
 Passphrase = Annotated[bool, typer.Option("--passphrase", help="Put the private keys under a passphrase; asks for it twice.")]
 Expires = Annotated[
@@ -44,16 +41,15 @@ Issued = Annotated[
         metavar="FILE",
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace an earlier public file or request.", rich_help_panel=OUTPUT)]
+Force = Annotated[bool, in_output("--force", help="Replace an earlier public file or request.")]
 ReplaceIdentity = Annotated[
     bool,
-    typer.Option(
+    in_output(
         "--replace-identity",
         help="Replace an earlier private identity too. Its keys are lost, and plans that name it cannot be run any more.",
-        rich_help_panel=OUTPUT,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print files, fingerprint and last day as JSON.", rich_help_panel=OUTPUT)]
+Json = Annotated[bool, in_output("--json", help="Print files, fingerprint and last day as JSON.")]
 
 
 def keygen(
@@ -99,7 +95,8 @@ def keygen(
         protected = passphrase or passphrase_file is not None
         secret = check_passphrase(new_passphrase(passphrase_file)) if protected else None
         text = identity.request() if request else identity.public.to_toml()
-        _write(identity, private, made, text, secret, replace=replace_identity)
+        save = partial(identity.save, private, passphrase=secret, replace=replace_identity)
+        _write_pair(private, save, made, text, replace=replace_identity)
     _report(identity, private, made, request=request, protected=secret is not None, json=json)
 
 
@@ -130,25 +127,19 @@ def _check_identity(path: Path, *, force: bool, replace: bool) -> None:
         )
 
 
-def _write(
-    identity: "PrivateIdentity", private: Path, other: Path, text: str, passphrase: str | None, *, replace: bool
-) -> None:
-    """Both files or, unless an identity is replaced, none."""
-    _make_folder(private.parent)
-    identity.save(private, passphrase=passphrase, replace=replace)
+def _write_pair(secret: Path, save: Callable[[], None], public: Path, text: str, *, replace: bool = False) -> None:
+    """Make the folder, the secret file by `save`, and the other; unless one is replaced, both files or none."""
     try:
-        write_file(other, text)
+        secret.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{secret.parent} cannot be made ({error.strerror})") from None
+    save()
+    try:
+        write_file(public, text)
     except BaseException:
         if not replace:
-            private.unlink(missing_ok=True)
+            secret.unlink(missing_ok=True)
         raise
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{folder} cannot be made ({error.strerror})") from None
 
 
 def _report(identity: "PrivateIdentity", private: Path, made: Path, *, request: bool, protected: bool, json: bool) -> None:
@@ -181,9 +172,7 @@ def _report(identity: "PrivateIdentity", private: Path, made: Path, *, request: 
 
 
 Key = Annotated[Path, typer.Option(help="Your private identity.", metavar="FILE")]
-PemFolder = Annotated[
-    Path, typer.Option(help="Folder for NAME.pem and NAME.key; made if it is not there.", metavar="DIR", rich_help_panel=OUTPUT)
-]
+PemFolder = Annotated[Path, in_output(help="Folder for NAME.pem and NAME.key; made if it is not there.", metavar="DIR")]
 
 
 def pem(*, key: Key, out: PemFolder = Path(), passphrase_file: PassphraseFile = None) -> None:
@@ -193,12 +182,7 @@ def pem(*, key: Key, out: PemFolder = Path(), passphrase_file: PassphraseFile = 
     for path in (certificate, secret):
         if path.exists() or path.is_symlink():
             raise OutputError(f"{path} exists already; choose another folder with --out, or remove it")
-    _make_folder(out)
-    write_private(secret, identity.tls_key_pem().decode())
-    try:
-        write_file(certificate, identity.certificate_pem.decode())
-    except BaseException:
-        secret.unlink(missing_ok=True)
-        raise
+    save = partial(write_private, secret, identity.tls_key_pem().decode())
+    _write_pair(secret, save, certificate, identity.certificate_pem.decode())
     typer.echo(f"Certificate: {certificate}. It holds nothing secret.")
     typer.echo(f"Key: {secret}, not encrypted; whoever has it can speak to the others as {identity.name}, but signs nothing.")

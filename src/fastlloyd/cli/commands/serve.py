@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from fastlloyd.cli.options import OUTPUT, PassphraseFile
+from fastlloyd.cli.options import PassphraseFile, in_output
 from fastlloyd.errors import NetworkError, PlanError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ Listen = Annotated[
 StoreFile = Annotated[
     Path | None, typer.Option("--store", help="Where the run is kept. Default: NAME.store beside the identity.", metavar="FILE")
 ]
-JsonLog = Annotated[bool, typer.Option("--json", help="Write the log as JSON, one object a line.", rich_help_panel=OUTPUT)]
+JsonLog = Annotated[bool, in_output("--json", help="Write the log as JSON, one object a line.")]
 
 SHOWN_CLIENTS = 12
 OWN_FILES: Final = 64  # what a server has open besides its clients' connections: the store, its lock, the log, gRPC's own

@@ -6,14 +6,14 @@ from typing import Annotated, Any
 import typer
 
 from fastlloyd.cli import terminal
-from fastlloyd.cli.options import OUTPUT
+from fastlloyd.cli.options import in_output
 from fastlloyd.cli.terminal import Column, print_json
 
 JOINING = "joining"
 SHOWN_CLIENTS = 12
 
 StoreFile = Annotated[Path, typer.Argument(help="A store, or the identity it belongs to.", metavar="STORE")]
-Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.", rich_help_panel=OUTPUT)]
+Json = Annotated[bool, in_output("--json", help="Print it as JSON.")]
 
 
 def status(store: StoreFile, json: Json = False) -> None:
