@@ -44,7 +44,7 @@ from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.protocol.rounds import ClientRounds
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ClientState, ServerState
-from fastlloyd.federation.secagg.keys import EphemeralKey, seal
+from fastlloyd.federation.secagg.keys import EphemeralKey, KeyPassage
 from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks
 from fastlloyd.testing import repeatable_noise
 from federation import Federation, among, entropy, identity, make_plan, parts_of, same_clustering, starts_cheaply
@@ -440,15 +440,15 @@ class Network:
         hellos = {hello.name: hello for hello in self._sent(Hello)}
         recipient, dealer = self._client(a).name, self.names[b % len(self.names)]
         key = EphemeralKey.draw(entropy("server"))
-        box = seal(
-            GroupKey(bytes(32)),
-            sender=key,
-            recipient_public=hellos[recipient].ephemeral_public,
+        passage = KeyPassage(
             plan_digest=self.plan.digest,
             run_id=bytes.fromhex(self.plan.run_id),
             sender_name=dealer,
+            sender_public=key.public,
             recipient_name=recipient,
+            recipient_public=hellos[recipient].ephemeral_public,
         )
+        box = passage.seal(GroupKey(bytes(32)), key)
         forged = Roster.of(self.plan).hello(dealer, key.public, identity("mallory"))
         self.sneak(a, KeyBox(forged if b % 2 else hellos[dealer], self.names, box))
 

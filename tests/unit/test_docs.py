@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from scipy.stats import norm
 
+from diagrams import mermaid
 from fastlloyd.cli import failures, network
 from fastlloyd.dp.gdp import gdp_epsilon, gdp_mu
-from fastlloyd.federation.protocol.transitions import CLIENT_TRANSITIONS, SERVER_TRANSITIONS, mermaid
+from fastlloyd.federation.protocol.transitions import CLIENT_TRANSITIONS, SERVER_TRANSITIONS
 
 ROOT = Path(__file__).parents[2]
 PYTHON_FILES = [

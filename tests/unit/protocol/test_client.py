@@ -27,7 +27,7 @@ from fastlloyd.federation.protocol.messages import (
 )
 from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.protocol.transitions import ClientState
-from fastlloyd.federation.secagg.keys import EphemeralKey, seal
+from fastlloyd.federation.secagg.keys import EphemeralKey, KeyPassage
 from fastlloyd.federation.secagg.masks import GroupKey
 from fastlloyd.federation.transport.in_process import Drops
 from federation import (
@@ -346,15 +346,15 @@ def false_box(dealer: str, signer: str, recipient: str = "c1", present: tuple[st
     """A group key the server drew itself, sealed to a client in the name of a dealer."""
     roster, key = Roster.of(PLAN), EphemeralKey.draw(entropy("false"))
     ephemeral = client_hello(recipient).ephemeral_public
-    box = seal(
-        GroupKey(b"known to the server 32 bytes lon"),
-        sender=key,
-        recipient_public=ephemeral,
+    passage = KeyPassage(
         plan_digest=PLAN.digest,
         run_id=bytes.fromhex(PLAN.run_id),
         sender_name=dealer,
+        sender_public=key.public,
         recipient_name=recipient,
+        recipient_public=ephemeral,
     )
+    box = passage.seal(GroupKey(b"known to the server 32 bytes lon"), key)
     return KeyBox(roster.hello(dealer, key.public, identity(signer)), present, box)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from diagrams import mermaid
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.federation.protocol.messages import (
     Abort,
@@ -23,7 +24,7 @@ from fastlloyd.federation.protocol.messages import (
     Turn,
     Upload,
 )
-from fastlloyd.federation.protocol.transitions import CLIENT_TRANSITIONS, SERVER_TRANSITIONS, ClientState, ServerState, mermaid
+from fastlloyd.federation.protocol.transitions import CLIENT_TRANSITIONS, SERVER_TRANSITIONS, ClientState, ServerState
 from federation import client_after, inboxes, make_federation, make_plan
 
 FEDERATION = make_federation(make_plan(2))

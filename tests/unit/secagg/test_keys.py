@@ -19,8 +19,7 @@ from fastlloyd.federation.secagg.keys import (
     Ending,
     EphemeralKey,
     Identity,
-    open_sealed,
-    seal,
+    KeyPassage,
     verify,
 )
 from fastlloyd.federation.secagg.masks import GroupKey, RoundContext
@@ -39,6 +38,14 @@ class EndingOf(TypedDict):
     centroids_digest: bytes
     plan_digest: bytes
     run_id: bytes
+
+
+def seal(key: GroupKey, *, sender: EphemeralKey, recipient_public: bytes, **binding: Any) -> bytes:
+    return KeyPassage(sender_public=sender.public, recipient_public=recipient_public, **binding).seal(key, sender)
+
+
+def open_sealed(box: bytes, *, recipient: EphemeralKey, sender_public: bytes, **binding: Any) -> GroupKey:
+    return KeyPassage(sender_public=sender_public, recipient_public=recipient.public, **binding).open(box, recipient)
 
 
 def repeated(byte: int) -> Callable[[int], bytes]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.federation.protocol.messages import Deal, Hello, KeyBox, SealedKeys
 from fastlloyd.federation.protocol.roster import Roster
-from fastlloyd.federation.secagg.keys import EphemeralKey, Identity, open_sealed, seal
+from fastlloyd.federation.secagg.keys import EphemeralKey, Identity, KeyPassage
 from fastlloyd.federation.secagg.masks import GroupKey
 
 
@@ -38,19 +38,9 @@ class Joining:
     def deal(self, random_bytes: Callable[[int], bytes]) -> SealedKeys:
         """Draw the group key and seal it to all present. It is not kept: it comes back in the dealer's own box."""
         group_key = GroupKey.draw(random_bytes)
-
-        def sealed(hello: Hello) -> bytes:
-            return seal(
-                group_key,
-                sender=self._ephemeral,
-                recipient_public=hello.ephemeral_public,
-                plan_digest=self._roster.plan_digest,
-                run_id=self._roster.run_id,
-                sender_name=self._name,
-                recipient_name=hello.name,
-            )
-
-        self._sealed = SealedKeys(tuple((hello.name, sealed(hello)) for hello in self._recipients))
+        passages = [self._passage(self.hello, to) for to in self._recipients]
+        boxes = tuple((passage.recipient_name, passage.seal(group_key, self._ephemeral)) for passage in passages)
+        self._sealed = SealedKeys(boxes)
         return self._sealed
 
     def recall(self, sealed: SealedKeys) -> None:
@@ -72,12 +62,14 @@ class Joining:
             mine = dict(self._sealed.boxes) if self._sealed else {}
             if keys.dealer != self.hello or keys.present != tuple(mine) or keys.box != mine[self._name]:
                 raise RemoteProtocolError(f"client {self._name!r} was sent a key set in its own name that it did not deal")
-        return open_sealed(
-            keys.box,
-            recipient=self._ephemeral,
-            sender_public=keys.dealer.ephemeral_public,
+        return self._passage(keys.dealer, self.hello).open(keys.box, self._ephemeral)
+
+    def _passage(self, sender: Hello, recipient: Hello) -> KeyPassage:
+        return KeyPassage(
             plan_digest=self._roster.plan_digest,
             run_id=self._roster.run_id,
-            sender_name=keys.dealer.name,
-            recipient_name=self._name,
+            sender_name=sender.name,
+            sender_public=sender.ephemeral_public,
+            recipient_name=recipient.name,
+            recipient_public=recipient.ephemeral_public,
         )

@@ -100,7 +100,8 @@ class ServerSession:
         """
         for position, message in enumerate(read_again(recorded, self.plan), 1):
             with fits(position, message):
-                self._check_follows(message)
+                self._state_after(message)  # raises
+                self._check_names(message)
                 self._apply(message)
 
     @property
@@ -358,24 +359,26 @@ class ServerSession:
         return [Record(message), *(Send(name, message) for name in to), *finish]
 
     def _state_after(self, message: Message) -> ServerState:
-        """Where a server is once it recorded this."""
-        m = self.plan.mechanism
-        match message:
-            case Deal():
+        """Where a decision leads; LocalProtocolError if a server that is where this one is does not decide it."""
+        m, following = self.plan.mechanism, len(self._broadcasts) + 1
+        match self.state, message:
+            case ServerState.JOINING | ServerState.DEALING, Deal():
                 return ServerState.DEALING
-            case Broadcast(number) if m.travelling_bytes(number - 1):
-                return ServerState.SETTLING
-            case Broadcast(number) if number == m.n_rounds:
-                return ServerState.CONFIRMING
-            case Parameters(number) if number > m.n_rounds:
-                return ServerState.CONFIRMING
-            case SealedKeys() | Broadcast() | Parameters():
+            case ServerState.DEALING, SealedKeys() if tuple(name for name, _ in message.boxes) == self._present:
                 return ServerState.AGGREGATING
-            case Confirmations():
+            case ServerState.AGGREGATING, Broadcast(number) if number == following:
+                if m.travelling_bytes(number - 1):
+                    return ServerState.SETTLING
+                return ServerState.CONFIRMING if number == m.n_rounds else ServerState.AGGREGATING
+            case ServerState.SETTLING, Parameters(number) if number == following:
+                return ServerState.CONFIRMING if number > m.n_rounds else ServerState.AGGREGATING
+            case ServerState.CONFIRMING, Confirmations():
                 return ServerState.FINISHED
-            case Abort():
+            case ServerState.FINISHED | ServerState.ABORTED, _:
+                raise LocalProtocolError(f"the run was {self.state.value} before")
+            case _, Abort():
                 return ServerState.ABORTED
-        raise LocalProtocolError(f"a server does not record {type(message).__name__}")
+        raise LocalProtocolError(f"a server that is {self.state.value} does not decide it")
 
     def _apply(self, message: Message) -> None:
         """What a decision means for this server, when it is made or when it is read again after a restart."""
@@ -404,33 +407,23 @@ class ServerSession:
                 self._uploads, self._total = {}, None
                 self.outcome = ServerResult(included=self._included, reason=message.reason)
 
-    def _check_follows(self, message: Message) -> None:
-        """Raise unless this server, as it is, can have decided this."""
+    def _check_names(self, message: Message) -> None:
+        """Raise unless the clients that a decision names are some that it may name, and enough."""
         enough = self.plan.min_included
-        match self.state, message:
-            case ServerState.JOINING | ServerState.DEALING, Deal():
+        match message:
+            case Deal():
                 present = tuple(hello.name for hello in message.hellos)
                 self._roster.check_members("it", present, self._roster.signing_keys, enough)
                 for hello in message.hellos:
                     self._roster.check_hello(hello)
                 if self._present and present != self._present[1:]:
                     raise LocalProtocolError("it does not name those that remain without the dealer before")
-            case ServerState.DEALING, SealedKeys() if tuple(name for name, _ in message.boxes) == self._present:
-                pass
-            case ServerState.AGGREGATING, Broadcast() if message.round == len(self._broadcasts) + 1:
+            case Broadcast():
                 self._roster.check_members("it", list(message.included(self.plan.names)), self._present, enough)
-            case ServerState.SETTLING, Parameters() if message.round == len(self._broadcasts) + 1:
+            case Parameters():
                 self._roster.check_members("it", [message.client], self._present, 0)
-            case ServerState.CONFIRMING, Confirmations():
-                self._check_vouched([name for name, _ in message.macs])
-            case ServerState.FINISHED | ServerState.ABORTED, _:
-                raise LocalProtocolError(f"the run was {self.state.value} before")
-            case _, Abort():
-                pass
-            case _:
-                raise LocalProtocolError(f"a server that is {self.state.value} does not decide it")
-
-    def _check_vouched(self, confirmed: Sequence[str]) -> None:
-        self._roster.check_members("it", confirmed, self._present, self.plan.min_included)
-        if self._n_vouching(confirmed) < self.plan.min_included:
-            raise LocalProtocolError("it names too few clients of the last round")
+            case Confirmations():
+                confirmed = [name for name, _ in message.macs]
+                self._roster.check_members("it", confirmed, self._present, enough)
+                if self._n_vouching(confirmed) < enough:
+                    raise LocalProtocolError("it names too few clients of the last round")

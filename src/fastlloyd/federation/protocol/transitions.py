@@ -8,7 +8,6 @@ away. A restart is no event: a restored session is where it was. The diagrams in
 
 import enum
 from collections.abc import Mapping
-from typing import TypeVar
 
 from fastlloyd.federation.protocol.messages import (
     Abort,
@@ -63,7 +62,6 @@ class ServerState(enum.Enum):
     ABORTED = "aborted"  # answers with the reason
 
 
-State = TypeVar("State", ClientState, ServerState)
 _C, _S = ClientState, ServerState
 
 # A message from a later step than the client's shows that one was lost: the client stays and says again where it is.
@@ -137,18 +135,3 @@ SERVER_TRANSITIONS: Mapping[tuple[ServerState, type], set[ServerState]] = {
     (_S.ABORTED, Proposal): {_S.ABORTED},
     (_S.ABORTED, Confirmation): {_S.ABORTED},
 }
-
-
-def mermaid(transitions: Mapping[tuple[State, type], set[State]]) -> str:
-    """Draw a table as a Mermaid state diagram; one arrow per pair of states, labelled with all that leads along it."""
-    arrows: dict[tuple[State, State], list[str]] = {}
-    for (state, event), following in transitions.items():
-        for successor in type(state):
-            if successor in following:
-                arrows.setdefault((state, successor), []).append(event.__name__)
-    first = next(iter(transitions))[0]
-    final = [state for state in type(first) if all(a is b for a, b in arrows if a is state)]
-    lines = ["stateDiagram-v2", f"    [*] --> {first.value}"]
-    lines += [f"    {a.value} --> {b.value}: {', '.join(events)}" for (a, b), events in arrows.items()]
-    lines += [f"    {state.value} --> [*]" for state in final]
-    return "\n".join(lines) + "\n"

@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
@@ -121,51 +122,55 @@ def check_public_key(public: bytes) -> None:
     EphemeralKey.from_private_bytes(bytes(KEY_BYTES)).shared_secret(public)
 
 
-def seal(
-    group_key: GroupKey,
-    *,
-    sender: EphemeralKey,
-    recipient_public: bytes,
-    plan_digest: bytes,
-    run_id: bytes,
-    sender_name: str,
-    recipient_name: str,
-) -> bytes:
-    """Encrypt the group key from one client to another; 60 bytes that only this recipient in this run can open.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyPassage:
+    """From which client to which the group key goes, in which run: what it is sealed for.
 
-    X25519 -> HKDF-SHA256 -> ChaCha20-Poly1305 with plan digest, run id and both names as associated data. The nonce is
-    a keyed hash of the group key, so sealing the same key again gives the same bytes and another key another nonce: no
-    restart of the dealer can encrypt two keys under one nonce.
+    plan_digest : 32 bytes; run_id : 16 bytes; sender_public, recipient_public : the X25519 keys of this run, 32 bytes each.
+
+    X25519 -> HKDF-SHA256 -> ChaCha20-Poly1305 with plan digest, run id and both names as associated data.
     """
-    bound = _bound_to(plan_digest, run_id, sender_name, recipient_name)
-    secret = sender.shared_secret(recipient_public)
-    box_key, nonce_key = _box_keys(secret, sender.public, recipient_public, bound)
-    nonce = hmac.digest(nonce_key, group_key.secret, hashlib.sha256)[:12]
-    return nonce + ChaCha20Poly1305(box_key).encrypt(nonce, group_key.secret, bound)
 
+    plan_digest: bytes
+    run_id: bytes
+    sender_name: str
+    sender_public: bytes
+    recipient_name: str
+    recipient_public: bytes
 
-def open_sealed(
-    box: bytes,
-    *,
-    recipient: EphemeralKey,
-    sender_public: bytes,
-    plan_digest: bytes,
-    run_id: bytes,
-    sender_name: str,
-    recipient_name: str,
-) -> GroupKey:
-    """Decrypt what `seal` made; `RemoteProtocolError` if anything differs from what the sender bound into the box."""
-    bound = _bound_to(plan_digest, run_id, sender_name, recipient_name)
-    secret = recipient.shared_secret(sender_public)
-    box_key, _ = _box_keys(secret, sender_public, recipient.public, bound)
-    if len(box) != SEALED_BYTES:
-        raise RemoteProtocolError(f"a sealed group key is {SEALED_BYTES} bytes long, not {len(box)}")
-    try:
-        return GroupKey(ChaCha20Poly1305(box_key).decrypt(box[:12], box[12:], bound))
-    except InvalidTag:
-        raise RemoteProtocolError(
-            "the sealed group key does not open: it was changed, or made for another plan, run, sender or recipient"
-        ) from None
+    def seal(self, group_key: GroupKey, sender: EphemeralKey) -> bytes:
+        """Encrypt the group key; 60 bytes that only this recipient in this run can open.
+
+        The nonce is a keyed hash of the group key, so sealing the same key again gives the same bytes and another key another
+        nonce: no restart of the dealer can encrypt two keys under one nonce.
+        """
+        cipher, nonce_key, bound = self._keys(sender.shared_secret(self.recipient_public))
+        nonce = hmac.digest(nonce_key, group_key.secret, hashlib.sha256)[:12]
+        return nonce + cipher.encrypt(nonce, group_key.secret, bound)
+
+    def open(self, box: bytes, recipient: EphemeralKey) -> GroupKey:
+        """Decrypt what `seal` made; `RemoteProtocolError` if anything differs from what the sender bound into the box."""
+        cipher, _, bound = self._keys(recipient.shared_secret(self.sender_public))
+        if len(box) != SEALED_BYTES:
+            raise RemoteProtocolError(f"a sealed group key is {SEALED_BYTES} bytes long, not {len(box)}")
+        try:
+            return GroupKey(cipher.decrypt(box[:12], box[12:], bound))
+        except InvalidTag:
+            raise RemoteProtocolError(
+                "the sealed group key does not open: it was changed, or made for another plan, run, sender or recipient"
+            ) from None
+
+    def _keys(self, secret: bytes) -> tuple[ChaCha20Poly1305, bytes, bytes]:
+        """Cipher and nonce key of the box, and its associated data.
+
+        Both public keys enter, so that the two directions of a pair differ.
+        """
+        check_length("plan_digest", self.plan_digest, DIGEST_BYTES)
+        check_length("run_id", self.run_id, RUN_ID_BYTES)
+        bound = length_prefixed(self.plan_digest, self.run_id, encode_name(self.sender_name), encode_name(self.recipient_name))
+        info = _SEAL_LABEL + self.sender_public + self.recipient_public + bound
+        keys = HKDF(hashes.SHA256(), 2 * KEY_BYTES, salt=_SEAL_LABEL, info=info).derive(secret)
+        return ChaCha20Poly1305(keys[:KEY_BYTES]), keys[KEY_BYTES:], bound
 
 
 class Ending(Secret):
@@ -188,16 +193,3 @@ class Ending(Secret):
     def differing(self, tags: Mapping[str, bytes]) -> list[str]:
         """The clients whose tag is not their confirmation of exactly this ending; in constant time."""
         return [name for name, tag in tags.items() if not hmac.compare_digest(tag, self.confirmation(name))]
-
-
-def _bound_to(plan_digest: bytes, run_id: bytes, sender_name: str, recipient_name: str) -> bytes:
-    check_length("plan_digest", plan_digest, DIGEST_BYTES)
-    check_length("run_id", run_id, RUN_ID_BYTES)
-    return length_prefixed(plan_digest, run_id, encode_name(sender_name), encode_name(recipient_name))
-
-
-def _box_keys(secret: bytes, sender_public: bytes, recipient_public: bytes, bound: bytes) -> tuple[bytes, bytes]:
-    """Encryption key and nonce key of one box; both public keys enter, so that the two directions of a pair differ."""
-    info = _SEAL_LABEL + sender_public + recipient_public + bound
-    keys = HKDF(hashes.SHA256(), 2 * KEY_BYTES, salt=_SEAL_LABEL, info=info).derive(secret)
-    return keys[:KEY_BYTES], keys[KEY_BYTES:]

@@ -1,0 +1,23 @@
+"""The state machines of the protocol as the documentation draws them."""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from fastlloyd.federation.protocol.transitions import ClientState, ServerState
+
+State = TypeVar("State", ClientState, ServerState)
+
+
+def mermaid(transitions: Mapping[tuple[State, type], set[State]]) -> str:
+    """Draw a table as a Mermaid state diagram; one arrow per pair of states, labelled with all that leads along it."""
+    arrows: dict[tuple[State, State], list[str]] = {}
+    for (state, event), following in transitions.items():
+        for successor in type(state):
+            if successor in following:
+                arrows.setdefault((state, successor), []).append(event.__name__)
+    first = next(iter(transitions))[0]
+    final = [state for state in type(first) if all(a is b for a, b in arrows if a is state)]
+    lines = ["stateDiagram-v2", f"    [*] --> {first.value}"]
+    lines += [f"    {a.value} --> {b.value}: {', '.join(events)}" for (a, b), events in arrows.items()]
+    lines += [f"    {state.value} --> [*]" for state in final]
+    return "\n".join(lines) + "\n"
