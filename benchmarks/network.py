@@ -182,7 +182,7 @@ def _large_parts(plan: Plan) -> float:
     """Seconds of one client's evaluation, noise, own mask and the masks of all, times the clients; median of five."""
     m: Mechanism = plan.mechanism
     query, X, noise = m.query(0, m.start()), _records(plan), SystemNoise()
-    exchange = plan.mechanism.exchanges[0]
+    round = plan.mechanism.all_rounds[0]
     context = MaskContext(
         plan_digest=plan.digest,
         run_id=bytes.fromhex(plan.run_id),
@@ -195,7 +195,7 @@ def _large_parts(plan: Plan) -> float:
     seconds = []
     for _ in range(5):
         begun = time.perf_counter()
-        masked.hide(query.evaluate(X) + plan.draw_client_noise(exchange, noise), plan.names[0], bytes(8))
+        masked.hide(query.evaluate(X) + plan.draw_client_noise(round, noise), plan.names[0], bytes(8))
         masks.open(plan.ring.zeros(plan.n_words(plan.mechanism.rounds[0])), context, dict.fromkeys(plan.names, bytes(8)))
         seconds.append(time.perf_counter() - begun)
     return plan.n_clients * statistics.median(seconds)

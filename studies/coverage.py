@@ -75,7 +75,7 @@ def _federated(case: Case, domain: Domain, grid: GridArray, seed: int) -> tuple[
     plan = design_plan(settings, clients=clients, run_id=seed.to_bytes(16), max_dropouts=1)
     parts = split_evenly(grid, case.clients, PublicSeed.from_int(seed))
     run = simulate(plan, identities, parts, drops=[Drop(client="c1", round=2, for_good=False)], noise=SeededNoise(seed))
-    noise = noise_deviation_of_run(plan, len(run.included[len(plan.mechanism.clustering_rounds) - 1]))
+    noise = noise_deviation_of_run(plan, len(run.included[len(plan.mechanism.rounds) - 1]))
     return run.clustering, assess(plan.mechanism, run.clustering, noise)
 
 

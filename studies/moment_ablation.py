@@ -21,11 +21,11 @@ from unittest.mock import patch
 import numpy as np
 from benchmarks.report import as_table, write_section
 
-from fastlloyd.mechanisms.moment_lloyd import advance, design, location, start, steps
+from fastlloyd.mechanisms.moment_lloyd import design, location, start, steps
 from fastlloyd.mechanisms.moment_lloyd.design import Row
 from fastlloyd.mechanisms.moment_lloyd.directions import deviations
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
-from fastlloyd.mechanisms.moment_lloyd.rounds import Rounds, StepRound
+from fastlloyd.mechanisms.moment_lloyd.rounds import StepRound
 from fastlloyd.mechanisms.moment_lloyd.state import Noisy, State
 from studies.groups import EPSILONS, PAGE, perform
 from studies.synthetic_groups import CASES, FloatArray
@@ -35,9 +35,9 @@ GROUPS = (
     "bounds 3 times too wide", "bounds 10 times too wide",
 )  # fmt: skip
 WIDTHS = {"up to 3 features": range(1, 4), "4 to 32": range(4, 33), "more": range(33, 1025)}
-Change = tuple[object, str, object]  # a module, a name in it, and what takes its place
+Change = tuple[object, str, object]  # a module or class, a name in it, and what takes its place
 Cell = tuple[str, float]  # a set and epsilon
-_shrunk, _radius = start.shrunk, advance.radius
+_shrunk = start.shrunk
 
 
 def _rows(change: Callable[[Row], dict[str, Any]]) -> Change:
@@ -61,9 +61,9 @@ def _as_voted(votes: Noisy, expected: FloatArray) -> tuple[FloatArray, float]:
     return votes.values.ravel(), _shrunk(votes, expected)[1]
 
 
-def _of_the_bounds(m: MomentMechanism, round: Rounds, state: State) -> int:
-    """`radius`, of a step the largest there is."""
-    return math.isqrt(m.domain.squared_half_diagonal) if isinstance(round, StepRound) else _radius(m, round, state)
+def _half_diagonal(_round: StepRound, m: MomentMechanism, _state: State) -> int:
+    """Where a step clips, if the bounds alone say so."""
+    return math.isqrt(m.domain.squared_half_diagonal)
 
 
 PARTS: dict[str, list[Change]] = {
@@ -78,7 +78,7 @@ PARTS: dict[str, list[Change]] = {
     "votes not shrunk": [(start, "shrunk", _as_voted)],
     "one step among all features, with the budget of all": [_rows(lambda row: {"steps": (sum(row.steps),), "n_inner": 0})],
     "all steps among all features": [_rows(lambda _: {"n_inner": 0})],
-    "offsets clipped by the bounds only": [(advance, "radius", _of_the_bounds)],
+    "offsets clipped by the bounds only": [(StepRound, "_length", _half_diagonal)],
     "counts not shrunk": [(steps, "sizes", _as_counted)],
     "moves not shrunk": [(steps, "shrunk", lambda moves, *_: moves)],
     "how much moves vary: from the moves alone": [

@@ -14,12 +14,12 @@ from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.masked_round import MaskedRound
 from fastlloyd.federation.protocol.messages import Broadcast, Message, encode
 from fastlloyd.federation.protocol.server import ServerSession
-from fastlloyd.mechanisms.moment_lloyd import advance
+from fastlloyd.mechanisms.moment_lloyd.rounds import MomentRound
 
 _SPUN = 0.15e-3  # seconds before the end of a wait from which the clock is watched: a sleep ends up to 0.1 ms late
 _PARTS = ((kernels, "cluster_statistics", "kernel"), (MaskedRound, "hide", "masks"), (MaskedRound, "open", "masks"),
           (Plan, "draw_client_noise", "noise"), (Plan, "draw_server_noise", "noise"),
-          (advance, "advance", "next"))  # fmt: skip
+          (MomentRound, "advance", "next"))  # fmt: skip
 
 
 class Times(msgspec.Struct, frozen=True, kw_only=True):

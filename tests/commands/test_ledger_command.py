@@ -52,7 +52,7 @@ def test_show_lists_runs_spending_limit_and_what_is_left(store: Path, capsys: py
     assert "by looking at results: no limit was set before the first run." in shown
     one = account(read(store)[0].history, "patients")
     m = make_plan().mechanism
-    assert one.spent.mu_squared == 2 * m.accountant().mu_squared + m.accountant_of(m.exchanges[0]).mu_squared
+    assert one.spent.mu_squared == 2 * m.accountant().mu_squared + m.accountant_of(m.all_rounds[0]).mu_squared
     assert one.left is not None
     row = next(line for line in shown.splitlines() if "patients" in line)
     spent, delta, limit, left = (float(cell) for cell in row.strip("│ ").split("│")[2:])
@@ -300,7 +300,7 @@ def test_the_plan_of_an_earlier_run_shows_what_the_store_does_not_know(
     (tmp_path / "plan.toml").write_text(plan.to_toml())
     (tmp_path / "other.toml").write_text(make_plan().to_toml())
     m = plan.mechanism
-    costs = [Cost(m.accountant_of(exchange).mu_squared, Fraction(0)) for exchange in m.exchanges]
+    costs = [Cost(m.accountant_of(exchange).mu_squared, Fraction(0)) for exchange in m.all_rounds]
     with new_store(tmp_path) as store:
         store.append([earlier(run_id(1), *costs, relation=REPLACE, plan_digest=plan.digest)])
         path = store.path

@@ -564,7 +564,7 @@ def test_a_result_is_kept_for_a_client_that_is_behind_however_short_the_grace() 
         loop, behind = asyncio.get_running_loop(), site.client("c2", server.port)
 
         def stop(message: Message) -> None:
-            if isinstance(message, Broadcast) and message.round == len(site.plan.mechanism.exchanges):
+            if isinstance(message, Broadcast) and message.round == site.plan.mechanism.n_rounds:
                 loop.call_soon_threadsafe(behind.stop)
 
         site.parties["c2"].on_message = stop

@@ -19,6 +19,7 @@ from fastlloyd.mechanisms import central
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, SULLOYD, Algorithm
 from fastlloyd.testing import InjectedNoise, SeededNoise
 from kinds import lloyd_of
+from lloyd_queries import around, moved
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
@@ -72,7 +73,7 @@ def _centroids_of(plan: Plan, run: ClientResult, parts: list[IntArray]) -> IntAr
     centroids = m.initial_centroids()
     for round, included in zip(m.rounds, run.included[:T], strict=True):
         X = np.vstack([X for name, X in zip(plan.names, parts, strict=True) if name in included])
-        centroids = m.next_centroids(round, centroids, m.moments(round, centroids).evaluate(X)).centroids
+        centroids = moved(m, round, centroids, around(m, round, centroids).evaluate(X)).centroids
     return centroids
 
 

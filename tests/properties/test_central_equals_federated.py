@@ -32,8 +32,8 @@ def federation(plan: Plan, seed: int, sizes: list[int]) -> Federation:
     return Federation(
         plan,
         dict(zip(plan.names, parts, strict=True)),
-        {name: [plan.draw_client_noise(r, source) for r in m.exchanges] for name in plan.names},
-        [plan.draw_server_noise(r, source) for r in m.exchanges],
+        {name: [plan.draw_client_noise(r, source) for r in m.all_rounds] for name in plan.names},
+        [plan.draw_server_noise(r, source) for r in m.all_rounds],
     )
 
 
@@ -57,7 +57,7 @@ def runs(draw: st.DrawFn) -> tuple[Federation, dict[str, int], set[tuple[str, in
         estimate_loss=draw(st.booleans()),
     )
     sizes = draw(st.lists(st.integers(0, CAP), min_size=n_clients, max_size=n_clients))
-    T = len(plan.mechanism.exchanges)  # the loss, where there is one, may be missed like any round
+    T = plan.mechanism.n_rounds  # the loss, where there is one, may be missed like any round
     absent = draw(st.lists(st.sampled_from(plan.names), max_size=dropouts, unique=True))
     gone = {name: draw(st.integers(1, T)) for name in absent if draw(st.booleans())}
     lost = {(name, draw(st.integers(1, T))) for name in absent if name not in gone}
@@ -103,7 +103,7 @@ def test_an_honest_run_is_the_central_run_with_the_same_total_noise(
     run: tuple[Federation, dict[str, int], set[tuple[str, int]]],
 ) -> None:
     of, _, _ = run
-    everyone = [of.plan.names] * len(of.plan.mechanism.exchanges)
+    everyone = [of.plan.names] * of.plan.mechanism.n_rounds
     pooled: IntArray = np.concatenate(list(of.X.values()))
     expected = cluster(of.plan.mechanism, pooled, injected(of.total_noise(everyone)))
     results = play(of, {}, set())

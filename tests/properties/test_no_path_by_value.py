@@ -14,10 +14,10 @@ from fastlloyd.clustering import domain as domains
 from fastlloyd.clustering.domain import Domain, GridArray, finest_bits
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.queries.parameters import Value
-from fastlloyd.mechanisms.queries.query import ask
-from fastlloyd.mechanisms.queries.relative import ClippedLoss, Moments, Query, RelativeMoments
+from fastlloyd.mechanisms.queries.query import Query, ask
 from fastlloyd.mechanisms.queries.spaces import Subspace
 from fastlloyd.mechanisms.queries.votes import Votes
+from lloyd_queries import loss, moments
 from moment_situations import cube, questions
 from paths import computed, path_of
 
@@ -43,9 +43,9 @@ def queries(domain: Domain) -> list[Query]:
     B, d, generator = domain.half_widths, domain.n_features, np.random.default_rng(1)
     C = np.rint(generator.uniform(-0.5, 0.5, (10, d)) * B).astype(np.int64)
     asked: list[Query] = [
-        Moments(C, 2, B),
-        RelativeMoments(C, int(B[0]) ** 2 // 4, 2, B),
-        ClippedLoss(C, 1 << 10, 2 * domain.fraction_bits - 8),
+        moments(C, None, 2, domain),
+        moments(C, int(B[0]) ** 2 // 4, 2, domain),
+        loss(C, 1 << 10, 2 * domain.fraction_bits - 8, domain),
     ]
     asked_of_moments = questions(domain, units=1 << 10, count_bits=2, k=300)
     if d >= 16 and domain.fraction_bits == 16:  # as MomentLloyd asks for votes: no 4,096 candidates share a key there

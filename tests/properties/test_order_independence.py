@@ -7,18 +7,14 @@ from hypothesis import strategies as st
 
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering import kernels
-from fastlloyd.clustering.domain import Domain
-from fastlloyd.mechanisms.queries.relative import Moments, Query, RelativeMoments
+from fastlloyd.mechanisms.queries.query import Query
+from lloyd_queries import cube, moments
 
 threadpoolctl = pytest.importorskip("threadpoolctl")
 
 
-def cube(d: int, q: int = 16) -> Domain:
-    return Domain(features=tuple(f"f{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d, fraction_bits=q)
-
-
 def queries(centroids: IntArray, squared_radius: int, count_bits: int = 0) -> list[Query]:
-    return [RelativeMoments(centroids, squared_radius, count_bits), Moments(centroids, count_bits)]
+    return [moments(centroids, squared_radius, count_bits), moments(centroids, None, count_bits)]
 
 
 @st.composite
@@ -119,7 +115,7 @@ def test_memory_order_strides_and_byte_order_change_nothing() -> None:
     ]
     grids = [box.to_grid(one) for one in spelled]
     assert all(np.array_equal(grid, grids[0]) for grid in grids)
-    centroids = box.to_grid(values[:6])
+    centroids = box.to_grid(values[:6]).astype(np.int64)
     for query in queries(centroids, 2**31) + queries(np.asfortranarray(centroids), 2**31):
         expected = query.evaluate(grids[0])
         for X in (np.asfortranarray(grids[0]), np.repeat(grids[0], 2, axis=0)[::2], grids[0].astype(">i8")):

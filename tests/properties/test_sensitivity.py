@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering.domain import Domain, Scaling
-from fastlloyd.mechanisms.queries.relative import ClippedLoss, Moments, Query, RelativeMoments, Sensitivity, sensitivity
+from fastlloyd.mechanisms.queries.query import Query
+from lloyd_queries import Bounds, loss, moments, sensitivity
 
 SETTINGS = [
     Domain(features=("x",), lower=(-1.0,), upper=(1.0,), fraction_bits=25),
@@ -73,7 +74,7 @@ def change(query: Query, before: list[IntArray], after: list[IntArray]) -> tuple
     return moved[:, :-1].tolist(), moved[:, -1].tolist()
 
 
-def within(s: Sensitivity, sums: list[list[int]], counts: list[int]) -> bool:
+def within(s: Bounds, sums: list[list[int]], counts: list[int]) -> bool:
     rows = [j for j, (row, count) in enumerate(zip(sums, counts, strict=True)) if any(row) or count]
     flat = [v for row in sums for v in row]
     return (
@@ -89,7 +90,7 @@ def gaussian_cost(sums: list[list[int]], counts: list[int], sum_variance: Fracti
     return sum(v * v for row in sums for v in row) / sum_variance + sum(c * c for c in counts) / count_variance
 
 
-def replace_bound(s: Sensitivity, sum_variance: Fraction, count_variance: Fraction) -> Fraction:
+def replace_bound(s: Bounds, sum_variance: Fraction, count_variance: Fraction) -> Fraction:
     a, b = s.squared_l2 / sum_variance, s.count**2 / count_variance
     return max(4 * a, 2 * (a + b))
 
@@ -109,8 +110,8 @@ def test_no_neighbour_moves_the_statistics_by_more_than_the_stated_integers(
     variances = Fraction(10**6, precisions[0]), Fraction(10**6, precisions[1])
     pair = make_pair(domain, seed, kind, k, count_bits)
     for query, squared_radius in (
-        (RelativeMoments(pair.centroids, pair.squared_radius, count_bits), pair.squared_radius),
-        (Moments(pair.centroids, count_bits), None),
+        (moments(pair.centroids, pair.squared_radius, count_bits, domain), pair.squared_radius),
+        (moments(pair.centroids, None, count_bits, domain), None),
     ):
         s = sensitivity(domain, squared_radius, count_bits)
         sums, counts = change(query, [pair.common], [pair.common, pair.record])
@@ -139,7 +140,7 @@ def test_on_a_small_grid_the_largest_change_over_all_data_sets_and_centroids_is_
     replaced: set[Fraction] = set()
     for pair in itertools.product(range(-4, 5, 2), repeat=2):
         centroids = np.array(pair)[:, None]
-        query = Moments(centroids) if squared_radius is None else RelativeMoments(centroids, squared_radius)
+        query = moments(centroids, squared_radius, 0, box)
         answers = {tuple(D): query.evaluate(np.array(D, dtype=np.int64).reshape(-1, 1)) for D in sets}
         for D in sets[:21]:  # at most two records, to which one is added
             neighbours = [answers[tuple(sorted([*D, x]))] for x in points]
@@ -168,21 +169,21 @@ def test_on_a_small_grid_the_largest_change_over_all_data_sets_and_centroids_is_
 def test_no_neighbour_moves_the_loss_by_more_than_the_cap(domain: Domain, seed: int, kind: int, k: int, shift: int) -> None:
     pair = make_pair(domain, seed, kind, k, 0)
     cap = max(1, pair.squared_radius >> shift)
-    query = ClippedLoss(pair.centroids, cap, shift)
+    query = loss(pair.centroids, cap, shift, domain)
 
-    def loss(*records: IntArray) -> int:
+    def lost(*records: IntArray) -> int:
         ((answer,),) = query.evaluate(np.vstack(records)).tolist()
         return int(answer)
 
-    common, added = loss(pair.common), loss(pair.common, pair.record)
+    common, added = lost(pair.common), lost(pair.common, pair.record)
     rounded = (2 * min(near(pair.record[0], pair.centroids), cap << shift) + 2**shift) >> (shift + 1)
     assert 0 <= added - common == rounded <= cap
-    assert loss(pair.record, pair.common) == added
-    assert abs(loss(pair.other, pair.common) - added) <= cap  # replacing one record moves it no farther than adding one
+    assert lost(pair.record, pair.common) == added
+    assert abs(lost(pair.other, pair.common) - added) <= cap  # replacing one record moves it no farther than adding one
 
 
 def test_the_cap_is_attained_by_a_far_record_added_removed_or_put_in_place_of_one_at_a_centroid() -> None:
-    query = ClippedLoss(np.array([[0, 0], [1, 1]]), 25, 2)
+    query = loss(np.array([[0, 0], [1, 1]]), 25, 2)
     at_a_centroid, at_the_cap, beyond = ([[1, 1]], [[-6, -8]], [[-16, 16]])
     assert [query.evaluate(np.array(x)).tolist() for x in (at_a_centroid, at_the_cap, beyond)] == [[[0]], [[25]], [[25]]]
 
@@ -200,7 +201,7 @@ def test_every_bound_of_relative_moments_is_attained(count_bits: int) -> None:
     box = Domain(features=tuple("abcd"), lower=(-1.0,) * d, upper=(1.0,) * d, fraction_bits=10)
     centre = np.zeros((1, d), dtype=np.int64)
     s = sensitivity(box, H2, count_bits)
-    query = RelativeMoments(centre, H2, count_bits)
+    query = moments(centre, H2, count_bits, box)
     flat, counts = one_record(query, [30, -30, 30, -30])
     assert sum(v * v for v in flat[0]) == s.squared_l2 == H2
     assert sum(map(abs, flat[0])) == s.l1 == 120
@@ -217,7 +218,7 @@ def test_every_bound_of_moments_is_attained_in_a_corner_of_the_box() -> None:
     s = sensitivity(box, None, 3)
     corner = (box.half_widths * [1, -1, 1]).tolist()
     for centroids in (np.zeros((1, 3), dtype=np.int64), np.full((2, 3), box.saturation)):
-        sums, counts = one_record(Moments(centroids, 3), corner)
+        sums, counts = one_record(moments(centroids, None, 3, box), corner)
         assert sum(v * v for v in sums[0]) == s.squared_l2 == box.squared_half_diagonal
         assert sum(map(abs, sums[0])) == s.l1
         assert max(map(abs, sums[0])) == s.coordinate
@@ -228,11 +229,11 @@ def test_every_bound_of_moments_is_attained_in_a_corner_of_the_box() -> None:
 def test_both_branches_of_the_cost_of_a_replacement_are_attained(sum_variance: Fraction, count_variance: Fraction) -> None:
     box, H2 = SETTINGS[1], 9
     s = sensitivity(box, H2, 0)
-    one = RelativeMoments(np.array([[1, 0]]), H2)
+    one = moments(np.array([[1, 0]]), H2, 0, box)
     mirrored = change(one, [np.array([[4, 0]])], [np.array([[-2, 0]])])
     cost_within = gaussian_cost(*mirrored, sum_variance, count_variance)
     assert cost_within == 4 * s.squared_l2 / sum_variance
-    two = RelativeMoments(np.array([[4, 4], [-4, -4]]), H2)
+    two = moments(np.array([[4, 4], [-4, -4]]), H2, 0, box)
     moved = change(two, [np.array([[4, 1]])], [np.array([[-1, -4]])])
     cost_across = gaussian_cost(*moved, sum_variance, count_variance)
     assert cost_across == 2 * (s.squared_l2 / sum_variance + s.count**2 / count_variance)
@@ -243,10 +244,10 @@ def test_both_branches_are_attained_without_a_radius_too() -> None:
     box = SETTINGS[1]
     s = sensitivity(box, None, 0)
     B = 2**box.fraction_bits
-    one = Moments(np.array([[0, 0]]))
+    one = moments(np.array([[0, 0]]), None, 0, box)
     opposite = change(one, [np.array([[B, B]])], [np.array([[-B, -B]])])
     assert gaussian_cost(*opposite, Fraction(1), Fraction(1)) == 4 * s.squared_l2
-    two = Moments(np.array([[1, 1], [-1, -1]]))
+    two = moments(np.array([[1, 1], [-1, -1]]), None, 0, box)
     across = change(two, [np.array([[B, B]])], [np.array([[-B, -B]])])
     assert gaussian_cost(*across, Fraction(1), Fraction(1)) == 2 * (s.squared_l2 + 1)
 
@@ -274,7 +275,7 @@ def test_w18_a_sum_quantised_after_the_radius_test_moves_by_more_than_the_radius
         theirs += int((moved**2).sum() > squared_radius * 4**q)
 
         H2 = math.floor(Fraction(squared_radius) * 4**q)
-        query = RelativeMoments(box.to_grid(centroid[None]), H2)
+        query = moments(box.to_grid(centroid[None]).astype(np.int64), H2, 0, box)
         sums, counts = change(query, [box.to_grid(others)], [box.to_grid(np.vstack([others, record]))])
         ours += not within(sensitivity(box, H2, 0), sums, counts)
     assert theirs > 500
@@ -296,7 +297,7 @@ def test_w19_a_radius_test_in_floating_point_accepts_records_that_are_outside_an
         theirs += bool(exact > Fraction(float(radius)) ** 2)
         x, c = box.to_grid(record[None]), box.to_grid(centroid[None])
         H2 = math.floor(Fraction(float(radius)) ** 2 * 4**16)
-        sums, _ = change(RelativeMoments(c, H2), [np.zeros((0, d), dtype=np.int64)], [x])
+        sums, _ = change(moments(c.astype(np.int64), H2, 0, box), [np.zeros((0, d), dtype=np.int64)], [x])
         ours += sum(v * v for v in sums[0]) > H2
     assert theirs > 200
     assert ours == 0
@@ -306,7 +307,7 @@ def test_w19_a_radius_test_in_floating_point_accepts_records_that_are_outside_an
 def test_w20_an_empty_cluster_sends_zeros(with_radius: bool) -> None:
     # A phantom record per empty cluster and client added 36,563 to a true count of 20,015 elsewhere.
     centroids = np.array([[5, 5], [-7, 3], [100, 100]])
-    query = RelativeMoments(centroids, 50, 4) if with_radius else Moments(centroids, 4)
+    query = moments(centroids, 50 if with_radius else None, 4)
     nobody = np.zeros((0, 2), dtype=np.int64)
     assert query.evaluate(nobody).tolist() == [[0, 0, 0]] * 3
     someone = query.evaluate(np.array([[5, 5]]))

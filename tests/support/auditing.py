@@ -35,10 +35,10 @@ from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.transport.in_process import InProcessOutcome, Link, everything_arrives, run_in_process
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
-from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
-from fastlloyd.mechanisms.mechanism import Answer, Mechanism, State
-from fastlloyd.mechanisms.queries.relative import Query
-from fastlloyd.mechanisms.rounds import AnswerNoise, Round
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
+from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.queries.query import Query
+from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, State
 from kinds import lloyd_of
 
 DELTA = 1e-6
@@ -203,7 +203,7 @@ def watched(kind: type[Mechanism]) -> Iterator[View]:
         yield view
 
 
-def scales_of_one_draw(plan: Plan, round: Round) -> tuple[Fraction, Fraction]:
+def scales_of_one_draw(plan: Plan, round: LloydRound) -> tuple[Fraction, Fraction]:
     """Standard deviations of the noise on sums and counts that one party draws: a client's share, or all of the server's."""
     if plan.trust is TrustMode.SERVER_NOISE:
         return round.sum_scale, round.count_scale

@@ -25,10 +25,10 @@ from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.federation.protocol.messages import Message, Upload
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, Algorithm
-from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
-from fastlloyd.mechanisms.queries.relative import ClippedLoss
-from fastlloyd.mechanisms.rounds import Round
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
+from fastlloyd.mechanisms.queries.query import ask
 from kinds import lloyd_of
+from lloyd_queries import around, bounds
 
 ALPHA = 1e-12
 LOSS_SHARE = 0.25  # of the budget, where the loss is checked
@@ -160,7 +160,7 @@ def uploads_are_uniform(n: int) -> Verdict:
 
 
 def one_record_moves_the_answer_within_the_sensitivity(n: int) -> Verdict:
-    """`n` pairs of neighbours in original units, through the grid and the query, against `LloydMechanism.sensitivity`."""
+    """`n` pairs of neighbours in original units, through the grid and the query, against its sensitivity."""
     rng = np.random.default_rng(20)
     mechanisms = [_small_mechanism(FASTLLOYD), _small_mechanism(GLLOYD)]
     n_violations = sum(not _pair_is_within(mechanisms[i % 2], rng) for i in range(n))
@@ -186,9 +186,9 @@ def _pair_is_within(mechanism: LloydMechanism, rng: np.random.Generator) -> bool
     centroids = rng.integers(-B, B + 1, (mechanism.n_clusters, len(B)))
     others = rng.uniform(-1, 1, (rng.integers(0, 4), len(B)))
     record = _extreme_record(round, centroids[0], B, rng) / B
-    asked = mechanism.moments(round, centroids)
+    asked = around(mechanism, round, centroids)
     before, after = (asked.evaluate(domain.to_grid(X)) for X in (others, np.vstack([others, record])))
-    change, s = after - before, mechanism.sensitivity(round)
+    change, s = after - before, bounds(round.question(mechanism))
     sums, counts = change[:, :-1], change[:, -1]
     return bool(
         np.count_nonzero(change.any(axis=1)) <= 1
@@ -207,7 +207,7 @@ def one_record_moves_the_loss_within_the_cap(n: int) -> Verdict:
     assert loss is not None
     n_violations = 0
     for _ in range(n):
-        asked = ClippedLoss(rng.integers(-B, B + 1, (mechanism.n_clusters, len(B))), loss.cap, loss.shift)
+        asked = ask(loss.question(mechanism), centroids=rng.integers(-B, B + 1, (mechanism.n_clusters, len(B))))
         others, record = rng.integers(-B, B + 1, (3, len(B))), rng.integers(-B, B + 1, (1, len(B)))
         moved = int((asked.evaluate(np.vstack([others, record])) - asked.evaluate(others))[0, 0])
         n_violations += not 0 <= moved <= loss.cap
@@ -231,7 +231,7 @@ def noise_of_the_loss_follows_its_law(n: int) -> Verdict:
     return Verdict(min(p_values) > LOSS_ALPHA / len(p_values), f"least of {len(p_values)} p-values {min(p_values):.1e}")
 
 
-def _extreme_record(round: Round, centroid: IntArray, B: IntArray, rng: np.random.Generator) -> FloatArray:
+def _extreme_record(round: LloydRound, centroid: IntArray, B: IntArray, rng: np.random.Generator) -> FloatArray:
     """A record just within the radius of a centroid or, without a radius, in a corner of the box; in grid units."""
     direction = rng.standard_normal(len(B))
     if round.squared_radius is None:

@@ -25,11 +25,11 @@ from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.transport.in_process import InProcessOutcome, Link, everything_arrives, run_in_process
 from fastlloyd.mechanisms.central import run
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
-from fastlloyd.mechanisms.mechanism import Answer, Clustering, Evidence, Mechanism
+from fastlloyd.mechanisms.mechanism import Clustering, Evidence, Mechanism
 from fastlloyd.mechanisms.moment_lloyd import start
 from fastlloyd.mechanisms.moment_lloyd.rounds import MomentAlgorithm
-from fastlloyd.mechanisms.queries.relative import Query
-from fastlloyd.mechanisms.rounds import AnswerNoise, Exchange
+from fastlloyd.mechanisms.queries.query import Query
+from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round
 from fastlloyd.mechanisms.settings import AnyAlgorithm
 from fastlloyd.testing import InjectedNoise, repeatable_noise
 
@@ -124,7 +124,7 @@ def entropy(seed: str) -> Callable[[int], bytes]:
 
 @dataclass(frozen=True)
 class Federation:
-    """A plan with records and noise for everyone: one noise matrix per exchange, of the shape of its answer."""
+    """A plan with records and noise for everyone: one noise matrix per round, of the shape of its answer."""
 
     plan: Plan
     X: dict[str, IntArray]
@@ -158,10 +158,10 @@ class Federation:
         first, total_noise = sum(caps[name] for name in included[0]), self.total_noise(included)
 
         def ask(number: int, query: Query) -> tuple[Answer, AnswerNoise]:
-            S, exchange = included[number], self.plan.mechanism.exchanges[number]
+            S, round = included[number], self.plan.mechanism.all_rounds[number]
             answer = total_noise[number] + np.sum([query.evaluate(self.X[name]) for name in S], axis=0)
             share = sum(caps[name] for name in S) / first
-            return answer, AnswerNoise(deviations=self.plan.deviations(exchange, len(S)), share=share)
+            return answer, AnswerNoise(deviations=self.plan.deviations(round, len(S)), share=share)
 
         return run(self.plan.mechanism, ask)
 
@@ -174,7 +174,7 @@ def make_federation(plan: Plan, seed: int = 0) -> Federation:
 
     def noise() -> list[IntArray]:
         # a little noise: enough that answers differ from the exact ones, never more than `Plausible` allows
-        return [rng.integers(-9, 9, m.shape(exchange), endpoint=True) for exchange in m.exchanges]
+        return [rng.integers(-9, 9, m.shape(round), endpoint=True) for round in m.all_rounds]
 
     return Federation(plan, X, {name: noise() for name in plan.names}, noise())
 
@@ -240,14 +240,14 @@ def injected(rounds: Iterable[IntArray]) -> InjectedNoise:
 
 
 def injected_by_part(m: Mechanism, rounds: Iterable[IntArray]) -> InjectedNoise:
-    """The same for any mechanism, whose parts have as many columns as it says; for as many exchanges as there is noise."""
-    each = zip(m.exchanges, rounds, strict=False)
-    return InjectedNoise([part.ravel() for exchange, noise in each for part in parts_of(m, exchange, noise)])
+    """The same for any mechanism, whose parts have as many columns as it says; for as many rounds as there is noise."""
+    each = zip(m.all_rounds, rounds, strict=False)
+    return InjectedNoise([part.ravel() for round, noise in each for part in parts_of(m, round, noise)])
 
 
-def parts_of(m: Mechanism, exchange: Exchange, noise: IntArray) -> list[IntArray]:
+def parts_of(m: Mechanism, round: Round, noise: IntArray) -> list[IntArray]:
     """The columns of an answer, part by part."""
-    ends = np.cumsum([part.n_columns for part in m.parts(exchange)])[:-1]
+    ends = np.cumsum([part.n_columns for part in m.parts(round)])[:-1]
     return np.split(noise, ends, axis=1)
 
 

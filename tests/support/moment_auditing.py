@@ -47,7 +47,7 @@ class MomentSetting:
     @property
     def n_rounds(self) -> int:
         """How many exchanges the planner gives such a run."""
-        return len(self.plan({name: Identity.generate() for name in (CURIOUS, HONEST, THIRD)}).mechanism.exchanges)
+        return len(self.plan({name: Identity.generate() for name in (CURIOUS, HONEST, THIRD)}).mechanism.all_rounds)
 
     def plan(self, identities: dict[str, Identity]) -> Plan:
         d = self.n_features
@@ -146,7 +146,7 @@ def _trial(
         outcome = run_in_process(ServerSession(plan, SystemNoise()), sessions)
     assert set(outcome.clients) >= set(records)
     drawn, score, cost = iter(own.drawn), 0.0, 0.0
-    for (query, answer), exchange in zip(view, plan.mechanism.exchanges, strict=True):
+    for (query, answer), exchange in zip(view, plan.mechanism.all_rounds, strict=True):
         signal, residual = query.evaluate(canary), answer - query.evaluate(known)
         ends = np.cumsum([part.n_columns for part in plan.mechanism.parts(exchange)])[:-1]
         if plan.trust is TrustMode.CLIENT_NOISE:

@@ -7,14 +7,11 @@ import numpy as np
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.mechanisms.queries import reference
-from fastlloyd.mechanisms.queries.lengths import ClippedLengths
+from fastlloyd.mechanisms.queries.centred import ClippedLengths, ClippedSquares, SecondMoment
 from fastlloyd.mechanisms.queries.offsets import ClippedOffsets
 from fastlloyd.mechanisms.queries.parameters import Parameter, Value
-from fastlloyd.mechanisms.queries.query import Asked, Question, ask
-from fastlloyd.mechanisms.queries.second_moment import SecondMoment
+from fastlloyd.mechanisms.queries.query import Query, Question, ask
 from fastlloyd.mechanisms.queries.spaces import Features, Subspace
-from fastlloyd.mechanisms.queries.squares import ClippedSquares
-from fastlloyd.mechanisms.queries.sums import ClippedSum
 from fastlloyd.mechanisms.queries.votes import Votes
 
 ENDS = 6  # ways to choose a parameter or a record
@@ -37,9 +34,7 @@ DOMAINS = [
 
 def questions(domain: Domain, *, units: int, count_bits: int, k: int) -> list[Question]:
     """All of them; those in a subspace where there is one that is exact."""
-    asked: list[Question] = [
-        kind(domain=domain, units=units) for kind in (ClippedSum, ClippedLengths, ClippedSquares, SecondMoment)
-    ]
+    asked: list[Question] = [kind(domain=domain, units=units) for kind in (ClippedLengths, ClippedSquares, SecondMoment)]
     spaces: list[Features | Subspace] = [Features(domain=domain)]
     if domain.fraction_bits < 25:
         spaces.append(Subspace(domain=domain, n_directions=min(domain.n_features, 3)))
@@ -57,17 +52,15 @@ def records(domain: Domain, n: int, generator: np.random.Generator) -> IntArray:
     return np.array([_point(B, (d,), int(generator.integers(ENDS)), generator) for _ in range(n)]).reshape(n, d)
 
 
-def query(question: Question, generator: np.random.Generator) -> Asked:
+def query(question: Question, generator: np.random.Generator) -> Query:
     """The question with parameters anywhere in their range, hostile ones and the ends included."""
     return ask(question, **{p.name: _value(p, int(generator.integers(ENDS)), generator) for p in question.parameters})
 
 
-def expected(asked: Asked, X: IntArray) -> list[list[int]]:
+def expected(asked: Query, X: IntArray) -> list[list[int]]:
     """The answer of the oracle, on the grid of the counts."""
     question, values = asked.question, asked.values
     match question:
-        case ClippedSum(units=units):
-            return [reference.clipped_sum(X, units=units, **values)]  # type: ignore[arg-type]  # parameters by name
         case ClippedLengths(units=units):
             return [[reference.clipped_lengths(X, units=units, **values)]]  # type: ignore[arg-type]  # the same
         case ClippedSquares(units=units):

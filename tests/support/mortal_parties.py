@@ -293,7 +293,7 @@ def check_ledger(store: Store, plan: Plan) -> None:
     events = list(store.events())
     uploads = [event for event in events if isinstance(event, MessageRecorded) and event.kind == "Upload"]
     charged = [event.number for event in events if isinstance(event, ExchangeCharged)]
-    everything = range(1, len(plan.mechanism.exchanges) + 1)
+    everything = range(1, plan.mechanism.n_rounds + 1)
     assert charged == list(run.charged) == list(everything[: len(uploads)])
     if run.ended is not None:
         assert run.ended.released == tuple(number for number in everything if number not in charged)

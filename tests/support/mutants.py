@@ -31,8 +31,10 @@ from fastlloyd.federation.protocol.rounds import ClientRounds
 from fastlloyd.federation.secagg.masks import GroupMasks
 from fastlloyd.mechanisms import loss
 from fastlloyd.mechanisms.lloyd import design, mechanism
-from fastlloyd.mechanisms.queries.relative import Moments, RelativeMoments, Sensitivity, sensitivity
-from fastlloyd.mechanisms.rounds import LossRound, Round
+from fastlloyd.mechanisms.lloyd.mechanism import LloydRound
+from fastlloyd.mechanisms.queries.relative import Moments
+from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
+from fastlloyd.mechanisms.rounds import LossRound
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 from fastlloyd.testing import SeededNoise
 from kinds import lloyd_of
@@ -83,8 +85,8 @@ def scales_of_one_round() -> AbstractContextManager[object]:
     """Plan each round as if it were the only one: the factor sqrt T is missing."""
     genuine = design._round
 
-    def mutated(settings: Any, squared_radius: Any, s: Any, _n_rounds: int, budget: Fraction) -> Round:
-        return genuine(settings, squared_radius, s, 1, budget)
+    def mutated(settings: Any, question: Moments, _n_rounds: int, budget: Fraction) -> LloydRound:
+        return genuine(settings, question, 1, budget)
 
     return patch.object(design, "_round", mutated)
 
@@ -93,7 +95,7 @@ def half_the_scales() -> AbstractContextManager[object]:
     """Plan half the noise."""
     genuine = design._round
 
-    def mutated(*settings: Any) -> Round:
+    def mutated(*settings: Any) -> LloydRound:
         round = genuine(*settings)
         return replace(round, sum_scale=round.sum_scale / 2, count_scale=round.count_scale / 2)
 
@@ -139,7 +141,7 @@ def seeded_by_the_round() -> Iterator[None]:
     source: list[SeededNoise] = []
 
     def mutated(genuine: Callable[..., IntArray]) -> Callable[..., IntArray]:
-        def draw(plan: Plan, round: Round, given: Any) -> IntArray:
+        def draw(plan: Plan, round: LloydRound, given: Any) -> IntArray:
             number = next(i for i, other in enumerate(plan.mechanism.rounds) if other is round)
             source[:] = [SeededNoise(int(plan.mechanism.public_seed, 16) * number)]
             return genuine(plan, round, given)
@@ -155,15 +157,14 @@ def seeded_by_the_round() -> Iterator[None]:
 
 def half_the_sensitivity() -> AbstractContextManager[object]:
     """Take half the radius for the sensitivity of the sums; planner and accountant agree on it."""
+    genuine = Moments.sensitivity
 
-    def mutated(*settings: Any) -> Sensitivity:
-        s = sensitivity(*settings)
-        return replace(s, squared_l2=s.squared_l2 // 4, l1=s.l1 // 2)
+    def mutated(question: Moments) -> Sensitivity:
+        s: Sensitivity = genuine.__get__(question)
+        corners = [tuple((sums // 4, counts) for sums, counts in corners) for corners in (s.added, s.replaced)]
+        return replace(s, added=corners[0], replaced=corners[1], l1_added=(s.l1_added[0] // 2, s.l1_added[1]))
 
-    both = ExitStack()  # planner and accountant take it from one function
-    both.enter_context(patch.object(mechanism, "sensitivity", mutated))
-    both.enter_context(patch.object(design, "sensitivity", mutated))
-    return both
+    return patch.object(Moments, "sensitivity", property(mutated))
 
 
 def unreduced_masks() -> AbstractContextManager[object]:
@@ -190,18 +191,15 @@ def quantised_sums() -> AbstractContextManager[object]:
 @contextmanager
 def phantom_counts() -> Iterator[None]:
     """Send an empty cluster as one record that lies at its centroid (W20)."""
+    genuine = Moments.answer
 
-    def mutated(genuine: Callable[..., IntArray], centre: Callable[[Any], ArrayLike]) -> Callable[..., IntArray]:
-        def evaluate(query: Moments | RelativeMoments, X: IntArray) -> IntArray:
-            answer = genuine(query, X)
-            phantom = np.column_stack([centre(query), np.full(len(answer), 1 << query.count_bits)])
-            return np.where(answer[:, -1:] == 0, phantom, answer)
+    def mutated(question: Moments, X: IntArray, *, centroids: IntArray) -> IntArray:
+        answer = genuine(question, X, centroids=centroids)
+        centres = centroids if question.squared_radius is None else np.zeros_like(centroids)
+        phantom = np.column_stack([centres, np.full(len(answer), 1 << question.count_bits)])
+        return np.where(answer[:, -1:] == 0, phantom, answer)
 
-        return evaluate
-
-    absolute = mutated(Moments.evaluate, lambda query: query.centroids)
-    relative = mutated(RelativeMoments.evaluate, lambda query: np.zeros_like(query.centroids))
-    with patch.object(Moments, "evaluate", absolute), patch.object(RelativeMoments, "evaluate", relative):
+    with patch.object(Moments, "answer", mutated):
         yield
 
 

@@ -112,7 +112,7 @@ class Site:
         m = self.plan.mechanism
         of_round = {"a": 2, "b": 2, "c": 2, SERVER: 1} if isinstance(m, LloydMechanism) else {"a": 3, "b": 2, "c": 2, SERVER: 2}
         fixed = {"a": 5, "b": 4, "c": 4, SERVER: 4}
-        return {name: fixed[name] + of_round[name] * len(m.exchanges) for name in N_COMMITS}
+        return {name: fixed[name] + of_round[name] * m.n_rounds for name in N_COMMITS}
 
     def join(self, name: str, *more: str, without: Sequence[str] = ()) -> list[str]:
         """The command line of a client."""
@@ -173,7 +173,7 @@ class Site:
         """The files of a run of all clients with known noise, computed with plain integers: no masks, messages or stores."""
         table = {name: np.loadtxt(self.folder / f"{name}.csv", delimiter=",", skiprows=1, ndmin=2) for name in NAMES}
         X = {name: DOMAIN.to_grid(values) for name, values in table.items()}
-        exchanges = self.plan.mechanism.exchanges
+        exchanges = self.plan.mechanism.all_rounds
         client_noise = {name: [self.plan.draw_client_noise(e, KnownNoise(name)) for e in exchanges] for name in NAMES}
         server_noise = [self.plan.draw_server_noise(e, KnownNoise(SERVER_NAME)) for e in exchanges]
         everyone = (NAMES,) * len(exchanges)

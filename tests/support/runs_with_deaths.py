@@ -21,7 +21,7 @@ N_COMMITS = {"c0": 11, "c1": 10, "c2": 10, SERVER: 15}
 MOMENTS = make_federation(make_plan(3, algorithm=MOMENTLLOYD, n_clusters=1, n_features=1, epsilon=0.2), seed=4)
 # Parameters are settled in every round; the clients end with those that follow from the last. Only who works them out has
 # something to say to a sum.
-N_ROUNDS = len(MOMENTS.plan.mechanism.exchanges)
+N_ROUNDS = len(MOMENTS.plan.mechanism.all_rounds)
 N_COMMITS_OF_MOMENTS = {"c0": 5 + 3 * N_ROUNDS, "c1": 4 + 2 * N_ROUNDS, "c2": 4 + 2 * N_ROUNDS, SERVER: 6 + 4 * N_ROUNDS}
 
 
@@ -35,9 +35,9 @@ FEDERATIONS = {trust: federation_of(trust) for trust in TrustMode}
 
 def expected(federation: Federation) -> ClientResult:
     """By plain integers: no masks, messages or stores."""
-    plan, everyone = federation.plan, [federation.plan.names] * len(federation.plan.mechanism.exchanges)
-    clients = {name: [plan.draw_client_noise(e, KnownNoise(name)) for e in plan.mechanism.exchanges] for name in NAMES}
-    server = [plan.draw_server_noise(e, KnownNoise(SERVER)) for e in plan.mechanism.exchanges]
+    plan, everyone = federation.plan, [federation.plan.names] * federation.plan.mechanism.n_rounds
+    clients = {name: [plan.draw_client_noise(e, KnownNoise(name)) for e in plan.mechanism.all_rounds] for name in NAMES}
+    server = [plan.draw_server_noise(e, KnownNoise(SERVER)) for e in plan.mechanism.all_rounds]
     known = Federation(plan, federation.X, clients, server)
     return ClientResult(clustering=known.plain_result(everyone), included=tuple(everyone), unconfirmed=())
 
@@ -47,7 +47,7 @@ RESULTS = {trust: expected(FEDERATIONS[trust]) for trust in TrustMode}
 
 def check_died_at_every_commit(world: World, n_commits: dict[str, int], times: int) -> None:
     """Everyone died so often at every commit; the server has two fewer in a step where it knew of two clients before."""
-    n_died, n_rounds = world.died[SERVER], len(world.plan.mechanism.exchanges)
+    n_died, n_rounds = world.died[SERVER], world.plan.mechanism.n_rounds
     assert {name: world.died[name] for name in NAMES} == {name: times * n_commits[name] for name in NAMES}
     assert n_died == world.parties[SERVER].n_appends
     assert times * (n_commits[SERVER] - 2 * (1 + n_rounds)) <= n_died <= times * n_commits[SERVER]

@@ -387,7 +387,7 @@ class Network:
 
     def second_set(self, a: int, b: int) -> None:
         """A proper sum of uploads that were really made, over another set than everybody else is shown."""
-        uploads = self._uploads(1 + b % len(self.plan.mechanism.exchanges))
+        uploads = self._uploads(1 + b % self.plan.mechanism.n_rounds)
         left_out = self.names[b % len(self.names)]
         self._broadcast(a, {name: upload for name, upload in uploads.items() if name != left_out})
 
@@ -415,7 +415,7 @@ class Network:
             msgspec.structs.replace(shown, members=bytes(len(shown.members))),
             msgspec.structs.replace(shown, nonces=shown.nonces[8:]),
             among(self.names, shown, {first: bytes(8)}),
-            msgspec.structs.replace(shown, round=1 + shown.round % len(self.plan.mechanism.exchanges)),
+            msgspec.structs.replace(shown, round=1 + shown.round % self.plan.mechanism.n_rounds),
         ]
         self.sneak(a, lies[b % len(lies)])
 
@@ -482,7 +482,7 @@ class Network:
         self.sneak(a, lies[b % len(lies)])
 
     def false_turn(self, a: int, b: int) -> None:
-        self.sneak(a, Turn(2 + b % len(self.plan.mechanism.exchanges)))
+        self.sneak(a, Turn(2 + b % self.plan.mechanism.n_rounds))
 
     def false_proposal(self, a: int, b: int) -> None:
         """A client makes parameters up that nobody can open."""
@@ -568,7 +568,7 @@ class Network:
             if any((broadcast.round, name) in self.spoiled for name in broadcast.included(self.names)):
                 continue
             added = self._noise_of(broadcast)
-            exchange = self.plan.mechanism.exchanges[broadcast.round - 1]
+            exchange = self.plan.mechanism.all_rounds[broadcast.round - 1]
             parts = [part.ravel() for part in parts_of(self.plan.mechanism, exchange, added)]
             assert added.shape == self.plan.mechanism.shape(exchange)
             if self.plan.trust is TrustMode.SERVER_NOISE:
@@ -578,7 +578,7 @@ class Network:
                 assert not added.any()
 
     def _noise_of(self, broadcast: Broadcast) -> IntArray:
-        exchange, ring = self.plan.mechanism.exchanges[broadcast.round - 1], self.plan.ring
+        exchange, ring = self.plan.mechanism.all_rounds[broadcast.round - 1], self.plan.ring
         n_words = self.plan.n_words(exchange)
         total = ring.from_bytes(broadcast.payload, n_words)
         for member in broadcast.included(self.names).items():
@@ -657,7 +657,7 @@ class Network:
         if not uploads:
             return
         ring, number = self.plan.ring, next(iter(uploads.values())).round
-        n_words = self.plan.n_words(self.plan.mechanism.exchanges[number - 1])
+        n_words = self.plan.n_words(self.plan.mechanism.all_rounds[number - 1])
         noise = np.append(self.federation.server_noise[number - 1].ravel(), 0)
         total = ring.wrap(noise if self.plan.trust is TrustMode.SERVER_NOISE else np.zeros_like(noise))
         for upload in uploads.values():

@@ -45,6 +45,7 @@ from fastlloyd.reports.advice import (
 )
 from fastlloyd.testing import SeededNoise
 from kinds import lloyd_of
+from lloyd_queries import around, moved
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
@@ -160,10 +161,10 @@ def test_where_its_assumption_holds_the_error_is_that_of_many_noises(algorithm: 
     q = _question(n_records=5000, n_features=d, n_clusters=1, algorithm=algorithm)
     m = _mechanism(q, 1.0)
     last, start, noise = m.rounds[-1], np.full((1, d), 64, dtype=np.int64), SeededNoise(d)
-    exact = m.moments(last, start).evaluate(_records_at(m, start))
-    noiseless = m.next_centroids(last, start, exact).centroids
+    exact = around(m, last, start).evaluate(_records_at(m, start))
+    noiseless = moved(m, last, start, exact).centroids
     squares = [
-        float(((m.next_centroids(last, start, exact + m.draw_noise(last, noise)).centroids - noiseless) ** 2).sum())
+        float(((moved(m, last, start, exact + m.draw_noise(last, noise)).centroids - noiseless) ** 2).sum())
         for _ in range(4000)
     ]
     o = outlook(q, 1.0)

@@ -22,10 +22,9 @@ from fastlloyd import FastLloyd, FastLloydError, GLloyd, Lloyd, MomentLloyd, Noi
 from fastlloyd.errors import BudgetError, ClippedRecordsWarning, DataError, PlanError, WeakGuaranteeWarning
 from fastlloyd.evaluation.metrics import wcss
 from fastlloyd.mechanisms.central import cluster
-from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
 from fastlloyd.mechanisms.mechanism import Clustering
 from fastlloyd.mechanisms.moment_lloyd.rounds import StepRound
-from fastlloyd.mechanisms.rounds import Round
 from fastlloyd.testing import SeededNoise
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
@@ -42,7 +41,7 @@ def test_with_public_settings_nothing_leaks_and_nothing_warns(kind: type[FastLlo
     assert model.cluster_centers_.shape == (3, 4)
     assert model.noisy_counts_.shape == (3,)
     rounds: tuple[object, ...] = model.mechanism_.rounds
-    assert model.n_iter_ == sum(isinstance(round, Round | StepRound) for round in rounds) >= 2
+    assert model.n_iter_ == sum(isinstance(round, LloydRound | StepRound) for round in rounds) >= 2
     assert model.n_features_in_ == 4
     assert model.privacy_spent_["taken_from_the_data"] == []
     assert model.privacy_spent_["private"] is (kind is not Lloyd)

@@ -92,7 +92,7 @@ def test_where_nobody_asks_for_the_loss_every_file_and_scale_is_as_if_there_were
     for algorithm, digest in recorded.items():
         m = design(algorithm)
         assert _digest_before_there_were_two_kinds(to_builtins(m)) == digest
-        assert m.exchanges == m.rounds
+        assert m.all_rounds == m.rounds
         assert m.loss_share == 0
         assert "loss" not in m.to_toml()
     content = to_builtins(plan(estimate_loss=False))
@@ -256,7 +256,7 @@ def test_the_cap_is_the_squared_radius_in_units_that_fit_a_ring_that_holds_the_s
     m = design(algorithm, q=q, estimate_loss=True, n_clusters=2)
     loss, H2 = loss_of(m), squared_radius(m.domain, 2, m.algorithm.alpha)
     assert loss.squared_cap <= H2 < loss.squared_cap + 2**loss.shift
-    largest = min(MAX_LOSS_CAP, max(m.sensitivity(r).coordinate for r in m.rounds))
+    largest = min(MAX_LOSS_CAP, max(m.parts(r)[0].bound for r in m.rounds))
     assert loss.cap <= largest
     assert loss.shift == 0 or H2 >> (loss.shift - 1) > largest
 

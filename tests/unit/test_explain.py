@@ -40,6 +40,7 @@ from fastlloyd.reports.statement import (
     totals,
 )
 from kinds import lloyd_of
+from lloyd_queries import bounds
 
 BOX = Domain(features=("age", "size"), lower=(0.0, 0.0), upper=(100.0, 3.0))
 CLIENT_NOISE, SERVER_NOISE = TrustMode.CLIENT_NOISE, TrustMode.SERVER_NOISE
@@ -170,7 +171,7 @@ def test_the_statement_is_the_mechanism_in_words_and_numbers(algorithm: Algorith
         assert Fraction(statement["mu"]) ** 2 >= m.accountant().mu_squared
         assert gdp_delta(statement["mu"], m.epsilon) <= m.delta * (1 + 1e-9)
     for number, (row, r) in enumerate(zip(statement["rounds"], m.rounds, strict=True), 1):
-        s = m.sensitivity(r)
+        s = bounds(r.question(m))
         assert row["round"] == number
         assert row["squared_radius"] == r.squared_radius
         assert (row["sum_sensitivity_l1"], row["count_sensitivity"]) == (s.l1, s.count) == (s.l1, 4)

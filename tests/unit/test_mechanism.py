@@ -29,9 +29,9 @@ from fastlloyd.errors import BudgetError, DataError, OverflowRisk, PlanError
 from fastlloyd.mechanisms import central
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, RadiusSchedule
 from fastlloyd.mechanisms.lloyd.design import count_share
-from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
 from fastlloyd.mechanisms.mechanism import MAX_CLUSTERS, MAX_RECORDS, usable_delta
-from fastlloyd.mechanisms.rounds import SCALE_UNITS, Round
+from fastlloyd.mechanisms.rounds import SCALE_UNITS
 from fastlloyd.testing import InjectedNoise, SeededNoise
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
@@ -225,7 +225,7 @@ def test_the_cost_of_any_pair_of_scales_is_the_proven_one_in_both_branches(
 ) -> None:
     m = design(n_iterations=1, epsilon=1e9, delta=1e-9, neighboring_relation=relation)
     tampered = msgspec.structs.replace(
-        m, rounds=(Round(sum_scale=a * 2**16, count_scale=b, squared_radius=2 * 4**16),), epsilon=1e9
+        m, rounds=(LloydRound(sum_scale=a * 2**16, count_scale=b, squared_radius=2 * 4**16),), epsilon=1e9
     )
     assert tampered.accountant().mu_squared == exact_cost(tampered)
 

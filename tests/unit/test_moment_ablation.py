@@ -7,12 +7,12 @@ import pytest
 from studies.moment_ablation import GROUPS, PARTS, WIDTHS, _as_counted, _as_voted, ratio, trial
 from studies.synthetic_groups import CASES
 
-from fastlloyd.mechanisms.moment_lloyd import advance, start
+from fastlloyd.mechanisms.moment_lloyd import start
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
-from fastlloyd.mechanisms.moment_lloyd.rounds import Rounds, StepRound
+from fastlloyd.mechanisms.moment_lloyd.rounds import StepRound
 from fastlloyd.mechanisms.moment_lloyd.state import Noisy, State
 from fastlloyd.mechanisms.moment_lloyd.steps import sizes
-from fastlloyd.mechanisms.queries.query import Asked
+from fastlloyd.mechanisms.queries.query import Query
 
 SEEN = [
     ("bounds 10 times too wide", "bounds 10 times too wide-clusters-3-4-1000", 0.2),
@@ -33,21 +33,20 @@ def test_without_a_part_some_result_is_another_one_and_then_all_are_as_before(pa
 
 
 def test_offsets_that_only_the_bounds_clip_are_clipped_at_half_the_diagonal(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[type, int, int]] = []
-    query = advance.query
+    asked: list[tuple[int, int]] = []
+    query = StepRound.query
 
-    def noted(m: MomentMechanism, round: Rounds, state: State) -> Asked:
-        asked.append((type(round), advance.radius(m, round, state), math.isqrt(m.domain.squared_half_diagonal)))
-        return query(m, round, state)
+    def noted(round: StepRound, m: MomentMechanism, state: State) -> Query:
+        asked.append((round.clips_at(m, state), math.isqrt(m.domain.squared_half_diagonal)))
+        return query(round, m, state)
 
-    monkeypatch.setattr(advance, "query", noted)
+    monkeypatch.setattr(StepRound, "query", noted)
     trial(("offsets clipped by the bounds only", *SEEN[0], 0))
-    steps = [(radius, most) for kind, radius, most in asked if kind is StepRound]
-    assert len(steps) > 1
-    assert all(radius == most for radius, most in steps)
+    assert len(asked) > 1
+    assert all(radius == most for radius, most in asked)
     asked.clear()
     trial(("", *SEEN[0], 0))
-    assert all(radius < most / 3 for kind, radius, most in asked if kind is StepRound)
+    assert all(radius < most / 3 for radius, most in asked)
 
 
 def test_counts_and_votes_that_are_not_shrunk_keep_all_else() -> None:

@@ -90,7 +90,7 @@ def study_of_two(trust: TrustMode, algorithm: AnyAlgorithm = MOMENTLLOYD) -> Pla
 def subtracted(plan: Plan, own: IntArray, others: IntArray, seed: int) -> tuple[float, float]:
     """What one of two learns of the other's records from the first sum: their number, and the mean of their first feature."""
     m, noise = plan.mechanism, SeededNoise(seed)
-    first = m.clustering_rounds[0]
+    first = m.rounds[0]
     assert isinstance(first, MeanRound)
     mechanism: Mechanism = m
     query = mechanism.query(0, mechanism.start())
@@ -115,7 +115,7 @@ def test_each_of_two_organisations_has_the_others_totals_by_taking_its_own_away(
     others, own = plan.mechanism.domain.to_grid(records), plan.mechanism.domain.to_grid(records[:600] + np.array([20, 1]))
     found = np.array([subtracted(plan, own, others, seed) for seed in range(200)])
     m = plan.mechanism
-    first = m.clustering_rounds[0]
+    first = m.rounds[0]
     scale = float((plan.share_scales(first) if trust is TrustMode.CLIENT_NOISE else plan.total_scales(first))[-1])
     assert found[:, 0].std() == pytest.approx(scale / 2**m.count_bits, rel=0.3)
     assert abs(found[:, 0].mean() - 999) < 6 * scale / 2**m.count_bits / math.sqrt(200)
@@ -131,7 +131,7 @@ def test_totals_are_known_as_well_as_the_weighted_mean_of_all_counts(algorithm: 
     plan = study_of_two(trust, algorithm)
     m, generator = plan.mechanism, np.random.default_rng(5)
     estimates, weights = [], []
-    for exchange in m.clustering_rounds:
+    for exchange in m.rounds:
         parts = m.parts(exchange)
         if parts[-1].n_columns != 1 or parts[-1].bound != 1 << m.count_bits:
             continue  # no counts
@@ -169,7 +169,7 @@ def test_the_threat_model_shows_the_figures_of_epsilon_1() -> None:
     shown = [percent(certainty(pure, before)) for before in (0.01, 0.1, 0.5, 0.9)]
     assert f"{', '.join(shown)}, and {percent(right_guesses(pure))} of all guesses" in page
     of_two = study_of_two(TrustMode.CLIENT_NOISE)
-    first = of_two.mechanism.clustering_rounds[0]
+    first = of_two.mechanism.rounds[0]
     alone = float(of_two.share_scales(first)[-1]) / 2**of_two.mechanism.count_bits
     assert f"with a standard error of {alone:.0f} and" in page
     assert f"to within {profile_deviation(of_two):.0f}, and how many" in page

@@ -28,6 +28,7 @@ from fastlloyd.mechanisms.uncertainty import (
 from fastlloyd.reports.explain import noise_factor
 from fastlloyd.testing import SeededNoise
 from kinds import lloyd_of
+from lloyd_queries import around, moved
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
@@ -47,11 +48,11 @@ def _spread_over_errors(m: LloydMechanism, deviation: NoiseDeviation, draw: Call
     [round] = m.rounds
     start = m.initial_centroids()
     corner = DOMAIN.to_grid(np.random.default_rng(0).uniform([80, 2.2], [100, 3.0], (N, 2)))
-    exact = m.moments(round, start).evaluate(corner)
-    noiseless = DOMAIN.from_grid(m.next_centroids(round, start, exact).centroids)
+    exact = around(m, round, start).evaluate(corner)
+    noiseless = DOMAIN.from_grid(moved(m, round, start, exact).centroids)
     squares = np.zeros((1, 2))
     for _ in range(N_RUNS):
-        clustering = m.next_centroids(round, start, exact + draw())
+        clustering = moved(m, round, start, exact + draw())
         errors = noise_errors(m, clustering, deviation, clustering.noisy_counts(m.count_bits))
         squares += ((DOMAIN.from_grid(clustering.centroids) - noiseless) / errors) ** 2
     return np.sqrt(squares / N_RUNS)
@@ -200,6 +201,6 @@ def test_noisy_counts_are_the_counts_of_the_last_round_and_the_noise_drawn_for_t
     ended = central.cluster(m, X, noise)
     counts = np.bincount(kernels.assign(X, ended.previous), minlength=m.n_clusters) << m.count_bits
     if isinstance(m, LloydMechanism):
-        counts = m.moments(m.rounds[-1], ended.previous).evaluate(X)[:, -1]
+        counts = around(m, m.rounds[-1], ended.previous).evaluate(X)[:, -1]
     assert np.array_equal(ended.noisy_counts(m.count_bits), (counts + noise.last) / 2**m.count_bits)
     assert noise_deviation(m).counts * 2**m.count_bits == pytest.approx(noise.deviation)

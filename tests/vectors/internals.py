@@ -145,7 +145,7 @@ def figures_of(m: Mechanism, clustering: Clustering, run: tuple[Plan, ClientResu
         noise, loss = uncertainty.noise_deviation(m), uncertainty.loss_estimate(m, clustering)
     else:
         p, result = run
-        noise = noise_deviation_of_run(p, len(result.included[len(m.clustering_rounds) - 1]))
+        noise = noise_deviation_of_run(p, len(result.included[len(m.rounds) - 1]))
         loss = loss_estimate_of_run(p, clustering, len(result.included[-1]))
     counts = clustering.noisy_counts(m.count_bits)
     found = accuracy.assess(m, clustering, noise)

@@ -218,7 +218,7 @@ def finished_before(folder: Path | None, plan: Plan) -> dict[str, Any] | None:
         StoredResult.read(folder)  # that centroids and settings belong together
         exact, privacy, rounds = (msgspec.json.decode((folder / name).read_bytes()) for name in (EXACT, PRIVACY, ROUNDS))
         said = (privacy["federated"]["plan_digest"], privacy["federated"]["run_id"], len(rounds))
-        if said != (plan.digest.hex(), plan.run_id, len(plan.mechanism.exchanges)):
+        if said != (plan.digest.hex(), plan.run_id, plan.mechanism.n_rounds):
             return None
         return {
             "private": privacy["private"],

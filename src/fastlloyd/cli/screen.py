@@ -93,7 +93,7 @@ def rounds(result: Result) -> list[str]:
     for number, included in enumerate(result.included, 1):
         missing = [name for name in names if name not in included]
         who = ", ".join(included) if len(included) <= SHOWN_CLIENTS else f"{len(included)} of {len(names)} clients"
-        name = f"Round {number}" if number <= len(result.mechanism.clustering_rounds) else "Loss"
+        name = f"Round {number}" if number <= len(result.mechanism.rounds) else "Loss"
         lines.append(f"{name}: {who}" + (f"; without {', '.join(missing)}" if missing else ""))
     return lines
 
@@ -138,7 +138,7 @@ def guarantee(result: Result) -> str:
     m = result.mechanism
     parameters = f"epsilon = {m.epsilon:.6g}" + (f", delta = {m.delta:.3g}" if m.delta else "")
     hidden = RELATIONS[m.neighboring_relation.value]
-    n_rounds = len(m.clustering_rounds)
+    n_rounds = len(m.rounds)
     what = "iterations" if n_rounds == m.n_iterations else f"rounds ({m.n_iterations} of them move the centroids)"
     loss = " and the loss" if m.loss else ""
     hides = "would hide" if result.leaks else "hides"

@@ -128,7 +128,7 @@ def passes(mechanism: "Mechanism", X: "Iterable[GridArray]") -> "Iterator[Iterab
         return
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
-    T = len(mechanism.exchanges)
+    T = mechanism.n_rounds
     with progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()) as shown:
         task = shown.add_task(f"round 1 of {T}", total=T)
 
@@ -165,5 +165,5 @@ class _Watched:
 
 
 def _is_large(mechanism: "Mechanism") -> bool:
-    size = mechanism.n_records * mechanism.n_clusters * mechanism.n_features * len(mechanism.clustering_rounds)
+    size = mechanism.n_records * mechanism.n_clusters * mechanism.n_features * len(mechanism.rounds)
     return size >= LARGE_WORK

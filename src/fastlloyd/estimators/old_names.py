@@ -9,16 +9,16 @@ from types import ModuleType
 from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.noise import Noise
 from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, RadiusSchedule
-from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
 from fastlloyd.mechanisms.moment_lloyd import rounds
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
-from fastlloyd.mechanisms.rounds import LossRound, Round
+from fastlloyd.mechanisms.rounds import LossRound
 from fastlloyd.reports.statement import PrivacyStatement
 
 _OLD_NAMES: dict[str, dict[str, type]] = {
     "fastlloyd.algorithms": {"Algorithm": Algorithm, "Noise": Noise, "RadiusSchedule": RadiusSchedule},
     "fastlloyd.clustering.initialization": {"RadiusSearch": RadiusSearch},
-    "fastlloyd.exchanges": {"LossRound": LossRound, "Round": Round},
+    "fastlloyd.exchanges": {"LossRound": LossRound, "Round": LloydRound},
     "fastlloyd.guarantees": {"PrivacyStatement": PrivacyStatement},
     "fastlloyd.lloyd_mechanism": {"LloydMechanism": LloydMechanism},
     "fastlloyd.momentlloyd.mechanism": {"MomentMechanism": MomentMechanism},

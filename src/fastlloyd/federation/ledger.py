@@ -109,12 +109,12 @@ def run_cost(mechanism: Mechanism, distance: Fraction = Fraction(0)) -> RunCost:
         raise BudgetError(f"{mechanism.name} adds no noise; no limit and no ledger holds what it costs")
 
     def cost(number: int, relation: NeighboringRelation) -> Cost:
-        accountant = mechanism.accountant_of(mechanism.exchanges[number], relation)
+        accountant = mechanism.accountant_of(mechanism.all_rounds[number], relation)
         return Cost(accountant.mu_squared, accountant.pure_epsilon)
 
     return RunCost(
         neighboring_relation=mechanism.neighboring_relation,
-        costs=tuple(ExchangeCost(cost(n, ADD), cost(n, REPLACE)) for n in range(len(mechanism.exchanges))),
+        costs=tuple(ExchangeCost(cost(n, ADD), cost(n, REPLACE)) for n in range(mechanism.n_rounds)),
         epsilon=float(mechanism.epsilon),
         delta=float(mechanism.delta),
         distance=distance,

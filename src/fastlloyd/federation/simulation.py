@@ -76,7 +76,7 @@ def simulate(
     records : per client, in the order of the plan, grid points int64 (n_i, n_features). noise None: the system's. Raises
     PlanError for drops outside the run, FastLloydError where the run ends without a result.
     """
-    T = len(plan.mechanism.exchanges)
+    T = plan.mechanism.n_rounds
     for drop in drops:
         if not 1 <= drop.round <= T:
             raise PlanError(f"{drop.client} is to be dropped in round {drop.round}, but the run has rounds 1 to {T}")

@@ -41,7 +41,7 @@ def traffic(plan: Plan, name: str) -> Traffic:
     has a fixed length but names, round numbers and the lists of clients, which are those of the plan; so messages of zeros are
     as long as real ones.
     """
-    T, limits = len(plan.mechanism.clustering_rounds), Limits.of(plan)
+    T, limits = len(plan.mechanism.rounds), Limits.of(plan)
     nonce, salt, dealer = bytes(UPLOAD_NONCE_BYTES), bytes(SALT_BYTES), plan.names[0]
     payloads = [(t, bytes(size)) for t, size in enumerate(limits.payload_bytes, 1)]
     sealed = [(t, bytes(size)) for t, size in limits.box_bytes.items()]

@@ -6,7 +6,6 @@ that were chosen on synthetic groups; docs/results/coverage.md has the study, on
 """
 
 import enum
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,7 +14,6 @@ import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.dp.noise import Noise
-from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.mechanism import Clustering, Evidence, Mechanism, cautious
 from fastlloyd.mechanisms.uncertainty import BoolArray, NoiseDeviation, chi_squared_quantile, noise_errors, relative_errors
 
@@ -103,7 +101,7 @@ def typical_error(mechanism: Mechanism, accuracy: Accuracy, noisy_counts: FloatA
     ratios = np.nan_to_num(relative_errors(mechanism, accuracy.errors))
     stayed = np.array([each is Status.STAYED for each in accuracy.status])
     few = noisy_counts < FEW * count_error
-    ratios[stayed | (few & isinstance(mechanism, LloydMechanism))] = np.inf
+    ratios[stayed | (few & mechanism.divides_by_noisy_counts)] = np.inf
     most_of_none = FEW * count_error
     if most_of_none < 1:
         ratios[stayed & (noisy_counts <= most_of_none)] = 0.0
@@ -168,15 +166,13 @@ def _is_moving(move: _Move, seen: Evidence) -> BoolArray:
 
 
 def _evidence(mechanism: Mechanism, clustering: Clustering, move: _Move) -> Evidence:
-    """Of Lloyd's loops: the last answer. What lies beyond the radius is not known."""
-    squared = mechanism.rounds[-1].squared_radius if isinstance(mechanism, LloydMechanism) else None
-    radius = mechanism.planned_radius if squared is None else math.sqrt(squared)
+    """What the last answer shows where it is all there is. What lies beyond the radius is not known."""
     shape = clustering.centroids.shape
     return Evidence(
         means=clustering.previous + move.asked,
         deviations=move.deviations,
         sizes=move.counts,
-        radius=max(radius, 1.0),
+        radius=max(mechanism.last_radius, 1.0),
         hidden=np.zeros(shape),
         crowded=np.zeros(shape[0], dtype=np.bool_),
     )

@@ -10,9 +10,9 @@ from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.dp.repeatable import check_private
 from fastlloyd.errors import DataError
-from fastlloyd.mechanisms.mechanism import Answer, Clustering, Mechanism
-from fastlloyd.mechanisms.queries.relative import Query
-from fastlloyd.mechanisms.rounds import AnswerNoise
+from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
+from fastlloyd.mechanisms.queries.query import Query
+from fastlloyd.mechanisms.rounds import Answer, AnswerNoise
 
 Read = Callable[[], Iterable[GridArray]]
 Ask = Callable[[int, Query], tuple[Answer, AnswerNoise]]
@@ -45,10 +45,10 @@ def cluster(mechanism: Mechanism, X: GridArray | Iterable[GridArray], noise: Noi
 
     def ask(number: int, query: Query) -> tuple[Answer, AnswerNoise]:
         nonlocal n
-        exchange = mechanism.exchanges[number]
-        answer = np.zeros(mechanism.shape(exchange), dtype=np.int64)
+        round = mechanism.all_rounds[number]
+        answer = np.zeros(mechanism.shape(round), dtype=np.int64)
         n = _add_up(query, read(), mechanism.n_records, n, answer)
-        answer += mechanism.draw_noise(exchange, noise)
+        answer += mechanism.draw_noise(round, noise)
         return answer, mechanism.answer_noise(number)
 
     return run(mechanism, ask)

@@ -1,4 +1,4 @@
-"""The private estimate of the loss, which the paper has not: its share of the budget, and its exchange."""
+"""The private estimate of the loss, which the paper has not: its share of the budget, and its round."""
 
 from fractions import Fraction
 from typing import Any

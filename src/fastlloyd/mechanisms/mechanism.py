@@ -3,15 +3,15 @@
 Sensitivities, noise scales and what the accountant is told come from the same object, so they cannot disagree. A mechanism
 read from a file is checked the same way as one just designed: the rational cost of its rounds must fit its epsilon and delta.
 
-There are two kinds: `LloydMechanism` (`lloyd_mechanism.py`) for the loops of the paper, `MomentMechanism`
-(`mechanisms/moment_lloyd/mechanism.py`) for MomentLloyd. What is the same for both, and all that a driver needs, is here.
+There are two kinds: `LloydMechanism` (`lloyd/mechanism.py`) for the paper's algorithms, `MomentMechanism`
+(`moment_lloyd/mechanism.py`) for MomentLloyd. What both have, and all that a driver needs, is here.
 """
 
 import math
 import re
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -20,13 +20,14 @@ from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.sealed_toml import digest, from_toml, to_toml
 from fastlloyd.clustering.domain import Domain, squared_radius
 from fastlloyd.clustering.packing import RadiusSearch
-from fastlloyd.dp.accountant import Accountant, GaussianRelease, GeometricRelease
+from fastlloyd.dp.accountant import Accountant
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import MAX_SCALE, Noise, NoiseSource
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
-from fastlloyd.mechanisms.queries.relative import ClippedLoss, Query
-from fastlloyd.mechanisms.rounds import AnswerNoise, Exchange, LossRound, Part, draw
+from fastlloyd.mechanisms.queries.query import Query
+from fastlloyd.mechanisms.queries.sensitivity import Release
+from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, LossRound, Part, Round, State, draw
 
 # Departs from the paper, where delta is 1 / (N ln N) and neighbours differ by an added record only: delta defaults to
 # 1 / (100 N); replacing a record is available.
@@ -36,9 +37,6 @@ MAX_COUNT_BITS = 32
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MAX_ROUNDS = 1000
 MAX_LOSS_CAP = 1 << 20  # MAX_RECORDS of them stay below 2**62
-Release = GaussianRelease | GeometricRelease
-Answer = IntArray  # int64 (n_clusters, n_features + 1): noisy sums, noisy counts; (1, 1): the noisy loss
-State = Any  # of a type that each mechanism has for itself; what drives one hands it on unseen
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +110,7 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     n_records : public cap on the number of records; n_expected : public guess used to plan the iterations.
     public_seed : of all public randomness, 64 hex digits.
     count_bits : counts travel in units of 2**-count_bits records.
-    loss : the exchange that estimates the loss in the end; None without it.
+    loss : the round that estimates the loss in the end; None without it.
     """
 
     domain: Domain
@@ -163,30 +161,8 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return True
 
     @property
-    def clustering_rounds(self) -> Sequence[Exchange]:
+    def rounds(self) -> Sequence[Round]:
         """What is asked for the clustering, in order."""
-        raise NotImplementedError
-
-    @property
-    def count_scales(self) -> tuple[Fraction, ...]:
-        """Scales of the noise of all numbers of records, in units of 2**-count_bits records."""
-        raise NotImplementedError
-
-    @property
-    def n_iterations(self) -> int:
-        """How many times centroids move."""
-        raise NotImplementedError
-
-    def round_parts(self, round: Exchange) -> tuple[Part, ...]:
-        """The columns of a round's answer, with the noise it must carry."""
-        raise NotImplementedError
-
-    def round_shape(self, round: Exchange) -> tuple[int, int]:
-        """Rows and columns of a round's answer."""
-        raise NotImplementedError
-
-    def round_releases(self, round: Exchange, relation: NeighboringRelation) -> list[Release]:
-        """What one round reveals, for neighbours by this relation, as an accountant takes it."""
         raise NotImplementedError
 
     def start(self) -> State:
@@ -195,21 +171,15 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def query(self, number: int, state: State) -> Query:
         """What the round of that number, from 0, asks in this state; from integers alone, so all parties ask the same."""
-        raise NotImplementedError
+        return self.all_rounds[number].query(self, state)
 
     def advance(self, number: int, state: State, answer: Answer, noise: AnswerNoise) -> State:
         """The state after the noisy answer to that round."""
-        raise NotImplementedError
+        return self.all_rounds[number].advance(self, state, answer, noise)
 
     def clustering(self, state: State) -> Clustering:
         """The result: what the state after the last round says."""
         raise NotImplementedError
-
-    def loss_query(self, centroids: IntArray) -> ClippedLoss:
-        """What the last round asks, if the loss is estimated."""
-        if self.loss is None:
-            raise AssertionError("there are no more rounds")
-        return ClippedLoss(centroids, self.loss.cap, self.loss.shift)
 
     def travelling_bytes(self, number: int) -> int:  # noqa: ARG002 - in most mechanisms no state does
         """How long the state after that round is in a federated run, where one client works it out; 0: every client does.
@@ -241,14 +211,20 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """In words, for the privacy statement: the unit of sums and of their noise."""
         raise NotImplementedError
 
-    def statement_of(self, number: int, round: Exchange) -> dict[str, Any]:
-        """One round in the privacy statement: its sensitivity and its noise."""
-        raise NotImplementedError
-
     @property
     def planned_radius(self) -> float:
         """The radius a cluster is planned to have, grid units: what errors of centroids are compared with."""
         return math.sqrt(squared_radius(self.domain, self.n_clusters, self.radius_share))
+
+    @property
+    def last_radius(self) -> float:
+        """How far from their centroids records count in full in the last round, grid units; as planned where all do."""
+        return self.planned_radius
+
+    @property
+    def divides_by_noisy_counts(self) -> bool:
+        """Whether centroids move by sums over noisy counts as they are, not shrunk by what is known of their noise."""
+        return False
 
     @property
     def n_features(self) -> int:
@@ -256,27 +232,34 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return self.domain.n_features
 
     @property
-    def exchanges(self) -> tuple[Exchange, ...]:
-        """All that is asked of the records, in order: the rounds and, if it is estimated, the loss."""
-        return (*self.clustering_rounds, *([] if self.loss is None else [self.loss]))
+    def all_rounds(self) -> tuple[Round, ...]:
+        """All that is asked of the records, in order: the rounds of the clustering and, if it is estimated, the loss."""
+        return (*self.rounds, *([] if self.loss is None else [self.loss]))
 
     @property
     def n_rounds(self) -> int:
         """How many queries a run asks; the loss, if it is estimated, is the last."""
-        return len(self.exchanges)
+        return len(self.all_rounds)
+
+    @property
+    def n_iterations(self) -> int:
+        """How many times centroids move."""
+        return sum(round.moves_centroids for round in self.rounds)
 
     @property
     def n_released(self) -> int:
         """K, how many noisy numbers are released: T k (d + 1) for Lloyd's loops, and one more with the loss."""
-        return sum(math.prod(self.shape(exchange)) for exchange in self.exchanges)
+        return sum(math.prod(self.shape(round)) for round in self.all_rounds)
+
+    @property
+    def count_scales(self) -> tuple[Fraction, ...]:
+        """Scales of the noise of all numbers of records, in units of 2**-count_bits records."""
+        return tuple(round.scales[-1] for round in self.rounds if round.counts_records)
 
     @property
     def loss_share(self) -> Fraction:
-        """What the loss costs, as a share of what the run costs: of mu^2, or of epsilon with Laplace noise. 0 without it."""
-        if self.loss is None or self.noise is Noise.NONE:
-            return Fraction(0)
-        whole, alone = self.accountant(), self.accountant_of(self.loss)
-        return (alone.mu_squared + alone.pure_epsilon) / (whole.mu_squared + whole.pure_epsilon)  # one of each pair is 0
+        """What the loss costs, as a share of what the run costs; 0 without it."""
+        return Fraction(0) if self.loss is None or self.noise is Noise.NONE else self.share_of_budget(self.loss)
 
     @property
     def loss_deviation(self) -> float:
@@ -289,46 +272,49 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         spread = math.sqrt(2) if self.noise is Noise.LAPLACE else 1.0
         return spread * float(self.loss.scale) * self.loss.unit(self.domain.fraction_bits)
 
-    def parts(self, exchange: Exchange) -> tuple[Part, ...]:
-        """The columns of the exchange's answer, with the noise it must carry."""
-        if isinstance(exchange, LossRound):
-            return (Part(n_columns=1, scale=exchange.scale, bound=exchange.cap),)
-        return self.round_parts(exchange)
+    def parts(self, round: Round) -> tuple[Part, ...]:
+        """The columns of a round's answer, with the noise it must carry."""
+        question = round.question(self)
+        each = zip(question.parts, round.scales, question.sensitivity.entries, strict=True)
+        return tuple(Part(n_columns=n, scale=scale, bound=bound) for n, scale, bound in each)
 
-    def shape(self, exchange: Exchange) -> tuple[int, int]:
-        """Rows and columns of the exchange's answer."""
-        return (1, 1) if isinstance(exchange, LossRound) else self.round_shape(exchange)
+    def shape(self, round: Round) -> tuple[int, int]:
+        """Rows and columns of a round's answer."""
+        return round.question(self).shape
 
-    def releases_of(self, exchange: Exchange, relation: NeighboringRelation | None = None) -> list[Release]:
-        """What one exchange reveals, as an accountant takes it; relation : None for the mechanism's own."""
-        if isinstance(exchange, LossRound):
-            return self._loss_releases(exchange)
-        return self.round_releases(exchange, relation or self.neighboring_relation)
-
-    def releases(self) -> list[Release]:
-        """Everything the run reveals, for an accountant that knows nothing of clusters."""
-        return [release for exchange in self.exchanges for release in self.releases_of(exchange)]
+    def releases_of(self, round: Round, relation: NeighboringRelation | None = None) -> list[Release]:
+        """What one round reveals, as an accountant takes it; relation : None for the mechanism's own."""
+        return round.question(self).sensitivity.releases(self.noise, round.scales, relation or self.neighboring_relation)
 
     def accountant(self) -> Accountant:
         """An accountant that has seen the whole run."""
         return Accountant(self.neighboring_relation).compose(self.releases())
 
-    def accountant_of(self, exchange: Exchange, relation: NeighboringRelation | None = None) -> Accountant:
-        """An accountant that has seen one exchange; what those of all exchanges have seen adds up to the whole run, exactly.
+    def releases(self) -> list[Release]:
+        """Everything the run reveals, for an accountant that knows nothing of clusters."""
+        return [release for round in self.all_rounds for release in self.releases_of(round)]
+
+    def accountant_of(self, round: Round, relation: NeighboringRelation | None = None) -> Accountant:
+        """An accountant that has seen one round; what those of all rounds have seen adds up to the whole run, exactly.
 
         relation : None for the mechanism's own.
         """
         relation = relation or self.neighboring_relation
-        return Accountant(relation).compose(self.releases_of(exchange, relation))
+        return Accountant(relation).compose(self.releases_of(round, relation))
 
-    def draw_noise(self, exchange: Exchange, source: NoiseSource) -> IntArray:
-        """The total noise of one answer, int64 of its `shape`, part by part: in a round all sums first, then all counts."""
-        columns = [(part.n_columns, part.scale) for part in self.parts(exchange)]
-        return draw(self.noise, self.shape(exchange)[0], columns, source)
+    def share_of_budget(self, round: Round) -> Fraction:
+        """What a round costs as a share of what the run costs: of mu^2, or of epsilon with Laplace noise."""
+        whole, alone = self.accountant(), self.accountant_of(round)
+        return (alone.mu_squared + alone.pure_epsilon) / (whole.mu_squared + whole.pure_epsilon)  # one of each pair is 0
+
+    def draw_noise(self, round: Round, source: NoiseSource) -> IntArray:
+        """The total noise of one answer, int64 of its `shape`, part by part."""
+        columns = [(part.n_columns, part.scale) for part in self.parts(round)]
+        return draw(self.noise, self.shape(round)[0], columns, source)
 
     def answer_noise(self, number: int) -> AnswerNoise:
         """Of an answer that lacks nobody and has exactly the noise it must carry."""
-        return AnswerNoise(deviations=tuple(float(part.scale) for part in self.parts(self.exchanges[number])), share=1.0)
+        return AnswerNoise(deviations=tuple(float(scale) for scale in self.all_rounds[number].scales), share=1.0)
 
     def to_toml(self) -> str:
         """The file `mechanism.toml`."""
@@ -343,16 +329,6 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def digest(self) -> bytes:
         """SHA-256 of the canonical content, 32 bytes."""
         return digest(self)
-
-    def _loss_releases(self, loss: LossRound) -> list[Release]:
-        # Replacing a record exchanges one number from 0 to cap for another: no dearer than adding or removing it.
-        match self.noise:
-            case Noise.NONE:
-                return []
-            case Noise.LAPLACE:
-                return [GeometricRelease(Fraction(loss.cap), loss.scale)]
-            case Noise.GAUSSIAN:
-                return [GaussianRelease(Fraction(loss.cap**2), loss.scale**2)]
 
 
 def usable_delta(delta: float, delta_slack: float) -> float:
@@ -396,18 +372,16 @@ def check_sizes(m: Mechanism) -> None:
         if type(getattr(m, name)) is not int:  # NumPy's are equal to Python's, and wrap around
             raise PlanError(f"{name} is {getattr(m, name)!r:.40}; expected a Python int")
     check_numbers(m.n_clusters, m.n_records, m.epsilon, m.noise)
-    if not 1 <= len(m.clustering_rounds) <= MAX_ROUNDS:
-        raise PlanError(f"there are {len(m.clustering_rounds)} rounds; expected 1 to {MAX_ROUNDS}")
+    if not 1 <= len(m.rounds) <= MAX_ROUNDS:
+        raise PlanError(f"there are {len(m.rounds)} rounds; expected 1 to {MAX_ROUNDS}")
     check_grid(m.n_expected, m.count_bits)
     if m.loss is not None:
         _check_loss(m, m.loss)
 
 
 def _check_loss(m: Mechanism, loss: LossRound) -> None:
-    if len(m.exchanges) > MAX_ROUNDS:
-        raise PlanError(
-            f"there are {len(m.clustering_rounds)} rounds and one for the loss; expected at most {MAX_ROUNDS} together"
-        )
+    if m.n_rounds > MAX_ROUNDS:
+        raise PlanError(f"there are {len(m.rounds)} rounds and one for the loss; expected at most {MAX_ROUNDS} together")
     if not 1 <= loss.cap <= MAX_LOSS_CAP:
         raise PlanError(f"cap of the loss is {loss.cap}; expected 1 to {MAX_LOSS_CAP}")
     if not 0 <= loss.shift < 53 or loss.squared_cap >= 1 << 53:
@@ -422,7 +396,7 @@ def check_guarantee(m: Mechanism) -> None:
         if m.epsilon != math.inf:
             raise PlanError(f"epsilon is {m.epsilon}; expected inf: {m.name} adds no noise and promises nothing")
         return
-    scales = [part.scale for exchange in m.exchanges for part in m.parts(exchange)]
+    scales = [scale for round in m.all_rounds for scale in round.scales]
     if min(scales) <= 0:
         raise PlanError(f"a round of {m.name} has no noise; expected positive scales in every round")
     largest = max(scales)

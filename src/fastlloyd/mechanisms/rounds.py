@@ -1,69 +1,30 @@
-"""The exchanges of a run: one query each, and one noisy answer. Rounds of the clustering and, if asked for, one for its loss.
+"""The rounds of a run: one query each, and one noisy answer. Rounds of the clustering and, if asked for, one for its loss.
 
-Whatever drives the loop (the central model, clients, the server) treats all exchanges alike: an answer is a matrix whose
-columns come in parts, and every entry of a part carries noise of the same scale. `Mechanism` says which parts an exchange has.
+Whatever drives a run (the central model, clients, the server) treats all rounds alike: an answer is a matrix whose columns come
+in parts, and every entry of a part carries noise of the same scale. Kinds of rounds: `LossRound`, `lloyd/mechanism.LloydRound`
+and those in `moment_lloyd/rounds.py`.
 """
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.dp.noise import Noise, NoiseSource
+from fastlloyd.mechanisms.queries.query import Query, Question, ask
+from fastlloyd.mechanisms.queries.relative import ClippedLoss
 
 # Departs from the paper, where noise scales are reals: they are multiples of 1/65536 grid unit, rounded up, so that the cost of
 # a mechanism is an exact rational.
 SCALE_UNITS = 1 << 16
 
-
-class Exchange(msgspec.Struct, frozen=True, kw_only=True):
-    """One query and its noisy answer; kinds of it are below, and in `mechanisms/moment_lloyd/rounds.py`."""
-
-
-class Round(Exchange, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, cache_hash=True):
-    """One iteration: its squared radius H2 (None: no radius) and the total noise its answer must carry.
-
-    sum_scale in grid units, count_scale in units of 2**-count_bits records: standard deviations of Gaussian noise, or scales of
-    two-sided geometric noise; 0 without noise.
-    """
-
-    sum_scale: Fraction
-    count_scale: Fraction
-    squared_radius: int | None = None
-
-
-class LossRound(Exchange, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True):
-    """The exchange after the last iteration that estimates the loss: what one record counts at most, and the noise of the sum.
-
-    # Departs from the paper, which has no private estimate of the loss.
-
-    scale (as in `Round`) and cap in units of 2**shift squared grid units: a record farther from its centroid than
-    sqrt(cap << shift) grid units counts as if it were that far away.
-    """
-
-    scale: Fraction
-    cap: int
-    shift: int
-
-    @property
-    def squared_cap(self) -> int:
-        """The most that one squared distance counts, squared grid units."""
-        return self.cap << self.shift
-
-    def unit(self, fraction_bits: int) -> float:
-        """One unit of the answer in squared half widths of the domain, exactly."""
-        return math.ldexp(1.0, self.shift - 2 * fraction_bits)
-
-
-def sqrt_up(square: Fraction) -> Fraction:
-    """The square root rounded up to a multiple of 1 / SCALE_UNITS, exactly: no float is involved."""
-    units = square * SCALE_UNITS**2
-    root = math.isqrt(math.ceil(units))
-    return Fraction(root if root * root >= units else root + 1, SCALE_UNITS)
+Answer = IntArray  # int64, of the shape of the round's question: exact sums and noise
+State = Any  # of a type that each mechanism has for itself; what drives one hands it on unseen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +37,104 @@ class AnswerNoise:
 
     deviations: tuple[float, ...]
     share: float
+
+
+class Round(msgspec.Struct, frozen=True, kw_only=True):
+    """One query and its noisy answer, as a plan holds it. `m` is the mechanism that it is a round of.
+
+    moves_centroids : whether they move by its answer. counts_records : whether the last column of its answer counts records.
+    """
+
+    moves_centroids: ClassVar[bool] = False
+    counts_records: ClassVar[bool] = False
+
+    @property
+    def scales(self) -> tuple[Fraction, ...]:
+        """Scales of the noise, one per part of the answer, in units of the answer.
+
+        Standard deviations of Gaussian noise, or scales of two-sided geometric noise; 0 without noise.
+        """
+        raise NotImplementedError
+
+    def question(self, m: Any) -> Question:
+        """What the plan fixes of the query: shape, parts, sensitivity."""
+        raise NotImplementedError
+
+    def query(self, m: Any, state: State) -> Query:
+        """What it asks in this state; from integers alone, so all parties ask the same."""
+        raise NotImplementedError
+
+    def advance(self, m: Any, state: State, answer: Answer, noise: AnswerNoise) -> State:
+        """The state after its noisy answer."""
+        raise NotImplementedError
+
+    def statement(self, m: Any) -> dict[str, Any]:
+        """Its sensitivity and its noise, for the privacy statement."""
+        raise NotImplementedError
+
+
+class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True):
+    """The round after the last iteration that estimates the loss: what one record counts at most, and the noise of the sum.
+
+    # Departs from the paper, which has no private estimate of the loss.
+
+    scale and cap in units of 2**shift squared grid units: a record farther from its centroid than sqrt(cap << shift) grid units
+    counts as if it were that far away.
+    """
+
+    scale: Fraction
+    cap: int
+    shift: int
+
+    @property
+    def squared_cap(self) -> int:
+        """The most that one squared distance counts, squared grid units."""
+        return self.cap << self.shift
+
+    @property
+    def scales(self) -> tuple[Fraction, ...]:
+        """Of the one number."""
+        return (self.scale,)
+
+    def unit(self, fraction_bits: int) -> float:
+        """One unit of the answer in squared half widths of the domain, exactly."""
+        return math.ldexp(1.0, self.shift - 2 * fraction_bits)
+
+    def question(self, m: Any) -> ClippedLoss:
+        """The sum of clipped squared distances."""
+        return ClippedLoss(domain=m.domain, n_clusters=m.n_clusters, cap=self.cap, shift=self.shift)
+
+    def query(self, m: Any, state: State) -> Query:
+        """The loss of the centroids of the state."""
+        return ask(self.question(m), centroids=state.centroids)
+
+    def advance(self, m: Any, state: State, answer: Answer, noise: AnswerNoise) -> State:  # noqa: ARG002 - needs neither
+        """The state with its loss."""
+        return msgspec.structs.replace(state, loss=int(answer[0, 0]))
+
+    def statement(self, m: Any) -> dict[str, Any]:
+        """What the estimate means, what it may cost, and its noise."""
+        unit = self.unit(m.domain.fraction_bits)
+        return {
+            "meaning": "sum over all records of the squared distance to the nearest final centroid, at most cap each, plus "
+            "noise: unbiased, so it may be negative",
+            "unit": "squared half widths of the domain",
+            "cap": self.cap * unit,
+            "cap_distance": math.sqrt(self.cap * unit),
+            "share_of_budget": float(m.loss_share),
+            "sensitivity": self.cap,
+            "sensitivity_is_for": "one record added, removed or replaced",
+            "noise_scale": float(self.scale),
+            "noise_scale_exact": str(self.scale),
+            "sensitivity_and_noise_unit": unit,
+        }
+
+
+def sqrt_up(square: Fraction) -> Fraction:
+    """The square root rounded up to a multiple of 1 / SCALE_UNITS, exactly: no float is involved."""
+    units = square * SCALE_UNITS**2
+    root = math.isqrt(math.ceil(units))
+    return Fraction(root if root * root >= units else root + 1, SCALE_UNITS)
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):

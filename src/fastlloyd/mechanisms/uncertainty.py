@@ -43,7 +43,7 @@ class NoiseDeviation(msgspec.Struct, frozen=True, kw_only=True):
 
 def noise_deviation(mechanism: Mechanism) -> NoiseDeviation:
     """Of the central model, and of `server-noise`: Laplace noise of scale b deviates by sqrt(2) b."""
-    sums, counts = mechanism.parts(mechanism.clustering_rounds[-1])
+    sums, counts = mechanism.parts(mechanism.rounds[-1])
     spread = math.sqrt(2) if mechanism.noise is Noise.LAPLACE else 1.0
     return NoiseDeviation(sums=spread * float(sums.scale), counts=spread * float(counts.scale / 2**mechanism.count_bits))
 

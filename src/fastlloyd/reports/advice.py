@@ -269,7 +269,7 @@ def _outlook(m: Mechanism, noise: NoiseDeviation, factor: float) -> Outlook:
         epsilon=m.epsilon,
         delta=m.delta,
         n_iterations=m.n_iterations,
-        n_rounds=len(m.clustering_rounds),
+        n_rounds=len(m.rounds),
         radius=m.planned_radius / half_width,
         sum_noise=noise.sums / half_width if m.sums_are_in_grid_units else None,
         count_noise=noise.counts,

@@ -54,7 +54,7 @@ def _agreed(plan: Plan) -> list[str]:
     m = plan.mechanism
     return [
         *study(plan),
-        f"Algorithm {m.name} finds {m.n_clusters} clusters in {len(m.clustering_rounds)} rounds.",
+        f"Algorithm {m.name} finds {m.n_clusters} clusters in {len(m.rounds)} rounds.",
         f"Features and their public bounds: {bounds(m)}.",
         f"At most {m.n_records} records in all, planned for {m.n_expected}.",
         f"Privacy budget of the whole run: epsilon {m.epsilon:g}, delta {m.delta:.3g}.",

@@ -297,7 +297,7 @@ def _transport(plan: Plan) -> str:
 
 def _bytes_per_round(plan: Plan) -> str:
     m, itemsize = plan.mechanism, Ring.of(plan.ring_bits).itemsize
-    payloads = [plan.n_words(round) * itemsize for round in m.clustering_rounds]
+    payloads = [plan.n_words(round) * itemsize for round in m.rounds]
     least, most = min(payloads), max(payloads)
     sums = f"{most} from each client and {most} back"
     if least < most:

@@ -99,7 +99,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of_run(cls, plan: Plan, run: ClientResult, *, leaks: tuple[str, ...] = (), cautions: tuple[str, ...] = ()) -> "Result":
         """What a client of a federated run ended with."""
-        n_included = len(run.included[len(plan.mechanism.clustering_rounds) - 1])
+        n_included = len(run.included[len(plan.mechanism.rounds) - 1])
         return cls.of(
             plan.mechanism,
             run.clustering,
@@ -248,7 +248,7 @@ def _exact(result: Result) -> dict[str, Any]:
 
 
 def _rounds(result: Result) -> list[dict[str, Any]]:
-    T = len(result.mechanism.clustering_rounds)  # what comes after them is the loss
+    T = len(result.mechanism.rounds)  # what comes after them is the loss
     return [
         {"round": number, "included": list(names)} | ({"of": "loss"} if number > T else {})
         for number, names in enumerate(result.included, 1)

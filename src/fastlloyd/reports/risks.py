@@ -24,9 +24,7 @@ from fastlloyd.base.precision import exact, working_precision
 from fastlloyd.dp.gdp import mu_from_squared
 from fastlloyd.dp.noise import Noise
 from fastlloyd.federation.plan.plan import Plan, TrustMode
-from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.mechanism import Mechanism
-from fastlloyd.mechanisms.moment_lloyd.rounds import MeanRound, StepRound, VotesRound
 
 _BITS = 200
 
@@ -65,8 +63,8 @@ def profile_deviation(plan: Plan) -> float:
     """
     m = plan.mechanism
     weights = Fraction(0)
-    for round in m.clustering_rounds:
-        if isinstance(m, LloydMechanism) or isinstance(round, MeanRound | VotesRound | StepRound):
+    for round in m.rounds:
+        if round.counts_records:
             scales = plan.share_scales(round) if plan.trust is TrustMode.CLIENT_NOISE else plan.total_scales(round)
             weights += 1 / (m.shape(round)[0] * scales[-1] ** 2)
     spread = math.sqrt(2) if m.noise is Noise.LAPLACE else 1.0

@@ -213,13 +213,13 @@ def mechanism_statement(m: Mechanism) -> dict[str, Any]:
         "neighboring_relation": m.neighboring_relation.value,
         "unit_of_protection": "one record (row)",
         "n_iterations": m.n_iterations,
-        "n_rounds": len(m.clustering_rounds),
+        "n_rounds": len(m.rounds),
         "iterations_and_rounds": "a round is one noisy answer; an iteration is a round that moves the centroids",
         "n_clusters": m.n_clusters,
         "n_records_cap": m.n_records,
         "features": list(m.domain.features),
-        "rounds": [m.statement_of(number, round) for number, round in enumerate(m.clustering_rounds, 1)],
-        "loss_estimate": loss_statement(m),
+        "rounds": [{"round": number} | round.statement(m) for number, round in enumerate(m.rounds, 1)],
+        "loss_estimate": m.loss.statement(m) if m.loss else None,
         "units": {
             "sum": m.sum_unit,
             "count": f"2**-{m.count_bits} records",
@@ -252,26 +252,6 @@ def with_leaks(statement: dict[str, Any], leaks: Sequence[str]) -> dict[str, Any
     )
 
 
-def loss_statement(m: Mechanism) -> dict[str, Any] | None:
-    """What the estimate of the loss means, what it may cost, and its noise; None where there is none."""
-    if m.loss is None:
-        return None
-    unit = m.loss.unit(m.domain.fraction_bits)
-    return {
-        "meaning": "sum over all records of the squared distance to the nearest final centroid, at most cap each, plus "
-        "noise: unbiased, so it may be negative",
-        "unit": "squared half widths of the domain",
-        "cap": m.loss.cap * unit,
-        "cap_distance": math.sqrt(m.loss.cap * unit),
-        "share_of_budget": float(m.loss_share),
-        "sensitivity": m.loss.cap,
-        "sensitivity_is_for": "one record added, removed or replaced",
-        "noise_scale": float(m.loss.scale),
-        "noise_scale_exact": str(m.loss.scale),
-        "sensitivity_and_noise_unit": unit,
-    }
-
-
 def plan_statement(plan: Plan) -> dict[str, Any]:
     """The statement of a federated run: that of its mechanism, the trust mode, and epsilon for every coalition."""
     shared = plan.trust is TrustMode.CLIENT_NOISE
@@ -284,7 +264,7 @@ def plan_statement(plan: Plan) -> dict[str, Any]:
         "max_dropouts": plan.max_dropouts,
         "max_colluding": plan.max_colluding,
         "shares_needed": plan.n_shares,
-        "share_scales": [[str(scale) for scale in plan.share_scales(e)] for e in plan.mechanism.exchanges] if shared else None,
+        "share_scales": [[str(scale) for scale in plan.share_scales(e)] for e in plan.mechanism.all_rounds] if shared else None,
         "coalitions": coalitions(plan),
         "ring_bits": plan.ring_bits,
         "plan_digest": plan.digest.hex(),

@@ -19,9 +19,9 @@ from fastlloyd.clustering.update import Postprocessing
 from fastlloyd.mechanisms import central
 from fastlloyd.mechanisms.catalogue import ALGORITHMS
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
-from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
-from fastlloyd.mechanisms.rounds import Round
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
 from fastlloyd.testing import InjectedNoise, SeededNoise
+from lloyd_queries import moved
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
@@ -51,7 +51,7 @@ def mechanism(name: str, box: str, count_bits: int, rule: Postprocessing, min_co
 
 
 def slow_next_centroids(
-    m: LloydMechanism, round: Round, centroids: IntArray, answer: IntArray
+    m: LloydMechanism, round: LloydRound, centroids: IntArray, answer: IntArray
 ) -> tuple[list[list[int]], list[bool]]:
     """The update as it is written down: one coordinate after another, in Python integers and fractions."""
     widths, limit = m.domain.half_widths.tolist(), m.domain.saturation
@@ -111,7 +111,7 @@ def test_the_update_is_the_written_one_for_every_algorithm_rule_and_count_grid(
     answer = np.column_stack([generator.integers(-size, size, (k, d)), generator.integers(-counts, counts, k)])
     reach = m.domain.half_widths if rule is not Postprocessing.NONE else np.full(d, m.domain.saturation)
     centroids = generator.integers(-reach, reach + 1, (k, d))
-    found = m.next_centroids(round, centroids, answer)
+    found = moved(m, round, centroids, answer)
     points, updated = slow_next_centroids(m, round, centroids, answer)
     assert found.centroids.dtype == np.int64
     assert found.centroids.tolist() == points

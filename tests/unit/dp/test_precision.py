@@ -175,6 +175,6 @@ def test_no_number_of_mpmaths_is_touched_without_the_lock(algorithm: AnyAlgorith
         trust = TrustMode.CLIENT_NOISE if m.noise is Noise.GAUSSIAN else TrustMode.SERVER_NOISE
         plan = design_plan(algorithm, domain, clients=clients, run_id=bytes(16), trust=trust, **(settings | {"n_records": 500}))
         plan_statement(plan)
-        m.draw_noise(m.exchanges[0], SystemNoise())
+        m.draw_noise(m.all_rounds[0], SystemNoise())
         assert guarded[True] > 100
     assert guarded[False] == 0

@@ -29,7 +29,7 @@ def found(m: MomentMechanism, M: FloatArray, deviation: float) -> State:
     (round,) = (round for round in m.rounds if isinstance(round, SecondMomentRound))
     diagonal = Noisy(N * M.diagonal()[None], N * deviation)
     above = Noisy(N * M[np.triu_indices(d, 1)][None], N * deviation * 0.5**0.5)
-    return directions(m, state, round, diagonal, above)
+    return directions(m, state, round.radius, diagonal, above)
 
 
 def planted(d: int, variances: list[float]) -> tuple[FloatArray, FloatArray]:

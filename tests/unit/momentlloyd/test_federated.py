@@ -22,14 +22,13 @@ from fastlloyd.federation.protocol.messages import Message, Parameters, Proposal
 from fastlloyd.federation.traffic import traffic
 from fastlloyd.federation.transport.in_process import Drops, Gone, run_in_process
 from fastlloyd.mechanisms.central import cluster
-from fastlloyd.mechanisms.moment_lloyd import advance
+from fastlloyd.mechanisms.moment_lloyd import location
 from fastlloyd.mechanisms.moment_lloyd import state as states
-from fastlloyd.mechanisms.moment_lloyd.advance import query
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, MeanRound, Rounds, SquaresRound, VotesRound
 from fastlloyd.mechanisms.moment_lloyd.state import State
 from fastlloyd.mechanisms.queries.parameters import Parameter, Value
-from fastlloyd.mechanisms.queries.query import Asked
+from fastlloyd.mechanisms.queries.query import Query
 from fastlloyd.mechanisms.rounds import AnswerNoise
 from federation import (
     injected_by_part,
@@ -78,7 +77,7 @@ def test_a_run_equals_the_central_model_with_the_same_noise_to_the_bit(plan: Pla
     m = mechanism(plan)
     federation = make_federation(plan, seed=3)
     outcome = run_in_process(federation.server(), federation.clients())
-    everyone = [plan.names] * len(m.exchanges)
+    everyone = [plan.names] * m.n_rounds
     found = results(outcome.clients.values())
     assert len(found) == 3
     assert outcome.refused == ()
@@ -160,8 +159,8 @@ def test_where_nobody_is_missing_the_number_of_records_stays_as_it_is_however_la
     """A product of floats would round numbers above 2**53, and differ from the central model."""
     m = with_fields(mechanism(PLANS[1]), n_records=1 << 40)
     state = msgspec.structs.replace(State.start(m), number=(1 << 55) + 1)
-    assert advance.scaled(m, state, 1.0) == state
-    assert advance.scaled(m, state, 0.5).number == 1 << 54
+    assert location.scaled(m, state, 1.0) == state
+    assert location.scaled(m, state, 0.5).number == 1 << 54
 
 
 # Whatever a client makes up
@@ -185,8 +184,8 @@ def made_up(parameter: Parameter, generator: np.random.Generator) -> Value:
 
 def hostile_state(m: MomentMechanism, index: int, generator: np.random.Generator) -> bytes:
     """As a client would seal it: every field anywhere in its range."""
-    fields = {field.name: made_up(field, generator) for field in states.travelling(m, index)}
-    return states.encode(m, index, msgspec.structs.replace(State.start(m), **fields))
+    fields = {field.name: made_up(field, generator) for field in states._named(m, m._travelling(index - 1))}
+    return states.encode(m, m._travelling(index - 1), msgspec.structs.replace(State.start(m), **fields))
 
 
 def state_from(plan: Plan, index: int, data: bytes) -> State:
@@ -206,7 +205,7 @@ def test_every_query_after_a_made_up_state_keeps_to_its_sensitivity() -> None:
         m, generator = mechanism(plan), np.random.default_rng(seed)
         for index in range(1, len(m.rounds)):
             asked = m.query(index, state_from(plan, index, hostile_state(m, index, generator)))
-            assert isinstance(asked, Asked)
+            assert isinstance(asked, Query)
             X = moment_situations.records(m.domain, 4, generator)
             answers = [asked.evaluate(X[:2]), asked.evaluate(X[:3]), asked.evaluate(X[[0, 1, 3]])]
             for relation, (one, other) in zip(
@@ -227,7 +226,7 @@ def test_every_query_after_a_made_up_state_keeps_to_its_sensitivity() -> None:
     check()
 
 
-def squares_by_part(asked: Asked, change: IntArray) -> list[int]:
+def squares_by_part(asked: Query, change: IntArray) -> list[int]:
     return [sum(v * v for v in part) for part in moment_situations.by_part(asked.question, change)]
 
 
@@ -286,20 +285,20 @@ def test_a_state_without_directions_is_gone_on_from() -> None:
 def test_a_box_is_read_as_it_was_written_and_one_unit_out_of_range_is_refused(plan: Plan) -> None:
     m, generator = mechanism(plan), np.random.default_rng(1)
     for index in range(1, len(m.rounds) + 1):
-        data = hostile_state(m, index, generator)
-        assert len(data) == states.n_bytes(m, index) == m.travelling_bytes(index - 1)
-        assert states.encode(m, index, states.decode(m, index, data)) == data
+        data, names = hostile_state(m, index, generator), m._travelling(index - 1)
+        assert len(data) == states.n_bytes(m, names) == m.travelling_bytes(index - 1)
+        assert states.encode(m, names, states.decode(m, names, data)) == data
         for wrong in (data[:-1], data + b"\0", b""):
             with pytest.raises(OverflowRisk, match=f"the parameters have {len(wrong)} bytes; expected {len(data)}"):
-                states.decode(m, index, wrong)
+                states.decode(m, names, wrong)
         at = 0
-        for field in states.travelling(m, index):
+        for field in states._named(m, names):
             dtype = states._dtype(field)
             for end, step in ((field.least, -1), (field.most, 1)):
                 value = int(np.asarray(end).ravel()[0]) + step
                 lie = data[:at] + np.array([value], dtype=dtype).tobytes() + data[at + dtype.itemsize :]
                 with pytest.raises(OverflowRisk, match=field.name) as refused:
-                    states.decode(m, index, lie)
+                    states.decode(m, names, lie)
                 assert field.shape == () or str(value) not in str(refused.value)
             at += field.size * dtype.itemsize
 
@@ -339,6 +338,6 @@ def test_a_plan_that_no_run_could_bear_is_refused_when_it_is_read() -> None:
 def test_a_radius_beyond_the_box_is_the_diameter_of_the_box(kind: type) -> None:
     m = changed(PLANS[1], kind, radius=Fraction(16))()
     round = next(round for round in m.rounds if isinstance(round, kind))
-    asked = query(m, round, State.start(m))
+    asked = round.query(m, State.start(m))
     most = next(p.most for p in asked.question.parameters if p.name == "radius")
-    assert most - 2 <= advance.radius(m, round, State.start(m)) <= most
+    assert most - 2 <= round.clips_at(m, State.start(m)) <= most

@@ -11,7 +11,7 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.mechanisms.moment_lloyd import location, steps
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
-from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, StepRound
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, Noisy, State
 
 ONE = 1 << 16  # a half width
@@ -73,10 +73,8 @@ def test_sizes_add_up_to_the_number_and_not_to_what_sums_are_divided_by() -> Non
     state = msgspec.structs.replace(State.start(m), number=200 << NUMBER_BITS, spread=ONE**2)
     divisor = location.divisor(m, state)
     assert divisor > 2 * 200
-    last = m.rounds[-1]
-    assert isinstance(last, StepRound)
     counts, sums = np.array([[100.0], [60.0], [40.0]]), np.full((3, 2), 60.0 * ONE)
-    after = steps.step(m, state, last, Noisy(sums, SURE), Noisy(counts, SURE))
+    after = steps.step(m, state, Noisy(sums, SURE), Noisy(counts, SURE), in_directions=False)
     np.testing.assert_allclose(after.sizes / 2.0**NUMBER_BITS, counts.ravel(), rtol=1e-3)
     excess = counts - counts.mean()
     np.testing.assert_allclose(after.centroids, sums / (divisor / 3 + excess), rtol=1e-3)
@@ -87,10 +85,9 @@ def test_sizes_add_up_to_the_number_and_not_to_what_sums_are_divided_by() -> Non
 def test_the_sizes_that_are_told_add_up_to_the_number_however_noisy(number: int, deviation: float) -> None:
     m = mechanism(2, cap=4000, n_expected=4000, epsilon=0.3)
     state = msgspec.structs.replace(State.start(m), number=number << NUMBER_BITS)
-    last = m.rounds[-1]
-    assert isinstance(last, StepRound)
     counts = np.random.default_rng(number).normal(number / 3, deviation, (3, 1))
-    after = steps.step(m, state, last, Noisy(np.zeros((3, 2)), 1.0), Noisy(counts, max(deviation, SURE)))
+    sums = Noisy(np.zeros((3, 2)), 1.0)
+    after = steps.step(m, state, sums, Noisy(counts, max(deviation, SURE)), in_directions=False)
     assert after.sizes.sum() / 2.0**NUMBER_BITS == pytest.approx(number, abs=1e-4)
     assert (after.sizes > 0).all()
 

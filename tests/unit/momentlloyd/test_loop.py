@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from designs import design_mechanism
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling
-from fastlloyd.mechanisms.moment_lloyd.advance import advance, query, radius
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, StepRound
 from fastlloyd.mechanisms.moment_lloyd.state import State, fields
-from fastlloyd.mechanisms.queries.query import Asked
+from fastlloyd.mechanisms.queries.query import Query
 from fastlloyd.mechanisms.rounds import AnswerNoise
 
 
@@ -73,8 +72,8 @@ def test_no_answer_leads_out_of_range(m: MomentMechanism, seed: int, bits: int) 
     state = State.start(m)
     check_ranges(m, state)
     for number, (round, answer) in enumerate(zip(m.rounds, answers(m, np.random.default_rng(seed), bits), strict=True)):
-        assert isinstance(query(m, round, state), Asked)
-        state = advance(m, number, state, answer, m.answer_noise(number))
+        assert isinstance(round.query(m, state), Query)
+        state = m.advance(number, state, answer, m.answer_noise(number))
         check_ranges(m, state)
 
 
@@ -82,9 +81,9 @@ def test_no_answer_leads_out_of_range(m: MomentMechanism, seed: int, bits: int) 
 def test_equal_states_and_answers_give_equal_queries_and_states(m: MomentMechanism) -> None:
     one = other = State.start(m)
     for number, (round, answer) in enumerate(zip(m.rounds, answers(m, np.random.default_rng(5), 20), strict=True)):
-        assert query(m, round, one).digest == query(m, round, other).digest
+        assert round.query(m, one).digest == round.query(m, other).digest
         noise = m.answer_noise(number)
-        one, other = advance(m, number, one, answer, noise), advance(m, number, other, answer.copy(), noise)
+        one, other = m.advance(number, one, answer, noise), m.advance(number, other, answer.copy(), noise)
         for field in fields(m):
             np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))
 
@@ -108,7 +107,7 @@ def test_every_state_in_range_asks_queries_in_range(m: MomentMechanism) -> None:
     for seed in range(20):
         state = anywhere(m, np.random.default_rng(seed))
         for round in m.rounds:
-            assert isinstance(query(m, round, state), Asked)
+            assert isinstance(round.query(m, state), Query)
 
 
 def test_the_radius_of_a_step_is_the_integer_root_of_integers() -> None:
@@ -116,7 +115,7 @@ def test_the_radius_of_a_step_is_the_integer_root_of_integers() -> None:
     m = MECHANISMS[0]
     round = next(round for round in m.rounds if isinstance(round, StepRound))
     for spread in (0, 1, 10**6, 10**8 + 1, 2**33):
-        R = radius(m, round, msgspec.structs.replace(State.start(m), spread=spread))
+        R = round.clips_at(m, msgspec.structs.replace(State.start(m), spread=spread))
         target = round.radius**2 * spread
         least, most = -(-(1 << 16) // 1000), 1 << 16
         assert isinstance(R, int)
@@ -130,7 +129,7 @@ def test_a_state_that_differs_asks_something_else() -> None:
     step = m.rounds[-1]
     state = State.start(m)
     moved = msgspec.structs.replace(state, centroids=state.centroids + 1)
-    assert query(m, step, state).digest != query(m, step, moved).digest
+    assert step.query(m, state).digest != step.query(m, moved).digest
 
 
 def test_excess_noise_is_taken_into_account() -> None:
@@ -141,6 +140,6 @@ def test_excess_noise_is_taken_into_account() -> None:
     numbers = []
     for excess in (1.0, 3.0, 100.0):
         noisier = AnswerNoise(deviations=tuple(excess * scale for scale in scales), share=1.0)
-        numbers.append(advance(m, 0, State.start(m), answer, noisier).number)
+        numbers.append(m.advance(0, State.start(m), answer, noisier).number)
     assert numbers == sorted(numbers)
     assert Fraction(numbers[0], 1 << 16) < 400 < Fraction(numbers[-1], 1 << 16) <= 500

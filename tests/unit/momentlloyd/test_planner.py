@@ -151,7 +151,7 @@ def test_designed_mechanisms_spend_what_they_were_given(
     )
     assert m.accountant().mu_squared <= Fraction(gdp_mu(epsilon, m.delta)) ** 2 < cost_of_one_unit_less(m)
     for round in m.rounds:
-        assert len(round.scales) == len(m.round_parts(round))
+        assert len(round.scales) == len(m.parts(round))
 
 
 def test_with_many_features_the_mean_takes_more_where_there_is_less_signal() -> None:

@@ -69,7 +69,7 @@ def test_a_plan_made_by_hand_whose_count_only_a_replacement_would_hide_is_refuse
 
 
 def costs_no_less_replaced(m: Mechanism) -> None:
-    for exchange in m.exchanges:
+    for exchange in m.all_rounds:
         added, replaced = m.accountant_of(exchange, ADD), m.accountant_of(exchange, REPLACE)
         assert 0 <= added.mu_squared <= replaced.mu_squared
         assert 0 <= added.pure_epsilon <= replaced.pure_epsilon

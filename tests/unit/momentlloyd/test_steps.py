@@ -10,7 +10,7 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.mechanisms.moment_lloyd import steps
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
-from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, StepRound
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, Noisy, State
 from fastlloyd.mechanisms.queries.spaces import DIRECTION_BITS
 
@@ -33,8 +33,8 @@ def known(m: MomentMechanism) -> State:
 
 def stepped(m: MomentMechanism, state: State, moves: FloatArray, deviation: float, *, inner: bool = False) -> State:
     """deviation : of the noise in each coordinate of the sums."""
-    (round, *_) = (round for round in m.rounds if isinstance(round, StepRound) and round.in_directions == inner)
-    return steps.step(m, state, round, Noisy(moves * COUNTS[:, None], deviation), Noisy(COUNTS[:, None], 1e-9))
+    sums, counts = Noisy(moves * COUNTS[:, None], deviation), Noisy(COUNTS[:, None], 1e-9)
+    return steps.step(m, state, sums, counts, in_directions=inner)
 
 
 def test_without_noise_centroids_follow_their_records() -> None:

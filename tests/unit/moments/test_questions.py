@@ -13,14 +13,12 @@ from fastlloyd.dp.accountant import Accountant
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import DataError, OverflowRisk, PlanError
-from fastlloyd.mechanisms.queries.lengths import ClippedLengths
+from fastlloyd.mechanisms.queries import reference
+from fastlloyd.mechanisms.queries.centred import ClippedLengths, ClippedSquares, SecondMoment
 from fastlloyd.mechanisms.queries.offsets import ClippedOffsets
 from fastlloyd.mechanisms.queries.parameters import Parameter, Value
-from fastlloyd.mechanisms.queries.query import MAX_BLOCK_RECORDS, Asked, Question, ask
-from fastlloyd.mechanisms.queries.second_moment import SecondMoment
+from fastlloyd.mechanisms.queries.query import MAX_BLOCK_RECORDS, Query, Question, ask
 from fastlloyd.mechanisms.queries.spaces import Features, Subspace
-from fastlloyd.mechanisms.queries.squares import ClippedSquares
-from fastlloyd.mechanisms.queries.sums import ClippedSum
 from fastlloyd.mechanisms.queries.votes import Votes
 from fastlloyd.mechanisms.rounds import draw
 from fastlloyd.testing import SeededNoise
@@ -35,7 +33,7 @@ OFFSETS = ClippedOffsets(space=Features(domain=PLANE), n_clusters=2, units=U, co
 AT: dict[str, Value] = {"centroids": np.array([[0, 0], [9000, 9000]]), "radius": 1000}
 
 
-def moved(query: Asked, before: list[list[int]], after: list[list[int]]) -> list[int]:
+def moved(query: Query, before: list[list[int]], after: list[list[int]]) -> list[int]:
     """The squared change of each part."""
     one, other = (np.array(records, dtype=np.int64).reshape(-1, 2) for records in (before, after))
     change = query.evaluate(other) - query.evaluate(one)
@@ -45,7 +43,6 @@ def moved(query: Asked, before: list[list[int]], after: list[list[int]]) -> list
 @pytest.mark.parametrize(
     ("question", "values", "first", "second"),
     [
-        (ClippedSum(domain=PLANE, units=U), ORIGIN, EAST, WEST),
         (ClippedSquares(domain=PLANE, units=U), ORIGIN, EAST, NORTH),
         (ClippedLengths(domain=PLANE, units=U), ORIGIN, EAST, [[0, 0]]),
         (Votes(space=Features(domain=PLANE), n_candidates=2), {"candidates": AT["centroids"]}, EAST, [[9000, 8000]]),
@@ -72,9 +69,9 @@ def test_with_one_centroid_offsets_are_the_clipped_sum_and_the_number_of_records
     alone = ClippedOffsets(space=Features(domain=PLANE), n_clusters=1, units=U)
     assert alone.sensitivity.replaced == ((4 * U**2, 0),)
     X = situations.records(PLANE, 50, np.random.default_rng(1))
-    total = ask(ClippedSum(domain=PLANE, units=U), **ORIGIN).evaluate(X)
+    total = np.sum([reference.clip(z, 1000, U) for z in X.tolist()], axis=0)
     both = ask(alone, centroids=np.zeros((1, 2), dtype=np.int64), radius=1000).evaluate(X)
-    assert both.tolist() == [[*total[0].tolist(), 50]]
+    assert both.tolist() == [[*total.tolist(), 50]]
 
 
 def test_the_second_moment_is_the_upper_triangle_and_costs_the_fourth_power_of_the_radius() -> None:
@@ -83,11 +80,11 @@ def test_the_second_moment_is_the_upper_triangle_and_costs_the_fourth_power_of_t
     query = ask(question, centre=np.zeros(3, dtype=np.int64), radius=4)
     assert query.evaluate(np.array([[1, -2, 3], [1, 1, 0]])).tolist() == [[2, 5, 9, -1, 3, -6]]
     stated = question.sensitivity
-    variance = Fraction(10)
-    for variances in ([variance, variance / 2], [variance, variance]):  # s / sqrt(2) above the diagonal is enough
-        assert sum(r.mu_squared for r in stated.releases(variances, ADDED)) == Fraction(4**4) / variance
-        assert sum(r.mu_squared for r in stated.releases(variances, REPLACED)) == 2 * Fraction(4**4) / variance
-    assert sum(r.mu_squared for r in stated.releases([variance, variance / 3], ADDED)) == Fraction(3 * 4**4, 2) / variance
+    s = Fraction(100)
+    for above in (Fraction(71), s):  # s / sqrt(2) above the diagonal is enough
+        assert sum(r.mu_squared for r in stated.gaussian_releases([s, above], ADDED)) == Fraction(4**4) / s**2
+        assert sum(r.mu_squared for r in stated.gaussian_releases([s, above], REPLACED)) == 2 * Fraction(4**4) / s**2
+    assert sum(r.mu_squared for r in stated.gaussian_releases([s, s / 2], ADDED)) == Fraction(2 * 4**4) / s**2
 
 
 def test_the_bounds_of_the_second_moment_are_as_tight_as_they_can_be() -> None:
@@ -193,15 +190,15 @@ def test_a_direction_longer_than_one_is_refused() -> None:
 
 def test_whoever_made_the_parameters_cannot_change_them_afterwards() -> None:
     centre = np.zeros(2, dtype=np.int64)
-    query = ask(ClippedSum(domain=PLANE, units=U), centre=centre, radius=1000)
+    query = ask(ClippedSquares(domain=PLANE, units=U), centre=centre, radius=1000)
     centre[:] = 2**62
-    assert query.evaluate(np.array(EAST)).tolist() == [[U, 0]]
+    assert query.evaluate(np.array(EAST)).tolist() == [[U**2, 0]]
 
 
 def test_more_records_at_once_than_an_answer_surely_holds_are_refused() -> None:
     X = np.broadcast_to(np.zeros((1, 2), dtype=np.int32), (MAX_BLOCK_RECORDS + 1, 2))
     with pytest.raises(DataError, match="pass smaller blocks"):
-        ask(ClippedSum(domain=PLANE, units=U), **ORIGIN).evaluate(X)
+        ask(ClippedLengths(domain=PLANE, units=U), **ORIGIN).evaluate(X)
     for question in situations.questions(PLANE, units=2**16, count_bits=32, k=2):
         assert max(question.sensitivity.entries) * MAX_BLOCK_RECORDS <= 2**62
 
@@ -229,7 +226,7 @@ def test_noise_is_drawn_part_by_part_and_the_accountant_takes_the_releases(d: in
         stated, variances = question.sensitivity, [scale**2 for scale in scales]
         assert len(stated.entries) == len(question.parts)
         for relation in NeighboringRelation:
-            cost = Accountant(relation).compose(stated.releases(variances, relation)).mu_squared
+            cost = Accountant(relation).compose(stated.gaussian_releases(scales, relation)).mu_squared
             assert cost == max(
                 sum(Fraction(a) / v for a, v in zip(corner, variances, strict=True)) for corner in stated.corners(relation)
             )

@@ -67,7 +67,7 @@ class Rounds:
 
     def upload(self, digits: str) -> None:
         number = len(self.included) + 1
-        n_bytes = PLAN.n_words(PLAN.mechanism.exchanges[number - 1]) * PLAN.ring.dtype.itemsize
+        n_bytes = PLAN.n_words(PLAN.mechanism.all_rounds[number - 1]) * PLAN.ring.dtype.itemsize
         for digit in digits:
             self.note(self.server.receive(f"c{digit}", Upload(number, number.to_bytes(8, "big"), bytes(n_bytes))))
 

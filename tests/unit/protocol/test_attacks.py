@@ -34,7 +34,7 @@ from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks
 from fastlloyd.federation.transport.in_process import Gone, run_in_process
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
-from fastlloyd.mechanisms.queries.relative import Query, RelativeMoments
+from fastlloyd.mechanisms.queries.query import Query, ask
 from federation import Federation, among, client_after, inboxes, make_federation, make_plan, results
 
 
@@ -223,8 +223,8 @@ def test_w13_a_client_whose_centroids_diverged_is_noticed_in_the_next_round(monk
         asked, second = query(mechanism, number, state), second + (number == 1)
         if number != 1 or second != 2:
             return asked
-        assert isinstance(asked, RelativeMoments)
-        return msgspec.structs.replace(asked, centroids=asked.centroids + 1)
+        values = {name: value + 1 for name, value in asked.values.items()}
+        return ask(asked.question, **values)
 
     monkeypatch.setattr(LloydMechanism, "query", diverging)
     outcome = run_in_process(federation.server(), federation.clients())
@@ -368,7 +368,7 @@ def test_public_seeds_never_stand_in_for_keys() -> None:
 def last_words(federation: Federation) -> tuple[list[Message], Broadcast]:
     """What client c0 is sent before the broadcast of the loss, and that broadcast."""
     inbox = inboxes(federation)["c0"]
-    [at] = [i for i, m in enumerate(inbox) if isinstance(m, Broadcast) and m.round == len(federation.plan.mechanism.exchanges)]
+    [at] = [i for i, m in enumerate(inbox) if isinstance(m, Broadcast) and m.round == federation.plan.mechanism.n_rounds]
     broadcast = inbox[at]
     assert isinstance(broadcast, Broadcast)
     return inbox[:at], broadcast

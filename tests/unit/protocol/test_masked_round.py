@@ -157,7 +157,7 @@ def test_the_largest_honest_answer_is_believed_and_one_more_is_not(trust: TrustM
     n = 2 * CAP
     for number, r in enumerate(m.rounds, 1):
         sum_reach, _, count_reach = bounds.reaches[number - 1]
-        sums = n * m.sensitivity(r).coordinate + sum_reach
+        sums = n * m.parts(r)[0].bound + sum_reach
         counts = n * 2**m.count_bits + count_reach
         largest = np.array([[sums, -sums, counts], [-sums, sums, -counts]])
         bounds.check(largest, n, number)
@@ -175,7 +175,7 @@ def test_the_largest_honest_loss_is_believed_and_one_more_is_not(trust: TrustMod
     bounds, loss = Plausible.of(plan), plan.mechanism.loss
     assert loss is not None
     (reach,) = bounds.reaches[-1]
-    largest, number = 2 * CAP * loss.cap + reach, len(plan.mechanism.exchanges)
+    largest, number = 2 * CAP * loss.cap + reach, plan.mechanism.n_rounds
     for sign in (1, -1):
         bounds.check(np.array([[sign * largest]]), 2 * CAP, number)
         with pytest.raises(RemoteProtocolError, match=f"the opened sum of round {number} is larger"):
@@ -192,7 +192,7 @@ def test_honest_noise_stays_believable_but_for_two_to_the_minus_40(trust: TrustM
     shared = trust is TrustMode.CLIENT_NOISE
     n_terms = plan.n_clients if shared else 1
     reaches, scales = [], []
-    for number, exchange in enumerate(m.exchanges):
+    for number, exchange in enumerate(m.all_rounds):
         reaches += [bounds.reaches[number][0], bounds.reaches[number][-1]]
         drawn = plan.share_scales(exchange) if shared else [part.scale for part in m.parts(exchange)]
         scales += [drawn[0], drawn[-1]]
@@ -223,10 +223,10 @@ def test_as_many_values_are_opened_in_a_run_as_the_proofs_reckon_with(
     clients = federation.clients()
     run_in_process(federation.server(), clients)
     of_one = opened[:: len(clients)]
-    assert len(of_one) == len(plan.mechanism.exchanges)
+    assert len(of_one) == plan.mechanism.n_rounds
     assert sum(values.size for values in of_one) == plan.mechanism.n_released
     load = ring_load(plan)
-    for exchange, values in zip(plan.mechanism.exchanges, of_one, strict=True):
+    for exchange, values in zip(plan.mechanism.all_rounds, of_one, strict=True):
         parts, scales = plan.mechanism.parts(exchange), plan.total_scales(exchange)
         limits = [load.n_records * part.bound + load.noise_reach(scale) for part, scale in zip(parts, scales, strict=True)]
         columns = np.repeat(limits, [part.n_columns for part in parts])

@@ -35,7 +35,6 @@ from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.state import State
-from fastlloyd.mechanisms.moment_lloyd.state import encode as encode_state
 from fastlloyd.mechanisms.settings import AnyAlgorithm
 from federation import (
     BrokenNoise,
@@ -409,7 +408,7 @@ def test_after_the_last_sum_no_other_is_awaited(extra: int) -> None:
 
 def test_parameters_out_of_range_end_the_run_and_name_who_made_them() -> None:
     _, client = settling()
-    honest = encode_state(M, 1, State.start(M))
+    honest = M.write_state(0, State.start(M))
     for plain, match in [
         (b"\xff" * len(honest), "client 'c2' worked out are refused: the parameter number is not"),
         (honest + b"\0", "the parameters have .* bytes; expected"),

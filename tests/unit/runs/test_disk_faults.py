@@ -34,7 +34,7 @@ def check_sent(world: World) -> None:
                 uploads[sender, number].add(data)
             case Broadcast(number):
                 sums[number].add(data)
-    n_exchanges = len(world.plan.mechanism.exchanges)
+    n_exchanges = world.plan.mechanism.n_rounds
     assert len(uploads) == len(world.plan.names) * n_exchanges
     assert len(sums) == n_exchanges
     assert all(len(sent) == 1 for sent in (*uploads.values(), *sums.values()))

@@ -26,7 +26,7 @@ from virtual_network import Watch
 FEDERATION = make_federation(make_plan(3, n_clusters=2, n_features=2, n_iterations=2, max_dropouts=1), seed=4)
 PLAN = FEDERATION.plan
 RUN = bytes.fromhex(PLAN.run_id)
-N = len(PLAN.mechanism.exchanges)
+N = len(PLAN.mechanism.all_rounds)
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_a_run_that_ends_early_releases_what_was_never_charged(world: World, num
     assert run.ended is not None
     assert (run.ended.outcome, run.ended.released) == (Outcome.ABORTED, tuple(range(number + 1, N + 1)))
     one = account(store.history, DATASET)
-    exchanges = PLAN.mechanism.exchanges[:number]
+    exchanges = PLAN.mechanism.all_rounds[:number]
     assert one.spent.mu_squared == sum(PLAN.mechanism.accountant_of(exchange).mu_squared for exchange in exchanges)
     with pytest.raises(StateError, match=r"has ended for this client \(nothing came from the server in time"):
         reopened(world, "c1")
@@ -288,7 +288,7 @@ def other_set(world: World, first: Broadcast) -> Broadcast:
         if isinstance(message := decode(data, world.limits), Upload) and message.round == first.round and sender != "c2":
             uploads[sender] = message
     ring = PLAN.ring
-    total = ring.wrap(np.zeros(PLAN.n_words(PLAN.mechanism.exchanges[first.round - 1]), dtype=np.int64))
+    total = ring.wrap(np.zeros(PLAN.n_words(PLAN.mechanism.all_rounds[first.round - 1]), dtype=np.int64))
     for upload in uploads.values():
         total = ring.add(total, ring.from_bytes(upload.payload, total.size))
     nonces = {name: upload.nonce for name, upload in uploads.items()}

@@ -58,7 +58,7 @@ def serve(
     network.warn_of(agreed, as_json=json)
     with network.store_of(identity.public, key, store, Role.SERVER) as kept, network.logging_to_stderr(as_json=json):
         if network.has_finished(kept.history, agreed):  # a process that was killed right after it had wiped the run
-            _say_over(len(agreed.mechanism.exchanges), as_json=json)
+            _say_over(agreed.mechanism.n_rounds, as_json=json)
             return
         party = DurableServer.open(agreed, store=kept, noise=SystemNoise())
         server = GrpcServer(

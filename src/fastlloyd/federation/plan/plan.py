@@ -34,7 +34,7 @@ from fastlloyd.federation.identity.parties import (
 from fastlloyd.federation.secagg.ring import Ring, RingLoad, choose_ring
 from fastlloyd.mechanisms.catalogue import AnyMechanism
 from fastlloyd.mechanisms.mechanism import Clustering
-from fastlloyd.mechanisms.rounds import Exchange, draw, sqrt_up
+from fastlloyd.mechanisms.rounds import Round, draw, sqrt_up
 from fastlloyd.mechanisms.uncertainty import LossEstimate, NoiseDeviation, loss_estimate, noise_deviation
 
 __all__ = [
@@ -158,9 +158,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Where masked sums live."""
         return Ring.of(self.ring_bits)
 
-    def n_words(self, exchange: Exchange) -> int:
-        """Ring elements of one upload or broadcast: all entries of the exchange's answer and the checksum."""
-        return math.prod(self.mechanism.shape(exchange)) + 1
+    def n_words(self, round: Round) -> int:
+        """Ring elements of one upload or broadcast: all entries of the round's answer and the checksum."""
+        return math.prod(self.mechanism.shape(round)) + 1
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -200,41 +200,40 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """
         check_networked(self.clients, self.server, self.issuer, datetime.now(UTC) if now is None else now)
 
-    def share_scales(self, exchange: Exchange) -> tuple[Fraction, ...]:
-        """Standard deviations of one client's share of the noise, per part of the answer: h of them make the exchange's total.
+    def share_scales(self, round: Round) -> tuple[Fraction, ...]:
+        """Standard deviations of one client's share of the noise, per part of the answer: h of them make the round's total.
 
         In a round those of the sums and of the counts. Raises PlanError in server-noise, where there are no shares.
         """
         if self.trust is TrustMode.SERVER_NOISE:
             raise PlanError("in server-noise nobody has a share of the noise: the server draws all of it")
-        return _shares(self, exchange)
+        return _shares(self, round)
 
-    def total_scales(self, exchange: Exchange) -> tuple[Fraction, ...]:
+    def total_scales(self, round: Round) -> tuple[Fraction, ...]:
         """Scales of the noise of an answer that no client misses, per part of it, rounded up."""
         if self.trust is TrustMode.SERVER_NOISE:
-            return tuple(part.scale for part in self.mechanism.parts(exchange))
-        return tuple(sqrt_up(scale**2 * self.n_clients) for scale in self.share_scales(exchange))
+            return round.scales
+        return tuple(sqrt_up(scale**2 * self.n_clients) for scale in self.share_scales(round))
 
-    def deviations(self, exchange: Exchange, n_included: int) -> tuple[float, ...]:
+    def deviations(self, round: Round, n_included: int) -> tuple[float, ...]:
         """Of the Gaussian noise in a sum over so many clients, per part of the answer: each of them may have added a share."""
         if self.trust is TrustMode.SERVER_NOISE:
-            return tuple(float(part.scale) for part in self.mechanism.parts(exchange))
-        return tuple(math.sqrt(n_included) * float(scale) for scale in self.share_scales(exchange))
+            return tuple(map(float, round.scales))
+        return tuple(math.sqrt(n_included) * float(scale) for scale in self.share_scales(round))
 
-    def draw_client_noise(self, exchange: Exchange, source: NoiseSource) -> IntArray:
+    def draw_client_noise(self, round: Round, source: NoiseSource) -> IntArray:
         """What a client adds before masking, int64 of the answer's shape: its share, or zeros in server-noise."""
-        m = self.mechanism
+        question = round.question(self.mechanism)
         if self.trust is TrustMode.SERVER_NOISE:
-            return np.zeros(m.shape(exchange), dtype=np.int64)
-        columns = [part.n_columns for part in m.parts(exchange)]
-        shares = zip(columns, self.share_scales(exchange), strict=True)
-        return draw(Noise.GAUSSIAN, m.shape(exchange)[0], shares, source)
+            return np.zeros(question.shape, dtype=np.int64)
+        shares = zip(question.parts, self.share_scales(round), strict=True)
+        return draw(Noise.GAUSSIAN, question.n_rows, shares, source)
 
-    def draw_server_noise(self, exchange: Exchange, source: NoiseSource) -> IntArray:
+    def draw_server_noise(self, round: Round, source: NoiseSource) -> IntArray:
         """What the server adds to the masked sum: all of the noise in server-noise, zeros otherwise."""
         if self.trust is TrustMode.SERVER_NOISE:
-            return self.mechanism.draw_noise(exchange, source)
-        return np.zeros(self.mechanism.shape(exchange), dtype=np.int64)
+            return self.mechanism.draw_noise(round, source)
+        return np.zeros(self.mechanism.shape(round), dtype=np.int64)
 
     @property
     def distance(self) -> Fraction:
@@ -281,12 +280,12 @@ def noise_deviation_of_run(plan: Plan, n_included: int) -> NoiseDeviation:
     """
     if plan.trust is TrustMode.SERVER_NOISE:
         return noise_deviation(plan.mechanism)
-    sums, counts = plan.deviations(plan.mechanism.clustering_rounds[-1], n_included)
+    sums, counts = plan.deviations(plan.mechanism.rounds[-1], n_included)
     return NoiseDeviation(sums=sums, counts=counts / 2**plan.mechanism.count_bits)
 
 
 def loss_estimate_of_run(plan: Plan, clustering: Clustering, n_included: int) -> LossEstimate | None:
-    """The loss of a run whose exchange for the loss included `n_included` clients; None where the plan does not ask for it."""
+    """The loss of a run whose round for the loss included `n_included` clients; None where the plan does not ask for it."""
     loss = plan.mechanism.loss
     if plan.trust is TrustMode.SERVER_NOISE or loss is None:
         return loss_estimate(plan.mechanism, clustering)
@@ -321,7 +320,7 @@ def _rounds_load(plan: Plan) -> tuple[Load, Load, tuple[Load, ...]]:
     m, nothing = plan.mechanism, (0, Fraction(0))
     loads = [
         [(part.bound, scale) for part, scale in zip(m.parts(round), plan.total_scales(round), strict=True)]
-        for round in set(m.clustering_rounds)
+        for round in set(m.rounds)
     ]
     if not m.sums_are_in_grid_units:
         return nothing, nothing, tuple(sorted({load for parts in loads for load in parts}))
@@ -340,9 +339,8 @@ def _digest(plan: Plan) -> bytes:
 
 
 @lru_cache(maxsize=64)  # asked for in every round, by every client
-def _shares(plan: Plan, exchange: Exchange) -> tuple[Fraction, ...]:
-    scales = [part.scale for part in plan.mechanism.parts(exchange)]
-    return tuple(max(Fraction(MIN_SHARE_DEVIATION), sqrt_up(scale**2 / plan.n_shares)) for scale in scales)
+def _shares(plan: Plan, round: Round) -> tuple[Fraction, ...]:
+    return tuple(max(Fraction(MIN_SHARE_DEVIATION), sqrt_up(scale**2 / plan.n_shares)) for scale in round.scales)
 
 
 def _check_run(plan: Plan) -> None:

@@ -118,7 +118,7 @@ class ClientSession:
     @property
     def progress(self) -> str:
         """Where this client is, for people."""
-        n_rounds = len(self.plan.mechanism.exchanges)
+        n_rounds = self.plan.mechanism.n_rounds
         return f"round {self.round} of {n_rounds}" if 1 <= self.round <= n_rounds else self.state.value
 
     def start(self) -> list[Action]:
@@ -357,7 +357,7 @@ class ClientSession:
                 return True
             case ClientRounds() as rounds, Broadcast():
                 first = rounds.number + (rounds.state is not ClientState.SETTLING)
-                return first <= message.round <= len(self.plan.mechanism.exchanges)
+                return first <= message.round <= self.plan.mechanism.n_rounds
             case ClientRounds() as rounds, Parameters():
                 return rounds.number < message.round
             case ClientRounds() as rounds, Turn():  # or late, or answered: what was said last is the answer to all three

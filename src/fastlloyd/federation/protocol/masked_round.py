@@ -30,7 +30,7 @@ from fastlloyd.federation.plan.plan import Plan, ring_load
 from fastlloyd.federation.protocol.messages import Broadcast, KeyBox, Parameters, encode
 from fastlloyd.federation.secagg.masks import MaskContext, MaskScheme
 from fastlloyd.federation.secagg.ring import Ring
-from fastlloyd.mechanisms.rounds import Exchange
+from fastlloyd.mechanisms.rounds import Round
 
 _CHECKSUM_LABEL = b"fastlloyd/v1/checksum"
 _START_LABEL = b"fastlloyd/v1/transcript/start"
@@ -90,16 +90,16 @@ class Plausible:
     @lru_cache(maxsize=16)  # all clients of a simulation ask
     def of(cls, plan: Plan) -> Self:
         """Bounds for the rounds of `plan`."""
-        load, exchanges = ring_load(plan), plan.mechanism.exchanges
+        load, rounds = ring_load(plan), plan.mechanism.all_rounds
 
-        def columns(exchange: Exchange) -> tuple[IntArray, IntArray]:
-            parts, reaches = plan.mechanism.parts(exchange), map(load.noise_reach, plan.total_scales(exchange))
+        def columns(round: Round) -> tuple[IntArray, IntArray]:
+            parts, reaches = plan.mechanism.parts(round), map(load.noise_reach, plan.total_scales(round))
             of_parts = np.array([[part.bound for part in parts], [*reaches]], dtype=np.int64)
             bounds, of_noise = np.repeat(of_parts, [part.n_columns for part in parts], axis=1)
             return bounds, of_noise
 
-        of_each = {exchange: columns(exchange) for exchange in set(exchanges)}  # most rounds are alike
-        bounds, reaches = zip(*(of_each[exchange] for exchange in exchanges), strict=True)
+        of_each = {round: columns(round) for round in set(rounds)}  # most rounds are alike
+        bounds, reaches = zip(*(of_each[round] for round in rounds), strict=True)
         return cls(bounds, reaches)
 
     def check(self, answer: IntArray, n_records: int, round: int) -> None:

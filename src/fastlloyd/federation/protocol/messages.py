@@ -140,7 +140,7 @@ class Abort(_Message, frozen=True, tag=9):
 class Proposal(_Message, frozen=True, tag=10):
     """Client: the parameters of this round's query, which I worked out from the answers before it and sealed to all clients.
 
-    round : the exchange they are for, from 2; one more than there are for what the clustering ends with. salt : see
+    round : the round they are for, from 2; one more than there are for what the clustering ends with. salt : see
     `federation/secagg/sealing.py`.
     """
 
@@ -190,7 +190,7 @@ class Limits:
     @classmethod
     def of(cls, plan: Plan) -> Self:
         """Sizes of the messages of `plan`."""
-        payload_bytes = tuple(plan.n_words(exchange) * plan.ring.itemsize for exchange in plan.mechanism.exchanges)
+        payload_bytes = tuple(plan.n_words(round) * plan.ring.itemsize for round in plan.mechanism.all_rounds)
         m = plan.mechanism
         sizes = {number + 2: m.travelling_bytes(number) for number in range(m.n_rounds)}  # keys: which round asks with them
         box_bytes = {number: n + TAG_BYTES for number, n in sizes.items() if n}

@@ -18,9 +18,9 @@ from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.secagg.keys import Ending
 from fastlloyd.federation.secagg.masks import UPLOAD_NONCE_BYTES, GroupKey, GroupMasks, MaskContext, MaskScheme, RoundContext
 from fastlloyd.federation.secagg.sealing import SALT_BYTES, open_parameters, seal_parameters
-from fastlloyd.mechanisms.mechanism import Answer, Clustering, Mechanism
+from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.queries.relative import centroids_digest
-from fastlloyd.mechanisms.rounds import AnswerNoise
+from fastlloyd.mechanisms.rounds import Answer, AnswerNoise
 
 
 class ClientRounds:
@@ -85,8 +85,8 @@ class ClientRounds:
 
     def upload(self) -> Upload:
         """The client's exact answer plus its share of the noise, masked. Draws noise: to be called once per round."""
-        exchange = self._mechanism.exchanges[self.number - 1]
-        values = self._query.evaluate(self._X) + self._plan.draw_client_noise(exchange, self._noise)
+        round = self._mechanism.all_rounds[self.number - 1]
+        values = self._query.evaluate(self._X) + self._plan.draw_client_noise(round, self._noise)
         self._nonce = self._random_bytes(UPLOAD_NONCE_BYTES)
         return Upload(self.number, self._nonce, self._masked.hide(values, self._name, self._nonce))
 
@@ -119,16 +119,16 @@ class ClientRounds:
     def open(self, broadcast: Broadcast) -> None:
         """Unmask the sum and go on, unless the next state travels. RemoteProtocolError if it is not the sum that is awaited."""
         included, index = self.included_in(broadcast), self.number - 1
-        exchange = self._mechanism.exchanges[index]
-        total = self._masked.open(broadcast.payload, included, self._plan.n_words(exchange))
-        answer = total.reshape(self._mechanism.shape(exchange))
+        round = self._mechanism.all_rounds[index]
+        total = self._masked.open(broadcast.payload, included, self._plan.n_words(round))
+        answer = total.reshape(self._mechanism.shape(round))
         n_records = sum(map(self._caps.__getitem__, included))
         self._plausible.check(answer, n_records, self.number)
         self._included.append(tuple(included))
         self._transcript_hash = extend_transcript(self._transcript_hash, broadcast)
         n_first = sum(map(self._caps.__getitem__, self._included[0]))
         share = n_records / n_first if n_first else 1.0  # caps may be 0
-        noise = AnswerNoise(deviations=self._plan.deviations(exchange, len(included)), share=share)
+        noise = AnswerNoise(deviations=self._plan.deviations(round, len(included)), share=share)
         if self._mechanism.travelling_bytes(index):
             self._awaiting = answer, noise
         else:

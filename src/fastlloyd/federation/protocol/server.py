@@ -112,7 +112,7 @@ class ServerSession:
     @property
     def progress(self) -> str:
         """Where the run is, for people."""
-        n_closed, n_rounds = len(self._broadcasts), len(self.plan.mechanism.exchanges)
+        n_closed, n_rounds = len(self._broadcasts), self.plan.mechanism.n_rounds
         return f"round {n_closed + 1} of {n_rounds}" if self.state is ServerState.AGGREGATING else self.state.value
 
     @property
@@ -295,8 +295,8 @@ class ServerSession:
     def _begun(self) -> RingVector:
         """The open round's total, which begins with its noise, drawn once."""
         if self._total is None:
-            exchange = self.plan.mechanism.exchanges[len(self._broadcasts)]
-            noise = self.plan.draw_server_noise(exchange, self._noise).ravel()
+            round = self.plan.mechanism.all_rounds[len(self._broadcasts)]
+            noise = self.plan.draw_server_noise(round, self._noise).ravel()
             self._total = self.plan.ring.wrap(np.append(noise, np.int64(0)))  # the checksum word gets none
         return self._total
 

@@ -83,7 +83,7 @@ class StepLog:
     """
 
     def __init__(self, plan: Plan, clock: Clock, *, is_begun: bool) -> None:
-        self._names, self._n_rounds = plan.names, len(plan.mechanism.exchanges)
+        self._names, self._n_rounds = plan.names, plan.mechanism.n_rounds
         self._clock = clock
         self._since = None if is_begun else clock()
 

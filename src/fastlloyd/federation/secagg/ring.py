@@ -234,7 +234,7 @@ def choose_ring(
     raise OverflowRisk(f"the sums of this plan need a ring of {required_bits} bits and ring_bits = {ring.bits}; {advice}")
 
 
-@lru_cache(maxsize=64)  # asked for once per exchange of a run
+@lru_cache(maxsize=64)  # asked for once per round of a run
 def _tail_exponent(n_released: int) -> Fraction:
     """40 ln 2 + ln 2K, rounded up to a multiple of 2**-64, and one unit more."""
     n = n_released << (WRAP_PROBABILITY_BITS + 1)

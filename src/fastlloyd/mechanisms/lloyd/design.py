@@ -19,10 +19,9 @@ from fastlloyd.clustering.packing import initial_centroids
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.mechanisms.lloyd.algorithm import MAX_ITERATIONS, MIN_ITERATIONS, Algorithm, RadiusSchedule
-from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
 from fastlloyd.mechanisms.loss import loss_round, loss_share, scale_up
-from fastlloyd.mechanisms.queries.relative import Sensitivity, centroids_digest, sensitivity
-from fastlloyd.mechanisms.rounds import Round
+from fastlloyd.mechanisms.queries.relative import Moments, centroids_digest
 from fastlloyd.mechanisms.settings import Settings
 
 LLOYD_ITERATIONS = 7
@@ -39,9 +38,12 @@ def design(settings: Settings[Algorithm]) -> LloydMechanism:
     T = s.n_iterations or n_iterations(
         algorithm, domain, s.n_clusters, s.expected, epsilon=s.epsilon, mu=s.mu, share=1 - for_loss
     )
-    sensitivities = [(H2, sensitivity(domain, H2, s.count_bits)) for H2 in squared_radii(algorithm, domain, s.n_clusters, T)]
-    rounds = tuple(_round(s, H2, of_query, T, (1 - for_loss) * s.budget) for H2, of_query in sensitivities)
-    loss = loss_round(s, for_loss, largest=max(of_query.coordinate for _, of_query in sensitivities))
+    questions = [
+        Moments(domain=domain, n_clusters=s.n_clusters, squared_radius=H2, count_bits=s.count_bits)
+        for H2 in squared_radii(algorithm, domain, s.n_clusters, T)
+    ]
+    rounds = tuple(_round(s, question, T, (1 - for_loss) * s.budget) for question in questions)
+    loss = loss_round(s, for_loss, largest=max(question.sensitivity.entries[0] for question in questions))
     min_count = s.preset.min_count if s.min_count is None else s.min_count
     search = s.initialization or s.preset.initialization
     start = initial_centroids(domain, s.n_clusters, s.public_seed, search)
@@ -127,7 +129,7 @@ def _affordable_by_mu(mp: Any, algorithm: Algorithm, domain: Domain, k: int, N: 
     return exact(mp, TOLERATED_ERROR) * 4 * N**2 / (k**3 * eta2 * sigma**2 * (1 + mp.sqrt(4 * d)) ** 2)
 
 
-def default_min_count(noise: Noise, round: Round, count_bits: int) -> Fraction:
+def default_min_count(noise: Noise, round: LloydRound, count_bits: int) -> Fraction:
     """The floor under noisy counts: the standard deviation of the last round's count noise, at least 1 record.
 
     Below it not even the sign of a count is reliable, and a division moves the centroid anywhere within the radius. One
@@ -142,20 +144,22 @@ def default_min_count(noise: Noise, round: Round, count_bits: int) -> Fraction:
     return max(Fraction(1), Fraction(math.ceil(deviation)))
 
 
-def _round(s: Settings[Algorithm], squared_radius: int | None, of_query: Sensitivity, T: int, budget: Fraction) -> Round:
+def _round(s: Settings[Algorithm], question: Moments, T: int, budget: Fraction) -> LloydRound:
     """One round out of T with its noise scales, each rounded up; budget : of all rounds, epsilon or squared mu."""
     algorithm, replace = s.algorithm, s.neighboring_relation is NeighboringRelation.REPLACE_ONE
+    H2, sensitivity = question.squared_radius, question.sensitivity
     if algorithm.noise is Noise.NONE:
-        return Round(sum_scale=Fraction(0), count_scale=Fraction(0), squared_radius=squared_radius)
+        return LloydRound(sum_scale=Fraction(0), count_scale=Fraction(0), squared_radius=H2)
     with fifty_digits() as mp:
         counts = count_share(mp, algorithm, s.domain.n_features)
         sums = 1 - counts
         if algorithm.noise is Noise.LAPLACE:
             per_round = exact(mp, budget) / T / (2 if replace else 1)
-            sum_scale, count_scale = of_query.l1 / (sums * per_round), of_query.count / (counts * per_round)
+            l1, count = sensitivity.l1_added
+            sum_scale, count_scale = l1 / (sums * per_round), count / (counts * per_round)
         else:
             worst = max(4 * sums, 2) if replace else 1
             mu2 = exact(mp, budget) / (T * worst)
-            sum_scale = (of_query.squared_l2 / (sums * mu2)) ** 0.5
-            count_scale = (of_query.count**2 / (counts * mu2)) ** 0.5
-        return Round(sum_scale=scale_up(mp, sum_scale), count_scale=scale_up(mp, count_scale), squared_radius=squared_radius)
+            ((squared_l2, squared_count),) = sensitivity.added
+            sum_scale, count_scale = (squared_l2 / (sums * mu2)) ** 0.5, (squared_count / (counts * mu2)) ** 0.5
+        return LloydRound(sum_scale=scale_up(mp, sum_scale), count_scale=scale_up(mp, count_scale), squared_radius=H2)

@@ -1,19 +1,23 @@
 """In which directions the records spread, and how far: from their noisy second moment (step 2 of docs/momentlloyd.md)."""
 
+from fractions import Fraction
+
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.mechanisms.moment_lloyd.location import divisor, squared_length
-from fastlloyd.mechanisms.moment_lloyd.rounds import MomentFields, SecondMomentRound
-from fastlloyd.mechanisms.moment_lloyd.state import Noisy, State, known, rounded
+from fastlloyd.mechanisms.moment_lloyd.state import MomentFields, Noisy, State, known, rounded
 from fastlloyd.mechanisms.queries.spaces import DIRECTION_BITS, squared_diameter
 
 MANY_FEATURES = 32  # above, variances along directions that noise has found are reckoned differently
 SURE = 0.05  # of the squared typical length: below such noise in the trace it is believed
 
 
-def directions(m: MomentFields, state: State, round: SecondMomentRound, diagonal: Noisy, above: Noisy) -> State:
-    """The leading eigenvectors of the noisy second moment whose eigenvalues stand out of the noise, at least one."""
+def directions(m: MomentFields, state: State, radius: Fraction, diagonal: Noisy, above: Noisy) -> State:
+    """The leading eigenvectors of the noisy second moment whose eigenvalues stand out of the noise, at least one.
+
+    radius : of the round, typical lengths.
+    """
     d, n, R2 = m.n_features, divisor(m, state), squared_length(state)
     M = np.zeros((d, d))
     M[np.triu_indices(d, 1)] = above.values[0] / n
@@ -26,7 +30,7 @@ def directions(m: MomentFields, state: State, round: SecondMomentRound, diagonal
     found = int(np.clip((values > cut).sum(), 1, m.n_directions))
     values, vectors = values[::-1][:found], vectors[:, ::-1][:, :found]
     believed = d**0.5 * deviation < SURE * float(state.length) ** 2
-    trace = float(np.trace(M)) if believed else R2 * min(1.0, 0.55 + 0.5 * (float(round.radius) - 0.7))
+    trace = float(np.trace(M)) if believed else R2 * min(1.0, 0.55 + 0.5 * (float(radius) - 0.7))
     variances = _variances(values, d, R2, full, cut) * max(1.0, R2 / max(trace, 1.0))  # undoes the clipping
     one = float(m.domain.squared_half_diagonal) / d  # a squared half width
     V = np.zeros((d, m.n_directions), dtype=np.int64)

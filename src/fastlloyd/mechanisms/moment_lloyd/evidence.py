@@ -16,8 +16,7 @@ from fastlloyd.clustering.public_kmeans import nearest_points
 from fastlloyd.mechanisms.mechanism import Evidence, cautious
 from fastlloyd.mechanisms.moment_lloyd.directions import basis, used
 from fastlloyd.mechanisms.moment_lloyd.location import divisor
-from fastlloyd.mechanisms.moment_lloyd.rounds import MomentFields
-from fastlloyd.mechanisms.moment_lloyd.state import Histogram, Noisy, Seen, State, Step
+from fastlloyd.mechanisms.moment_lloyd.state import Histogram, MomentFields, Noisy, Seen, State, Step
 from fastlloyd.mechanisms.moment_lloyd.steps import sizes
 from fastlloyd.mechanisms.uncertainty import chi_squared_quantile
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.mechanism import ExpectedError
-from fastlloyd.mechanisms.moment_lloyd.rounds import MomentFields
+from fastlloyd.mechanisms.moment_lloyd.state import MomentFields
 
 FEATURES = ((1, 1), (2, 3), (4, 8), (9, 32), (33, 64), (65, 256))
 SIGNALS = tuple(2.0**power for power in range(1, 13))

@@ -1,12 +1,12 @@
 """Where the records are: how many, their mean, how far they reach (steps 1 and 2 of docs/momentlloyd.md)."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray
-from fastlloyd.mechanisms.moment_lloyd.rounds import MomentFields
-from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, Noisy, State, known, rounded
+from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, MomentFields, Noisy, State, known, rounded
 
 LEAST_DEVIATIONS = 6.0  # of a number by which sums are divided: see docs/results/momentlloyd-evidence.md
 PRIOR_LENGTH, PRIOR_VARIANCE = 0.6, 0.04  # of a record's distance from the mean, in half diagonals and their squares
@@ -35,6 +35,11 @@ def number(m: MomentFields, count: Noisy) -> float:
     noisy, expected = _precisions(m, count.deviation)
     n = (float(count.values[0, 0]) * noisy + m.n_expected * expected) / (noisy + expected)
     return min(max(n, 1.0), float(m.n_records))
+
+
+def scaled(m: MomentFields, state: State, share: float) -> State:
+    """The state with that share of its number of records: 1 to the cap."""
+    return known(m, state, number=min(max(round(state.number * Fraction(share)), 1 << NUMBER_BITS), m.n_records << NUMBER_BITS))
 
 
 def divisor(m: MomentFields, state: State) -> float:

@@ -1,35 +1,29 @@
 """The mechanism of MomentLloyd: its rounds with their noise, and what the accountant is told of them."""
 
 from fractions import Fraction
-from typing import Any
 
 import msgspec
+import numpy as np
 
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
-from fastlloyd.mechanisms.mechanism import Answer, Clustering, ExpectedError, Release, check_guarantee, check_sizes
-from fastlloyd.mechanisms.moment_lloyd import advance
+from fastlloyd.mechanisms.mechanism import Clustering, ExpectedError, check_guarantee, check_sizes
+from fastlloyd.mechanisms.moment_lloyd.evidence import evidence
 from fastlloyd.mechanisms.moment_lloyd.expected import expected_error
 from fastlloyd.mechanisms.moment_lloyd.rounds import (
-    MAX_CANDIDATES,
     MAX_FEATURES,
     LengthsRound,
     MeanRound,
-    MomentFields,
-    MomentRound,
     Rounds,
     SecondMomentRound,
     SquaresRound,
     StepRound,
     VotesRound,
 )
-from fastlloyd.mechanisms.moment_lloyd.start import FEW_CANDIDATES
-from fastlloyd.mechanisms.moment_lloyd.state import State, decode, encode, n_bytes
-from fastlloyd.mechanisms.queries.relative import Query
+from fastlloyd.mechanisms.moment_lloyd.state import MomentFields, State, decode, encode, n_bytes
 from fastlloyd.mechanisms.queries.spaces import Subspace
-from fastlloyd.mechanisms.rounds import AnswerNoise, Exchange, Part
+from fastlloyd.mechanisms.rounds import Answer, AnswerNoise
 
 NAME = "momentlloyd"
 MAX_DIRECTIONS = 64  # five times what is planned: a stranger's plan cannot ask for candidates that fill the memory
@@ -39,6 +33,8 @@ class MomentMechanism(
     MomentFields, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True, tag_field="kind", tag=NAME
 ):
     """See `MomentFields` and `Mechanism`."""
+
+    rounds: tuple[Rounds, ...]
 
     def __post_init__(self) -> None:
         check_sizes(self)
@@ -53,7 +49,7 @@ class MomentMechanism(
             raise PlanError(f"edge is {self.edge}; expected a number above 0 and at most 4")
         _check_order(self)
         for number, round in enumerate(self.rounds, 1):
-            _check_round(self, number, round)
+            round.check(self, number)
         check_guarantee(self)
 
     @property
@@ -82,14 +78,15 @@ class MomentMechanism(
         return False
 
     @property
-    def clustering_rounds(self) -> tuple[Rounds, ...]:
-        """The rounds."""
-        return self.rounds
+    def n_candidates(self) -> int:
+        """How many candidates are voted on; 0 where nobody votes."""
+        return max(round.n_candidates for round in self.rounds)
 
     @property
-    def n_iterations(self) -> int:
-        """How many steps there are."""
-        return sum(isinstance(round, StepRound) for round in self.rounds)
+    def sum_deviation(self) -> float:
+        """Of the noise in a coordinate of the sum of all records, grid units."""
+        unit, _ = self.rounds[0].units_of_parts(self, self.start())
+        return float(self.rounds[0].scales[0]) * unit
 
     def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
         """By a table made by simulation."""
@@ -99,48 +96,38 @@ class MomentMechanism(
         """Nothing is known but the mechanism."""
         return State.start(self)
 
-    def query(self, number: int, state: State) -> Query:
-        """Mean, spread and directions, then perhaps votes, then a few steps; in the end the loss, if it is estimated."""
-        if number < len(self.rounds):
-            return advance.query(self, self.rounds[number], state)
-        return self.loss_query(state.centroids)
-
-    def advance(self, number: int, state: State, answer: Answer, noise: AnswerNoise) -> State:
-        """See `advance.advance`: floating point, so that a state of a federated run travels."""
-        if number < len(self.rounds):
-            return advance.advance(self, number, state, answer, noise)
-        return msgspec.structs.replace(state, loss=int(answer[0, 0]))
-
     def clustering(self, state: State) -> Clustering:
         """Where the steps led, and what all answers show of how far that may be off."""
-        return advance.clustering(self, state)
+        last, before, answer = self.rounds[-1], state.seen.asked_in, state.seen.answer
+        if before is None or answer is None:
+            raise AssertionError("a clustering ends after its last round")
+        unit, _ = last.units_of_parts(self, before)
+        return Clustering(
+            centroids=state.centroids,
+            previous=before.centroids,
+            answer=answer,
+            updated=np.ones(self.n_clusters, dtype=np.bool_),
+            loss=state.loss,
+            unit=unit,
+            evidence=evidence(self, before, last.clips_at(self, before), state.seen),
+        )
 
     def travelling_bytes(self, number: int) -> int:
         """The fields that a later round needs; nothing after the loss."""
-        return n_bytes(self, number + 1) if number < len(self.rounds) else 0
+        return n_bytes(self, self._travelling(number)) if number < len(self.rounds) else 0
 
     def write_state(self, number: int, state: State) -> bytes:
         """Those fields as bytes."""
-        return encode(self, number + 1, state)
+        return encode(self, self._travelling(number), state)
 
     def read_state(self, number: int, state: State, answer: Answer, noise: AnswerNoise, data: bytes) -> State:
         """The fields that travelled, and what everyone has seen."""
-        return msgspec.structs.replace(decode(self, number + 1, data), seen=advance.seen(self, number, state, answer, noise))
+        seen = self.rounds[number].seen(self, state, answer, noise)
+        return msgspec.structs.replace(decode(self, self._travelling(number), data), seen=seen)
 
-    def round_parts(self, round: Exchange) -> tuple[Part, ...]:
-        """The question's, with the round's noise."""
-        question = _moment(round).question(self)
-        each = zip(question.parts, _moment(round).scales, question.sensitivity.entries, strict=True)
-        return tuple(Part(n_columns=n, scale=scale, bound=bound) for n, scale, bound in each)
-
-    def round_shape(self, round: Exchange) -> tuple[int, int]:
-        """The question's."""
-        return _moment(round).question(self).shape
-
-    def round_releases(self, round: Exchange, relation: NeighboringRelation) -> list[Release]:
-        """The dearest corner of the question's sensitivity."""
-        variances = [scale**2 for scale in _moment(round).scales]
-        return [*_moment(round).question(self).sensitivity.releases(variances, relation)]
+    def _travelling(self, number: int) -> set[str]:
+        """Which fields of the state after that round the others need: those of later rounds, or of the result."""
+        return self.rounds[number + 1].needs(self) if number + 1 < len(self.rounds) else {"centroids", "sizes"}
 
     @property
     def sum_unit(self) -> str:
@@ -149,27 +136,6 @@ class MomentMechanism(
             "the radius of the round, which follows from earlier noisy answers, over the round's units (squares and second "
             "moments: the square of that); sensitivities and noise scales are in the same unit, so their ratio is free of it"
         )
-
-    def statement_of(self, number: int, round: Exchange) -> dict[str, Any]:
-        """One round in the privacy statement."""
-        asked = _moment(round)
-        question = asked.question(self)
-        return {
-            "round": number,
-            "asks": type(asked).__struct_config__.tag,
-            "numbers": [question.shape[0], question.shape[1]],
-            "squared_sensitivities": [list(corner) for corner in question.sensitivity.corners(self.neighboring_relation)],
-            "sensitivities_are_for": f"one record, {self.neighboring_relation.value}: of these corners the dearest counts",
-            "noise_scales": [float(scale) for scale in asked.scales],
-            "noise_scales_exact": [str(scale) for scale in asked.scales],
-            "share_of_budget": float(self.accountant_of(asked).mu_squared / self.accountant().mu_squared),
-        }
-
-
-def _moment(exchange: Exchange) -> Rounds:
-    if not isinstance(exchange, MomentRound):
-        raise TypeError("a round of another mechanism")
-    return exchange  # type: ignore[return-value]  # all its subclasses are in the union
 
 
 def _check_order(m: MomentMechanism) -> None:
@@ -185,22 +151,3 @@ def _check_order(m: MomentMechanism) -> None:
         raise PlanError("the rounds are not those of MomentLloyd, in their order; design the mechanism anew")
     if inside != sorted(inside, reverse=True) or inside[-1] or (any(inside) and not m.n_directions):
         raise PlanError("steps along directions come before those among all features, of which there is one at least")
-
-
-def _check_round(m: MomentMechanism, number: int, round: Rounds) -> None:
-    question = round.question(m)  # refuses units, candidates and directions out of range
-    if len(round.scales) != len(question.parts):
-        raise PlanError(f"round {number} has {len(round.scales)} scales; expected {len(question.parts)}, one per part")
-    if not isinstance(round, (LengthsRound, VotesRound)) and not 0 < round.radius <= 16:
-        raise PlanError(f"radius of round {number} is {round.radius}; expected a number above 0 and at most 16")
-    if isinstance(round, VotesRound):
-        _check_candidates(m, round.n_candidates)
-
-
-def _check_candidates(m: MomentMechanism, n: int) -> None:
-    """Refuse more candidates than are planned, and so many that no regular grid of the features has them."""
-    most, d = max(MAX_CANDIDATES, 4 * m.n_clusters), m.n_features
-    if n > most:
-        raise PlanError(f"n_candidates is {n}; expected at most {most}")
-    if not m.n_directions and n > FEW_CANDIDATES and round(n ** (1 / d)) ** d != n:
-        raise PlanError(f"n_candidates is {n}; expected a power of {d}, the number of features, or at most {FEW_CANDIDATES}")

@@ -1,26 +1,32 @@
-"""The rounds of MomentLloyd as a plan holds them: what is asked, in which units, with which noise.
+"""The rounds of MomentLloyd: what each asks, in which units, with which noise, and what follows from its answer.
 
-Everything here is public and known before the first record is read: shapes, sensitivities and scales of the noise. Where a
-round looks (centres, radii, candidates, centroids) follows from earlier noisy answers and is not here, but in `state.py`.
-All scales are standard deviations in units of the answer, multiples of 1/65536, one per part of the answer.
+What a plan holds of them is public and known before the first record is read: shapes, sensitivities and scales of the noise,
+standard deviations in units of the answer, multiples of 1/65536. Where a round looks (centres, radii, candidates, centroids)
+follows from earlier noisy answers, in the state. A query follows from the state by arithmetic on integers alone: whoever has
+the state asks the same. The next state may take floating point; it is worked out once and then handed on as integers.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from fractions import Fraction
-from typing import Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
+
+import msgspec
+import numpy as np
 
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
-from fastlloyd.mechanisms.mechanism import Mechanism
-from fastlloyd.mechanisms.queries.lengths import ClippedLengths
+from fastlloyd.mechanisms.moment_lloyd import location, start, steps
+from fastlloyd.mechanisms.moment_lloyd.directions import directions
+from fastlloyd.mechanisms.moment_lloyd.state import MomentFields, Noisy, Seen, State
+from fastlloyd.mechanisms.queries.centred import ClippedLengths, ClippedSquares, SecondMoment
 from fastlloyd.mechanisms.queries.offsets import ClippedOffsets
-from fastlloyd.mechanisms.queries.query import Question
-from fastlloyd.mechanisms.queries.second_moment import SecondMoment
+from fastlloyd.mechanisms.queries.query import Query, Question, ask
 from fastlloyd.mechanisms.queries.spaces import Features, Space, Subspace
-from fastlloyd.mechanisms.queries.squares import ClippedSquares
 from fastlloyd.mechanisms.queries.votes import Votes
-from fastlloyd.mechanisms.rounds import Exchange
+from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round
 from fastlloyd.mechanisms.settings import AnyAlgorithm
 
 MAX_CANDIDATES = 4096
@@ -80,38 +86,142 @@ class Shape(Protocol):
         """Of the grid of counts."""
 
 
-class MomentRound(Exchange, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks"):
-    """scales : deviations of the noise, one per part of the answer. Subclasses say which question they ask."""
+class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks"):
+    """scales : deviations of the noise, one per part of the answer. Subclasses say what they ask, and what follows from it."""
 
+    n_candidates: ClassVar[int] = 0
+    finds_number: ClassVar[bool] = False  # of records, which otherwise stays as it was found
     scales: tuple[Fraction, ...]
 
     def question(self, m: Shape) -> Question:
         """What the plan fixes of the query."""
         raise NotImplementedError
 
+    def check(self, m: MomentFields, number: int) -> None:
+        """Raise PlanError if the round of that number, from 1, is none that this mechanism may have."""
+        n_parts = len(self.question(m).parts)  # refuses units, candidates and directions out of range
+        if len(self.scales) != n_parts:
+            raise PlanError(f"round {number} has {len(self.scales)} scales; expected {n_parts}, one per part")
 
-class MeanRound(
-    MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True, tag_field="asks", tag="mean"
-):
-    """The sum of the records, clipped to `radius` half diagonals of the box around its middle, and how many they are."""
+    def query(self, m: MomentFields, state: State) -> Query:
+        """Around the mean, where a kind does not say otherwise."""
+        return ask(self.question(m), centre=state.centre, radius=self.clips_at(m, state))
+
+    def needs(self, m: MomentFields) -> set[str]:  # noqa: ARG002 - some kinds need more where there are directions
+        """The fields of a state that this round or a later one uses."""
+        return {"number", "centre"}
+
+    def clips_at(self, m: MomentFields, state: State) -> int:
+        """At which length it clips, grid units: 1 to the diameter, whatever plan and state say; exact."""
+        return min(max(1, self._length(m, state)), 2 * math.isqrt(m.domain.squared_half_diagonal))
+
+    def noisy_parts(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> list[Noisy]:
+        """The parts of an answer in grid units, squared grid units, or records."""
+        ends = np.cumsum(self.question(m).parts)[:-1]
+        columns = np.split(answer.astype(np.float64), ends, axis=1)
+        each = zip(columns, noise.deviations, self.units_of_parts(m, state), strict=True)
+        return [Noisy(values, deviation).scaled(unit) for values, deviation, unit in each]
+
+    def units_of_parts(self, m: MomentFields, state: State) -> tuple[float, ...]:
+        """One unit of each part of an answer, in the units of `noisy_parts`."""
+        raise NotImplementedError
+
+    def advance(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> State:
+        """What is known after its noisy answer.
+
+        Where clients are missing, so are their records: the number of records is scaled by the caps of those that are there.
+        """
+        there = location.scaled(m, state, noise.share)
+        after = self.follow(m, there, *self.noisy_parts(m, there, answer, noise))
+        number = after.number if self.finds_number else state.number
+        return msgspec.structs.replace(after, number=number, seen=self.seen(m, state, answer, noise))
+
+    @property
+    def follow(self) -> Callable[..., State]:
+        """The state that follows from another one, with the number of records that the answer is of, and the noisy parts."""
+        raise NotImplementedError
+
+    def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:  # noqa: ARG002 - some need more
+        """What the answers have shown, with this one; arguments as of `advance`."""
+        return replace(state.seen, asked_in=msgspec.structs.replace(state, seen=Seen()), answer=answer)
+
+    def statement(self, m: MomentFields) -> dict[str, Any]:
+        """What it asks, its sensitivity, its noise and its cost."""
+        question = self.question(m)
+        return {
+            "asks": type(self).__struct_config__.tag,
+            "numbers": [*question.shape],
+            "squared_sensitivities": [list(corner) for corner in question.sensitivity.corners(m.neighboring_relation)],
+            "sensitivities_are_for": f"one record, {m.neighboring_relation.value}: of these corners the dearest counts",
+            "noise_scales": [float(scale) for scale in self.scales],
+            "noise_scales_exact": [str(scale) for scale in self.scales],
+            "share_of_budget": float(m.share_of_budget(self)),
+        }
+
+    def _length(self, m: MomentFields, state: State) -> int:
+        raise NotImplementedError
+
+
+class ClippingRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks"):
+    """radius : where it clips, in lengths that each kind says. units : integers that stand for this radius in the answer."""
 
     radius: Fraction
     units: int
+
+    def check(self, m: MomentFields, number: int) -> None:
+        """See `MomentRound`; the radius is bounded too."""
+        super().check(m, number)
+        if not 0 < self.radius <= 16:
+            raise PlanError(f"radius of round {number} is {self.radius}; expected a number above 0 and at most 16")
+
+
+class MeanRound(
+    ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True, tag_field="asks", tag="mean"
+):
+    """The sum of the records, clipped to `radius` half diagonals of the box around its middle, and how many they are."""
+
+    counts_records: ClassVar[bool] = True
+    finds_number: ClassVar[bool] = True
 
     def question(self, m: Shape) -> ClippedOffsets:
         """One cluster, in the middle of the box."""
         return ClippedOffsets(space=Features(domain=m.domain), n_clusters=1, units=self.units, count_bits=m.count_bits)
 
+    def query(self, m: MomentFields, state: State) -> Query:
+        """Around the middle of the box."""
+        middle = np.zeros((1, m.n_features), dtype=np.int64)
+        return ask(self.question(m), centroids=middle, radius=self.clips_at(m, state))
 
-class SquaresRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="squares"):
+    def follow(self, m: MomentFields, state: State, sums: Noisy, count: Noisy) -> State:
+        """Number of records and mean."""
+        return location.mean(m, state, sums, count)
+
+    def units_of_parts(self, m: MomentFields, state: State) -> tuple[float, ...]:
+        """Of the sum and of the number."""
+        return self.clips_at(m, state) / self.units, 2.0**-m.count_bits
+
+    def _length(self, m: MomentFields, state: State) -> int:  # noqa: ARG002 - nothing is known
+        return _times(self.radius, m.domain.squared_half_diagonal)
+
+
+class SquaresRound(ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="squares"):
     """Squares of x - centre per feature, clipped to `radius` half diagonals of the box."""
-
-    radius: Fraction
-    units: int
 
     def question(self, m: Shape) -> ClippedSquares:
         """Sum of squares, coordinate by coordinate."""
         return ClippedSquares(domain=m.domain, units=self.units)
+
+    def follow(self, m: MomentFields, state: State, squares: Noisy) -> State:
+        """Candidates in a box around most records."""
+        low, high = location.box(m, state, squares, m.sum_deviation / location.divisor(m, state))
+        return start.box_candidates(m, state, low, high)
+
+    def units_of_parts(self, m: MomentFields, state: State) -> tuple[float, ...]:
+        """Of the squares."""
+        return ((self.clips_at(m, state) / self.units) ** 2,)
+
+    def _length(self, m: MomentFields, state: State) -> int:  # noqa: ARG002 - as planned
+        return _times(self.radius, m.domain.squared_half_diagonal)
 
 
 class LengthsRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="lengths"):
@@ -123,35 +233,94 @@ class LengthsRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields
         """Sum of lengths."""
         return ClippedLengths(domain=m.domain, units=self.units)
 
+    def follow(self, m: MomentFields, state: State, lengths: Noisy) -> State:
+        """The typical distance from the mean."""
+        return location.length(m, state, lengths)
+
+    def units_of_parts(self, m: MomentFields, state: State) -> tuple[float, ...]:
+        """Of the lengths."""
+        return (self.clips_at(m, state) / self.units,)
+
+    def _length(self, m: MomentFields, state: State) -> int:  # noqa: ARG002 - as planned
+        return math.isqrt(m.domain.squared_half_diagonal)
+
 
 class SecondMomentRound(
-    MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="second-moment"
+    ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="second-moment"
 ):
     """(x - centre)(x - centre)', clipped to `radius` typical lengths."""
-
-    radius: Fraction
-    units: int
 
     def question(self, m: Shape) -> SecondMoment:
         """Sum of products of every pair of features."""
         return SecondMoment(domain=m.domain, units=self.units)
 
+    def needs(self, m: MomentFields) -> set[str]:  # noqa: ARG002 - always the same
+        """Where records are, and how far they reach."""
+        return {"number", "centre", "length"}
+
+    def follow(self, m: MomentFields, state: State, diagonal: Noisy, above: Noisy) -> State:
+        """Directions, and candidates along them; or centroids where nobody votes."""
+        state = directions(m, state, self.radius, diagonal, above)
+        return start.gaussian_candidates(m, state) if m.n_candidates else start.from_gaussian(m, state)
+
+    def units_of_parts(self, m: MomentFields, state: State) -> tuple[float, ...]:
+        """Of squares and products."""
+        square = (self.clips_at(m, state) / self.units) ** 2
+        return square, square
+
+    def _length(self, m: MomentFields, state: State) -> int:  # noqa: ARG002 - of the state alone
+        return math.floor(self.radius * state.length)
+
 
 class VotesRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="votes"):
     """How many records each candidate is the nearest of."""
 
-    n_candidates: int
+    counts_records: ClassVar[bool] = True
+    n_candidates: int  # type: ignore[misc]  # of other rounds 0
 
     def question(self, m: Shape) -> Votes:
         """A histogram over the candidates."""
         return Votes(space=space(m, in_directions=m.n_directions > 0), n_candidates=self.n_candidates, count_bits=m.count_bits)
 
+    def check(self, m: MomentFields, number: int) -> None:
+        """See `MomentRound`; there are no more candidates than are planned, and as many as a grid of the features has."""
+        super().check(m, number)
+        n, most, d = self.n_candidates, max(MAX_CANDIDATES, 4 * m.n_clusters), m.n_features
+        if n > most:
+            raise PlanError(f"n_candidates is {n}; expected at most {most}")
+        if not m.n_directions and n > start.FEW_CANDIDATES and round(n ** (1 / d)) ** d != n:
+            raise PlanError(
+                f"n_candidates is {n}; expected a power of {d}, the number of features, or at most {start.FEW_CANDIDATES}"
+            )
 
-class StepRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="step"):
+    def query(self, m: MomentFields, state: State) -> Query:
+        """Along the directions, or among the features."""
+        frame = {"origin": state.centre, "directions": state.directions} if m.n_directions else {}
+        return ask(self.question(m), candidates=state.candidates, **frame)
+
+    def needs(self, m: MomentFields) -> set[str]:
+        """Candidates, and in directions the fitted Gaussian."""
+        return {"number", "candidates"} | ({"centre", "directions", "variances", "length"} if m.n_directions else set())
+
+    def follow(self, m: MomentFields, state: State, votes: Noisy) -> State:
+        """Centroids."""
+        return start.from_votes(m, state, votes)
+
+    def units_of_parts(self, m: MomentFields, state: State) -> tuple[float, ...]:  # noqa: ARG002 - a record is a record
+        """Of the votes."""
+        return (2.0**-m.count_bits,)
+
+    def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
+        """With the votes."""
+        (votes,) = self.noisy_parts(m, state, answer, noise)
+        return super().seen(m, state, answer, noise).with_votes(state.candidates, votes)
+
+
+class StepRound(ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="step"):
     """Offsets from the nearest centroid, clipped to `radius` typical offsets, and counts: one step of the clustering."""
 
-    radius: Fraction
-    units: int
+    moves_centroids: ClassVar[bool] = True
+    counts_records: ClassVar[bool] = True
     in_directions: bool = False
 
     def question(self, m: Shape) -> ClippedOffsets:
@@ -159,32 +328,45 @@ class StepRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         where = space(m, in_directions=self.in_directions)
         return ClippedOffsets(space=where, n_clusters=m.n_clusters, units=self.units, count_bits=m.count_bits)
 
+    def query(self, m: MomentFields, state: State) -> Query:
+        """Around the centroids, seen in the directions or among all features."""
+        question, R = self.question(m), self.clips_at(m, state)
+        if self.in_directions:
+            return ask(question, centroids=state.points, radius=R, origin=state.centre, directions=state.directions)
+        return ask(question, centroids=state.centroids, radius=R)
+
+    def needs(self, m: MomentFields) -> set[str]:
+        """Centroids, how far records are from them, and the directions."""
+        frame = {"centre", "directions"} if m.n_directions else set()
+        return {"number", "spread"} | frame | ({"inner_spread", "points"} if self.in_directions else {"centroids"})
+
+    def follow(self, m: MomentFields, state: State, sums: Noisy, counts: Noisy) -> State:
+        """Centroids, and how many records each has."""
+        return steps.step(m, state, sums, counts, in_directions=self.in_directions)
+
+    def units_of_parts(self, m: MomentFields, state: State) -> tuple[float, ...]:
+        """Of the sums and of the counts."""
+        return self.clips_at(m, state) / self.units, 2.0**-m.count_bits
+
+    def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
+        """With the step, if it is among all features."""
+        shown = super().seen(m, state, answer, noise)
+        return shown if self.in_directions else shown.with_step(state.centroids, *self.noisy_parts(m, state, answer, noise))
+
+    def _length(self, m: MomentFields, state: State) -> int:
+        R = _times(self.radius, state.inner_spread if self.in_directions else state.spread)
+        least = math.ceil(steps.LEAST_RADIUS * (1 << m.domain.fraction_bits))
+        return min(max(R, least), math.isqrt(m.domain.squared_half_diagonal))
+
 
 Rounds = MeanRound | SquaresRound | LengthsRound | SecondMomentRound | VotesRound | StepRound
-
-
-class MomentFields(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The fields of `MomentMechanism`, for all that the mechanism calls.
-
-    n_directions : r, how many directions are kept for records of many features; 0 for few features. edge : an eigenvalue of the
-    noisy second moment counts as a direction from so many times the largest one of noise alone.
-    """
-
-    n_directions: int
-    edge: Fraction
-    rounds: tuple[Rounds, ...]
-
-    @property
-    def n_candidates(self) -> int:
-        """How many candidates are voted on; 0 where nobody votes."""
-        return next((round.n_candidates for round in self.rounds if isinstance(round, VotesRound)), 0)
-
-    @property
-    def count_scales(self) -> tuple[Fraction, ...]:
-        """Of the number of records, of votes and of the sizes of clusters."""
-        return tuple(round.scales[-1] for round in self.rounds if isinstance(round, (MeanRound, VotesRound, StepRound)))
 
 
 def space(m: Shape, *, in_directions: bool) -> Space:
     """Where a query works: in the directions found, or among the features."""
     return Subspace(domain=m.domain, n_directions=m.n_directions) if in_directions else Features(domain=m.domain)
+
+
+def _times(factor: Fraction, square: int) -> int:
+    """floor(factor sqrt(square))."""
+    return math.isqrt(math.floor(factor**2 * square))

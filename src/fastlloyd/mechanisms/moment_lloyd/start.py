@@ -7,8 +7,7 @@ from fastlloyd.base.randomness import Draws, PublicSeed
 from fastlloyd.clustering.public_kmeans import k_means, nearest_points
 from fastlloyd.mechanisms.moment_lloyd.directions import basis, deviations, used
 from fastlloyd.mechanisms.moment_lloyd.location import divisor, squared_length
-from fastlloyd.mechanisms.moment_lloyd.rounds import MomentFields
-from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, Noisy, State, fields, known, rounded
+from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, MomentFields, Noisy, State, fields, known, rounded
 from fastlloyd.mechanisms.queries.spaces import squared_diameter
 
 DRAWS = 4000  # of the fitted Gaussian

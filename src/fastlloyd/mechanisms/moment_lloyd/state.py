@@ -6,7 +6,9 @@ everyone keeps what the answers have shown: the result tells with it how far cen
 """
 
 import math
+from collections.abc import Container
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Self
 
@@ -15,18 +17,32 @@ import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.errors import OverflowRisk
-from fastlloyd.mechanisms.moment_lloyd.rounds import (
-    LengthsRound,
-    MomentFields,
-    SecondMomentRound,
-    SquaresRound,
-    StepRound,
-    VotesRound,
-)
+from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.queries.parameters import Parameter, Value, symmetric
 from fastlloyd.mechanisms.queries.spaces import DIRECTION_BITS, Subspace, squared_diameter
 
 NUMBER_BITS = 16  # numbers of records are in units of 2**-16
+
+
+class MomentFields(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `MomentMechanism` says of itself to all that it calls.
+
+    n_directions : r, how many directions are kept for records of many features; 0 for few features. edge : an eigenvalue of the
+    noisy second moment counts as a direction from so many times the largest one of noise alone.
+    """
+
+    n_directions: int
+    edge: Fraction
+
+    @property
+    def n_candidates(self) -> int:
+        """How many candidates are voted on; 0 where nobody votes."""
+        raise NotImplementedError
+
+    @property
+    def sum_deviation(self) -> float:
+        """Of the noise in a coordinate of the sum of all records, grid units."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,24 +165,23 @@ def known(m: MomentFields, state: State, **changes: Value) -> State:
     return msgspec.structs.replace(state, **{name: ranges[name].check(value) for name, value in changes.items()})
 
 
-def encode(m: MomentFields, index: int, state: State) -> bytes:
-    """What travels of the state before the round of that index, from 0; the number of rounds stands for the end.
+def encode(m: MomentFields, names: Container[str], state: State) -> bytes:
+    """The fields of these names as bytes, in the order of `fields`.
 
-    Only those fields that this round or a later one needs. Every number takes 4 bytes, or 8 where its range is wider,
-    little-endian; so the length is known beforehand.
+    Every number takes 4 bytes, or 8 where its range is wider, little-endian; so the length is known beforehand.
     """
-    return b"".join(np.asarray(getattr(state, field.name)).astype(_dtype(field)).tobytes() for field in travelling(m, index))
+    return b"".join(np.asarray(getattr(state, field.name)).astype(_dtype(field)).tobytes() for field in _named(m, names))
 
 
-def decode(m: MomentFields, index: int, data: bytes) -> State:
-    """Read what `encode` wrote; fields that do not travel are zeros.
+def decode(m: MomentFields, names: Container[str], data: bytes) -> State:
+    """Read what `encode` wrote; all other fields are zeros.
 
     Raises OverflowRisk where the length is another or a number is out of its range; no value is shown.
     """
-    if len(data) != n_bytes(m, index):
-        raise OverflowRisk(f"the parameters have {len(data)} bytes; expected {n_bytes(m, index)}")
+    if len(data) != n_bytes(m, names):
+        raise OverflowRisk(f"the parameters have {len(data)} bytes; expected {n_bytes(m, names)}")
     values: dict[str, Any] = {}
-    for field in travelling(m, index):
+    for field in _named(m, names):
         dtype = _dtype(field)
         part, data = data[: field.size * dtype.itemsize], data[field.size * dtype.itemsize :]
         numbers = np.frombuffer(part, dtype=dtype).astype(np.int64)
@@ -174,33 +189,13 @@ def decode(m: MomentFields, index: int, data: bytes) -> State:
     return known(m, State.start(m), **values)
 
 
-def n_bytes(m: MomentFields, index: int) -> int:
+def n_bytes(m: MomentFields, names: Container[str]) -> int:
     """How many bytes `encode` writes."""
-    return sum(field.size * _dtype(field).itemsize for field in travelling(m, index))
+    return sum(field.size * _dtype(field).itemsize for field in _named(m, names))
 
 
-def travelling(m: MomentFields, index: int) -> list[Parameter]:
-    """The fields that the round of that index or a later one needs, in the order of `fields`."""
-    names = _names(m, index)
+def _named(m: MomentFields, names: Container[str]) -> list[Parameter]:
     return [field for field in fields(m) if field.name in names]
-
-
-def _names(m: MomentFields, index: int) -> set[str]:
-    if index == len(m.rounds):
-        return {"centroids", "sizes"}
-    frame = {"centre", "directions"} if m.n_directions else set()
-    match m.rounds[index]:
-        case SquaresRound() | LengthsRound():
-            return {"number", "centre"}
-        case SecondMomentRound():
-            return {"number", "centre", "length"}
-        case VotesRound():
-            return {"number", "candidates"} | ({*frame, "variances", "length"} if frame else set())
-        case StepRound(in_directions=True):
-            return {"number", "spread", "inner_spread", "points", *frame}
-        case StepRound():
-            return {"number", "spread", "centroids", *frame}
-    raise AssertionError("nothing is known before the mean is asked for")
 
 
 def _dtype(field: Parameter) -> np.dtype[np.signedinteger]:

@@ -8,8 +8,7 @@ import numpy as np
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.mechanisms.moment_lloyd.directions import basis, used
 from fastlloyd.mechanisms.moment_lloyd.location import divisor, records
-from fastlloyd.mechanisms.moment_lloyd.rounds import MomentFields, StepRound
-from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, Noisy, State, fields, known, rounded
+from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, MomentFields, Noisy, State, fields, known, rounded
 
 LEAST_RADIUS = Fraction(1, 1000)  # half widths
 # Few moves tell little of how much moves vary, and to move too little costs more than to move too far: what is found is raised
@@ -18,7 +17,7 @@ LIKELY = 1.5  # variances of their noise
 LIKELY_WEIGHT = 8.0  # as if seen in so many coordinates
 
 
-def step(m: MomentFields, state: State, round: StepRound, sums: Noisy, counts: Noisy) -> State:
+def step(m: MomentFields, state: State, sums: Noisy, counts: Noisy, *, in_directions: bool) -> State:
     """Divide sums of offsets by sizes, shrink the moves, move.
 
     The sizes that are told add up to the number of records as it was found, not to what sums are divided by.
@@ -29,7 +28,7 @@ def step(m: MomentFields, state: State, round: StepRound, sums: Noisy, counts: N
     moves, variances = sums.values / n[:, None], (sums.deviation / n) ** 2
     V, found, B = basis(state), used(state), m.domain.half_widths
     state = known(m, state, sizes=np.clip(np.rint(told * 2**NUMBER_BITS), 0, m.n_records << NUMBER_BITS).astype(np.int64))
-    if round.in_directions:
+    if in_directions:
         points = state.points.astype(np.float64)
         points[:, :found] += shrunk(moves[:, :found], variances, n, found, _most(m, state.inner_spread, found))
         limit = next(field.most for field in fields(m) if field.name == "points")

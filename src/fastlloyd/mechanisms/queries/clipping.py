@@ -35,11 +35,6 @@ def centred(X: GridArray, centre: IntArray) -> Iterator[FloatArray]:
         yield Z
 
 
-def clipped(X: GridArray, centre: IntArray, radius: int, units: int) -> Iterator[FloatArray]:
-    """The same blocks, clipped and normalised."""
-    return (clip(Z, radius, units) for Z in centred(X, centre))
-
-
 def clip(Z: FloatArray, radius: int, units: int) -> FloatArray:
     """Clipped and normalised rows of Z, which is overwritten: integers whose squared norms are at most units**2.
 

@@ -1,5 +1,6 @@
 """One step of the clustering: offsets from the nearest centroid, clipped and not dropped, and how many they are."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from fastlloyd.clustering.parallel import is_compiled, sum_over_spans
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.queries.clipping import check_largest, check_units, clip
 from fastlloyd.mechanisms.queries.parameters import Parameter, symmetric
+from fastlloyd.mechanisms.queries.query import Question
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
 from fastlloyd.mechanisms.queries.spaces import Space, radius
 
@@ -21,7 +23,7 @@ RECORDS_PER_SUM = 64  # with fewer, adding up what threads found takes longer th
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClippedOffsets:
+class ClippedOffsets(Question):
     """Per centroid, the sum of z = clip(x - centroid) over the records nearest to it (ties: lowest index), and their number.
 
     (k, r + 1): sums in radius / units grid units, counts on a grid of 2**-count_bits records. One record added or removed moves
@@ -46,9 +48,9 @@ class ClippedOffsets:
         return centroids, radius(limits), *self.space.parameters
 
     @property
-    def shape(self) -> tuple[int, int]:
+    def n_rows(self) -> int:
         """A row per cluster."""
-        return self.n_clusters, sum(self.parts)
+        return self.n_clusters
 
     @property
     def parts(self) -> tuple[int, ...]:
@@ -58,11 +60,8 @@ class ClippedOffsets:
     @property
     def sensitivity(self) -> Sensitivity:
         """See the class."""
-        U, one = self.units, 1 << self.count_bits
-        within, across = (4 * U**2, 0), (2 * U**2, 2 * one**2)
-        return Sensitivity(
-            entries=(U, one), added=((U**2, one**2),), replaced=(within,) if self.n_clusters == 1 else (within, across)
-        )
+        U, l1 = self.units, math.isqrt(len(self.space.limits) * self.units**2)
+        return Sensitivity.of_rows(self.n_clusters, entry=U, squared=U**2, l1=l1, count=1 << self.count_bits)
 
     def answer(self, X: GridArray, *, centroids: IntArray, radius: int, **frame: IntArray) -> IntArray:
         """See `Question.answer`."""

@@ -1,12 +1,12 @@
-"""A question is what the plan fixes of a query; with parameters in range it becomes a query.
+"""A question is what a plan fixes of what it asks; with parameters in range it becomes a query, which records answer.
 
-The server knows the question of every exchange and never its parameters: shape, parts and sensitivity are the question's.
+The server knows the question of every round and never its parameters: shape, parts and sensitivity are the question's.
+Answers of disjoint sets of records add up to the answer of their union.
 """
 
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -19,35 +19,52 @@ from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
 MAX_BLOCK_RECORDS = 1 << 30  # no entry moves by more than 2**32 per record, so the answer for a block stays below 2**62
 
 
-class Question(Protocol):
+class Question:
     """Constants of the plan from which everything but the answer follows."""
+
+    __slots__ = ()
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """What must be given to ask it, in the order in which it is sent."""
+        raise NotImplementedError
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows the answer has."""
+        return 1
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """How many columns each part of the answer has: the entries of a part carry noise of one scale."""
+        raise NotImplementedError
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns of the answer."""
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        """How many columns each part has: the entries of a part carry noise of one scale."""
+        return self.n_rows, sum(self.parts)
 
     @property
     def sensitivity(self) -> Sensitivity:
         """Of the answer, for all parameters in range."""
+        raise NotImplementedError
 
     @property
     def answer(self) -> Callable[..., IntArray]:
         """The exact answer for grid points X, int32 or int64 (n, n_features), and checked parameters by name: int64."""
+        raise NotImplementedError
+
+    @property
+    def digest_prefix(self) -> bytes:
+        """What stands before the parameters in the digest of a query."""
+        return b"fastlloyd/v1/parameters"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A question with its parameters: a linear query over records, like those of `queries.py`.
+class Query:
+    """A question with its parameters, by name.
 
-    values : by name. Raises OverflowRisk if one is missing, unknown or out of its range; keeps copies of arrays.
+    Raises OverflowRisk if one is missing, unknown or out of its range; keeps copies of arrays.
     """
 
     question: Question
@@ -63,9 +80,9 @@ class Asked:
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of the parameters in their order as little-endian int64, 32 bytes; the question says their shapes."""
-        values = (np.asarray(self.values[parameter.name], dtype="<i8").tobytes() for parameter in self.question.parameters)
-        return hashlib.sha256(b"fastlloyd/v1/parameters" + b"".join(values)).digest()
+        """SHA-256 of the parameters in their order as little-endian int64, 32 bytes: bound into the masks of the answer."""
+        values = (np.asarray(value, dtype="<i8").tobytes() for value in self.values.values())
+        return hashlib.sha256(self.question.digest_prefix + b"".join(values)).digest()
 
     def evaluate(self, X: GridArray) -> IntArray:
         """The exact answer for grid points X of the question's domain (`Domain.check_grid`), int64 of the question's shape."""
@@ -74,6 +91,6 @@ class Asked:
         return self.question.answer(X, **self.values)
 
 
-def ask(question: Question, **values: Value) -> Asked:
-    """The query with these parameters; see `Asked`."""
-    return Asked(question=question, values=values)
+def ask(question: Question, **values: Value) -> Query:
+    """The query with these parameters; see `Query`."""
+    return Query(question=question, values=values)

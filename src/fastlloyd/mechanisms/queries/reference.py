@@ -51,12 +51,6 @@ def place(X: GridArray, origin: IntArray, directions: IntArray) -> list[Vector]:
     ]
 
 
-def clipped_sum(X: GridArray, centre: IntArray, radius: int, units: int) -> Vector:
-    """Sum of the clipped x - centre, d integers."""
-    clipped = [clip(z, radius, units) for z in offsets(X, centre)]
-    return [sum(z[j] for z in clipped) for j in range(len(centre))]
-
-
 def clipped_lengths(X: GridArray, centre: IntArray, radius: int, units: int) -> int:
     """Sum of the clipped |x - centre|."""
     return sum(clipped_length(z, radius, units) for z in offsets(X, centre))

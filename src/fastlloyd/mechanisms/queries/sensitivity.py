@@ -1,12 +1,13 @@
 """How far one record moves an answer whose columns come in parts, as exact integers.
 
 The squared changes of the parts, (|D_1|^2, ..., |D_P|^2), never lie beyond the convex hull of a few *corners*, vectors of
-integers. With noise of variance v_p in part p a release costs
+integers. With Gaussian noise of variance v_p in part p a release costs
 
     mu^2 = max over neighbours of sum_p |D_p|^2 / v_p  <=  max over corners a of sum_p a_p / v_p,
 
 because a linear function is largest in a corner. One record may, for instance, move either the diagonal of a matrix or what is
-above it to the full, but not both: two corners say so, two separate sensitivities could not.
+above it to the full, but not both: two corners say so, two separate sensitivities could not. Laplace noise is drawn for parts
+that are bounded one by one.
 """
 
 from collections.abc import Sequence
@@ -14,10 +15,12 @@ from fractions import Fraction
 
 import msgspec
 
-from fastlloyd.dp.accountant import GaussianRelease
+from fastlloyd.dp.accountant import GaussianRelease, GeometricRelease
 from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.noise import Noise
 
 Corner = tuple[int, ...]
+Release = GaussianRelease | GeometricRelease
 
 
 class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,11 +28,31 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
 
     entries : by how much one record added or removed moves one entry of the part at most (the bound of the ring).
     added : corners for one record added or removed. replaced : corners for one record replaced by another, both of them used.
+    l1_added, l1_replaced : the sum of absolute changes of each part at most; empty for questions that take no Laplace noise.
     """
 
     entries: tuple[int, ...]
     added: tuple[Corner, ...]
     replaced: tuple[Corner, ...]
+    l1_added: tuple[int, ...] = ()
+    l1_replaced: tuple[int, ...] = ()
+
+    @classmethod
+    def of_rows(cls, n_rows: int, *, entry: int, squared: int, l1: int, count: int) -> "Sensitivity":
+        """Of sums and a count in each row, where a record belongs to one row or to none.
+
+        One record added or removed moves an entry of the sums by at most `entry`, the sums of its row by `l1` in all and by
+        `squared` in squares, and the count by `count`. One replaced moves the sums of one row twice as far and no count, or the
+        sums and counts of two rows once.
+        """
+        within, across = (4 * squared, 0), (2 * squared, 2 * count**2)
+        return cls(
+            entries=(entry, count),
+            added=((squared, count**2),),
+            replaced=(within,) if n_rows == 1 else (within, across),
+            l1_added=(l1, count),
+            l1_replaced=(2 * l1, 2 * count),
+        )
 
     def corners(self, relation: NeighboringRelation) -> tuple[Corner, ...]:
         """Those of one neighbouring relation.
@@ -39,10 +62,21 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
         """
         return self.added if relation is NeighboringRelation.ADD_OR_REMOVE_ONE else (*self.replaced, *self.added)
 
-    def releases(self, variances: Sequence[Fraction], relation: NeighboringRelation) -> list[GaussianRelease]:
-        """The dearest corner, as the accountant takes it; variances : of the noise, one per part."""
+    def releases(self, noise: Noise, scales: Sequence[Fraction], relation: NeighboringRelation) -> list[Release]:
+        """What the answer reveals, as the accountant takes it; scales : of the noise, one per part."""
+        match noise:
+            case Noise.NONE:
+                return []
+            case Noise.GAUSSIAN:
+                return [*self.gaussian_releases(scales, relation)]
+            case Noise.LAPLACE:
+                l1 = self.l1_added if relation is NeighboringRelation.ADD_OR_REMOVE_ONE else self.l1_replaced
+                return [GeometricRelease(Fraction(change), scale) for change, scale in zip(l1, scales, strict=True)]
+
+    def gaussian_releases(self, scales: Sequence[Fraction], relation: NeighboringRelation) -> list[GaussianRelease]:
+        """The dearest corner, where the noise is Gaussian of these deviations."""
 
         def at(corner: Corner) -> list[GaussianRelease]:
-            return [GaussianRelease(Fraction(a), v) for a, v in zip(corner, variances, strict=True)]
+            return [GaussianRelease(Fraction(a), scale**2) for a, scale in zip(corner, scales, strict=True)]
 
         return max(map(at, self.corners(relation)), key=lambda parts: sum((r.mu_squared for r in parts), Fraction(0)))

@@ -9,12 +9,13 @@ from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import GridArray
 from fastlloyd.mechanisms.queries.offsets import check_count
 from fastlloyd.mechanisms.queries.parameters import Parameter, symmetric
+from fastlloyd.mechanisms.queries.query import Question
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
 from fastlloyd.mechanisms.queries.spaces import Space
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Votes:
+class Votes(Question):
     """How many records each candidate is the nearest of, ties to the lowest index: (m, 1), on a grid of 2**-count_bits records.
 
     One record added or removed moves one entry by 2**count_bits; one replaced moves two.
@@ -34,13 +35,13 @@ class Votes:
         return symmetric("candidates", (self.n_candidates, len(limits)), limits), *self.space.parameters
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """One column."""
-        return self.n_candidates, 1
+    def n_rows(self) -> int:
+        """A row per candidate."""
+        return self.n_candidates
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """One."""
+        """One column."""
         return (1,)
 
     @property

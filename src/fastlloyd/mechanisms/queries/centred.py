@@ -1,0 +1,135 @@
+"""How the records spread around a centre: sums of functions of x - g, clipped."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.clustering.parallel import NUMPY_STEPS, sum_over_spans
+from fastlloyd.mechanisms.queries.clipping import centred, check_units, clip, clipped_lengths
+from fastlloyd.mechanisms.queries.parameters import Parameter
+from fastlloyd.mechanisms.queries.query import Question
+from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
+from fastlloyd.mechanisms.queries.spaces import centre_and_radius
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Centred(Question):
+    """Parameters: `centre` g within the box, and `radius`. Answers are (1, number of columns)."""
+
+    domain: Domain
+    units: int
+
+    def __post_init__(self) -> None:
+        check_units(self.units)
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """`centre` and `radius`."""
+        return centre_and_radius(self.domain.half_widths)
+
+    def answer(self, X: GridArray, *, centre: IntArray, radius: int) -> IntArray:
+        """See `Question.answer`."""
+
+        def of_span(start: int, stop: int) -> IntArray:
+            total = np.zeros(self._room, dtype=np.int64)
+            for Z in centred(X[start:stop], centre):
+                total += self._of_block(Z, radius).astype(np.int64)
+            return total
+
+        return self._columns(sum_over_spans(of_span, X, NUMPY_STEPS, blas=True))
+
+    @property
+    def _room(self) -> tuple[int, int]:
+        """The shape of what is added up."""
+        return self.shape
+
+    def _of_block(self, Z: FloatArray, radius: int) -> FloatArray:
+        """What some records x - g (n, d), which may be overwritten, add: integers."""
+        raise NotImplementedError
+
+    def _columns(self, total: IntArray) -> IntArray:
+        """The answer that all of them add up to."""
+        return total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClippedLengths(_Centred):
+    """Sum over the records of min(|x - centre|, radius): (1, 1), radius / units grid units.
+
+    A record adds a number from 0 to `units`: added, removed or replaced, it moves the sum by at most that.
+    """
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """One number."""
+        return (1,)
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """See the class."""
+        squared = ((self.units**2,),)
+        return Sensitivity(entries=(self.units,), added=squared, replaced=squared)
+
+    def _of_block(self, Z: FloatArray, radius: int) -> FloatArray:
+        return np.array([clipped_lengths(Z, radius, self.units).sum()])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClippedSquares(_Centred):
+    """Sum over the records of z * z, coordinate by coordinate, z = clip(x - centre): (1, d), (radius / units)**2 each.
+
+    |z * z|_2 <= |z * z|_1 = |z|_2**2 <= units**2. No entry is negative, so two records differ by at most sqrt(2) times that,
+    and in one dimension by no more than that.
+    """
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """One."""
+        return (self.domain.n_features,)
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """See the class."""
+        U, ways = self.units, min(2, self.domain.n_features)
+        return Sensitivity(entries=(U**2,), added=((U**4,),), replaced=((ways * U**4,),))
+
+    def _of_block(self, Z: FloatArray, radius: int) -> FloatArray:
+        z = clip(Z, radius, self.units)
+        squares: FloatArray = np.einsum("ij,ij->j", z, z)
+        return squares
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecondMoment(_Centred):
+    """Sum over the records of z_i z_j, i <= j, z = clip(x - centre): (1, d (d + 1) / 2), (radius / units)**2 each.
+
+    Two parts: the diagonal in order, then the entries above it row by row (`numpy.triu_indices(d, 1)`). With a and b the
+    squared norms of their changes, a + 2 b is that of the whole symmetric matrix, |z|**4 <= units**4. So noise of deviation s
+    on the diagonal and s / sqrt(2) above it costs units**4 / s**2. Replacing a record costs at most twice that.
+    """
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Diagonal, and above it; the latter has no columns where there is one feature."""
+        d = self.domain.n_features
+        return d, d * (d - 1) // 2
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """See the class; |z_i z_j| <= (z_i**2 + z_j**2) / 2 bounds an entry above the diagonal."""
+        U = self.units
+        return Sensitivity(entries=(U**2, U**2 // 2), added=((U**4, 0), (0, U**4 // 2)), replaced=((2 * U**4, 0), (0, U**4)))
+
+    @property
+    def _room(self) -> tuple[int, int]:
+        d = self.domain.n_features
+        return d, d
+
+    def _of_block(self, Z: FloatArray, radius: int) -> FloatArray:
+        z = clip(Z, radius, self.units)
+        return z.T @ z
+
+    def _columns(self, total: IntArray) -> IntArray:
+        return np.concatenate([total.diagonal(), total[np.triu_indices(len(total), 1)]])[np.newaxis]
