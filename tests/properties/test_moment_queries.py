@@ -198,7 +198,7 @@ MUTANTS: dict[str, tuple[str, Callable[..., Any]]] = {
     "rounding down": ("clipping._round_towards_zero", lambda values: np.floor(values, out=values)),
     "the norm not rounded up": ("clipping.ceil_norms", clipping.floor_norms),
     "the largest coordinate in place of the norm": ("clipping.ceil_norms", per_coordinate),
-    "lengths that are not clipped": ("lengths.clipped_lengths", unclipped_lengths),
+    "lengths that are not clipped": ("centred.clipped_lengths", unclipped_lengths),
 }
 SOUGHT = 60
 
