@@ -115,7 +115,7 @@ def test_a_budget_or_a_size_it_cannot_work_with_is_refused_before_anything_is_pa
 def releases(p: PEMeans) -> list[GaussianRelease]:
     """All votes of a run, for the accountant. How many candidates a generation has changes nothing of their cost."""
     sensitivity = p.question(p.n_clusters).sensitivity
-    return sensitivity.releases([p.scale**2], NeighboringRelation.ADD_OR_REMOVE_ONE) * p.n_generations
+    return sensitivity.gaussian_releases([p.scale], NeighboringRelation.ADD_OR_REMOVE_ONE) * p.n_generations
 
 
 @settings(max_examples=25)
