@@ -8,7 +8,7 @@ import argparse
 import statistics
 import sys
 
-from benchmarks import central, kernels, moments, parts, scaling
+from benchmarks import fits, kernels, parts, scaling
 from benchmarks.report import Row, as_markdown, machine, show, write_section
 
 QUICK = kernels.SHAPES[:5]
@@ -25,9 +25,9 @@ def main() -> int:
     print(summary(kernel_rows))
     if quick:
         return 0
-    other_rows = [*parts.rows(15), *central.rows(7)]
+    other_rows = [*parts.rows(15), fits.fast_lloyd(7)]
     show("The other parts", other_rows)
-    moment_rows = moments.rows(7)
+    moment_rows = fits.moment_lloyd(7)
     show("MomentLloyd", moment_rows)
     found = scaling.measured(25)
     print(scaling.said(found))

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections import deque
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -21,8 +22,6 @@ from benchmarks.network_parties import (
     UNSIGNED,
     Barrier,
     Clocked,
-    PausingClient,
-    PausingServer,
     Pulse,
     TimedServer,
     TimedStore,
@@ -37,7 +36,7 @@ from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.actions import SERVER, Send
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.masked_round import MaskedRound
-from fastlloyd.federation.protocol.messages import Limits, decode, encode
+from fastlloyd.federation.protocol.messages import Limits, Message, decode, encode
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.runs import DurableClient
 from fastlloyd.federation.secagg.keys import Identity
@@ -92,31 +91,49 @@ def _empty_rounds(n_clients: int, n_processes: int, goal: str) -> list[Figure]:
 
 def _in_process(setup: Setup) -> float:
     """Median seconds of a round: every message as bytes, as `federation/transport/in_process.py` carries it."""
-    limits, server = Limits.of(setup.plan), Barrier(setup.plan)
+    limits = Limits.of(setup.plan)
     clients = {name: _pulse(setup, name) for name in setup.plan.names}
-    pending = [(name, request) for name, client in clients.items() for request in client.begin()]
-    while pending:
-        sender, request = pending.pop(0)
-        if isinstance(request, Send):
-            message = decode(encode(request.message), limits)
-            if request.to == SERVER:
-                pending += [(SERVER, each) for each in server.receive(sender, UNSIGNED, message)]
-            else:
-                pending += [(request.to, each) for each in clients[request.to].receive(message)]
+    _drive(Barrier(setup.plan), clients, carry=lambda message: decode(encode(message), limits))
     return statistics.median(second for client in clients.values() for second in client.seconds)
+
+
+def _drive(
+    server: ServerParty,
+    clients: Mapping[str, ClientParty],
+    *,
+    carry: Callable[[Message], Message] = lambda message: message,
+    pause: float = 0.0,
+) -> list[float]:
+    """Run all parties in this thread: seconds in which a client answers a sum, after `pause` seconds of sleep."""
+    pending = deque((name, request) for name, client in clients.items() for request in client.begin())
+    seconds = []
+    while pending:
+        sender, request = pending.popleft()
+        if not isinstance(request, Send):
+            continue
+        message = carry(request.message)
+        if request.to == SERVER:
+            pending += [(SERVER, each) for each in server.receive(sender, UNSIGNED, message)]
+            continue
+        if pause:
+            time.sleep(pause)
+        begun = time.perf_counter()
+        pending += [(request.to, each) for each in clients[request.to].receive(message)]
+        seconds.append(time.perf_counter() - begun)
+    return seconds
 
 
 def durable_rounds() -> list[Figure]:
     """Whole sessions of two clients, in memory and with stores: on a round's way are three commits, two of a client."""
     setup = Setup.make(2, n_iterations=N_ROUNDS)
-    before = over_grpc(setup, _volatile_server, _volatile_client, n_processes=2).median_round
+    before = over_grpc(setup, _server, _client, n_processes=2).median_round
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         server, client = partial(_durable_server, folder), partial(_durable_client, folder)
         durable = over_grpc(setup, server, client, n_processes=2)
     after, slowest, servers = durable.median_round, durable.slowest_commit, durable.server_commit
     commits = (after - before) / ((2 * slowest + servers) / 3)
-    asleep = over_grpc(setup, partial(_pausing_server, servers), partial(_pausing_client, 2 * slowest), n_processes=2)
+    asleep = over_grpc(setup, partial(_server, pause=servers), partial(_client, pause=2 * slowest), n_processes=2)
     pauses = (asleep.median_round - before) / ((asleep.slowest_commit + asleep.server_commit) / 3)
     return [
         Figure("a round of FastLloyd, 2 clients, state in memory", _ms(before), ""),
@@ -132,30 +149,15 @@ def durable_rounds() -> list[Figure]:
 
 
 def _answer(setup: Setup, pause: float) -> float:
-    """Median seconds in which a client answers a sum, all parties in this thread; `pause` : seconds of sleep before each."""
-    server = _volatile_server(setup.plan)
-    clients = {name: _volatile_client(setup, name) for name in setup.plan.names}
-    pending = deque((name, request) for name, client in clients.items() for request in client.begin())
-    seconds = []
-    while pending:
-        sender, request = pending.popleft()
-        if not isinstance(request, Send):
-            continue
-        if request.to == SERVER:
-            pending += [(SERVER, each) for each in server.receive(sender, UNSIGNED, request.message)]
-            continue
-        if pause:
-            time.sleep(pause)
-        begun = time.perf_counter()
-        pending += [(request.to, each) for each in clients[request.to].receive(request.message)]
-        seconds.append(time.perf_counter() - begun)
-    return statistics.median(seconds)
+    """Median seconds in which a client answers a sum; `pause` : seconds of sleep before each."""
+    clients = {name: _client(setup, name) for name in setup.plan.names}
+    return statistics.median(_drive(_server(setup.plan), clients, pause=pause))
 
 
 def a_hundred_clients() -> list[Figure]:
     """A whole run."""
     setup = Setup.make(100)
-    run = over_grpc(setup, _volatile_server, _volatile_client)
+    run = over_grpc(setup, _server, _client)
     return [
         Figure(
             f"a run of 100 clients, {len(setup.plan.mechanism.rounds)} rounds",
@@ -169,7 +171,7 @@ def a_hundred_clients() -> list[Figure]:
 def large_rounds() -> list[Figure]:
     """Rounds of 100 x 1025 words with ten clients, beside the sum of what has to be computed in them."""
     setup = Setup.make(10, n_iterations=4, **LARGE)
-    measured = over_grpc(setup, _volatile_server, _volatile_client).median_round
+    measured = over_grpc(setup, _server, _client).median_round
     alone = _large_parts(setup.plan)
     return [
         Figure("a round of 10 clients, 100 x 1025 words, 1,000 records each", _ms(measured), ""),
@@ -201,24 +203,14 @@ def _large_parts(plan: Plan) -> float:
     return plan.n_clients * statistics.median(seconds)
 
 
-def _volatile_server(plan: Plan) -> ServerParty:
-    return VolatileServer(ServerSession(plan, SystemNoise()))
+def _server(plan: Plan, pause: float = 0.0) -> ServerParty:
+    return VolatileServer(ServerSession(plan, SystemNoise()), pause)
 
 
-def _volatile_client(setup: Setup, name: str) -> ClientParty:
+def _client(setup: Setup, name: str, pause: float = 0.0) -> ClientParty:
     identity, X = Identity.from_private_bytes(setup.signing[name]), _records(setup.plan)
     session = ClientSession(setup.plan, name, X, identity=identity, noise=SystemNoise(), random_bytes=os.urandom)
-    return Clocked(VolatileClient(session))
-
-
-def _pausing_server(seconds: float, plan: Plan) -> ServerParty:
-    return PausingServer(ServerSession(plan, SystemNoise()), seconds)
-
-
-def _pausing_client(seconds: float, setup: Setup, name: str) -> ClientParty:
-    identity, X = Identity.from_private_bytes(setup.signing[name]), _records(setup.plan)
-    session = ClientSession(setup.plan, name, X, identity=identity, noise=SystemNoise(), random_bytes=os.urandom)
-    client = PausingClient(session, seconds)
+    client = VolatileClient(session, pause)
     return Clocked(client, client.commits)
 
 

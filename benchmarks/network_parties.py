@@ -17,19 +17,48 @@ from fastlloyd.federation.transport.party import ClientParty, Request
 UNSIGNED = SignedPosition(0, bytes(32), bytes(64))
 
 
-class Barrier:
-    """A server that answers a round when all clients have sent theirs, and adds nothing up: what is left is the network."""
+class _Patient:
+    """What a party needs that waits as long as it takes."""
 
     timeout = None
 
-    def __init__(self, plan: Plan) -> None:
-        self.names, self.n_rounds, self.n_waiting = plan.names, len(plan.mechanism.rounds), 0
+    def deadline(self) -> list[Request]:
+        return []
+
+    def slept(self) -> None:
+        pass
+
+
+class _Server(_Patient):
+    """A server that believes what clients say of their logs."""
 
     def attach(self, _name: str, log: SignedPosition) -> LogPosition:
         return LogPosition(log.length, log.head)
 
     def away(self, _name: str) -> list[Request]:
         return []
+
+    def announce(self, _name: str, _log: SignedPosition) -> None:
+        pass
+
+    def draw_ahead(self) -> None:
+        pass
+
+
+class _Client(_Patient):
+    """A client without a log."""
+
+    position = UNSIGNED
+
+    def attached(self, _log: LogPosition) -> None:
+        pass
+
+
+class Barrier(_Server):
+    """A server that answers a round when all clients have sent theirs, and adds nothing up: what is left is the network."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.names, self.n_rounds, self.n_waiting = plan.names, len(plan.mechanism.rounds), 0
 
     def receive(self, _name: str, _log: SignedPosition, message: Message) -> list[Request]:
         assert isinstance(message, Upload)
@@ -41,33 +70,14 @@ class Barrier:
         end: list[Request] = [Finish(ServerResult(included=()))] if message.round == self.n_rounds else []
         return [*(Send(name, broadcast) for name in self.names), *end]
 
-    def announce(self, _name: str, _log: SignedPosition) -> None:
-        pass
 
-    def draw_ahead(self) -> None:
-        pass
-
-    def deadline(self) -> list[Request]:
-        return []
-
-    def slept(self) -> None:
-        pass
-
-
-class Pulse:
+class Pulse(_Client):
     """A client that sends the next round as soon as it is told the last; `seconds` between one and the next."""
 
-    timeout, position = None, UNSIGNED
-
     def __init__(self, plan: Plan) -> None:
-        self.n_rounds, self.payload = (
-            len(plan.mechanism.rounds),
-            bytes(plan.n_words(plan.mechanism.rounds[0]) * plan.ring.itemsize),
-        )
+        rounds = plan.mechanism.rounds
+        self.n_rounds, self.payload = len(rounds), bytes(plan.n_words(rounds[0]) * plan.ring.itemsize)
         self.seconds: list[float] = []
-
-    def attached(self, _log: LogPosition) -> None:
-        pass
 
     def begin(self) -> list[Request]:
         return self.send(1)
@@ -76,12 +86,6 @@ class Pulse:
         assert isinstance(message, Broadcast)
         self.seconds.append(time.perf_counter() - self.begun)
         return self.send(message.round + 1) if message.round < self.n_rounds else [Finish(Ended("done"))]
-
-    def deadline(self) -> list[Request]:
-        return []
-
-    def slept(self) -> None:
-        pass
 
     def send(self, number: int) -> list[Request]:
         self.begun = time.perf_counter()
@@ -150,86 +154,39 @@ class Clocked:
         pass
 
 
-class VolatileServer:
-    """A session as a party: without a store, so that nothing is measured but the run."""
+class VolatileServer(_Server):
+    """A session as a party: without a store, so that nothing is measured but the run.
 
-    timeout = None
+    pause : seconds that it sleeps where others commit, when it has closed a round; `commits` has how long that took.
+    """
 
-    def __init__(self, session: ServerSession) -> None:
-        self.session = session
-
-    def attach(self, _name: str, log: SignedPosition) -> LogPosition:
-        return LogPosition(log.length, log.head)
-
-    def away(self, _name: str) -> list[Request]:
-        return []
+    def __init__(self, session: ServerSession, pause: float = 0.0) -> None:
+        self.session, self.pause = session, pause
+        self.commits: list[float] = []
 
     def receive(self, name: str, _log: SignedPosition, message: Message) -> list[Request]:
-        return _requests(self.session.receive(name, message))
-
-    def announce(self, _name: str, _log: SignedPosition) -> None:
-        pass
+        requests = _requests(self.session.receive(name, message))
+        if self.pause and isinstance(message, Upload) and requests:
+            self.commits.append(_slept(self.pause))
+        return requests
 
     def draw_ahead(self) -> None:
         self.session.draw_ahead()
 
-    def deadline(self) -> list[Request]:
-        return []
 
-    def slept(self) -> None:
-        pass
+class VolatileClient(_Client):
+    """The same of a client, which sleeps before each upload but the first."""
 
-
-class VolatileClient:
-    """The same of a client."""
-
-    timeout, position = None, UNSIGNED
-
-    def __init__(self, session: ClientSession) -> None:
-        self.session = session
-
-    def attached(self, _log: LogPosition) -> None:
-        pass
+    def __init__(self, session: ClientSession, pause: float = 0.0) -> None:
+        self.session, self.pause = session, pause
+        self.commits: list[float] = []
 
     def begin(self) -> list[Request]:
         return _requests(self.session.start())
 
     def receive(self, message: Message) -> list[Request]:
-        return _requests(self.session.receive(message))
-
-    def deadline(self) -> list[Request]:
-        return []
-
-    def slept(self) -> None:
-        pass
-
-
-class PausingServer(VolatileServer):
-    """One that sleeps where others commit: when it has closed a round. `commits` has the seconds that it slept."""
-
-    def __init__(self, session: ServerSession, seconds: float) -> None:
-        super().__init__(session)
-        self.commits: list[float] = []
-        self.pause = seconds
-
-    def receive(self, name: str, _log: SignedPosition, message: Message) -> list[Request]:
-        requests = super().receive(name, _log, message)
-        if isinstance(message, Upload) and requests:
-            self.commits.append(_slept(self.pause))
-        return requests
-
-
-class PausingClient(VolatileClient):
-    """The same of a client, before each upload but the first."""
-
-    def __init__(self, session: ClientSession, seconds: float) -> None:
-        super().__init__(session)
-        self.commits: list[float] = []
-        self.pause = seconds
-
-    def receive(self, message: Message) -> list[Request]:
-        requests = super().receive(message)
-        if isinstance(message, Broadcast):
+        requests = _requests(self.session.receive(message))
+        if self.pause and isinstance(message, Broadcast):
             self.commits.append(_slept(self.pause))
         return requests
 

@@ -1,6 +1,7 @@
 """One run over gRPC on this machine: the server a process, the clients one or more others, mutual TLS over loopback."""
 
 import asyncio
+import base64
 import datetime as dt
 import multiprocessing
 import os
@@ -12,13 +13,13 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from benchmarks.network_parties import Clocked, PausingServer, Pulse, TimedServer
+from benchmarks.network_parties import Clocked, Pulse, TimedServer, VolatileServer
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
+from fastlloyd.federation.identity.certificates import make_certificate
 from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.actions import ClientResult, Ended
@@ -177,7 +178,7 @@ async def _take_part(
 def _serve(pipe: Connection, plan: Plan, tls: dict[str, TlsIdentity], make: Callable[[Plan], ServerParty]) -> None:
     party = make(plan)
     idle, connected = asyncio.run(_serve_one_run(pipe, plan, tls, party))
-    pipe.send((idle, connected, party.commits if isinstance(party, TimedServer | PausingServer) else []))
+    pipe.send((idle, connected, party.commits if isinstance(party, TimedServer | VolatileServer) else []))
 
 
 async def _serve_one_run(pipe: Connection, plan: Plan, tls: dict[str, TlsIdentity], party: ServerParty) -> tuple[int, int]:
@@ -199,15 +200,8 @@ def _resident_bytes() -> int:
 
 
 def self_signed(name: str) -> TlsIdentity:
+    """A fresh key of the channel with the certificate that `keygen` makes."""
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    begin = dt.datetime.now(dt.UTC) - dt.timedelta(days=1)
-    certificate = (
-        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
-        .not_valid_before(begin)
-        .not_valid_after(begin + dt.timedelta(days=7))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(f"{name}.fastlloyd.internal")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
+    certificate = make_certificate(name, bytes(32), key, dt.datetime.now(dt.UTC).date() + dt.timedelta(days=7))
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return TlsIdentity(certificate=certificate.public_bytes(serialization.Encoding.DER), private_key=pem)
+    return TlsIdentity(certificate=base64.b64decode(certificate), private_key=pem)

@@ -32,14 +32,7 @@ ROUNDS = 40
 
 def rows(repetitions: int) -> list[Row]:
     """All of them."""
-    return [
-        noise(repetitions),
-        masks(repetitions),
-        a_round(repetitions),
-        reading(repetitions),
-        start(repetitions),
-        load(repetitions),
-    ]
+    return [*(part(repetitions) for part in (noise, masks, a_round, reading)), *starting(repetitions)]
 
 
 def noise(repetitions: int) -> Row:
@@ -121,16 +114,13 @@ def reading(repetitions: int) -> Row:
     return Row(f"a pass over Parquet, N = {n:,}, d = {d}, float32", "pyarrow ParquetFile.iter_batches", pair)
 
 
-def start(repetitions: int) -> Row:
-    """`fastlloyd --help` beside starting Python and nothing else."""
-    return Row(
-        "fastlloyd --help", "python -c ''", paired(_process("-m", "fastlloyd", "--help"), _process("-c", ""), repetitions)
-    )
-
-
-def load(repetitions: int) -> Row:
-    """`import fastlloyd` beside starting Python and nothing else."""
-    return Row("import fastlloyd", "python -c ''", paired(_process("-c", "import fastlloyd"), _process("-c", ""), repetitions))
+def starting(repetitions: int) -> list[Row]:
+    """`fastlloyd --help` and `import fastlloyd` beside starting Python and nothing else."""
+    ours = {"fastlloyd --help": ("-m", "fastlloyd", "--help"), "import fastlloyd": ("-c", "import fastlloyd")}
+    return [
+        Row(name, "python -c ''", paired(_process(*arguments), _process("-c", ""), repetitions))
+        for name, arguments in ours.items()
+    ]
 
 
 def _process(*arguments: str) -> Work:

@@ -1,22 +1,56 @@
-"""Whole fits of MomentLloyd beside FastLloyd's of the same shape and budget, and beside the pass that a histogram costs."""
+"""Whole fits of the estimators.
 
+FastLloyd beside scikit-learn's `KMeans` with as many iterations from the same start; MomentLloyd beside FastLloyd of the same
+shape and budget, and beside the pass that a histogram costs.
+"""
+
+import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks.central import problem
 from benchmarks.report import Row
 from benchmarks.timing import paired
 from fastlloyd import FastLloyd, MomentLloyd
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.clustering import kernels
 
+SHAPE = (1_000_000, 10, 16)
+T = 5
 DELTA = 1e-8
 WITHOUT_HISTOGRAM = ((100_000, 128, 32, 0.1), (200_000, 500, 16, 0.2))  # N, k, d, epsilon
 WITH_HISTOGRAM = ((100_000, 2, 2, 1.0), (100_000, 15, 2, 1.0), (100_000, 10, 8, 1.0), (1_000_000, 10, 16, 1.0))
 MANY_FEATURES = (10_000, 10, 784, 1.0)
 
 
-def rows(repetitions: int) -> list[Row]:
+def fast_lloyd(repetitions: int) -> Row:
+    """`fit` with everything in it: checks, grid, T iterations with noise, labels."""
+    n, k, d = SHAPE
+    X, start = problem(n, k, d)
+    ours = FastLloyd(k, epsilon=1.0, bounds=(-1.0, 1.0), n_records=n, n_iter=T, random_state=0)
+    peer = KMeans(k, init=start, n_init=1, max_iter=T, tol=0, algorithm="lloyd")
+
+    def fit_peer() -> object:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return peer.fit(X)
+
+    name = f"FastLloyd.fit, N = {n:,}, k = {k}, d = {d}, T = {T}"
+    peers = f"sklearn KMeans.fit(max_iter={T}, n_init=1, init=array)"
+    return Row(name, peers, paired(lambda: ours.fit(X), fit_peer, repetitions))
+
+
+def problem(n: int, k: int, d: int) -> tuple[FloatArray, FloatArray]:
+    """Records around k centres, which start somewhere else: after T iterations nothing has converged."""
+    rng = np.random.default_rng(0)
+    centres = rng.uniform(-0.8, 0.8, (k, d))
+    X = np.clip(centres[rng.integers(0, k, n)] + rng.normal(0, 0.3, (n, d)), -1, 1)
+    return X, rng.uniform(-0.8, 0.8, (k, d))
+
+
+def moment_lloyd(repetitions: int) -> list[Row]:
     """All of them. Raises ValueError if a shape does not ask for what it stands for."""
     return [
         *(beside(*shape, repetitions, votes=False) for shape in WITHOUT_HISTOGRAM),
