@@ -40,34 +40,26 @@ def on_stderr(sentence: str) -> None:
     typer.echo(sentence, err=True)
 
 
-def left_out(dropped: int, say: Callable[[str], None] = on_stderr) -> None:
-    """Tell the owner, on the owner's screen only, how many records had missing cells."""
-    if dropped:
-        say(
-            f"Note: {_of_your_records(dropped, 'missing cells')} and {'was' if dropped == 1 else 'were'} left out. This number "
-            "is exact: keep it to yourself."
-        )
+def left_out(n: int, say: Callable[[str], None] = on_stderr) -> None:
+    """Tell the owner how many records had missing cells."""
+    _tell_owner(n, f"missing cells and {'was' if n == 1 else 'were'} left out", say)
 
 
 def unlabelled(n: int) -> None:
-    """Tell the owner, on the owner's screen only, how many records got no label."""
-    if n:
-        typer.echo(
-            f"Note: {_of_your_records(n, 'missing cells')} and no label. This number is exact: keep it to yourself.", err=True
-        )
+    """Tell the owner how many records got no label."""
+    _tell_owner(n, "missing cells and no label", on_stderr)
 
 
 def clipped(n: int, say: Callable[[str], None] = on_stderr) -> None:
-    """Tell the owner, on the owner's screen only, how many records the bounds cut."""
+    """Tell the owner how many records the bounds cut."""
+    _tell_owner(n, "values outside the bounds, which were clipped", say)
+
+
+def _tell_owner(n: int, what: str, say: Callable[[str], None]) -> None:
+    """Say on the owner's screen only how many records have something, if any has."""
     if n:
-        say(
-            f"Note: {_of_your_records(n, 'values outside the bounds')}, which were clipped. This number is exact: keep it to "
-            "yourself."
-        )
-
-
-def _of_your_records(n: int, what: str) -> str:
-    return f"{n} of your records {'has' if n == 1 else 'have'} {what}"
+        have = "has" if n == 1 else "have"
+        say(f"Note: {n} of your records {have} {what}. This number is exact: keep it to yourself.")
 
 
 def show(screen: Console, result: Result) -> None:

@@ -290,17 +290,14 @@ def _loss(m: Mechanism, factor: float) -> list[str]:
 
 
 def _transport(plan: Plan) -> str:
-    return f"Bytes per round: {_bytes_per_round(plan)}, plus at most 128 and 8 per named client" + (
-        ", less for the loss." if plan.mechanism.loss else "."
-    )
-
-
-def _bytes_per_round(plan: Plan) -> str:
+    """Bytes of each round."""
     m, itemsize = plan.mechanism, Ring.of(plan.ring_bits).itemsize
     payloads = [plan.n_words(round) * itemsize for round in m.rounds]
     least, most = min(payloads), max(payloads)
-    sums = f"{most} from each client and {most} back"
+    said = f"{most} from each client and {most} back"
     if least < most:
-        sums = f"{least} to {most} from each client and as many back, {sum(payloads)} in all {len(payloads)} rounds"
-    boxes = [n + TAG_BYTES for number in range(m.n_rounds) if (n := m.travelling_bytes(number))]
-    return f"{sums}; between rounds the sealed parameters of the next, up to {max(boxes)}" if boxes else sums
+        said = f"{least} to {most} from each client and as many back, {sum(payloads)} in all {len(payloads)} rounds"
+    if boxes := [n + TAG_BYTES for number in range(m.n_rounds) if (n := m.travelling_bytes(number))]:
+        said += f"; between rounds the sealed parameters of the next, up to {max(boxes)}"
+    end = ", less for the loss." if m.loss else "."
+    return f"Bytes per round: {said}, plus at most 128 and 8 per named client{end}"

@@ -10,7 +10,7 @@ import math
 import textwrap
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import msgspec
 import numpy as np
@@ -110,7 +110,8 @@ def figure_of(picture: Picture, name: str = "clusters.png", dots_per_inch: int =
 
 def draw_map(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
     """Centroids of one or two features where they are. OutputError, which names the file, if matplotlib is not installed."""
-    figure = new_figure(_height(picture), name, dots_per_inch=dots_per_inch)
+    height = HEIGHT if len(picture.features) > 1 else min(HEIGHT, 2.4 + 0.3 * len(picture.centroids))
+    figure = new_figure(height, name, dots_per_inch=dots_per_inch)
     ax = figure.add_subplot()
     _draw_domain(ax, picture)
     _draw_records(ax, picture)
@@ -149,10 +150,6 @@ def to_png(figure: "Figure", title: str) -> bytes:
     return png.getvalue()
 
 
-def _height(picture: Picture) -> float:
-    return HEIGHT if len(picture.features) > 1 else min(HEIGHT, 2.4 + 0.3 * len(picture.centroids))
-
-
 def _draw_domain(ax: "Axes", picture: Picture) -> None:
     """Axes, limits and bounds; a single feature is drawn along a line, its centroids one below the other on parallels of it."""
     lower, upper = picture.centre - picture.half_widths, picture.centre + picture.half_widths
@@ -164,9 +161,7 @@ def _draw_domain(ax: "Axes", picture: Picture) -> None:
     ax.set(xlim=limits[0], ylim=limits[1], xlabel=labels[0], ylabel=labels[1])
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:,.7g}")  # whole numbers, instead of a factor such as 1e6 in a corner
-    ax.grid(color="#E2E2E2", linewidth=0.6)
-    ax.set_axisbelow(True)
-    ax.spines[["top", "right"]].set_visible(False)
+    _frame(ax, "#E2E2E2", ["top", "right"])
     walls: dict[str, Any] = {"color": "#888888", "linewidth": 0.9, "linestyle": (0, (4, 3)), "zorder": 1}
     for end in (lower[0], upper[0]):
         ax.axvline(float(end), **walls)
@@ -267,6 +262,13 @@ def _short(name: str) -> str:
     return name if len(name) <= 28 else name[:27] + "…"
 
 
+def _frame(ax: "Axes", grid: str, without: list[str], axis: Literal["both", "x"] = "both") -> None:
+    """A grid behind what is drawn, and no line on these sides."""
+    ax.grid(axis=axis, color=grid, linewidth=0.6)
+    ax.set_axisbelow(True)
+    ax.spines[without].set_visible(False)
+
+
 def plain(text: str) -> str:
     """Names are text, never mathematics: a dollar sign starts none."""
     return text.replace("$", r"\$")
@@ -275,9 +277,9 @@ def plain(text: str) -> str:
 def draw_profiles(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
     """A row of panels. Raises OutputError, which names the file, if matplotlib is not installed."""
     shown, order = features_shown(picture), clusters_in_order(picture)
-    figure = new_figure(
-        _profiles_height(len(order)), name, max(LEAST_WIDTH, BESIDE + PANEL * len(shown)), dots_per_inch=dots_per_inch
-    )
+    height = ABOVE + max(1.2, len(order) * min(0.34, 9.0 / len(order) + 0.05))
+    width = max(LEAST_WIDTH, BESIDE + PANEL * len(shown))
+    figure = new_figure(height, name, width, dots_per_inch=dots_per_inch)
     panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
     for panel, feature in zip(panels, shown, strict=True):
         _draw_panel(panel, picture, feature, order)
@@ -310,10 +312,6 @@ def clusters_in_order(picture: Picture) -> IntArray:
     return order
 
 
-def _profiles_height(k: int) -> float:
-    return ABOVE + max(1.2, k * min(0.34, 9.0 / k + 0.05))
-
-
 def _draw_panel(panel: "Axes", picture: Picture, feature: int, order: IntArray) -> None:
     from matplotlib.ticker import MaxNLocator
 
@@ -336,19 +334,14 @@ def _draw_panel(panel: "Axes", picture: Picture, feature: int, order: IntArray) 
     low, high = _ends(picture, feature, values, reach)
     panel.set(xlim=(low, high), ylim=(len(order) - (0.5 if picture.records is None else -0.2), -0.5))
     panel.set_title(plain(_in_two_lines(picture.features[feature])), fontsize=10, pad=6)
-    for wall in (
-        picture.centre[feature] - picture.half_widths[feature],
-        picture.centre[feature] + picture.half_widths[feature],
-    ):
+    for wall in picture.centre[feature] + picture.half_widths[feature] * np.array([-1.0, 1.0]):
         if low <= wall <= high:
             panel.axvline(float(wall), color="#888888", linewidth=0.9, linestyle=(0, (4, 3)), zorder=1, gid=WALL)
     panel.xaxis.set_major_locator(MaxNLocator(nbins=3, prune=None))
     panel.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
     panel.tick_params(axis="x", labelsize=8.5)
     panel.tick_params(axis="y", length=0)
-    panel.grid(axis="x", color="#EEEEEE", linewidth=0.6)
-    panel.set_axisbelow(True)
-    panel.spines[["top", "right", "left"]].set_visible(False)
+    _frame(panel, "#EEEEEE", ["top", "right", "left"], axis="x")
 
 
 def _ends(picture: Picture, feature: int, values: FloatArray, reach: FloatArray) -> tuple[float, float]:
@@ -446,6 +439,4 @@ def _label_advice(ax: "Axes", title: str, epsilons: Sequence[float]) -> None:
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:,.5g}%"))
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_minor_formatter(NullFormatter())
-    ax.grid(color="#CCCCCC", linewidth=0.6)
-    ax.set_axisbelow(True)
-    ax.spines[["top", "right"]].set_visible(False)
+    _frame(ax, "#CCCCCC", ["top", "right"])

@@ -231,19 +231,19 @@ def run(
         try:
             summary = runner.run(spec, out, quick=quick, workers=workers, watch=watch)
         except KeyboardInterrupt:
-            _say_how_to_go_on(seen, out)
+            for now in seen:
+                typer.echo(
+                    f"{now.done:,} of {_trials(now.total)} are done and kept in {out}; the same command goes on.", err=True
+                )
             raise
     if json:
-        terminal.print_json(_for_machines(summary))
+        files = [str(path) for path in summary.paths]
+        said = {"others": summary.others, "session": summary.session, "files": files}
+        terminal.print_json(_counts(summary.progress) | said)
     else:
         _say(summary, out)
     if summary.progress.failed:
         raise typer.Exit(INCOMPLETE)  # all is written, and some trials are rows that failed
-
-
-def _say_how_to_go_on(seen: "list[Progress]", out: Path) -> None:
-    for now in seen:
-        typer.echo(f"{now.done:,} of {_trials(now.total)} are done and kept in {out}; the same command goes on.", err=True)
 
 
 def _say(summary: "Summary", out: Path) -> None:
@@ -262,14 +262,6 @@ def _trials(n: int) -> str:
 
 def _counts(now: "Progress") -> dict[str, Any]:
     return {"trials": now.total, "done": now.done, "left": now.left, "failed": now.failed}
-
-
-def _for_machines(summary: "Summary") -> dict[str, Any]:
-    return _counts(summary.progress) | {
-        "others": summary.others,
-        "session": summary.session,
-        "files": [str(path) for path in summary.paths],
-    }
 
 
 @contextmanager
