@@ -241,7 +241,7 @@ class Network:
         if party == SERVER:
             before, n_drawn = self.server, len(self.noise[SERVER].drawn)
             self.server = ServerSession(self.plan, self.noise[SERVER])
-            self.server.restore(self.logs[SERVER].records)
+            self.server.restore([encode(record) for record in self.logs[SERVER].records])
             assert len(self.noise[SERVER].drawn) == n_drawn
             assert is_step_lost or self._durable(self.server) == self._durable(before)
             for client in self.clients.values():
@@ -283,7 +283,7 @@ class Network:
 
     def _restored_client(self, name: str) -> ClientSession:
         session = self._new_client(name)
-        session.restore(self.logs[name].secret, self.logs[name].records)
+        session.restore(self.logs[name].secret, [encode(record) for record in self.logs[name].records])
         return session
 
     def _arrive(self, letter: Letter) -> None:

@@ -15,6 +15,7 @@ from fastlloyd.federation.protocol.messages import (
     Message,
     SealedKeys,
     Upload,
+    encode,
 )
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ServerState
@@ -86,7 +87,7 @@ class Rounds:
     @repeatable_noise()
     def restart(self) -> None:
         self.server = ServerSession(PLAN, FEDERATION.server()._noise)
-        self.server.restore(self.recorded)
+        self.server.restore([encode(message) for message in self.recorded])
 
 
 def test_a_client_that_is_gone_costs_the_others_one_deadline_and_is_waited_for_again_when_it_is_back() -> None:

@@ -133,7 +133,7 @@ class Table:
             self.federation.plan, name, self.federation.X[name], identity=identity(name),
             noise=self.clients[name]._noise, random_bytes=entropy(f"{name}, another life"),
         )  # fmt: skip
-        session.restore(self.secrets[name], self.recorded[name])
+        session.restore(self.secrets[name], [encode(message) for message in self.recorded[name]])
         return session
 
 
@@ -266,7 +266,7 @@ def test_a_client_is_restored_after_every_step_of_a_run_with_parameters() -> Non
             name = table.seen[-1][1]
             if name == SERVER:
                 again = ServerSession(PLAN, BrokenNoise())
-                again.restore(table.recorded[SERVER])
+                again.restore([encode(message) for message in table.recorded[SERVER]])
                 assert again.state is table.server.state
                 assert again._parameters == table.server._parameters
                 continue
@@ -312,7 +312,7 @@ def test_a_server_takes_up_no_parameters_that_it_cannot_have_stored() -> None:
         ([*records[:at], msgspec.structs.replace(records[at], box=b"")], "the parameters for round 2 have 0 bytes"),
     ]:
         with pytest.raises(LocalProtocolError, match=match):
-            ServerSession(PLAN, BrokenNoise()).restore(wrong)
+            ServerSession(PLAN, BrokenNoise()).restore([encode(message) for message in wrong])
 
 
 # What a client refuses

@@ -78,13 +78,13 @@ def restored(name: str, secret: EphemeralKey | None, records: Sequence[Message],
     given: dict[str, Any] = {"identity": identity(name), "noise": BrokenNoise(), "random_bytes": no_entropy} | changes
     plan = given.pop("plan", PLAN)
     session = ClientSession(plan, name, FEDERATION.X[name], **given)
-    session.restore(secret, records)
+    session.restore(secret, [encode(record) for record in records])
     return session
 
 
 def restored_server(records: Sequence[Message]) -> ServerSession:
     session = ServerSession(PLAN, BrokenNoise())
-    session.restore(records)
+    session.restore([encode(record) for record in records])
     return session
 
 
@@ -233,8 +233,8 @@ def test_the_records_of_the_dealer_are_all_it_says_and_goes_by() -> None:
         ("record 6 of this run, Upload, .* a client that is aggregating did not take", without(Broadcast)),
         ("record 6 of this run, Broadcast, .* did not take this", swapped(position(Broadcast, 1), position(Broadcast, 2))),
         ("record 5 of this run, Upload, .* Upload of round 2 stands", swapped(position(Upload, 1), position(Upload, 2))),
-        ("record 5 of this run, Upload, .* cannot be read: Expected `bytes` of length >= 8", changed(Upload, nonce=bytes(7))),
-        ("record 5 of this run, Upload, .* the payload of a message has 3 bytes", changed(Upload, payload=bytes(3))),
+        ("record 5 of this run cannot be read: .*Expected `bytes` of length >= 8", changed(Upload, nonce=bytes(7))),
+        ("record 5 of this run cannot be read: the payload of a message has 3 bytes", changed(Upload, payload=bytes(3))),
         ("record 6 of this run, Broadcast, .* an upload of client 'c0' that it did not make", changed(Upload, nonce=bytes(8))),
         ("record 6 of this run, Broadcast, .* does not open", changed(Broadcast, payload=bytes(56))),
         ("record 11 of this run, Confirmation, .* not what a client says", changed(Confirmation, mac=bytes(32))),
@@ -386,9 +386,9 @@ MACS = SERVER_RECORDS[5].macs  # type: ignore[union-attr]  # Confirmations
         ("record 1 of this run, Deal, .* at least 3 are needed", server_changed(0, hellos=DEALT[:2])),
         ("record 1 of this run, Deal, .* holds another plan", server_changed(0, hellos=(*DEALT[:3], OTHER_HELLO))),
         ("record 2 of this run, SealedKeys, .* is dealing does not", server_changed(1, boxes=())),
-        ("record 3 of this run, Broadcast, .* bytes of nonces for", server_changed(2, nonces=bytes(8))),
+        ("record 3 of this run cannot be read: .* bytes of nonces for", server_changed(2, nonces=bytes(8))),
         ("record 3 of this run, Broadcast, .* at least 3 are needed", server_changed(2, members=b"\x03", nonces=bytes(16))),
-        ("record 3 of this run, Broadcast, .* the payload of a message", server_changed(2, payload=b"")),
+        ("record 3 of this run cannot be read: the payload of a message", server_changed(2, payload=b"")),
         ("record 6 of this run, Confirmations, .* 2 clients; at least 3", server_changed(5, macs=MACS[:2])),
     ],
 )

@@ -28,7 +28,7 @@ from fastlloyd.federation.protocol.messages import (
     message_digest,
     printable,
 )
-from fastlloyd.federation.protocol.restoring import fits, read_again
+from fastlloyd.federation.protocol.restoring import decode_records, fits
 from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.protocol.rounds import ClientRounds
 from fastlloyd.federation.protocol.transitions import CLIENT_TRANSITIONS, ClientState, Deadline, Start
@@ -128,7 +128,7 @@ class ClientSession:
         self._join(secret)
         return [Keep(secret), *self._speak()]
 
-    def restore(self, secret: EphemeralKey | None, recorded: Sequence[Message]) -> None:
+    def restore(self, secret: EphemeralKey | None, recorded: Sequence[bytes]) -> None:
         """Go through these records instead of `start`, as if nothing had been interrupted: same state, same bytes to resend.
 
         Nothing is drawn, masked or computed anew, and no record is read, for what was recorded. A Broadcast that was recorded
@@ -138,7 +138,8 @@ class ClientSession:
         Parameters
         ----------
         secret : what it kept; None if it was wiped, which only a run that ended without a result can do without.
-        recorded : all that it recorded, in order, in whole steps, the last of which may lack the answer to a Broadcast.
+        recorded : the bytes of all that it recorded, in order, in whole steps, the last of which may lack the answer to a
+            Broadcast.
 
         Raises
         ------
@@ -146,7 +147,7 @@ class ClientSession:
         """
         if not recorded:
             raise LocalProtocolError("nothing is recorded of this run: it never began, so start it")
-        messages = read_again(recorded, self.plan)
+        messages = decode_records(recorded, self.plan)
         first, last = messages[0], messages[-1]
         with fits(1, first):
             mine = (self._roster.plan_digest, self._roster.run_id, self.name)

@@ -5,20 +5,11 @@ from contextlib import contextmanager
 
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.protocol.messages import Limits, Message, decode, encode
-
-
-def read_again(recorded: Sequence[Message], plan: Plan) -> list[Message]:
-    """Recorded messages in order; LocalProtocolError at the first that could not have been sent in a run of `plan`."""
-    limits, messages = Limits.of(plan), []
-    for position, message in enumerate(recorded, 1):
-        with fits(position, message):
-            messages.append(decode(encode(message), limits))
-    return messages
+from fastlloyd.federation.protocol.messages import Limits, Message, decode
 
 
 def decode_records(recorded: Sequence[bytes], plan: Plan) -> list[Message]:
-    """What a store holds of a run; LocalProtocolError at the first that is no message of this version of the program."""
+    """Recorded messages in order; LocalProtocolError at the first that this version could not have sent in a run of `plan`."""
     limits, messages = Limits.of(plan), []
     for position, data in enumerate(recorded, 1):
         try:

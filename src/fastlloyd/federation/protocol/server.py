@@ -24,7 +24,7 @@ from fastlloyd.federation.protocol.messages import (
     Turn,
     Upload,
 )
-from fastlloyd.federation.protocol.restoring import fits, read_again
+from fastlloyd.federation.protocol.restoring import decode_records, fits
 from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.protocol.transitions import SERVER_TRANSITIONS, Away, Deadline, ServerState
 from fastlloyd.federation.secagg.ring import RingVector
@@ -88,8 +88,8 @@ class ServerSession:
         self._relayed: Confirmations | None = None
         self.outcome: ServerResult | None = None
 
-    def restore(self, recorded: Sequence[Message]) -> None:
-        """Be where the session was that recorded these messages, in order; it answers whatever clients say again.
+    def restore(self, recorded: Sequence[bytes]) -> None:
+        """Be where the session was that recorded these bytes of messages, in order; it answers whatever clients say again.
 
         What it had not recorded it asks for no more and needs not: Hellos before it named a dealer, the uploads of an open
         round and confirmations come again from the clients, the same bytes. No noise is drawn.
@@ -98,7 +98,7 @@ class ServerSession:
         ------
         LocalProtocolError : the records are not those of such a session, which is then of no use.
         """
-        for position, message in enumerate(read_again(recorded, self.plan), 1):
+        for position, message in enumerate(decode_records(recorded, self.plan), 1):
             with fits(position, message):
                 self._state_after(message)  # raises
                 self._check_names(message)

@@ -13,7 +13,6 @@ from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import Action, ClientResult, Ended, Finish, Keep, Record, Send
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import Deal, Message, Upload, encode
-from fastlloyd.federation.protocol.restoring import decode_records
 from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.runs.steps import Again, Clock, Footing, StepLog, StepTimer
 from fastlloyd.federation.secagg.keys import EphemeralKey, Identity
@@ -76,7 +75,7 @@ class DurableClient:
             run_id = bytes.fromhex(plan.run_id)
             secret = store.secret(run_id, _KEY)
             kept = None if secret is None else EphemeralKey.from_private_bytes(secret)
-            session.restore(kept, decode_records(store.messages(run_id), plan))
+            session.restore(kept, store.messages(run_id))
             client._commit(session.resume())
         return client
 

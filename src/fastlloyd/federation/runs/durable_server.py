@@ -11,7 +11,6 @@ from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import Action, Finish, Record, Send, ServerResult
 from fastlloyd.federation.protocol.messages import Message, Upload, encode
-from fastlloyd.federation.protocol.restoring import decode_records
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ServerState
 from fastlloyd.federation.runs.steps import Again, Clock, Footing, StepLog, StepTimer
@@ -48,7 +47,7 @@ class DurableServer:
             ending = run.ended.reason or "it finished"
             raise StateError(f"run {plan.run_id} has ended ({ending}); a plan is good for one run: renew it")
         session = ServerSession(plan, noise)
-        session.restore(decode_records(store.messages(run_id), plan))
+        session.restore(store.messages(run_id))
         return cls(session, store, clock)
 
     @property
