@@ -90,7 +90,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def left_pure(self) -> float | None:
-        """The same of one with Laplace noise, after others with Laplace noise."""
+        """The largest epsilon, rounded down, of one more plan with Laplace noise after such plans; None without a limit."""
         return None if (limit := _finite(self.limit)) is None else self.spent.left_pure(limit.epsilon)
 
     @property
@@ -146,7 +146,7 @@ def account(history: History, dataset: str, plans: Mapping[bytes, RunCost] | Non
 
 
 def accounts(history: History, plans: Mapping[bytes, RunCost] | None = None) -> list[Account]:
-    """Those of all data sets that have a run or a limit, by name."""
+    """The accounts of all data sets that have a run or a limit, by name."""
     return [account(history, dataset, plans) for dataset in known_datasets(history)]
 
 

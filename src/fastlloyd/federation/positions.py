@@ -54,7 +54,7 @@ class KnownStore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @classmethod
     def of(cls, position: SignedPosition) -> Self:
-        """The same, as text."""
+        """A signed position with its bytes as hex digits."""
         return cls(length=position.length, head=position.head.hex(), signature=position.signature.hex())
 
     def check(self, signing_key: str, name: str) -> None:

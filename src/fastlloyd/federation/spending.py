@@ -71,7 +71,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def whole(self) -> Fraction:
-        """All of it as the mu^2 of Gaussian noise."""
+        """Everything that was spent, counted as the mu^2 of Gaussian noise."""
         return self.mu_squared + self.pure_mu_squared
 
     def fits(self, epsilon: float, delta: float, first: "Spending") -> bool:
@@ -93,7 +93,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         return gdp_epsilon(math.nextafter(mu_from_squared(room), 0), delta) * (1 - 2**-40)
 
     def left_pure(self, epsilon: float) -> float:
-        """The same of one with Laplace noise among its like, rounded down; 0 where it would have to be counted as Gaussian."""
+        """The largest epsilon, rounded down, of one more run with Laplace noise among such runs; 0 among others."""
         return max(0.0, -round_up(self.pure_epsilon - Fraction(epsilon))) if self.is_pure else 0.0
 
     def epsilon(self, delta: float) -> float:

@@ -77,7 +77,7 @@ class Roster:
             raise RemoteProtocolError(f"{what} has {len(names)} clients; at least {at_least} are needed")
 
     def in_order(self, names: Container[str]) -> list[str]:
-        """Those of the clients that are in `names`, in the order of the plan."""
+        """The clients that are in `names`, in the order of the plan."""
         return [name for name in self.signing_keys if name in names]
 
     def _statement(self, name: str, ephemeral_public: bytes) -> bytes:

@@ -38,7 +38,7 @@ class Away:
 
 
 class ClientState(enum.Enum):
-    """Where a client is."""
+    """Where a client is in the run."""
 
     NEW = "new"
     JOINING = "joining"  # said Hello; waits for the group key
@@ -51,7 +51,7 @@ class ClientState(enum.Enum):
 
 
 class ServerState(enum.Enum):
-    """Where the server is."""
+    """Where the server is in the run."""
 
     JOINING = "joining"  # collects Hellos
     DEALING = "dealing"  # named a dealer; waits for the sealed keys
