@@ -36,7 +36,7 @@ class Commands(Group):
     """The subcommands, of which only the one that is called is loaded."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The subcommand that the first of `args` names, and the others."""
+        """Return the name and the subcommand that the first of `args` asks for, and the other arguments."""
         name, found, rest = super().resolve_command(ctx, args)
         return name, found if name is None else subcommand(name), rest
 
@@ -58,7 +58,7 @@ def _show_version(wanted: bool) -> None:
 
 
 def _not_loaded() -> None:
-    """In the place of every subcommand until one is called."""
+    """Stands for a subcommand until it is called."""
 
 
 app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False)

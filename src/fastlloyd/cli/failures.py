@@ -48,7 +48,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _sentence(error: Exception) -> str:
-    """What is wrong, in one line. It may quote a file that a stranger sent, so no terminal code reaches the terminal."""
+    """Say what is wrong in one line, without terminal codes: it may quote a file that a stranger sent."""
     text = error.format_message() if isinstance(error, UsageError) else str(error)  # type: ignore[attr-defined]  # click's
     return "".join(character if character.isprintable() else "?" for character in " ".join(text.split()))
 
@@ -70,14 +70,14 @@ def _unexpected(error: Exception, *, debug: bool) -> int:
 
 
 def _reader_has_gone() -> int:
-    """Let nothing more be written to a pipe that is closed, not even when the interpreter ends."""
+    """Send further output nowhere: the pipe is closed, and the interpreter would fail when it flushes."""
     with open(os.devnull, "w") as nowhere:  # noqa: PTH123 - a device, not a path
         os.dup2(nowhere.fileno(), sys.__stdout__.fileno() if sys.__stdout__ else 1)
     return UNEXPECTED
 
 
 def _never_fail_to_print() -> None:
-    """Whatever a terminal's encoding lacks is printed as a question mark."""
+    """Print a question mark for every character that the terminal's encoding lacks."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

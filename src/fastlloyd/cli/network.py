@@ -45,7 +45,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def networked_plan(path: Path) -> Plan:
-    """A plan that can be run over a network now. Raises PlanError."""
+    """Read a plan that can be run over a network now. Raises PlanError."""
     plan = read_plan(path)
     plan.check_networked()
     return plan
@@ -64,17 +64,17 @@ def check_digest(plan: Plan, digest: str, path: Path) -> None:
 
 
 def load_identity(key: Path, passphrase_file: Path | None) -> PrivateIdentity:
-    """A private identity; its passphrase is in the file, or asked for. Raises IdentityError."""
+    """Load a private identity; its passphrase is read from the file, or asked for. Raises IdentityError."""
     return PrivateIdentity.load(key, ask_passphrase=lambda: given_passphrase(passphrase_file))
 
 
 def given_passphrase(file: Path | None) -> str:
-    """The first line of the file, or without one what is typed; never an argument or a variable: other programs read these."""
+    """Read the passphrase from the file, or ask for it. Arguments and variables would show it to other programs."""
     return _ask("Passphrase: ") if file is None else _first_line(file)
 
 
 def new_passphrase(file: Path | None) -> str:
-    """The passphrase of a new identity: what is typed is asked for twice."""
+    """Read the passphrase of a new identity from the file, or ask for it twice."""
     if file is not None:
         return _first_line(file)
     typed = _ask("Passphrase for the new identity: ")
@@ -109,7 +109,7 @@ def _ask(prompt: str) -> str:
 
 
 def place_of_store(name: str, key: Path, path: Path | None) -> Path:
-    """Where the store of the identity of that name in the file `key` lies: beside the file, or at `path`.
+    """Return where the store of the identity `name` lies: at `path`, or beside its file `key`.
 
     Beside the file itself, not beside a link to it: one identity would have two ledgers, each without the other's runs.
     """
@@ -117,7 +117,7 @@ def place_of_store(name: str, key: Path, path: Path | None) -> Path:
 
 
 def store_of(owner: PublicIdentity, key: Path, path: Path | None, role: Role, *, as_json: bool = False) -> Store:
-    """The store where `place_of_store` says; made if there is none, which a client is told: it may be a slip."""
+    """Open the store that `place_of_store` names, or make it. A client is told of a new store, which may be a slip."""
     where, signing_key = place_of_store(owner.name, key, path), bytes.fromhex(owner.signing_key)
     if where.exists():
         return Store.open(where, role=role, identity=signing_key)
@@ -128,7 +128,7 @@ def store_of(owner: PublicIdentity, key: Path, path: Path | None, role: Role, *,
 
 
 def client_store(named: Path) -> Store:
-    """A client's store by its own path, or by that of its identity, beside which it is made if there is none."""
+    """Open a client's store, named by its own path or by its identity; makes it beside the identity if there is none."""
     if named.name.endswith(IDENTITY_SUFFIX):
         return store_of(PrivateIdentity.public_of(named), named, None, Role.CLIENT)
     if not named.exists():
@@ -137,7 +137,7 @@ def client_store(named: Path) -> Store:
 
 
 def has_store(named: Path) -> bool:
-    """Whether there is a store of that path, or of that identity."""
+    """Return whether the store exists; `named` is its path or its identity."""
     if not named.name.endswith(IDENTITY_SUFFIX):
         return named.exists()
     return place_of_store(PrivateIdentity.public_of(named).name, named, None).exists()
@@ -154,12 +154,12 @@ def check_kept(plan: Plan, name: str, where: Path) -> None:
 
 
 def tls(identity: PrivateIdentity) -> TlsIdentity:
-    """What the identity proves itself with on a connection."""
+    """Return the certificate and key that prove the identity on a connection."""
     return TlsIdentity(certificate=der(identity.public.certificate), private_key=identity.tls_key_pem())
 
 
 def der(certificate: str) -> bytes:
-    """A certificate of a plan, base64, as bytes."""
+    """Decode a certificate of a plan from base64."""
     return base64.b64decode(certificate)
 
 
@@ -174,7 +174,7 @@ def check_member(identity: PrivateIdentity, plan: Plan, key: Path) -> None:
 
 
 def has_finished(history: History, plan: Plan) -> bool:
-    """Whether the store knows the run as one that went to its end."""
+    """Return whether the run finished, as the store has it."""
     run = history.runs.get(bytes.fromhex(plan.run_id))
     if run is None or run.ended is None or (run.reserved is not None and run.reserved.plan_digest != plan.digest):
         return False
@@ -184,7 +184,7 @@ def has_finished(history: History, plan: Plan) -> bool:
 def drive(
     run: Callable[[], Coroutine[Any, Any, T]], stop: Callable[[], None], step: Callable[[], str], details: Callable[[], str]
 ) -> T:
-    """Run to the end, showing the step and its details in a line that lives, or now and then in the log without a terminal.
+    """Run to the end; shows the step and its details in a line that is updated or, without a terminal, in the log now and then.
 
     SIGTERM and Ctrl-C finish the step in progress; a second Ctrl-C interrupts at once.
     """
@@ -210,7 +210,7 @@ def _stop_once(loop: asyncio.AbstractEventLoop, number: signal.Signals, stop: Ca
 
 
 async def _show(step: Callable[[], str], details: Callable[[], str]) -> None:
-    """Say where the run is."""
+    """Show the step of the run until cancelled."""
     if not sys.stderr.isatty():
         return await _log_waiting(step, details)
     with Console(stderr=True, markup=False, highlight=False, emoji=False).status("") as status:
@@ -220,7 +220,7 @@ async def _show(step: Callable[[], str], details: Callable[[], str]) -> None:
 
 
 async def _log_waiting(step: Callable[[], str], details: Callable[[], str]) -> None:
-    """Say what is waited for where a step takes long: after 10 seconds, and then ever less often. Its end says its own line."""
+    """Log what is waited for if a step takes long: after 10 seconds, then less and less often."""
     clock, now, said, pause = asyncio.get_running_loop().time, "", 0.0, FIRST_WAIT
     while True:
         await asyncio.sleep(0.25)
@@ -248,14 +248,14 @@ def logging_to_stderr(*, as_json: bool) -> Iterator[None]:
 
 
 class _Lines(logging.StreamHandler[TextIO]):
-    """A line each; one that cannot be written, on a disk that is full, is lost without a traceback, and the run goes on."""
+    """A handler that drops a line it cannot write, as on a full disk; the run goes on."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
         pass
 
 
 class _Json(logging.Formatter):
-    """One JSON object a line, with the facts of the message where it has some."""
+    """Formats a message as one JSON object, with its facts if it has any."""
 
     def format(self, record: logging.LogRecord) -> str:
         return _entry(record.created, record.levelname.lower(), record.getMessage(), getattr(record, "facts", {}))
@@ -267,7 +267,7 @@ def _entry(created: float, level: str, message: str, facts: Mapping[str, object]
 
 
 def seconds_left(timeout: float | None) -> str:
-    """How long the present step may still take."""
+    """Say how long the present step may still take."""
     if timeout is None:
         return ""
     minutes, seconds = divmod(max(0, round(timeout)), 60)
@@ -275,20 +275,20 @@ def seconds_left(timeout: float | None) -> str:
 
 
 def ended_without_result(reason: str, *, as_json: bool = False) -> typer.Exit:
-    """Say why there is no result; to be raised."""
+    """Say why there is no result; return the exception to raise."""
     say_last(f"The run ended without a result: {reason}", level="warning", as_json=as_json)
     return typer.Exit(NO_RESULT)
 
 
 def turned_away(reason: str, *, as_json: bool = False) -> typer.Exit:
-    """Say why this client cannot take part now, and that its run is not over; to be raised."""
+    """Say why this client cannot take part now, and that its run is not over; return the exception to raise."""
     remedy = "The run is not over for this client: put that right, and the same command goes on."
     say_last(f"Not taken part: {reason}. {remedy}", level="warning", as_json=as_json)
     return typer.Exit(TURNED_AWAY)
 
 
 def stopped(*, as_json: bool = False) -> typer.Exit:
-    """Say how to go on; to be raised."""
+    """Say how to go on; return the exception to raise."""
     say_last("Stopped. The same command takes the run up again.", as_json=as_json)
     return typer.Exit(STOPPED)
 
@@ -300,11 +300,11 @@ def warn_of(plan: Plan, *, as_json: bool = False) -> None:
 
 
 def say(sentence: str, *, as_json: bool = False) -> None:
-    """Tell the owner on stderr: a sentence of its own, or one more object of the log, where nobody reads but a program."""
+    """Tell the owner on stderr: a sentence or, with --json, one more object of the log."""
     typer.echo(_entry(time.time(), "info", sentence) if as_json else sentence, err=True)
 
 
 def say_last(sentence: str, *, level: str = "info", as_json: bool = False) -> None:
-    """How it ended, on stderr: a sentence of its own, or one more object of the log. If it cannot be written: the exit code."""
+    """As `say`, at the end of a run; if it cannot be written, the exit code says enough."""
     with contextlib.suppress(OSError):
         typer.echo(_entry(time.time(), level, sentence) if as_json else sentence, err=True)

@@ -46,14 +46,14 @@ COMPARED = (
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
-    """folder : None where nothing is kept. is_new : the folder has a name of ours, and gets another one if it is taken."""
+    """Where a result goes. folder : None if nothing is kept. is_new : its name is ours, and changes if it is taken."""
 
     folder: Path | None
     is_new: bool = False
     force: bool = False
 
     def write(self, contents: Mapping[str, bytes]) -> list[Path]:
-        """The paths of the files, none where nothing is kept. Raises OutputError."""
+        """Write the files and return their paths, none if nothing is kept. Raises OutputError."""
         if self.folder is None:
             return []
         if self.is_new:
@@ -62,7 +62,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def named(options: OutputOptions) -> Destination:
-    """The folder that is named, if one is; refused before anything is computed if it could not be written."""
+    """Return the folder that is named, if one is. Raises OutputError, before anything is computed, if it cannot be written."""
     if options.out is None:
         if options.plot_data or options.force:
             raise OutputError(
@@ -74,7 +74,7 @@ def named(options: OutputOptions) -> Destination:
 
 
 def of_run(options: ResultOptions, data: Path, n_clusters: int) -> Destination:
-    """The folder that is named; or else a new one in the working directory, because a run spends epsilon once.
+    """Return the folder that is named, or a new one in the working directory: a run spends epsilon, so its result is kept.
 
     Refused before anything is computed if it could not be written.
     """
@@ -173,7 +173,7 @@ def show(result: Result, options: OutputOptions) -> None:
 
 
 def say_where(options: OutputOptions, paths: Sequence[Path], nothing: str) -> None:
-    """Say where the result went; `nothing` where it went nowhere."""
+    """Say where the result went, or `nothing` if it was not written."""
     console = terminal.console(stderr=options.json)
     if paths:
         console.print(f"Written to {paths[0].parent}: {', '.join(path.name for path in paths)}.", soft_wrap=True)
@@ -182,7 +182,7 @@ def say_where(options: OutputOptions, paths: Sequence[Path], nothing: str) -> No
 
 
 def holds_run(folder: Path | None, plan: Plan) -> bool:
-    """Whether the folder looks like the result of this very run, written by a process that was killed right after."""
+    """Return whether the folder looks like the result of this run, left by a process that was killed right after."""
     if folder is None or not all((folder / name).is_file() for name in _OF_A_RUN):
         return False
     try:
@@ -192,12 +192,12 @@ def holds_run(folder: Path | None, plan: Plan) -> bool:
 
 
 def files_there(folder: Path) -> list[Path]:
-    """The files of a result that the folder holds."""
+    """Return the files of a result that the folder holds."""
     return [path for name in FILES if (path := folder / name).is_file()]
 
 
 def written_before(folder: Path | None, result: Result) -> list[Path]:
-    """The files of the folder, if it holds this very result; none otherwise."""
+    """Return the files of the folder if it holds this very result, none otherwise."""
     contents = result.files()
     try:
         if folder is None or any((folder / name).read_bytes() != contents[name] for name in _OF_A_RUN):
@@ -208,7 +208,7 @@ def written_before(folder: Path | None, result: Result) -> list[Path]:
 
 
 def finished_before(folder: Path | None, plan: Plan) -> dict[str, Any] | None:
-    """The result of this very run as `--json` prints it, if the folder holds it, whole; None otherwise.
+    """Return the result of this run as `--json` prints it if the folder holds all of it, None otherwise.
 
     The store of a run that is over has wiped what was in it: only the folder holds the result.
     """

@@ -30,13 +30,13 @@ DROPPED = (
 
 
 def warn(sentences: Iterable[str]) -> None:
-    """One line on stderr per sentence."""
+    """Print each sentence as a warning on stderr."""
     for sentence in sentences:
         typer.echo(f"Warning: {sentence}", err=True)
 
 
 def on_stderr(sentence: str) -> None:
-    """How the owner is told."""
+    """Print a sentence on stderr."""
     typer.echo(sentence, err=True)
 
 
@@ -63,7 +63,7 @@ def _tell_owner(n: int, what: str, say: Callable[[str], None]) -> None:
 
 
 def show(screen: Console, result: Result) -> None:
-    """The centroids, what is guaranteed, and how far to trust the centroids."""
+    """Print the centroids, what is guaranteed, and how far to trust the centroids."""
     show_centroids(screen, result)
     if result.loss is not None:
         screen.print(loss(result, result.loss))
@@ -78,7 +78,7 @@ def show(screen: Console, result: Result) -> None:
 
 
 def rounds(result: Result) -> list[str]:
-    """Who was included in each round of a federated run; no line of another one."""
+    """Say who was included in each round of a federated run, a line each; no lines for a run of one holder."""
     if result.plan is None:
         return []
     names, lines = result.plan.names, []
@@ -91,7 +91,7 @@ def rounds(result: Result) -> list[str]:
 
 
 def show_centroids(screen: Console, result: Result) -> None:
-    """A table of centroids in original units with their standard errors, and noisy counts."""
+    """Print a table of centroids in original units with their standard errors, and noisy counts."""
     m = result.mechanism
     shown = m.domain.features[:SHOWN_FEATURES]
     hidden = m.n_features - len(shown)
@@ -110,7 +110,7 @@ def show_centroids(screen: Console, result: Result) -> None:
 
 
 def loss(result: Result, estimate: LossEstimate) -> str:
-    """The estimate of the loss and what it means; no exact number of records is involved."""
+    """Say the estimate of the loss and what it means; no exact number of records is involved."""
     m, n = result.mechanism, result.mechanism.n_expected
     cap = m.loss.cap * m.loss.unit(m.domain.fraction_bits) if m.loss else math.nan
     name = "Private estimate of the loss" if result.has_noise else f"Loss, {NOT_PRIVATE}"
@@ -126,7 +126,7 @@ def loss(result: Result, estimate: LossEstimate) -> str:
 
 
 def guarantee(result: Result) -> str:
-    """The guarantee in a sentence."""
+    """Say the guarantee in a sentence."""
     m = result.mechanism
     parameters = f"epsilon = {m.epsilon:.6g}" + (f", delta = {m.delta:.3g}" if m.delta else "")
     hidden = RELATIONS[m.neighboring_relation.value]
@@ -162,7 +162,7 @@ def _trust(result: Result) -> str:
 
 
 def reliability(result: Result) -> list[str]:
-    """How far to trust the centroids, and their errors compared with the radius of a cluster; from noisy answers only."""
+    """Say how far to trust the centroids, and compare their errors with the radius of a cluster; from noisy answers only."""
     m, K = result.mechanism, len(result.updated)
     sentences = beyond_bounds(result)
     if stayed := int((~result.updated).sum()):
@@ -185,7 +185,7 @@ def reliability(result: Result) -> list[str]:
 
 
 def beyond_bounds(result: Result) -> list[str]:
-    """That noise has put centroids outside the bounds, where the algorithm leaves them. They are noisy, and so is this."""
+    """Say how many centroids noise has put outside the bounds, if the algorithm leaves them there. The number is noisy, too."""
     m = result.mechanism
     n = int(((result.centroids < m.domain.lower) | (result.centroids > m.domain.upper)).any(axis=1).sum())
     if n == 0 or not m.may_leave_bounds:
@@ -195,7 +195,7 @@ def beyond_bounds(result: Result) -> list[str]:
 
 
 def measured(value: float, error: float) -> str:
-    """A value and its standard error, to the second digit of the error: 12.34 ± 0.56, 30270 ± 170, (1.20 ± 0.34)e-09."""
+    """Format a value and its standard error to the second digit of the error: 12.34 ± 0.56, 30270 ± 170, (1.20 ± 0.34)e-09."""
     places = precision.decimals(error)
     if places is None:
         return f"{value:.{precision.WITHOUT_ERROR}g}"
@@ -207,7 +207,7 @@ def measured(value: float, error: float) -> str:
 
 
 def show_comparison(console: Console, exact: "Comparison") -> None:
-    """Exact figures beside Lloyd's algorithm, on the owner's screen, and what they are."""
+    """Print exact figures of both algorithms on the owner's screen, and what they are."""
     noisy, plain = exact.with_noise, exact.without_noise
     console.print(
         f"{NOT_PRIVATE}, for the owner of the records only: {noisy.algorithm} against lloyd without noise, from the same start."

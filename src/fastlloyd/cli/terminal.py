@@ -31,7 +31,7 @@ _FRAME = 3  # a line and two spaces for each column
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where people read: names are printed as they are, never as markup."""
+    """Return the console for people: it prints names as they are, never as markup."""
     return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
 
 
@@ -98,18 +98,18 @@ def _width(widths: Sequence[int]) -> int:
 
 
 def placing(n_clusters: int) -> AbstractContextManager[None]:
-    """A moving line while settings are designed: many initial centroids take long to place."""
+    """Show a moving line while initial centroids are placed, if there are many."""
     return moving(f"placing {n_clusters:,} initial centroids", takes_long=n_clusters >= MANY_CLUSTERS)
 
 
 def at_work(what: str, mechanism: "Mechanism") -> AbstractContextManager[None]:
-    """A moving line, where nothing tells how far the work has come."""
+    """Show a moving line during large work whose progress is not known."""
     return moving(what, takes_long=_is_large(mechanism))
 
 
 @contextmanager
 def moving(what: str, *, takes_long: bool = True) -> Iterator[None]:
-    """A moving line on a terminal, while something that takes long is done."""
+    """Show a moving line on a terminal while something that takes long is done."""
     if not (takes_long and sys.stderr.isatty()):
         yield
         return
@@ -122,7 +122,7 @@ def moving(what: str, *, takes_long: bool = True) -> Iterator[None]:
 
 @contextmanager
 def passes(mechanism: "Mechanism", X: "Iterable[GridArray]") -> "Iterator[Iterable[GridArray]]":
-    """The same blocks, with a bar over the rounds and the records of the round that were read (exact: NOT PRIVATE)."""
+    """Yield the blocks behind a bar of rounds and of records read in the round (exact: NOT PRIVATE)."""
     if not (_is_large(mechanism) and sys.stderr.isatty()):
         yield X
         return
@@ -141,7 +141,7 @@ def passes(mechanism: "Mechanism", X: "Iterable[GridArray]") -> "Iterator[Iterab
 
 @contextmanager
 def progress(*columns: "ProgressColumn", **options: Any) -> "Iterator[Progress]":
-    """What moves on stderr, and is gone when the work is done."""
+    """Show progress on stderr until the work is done."""
     from rich.progress import Progress
 
     with Progress(*columns, console=Console(stderr=True), transient=True, **options) as shown:
@@ -149,7 +149,7 @@ def progress(*columns: "ProgressColumn", **options: Any) -> "Iterator[Progress]"
 
 
 class _Watched:
-    """Blocks that say how many passes are complete and how many records of the present one were taken."""
+    """Blocks that report how many passes are complete and how many records of the present one were read."""
 
     def __init__(self, X: "Iterable[GridArray]", report: Callable[[int, int], None]) -> None:
         self._X, self._report, self._done = X, report, 0

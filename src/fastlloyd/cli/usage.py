@@ -43,7 +43,7 @@ class Group(TyperGroup):
 
 
 def show_plainly(options: Iterable[Any]) -> None:
-    """Let help say nothing of the kind of an option that takes no value, and break a list of words between them."""
+    """Have help show no type for an option without a value, and break lists of words between words."""
     for option in options:
         if getattr(option, "is_flag", False):
             option.metavar = ""
@@ -52,7 +52,7 @@ def show_plainly(options: Iterable[Any]) -> None:
 
 
 class Command(TyperCommand):
-    """A command that takes every option once, and says what is wrong with one in words of ours."""
+    """A command that takes every option once, and says in plain words what is wrong with one."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help."""
@@ -73,7 +73,7 @@ class Command(TyperCommand):
 
 
 def _refuse_repeated(order: Iterable[Any]) -> None:
-    """An option that takes one value, or says yes or no, is given once: the last would silently win."""
+    """Raise UsageError for an option given twice that takes one value, or says yes or no: the last would silently win."""
     counts = Counter(option for option in order if option.param_type_name == "option" and not option.multiple)
     for option, n in counts.items():
         if n > 1 and (option.secondary_opts or not option.is_flag):
@@ -83,7 +83,7 @@ def _refuse_repeated(order: Iterable[Any]) -> None:
 
 
 def _unknown_option(error: Exception, options: Iterable[Any]) -> str:
-    """What to say of an option that does not exist, "" if that is not the error."""
+    """Say that an option does not exist; "" if that is not the error."""
     if not hasattr(error, "possibilities"):
         return ""
     typed: str = error.option_name  # type: ignore[attr-defined]  # as every error with possibilities has
@@ -97,7 +97,7 @@ def _unknown_option(error: Exception, options: Iterable[Any]) -> str:
 
 
 def _missing(error: Exception) -> str:
-    """That something needed was not given, and what it is, as the help has it; "" if that is not the error."""
+    """Say what needed option or argument was not given, as the help has it; "" if that is not the error."""
     needed = getattr(error, "param", None)
     if type(error).__name__ != "MissingParameter" or needed is None:
         return ""
@@ -107,7 +107,7 @@ def _missing(error: Exception) -> str:
 
 
 def _bad_number(error: Exception, command: Any, given: dict[str, Any]) -> str:
-    """What to say of text where a number is needed, or of one out of its range, "" if that is not the error."""
+    """Say which number is needed in place of this text, or in which range; "" if that is not the error."""
     option = getattr(error, "param", None)
     if option is None or given.get(option.name) is None or not isinstance(text := given[option.name], str):
         return ""

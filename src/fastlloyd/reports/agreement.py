@@ -24,7 +24,7 @@ TO_FILL_IN = f"As `fastlloyd ledger show` says: epsilon {'_' * 12} at delta {'_'
 
 
 def page(plan: Plan, spent: str | None = None) -> str:
-    """Plain text, at most 76 columns but for names that are longer, for a printer.
+    """Return plain text for a printer, at most 76 columns wide unless a name is longer.
 
     spent : what its reader's own runs spent before, in sentences; None leaves room to write it.
     """
@@ -67,7 +67,7 @@ def _agreed(plan: Plan) -> list[str]:
 
 
 def _parties(plan: Plan) -> list[str]:
-    """Each party with the SHA-256 of its certificate; what is missing for a run over a network stands last."""
+    """Return each party with the SHA-256 of its certificate; last, what is missing for a run over a network."""
     said = [
         _item(f"{who}; certificate until {expires}:") + f"\n{_digest(fingerprint)}"
         if fingerprint
@@ -90,7 +90,7 @@ def _item(text: str) -> str:
 
 
 def _rows(table: str) -> str:
-    """Lines, of which some are items already."""
+    """Fill lines; those that begin with a dash are items."""
     return "\n".join(_item(line[2:]) if line.startswith("- ") else _filled(line) for line in table.splitlines())
 
 

@@ -71,7 +71,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, m: Mechanism, *, private: bool, records: FloatArray | None = None, **numbers: Any) -> Self:
-        """Of a result of this mechanism. private : whether no setting was taken from the data; numbers : the noisy fields."""
+        """Make a picture of a mechanism's result. private : no setting was taken from the data; numbers : noisy fields."""
         clusters = f"{m.n_clusters} cluster{'s' if m.n_clusters > 1 else ''}"
         has_noise = m.noise is not Noise.NONE
         guarantee = (f"ε = {m.epsilon:.4g}" + (f", δ = {m.delta:.2g}" if m.delta else "")) if has_noise else "no privacy"
@@ -88,7 +88,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_known(self) -> BoolArray:
-        """Of which centroids it is known how far they may be off, bool (n_clusters,)."""
+        """Whether the error of each centroid is known, bool (n_clusters,)."""
         known = np.asarray(np.isfinite(self.errors).all(axis=1))
         return known if self.settled is None else np.asarray(known & self.settled)
 
@@ -109,7 +109,7 @@ def figure_of(picture: Picture, name: str = "clusters.png", dots_per_inch: int =
 
 
 def draw_map(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
-    """Centroids of one or two features where they are. OutputError, which names the file, if matplotlib is not installed."""
+    """Draw centroids of one or two features where they are. Raises OutputError, which names the file, without matplotlib."""
     height = HEIGHT if len(picture.features) > 1 else min(HEIGHT, 2.4 + 0.3 * len(picture.centroids))
     figure = new_figure(height, name, dots_per_inch=dots_per_inch)
     ax = figure.add_subplot()
@@ -232,7 +232,7 @@ def _write_numbers(ax: "Axes", points: FloatArray, areas: FloatArray) -> None:
 
 
 def caution(picture: Picture) -> str:
-    """What stands above a picture that is not private; "" above one that is."""
+    """Return the warning above a picture that is not private, "" for one that is."""
     if picture.records is not None:
         return CONTAINS_RECORDS
     if not picture.private:
@@ -263,19 +263,19 @@ def _short(name: str) -> str:
 
 
 def _frame(ax: "Axes", grid: str, without: list[str], axis: Literal["both", "x"] = "both") -> None:
-    """A grid behind what is drawn, and no line on these sides."""
+    """Draw a grid behind the data, and no line on these sides."""
     ax.grid(axis=axis, color=grid, linewidth=0.6)
     ax.set_axisbelow(True)
     ax.spines[without].set_visible(False)
 
 
 def plain(text: str) -> str:
-    """Names are text, never mathematics: a dollar sign starts none."""
+    """Escape dollar signs, which would start mathematics: names are text."""
     return text.replace("$", r"\$")
 
 
 def draw_profiles(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
-    """A row of panels. Raises OutputError, which names the file, if matplotlib is not installed."""
+    """Draw a row of panels, one per feature. Raises OutputError, which names the file, if matplotlib is not installed."""
     shown, order = features_shown(picture), clusters_in_order(picture)
     height = ABOVE + max(1.2, len(order) * min(0.34, 9.0 / len(order) + 0.05))
     width = max(LEAST_WIDTH, BESIDE + PANEL * len(shown))
@@ -289,7 +289,7 @@ def draw_profiles(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INC
 
 
 def features_shown(picture: Picture) -> IntArray:
-    """Which features have a panel, in their order: all of few, of more the eight in which clusters differ most.
+    """Return the features that have a panel, in their order: all, or the eight in which clusters differ most.
 
     They differ by the spread of centroids, weighted by noisy counts, beyond what their standard errors alone would give, over
     the half width of the domain.
@@ -307,7 +307,7 @@ def features_shown(picture: Picture) -> IntArray:
 
 
 def clusters_in_order(picture: Picture) -> IntArray:
-    """Numbers of the clusters, the largest noisy count first."""
+    """Return the numbers of the clusters, the largest noisy count first."""
     order: IntArray = np.argsort(-picture.noisy_counts, kind="stable")
     return order
 
@@ -345,7 +345,7 @@ def _draw_panel(panel: "Axes", picture: Picture, feature: int, order: IntArray) 
 
 
 def _ends(picture: Picture, feature: int, values: FloatArray, reach: FloatArray) -> tuple[float, float]:
-    """What a panel shows: all bars with some room, at least a twentieth of the domain, hardly more than the domain."""
+    """Return the limits of a panel: all bars with some room, at least a twentieth and hardly more than the domain."""
     centre, half = float(picture.centre[feature]), float(picture.half_widths[feature])
     first, last = float((values - reach).min()), float((values + reach).max())
     if picture.records is not None:
@@ -381,7 +381,7 @@ def _write_profiles_titles(figure: "Figure", picture: Picture, n_shown: int) -> 
 
 
 def _in_two_lines(name: str) -> str:
-    """In at most two lines."""
+    """Break a name into at most two lines."""
     lines = textwrap.wrap(name, NAME) or [""]
     return "\n".join(lines if len(lines) <= 2 else [lines[0], lines[1][: NAME - 1] + "…"])
 

@@ -86,7 +86,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation, **others: Any) -> "Result":
-        """The result of a mechanism's loop, brought into original units; noise : in its last answer; `others` are fields."""
+        """Bring the clustering of a mechanism into original units; noise : in its last answer; `others` are fields."""
         return cls(
             mechanism=mechanism,
             centroids=mechanism.domain.from_grid(clustering.centroids),
@@ -98,7 +98,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of_run(cls, plan: Plan, run: ClientResult, *, leaks: tuple[str, ...] = (), cautions: tuple[str, ...] = ()) -> "Result":
-        """What a client of a federated run ended with."""
+        """Make the result of a client of a federated run."""
         n_included = len(run.included[len(plan.mechanism.rounds) - 1])
         return cls.of(
             plan.mechanism,
@@ -124,7 +124,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_noise(self) -> bool:
-        """Whether there is noise in it."""
+        """Whether noise was added."""
         return self.mechanism.noise is not Noise.NONE
 
     @property
@@ -151,7 +151,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mark(self) -> str:
-        """What every file says of a result that is not private; "" of one that is."""
+        """The warning in every file of a result that is not private; "" if it is."""
         return NOT_PRIVATE if not self.has_noise else NOT_COVERED if self.leaks else ""
 
     def statement(self) -> dict[str, Any]:
@@ -221,7 +221,7 @@ def centroids_csv(result: Result) -> str:
 
 
 def _columns(features: Sequence[str]) -> list[str]:
-    """What the columns of features are called, so that no two columns of the table are called alike."""
+    """Return names for the columns of features such that no two columns of the table have the same name."""
     others = {*OTHER_COLUMNS, *map(_error_of, features)}
     taken = others.union(features)
     names = []
@@ -239,7 +239,7 @@ def _error_of(feature: str) -> str:
 
 
 def centroids_json(result: Result) -> str:
-    """The same with every digit, for programs: `StoredResult` reads it."""
+    """Return the centroids with every digit, for programs: `StoredResult` reads it."""
     return to_json(({MARK: result.mark} if result.mark else {}) | _exact(result))
 
 
@@ -256,7 +256,7 @@ def _rounds(result: Result) -> list[dict[str, Any]]:
 
 
 def _finite_or_none(value: Any) -> Any:
-    """JSON has no infinity: an epsilon that does not exist is null."""
+    """Replace infinities and NaN by None, as JSON has neither."""
     if isinstance(value, dict):
         return {key: _finite_or_none(item) for key, item in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, str):
@@ -270,7 +270,7 @@ class _ExactCentroids(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a folder holds. centroids : int64 (n_clusters, n_features), grid units; clusters : the same in original units."""
+    """A result read from a folder. centroids : int64 (n_clusters, n_features), grid units; clusters : in original units."""
 
     mechanism: Mechanism
     centroids: IntArray
@@ -283,13 +283,13 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def count_error(self) -> float:
-        """Standard error of each of them, NaN where the result does not say it."""
+        """Standard error of each noisy count, NaN where the result does not say it."""
         error = self.clusters[0].noisy_count_standard_error
         return math.nan if error is None else error
 
     @property
     def status(self) -> NDArray[np.str_]:
-        """Of each cluster, (n_clusters,): a value of `accuracy.Status`, or "unknown" where the result does not say."""
+        """Status of each cluster, (n_clusters,): a value of `accuracy.Status`, or "unknown" where the result does not say."""
         return np.array([cluster.status or UNKNOWN for cluster in self.clusters])
 
     @property
@@ -311,7 +311,7 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _table(path: Path) -> Path:
-    """The exact centroids where there are some, otherwise the one table that results used to have."""
+    """Return the file of exact centroids, or the only table of a result of an earlier version."""
     if path.is_dir():
         path = path / CENTROIDS
     exact = path.with_name(EXACT)
@@ -345,7 +345,7 @@ def _read_exact(path: Path, domain: Domain) -> tuple[Cluster, ...]:
 
 
 def _before_there_were_two(path: Path, domain: Domain) -> tuple[Cluster, ...]:
-    """The clusters of a centroids.csv with all digits, as results had it when there was no centroids.json."""
+    """Read the clusters from a centroids.csv with all digits, as results had it when there was no centroids.json."""
     wanted = [*domain.features, NOISY_COUNT]
     with opened(path) as text:
         try:
@@ -374,7 +374,7 @@ def _before_there_were_two(path: Path, domain: Domain) -> tuple[Cluster, ...]:
 
 
 def _on_grid(path: Path, clusters: Sequence[Cluster], mechanism: Mechanism) -> IntArray:
-    """The centroids as grid points: no float of the file is trusted further than to name one."""
+    """Return the centroids as grid points; refuses floats that are not exactly those of a grid point."""
     domain = mechanism.domain
     shape = (mechanism.n_clusters, domain.n_features)
     lengths = {len(numbers) for c in clusters for numbers in (c.centroid, c.standard_errors) if numbers is not None}

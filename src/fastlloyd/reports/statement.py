@@ -64,18 +64,18 @@ def coalitions(plan: Plan) -> list[dict[str, Any]]:
 
 
 def _sizes(n_clients: int) -> list[int]:
-    """Of the coalitions that are listed: up to 20 each, then about 20 more, and all clients but one."""
+    """Return the sizes of coalitions to list: all up to 20, about 20 larger ones, and all clients but one."""
     M = n_clients
     return sorted({*range(1, min(M, 21)), *range(21, M, max(1, M // 20)), *range(max(1, M - 1), M)})
 
 
 def clients(n: int) -> str:
-    """So many clients, in words."""
+    """Say how many clients."""
     return "1 client" if n == 1 else f"{n} clients"
 
 
 def coalition(n: int) -> str:
-    """Clients that may join hands, in words."""
+    """Say which coalitions of n clients are meant."""
     return "any one client" if n == 1 else f"up to {n} clients that pool what they see"
 
 
@@ -84,7 +84,7 @@ def _clients(n: int) -> str:
 
 
 def person_epsilon(plan: Plan, n_records: int) -> float:
-    """Epsilon, at the plan's delta, of a person with so many records, seen as one; at one organisation or at several."""
+    """Return epsilon, at the plan's delta, for a person with so many records, at one organisation or at several."""
     m = plan.mechanism
     if m.noise is Noise.LAPLACE:
         return round_up(n_records * m.accountant().pure_epsilon)
@@ -95,7 +95,7 @@ def person_epsilon(plan: Plan, n_records: int) -> float:
 
 
 def totals(plan: Plan) -> str:
-    """What organisations learn of another one's records as a whole, by taking their own away from the noisy sums."""
+    """Say what organisations learn of another's records as a whole when they subtract their own from the noisy sums."""
     known = (
         f"its number of records, with a standard error of {profile_deviation(plan):.2g}, their means, and how many of them are "
         "in each cluster. The noise hides single records, not what all records of an organisation add up to"
@@ -106,7 +106,7 @@ def totals(plan: Plan) -> str:
 
 
 def one_share_epsilon(plan: Plan) -> float:
-    """Epsilon, at the plan's delta, of all answers of each client behind its own share of noise only (client-noise).
+    """Return epsilon, at the plan's delta, of all answers of a client with only its own share of noise (client-noise).
 
     mu sqrt(h): see docs/proofs/shares-of-noise.md. The server together with a client sees that, and no more can be told by all
     the sums, of whatever sets, that a server which breaks the protocol leads clients to open.
@@ -116,7 +116,7 @@ def one_share_epsilon(plan: Plan) -> float:
 
 
 def _epsilon(mu_squared: Fraction, n_shares: int, m: Mechanism) -> float:
-    """Epsilon where so many shares are unknown, each of which alone costs mu_squared."""
+    """Return epsilon if n_shares shares of noise are unknown; one share alone costs mu_squared."""
     mu = mu_from_squared(mu_squared / n_shares)
     if n_shares == 1:  # one share is a rounded Gaussian: nothing is lost by adding up
         return gdp_epsilon(mu, m.delta)
@@ -151,7 +151,7 @@ def cautions(m: Mechanism) -> list[str]:
 
 
 def plan_cautions(plan: Plan) -> list[str]:
-    """Those of its mechanism, and what few clients in a round mean.
+    """Return the cautions of its mechanism, and what few clients in a round mean.
 
     A plan of which half the clients are enough for a round is not made any more; those that there are can be read.
     """
@@ -180,12 +180,12 @@ def _dropouts(at_most: int) -> str:
 
 
 class PrivacyStatement(dict[str, Any]):
-    """A privacy statement that is shown in one line. It is a dict all the same: `json.dumps` and `dict` give all of it."""
+    """A dict whose repr is one line; `json.dumps` and `dict` give all of it."""
 
     SHOWN = ("mechanism", "private", "epsilon", "delta", "mu", "neighboring_relation")
 
     def __repr__(self) -> str:
-        """What matters most, and how much more there is."""
+        """Show the most important entries and how many there are."""
         shown = ", ".join(f"{name}={self[name]!r}" for name in self.SHOWN if self.get(name) is not None)
         return f"<{type(self).__name__} {shown}; {len(self)} entries>"
 

@@ -185,7 +185,7 @@ def _show_table(screen: Console, advice: "Advice") -> None:
 
 
 def _range(low: float | None, high: float | None) -> str:
-    """Between which errors four of five runs lie, "" where that is not known."""
+    """Return the range of errors of four runs in five, "" where it is not known."""
     if low is None or high is None:
         return ""
     return f"{_percent(low)} to {_percent(high)}" if high < float("inf") else f"{_percent(low)} and more"

@@ -71,13 +71,13 @@ def assign(
 
 
 class _Tally:
-    """How many records had values outside the bounds, or missing ones, so far: for the owner's screen only."""
+    """Counts of records with values outside the bounds and with missing cells, for the owner's screen only."""
 
     n_clipped = n_unlabelled = 0
 
 
 def _csv(fitted: "FittedClustering", blocks: "Iterable[RealArray]", tally: _Tally, *, distance: bool) -> Iterator[str]:
-    """The file of labels, block by block: records from 1, clusters from 0, and in every row that it is not private.
+    """Yield the file of labels, block by block: records from 1, clusters from 0, NOT PRIVATE in every row.
 
     A record with a missing cell keeps its row, without cluster and distance.
     """
@@ -98,7 +98,7 @@ def _csv(fitted: "FittedClustering", blocks: "Iterable[RealArray]", tally: _Tall
 
 
 def _labels(fitted: "FittedClustering", values: "RealArray", tally: _Tally, *, distance: bool) -> list[str]:
-    """Cluster, and distance if asked for, of records without missing cells."""
+    """Return the cells of records without missing values: cluster, and the distance if asked for."""
     labels = fitted.label(values)
     tally.n_clipped += labels.n_clipped
     clusters = [str(cluster) for cluster in labels.clusters.tolist()]

@@ -54,7 +54,7 @@ def template(data: Data, columns: Columns = None, out: Template = None, force: F
 
 
 def _reasons(data: Path, columns: Iterable[str]) -> Iterator[str]:
-    """Why each column is left out: what is said of it to who chooses it. Standard input and pipes are gone by now."""
+    """Yield why each column is left out: the error that choosing it gives. Standard input and pipes cannot be read again."""
     from fastlloyd.records import Missing, open_records
 
     for name in columns if data.is_file() else ():

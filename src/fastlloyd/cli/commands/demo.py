@@ -101,7 +101,7 @@ def demo(output: OutputOptions) -> None:
 
 
 def _plan(folder: Path, domain: "Domain") -> "Plan":
-    """Identities for all in the folder, and the plan they agree on; nobody picked the start."""
+    """Make identities for all in the folder, and the plan they agree on; its public seed is random."""
     from fastlloyd.base.randomness import PublicSeed
     from fastlloyd.federation.plan.design import design_plan
     from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
@@ -125,7 +125,7 @@ def _plan(folder: Path, domain: "Domain") -> "Plan":
 
 
 def make_identities(folder: Path, names: Sequence[str]) -> "dict[str, PrivateIdentity]":
-    """An identity for each name, as `fastlloyd keygen` makes them, for a day."""
+    """Make an identity for each name, valid for a day, and save it as `fastlloyd keygen` does."""
     from fastlloyd.federation.identity.identity import PrivateIdentity
 
     identities = {}
@@ -136,7 +136,7 @@ def make_identities(folder: Path, names: Sequence[str]) -> "dict[str, PrivateIde
 
 
 def free_address() -> str:
-    """A port of this machine that nobody has now; below those that systems give to outgoing connections, as ours are."""
+    """Return an address with a free port, below the ports that systems give to outgoing connections."""
     while True:
         port = _LOWEST_PORT + secrets.randbelow(_PORTS)
         with socket.socket() as tried, suppress(OSError):
@@ -170,7 +170,7 @@ def _nicv(result: Path, table: "Table") -> float:
 
 
 def run_processes(folder: Path, plan: "Plan", parts: "Mapping[str, Table]", options: Sequence[str]) -> str:
-    """Run a plan whose identities lie in the folder; what the first client says. Each client writes the folder of its name.
+    """Run a plan whose identities lie in the folder; return what the first client printed. Each client writes its own folder.
 
     options : further ones of the first client. Raises FastLloydError if a process fails, or the clients' results differ.
     """
@@ -193,7 +193,7 @@ def run_processes(folder: Path, plan: "Plan", parts: "Mapping[str, Table]", opti
 
 
 def write_records(path: Path, columns: Sequence[str], values: "FloatArray") -> None:
-    """A text file that reads back as the very same numbers."""
+    """Write a text file that reads back as exactly these numbers."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(columns)
@@ -201,7 +201,7 @@ def write_records(path: Path, columns: Sequence[str], values: "FloatArray") -> N
 
 
 def _run(folder: Path, commands: Mapping[str, Sequence[str]]) -> None:
-    """Run `fastlloyd` with each of these arguments, all at once, to the end; nobody is left behind."""
+    """Run `fastlloyd` with each of these arguments, all at once, to the end; no process is left running."""
     environment = os.environ | {"COLUMNS": str(shutil.get_terminal_size().columns)}
     processes: dict[str, subprocess.Popen[bytes]] = {}
     try:

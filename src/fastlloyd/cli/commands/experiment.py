@@ -160,7 +160,7 @@ def _end(refused: list[str]) -> None:
 
 
 def _note(summaries: "Summaries") -> None:
-    """What of the folder is missing from what is shown."""
+    """Say what the folder holds that is not shown."""
     for note in summaries.results.notes:
         typer.echo(f"Note: {note}", err=True)
     if failed := len(summaries.results.failures):
@@ -181,7 +181,7 @@ def _formats(text: str) -> list[str]:
 
 
 def _replaceable(folder: Path) -> list[str]:
-    """What an earlier call may have left in a folder of figures."""
+    """Return the names of files that an earlier call may have left in a folder of figures."""
     from fastlloyd.evaluation.pictures import FIGURES, FORMATS
 
     name = re.compile(rf"(?:{'|'.join(FIGURES)})(?:-[^/]*)?\.(?:{'|'.join(FORMATS)})")
@@ -266,7 +266,7 @@ def _counts(now: "Progress") -> dict[str, Any]:
 
 @contextmanager
 def _bar() -> "Iterator[Callable[[Progress], None]]":
-    """A bar on a terminal: trials done, left and failed, and the time left."""
+    """Show a bar on a terminal: trials done, left and failed, and the time left."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

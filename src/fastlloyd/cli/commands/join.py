@@ -106,7 +106,7 @@ def join(
 
 
 def _records(plan: "Plan", data: Path, missing: str, outside: str, *, as_json: bool) -> "tuple[Table, GridArray]":
-    """The plan's features of the records, as they were read and on the grid."""
+    """Read the plan's features of the records; return them as they were read and on the grid."""
     from functools import partial
 
     import numpy as np
@@ -154,7 +154,7 @@ def _party(
 def _take_part(
     party: "DurableClient", plan: "Plan", identity: "PrivateIdentity", address: str, *, as_json: bool
 ) -> "ClientResult":
-    """Run to the end; raises typer.Exit where there is no result."""
+    """Run to the end and return the result; raises typer.Exit if there is none."""
     from fastlloyd.cli import network
     from fastlloyd.federation.protocol.actions import ClientResult, Ended
     from fastlloyd.federation.transport.grpc.client import GrpcClient
@@ -187,7 +187,7 @@ def _take_part(
 
 
 def _write(result: "Result", output: OutputOptions, place: "Destination", table: "Table", store: "Store") -> list[Path]:
-    """The files of the result, which a process that was killed may have written. Raises OutputError."""
+    """Return the files of the result; writes them unless a process that was killed already did. Raises OutputError."""
     from fastlloyd.cli import results
 
     try:
@@ -217,7 +217,7 @@ def _say_again(plan: "Plan", output: OutputOptions) -> None:
 def _rehearsed_budget(
     plan: "Plan", identity: "PrivateIdentity", path: Path, dataset: str, table: "Table", new_dataset: bool
 ) -> "LimitSet | None":
-    """The limit that the run keeps to, None if there is none; nothing is stored, and no store is made.
+    """Return the limit that the run must keep to, None if there is none; nothing is stored, and no store is made.
 
     Raises BudgetError and StateError, as taking part would.
     """

@@ -101,7 +101,7 @@ def keygen(
 
 
 def _load(path: Path, passphrase_file: Path | None) -> "tuple[PrivateIdentity, str | None]":
-    """An identity, and its passphrase if it is under one."""
+    """Return an identity, and its passphrase if it has one."""
     from fastlloyd.cli.network import given_passphrase
     from fastlloyd.federation.identity.identity import PrivateIdentity
 
@@ -128,7 +128,7 @@ def _check_identity(path: Path, *, force: bool, replace: bool) -> None:
 
 
 def _write_pair(secret: Path, save: Callable[[], None], public: Path, text: str, *, replace: bool = False) -> None:
-    """Make the folder, the secret file by `save`, and the other; unless one is replaced, both files or none."""
+    """Make the folder, the secret file with `save`, and the public file: both or, without `replace`, neither."""
     try:
         secret.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -222,7 +222,7 @@ def release(file: StoreFile, run: RunId, json: Json = False) -> None:
 
 
 def _costs(plans: list[Path], history: "History") -> "dict[bytes, RunCost]":
-    """What plans cost, by their digests; StateError for one that no run in the store is of."""
+    """Return what plans cost, by digest. Raises StateError if no run in the store belongs to a plan."""
     from fastlloyd.cli.settings import read_plan
     from fastlloyd.federation.ledger import run_cost
 
@@ -256,7 +256,7 @@ def _print(listed: list["Account"], title: str) -> None:
 
 
 def _meaning(one: "Account") -> list[str]:
-    """What the row of a data set says, in sentences."""
+    """Explain the row of a data set, in sentences."""
     from fastlloyd.base.precision import rounded_up
     from fastlloyd.federation.ledger import ADD
 
@@ -357,7 +357,7 @@ def _down(value: float) -> str:
 
 
 def _found(history: "History", client: str) -> str:
-    """The signing key of a client that was seen, by that key or by its name. Raises StateError."""
+    """Return the signing key of a client that was seen; `client` is that key or its name. Raises StateError."""
     if client.lower() in history.peers:
         return client.lower()
     named = [key for key, event in history.signed.items() if event.client == client]

@@ -96,21 +96,21 @@ def _details(party: "DurableServer", server: "GrpcServer") -> str:
 
 
 def _awaited(names: Sequence[str], connected: Container[str]) -> str:
-    """Who has not answered in this step; all others have."""
+    """Name the clients that have not answered in this step."""
     if len(names) > SHOWN_CLIENTS:
         return f", {len(names)} have not answered"
     return f", waiting for {_named(names, connected)}" if names else ""
 
 
 def _named(names: Sequence[str], connected: Container[str]) -> str:
-    """Clients, and which of them are away; of many only how many they are."""
+    """Name clients and say which of them are away; of many, say only how many."""
     if len(names) > SHOWN_CLIENTS:
         return f"{len(names)} clients"
     return ", ".join(name if name in connected else f"{name} (away)" for name in names)
 
 
 def allow_connections(needed: int, wanted: int) -> int:
-    """Raise the soft limit of open files as far as it goes and helps: how many of the `wanted` connections there is room for.
+    """Raise the soft limit of open files as far as needed; return how many of the `wanted` connections there is room for.
 
     Raises NetworkError where the hard limit leaves room for fewer than `needed`.
     """
@@ -132,5 +132,5 @@ def allow_connections(needed: int, wanted: int) -> int:
 
 
 def _number(limit: int) -> int:
-    """A limit as a number: the system writes "no limit" as -1."""
+    """Return a limit as a number; -1 means that there is none."""
     return sys.maxsize if limit < 0 else limit

@@ -45,7 +45,7 @@ def status(store: StoreFile, json: Json = False) -> None:
 
 
 def _more(run: dict[str, Any]) -> str:
-    """Why a run ended; while its clients join, who has."""
+    """Say why a run ended or, while its clients join, who has joined."""
     if run["reason"]:
         return f": {run['reason']}"
     if run["state"] != JOINING or not run["joined"]:
@@ -76,7 +76,7 @@ def _runs(history: Any, events: list[Any]) -> list[dict[str, Any]]:
 
 
 def _going_on(kinds: list[str], *, is_client: bool) -> str:
-    """What the last recorded message means."""
+    """Say how far a run has come, from its recorded messages."""
     last = kinds[-1] if kinds else ""
     return {
         "Hello": "waiting for the group key",
