@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.names import choose, fraction, parse_columns
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.base.sealed_toml import load_text
@@ -97,7 +96,8 @@ def public_numbers(options: MechanismOptions, records: Records, missing: str) ->
     """
     leaks = []
     if options.bounds in (None, FROM_DATA):
-        domain = _domain_of_data(records, choose(Scaling, options.scaling, "scaling"))
+        scaling = choose(Scaling, options.scaling, "scaling")
+        domain = Domain.of_data(records.columns, *data_bounds(records.blocks()), scaling=scaling)
         leaks.append(BOUNDS_LEAK)
     else:
         domain = given_domain(options.bounds, records.columns, options.scaling, records.others)
@@ -142,8 +142,7 @@ def on_grid(records: Records, domain: Domain, outside: str) -> GridRecords:
 
 def given_domain(bounds: str, columns: Sequence[str], scaling: str, others: Sequence[str] | None = ()) -> Domain:
     """The domain of public bounds, which may be stated for further columns too."""
-    lower, upper = parse_bounds(bounds, columns, others)
-    return _domain(columns, lower, upper, choose(Scaling, scaling, "scaling"))
+    return Domain.of_bounds(columns, *parse_bounds(bounds, columns, others), scaling=choose(Scaling, scaling, "scaling"))
 
 
 def chosen_algorithm(options: MechanismOptions) -> AnyAlgorithm:
@@ -205,14 +204,6 @@ def public_seed(text: str | None) -> PublicSeed:
     if re.fullmatch(r"[0-9]{1,80}", text):
         return PublicSeed.from_int(int(text))
     return PublicSeed.from_text(text)
-
-
-def _domain_of_data(records: Records, scaling: Scaling) -> Domain:
-    return Domain.of_data(records.columns, *data_bounds(records.blocks()), scaling=scaling)
-
-
-def _domain(columns: Sequence[str], lower: FloatArray, upper: FloatArray, scaling: Scaling) -> Domain:
-    return Domain(features=tuple(columns), lower=tuple(lower.tolist()), upper=tuple(upper.tolist()), scaling=scaling)
 
 
 def chosen_trust(mechanism: MechanismOptions, federation: FederationOptions) -> TrustMode:

@@ -100,6 +100,14 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             )
 
     @classmethod
+    def of_bounds(
+        cls, features: Sequence[str], lower: FloatArray, upper: FloatArray, *, scaling: Scaling, fraction_bits: int = 16
+    ) -> "Domain":
+        """A domain of public bounds, float64 (n_features,)."""
+        ends = {"lower": tuple(lower.tolist()), "upper": tuple(upper.tolist())}
+        return cls(features=tuple(features), **ends, scaling=scaling, fraction_bits=fraction_bits)
+
+    @classmethod
     def of_data(
         cls, features: Sequence[str], lower: FloatArray, upper: FloatArray, *, scaling: Scaling, fraction_bits: int = 16
     ) -> "Domain":
@@ -107,8 +115,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
         Raises DataError that names the feature where these cannot be bounds, and PlanError as the constructor does.
         """
-        low_ends, high_ends = tuple(lower.tolist()), tuple(upper.tolist())
-        for name, low, high in zip(features, low_ends, high_ends, strict=True):
+        for name, low, high in zip(features, lower.tolist(), upper.tolist(), strict=True):
             try:
                 _check_bounds(name, low, high)
             except PlanError:
@@ -116,7 +123,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                     f"the values of column {name!r} lie too far apart or too close together to take bounds from them; "
                     "state bounds, or rescale the column"
                 ) from None
-        return cls(features=tuple(features), lower=low_ends, upper=high_ends, scaling=scaling, fraction_bits=fraction_bits)
+        return cls.of_bounds(features, lower, upper, scaling=scaling, fraction_bits=fraction_bits)
 
     @property
     def n_features(self) -> int:

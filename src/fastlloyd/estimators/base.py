@@ -253,9 +253,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         if self.bounds is None:
             leaks.append("bounds were taken from the data, so the smallest and largest value of each feature leak")
             return Domain.of_data(columns, *data_bounds([values]), scaling=scaling, fraction_bits=bits)
-        lower, upper = given_bounds(self.bounds, names, d)
-        ends = {"lower": tuple(lower.tolist()), "upper": tuple(upper.tolist())}
-        return Domain(features=tuple(columns), **ends, scaling=scaling, fraction_bits=bits)
+        return Domain.of_bounds(columns, *given_bounds(self.bounds, names, d), scaling=scaling, fraction_bits=bits)
 
     def _mechanism(self, domain: Domain, n_samples: int, leaks: list[str]) -> Mechanism:
         n_records = self.n_records

@@ -100,6 +100,14 @@ class ExpectedError(NamedTuple):
     high: float
 
 
+class Choices(NamedTuple):
+    """How a mechanism was chosen, for people: by what, and in sentences what was, of its rounds and of what they lead to."""
+
+    by: str
+    of_rounds: list[str]
+    of_result: list[str]
+
+
 class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A private clustering, fully determined but for the records and the noise.
 
@@ -204,6 +212,10 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
         noise_factor : how many times larger the noise is than what the guarantee needs.
         """
+        raise NotImplementedError
+
+    def choices(self, noise_factor: float) -> Choices:
+        """How it was chosen; noise_factor : as in `expected_error`."""
         raise NotImplementedError
 
     @property

@@ -8,20 +8,7 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.federation.plan.plan import Client, Plan, Server, TrustMode
 from fastlloyd.federation.secagg.ring import Ring
 from fastlloyd.federation.secagg.sealing import TAG_BYTES
-from fastlloyd.mechanisms.catalogue import AnyMechanism
-from fastlloyd.mechanisms.lloyd.algorithm import RadiusSchedule
-from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.mechanism import Mechanism
-from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
-from fastlloyd.mechanisms.moment_lloyd.rounds import (
-    LengthsRound,
-    MeanRound,
-    MomentRound,
-    SecondMomentRound,
-    SquaresRound,
-    StepRound,
-    VotesRound,
-)
 from fastlloyd.reports.risks import certainty, right_guesses
 from fastlloyd.reports.statement import (
     NOT_PROTECTED,
@@ -32,15 +19,6 @@ from fastlloyd.reports.statement import (
     plan_cautions,
     totals,
 )
-
-ASKS: dict[type[MomentRound], str] = {
-    MeanRound: "the number of records and their mean",
-    SquaresRound: "how far they spread in each feature",
-    LengthsRound: "how far they are from the mean",
-    SecondMomentRound: "in which directions they spread",
-    VotesRound: "which of some public candidates they are nearest to",
-    StepRound: "offsets from the nearest centroids, clipped, and how many records each has",
-}
 
 
 def explain(plan: Plan) -> str:
@@ -223,57 +201,9 @@ def _percent(share: float) -> str:
     return f"{math.ceil(share * 1000) / 10:g} %"
 
 
-def _choices(m: AnyMechanism, factor: float) -> str:
-    return _lloyd_choices(m, factor) if isinstance(m, LloydMechanism) else _moment_choices(m, factor)
-
-
-def _moment_choices(m: MomentMechanism, factor: float) -> str:
-    lines = ["How it was chosen, from public numbers only, by the table of momentlloyd's planner:"]
-    whole = m.accountant().mu_squared
-    for number, round in enumerate(m.rounds, 1):
-        share = float(m.accountant_of(round).mu_squared / whole)
-        rows, columns = m.shape(round)
-        size = f"{rows * columns} noisy numbers" if rows * columns > 1 else "one noisy number"
-        lines.append(f"- Round {number} asks for {ASKS[type(round)]}: {size}, {share:.3g} of the budget.")
-    lines += _loss(m, factor)
-    lines.append(
-        "- Where each round looks follows from the noisy answers before it: one client works it out and seals it to all. Its "
-        "lengths and the noise are fixed here, so a client that works out nonsense spoils the result and reveals nothing."
-    )
-    return "\n".join(lines)
-
-
-def _lloyd_choices(m: LloydMechanism, factor: float) -> str:
-    last = m.rounds[-1]
-    lines = ["How it was chosen, from public numbers only:"]
-    lines.append(
-        f"- Rounds: {len(m.rounds)}, for {m.n_expected} expected records (by the error analysis 2 to 7, where nobody chose "
-        "otherwise; more rounds mean more noise in each)."
-    )
-    if m.algorithm.radius is RadiusSchedule.NONE or last.squared_radius is None:
-        lines.append("- Radius: none; every record counts, and the noise covers the whole domain.")
-    else:
-        radius = math.sqrt(last.squared_radius) / 2**m.domain.fraction_bits
-        lines.append(
-            f"- Radius: records farther than {radius:.4g} (half widths of the domain) from the nearest centroid are left out "
-            f"of the last round; alpha = {m.algorithm.alpha}, schedule {m.algorithm.radius.value}."
-        )
-    scale = float(last.sum_scale) / 2**m.domain.fraction_bits
-    lines.append(
-        f"- Noise of the last round: {scale:.4g} half widths on each sum, "
-        f"{float(last.count_scale) / 2**m.count_bits:.4g} records on each count."
-    )
-    lines += _loss(m, factor)
-    lines.append(f"- Centroids whose noisy count is below {m.min_count} stay where they are.")
-    errors = m.expected_standard_errors(factor)
-    lines.append(
-        f"- Expected standard error of a centroid, for clusters of {m.n_expected / m.n_clusters:.0f} records, in original "
-        "units:"
-    )
-    lines += [f"    {name!r}: {error:.4g}" for name, error in zip(m.domain.features[:20], errors, strict=False)]
-    if m.n_features > 20:
-        lines.append(f"    ... and {m.n_features - 20} more features")
-    return "\n".join(lines)
+def _choices(m: Mechanism, factor: float) -> str:
+    by, of_rounds, of_result = m.choices(factor)
+    return "\n- ".join([f"How it was chosen, from {by}:", *of_rounds, *_loss(m, factor), *of_result])
 
 
 def _loss(m: Mechanism, factor: float) -> list[str]:
@@ -282,7 +212,7 @@ def _loss(m: Mechanism, factor: float) -> list[str]:
     unit = m.loss.unit(m.domain.fraction_bits)
     deviation, cap = factor * m.loss_deviation, m.loss.cap * unit
     line = (
-        "- Loss: one more exchange after the last round releases the sum of squared distances to the nearest centroid, with "
+        "Loss: one more exchange after the last round releases the sum of squared distances to the nearest centroid, with "
         f"{float(m.loss_share):.3g} of the budget. Records farther than {math.sqrt(cap):.4g} half widths count as {cap:.4g}. "
         f"Noise: {deviation:.4g} squared half widths, {deviation / m.n_expected:.4g} per expected record."
     )

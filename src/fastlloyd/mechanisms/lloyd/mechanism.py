@@ -14,8 +14,8 @@ from fastlloyd.clustering.update import Postprocessing
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
-from fastlloyd.mechanisms.lloyd.algorithm import Algorithm
-from fastlloyd.mechanisms.mechanism import NAME, Clustering, ExpectedError, Mechanism, check_guarantee, check_sizes
+from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, RadiusSchedule
+from fastlloyd.mechanisms.mechanism import NAME, Choices, Clustering, ExpectedError, Mechanism, check_guarantee, check_sizes
 from fastlloyd.mechanisms.queries.query import Query, ask
 from fastlloyd.mechanisms.queries.relative import Moments, centroids_digest
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round
@@ -176,6 +176,37 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
         errors = self.expected_standard_errors(noise_factor) / self.domain.units
         error = float(np.linalg.norm(errors)) / max(self.planned_radius, 1.0)
         return ExpectedError(typical=error, low=error, high=error)
+
+    def choices(self, noise_factor: float) -> Choices:
+        """Rounds, radius and noise; then the floor under counts and the expected error."""
+        last, half_width, errors = self.rounds[-1], 2**self.domain.fraction_bits, self.expected_standard_errors(noise_factor)
+        if self.algorithm.radius is RadiusSchedule.NONE or last.squared_radius is None:
+            radius = "none; every record counts, and the noise covers the whole domain."
+        else:
+            radius = (
+                f"records farther than {math.sqrt(last.squared_radius) / half_width:.4g} (half widths of the domain) from the "
+                f"nearest centroid are left out of the last round; alpha = {self.algorithm.alpha}, schedule "
+                f"{self.algorithm.radius.value}."
+            )
+        of_rounds = [
+            (
+                f"Rounds: {len(self.rounds)}, for {self.n_expected} expected records (by the error analysis 2 to 7, where "
+                "nobody chose otherwise; more rounds mean more noise in each)."
+            ),
+            f"Radius: {radius}",
+            (
+                f"Noise of the last round: {float(last.sum_scale) / half_width:.4g} half widths on each sum, "
+                f"{float(last.count_scale) / 2**self.count_bits:.4g} records on each count."
+            ),
+        ]
+        each = [f"{name!r}: {error:.4g}" for name, error in zip(self.domain.features[:20], errors, strict=False)]
+        more = [f"... and {self.n_features - 20} more features"] if self.n_features > 20 else []
+        size = f"for clusters of {self.n_expected / self.n_clusters:.0f} records, in original units:"
+        of_result = [
+            f"Centroids whose noisy count is below {self.min_count} stay where they are.",
+            "\n    ".join([f"Expected standard error of a centroid, {size}", *each, *more]),
+        ]
+        return Choices("public numbers only", of_rounds, of_result)
 
     def initial_centroids(self) -> IntArray:
         """Where every run of this mechanism starts, int64 (n_clusters, n_features), grid units; no data involved."""

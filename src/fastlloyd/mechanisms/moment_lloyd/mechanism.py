@@ -1,5 +1,6 @@
 """The mechanism of MomentLloyd: its rounds with their noise, and what the accountant is told of them."""
 
+import math
 from fractions import Fraction
 
 import msgspec
@@ -8,7 +9,7 @@ import numpy as np
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
-from fastlloyd.mechanisms.mechanism import Clustering, ExpectedError, check_guarantee, check_sizes
+from fastlloyd.mechanisms.mechanism import Choices, Clustering, ExpectedError, check_guarantee, check_sizes
 from fastlloyd.mechanisms.moment_lloyd.evidence import evidence
 from fastlloyd.mechanisms.moment_lloyd.expected import expected_error
 from fastlloyd.mechanisms.moment_lloyd.rounds import (
@@ -128,6 +129,20 @@ class MomentMechanism(
     def _travelling(self, number: int) -> set[str]:
         """Which fields of the state after that round the others need: those of later rounds, or of the result."""
         return self.rounds[number + 1].needs(self) if number + 1 < len(self.rounds) else {"centroids", "sizes"}
+
+    def choices(self, noise_factor: float) -> Choices:  # noqa: ARG002 - errors are simulated
+        """What each round asks, and who works out where the next one looks."""
+        of_rounds = []
+        for number, round in enumerate(self.rounds, 1):
+            n = math.prod(self.shape(round))
+            size = f"{n} noisy numbers" if n > 1 else "one noisy number"
+            share = float(self.share_of_budget(round))
+            of_rounds.append(f"Round {number} asks for {round.in_words}: {size}, {share:.3g} of the budget.")
+        where = (
+            "Where each round looks follows from the noisy answers before it: one client works it out and seals it to all. Its "
+            "lengths and the noise are fixed here, so a client that works out nonsense spoils the result and reveals nothing."
+        )
+        return Choices(f"public numbers only, by the table of {NAME}'s planner", of_rounds, [where])
 
     @property
     def sum_unit(self) -> str:

@@ -89,6 +89,7 @@ class Shape(Protocol):
 class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks"):
     """scales : deviations of the noise, one per part of the answer. Subclasses say what they ask, and what follows from it."""
 
+    in_words: ClassVar[str]  # what it asks for
     n_candidates: ClassVar[int] = 0
     finds_number: ClassVar[bool] = False  # of records, which otherwise stays as it was found
     scales: tuple[Fraction, ...]
@@ -180,6 +181,7 @@ class MeanRound(
 ):
     """The sum of the records, clipped to `radius` half diagonals of the box around its middle, and how many they are."""
 
+    in_words: ClassVar[str] = "the number of records and their mean"
     counts_records: ClassVar[bool] = True
     finds_number: ClassVar[bool] = True
 
@@ -207,6 +209,8 @@ class MeanRound(
 class SquaresRound(ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="squares"):
     """Squares of x - centre per feature, clipped to `radius` half diagonals of the box."""
 
+    in_words: ClassVar[str] = "how far they spread in each feature"
+
     def question(self, m: Shape) -> ClippedSquares:
         """Sum of squares, coordinate by coordinate."""
         return ClippedSquares(domain=m.domain, units=self.units)
@@ -227,6 +231,7 @@ class SquaresRound(ClippingRound, frozen=True, kw_only=True, forbid_unknown_fiel
 class LengthsRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="lengths"):
     """|x - centre|, clipped to half the diagonal of the box."""
 
+    in_words: ClassVar[str] = "how far they are from the mean"
     units: int
 
     def question(self, m: Shape) -> ClippedLengths:
@@ -249,6 +254,8 @@ class SecondMomentRound(
     ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="second-moment"
 ):
     """(x - centre)(x - centre)', clipped to `radius` typical lengths."""
+
+    in_words: ClassVar[str] = "in which directions they spread"
 
     def question(self, m: Shape) -> SecondMoment:
         """Sum of products of every pair of features."""
@@ -275,6 +282,7 @@ class SecondMomentRound(
 class VotesRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="votes"):
     """How many records each candidate is the nearest of."""
 
+    in_words: ClassVar[str] = "which of some public candidates they are nearest to"
     counts_records: ClassVar[bool] = True
     n_candidates: int  # type: ignore[misc]  # of other rounds 0
 
@@ -319,6 +327,7 @@ class VotesRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=T
 class StepRound(ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="step"):
     """Offsets from the nearest centroid, clipped to `radius` typical offsets, and counts: one step of the clustering."""
 
+    in_words: ClassVar[str] = "offsets from the nearest centroids, clipped, and how many records each has"
     moves_centroids: ClassVar[bool] = True
     counts_records: ClassVar[bool] = True
     in_directions: bool = False
