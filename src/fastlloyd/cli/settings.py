@@ -22,8 +22,8 @@ from fastlloyd.federation.identity.certificates import certificates_in, parse_au
 from fastlloyd.federation.identity.identity import PRIVATE_HEADING, PUBLIC_HEADING, PublicIdentity
 from fastlloyd.federation.plan.plan import Client, Plan, Server, Study, TrustMode
 from fastlloyd.federation.positions import Positions
+from fastlloyd.mechanisms.answering import check_cap
 from fastlloyd.mechanisms.catalogue import algorithm, preset
-from fastlloyd.mechanisms.central import check_cap
 from fastlloyd.mechanisms.lloyd.algorithm import VARIED
 from fastlloyd.mechanisms.mechanism import MAX_RECORDS
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings, check_expected

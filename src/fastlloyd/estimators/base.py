@@ -38,6 +38,7 @@ from fastlloyd.errors import (
 )
 from fastlloyd.mechanisms import accuracy, central
 from fastlloyd.mechanisms.accuracy import Status
+from fastlloyd.mechanisms.answering import check_cap
 from fastlloyd.mechanisms.catalogue import design, read_mechanism
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings, check_expected
@@ -268,7 +269,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         elif n_records < 1:
             raise PlanError(f"n_records is {n_records!r:.40}, the cap on the number of records; expected at least 1")
         elif n_samples > n_records:
-            central.check_cap(n_samples, n_records)
+            check_cap(n_samples, n_records)
         check_expected(self.n_expected, n_records)
         common = {
             "algorithm": self._algorithm,

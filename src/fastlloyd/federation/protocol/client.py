@@ -33,6 +33,7 @@ from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.protocol.rounds import ClientRounds
 from fastlloyd.federation.protocol.transitions import CLIENT_TRANSITIONS, ClientState, Deadline, Start
 from fastlloyd.federation.secagg.keys import EphemeralKey, Identity
+from fastlloyd.mechanisms.answering import Records
 
 
 class ClientSession:
@@ -60,7 +61,6 @@ class ClientSession:
     """
 
     __slots__ = (
-        "_X",
         "_accepted",
         "_first_sent",
         "_handled",
@@ -69,6 +69,7 @@ class ClientSession:
         "_owes_reply",
         "_phase",
         "_random_bytes",
+        "_records",
         "_roster",
         "_unrecorded",
         "name",
@@ -88,13 +89,12 @@ class ClientSession:
         random_bytes: Callable[[int], bytes],
     ) -> None:
         check_private(noise)
-        plan.mechanism.domain.check_grid(X)
-        plan.client(name).check_cap(len(X))
+        records = Records(plan.mechanism.domain, X, plan.client(name).check_cap)
         if identity.public.hex() != plan.client(name).signing_key:
             raise PlanError(f"this identity is not the one whose signing_key the plan lists for client {name!r}")
         self.state = ClientState.NEW
         self.name = name
-        self.plan, self._X, self._noise, self._random_bytes = plan, X, noise, random_bytes
+        self.plan, self._records, self._noise, self._random_bytes = plan, records, noise, random_bytes
         self.outcome: ClientResult | Ended | None = None
         self._roster = Roster.of(plan)
         self._phase: Identity | Joining | ClientRounds | None = identity  # forgotten once it has signed the Hello
@@ -309,7 +309,7 @@ class ClientSession:
                     self.plan,
                     self._roster,
                     self.name,
-                    self._X,
+                    self._records,
                     keys=message,
                     group_key=joining.open(message),
                     noise=self._noise,

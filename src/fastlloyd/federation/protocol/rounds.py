@@ -6,7 +6,6 @@ made by `upload`, `propose` and `confirm`.
 
 from collections.abc import Callable
 
-from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import LocalProtocolError, OverflowRisk, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
@@ -18,6 +17,7 @@ from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.secagg.keys import Ending
 from fastlloyd.federation.secagg.masks import UPLOAD_NONCE_BYTES, GroupKey, GroupMasks, MaskContext, MaskScheme, RoundContext
 from fastlloyd.federation.secagg.sealing import SALT_BYTES, open_parameters, seal_parameters
+from fastlloyd.mechanisms.answering import Records
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.queries.relative import centroids_digest
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise
@@ -35,14 +35,14 @@ class ClientRounds:
         plan: Plan,
         roster: Roster,
         name: str,
-        X: GridArray,
+        records: Records,
         *,
         keys: KeyBox,
         group_key: GroupKey,
         noise: NoiseSource,
         random_bytes: Callable[[int], bytes],
     ) -> None:
-        self._plan, self._roster, self._name, self._X = plan, roster, name, X
+        self._plan, self._roster, self._name, self._records = plan, roster, name, records
         self._group_key, self._noise, self._random_bytes = group_key, noise, random_bytes
         self._masks: MaskScheme = GroupMasks(group_key, plan.ring)
         caps = {client.name: client.max_records for client in plan.clients}
@@ -86,7 +86,7 @@ class ClientRounds:
     def upload(self) -> Upload:
         """The client's exact answer plus its share of the noise, masked. Draws noise: to be called once per round."""
         round = self._mechanism.all_rounds[self.number - 1]
-        values = self._query.evaluate(self._X) + self._plan.draw_client_noise(round, self._noise)
+        values = self._records.answer(self._query) + self._plan.draw_client_noise(round, self._noise)
         self._nonce = self._random_bytes(UPLOAD_NONCE_BYTES)
         return Upload(self.number, self._nonce, self._masked.hide(values, self._name, self._nonce))
 
