@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+import query_reference as reference
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering.domain import Domain, Scaling
-from fastlloyd.mechanisms.queries import reference
 from fastlloyd.mechanisms.queries.centred import ClippedLengths, ClippedSquares, SecondMoment
 from fastlloyd.mechanisms.queries.offsets import ClippedOffsets
 from fastlloyd.mechanisms.queries.parameters import Parameter, Value

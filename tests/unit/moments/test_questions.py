@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import moment_situations as situations
+import query_reference as reference
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.parallel import WORTH_LOADING, is_compiled
@@ -13,7 +14,6 @@ from fastlloyd.dp.accountant import Accountant
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import DataError, OverflowRisk, PlanError
-from fastlloyd.mechanisms.queries import reference
 from fastlloyd.mechanisms.queries.centred import ClippedLengths, ClippedSquares, SecondMoment
 from fastlloyd.mechanisms.queries.offsets import ClippedOffsets
 from fastlloyd.mechanisms.queries.parameters import Parameter, Value

@@ -1,4 +1,4 @@
-"""The queries once more, record by record in Python's integers: the oracle of the rest, and the file to read first.
+"""The queries of MomentLloyd once more, record by record in Python's integers: their oracle.
 
 X : records on the grid, int (n, d); centre, centroids, candidates, origin : integers, in grid units; radius : an integer, 1 or
 more; units : U, the integer length that the radius becomes. Sums are lists of Python integers.
