@@ -82,12 +82,13 @@ class Accountant:
     whose costs were fixed beforehand; where they are chosen from answers, `spending.py` says what a limit holds.
 
     neighboring_relation : that for which the sensitivities in all releases were computed; kept for the reports.
+    mu_squared : the Gaussian releases together are mu-GDP; this is mu^2, exact.
+    pure_epsilon : the geometric releases together are epsilon-DP with this epsilon, exact.
     """
 
     def __init__(self, neighboring_relation: NeighboringRelation) -> None:
         self.neighboring_relation = neighboring_relation
-        self._mu_squared = Fraction(0)
-        self._pure_epsilon = Fraction(0)
+        self.mu_squared = self.pure_epsilon = Fraction(0)
 
     def compose(self, releases: Iterable[GaussianRelease | GeometricRelease]) -> Self:
         """Add all releases to the account, or none if one is refused."""
@@ -97,19 +98,9 @@ class Accountant:
                 gaussian += release.mu_squared
             else:
                 pure += release.pure_epsilon
-        self._mu_squared += gaussian
-        self._pure_epsilon += pure
+        self.mu_squared += gaussian
+        self.pure_epsilon += pure
         return self
-
-    @property
-    def mu_squared(self) -> Fraction:
-        """The Gaussian releases together are mu-GDP; this is mu^2."""
-        return self._mu_squared
-
-    @property
-    def pure_epsilon(self) -> Fraction:
-        """The geometric releases together are epsilon-DP with this epsilon."""
-        return self._pure_epsilon
 
     def get_epsilon(self, delta: float) -> float:
         """Return an epsilon such that everything released is (epsilon, delta)-DP.
@@ -118,7 +109,7 @@ class Accountant:
         """
         if not 0 < delta < 1:
             raise BudgetError(f"delta must be above 0 and below 1, got {delta!r}")
-        return _epsilon(Fraction(self._mu_squared), Fraction(self._pure_epsilon), Fraction(*delta.as_integer_ratio()))
+        return _epsilon(Fraction(self.mu_squared), Fraction(self.pure_epsilon), Fraction(*delta.as_integer_ratio()))
 
     def get_delta(self, epsilon: float) -> float:
         """Return a delta such that everything released is (epsilon, delta)-DP.
@@ -127,7 +118,7 @@ class Accountant:
         """
         if not 0 < epsilon < math.inf:
             raise BudgetError(f"epsilon must be a finite number above 0, got {epsilon!r}")
-        return _delta(Fraction(self._mu_squared), Fraction(epsilon) - self._pure_epsilon)
+        return _delta(Fraction(self.mu_squared), Fraction(epsilon) - self.pure_epsilon)
 
 
 @lru_cache  # fits with the same settings ask the same, and an integral takes longer than the clustering of a few records

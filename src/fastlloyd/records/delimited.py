@@ -8,7 +8,6 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
@@ -20,7 +19,7 @@ from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
 from fastlloyd.records.columns import NUMERIC, Columns, chosen, numbered
 from fastlloyd.records.files import opened
-from fastlloyd.records.record_file import NOT_FINITE, NOT_THERE, WORDS, Missing, Reader
+from fastlloyd.records.record_file import NOT_FINITE, NOT_THERE, WORDS, Missing, Reader, wrong_cells
 
 _ANSWERS = frozenset({"true", "false", "yes", "no", "t", "f", "y", "n"})
 _COMMAS = re.compile(r"[-+]?[0-9][0-9. ]*(,[0-9]+)+")  # between digits: of decimals or of thousands
@@ -59,10 +58,20 @@ class DelimitedFile(Reader):
 
     def __init__(self, path: Path, columns: Columns, missing: Missing) -> None:
         self._path, self._columns, self._missing, self._once = path, columns, missing, not path.is_file()
-        self._layout, rows = self._begin()
-        self._rows = rows if self._once else None  # what a pipe has given away does not come again
-        self.names = tuple(self._layout.names)
-        self.columns = tuple(self.names[i] for i in self._layout.chosen)
+        self._way_out = CHOOSE if columns is None else EMPTY  # who has chosen, or has a plan that did, cannot choose others
+        names, where, head, rows = self._begin()
+
+        def is_number(column: int) -> bool:
+            cells = [cells[column] for _, cells in head if len(cells) == len(names)]
+            return all(_is_missing(cell) or _is_number(cell) for cell in cells)
+
+        self._chosen = chosen(names, columns, where, "header", is_number)
+        if not head:
+            raise DataError(f"{path}: the file has a header and no records")
+        self.names = tuple(names)
+        self.columns = tuple(names[i] for i in self._chosen)
+        # what a pipe has given away does not come again
+        self._rows: Iterator[_Row] | None = chain(head, rows) if self._once else None
 
     def blocks(self) -> Iterator[RealArray]:
         """Read the file from its beginning: float64 (n_i, n_features), NaN where a cell is missing."""
@@ -70,18 +79,21 @@ class DelimitedFile(Reader):
         if rows is None:
             if self._once:
                 raise DataError(f"{self._path}: what comes through a pipe can be read only once; write it to a file")
-            _, rows = self._begin()
+            rows = self._all_rows()
         n = max(1, BLOCK_CELLS // len(self.names))
         while block := list(islice(rows, n)):
-            yield self._layout.numbers(block)
+            yield self._numbers(block)
 
     def place(self, record: int) -> str:
         """Give the number of its line; not for what comes through a pipe."""
-        _, rows = self._begin()
-        return f"line {next(islice(rows, record - 1, None))[0]}"
+        return f"line {next(islice(self._all_rows(), record - 1, None))[0]}"
 
-    def _begin(self) -> tuple[_Layout, Iterator[_Row]]:
-        """Read as far as the names of the columns: the layout of a row, and the rows of all records."""
+    def _all_rows(self) -> Iterator[_Row]:
+        _, _, head, rows = self._begin()
+        return chain(head, rows)
+
+    def _begin(self) -> tuple[list[str], str, list[_Row], Iterator[_Row]]:
+        """Names of the columns and where they stand, the first rows, which tell what columns hold, and the further rows."""
         source = str(self._path)
         rows = _rows(self._path)
         first = next(rows, None)
@@ -103,19 +115,56 @@ class DelimitedFile(Reader):
             names = numbered(len(names))
         if self._columns is NUMERIC:
             head += islice(rows, LOOKED_AT)
-        layout = self._layout_of(source, names, where, head)
-        if not head:
-            raise DataError(f"{source}: the file has a header and no records")
-        return layout, chain(head, rows)
+        return names, where, head, rows
 
-    def _layout_of(self, source: str, names: Sequence[str], where: str, head: Sequence[_Row]) -> _Layout:
-        def is_number(column: int) -> bool:
-            cells = [cells[column] for _, cells in head if len(cells) == len(names)]
-            return all(_is_missing(cell) or _is_number(cell) for cell in cells)
+    def _numbers(self, rows: Sequence[_Row]) -> npt.NDArray[np.float64]:
+        """Return the chosen cells, float64 (n, n_chosen), NaN where one is missing. Raises DataError for the first fault.
 
-        indices = chosen(names, self._columns, where, "header", is_number)
-        way_out = CHOOSE if self._columns is None else EMPTY  # who has chosen, or has a plan that did, cannot choose others
-        return _Layout(source, names, indices, self._missing, way_out)
+        A missing cell costs what one exception costs, and changes nothing for the cells around it: who watches the time of a
+        pass does not see where values are missing.
+        """
+        width, several = len(self.names), len(self._chosen) > 1
+        picked = map(itemgetter(*self._chosen), [cells for _, cells in rows if len(cells) == width])
+        cells = list(chain.from_iterable(picked) if several else picked)
+        if len(cells) < len(rows) * len(self._chosen) or not _is_plain("".join(cells)):
+            raise self._refusal(rows)
+        values, left = array("d"), iter(cells)
+        while len(values) < len(cells):
+            with suppress(ValueError):
+                values.extend(map(float, left))  # keeps what came before the cell that is no number
+                break
+            if self._missing is not Missing.DROP or not _is_missing(cells[len(values)]):
+                raise self._refusal(rows)
+            values.append(math.nan)
+        numbers = np.frombuffer(values)
+        if wrong_cells(numbers, self._missing).any():
+            raise self._refusal(rows)
+        return numbers.reshape(len(rows), len(self._chosen))
+
+    def _refusal(self, rows: Sequence[_Row]) -> DataError:
+        """The error of the first faulty cell, for which all cells of the block are looked at again."""
+        return DataError(next(self._faults(rows)))
+
+    def _faults(self, rows: Sequence[_Row]) -> Iterator[str]:
+        for line, cells in rows:
+            if len(cells) != len(self.names):
+                decimals = ", or a decimal comma (write 3.14, not 3,14)" if len(cells) > len(self.names) else ""
+                yield (
+                    f"{self._path}, line {line}: the row has {len(cells)} cell(s) and the first row "
+                    f"{len(self.names)}; look for a missing or stray separator{decimals}"
+                )
+                continue
+            hint = "; line 1 is a header only if none of its cells is a number" if line == 1 else ""
+            for column in self._chosen:
+                if fault := self._fault(cells[column]):
+                    yield f"{self._path}, line {line}, column {self.names[column]!r}: {fault}{hint}"
+
+    def _fault(self, cell: str) -> str:
+        if _is_missing(cell):
+            return "" if self._missing is Missing.DROP else NOT_THERE
+        if not _is_number(cell):
+            return f"not a number; {_remedy(cell, self._way_out)}"
+        return "" if math.isfinite(float(cell)) else NOT_FINITE
 
 
 def _rows(path: Path) -> Iterator[_Row]:
@@ -172,67 +221,6 @@ def _is_long_header(cells: Sequence[str], delimiter: str) -> bool:
         return not any(delimiter in cell for cell in long)
     further = [line for cell in long for line in _LINE_END.split(cell)[1:]]
     return not any(_is_number(line) or _is_missing(line) or set(line) & set(",;\t") for line in further)
-
-
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """Where the chosen columns stand in a row: the names of all columns, and indices into them."""
-
-    source: str
-    names: Sequence[str]
-    chosen: Sequence[int]
-    missing: Missing
-    way_out: str  # for a column that holds something else than numbers
-
-    def numbers(self, rows: Sequence[_Row]) -> npt.NDArray[np.float64]:
-        """Return the chosen cells, float64 (n, n_chosen), NaN where one is missing. Raises DataError for the first fault.
-
-        A missing cell costs what one exception costs, and changes nothing for the cells around it: who watches the time of a
-        pass does not see where values are missing.
-        """
-        width, several = len(self.names), len(self.chosen) > 1
-        picked = map(itemgetter(*self.chosen), [cells for _, cells in rows if len(cells) == width])
-        cells = list(chain.from_iterable(picked) if several else picked)
-        if len(cells) < len(rows) * len(self.chosen) or not _is_plain("".join(cells)):
-            raise self._refusal(rows)
-        values, left = array("d"), iter(cells)
-        while len(values) < len(cells):
-            with suppress(ValueError):
-                values.extend(map(float, left))  # keeps what came before the cell that is no number
-                break
-            if self.missing is not Missing.DROP or not _is_missing(cells[len(values)]):
-                raise self._refusal(rows)
-            values.append(math.nan)
-        numbers = np.frombuffer(values)
-        unwanted = np.isinf(numbers) if self.missing is Missing.DROP else ~np.isfinite(numbers)
-        if unwanted.any():
-            raise self._refusal(rows)
-        return numbers.reshape(len(rows), len(self.chosen))
-
-    def _refusal(self, rows: Sequence[_Row]) -> DataError:
-        """The error of the first faulty cell, for which all cells of the block are looked at again."""
-        return DataError(next(self._faults(rows)))
-
-    def _faults(self, rows: Sequence[_Row]) -> Iterator[str]:
-        for line, cells in rows:
-            if len(cells) != len(self.names):
-                decimals = ", or a decimal comma (write 3.14, not 3,14)" if len(cells) > len(self.names) else ""
-                yield (
-                    f"{self.source}, line {line}: the row has {len(cells)} cell(s) and the first row "
-                    f"{len(self.names)}; look for a missing or stray separator{decimals}"
-                )
-                continue
-            hint = "; line 1 is a header only if none of its cells is a number" if line == 1 else ""
-            for column in self.chosen:
-                if fault := self._fault(cells[column]):
-                    yield f"{self.source}, line {line}, column {self.names[column]!r}: {fault}{hint}"
-
-    def _fault(self, cell: str) -> str:
-        if _is_missing(cell):
-            return "" if self.missing is Missing.DROP else NOT_THERE
-        if not _is_number(cell):
-            return f"not a number; {_remedy(cell, self.way_out)}"
-        return "" if math.isfinite(float(cell)) else NOT_FINITE
 
 
 def _remedy(cell: str, way_out: str) -> str:

@@ -38,13 +38,6 @@ def state(path: Path) -> FileState | None:
             return FileState(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-def regular(path: Path) -> FileState:
-    """As `state`, but a pipe is refused."""
-    if (found := state(path)) is None:
-        raise DataError(f"{path}: this is not a regular file, which this format needs; write the records to one")
-    return found
-
-
 @contextmanager
 def readable(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn what the file system raises into DataError."""

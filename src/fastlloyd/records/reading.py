@@ -50,17 +50,16 @@ def open_records(path: str | os.PathLike[str], columns: Columns = None, *, missi
         return _open_csv(Path("/dev/stdin"), columns, missing)
     suffix = path.suffix.lower()
     unpacked = Path(path.stem).suffix.lower() if suffix == ".gz" else suffix
-    if unpacked in _STREAMS:
-        state = files.state(path)
-    elif suffix in _FORMATS:
-        state = files.regular(path)
-    elif suffix in _SHEETS:
+    if suffix in _SHEETS:
         raise DataError(f"{path}: workbooks are not read; save the sheet as CSV in UTF-8, with decimal points")
-    else:
+    if unpacked not in _STREAMS and suffix not in _FORMATS:
         raise DataError(
             f"{path}: the suffix must say the format: {', '.join(_STREAMS)}, each of which may be followed by .gz, or "
             f"{', '.join(known for known in _FORMATS if known not in _STREAMS)}"
         )
+    state = files.state(path)
+    if state is None and unpacked not in _STREAMS:
+        raise DataError(f"{path}: this is not a regular file, which this format needs; write the records to one")
     return RecordFile(_FORMATS[unpacked](path, columns, missing), str(path), state, missing)
 
 

@@ -43,9 +43,9 @@ def complete(
     missing one unless these are dropped.
     """
     arrays = block.arrays if isinstance(block, ColumnBlock) else (block,)
-    if np.any([_wrong(array, missing).any() for array in arrays]):
+    if np.any([wrong_cells(array, missing).any() for array in arrays]):
         values = np.asarray(block)
-        wrong = _wrong(values, missing)
+        wrong = wrong_cells(values, missing)
         record = int(wrong.any(axis=1).argmax())
         column = int(wrong[record].argmax())
         fault = NOT_THERE if np.isnan(values[record, column]) else NOT_FINITE
@@ -63,7 +63,7 @@ def complete(
     return np.compress(kept, block, axis=0)
 
 
-def _wrong(values: RealArray, missing: Missing) -> npt.NDArray[np.bool_]:
+def wrong_cells(values: RealArray, missing: Missing) -> npt.NDArray[np.bool_]:
     """Which cells are refused: infinite ones, and missing ones unless these are dropped."""
     return np.isinf(values) if missing is Missing.DROP else ~np.isfinite(values)
 
