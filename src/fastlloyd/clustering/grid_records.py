@@ -78,7 +78,7 @@ class Blocks(Protocol):
 
 
 class GridRecords:
-    """Grid points of records under a domain, int32 blocks (n_i, n_features); iterate once per pass.
+    """Grid points of records under a `domain`, int32 blocks (n_i, n_features) within its box; iterate once per pass.
 
     `n_outside` says, after a complete pass, how many records have values outside the bounds (a private number). Raises
     DataError for such a record under `Outside.REFUSE`, and what reading the records raises. Points are made by `domain` in each
@@ -87,7 +87,7 @@ class GridRecords:
 
     def __init__(self, records: Blocks, domain: Domain, outside: Outside, *, source: str, kept_cells: int = KEPT_CELLS) -> None:
         self.n_outside = 0
-        self._domain = domain
+        self.domain = domain
         self._records, self._outside = records, outside
         self._source, self._kept_cells = source, kept_cells
         self._may_be_kept = records.n_rows is None or records.n_rows * domain.n_features <= kept_cells
@@ -97,11 +97,6 @@ class GridRecords:
     def __repr__(self) -> str:
         """Show the source, no records and no number of them."""
         return f"GridRecords(source={self._source!r})"
-
-    @property
-    def domain(self) -> Domain:
-        """The domain of the grid points: every block lies within its box."""
-        return self._domain
 
     def __iter__(self) -> Iterator[GridArray]:
         """One pass over all records."""

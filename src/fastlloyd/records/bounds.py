@@ -51,7 +51,9 @@ def parse_bounds(
     if text.lower().endswith(".toml"):
         given = _bounds_in_toml(text, columns)
     elif "=" in text:
-        given = _bounds_by_name(text)
+        pairs = [item.rpartition("=") for item in split_list(text)]
+        refuse_repeated([name.strip() for name, _, _ in pairs], f"bounds {text!r}")
+        given = {name.strip(): _interval(interval, repr(name.strip())) for name, _, interval in pairs}
     else:
         given = dict.fromkeys(columns, _interval(text, "every column"))
     if others is None:
@@ -111,12 +113,6 @@ def _check_names(given: Mapping[str, object], columns: Sequence[str], others: Se
             raise DataError(f"bounds: column {unknown_name(str(name), known)}{both}")
     if missing:
         raise DataError(f"bounds are missing for {listing(missing)}; every column needs them")
-
-
-def _bounds_by_name(text: str) -> dict[str, _Interval]:
-    pairs = [item.rpartition("=") for item in split_list(text)]
-    refuse_repeated([name.strip() for name, _, _ in pairs], f"bounds {text!r}")
-    return {name.strip(): _interval(interval, repr(name.strip())) for name, _, interval in pairs}
 
 
 def _bounds_in_toml(path: str, columns: Sequence[str]) -> dict[str, _Interval]:

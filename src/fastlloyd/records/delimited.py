@@ -127,25 +127,22 @@ class DelimitedFile(Reader):
         picked = map(itemgetter(*self._chosen), [cells for _, cells in rows if len(cells) == width])
         cells = list(chain.from_iterable(picked) if several else picked)
         if len(cells) < len(rows) * len(self._chosen) or not _is_plain("".join(cells)):
-            raise self._refusal(rows)
+            raise DataError(next(self._faults(rows)))
         values, left = array("d"), iter(cells)
         while len(values) < len(cells):
             with suppress(ValueError):
                 values.extend(map(float, left))  # keeps what came before the cell that is no number
                 break
             if self._missing is not Missing.DROP or not _is_missing(cells[len(values)]):
-                raise self._refusal(rows)
+                raise DataError(next(self._faults(rows)))
             values.append(math.nan)
         numbers = np.frombuffer(values)
         if wrong_cells(numbers, self._missing).any():
-            raise self._refusal(rows)
+            raise DataError(next(self._faults(rows)))
         return numbers.reshape(len(rows), len(self._chosen))
 
-    def _refusal(self, rows: Sequence[_Row]) -> DataError:
-        """The error of the first faulty cell, for which all cells of the block are looked at again."""
-        return DataError(next(self._faults(rows)))
-
     def _faults(self, rows: Sequence[_Row]) -> Iterator[str]:
+        """Look at all cells again: where something is wrong, and what."""
         for line, cells in rows:
             if len(cells) != len(self.names):
                 decimals = ", or a decimal comma (write 3.14, not 3,14)" if len(cells) > len(self.names) else ""

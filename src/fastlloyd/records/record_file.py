@@ -208,19 +208,16 @@ class RecordFile:
         for block in self._reader.blocks():
             yield n + 1, block
             n += len(block)
-        self._check_unchanged()
-        if self._rows_read not in (None, n):
-            raise self._changed()
+        self._check_unchanged(n)
         self._rows_read = n
         if not n:
             raise DataError(f"{self.source}: there are no records")
 
-    def _check_unchanged(self) -> None:
-        if self._state is not None and files.state(Path(self.source)) != self._state:
-            raise self._changed()
-
-    def _changed(self) -> DataError:
-        return DataError(
-            f"{self.source}: the file was changed while it was in use, and every pass must see the same records; copy it to "
-            "where nobody writes, and start again"
-        )
+    def _check_unchanged(self, n_rows: int | None = None) -> None:
+        """Raise DataError if the file is another one than before, or has another number of records than an earlier pass."""
+        is_same_file = self._state is None or files.state(Path(self.source)) == self._state
+        if not is_same_file or (self._rows_read is not None and n_rows not in (None, self._rows_read)):
+            raise DataError(
+                f"{self.source}: the file was changed while it was in use, and every pass must see the same records; copy it "
+                "to where nobody writes, and start again"
+            )
