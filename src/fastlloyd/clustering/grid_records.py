@@ -7,18 +7,17 @@ that record and the bounds. The count, and that or where a record is refused, ar
 
 import enum
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fastlloyd.base.arrays import RealArray
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.parallel import is_compiled, reading_ahead
 from fastlloyd.errors import DataError
-from fastlloyd.records.table import ColumnBlock, numbered
+from fastlloyd.records.table import ColumnBlock
 
 KEPT_CELLS = 1 << 26  # 256 MiB of int32
 
@@ -30,34 +29,6 @@ class Outside(enum.Enum):
 
     CLIP = "clip"  # the value moves to the nearer bound (`Domain.to_grid`), and the record is counted
     REFUSE = "refuse"  # the records are refused, and where the value stands is said
-
-
-def to_grid(
-    domain: Domain,
-    X: ArrayLike | ColumnBlock,
-    outside: Outside,
-    *,
-    source: str,
-    first: int = 1,
-    place: Callable[[int], str] = numbered,
-) -> tuple[GridArray, int]:
-    """Grid points of a block, and how many of its records have a value outside the bounds, found in the same pass.
-
-    X : as of `Domain.to_grid`. first : number of the block's first record. place : where the record of a number stands in the
-    source, for messages. Raises what `Domain.to_grid` raises; DataError with `Outside.REFUSE`, naming the place of the first
-    such record and its column and no value.
-    """
-    grid, beyond = domain.to_grid_and_outside(X)
-    n = int(np.count_nonzero(beyond))
-    if n and outside is Outside.REFUSE:
-        record = int(beyond.argmax())
-        values = np.asarray(X)[record]
-        column = domain.features[int(np.argmax((values < domain.lower) | (values > domain.upper)))]
-        raise DataError(
-            f"{source}, {place(first + record)}, column {column!r}: the value lies outside the bounds; correct it, state wider "
-            "bounds from public knowledge, or clip such values with --outside clip"
-        )
-    return grid, n
 
 
 class Blocks(Protocol):
@@ -124,12 +95,25 @@ class GridRecords:
             self._kept = kept
 
     def _grid(self, first: int, block: RealArray | ColumnBlock, outside: Outside) -> tuple[GridArray, int]:
-        """Grid points of a block, and how many of its records have a value outside the bounds."""
+        """Grid points of a block, and how many of its records have a value outside the bounds.
+
+        Raises DataError with `Outside.REFUSE`, naming the place of the first such record and its column and no value.
+        """
         try:
-            return to_grid(self.domain, block, outside, source=self._source, first=first, place=self._records.place)
+            grid, beyond = self.domain.to_grid_and_outside(block)
         except DataError:
             self._records.check(block, first)  # knows better where it stands
             raise
+        n = int(np.count_nonzero(beyond))
+        if n and outside is Outside.REFUSE:
+            record = int(beyond.argmax())
+            values, domain = np.asarray(block)[record], self.domain
+            column = domain.features[int(np.argmax((values < domain.lower) | (values > domain.upper)))]
+            raise DataError(
+                f"{self._source}, {self._records.place(first + record)}, column {column!r}: the value lies outside the bounds; "
+                "correct it, state wider bounds from public knowledge, or clip such values with --outside clip"
+            )
+        return grid, n
 
     def _checked(self, kept: GridArray) -> GridArray:
         """Raise DataError if a caller to whom the points were given in an earlier pass has moved them out of the box."""

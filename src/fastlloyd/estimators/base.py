@@ -25,7 +25,6 @@ from fastlloyd.base.names import choose
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, GridArray, Scaling
-from fastlloyd.clustering.grid_records import Outside, to_grid
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise, SystemNoise
 from fastlloyd.errors import (
@@ -170,8 +169,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             )
         for caution in cautions(mechanism):
             warnings.warn(caution, WeakGuaranteeWarning, stacklevel=2)
-        grid, n_outside = to_grid(domain, values, Outside.CLIP, source="X")
-        if n_outside > len(values) / 10:
+        grid, outside = domain.to_grid_and_outside(values)
+        if np.count_nonzero(outside) > len(values) / 10:
             warnings.warn(
                 "more than a tenth of the records have values outside the bounds, which are clipped: are the bounds in the "
                 "units of X? This is an exact fact about the records: keep it to yourself.",

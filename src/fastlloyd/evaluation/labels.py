@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from fastlloyd.base.arrays import FloatArray, IntArray, RealArray
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.clustering.grid_records import Outside, to_grid
 from fastlloyd.records import Missing, open_records
 from fastlloyd.reports.result import StoredResult
 
@@ -47,13 +46,13 @@ class FittedClustering(msgspec.Struct, frozen=True, kw_only=True):
 
         Values outside the bounds are clipped. Raises DataError where a value is not finite.
         """
-        grid, n_clipped = to_grid(self.domain, values, Outside.CLIP, source="the records")
+        grid, outside = self.domain.to_grid_and_outside(values)
         clusters = kernels.assign(grid, self.centroids, limits=self.domain.half_widths)
         squared = ((grid - self.centroids[clusters]) ** 2).sum(axis=1)
         return Labels(
             clusters=clusters,
             distances=np.sqrt(squared.astype(np.float64)) / 2**self.domain.fraction_bits,
-            n_clipped=n_clipped,
+            n_clipped=int(np.count_nonzero(outside)),
         )
 
 

@@ -1,5 +1,6 @@
 """Values outside the bounds: counted block by block, or refused with record and column and never the value."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,38 @@ from hypothesis.extra.numpy import arrays
 
 from fastlloyd.clustering import domain, parallel
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.clustering.grid_records import Outside, to_grid
+from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.clustering.parallel import is_compiled
 from fastlloyd.errors import DataError
-from fastlloyd.records.table import ColumnBlock
+from fastlloyd.records.table import ColumnBlock, numbered
 
 DOMAIN = Domain(features=("age", "bmi"), lower=(0.0, 10.0), upper=(120.0, 60.0))
+
+
+class Numbered:
+    """Records in one block, of which the first has a number."""
+
+    n_rows, n_ahead = None, 0
+
+    def __init__(self, X: npt.NDArray[np.float64], first: int) -> None:
+        self._X, self._first = X, first
+
+    def blocks_to_check(self) -> Iterator[tuple[int, npt.NDArray[np.float64]]]:
+        yield self._first, self._X
+
+    def check(self, _block: object, _first: int, /) -> None:
+        raise AssertionError("all numbers are finite")
+
+    def place(self, record: int, /) -> str:
+        return numbered(record)
+
+
+def n_outside(X: npt.NDArray[np.float64], outside: Outside, first: int = 1) -> int:
+    records = GridRecords(Numbered(X, first), DOMAIN, outside, source="memory")
+    list(records)
+    return records.n_outside
+
+
 RECORDS = arrays(np.float64, st.tuples(st.integers(1, 9), st.just(2)), elements=st.floats(-5, 125))
 
 
@@ -25,22 +52,22 @@ def test_the_count_is_that_of_records_that_clipping_changes_and_adds_up_over_blo
     X: npt.NDArray[np.float64], cut: int
 ) -> None:
     clipped = np.clip(X, DOMAIN.lower, DOMAIN.upper)
-    grid, n = to_grid(DOMAIN, X, Outside.CLIP, source="memory")
-    assert np.array_equal(grid, DOMAIN.to_grid(clipped))
+    n = n_outside(X, Outside.CLIP)
+    assert np.array_equal(DOMAIN.to_grid_and_outside(X)[0], DOMAIN.to_grid(clipped))
     assert n == (clipped != X).any(axis=1).sum()
     parts = [part for part in (X[:cut], X[cut:]) if len(part)]
-    assert n == sum(to_grid(DOMAIN, np.asfortranarray(part), Outside.CLIP, source="memory")[1] for part in parts)
+    assert n == sum(n_outside(np.asfortranarray(part), Outside.CLIP) for part in parts)
 
 
 @given(X=RECORDS, first=st.integers(1, 100))
 def test_the_first_value_outside_is_refused_by_record_and_column_alone(X: npt.NDArray[np.float64], first: int) -> None:
     beyond = (DOMAIN.lower > X) | (DOMAIN.upper < X)
     if not beyond.any():
-        assert to_grid(DOMAIN, X, Outside.REFUSE, source="memory", first=first)[1] == 0
+        assert n_outside(X, Outside.REFUSE, first) == 0
         return
     record, column = np.argwhere(beyond)[0]
     with pytest.raises(DataError) as refused:
-        to_grid(DOMAIN, X, Outside.REFUSE, source="memory", first=first)
+        n_outside(X, Outside.REFUSE, first)
     assert str(refused.value) == (
         f"memory, record {first + record}, column {DOMAIN.features[column]!r}: the value lies outside the bounds; correct it, "
         "state wider bounds from public knowledge, or clip such values with --outside clip"
@@ -49,7 +76,7 @@ def test_the_first_value_outside_is_refused_by_record_and_column_alone(X: npt.ND
 
 def test_values_on_the_bounds_are_inside() -> None:
     X = np.array([[0.0, 10.0], [120.0, 60.0]])
-    assert to_grid(DOMAIN, X, Outside.REFUSE, source="memory")[1] == 0
+    assert n_outside(X, Outside.REFUSE) == 0
 
 
 @pytest.mark.parametrize("compiled", [False, True])
