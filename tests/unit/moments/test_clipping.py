@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
+import query_reference as reference
 from fastlloyd.errors import PlanError
-from fastlloyd.mechanisms.queries import clipping, reference
+from fastlloyd.mechanisms.queries import clipping
 
 
 @pytest.mark.parametrize("units", [1, 3, 0, -2, 2**16 + 2, 4.0, True])
