@@ -297,10 +297,10 @@ def test_a_share_of_the_loss_on_a_coarse_grid_is_raised_to_four_units() -> None:
 def test_a_ring_holds_the_loss_or_is_refused(trust: TrustMode) -> None:
     load = ring_load(plan(trust))
     loss = loss_of(plan(trust).mechanism)
-    assert load.loss_bound == loss.cap
-    assert load.loss_scale == plan(trust).total_scales(loss)[0]
+    assert load.loss.bound == loss.cap
+    assert load.loss.scale == plan(trust).total_scales(loss)[0]
     # the worst sum of the loss, in units of the ring, is below half of it with room for the noise
-    assert (900 * loss.cap + load.noise_reach(load.loss_scale)).bit_length() < load.required_bits <= 64
+    assert (900 * loss.cap + load.noise_reach(load.loss.scale)).bit_length() < load.required_bits <= 64
     # hardly any budget for the loss: its noise alone does not fit 32 bits, and the plan says so
     with pytest.raises(OverflowRisk, match="ring_bits = 32"):
         plan(trust, ring_bits=32, loss_share=1e-8)

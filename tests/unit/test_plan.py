@@ -216,7 +216,7 @@ def test_the_ring_holds_counts_on_their_finer_grid_too() -> None:
     plan = design(q=2, M=10, epsilon=40.0, delta=1e-6, n_iterations=2)
     m, load = plan.mechanism, ring_load(plan)
     assert m.count_bits == 5
-    assert load.count_bound == 32 > load.sum_bound == math.isqrt(2 * 4**2)
+    assert load.counts.bound == 32 > load.sums.bound == math.isqrt(2 * 4**2)
     assert load.n_rounding_terms == 10
     with pytest.raises(OverflowRisk, match="cap n_records at") as caught:
         design(q=2, M=10, epsilon=40.0, delta=1e-6, n_iterations=2, n_records=2**31, ring_bits=32, n_expected=1000)
@@ -238,9 +238,9 @@ def test_w26_counts_travel_unscaled_so_that_48842_records_fit_a_32_bit_ring() ->
     }
     plan = design(q=8, **public)
     load = ring_load(plan)
-    assert (plan.mechanism.count_bits, load.count_bound) == (0, 1)
+    assert (plan.mechanism.count_bits, load.counts.bound) == (0, 1)
     # counts scaled as sums are, by 2**16, would not have fitted; nor do sums on that grid
-    assert dataclasses.replace(load, count_bound=2**16).required_bits > 32
+    assert dataclasses.replace(load, counts=load.counts._replace(bound=2**16)).required_bits > 32
     with pytest.raises(OverflowRisk, match="need a ring of 34 bits"):
         design(q=16, **public)
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import OverflowRisk, PlanError
 from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks, MaskContext
-from fastlloyd.federation.secagg.ring import Ring, RingLoad, _tail_exponent, choose_ring
+from fastlloyd.federation.secagg.ring import Load, Ring, RingLoad, _tail_exponent, choose_ring
 
 RINGS = pytest.mark.parametrize("ring", list(Ring))
 
@@ -44,7 +44,7 @@ def random_load(rng: np.random.Generator) -> RingLoad:
     def size(low: float, high: float) -> int:
         return int(2 ** rng.uniform(low, high))
 
-    return RingLoad(
+    return load_of(
         n_records=size(0, 40),
         sum_bound=size(0, 30),
         count_bound=2 ** int(rng.integers(0, 8)),
@@ -62,8 +62,16 @@ def split(total: int, parts: int, rng: np.random.Generator) -> list[int]:
     return [high - low for low, high in zip([0, *cuts], [*cuts, total], strict=True)]
 
 
+def load_of(*, sum_bound: int, count_bound: int, sum_scale: Fraction, count_scale: Fraction, **others: Any) -> RingLoad:
+    return RingLoad(sums=Load(sum_bound, sum_scale), counts=Load(count_bound, count_scale), **others)
+
+
+def twice(load: Load) -> list[Load]:
+    return [Load(2 * load.bound, load.scale), Load(load.bound, 2 * load.scale)]
+
+
 def required_bits(**load: Any) -> int:
-    return RingLoad(**load).required_bits
+    return load_of(**load).required_bits
 
 
 def opened_sum(shares: list[list[int]], ring: Ring) -> list[int]:
@@ -94,8 +102,8 @@ def test_an_accepted_plan_never_wraps_with_worst_data_and_noise_at_its_tail_boun
         accepted[ring] += 1
         n_clients = int(rng.integers(1, 5))
         worst = [
-            load.n_records * load.sum_bound + load.noise_reach(load.sum_scale),
-            load.n_records * load.count_bound + load.noise_reach(load.count_scale),
+            load.n_records * load.sums.bound + load.noise_reach(load.sums.scale),
+            load.n_records * load.counts.bound + load.noise_reach(load.counts.scale),
         ]
         columns = [split(value, n_clients, rng) for value in worst]
         for sign in (1, -1):
@@ -109,8 +117,8 @@ def test_the_required_width_is_the_least() -> None:
     for _ in range(2000):
         load = random_load(rng)
         largest = max(
-            load.n_records * load.sum_bound + load.noise_reach(load.sum_scale),
-            load.n_records * load.count_bound + load.noise_reach(load.count_scale),
+            load.n_records * load.sums.bound + load.noise_reach(load.sums.scale),
+            load.n_records * load.counts.bound + load.noise_reach(load.counts.scale),
         )
         assert 2 ** (load.required_bits - 2) <= largest < 2 ** (load.required_bits - 1)
 
@@ -144,7 +152,7 @@ def test_any_wrap_in_a_whole_run_is_less_likely_than_two_to_the_minus_40() -> No
     with mpmath.workdps(60):
         for _ in range(500):
             load = random_load(rng)
-            for scale in (load.sum_scale, load.count_scale):
+            for scale in (load.sums.scale, load.counts.scale):
                 assert load.n_released * exact_tail(load, scale) < mpmath.mpf(2) ** -40
 
 
@@ -154,10 +162,10 @@ def test_the_noise_reach_is_the_formula_of_the_derivation_never_rounded_down() -
         for _ in range(2000):
             load = random_load(rng)
             exponent = 40 * mpmath.log(2) + mpmath.log(2 * load.n_released)
-            scale = mpmath.mpf(load.sum_scale.numerator) / load.sum_scale.denominator
+            scale = mpmath.mpf(load.sums.scale.numerator) / load.sums.scale.denominator
             factor = mpmath.sqrt(2 * exponent) if load.noise is Noise.GAUSSIAN else exponent
             exact = factor * scale + mpmath.mpf(load.n_rounding_terms) / 2
-            assert 0 <= load.noise_reach(load.sum_scale) - int(mpmath.floor(exact)) <= 1
+            assert 0 <= load.noise_reach(load.sums.scale) - int(mpmath.floor(exact)) <= 1
 
 
 @given(n_released=st.integers(1, 2**80))
@@ -178,8 +186,11 @@ def test_more_of_anything_never_needs_fewer_bits() -> None:
     rng = np.random.default_rng(6)
     for _ in range(300):
         load = random_load(rng)
-        for name in QUIET:
-            assert replace(load, **{name: 2 * getattr(load, name)}).required_bits >= load.required_bits
+        more = [replace(load, **{name: 2 * getattr(load, name)}) for name in ("n_records", "n_rounding_terms", "n_released")]
+        more += [replace(load, sums=larger) for larger in twice(load.sums)]
+        more += [replace(load, counts=larger) for larger in twice(load.counts)]
+        assert len(more) == len(QUIET)
+        assert all(larger.required_bits >= load.required_bits for larger in more)
 
 
 def test_w25_the_sum_that_overflowed_int32_opens_exactly_in_the_planned_ring() -> None:
@@ -244,7 +255,7 @@ def first_round(n_records: int, n_features: int, n_clusters: int, log10_delta: i
     sigma = noise_multiplier(0.1, 10.0**-log10_delta)
     sum_scale = sigma * math.sqrt(1 + math.sqrt(4 * d)) / (4 * d) ** 0.25 * math.sqrt(d) * math.sqrt(n_rounds) * excess
     count_scale = sigma * math.sqrt(1 + math.sqrt(4 * d)) * math.sqrt(n_rounds) * excess
-    return RingLoad(
+    return load_of(
         n_records=n_records,
         sum_bound=min(math.isqrt(d * 4**q), 2 * 2**q),
         count_bound=1,
@@ -313,7 +324,7 @@ def test_every_remedy_the_refusal_names_works() -> None:
         def load_at(
             q: int, n_records: int, radius: Fraction = radius, sigma: float = sigma, c: int = int(rng.integers(0, 6))
         ) -> RingLoad:
-            return RingLoad(
+            return load_of(
                 n_records=n_records,
                 sum_bound=min(math.isqrt(math.floor(radius**2 * 4**q)), 2 * 2**q),
                 count_bound=2**c,
@@ -326,8 +337,8 @@ def test_every_remedy_the_refusal_names_works() -> None:
         load = load_at(q, n_records)
         for fewer in range(q + 1):
             coarser, exact = load.with_fewer_fractional_bits(fewer), load_at(q - fewer, n_records)
-            assert coarser.sum_bound >= exact.sum_bound
-            assert coarser.sum_scale >= exact.sum_scale
+            assert coarser.sums.bound >= exact.sums.bound
+            assert coarser.sums.scale >= exact.sums.scale
         if load.required_bits <= requested:
             continue
         with pytest.raises(OverflowRisk) as refusal:

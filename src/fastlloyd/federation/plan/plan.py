@@ -3,7 +3,6 @@
 import enum
 import math
 import re
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
@@ -31,7 +30,7 @@ from fastlloyd.federation.identity.parties import (
     check_networked,
     lacking,
 )
-from fastlloyd.federation.secagg.ring import Ring, RingLoad, choose_ring
+from fastlloyd.federation.secagg.ring import NOTHING, Load, Ring, RingLoad, choose_ring
 from fastlloyd.mechanisms.catalogue import AnyMechanism
 from fastlloyd.mechanisms.mechanism import Clustering
 from fastlloyd.mechanisms.rounds import Round, draw, sqrt_up
@@ -296,41 +295,25 @@ def loss_estimate_of_run(plan: Plan, clustering: Clustering, n_included: int) ->
 def ring_load(plan: Plan) -> RingLoad:
     """What the plan's ring must hold: worst-case sums of the capped records, and the noise of all clients."""
     m = plan.mechanism
-    (sum_bound, sum_scale), (count_bound, count_scale), others = _rounds_load(plan)
+    loads = [
+        [Load(part.bound, scale) for part, scale in zip(m.parts(round), plan.total_scales(round), strict=True)]
+        for round in set(m.rounds)
+    ]
+    sums, counts, others = NOTHING, NOTHING, set[Load]()
+    if m.sums_are_in_grid_units:
+        sums, counts = (Load(*map(max, zip(*each, strict=True))) for each in zip(*loads, strict=True))
+    else:
+        others.update(*loads)
     return RingLoad(
         n_records=m.n_records,
-        sum_bound=sum_bound,
-        count_bound=count_bound,
-        loss_bound=m.loss.cap if m.loss else 0,
-        sum_scale=sum_scale,
-        count_scale=count_scale,
-        loss_scale=plan.total_scales(m.loss)[0] if m.loss else Fraction(0),
-        others=others,
+        sums=sums,
+        counts=counts,
+        loss=Load(m.loss.cap, *plan.total_scales(m.loss)) if m.loss else NOTHING,
+        others=tuple(sorted(others)),
         n_rounding_terms=plan.n_clients if plan.trust is TrustMode.CLIENT_NOISE else 1,
         n_released=m.n_released,
         noise=m.noise,
     )
-
-
-Load = tuple[int, Fraction]  # what one record adds to an entry at most, and the largest scale of its noise
-
-
-def _rounds_load(plan: Plan) -> tuple[Load, Load, tuple[Load, ...]]:
-    """Of the rounds' sums and counts; and of parts in other units, one by one."""
-    m, nothing = plan.mechanism, (0, Fraction(0))
-    loads = [
-        [(part.bound, scale) for part, scale in zip(m.parts(round), plan.total_scales(round), strict=True)]
-        for round in set(m.rounds)
-    ]
-    if not m.sums_are_in_grid_units:
-        return nothing, nothing, tuple(sorted({load for parts in loads for load in parts}))
-    sums, counts = zip(*loads, strict=True)
-    return _largest(sums), _largest(counts), ()
-
-
-def _largest(loads: Iterable[Load]) -> Load:
-    bounds, scales = zip(*loads, strict=True)
-    return max(bounds), max(scales)
 
 
 @lru_cache(maxsize=16)  # all parties of a simulation ask

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import isqrt
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -108,6 +108,19 @@ class Ring(enum.Enum):
             raise LocalProtocolError(f"arrays of shapes {[array.shape for array in arrays]} do not match")
 
 
+class Load(NamedTuple):
+    """The largest magnitude that one record adds to an entry of an answer, and the scale of the entry's total noise.
+
+    Both over all rounds and in the same units, excess of clients' shares included.
+    """
+
+    bound: int
+    scale: Fraction
+
+
+NOTHING: Final = Load(0, Fraction(0))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingLoad:
     """Everything public that bounds the opened sums of a run.
@@ -127,11 +140,9 @@ class RingLoad:
     ----------
     n_records : int
         Public cap on the records of all clients together.
-    sum_bound, count_bound, loss_bound : int
-        Largest magnitude one record adds to one coordinate of a sum (grid units), to a count (2**c for counts on a
-        grid of 2**-c), over all rounds, or to the loss (in units of its own; 0 where none is estimated).
-    sum_scale, count_scale, loss_scale : Fraction
-        Largest total noise scale over all rounds, in the same units, excess of clients' shares included.
+    sums, counts, loss : Load
+        Of one coordinate of a sum (grid units), of a count (a record is 2**c on a grid of 2**-c), and of the loss (units of
+        its own; 0 where none is estimated).
     n_rounding_terms : int
         How many separately rounded draws one value holds: the number of clients in `client-noise`, 1 in `server-noise`.
     n_released : int
@@ -139,27 +150,26 @@ class RingLoad:
     noise : Noise
         Law of the noise: a sum of Gaussians, each rounded to an integer, of which the scale is the standard deviation; or one
         two-sided geometric draw (LAPLACE), P(x) proportional to exp(-abs(x) / b), of which the scale is b.
-    others : tuple of (int, Fraction)
-        Bound and scale of parts of answers that are none of these, each in units of its own.
+    others : tuple of Load
+        Of parts of answers that are none of these, each in units of its own.
     """
 
     n_records: int
-    sum_bound: int
-    count_bound: int
-    sum_scale: Fraction
-    count_scale: Fraction
+    sums: Load
+    counts: Load
     n_rounding_terms: int
     n_released: int
     noise: Noise = Noise.GAUSSIAN
-    loss_bound: int = 0
-    loss_scale: Fraction = Fraction(0)
-    others: tuple[tuple[int, Fraction], ...] = ()
+    loss: Load = NOTHING
+    others: tuple[Load, ...] = ()
 
     def __post_init__(self) -> None:
-        least = {"n_records": 1, "sum_bound": 0, "count_bound": 0, "sum_scale": 0, "count_scale": 0}
-        least |= {"loss_bound": 0, "loss_scale": 0}
-        for name, minimum in (least | {"n_rounding_terms": 0, "n_released": 1}).items():
-            if (value := getattr(self, name)) < minimum:
+        values: dict[str, int | Fraction] = {"n_records": self.n_records, "n_released": self.n_released}
+        values["n_rounding_terms"] = self.n_rounding_terms
+        for name, load in (("sum", self.sums), ("count", self.counts), ("loss", self.loss)):
+            values |= {f"{name}_bound": load.bound, f"{name}_scale": load.scale}
+        for name, value in values.items():
+            if value < (minimum := int(name in ("n_records", "n_released"))):
                 raise PlanError(f"{name} = {value} cannot be planned for; it must be at least {minimum}")
 
     @property
@@ -180,15 +190,10 @@ class RingLoad:
         The caller computes the bound and scale of the coarser grid anew, each rounded up to a unit at most; counts have
         a grid of their own and stay. In the loss a record counts for no more than in a sum, and the noise follows.
         """
-        sum_bound = -(-self.sum_bound >> fewer)
-        loss_bound = min(self.loss_bound, sum_bound)
-        return replace(
-            self,
-            sum_bound=sum_bound,
-            sum_scale=Fraction(self.sum_scale) / 2**fewer + 1,
-            loss_bound=loss_bound,
-            loss_scale=self.loss_scale * loss_bound / self.loss_bound + 1 if self.loss_bound else Fraction(0),
-        )
+        sums = Load(-(-self.sums.bound >> fewer), Fraction(self.sums.scale) / 2**fewer + 1)
+        bound, scale = min(self.loss.bound, sums.bound), self.loss.scale
+        loss = Load(bound, scale * bound / self.loss.bound + 1) if self.loss.bound else NOTHING
+        return replace(self, sums=sums, loss=loss)
 
     def noise_reach(self, scale: Fraction) -> int:
         """Integer that one opened value's noise exceeds in magnitude with probability below 2**-40 / n_released."""
@@ -199,9 +204,8 @@ class RingLoad:
         # floor(z s + M/2) = floor((floor(sqrt(4 z^2 s^2)) + M) / 2), where z^2 = 2 L.
         return (isqrt(int(8 * exponent * Fraction(scale) ** 2)) + self.n_rounding_terms) // 2
 
-    def _coordinates(self) -> tuple[tuple[int, Fraction], ...]:
-        sums, counts = (self.sum_bound, self.sum_scale), (self.count_bound, self.count_scale)
-        return sums, counts, (self.loss_bound, self.loss_scale), *self.others
+    def _coordinates(self) -> tuple[Load, ...]:
+        return self.sums, self.counts, self.loss, *self.others
 
 
 def choose_ring(
