@@ -51,7 +51,7 @@ def problem(n: int, k: int, d: int) -> tuple[FloatArray, FloatArray]:
 
 
 def moment_lloyd(repetitions: int) -> list[Row]:
-    """All of them. Raises ValueError if a shape does not ask for what it stands for."""
+    """Each shape once. Raises ValueError if a shape does not ask for what it stands for."""
     return [
         *(beside(*shape, repetitions, votes=False) for shape in WITHOUT_HISTOGRAM),
         *(beside(*shape, repetitions, votes=True) for shape in WITH_HISTOGRAM),

@@ -75,7 +75,7 @@ def rounds_of_two() -> list[Figure]:
 
 
 def rounds_of_twenty() -> list[Figure]:
-    """The same with more clients, all of them in one process."""
+    """Rounds with nothing in them, of more clients, all of them in one process."""
     return _empty_rounds(20, 1, "at most 6 ms")
 
 

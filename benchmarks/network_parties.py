@@ -175,7 +175,7 @@ class VolatileServer(_Server):
 
 
 class VolatileClient(_Client):
-    """The same of a client, which sleeps before each upload but the first."""
+    """A session of a client as a party, which sleeps before each upload but the first."""
 
     def __init__(self, session: ClientSession, pause: float = 0.0) -> None:
         self.session, self.pause = session, pause

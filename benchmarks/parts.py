@@ -31,7 +31,7 @@ ROUNDS = 40
 
 
 def rows(repetitions: int) -> list[Row]:
-    """All of them."""
+    """A row for each part."""
     return [*(part(repetitions) for part in (noise, masks, a_round, reading)), *starting(repetitions)]
 
 

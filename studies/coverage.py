@@ -87,7 +87,7 @@ def _settings(case: Case, domain: Domain, n_records: int, seed: int) -> Settings
 
 
 def _means(grid: GridArray, centroids: IntArray) -> FloatArray:
-    """Of the records nearest to each centroid, grid units; NaN where there is none."""
+    """Means of the records nearest to each centroid, grid units; NaN where there is none."""
     labels, k = kernels.assign(grid, centroids), len(centroids)
     sums = np.stack([np.bincount(labels, column, minlength=k) for column in grid.T], axis=1)
     counts = np.bincount(labels, minlength=k)[:, None]

@@ -161,7 +161,7 @@ def _group(name: str, table: list[Row]) -> Row:
 
 
 def _ratio(cell: Row, peer: str) -> float:
-    """Of NICV; that of perfect centroids of duplicates is 0."""
+    """MomentLloyd's NICV over the peer's; that of perfect centroids of duplicates is 0."""
     return float((cell["momentlloyd"] + 1e-9) / (cell[peer] + 1e-9))
 
 

@@ -36,7 +36,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """All of it."""
+        """The whole case in words, from which everything drawn follows."""
         text = f"{self.group}-{self.make.__name__}-{self.d}-{self.k}-{self.n}"
         if self.expected != 1:
             text += f"-expected{self.expected:g}"

@@ -18,7 +18,7 @@ BLOCK_ROWS = 1 << 16  # records held as numbers and text at a time
 
 
 class Labels(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one block of records, all exact and NOT PRIVATE.
+    """Labels of one block of records, all exact and NOT PRIVATE.
 
     clusters : int32 (n,), index of the nearest centroid in the scaled domain, from 0, ties to the lowest. distances : float64
     (n,), to that centroid, in half widths of the scaled domain. n_clipped : how many records have a value outside the bounds.

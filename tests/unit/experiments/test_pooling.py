@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from fastlloyd.cli.failures import run as fastlloyd
-from fastlloyd.evaluation.experiments.reading import Results
-from fastlloyd.evaluation.experiments.rows import Row
+from fastlloyd.evaluation.experiments.reading import Results, Row
 from fastlloyd.evaluation.pictures.summaries import over_sets
 from made_up_results import rows, write
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import stdtrit
 
 from fastlloyd.evaluation.experiments.measures import in_order
-from fastlloyd.evaluation.experiments.reading import Results, read
-from fastlloyd.evaluation.experiments.rows import Row
+from fastlloyd.evaluation.experiments.reading import Results, Row, read
 from fastlloyd.evaluation.pictures.summaries import Sample, Summaries, Variant, area, pooled, relative
 from made_up_results import EPSILONS, REAL, fail, rows, write
 

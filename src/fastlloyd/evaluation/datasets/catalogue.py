@@ -10,6 +10,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -80,12 +81,15 @@ _NOT_STATED = "not stated; published for research, and its makers ask to be cite
 _UCI = "UCI Machine Learning Repository"
 _BENCHMARK = "Fränti and Sieranoja, K-means properties on six clustering benchmark datasets, Applied Intelligence 48(12), 2018"
 
+
+def _size(n_records: int, n_features: int, n_clusters: int) -> dict[str, Any]:
+    return {"n_records": n_records, "n_features": n_features, "n_clusters": n_clusters}
+
+
 _SETS = (
     DataSet(
         name="iris",
-        n_records=150,
-        n_features=4,
-        n_clusters=3,
+        **_size(150, 4, 3),
         about="lengths and widths of sepals and petals of 150 iris flowers, in cm, sorted by species",
         citation=f"Fisher, The use of multiple measurements in taxonomic problems, Annals of Eugenics 7(2), 1936; {_UCI}",
         licence=_CC_BY,
@@ -97,9 +101,7 @@ _SETS = (
     ),
     DataSet(
         name="lsun",
-        n_records=400,
-        n_features=2,
-        n_clusters=3,
+        **_size(400, 2, 3),
         about="400 points in the plane in two oblong clusters and a round one, sorted by cluster",
         citation="Ultsch, Clustering with SOM: U*C, Workshop on Self-Organizing Maps, 2005 (in the Fundamental Clustering "
         "Problems Suite)",
@@ -108,9 +110,7 @@ _SETS = (
     ),
     DataSet(
         name="s1",
-        n_records=5000,
-        n_features=2,
-        n_clusters=15,
+        **_size(5000, 2, 15),
         about="5,000 points in the plane in 15 well separated Gaussian clusters, sorted by cluster",
         citation="Fränti and Virmajoki, Iterative shrinking method for clustering problems, Pattern Recognition 39(5), 2006",
         licence=_NOT_STATED,
@@ -119,9 +119,7 @@ _SETS = (
     ),
     DataSet(
         name="house",
-        n_records=1837,
-        n_features=3,
-        n_clusters=3,
+        **_size(1837, 3, 3),
         about="distinct colours (red, green, blue) of a picture of a house, by appearance: multiples of 8, each once, sorted",
         citation=f"by appearance from the image data of the clustering benchmark of the same group as S1; {_BENCHMARK}",
         digest="b24500929bfae9c7ab9a9636f5480be0aee34159c079815af2d15a90238f4bf2",
@@ -129,9 +127,7 @@ _SETS = (
     ),
     DataSet(
         name="wine",
-        n_records=178,
-        n_features=13,
-        n_clusters=3,
+        **_size(178, 13, 3),
         about="13 chemical measurements of 178 Italian wines of three cultivars, sorted by cultivar",
         citation=f"Aeberhard and Forina, Wine, 1992, {_UCI}",
         licence=_CC_BY,
@@ -142,9 +138,7 @@ _SETS = (
     ),
     DataSet(
         name="breast",
-        n_records=699,
-        n_features=9,
-        n_clusters=2,
+        **_size(699, 9, 2),
         about="nine grades from 1 to 10 of the cells of 699 breast tumours; not the set that scikit-learn has (Diagnostic)",
         citation=f"Wolberg, Breast Cancer Wisconsin (Original), 1990, {_UCI}",
         licence=_CC_BY,
@@ -154,9 +148,7 @@ _SETS = (
     ),
     DataSet(
         name="yeast",
-        n_records=1484,
-        n_features=8,
-        n_clusters=10,
+        **_size(1484, 8, 10),
         about="eight scores of 1,484 yeast proteins, made to tell where in the cell each is at home",
         citation=f"Nakai, Yeast, 1991, {_UCI}; Horton and Nakai, Intelligent Systems for Molecular Biology 4, 1996",
         licence=_CC_BY,
@@ -166,9 +158,7 @@ _SETS = (
     ),
     DataSet(
         name="adult",
-        n_records=48842,
-        n_features=6,
-        n_clusters=3,
+        **_size(48842, 6, 3),
         about="six numbers on each of 48,842 people of the US census of 1994: age, weight in the sample, years of education, "
         "capital gain, capital loss, hours of work a week",
         citation=f"Becker and Kohavi, Adult, 1996, {_UCI}",
@@ -179,9 +169,7 @@ _SETS = (
     ),
     DataSet(
         name="mnist",
-        n_records=10_000,
-        n_features=784,
-        n_clusters=10,
+        **_size(10_000, 784, 10),
         about="the 10,000 test images of handwritten digits, 28 x 28 grey levels from 0 to 255, row by row",
         citation="LeCun, Bottou, Bengio and Haffner, Gradient-based learning applied to document recognition, "
         "Proceedings of the IEEE 86(11), 1998",
@@ -192,9 +180,7 @@ _SETS = (
     ),
     DataSet(
         name="birch2",
-        n_records=100_000,
-        n_features=2,
-        n_clusters=100,
+        **_size(100_000, 2, 100),
         about="100,000 points in the plane in 100 clusters along a sine curve",
         citation="Zhang, Ramakrishnan and Livny, BIRCH: a new data clustering algorithm and its applications, "
         "Data Mining and Knowledge Discovery 1(2), 1997",
@@ -204,9 +190,7 @@ _SETS = (
     ),
     DataSet(
         name="birch2-25k",
-        n_records=25_000,
-        n_features=2,
-        n_clusters=100,
+        **_size(25_000, 2, 100),
         about="25,000 of the points of birch2, drawn at random, as published with an earlier version of the paper's code",
         citation="as birch2",
         licence=_NOT_STATED,
@@ -249,9 +233,7 @@ def _g2(name: str) -> DataSet:
     _, n_features, deviation = name.split("-")
     return DataSet(
         name=name,
-        n_records=2048,
-        n_features=int(n_features),
-        n_clusters=2,
+        **_size(2048, int(n_features), 2),
         about=f"two Gaussian clusters of 1,024 points about (500, ...) and (600, ...), standard deviation {deviation}, sorted",
         citation=_BENCHMARK,
         licence=_NOT_STATED,

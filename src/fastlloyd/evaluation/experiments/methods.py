@@ -129,16 +129,15 @@ def _run(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> Outcome
     """
     if "trust" in setting.options and setting.clients == 1:
         raise PlanError("option trust is about federated runs; expected clients = 2 or more")
-    ran = _centrally if setting.clients == 1 or algorithm.noise is Noise.NONE else _federated
+    settings = _settings(algorithm, problem, setting)
     with repeatable_noise():
-        mechanism, clustering = ran(_settings(algorithm, problem, setting), problem, setting)
+        if setting.clients == 1 or algorithm.noise is Noise.NONE:
+            mechanism: Mechanism = design(settings)
+            clustering = cluster(mechanism, problem.grid, SeededNoise(setting.noise_seed))
+        else:
+            mechanism, clustering = _federated(settings, problem, setting)
     centroids = clustering.centroids / 2**problem.domain.fraction_bits
     return Outcome(centroids=centroids, n_iterations=mechanism.n_iterations)
-
-
-def _centrally(settings: Settings[AnyAlgorithm], problem: Problem, setting: Setting) -> tuple[Mechanism, Clustering]:
-    mechanism = design(settings)
-    return mechanism, cluster(mechanism, problem.grid, SeededNoise(setting.noise_seed))
 
 
 def _federated(settings: Settings[AnyAlgorithm], problem: Problem, setting: Setting) -> tuple[Mechanism, Clustering]:

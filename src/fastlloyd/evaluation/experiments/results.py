@@ -13,8 +13,19 @@ from typing import Any, Self
 
 from fastlloyd.base.files import replacing, to_json, write_chunks, write_file
 from fastlloyd.errors import DataError, OutputError, StateError
-from fastlloyd.evaluation.experiments.reading import PROVENANCE, TABLE, TRIALS, json_lines, packed, trials_content
-from fastlloyd.evaluation.experiments.rows import FAILED, SHAPE, Cells, columns, split
+from fastlloyd.evaluation.experiments.reading import (
+    FAILED,
+    PROVENANCE,
+    SHAPE,
+    TABLE,
+    TRIALS,
+    Cells,
+    columns,
+    json_lines,
+    packed,
+    split,
+    trials_content,
+)
 from fastlloyd.evaluation.experiments.trial import Trial, key
 from fastlloyd.federation.store.files import Lock
 from fastlloyd.records.arrow import load

@@ -24,10 +24,9 @@ from fastlloyd.evaluation.datasets.named import absent, check_at_hand
 from fastlloyd.evaluation.experiments import spec as specifications
 from fastlloyd.evaluation.experiments.methods import load_method
 from fastlloyd.evaluation.experiments.problem import check_own
-from fastlloyd.evaluation.experiments.reading import SPECIFICATION
+from fastlloyd.evaluation.experiments.reading import SPECIFICATION, Cells
 from fastlloyd.evaluation.experiments.references import code_digest
 from fastlloyd.evaluation.experiments.results import Folder, earlier_provenance, n_failed, read_rows
-from fastlloyd.evaluation.experiments.rows import Cells
 from fastlloyd.evaluation.experiments.spec import Spec
 from fastlloyd.evaluation.experiments.trial import Report, Trial
 from fastlloyd.evaluation.experiments.workers import Pool, Schedule

@@ -24,8 +24,8 @@ from fastlloyd.errors import DataError, PlanError
 from fastlloyd.evaluation.experiments.measures import MEASURES, check_figures
 from fastlloyd.evaluation.experiments.methods import Method, Option, check_option, load_method
 from fastlloyd.evaluation.experiments.problem import check_name
+from fastlloyd.evaluation.experiments.reading import FIXED
 from fastlloyd.evaluation.experiments.references import is_reference
-from fastlloyd.evaluation.experiments.rows import FIXED
 from fastlloyd.evaluation.experiments.trial import Trial
 from fastlloyd.mechanisms.catalogue import preset as check_preset
 

@@ -19,8 +19,8 @@ from fastlloyd.errors import DataError
 from fastlloyd.evaluation.experiments.measures import MEASURES
 from fastlloyd.evaluation.experiments.methods import Method, Option, Outcome, Setting, load_method
 from fastlloyd.evaluation.experiments.problem import Problem, load_problem
+from fastlloyd.evaluation.experiments.reading import FAILED, OK, Cells
 from fastlloyd.evaluation.experiments.references import RAISED, said
-from fastlloyd.evaluation.experiments.rows import FAILED, OK, Cells
 
 MOST_ITERATIONS = 2**53  # beyond it a JSON number may be rounded
 
@@ -50,7 +50,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def public_seed(self) -> PublicSeed:
-        """Of data set and run alone: all methods start from the same centroids and share the split over clients."""
+        """Follows from data set and run alone: all methods start from the same centroids and share the split over clients."""
         return PublicSeed(_hash("public", self.seed, self.dataset, self.run))
 
     @property

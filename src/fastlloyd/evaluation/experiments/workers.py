@@ -198,16 +198,14 @@ def _work(connection: Connection, folder: Path) -> None:
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """Let a process that starts now compute with one thread: there is one process per core."""
-    before = {name: os.environ.get(name) for name in _ONE_THREAD}
+    before = {name: os.environ[name] for name in _ONE_THREAD if name in os.environ}
     os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in _ONE_THREAD:
+            del os.environ[name]
+        os.environ.update(before)
 
 
 @contextmanager

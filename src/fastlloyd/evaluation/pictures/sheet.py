@@ -134,12 +134,8 @@ def left_out(samples: Iterable[Sample | Summary]) -> list[str]:
     """Sentences that count failed trials and values that are no finite number; none if there are none."""
     listed = list(samples)
     failed, infinite = sum(s.n_failed for s in listed), sum(s.n_infinite for s in listed)
-    said = []
-    if failed:
-        said.append(f"{failed:,} failed {'trials are' if failed > 1 else 'trial is'} left out.")
-    if infinite:
-        said.append(f"{infinite:,} infinite {'values are' if infinite > 1 else 'value is'} left out.")
-    return said
+    counts = ((failed, "failed trial"), (infinite, "infinite value"))
+    return [f"{n:,} {what}{'s are' if n > 1 else ' is'} left out." for n, what in counts if n]
 
 
 def runs(samples: Iterable[Sample | Summary]) -> str:

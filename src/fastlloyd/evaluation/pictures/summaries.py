@@ -16,8 +16,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from fastlloyd.errors import DataError
-from fastlloyd.evaluation.experiments.reading import Results
-from fastlloyd.evaluation.experiments.rows import Row
+from fastlloyd.evaluation.experiments.reading import Results, Row
 
 CONFIDENCE = 0.95
 BASELINE = "sulloyd"

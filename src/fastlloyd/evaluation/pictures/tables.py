@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fastlloyd.base.names import unknown_name
 from fastlloyd.errors import DataError
 from fastlloyd.evaluation.experiments.measures import quantity
-from fastlloyd.evaluation.experiments.rows import Row
+from fastlloyd.evaluation.experiments.reading import Row
 from fastlloyd.evaluation.pictures.summaries import BASELINE, Summaries, Summary, Variant, relative
 
 NOT_PRIVATE = "computed on raw data: NOT PRIVATE"
@@ -66,7 +66,9 @@ def means(summaries: Summaries, measure: str) -> Table:
             cells = {e: summaries.sample(name, variant, e, measure).summary() for e in epsilons or [math.inf]}
             shown = [interval(cell) if e in own or not own else "" for e, cell in cells.items()]
             counted = list(cells.values())[: None if summaries.is_private(variant) else 1]  # one value, shown at every epsilon
-            rows.append((name, summaries.label(variant), *shown, _left_out(counted)))
+            failed, infinite = sum(cell.n_failed for cell in counted), sum(cell.n_infinite for cell in counted)
+            left_out = " ".join(f"{n}{letter}" for n, letter in ((failed, "f"), (infinite, "i")) if n)
+            rows.append((name, summaries.label(variant), *shown, left_out))
     some_left_out = any(row[-1] for row in rows)
     kept = slice(None if some_left_out else -1)
     return Table(
@@ -76,11 +78,6 @@ def means(summaries: Summaries, measure: str) -> Table:
         text=2,
         note="left out: failed trials (f) and infinite values (i)" if some_left_out else "",
     )
-
-
-def _left_out(cells: Sequence[Summary]) -> str:
-    failed, infinite = sum(cell.n_failed for cell in cells), sum(cell.n_infinite for cell in cells)
-    return " ".join([*([f"{failed}f"] if failed else []), *([f"{infinite}i"] if infinite else [])])
 
 
 def area_table(summaries: Summaries, measure: str) -> Table:
