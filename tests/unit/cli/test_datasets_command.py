@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import fastlloyd.evaluation.datasets
 from fastlloyd.cli.failures import REFUSED, run
 from fastlloyd.errors import DataError
 from fastlloyd.evaluation.datasets import CATALOGUE, DataSet, homes, values_digest
@@ -34,7 +33,8 @@ def _sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         generate=lambda name: Table(values=np.zeros((int(name[5:]), 1)), columns=("x1",), source="generated"),
         n_clusters=lambda _: 1,
     )
-    monkeypatch.setattr(fastlloyd.evaluation.datasets, "synthetic", generator, raising=False)
+    for user in ("fastlloyd.evaluation.datasets", "fastlloyd.evaluation.datasets.named"):
+        monkeypatch.setattr(f"{user}.synthetic", generator)
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
