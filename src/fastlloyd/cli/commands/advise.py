@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from fastlloyd.base.files import check_destination, to_json, write_folder
-from fastlloyd.base.names import split_list
+from fastlloyd.base.names import choose, split_list
 from fastlloyd.cli import terminal
 from fastlloyd.cli.options import FederationOptions, in_clustering, in_federation, in_output, in_privacy
 from fastlloyd.cli.terminal import Column
@@ -70,7 +70,6 @@ def advise(
     json: Json = False,
 ) -> None:
     """Say what to expect of a run (error, noise, bytes) before there is one, from public numbers; no file is read."""
-    from fastlloyd.base.names import choose
     from fastlloyd.dp.neighboring import NeighboringRelation
     from fastlloyd.mechanisms.catalogue import algorithm as named
     from fastlloyd.reports import advice as advising
@@ -111,7 +110,6 @@ def _parse_epsilons(text: str) -> list[float]:
 
 
 def _federation(clients: int | None, options: FederationOptions) -> "Federation | None":
-    from fastlloyd.base.names import choose
     from fastlloyd.federation.plan.plan import TrustMode
     from fastlloyd.reports.advice import Federation
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fastlloyd.base.files import check_file, write_chunks
+from fastlloyd.base.names import choose
 from fastlloyd.cli.options import Data, in_output
 from fastlloyd.errors import OutputError
 
@@ -44,7 +45,6 @@ def assign(
     force: Force = False,
 ) -> None:
     """Label records of your own by the nearest centroid of a result: NOT PRIVATE. Columns are found by name."""
-    from fastlloyd.base.names import choose
     from fastlloyd.cli import screen
     from fastlloyd.evaluation.labels import FittedClustering, record_blocks
     from fastlloyd.records import Missing

@@ -1,10 +1,15 @@
 """`fastlloyd join`: one client of a run over a network."""
 
+import asyncio
+import math
+import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fastlloyd.base.names import choose
 from fastlloyd.cli import terminal
 from fastlloyd.cli.options import MissingCells, OutputOptions, OutsideBounds, PassphraseFile
 from fastlloyd.errors import NetworkError, OutputError, StateError
@@ -107,11 +112,8 @@ def join(
 
 def _records(plan: "Plan", data: Path, missing: str, outside: str, *, as_json: bool) -> "tuple[Table, GridArray]":
     """Read the plan's features of the records; return them as they were read and on the grid."""
-    from functools import partial
-
     import numpy as np
 
-    from fastlloyd.base.names import choose
     from fastlloyd.cli import network, screen
     from fastlloyd.cli.settings import on_grid
     from fastlloyd.clustering.grid_records import Outside
@@ -132,8 +134,6 @@ def _records(plan: "Plan", data: Path, missing: str, outside: str, *, as_json: b
 def _party(
     plan: "Plan", identity: "PrivateIdentity", store: "Store", dataset: str, table: "Table", X: "GridArray"
 ) -> "DurableClient":
-    import os
-
     from fastlloyd.dp.noise import SystemNoise
     from fastlloyd.federation import ledger
     from fastlloyd.federation.runs import DurableClient
@@ -236,8 +236,6 @@ def _rehearsed_budget(
 
 def _rehearse_connection(plan: "Plan", identity: "PrivateIdentity", address: str) -> None:
     """Ask the server whether it serves this plan. Raises NetworkError."""
-    import asyncio
-
     from fastlloyd.cli import network
     from fastlloyd.federation.transport.grpc.client import check_connection
 
@@ -251,8 +249,6 @@ def _rehearse_connection(plan: "Plan", identity: "PrivateIdentity", address: str
 def _say_ready(
     plan: "Plan", identity: "PrivateIdentity", key: Path, dataset: str, limit: "LimitSet | None", address: str, *, as_json: bool
 ) -> None:
-    import math
-
     is_limited = limit is not None and math.isfinite(limit.epsilon)
     if as_json:
         kept_to = {"epsilon": limit.epsilon, "delta": limit.delta} if limit is not None and is_limited else None
