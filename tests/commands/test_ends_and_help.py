@@ -91,7 +91,7 @@ def test_an_interruption_leaves_nothing_half_written(
     if where == "computing":
         monkeypatch.setattr(central, "cluster", fail)
     else:
-        monkeypatch.setattr(Path, "write_bytes", fail)
+        monkeypatch.setattr(os, "fsync", fail)
     outcome = fastlloyd(*FIT, "--out", "result")
     assert (outcome.code, outcome.out) == (code, "")
     assert len(outcome.err.splitlines()) == 1
@@ -102,7 +102,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(fastlloyd: Command, here: Path, 
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     before = tree(here)
     code, out, err = fastlloyd(*FIT, "--out", "result")
     assert (code, err.count("\n")) == (2, 1)

@@ -24,8 +24,7 @@ from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLO
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.settings import AnyAlgorithm
-from fastlloyd.reports.explain import explain, noise_factor
-from fastlloyd.reports.risks import certainty
+from fastlloyd.reports.explain import certainty, explain, noise_factor
 from fastlloyd.reports.statement import (
     NOT_PROTECTED,
     NOT_PROTECTED_FEDERATED,

@@ -93,7 +93,7 @@ def test_a_folder_one_cannot_write_to_is_refused_beforehand(tmp_path: Path, monk
 
 @pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), KeyboardInterrupt(), MemoryError()])
 @pytest.mark.parametrize("earlier", [True, False])
-@pytest.mark.parametrize("step", ["write_bytes", "rename"])
+@pytest.mark.parametrize("step", ["fsync", "rename"])
 def test_whatever_goes_wrong_while_writing_leaves_everything_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException, earlier: bool, step: str
 ) -> None:
@@ -102,21 +102,22 @@ def test_whatever_goes_wrong_while_writing_leaves_everything_as_it_was(
     if earlier:
         files.write_folder(out, CONTENTS | {"rounds.json": b"earlier"}, force=False)
     before = _tree(tmp_path)
-    original, calls = getattr(Path, step), []
+    patched: Any = os if step == "fsync" else Path
+    original, calls = getattr(patched, step), []
 
-    def fail(self: Path, argument: Any) -> Any:
-        calls.append(self)
-        last = len(calls) == 2 if step == "write_bytes" else argument == out.resolve() and len(calls) == 1 + earlier
+    def fail(*given: Any) -> Any:
+        calls.append(given)
+        last = len(calls) == 2 if step == "fsync" else given[1] == out.resolve() and len(calls) == 1 + earlier
         if last:
             raise failure
-        return original(self, argument)
+        return original(*given)
 
-    monkeypatch.setattr(Path, step, fail)
+    monkeypatch.setattr(patched, step, fail)
     expected = OutputError if isinstance(failure, OSError) else type(failure)
     with pytest.raises(expected):
         files.write_folder(out, CONTENTS, force=True, files=FILES)
     monkeypatch.undo()
-    assert len(calls) >= 1 + (step == "write_bytes")
+    assert len(calls) >= 1 + (step == "fsync")
     assert _tree(tmp_path) == before
 
 

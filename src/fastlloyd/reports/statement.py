@@ -12,7 +12,6 @@ from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError
 from fastlloyd.federation.plan.plan import Plan, TrustMode, aliasing_slack
 from fastlloyd.mechanisms.mechanism import Mechanism, usable_delta
-from fastlloyd.reports.risks import profile_deviation
 
 STATEMENT_VERSION = 1
 
@@ -92,6 +91,22 @@ def person_epsilon(plan: Plan, n_records: int) -> float:
     if plan.trust is TrustMode.SERVER_NOISE:
         return gdp_epsilon(mu_from_squared(mu_squared), m.delta)
     return _epsilon(mu_squared * plan.n_shares, plan.n_shares, m)
+
+
+def profile_deviation(plan: Plan) -> float:
+    """How well the others know an organisation's number of records once they take their own away: a standard deviation.
+
+    They know the records and the noise of all other clients, so that of it one share is left, or the server's. All answers that
+    count every record are taken together, each weighted by its noise; where a radius leaves records out, by those within it.
+    """
+    m = plan.mechanism
+    weights = Fraction(0)
+    for round in m.rounds:
+        if round.counts_records:
+            scales = plan.share_scales(round) if plan.trust is TrustMode.CLIENT_NOISE else plan.total_scales(round)
+            weights += 1 / (m.shape(round)[0] * scales[-1] ** 2)
+    spread = math.sqrt(2) if m.noise is Noise.LAPLACE else 1.0
+    return spread / math.sqrt(weights) / float(2**m.count_bits)
 
 
 def totals(plan: Plan) -> str:
