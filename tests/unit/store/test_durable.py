@@ -462,13 +462,12 @@ def test_a_server_remembers_how_far_it_saw_each_client_and_refuses_less(tmp_path
     far, farther, other = LogPosition(5, bytes(32)), LogPosition(9, b"h" * 32), LogPosition(9, b"i" * 32)
     with new_store(tmp_path, Role.SERVER) as store:
         assert store.peer("clinic-a") is None
-        store.remember_peer("clinic-a", far)
-        store.remember_peer("clinic-a", far)
-        store.remember_peer("clinic-a", farther)
+        store.append([PeerSeen(name="clinic-a", position=far)])
+        store.append([PeerSeen(name="clinic-a", position=farther)])
         assert store.position.length == 2
         for old in (far, other):
             with pytest.raises(StateError, match="'clinic-a' is an old copy"):
-                store.remember_peer("clinic-a", old)
+                store.append([PeerSeen(name="clinic-a", position=old)])
     with Store.open(store.path, role=Role.SERVER, identity=OWNER) as store:
         assert store.peer("clinic-a") == farther
         with pytest.raises(StateError, match="store of a server"):

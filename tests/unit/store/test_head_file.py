@@ -247,11 +247,15 @@ def test_a_crash_between_its_first_head_file_and_the_mark_changes_nothing(tmp_pa
 # Readers
 
 
+CHECKS = ("_check_layout", "_follow_chain", "_check_newest", "_check_messages", "_check_secrets")
+
+
 def test_a_reader_of_a_store_that_takes_steps_meanwhile_finds_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever happens between its looks at the two files: the store it sees is never behind the head file it saw."""
     with new_store(tmp_path) as store:
-        for name in ("remembered", "one_moment", "verify"):
-            genuine = getattr(layout, name)
+        looks = ((head_file, "remembered"), (layout, "verified"), *((layout, name) for name in CHECKS))
+        for module, name in looks:
+            genuine = getattr(module, name)
 
             def before(*given: object, genuine: Callable[..., object] = genuine) -> object:
                 store.append([LIMIT])
@@ -260,7 +264,7 @@ def test_a_reader_of_a_store_that_takes_steps_meanwhile_finds_no_fault(tmp_path:
                 return found
 
             with monkeypatch.context() as patch:
-                patch.setattr(layout, name, before)
+                patch.setattr(module, name, before)
                 assert read(store.path)[0].position.length <= store.position.length
         assert read(store.path)[0].position == store.position
 

@@ -128,7 +128,7 @@ class PrivateIdentity(Secret):
     @classmethod
     def make(cls, name: str, expires: date) -> Self:
         """Draw both keys from the system's randomness. Raises IdentityError for a name or last day that cannot be."""
-        from cryptography.hazmat.primitives.asymmetric import ec
+        from fastlloyd.federation.identity import x509
 
         if not NAME.fullmatch(name):
             raise IdentityError(
@@ -137,7 +137,7 @@ class PrivateIdentity(Secret):
         today = datetime.now(UTC).date()
         if not today <= expires <= today + timedelta(days=MAX_DAYS):
             raise IdentityError(f"expires is {expires}; expected a day from today on, within {MAX_DAYS} days")
-        signing, tls_key = Identity.generate(), ec.generate_private_key(ec.SECP256R1())
+        signing, tls_key = Identity.generate(), x509.private_key()
         certificate = make_certificate(name, signing.public, tls_key, expires)
         return cls(_public(name, signing, certificate, expires), signing, tls_key)
 
@@ -221,19 +221,17 @@ class PrivateIdentity(Secret):
 
     @classmethod
     def _restore(cls, public: PublicIdentity, secret: bytes, path: Path) -> Self:
-        from cryptography.hazmat.primitives.asymmetric import ec
-        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+        from fastlloyd.federation.identity import x509
 
         if len(secret) != 2 * _KEY_BYTES:
             raise _damaged(path)
         signing = Identity.from_private_bytes(secret[:_KEY_BYTES])
         try:
-            tls_key = ec.derive_private_key(int.from_bytes(secret[_KEY_BYTES:], "big"), ec.SECP256R1())
+            tls_key = x509.private_key(int.from_bytes(secret[_KEY_BYTES:], "big"))
         except ValueError:
             raise _damaged(path) from None
-        point = tls_key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
         certified = parse_certificate(public.certificate, public.name)
-        if (signing.public.hex(), point) != (certified.signing_key, certified.tls_key):
+        if (signing.public.hex(), x509.tls_key(tls_key)) != (certified.signing_key, certified.tls_key):
             raise _damaged(path)
         return cls(public, signing, tls_key)
 

@@ -59,12 +59,17 @@ def signing_keys(certificate: x509.Certificate) -> list[str]:
     return [uri.removeprefix(_KEY_URI) if re.fullmatch(_KEY_URI + "[0-9a-f]{64}", uri) else "" for uri in uris]
 
 
-def tls_key(certificate: x509.Certificate) -> bytes:
-    """The P-256 point that it certifies, 65 bytes; nothing if its key is of another kind."""
-    key = certificate.public_key()
+def tls_key(certified: x509.Certificate | ec.EllipticCurvePrivateKey) -> bytes:
+    """The P-256 point that a certificate is for, or that belongs to a key, 65 bytes; nothing for a key of another kind."""
+    key = certified.public_key()
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
         return b""
     return key.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+
+
+def private_key(number: int | None = None) -> ec.EllipticCurvePrivateKey:
+    """A P-256 key, drawn from the system's randomness unless it is given; ValueError for a number that none has."""
+    return ec.generate_private_key(ec.SECP256R1()) if number is None else ec.derive_private_key(number, ec.SECP256R1())
 
 
 def fingerprint(certificate: x509.Certificate) -> str:
@@ -133,7 +138,7 @@ def is_ours(certificate: x509.Certificate, name: str, signing_key: str) -> bool:
         ends=certificate.not_valid_after_utc,
     )
     # what is signed does not depend on who signs; to compare what it means is not enough, which has several spellings
-    again = builder.sign(ec.derive_private_key(1, ec.SECP256R1()), SHA256())
+    again = builder.sign(private_key(1), SHA256())
     if certificate.tbs_certificate_bytes != again.tbs_certificate_bytes:
         return False
     # before its signature stands how many of its bits do not count: none

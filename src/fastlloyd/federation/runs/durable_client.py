@@ -12,9 +12,9 @@ from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import Action, ClientResult, Ended, Finish, Keep, Record, Send
 from fastlloyd.federation.protocol.client import ClientSession
-from fastlloyd.federation.protocol.messages import Deal, Message, Upload, encode
+from fastlloyd.federation.protocol.messages import Deal, Message, Upload
 from fastlloyd.federation.protocol.transitions import ClientState
-from fastlloyd.federation.runs.steps import Again, Clock, Footing, StepLog, StepTimer
+from fastlloyd.federation.runs.steps import Again, Clock, DurableParty, check_goes_on
 from fastlloyd.federation.secagg.keys import EphemeralKey, Identity
 from fastlloyd.federation.store import LogPosition, Role, Store
 from fastlloyd.federation.store.events import Event, ExchangeCharged, Outcome, RunReserved, recorded
@@ -23,7 +23,7 @@ GRACE = 60  # seconds that a client waits longer than the server does: for the a
 _KEY = "ephemeral-key"
 
 
-class DurableClient:
+class DurableClient(DurableParty):
     """One client in one run: a `transport.party.ClientParty`.
 
     A step of the session is committed to the store in one transaction, with the ledger's charge for an upload, before what it
@@ -32,11 +32,9 @@ class DurableClient:
     """
 
     def __init__(self, session: ClientSession, store: Store, identity: Identity, clock: Clock = time.monotonic) -> None:
-        self._session, self._store, self._identity = session, store, identity
+        super().__init__(session.plan, store, clock)
+        self.session, self._identity = session, identity
         self._signed: SignedPosition | None = None
-        self._run_id = bytes.fromhex(session.plan.run_id)
-        self._timer, self._footing = StepTimer(clock), Footing()
-        self._log = StepLog(session.plan, clock, is_begun=self._run_id in store.history.runs)
 
     @classmethod
     def join(
@@ -82,12 +80,7 @@ class DurableClient:
     @property
     def outcome(self) -> ClientResult | Ended | None:
         """How the run ended for this client."""
-        return self._session.outcome
-
-    @property
-    def session(self) -> ClientSession:
-        """Where the run is; to look at."""
-        return self._session
+        return self.session.outcome
 
     @property
     def position(self) -> SignedPosition:
@@ -100,7 +93,7 @@ class DurableClient:
     @property
     def timeout(self) -> float | None:
         """Seconds that this client still waits for the server."""
-        session, timeouts = self._session, self._session.plan.timeouts
+        session, timeouts = self.session, self.session.plan.timeouts
         dealing = (session.plan.max_dropouts + 1) * timeouts.dealing  # dealers may fail, one after the other
         allowed = {
             ClientState.NEW: timeouts.joining + dealing,
@@ -120,7 +113,7 @@ class DurableClient:
         for it.
         """
         self._store.check_remembered(log, "the server")
-        if log.length < (answered := self._position_of_answer(self._session.last_included)):
+        if log.length < (answered := self._position_of_answer(self.session.last_included)):
             raise StateError(
                 f"the server's store is an old copy: it remembers {log.length} events of this client's, and a sum that it had "
                 f"closed holds an answer made at {answered}; the server must go on with its newest, or the run is given up"
@@ -129,28 +122,24 @@ class DurableClient:
 
     def begin(self) -> list[Send | Finish]:
         """A connection stands: Hello, and what was sent last, the same bytes as ever."""
-        self._footing.check()
-        return [action for action in self._session.reconnect() if isinstance(action, Send)]
+        self._check_footing()
+        return [action for action in self.session.reconnect() if isinstance(action, Send)]
 
     def receive(self, message: Message) -> list[Send | Finish]:
         """Answer the server. RemoteProtocolError says what it did wrong, and ends the run durably."""
-        self._footing.check()
-        self._commit(self._session.accept(message))
+        self._check_footing()
+        self._commit(self.session.accept(message))
         try:
-            actions = self._session.receive(message)
+            actions = self.session.receive(message)
         except RemoteProtocolError:
-            self._commit(self._session.ending())
+            self._commit(self.session.ending())
             raise
         return self._commit(actions)
 
     def deadline(self) -> list[Send | Finish]:
         """Stop waiting: the run ends without a result."""
-        self._footing.check()
-        return self._commit(self._session.deadline())
-
-    def slept(self) -> None:
-        """Wake from a stop of this process, or a sleep of its machine: the step's time begins again."""
-        self._timer.begin_again(Again.SLEPT)
+        self._check_footing()
+        return self._commit(self.session.deadline())
 
     def conclude(self) -> None:
         """The result is durable elsewhere: end the run, wipe its keys and messages."""
@@ -170,7 +159,7 @@ class DurableClient:
                     secrets[self._run_id, _KEY] = secret.private_bytes()
                 case Record(message):
                     events.append(recorded(self._run_id, message))
-                    messages.append(encode(message))
+                    messages.append(message)
                     if isinstance(message, Upload):
                         events.append(ExchangeCharged(run_id=self._run_id, number=message.round))
                 case Finish(Ended(reason)):
@@ -178,10 +167,8 @@ class DurableClient:
                 case _:
                     pass
         if events:
-            with self._footing.commit():
-                self._store.append(events, messages=messages, secrets=secrets)
-        records = [action.message for action in actions if isinstance(action, Record)]
-        self._log.write(message for message in records if not isinstance(message, Deal))  # its own task, where it deals
+            self._append(events, messages, secrets)
+        self._log.write(message for message in messages if not isinstance(message, Deal))  # its own task, where it deals
         return [action for action in actions if isinstance(action, Send | Finish)]
 
 
@@ -201,9 +188,7 @@ def reservation(store: Store, plan: Plan, name: str, *, dataset: str, fingerprin
 def _check_same(store: Store, plan: Plan, name: str, dataset: str, fingerprint: bytes) -> None:
     """Raise StateError unless the store knows the run as this one, and it has not ended."""
     run = store.history.runs[bytes.fromhex(plan.run_id)]
-    if run.ended is not None:
-        ending = run.ended.reason or "it finished"
-        raise StateError(f"run {plan.run_id} has ended for this client ({ending}); a plan is good for one run: renew it")
+    check_goes_on(run, " for this client")
     known = run.reserved
     if known is None or known.plan_digest != plan.digest:
         raise StateError(f"run {plan.run_id} was begun with another plan of the same run id; ask for the plan that was agreed")

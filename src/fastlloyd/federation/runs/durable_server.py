@@ -6,19 +6,19 @@ from contextlib import suppress
 from typing import Self
 
 from fastlloyd.dp.noise import NoiseSource
-from fastlloyd.errors import RemoteProtocolError, StateError
+from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import Action, Finish, Record, Send, ServerResult
-from fastlloyd.federation.protocol.messages import Message, Upload, encode
+from fastlloyd.federation.protocol.messages import Message, Upload
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ServerState
-from fastlloyd.federation.runs.steps import Again, Clock, Footing, StepLog, StepTimer
+from fastlloyd.federation.runs.steps import Clock, DurableParty, check_goes_on
 from fastlloyd.federation.store import LogPosition, Store
 from fastlloyd.federation.store.events import ClientJoined, Event, Outcome, PeerSigned, recorded
 
 
-class DurableServer:
+class DurableServer(DurableParty):
     """The server in one run: a `transport.party.ServerParty`.
 
     Uploads of an open round and confirmations are in memory only: after a restart the clients send them again. The position
@@ -29,23 +29,20 @@ class DurableServer:
     """
 
     def __init__(self, session: ServerSession, store: Store, clock: Clock = time.monotonic) -> None:
-        self._session, self._store = session, store
-        self._run_id = bytes.fromhex(session.plan.run_id)
+        super().__init__(session.plan, store, clock)
+        self.session = session
         self._keys = {client.name: client.signing_key for client in session.plan.clients}
         self._planned = {client.name: client.store for client in session.plan.clients}
         self._seen: dict[str, SignedPosition] = {}
-        self._timer, self._footing = StepTimer(clock), Footing()
         self._end_is_said = False
-        self._log = StepLog(session.plan, clock, is_begun=self._run_id in store.history.runs)
 
     @classmethod
     def open(cls, plan: Plan, *, store: Store, noise: NoiseSource, clock: Clock = time.monotonic) -> Self:
         """Begin a run, or take it up where an earlier process left it. StateError if it has ended for this store."""
         run_id = bytes.fromhex(plan.run_id)
         run = store.history.runs.get(run_id)
-        if run is not None and run.ended is not None:
-            ending = run.ended.reason or "it finished"
-            raise StateError(f"run {plan.run_id} has ended ({ending}); a plan is good for one run: renew it")
+        if run is not None:
+            check_goes_on(run, "")
         session = ServerSession(plan, noise)
         session.restore(store.messages(run_id))
         return cls(session, store, clock)
@@ -53,17 +50,12 @@ class DurableServer:
     @property
     def outcome(self) -> ServerResult | None:
         """How the run ended."""
-        return self._session.outcome
-
-    @property
-    def session(self) -> ServerSession:
-        """Where the run is; to look at."""
-        return self._session
+        return self.session.outcome
 
     @property
     def timeout(self) -> float | None:
         """Seconds that the present step may still take; None after the end, 0 if this process has not said that it is over."""
-        session, timeouts = self._session, self._session.plan.timeouts
+        session, timeouts = self.session, self.session.plan.timeouts
         if session.outcome is not None:
             return None if self._end_is_said else 0.0
         allowed = {
@@ -84,19 +76,19 @@ class DurableServer:
         """
         known = self._check_grown(name, log)
         self._seen[name] = log
-        self._session.back(name)
+        self.session.back(name)
         return max(known, key=lambda position: position.length, default=LogPosition(0, bytes(32)))
 
     def away(self, name: str) -> list[Send | Finish]:
         """Client `name` has not been there for a while. A process that is started again is told so anew."""
-        self._footing.check()
-        return self._commit(self._session.away(name))
+        self._check_footing()
+        return self._commit(self.session.away(name))
 
     def receive(self, name: str, log: SignedPosition, message: Message) -> list[Send | Finish]:
         """Answer a client. RemoteProtocolError says what it did wrong; the others go on."""
-        self._footing.check()
+        self._check_footing()
         self._check_grown(name, log)  # before the session moves: the store would refuse it in the midst of everyone's step
-        actions = self._session.receive(name, message)
+        actions = self.session.receive(name, message)
         self._seen[name] = log
         return self._commit(actions, is_taken=isinstance(message, Upload))
 
@@ -108,18 +100,14 @@ class DurableServer:
 
     def draw_ahead(self) -> None:
         """As `ServerSession.draw_ahead`: in memory only, so that a process that is started again draws other noise."""
-        self._session.draw_ahead()
+        self.session.draw_ahead()
 
     def deadline(self) -> list[Send | Finish]:
         """The present step has taken too long; or the run was over before this process took it up, which is said now."""
-        self._footing.check()
+        self._check_footing()
         if self.outcome is not None and not self._end_is_said:
             return self._commit([Finish(self.outcome)])
-        return self._commit(self._session.deadline())
-
-    def slept(self) -> None:
-        """Wake from a stop of this process, or a sleep of its machine: the step's time begins again."""
-        self._timer.begin_again(Again.SLEPT)
+        return self._commit(self.session.deadline())
 
     def conclude(self) -> None:
         """No client will be answered any more: end the run and wipe its messages."""
@@ -133,7 +121,11 @@ class DurableServer:
     def _check_grown(self, name: str, log: SignedPosition) -> list[LogPosition]:
         """What is known of a client's store; RemoteProtocolError if what it reports now is not signed, or cannot follow it."""
         if self._seen.get(name) != log:
-            _check_signed(name, self._keys[name], log)
+            try:
+                log.check(bytes.fromhex(self._keys[name]))
+            except RemoteProtocolError:
+                what = f"the position of the store of client {name!r} is not signed with its key in the plan"
+                raise RemoteProtocolError(f"{what}; nothing of it is remembered") from None
         known = self._known(name)
         for position in known:
             if log.length < position.length or (log.length == position.length and log.head != position.head):
@@ -152,11 +144,11 @@ class DurableServer:
 
     def _newly_joined(self) -> list[str]:
         """Whose Hello was taken, and is not yet noted: for those who look at the store while others are waited for."""
-        if self._session.state not in (ServerState.JOINING, ServerState.DEALING):
+        if self.session.state not in (ServerState.JOINING, ServerState.DEALING):
             return []
         run = self._store.history.runs.get(self._run_id)
         noted = set[str]() if run is None else set(run.joined)
-        return [name for name in self._session.joined if name not in noted]
+        return [name for name in self.session.joined if name not in noted]
 
     def _commit(self, actions: Sequence[Action], *, is_taken: bool = False) -> list[Send | Finish]:
         """Make durable what is to be recorded, and who was seen: with a record, or where one joined or an upload was taken."""
@@ -170,18 +162,8 @@ class DurableServer:
         ]
         events += [*joined, *(recorded(self._run_id, message) for message in messages)]
         if messages or joined or (is_taken and events):
-            with self._footing.commit():
-                self._store.append(events, messages=[encode(message) for message in messages])
+            self._append(events, messages)
             self._seen.clear()
         self._log.write(messages)
         self._end_is_said |= any(isinstance(action, Finish) for action in actions)
         return [action for action in actions if isinstance(action, Send | Finish)]
-
-
-def _check_signed(name: str, signing_key: str, log: SignedPosition) -> None:
-    try:
-        log.check(bytes.fromhex(signing_key))
-    except RemoteProtocolError:
-        raise RemoteProtocolError(
-            f"the position of the store of client {name!r} is not signed with its key in the plan; nothing of it is remembered"
-        ) from None

@@ -1,18 +1,19 @@
-"""What both parties of a run need around a step: how long it has taken, whether the last one is on disk, a line of the log."""
+"""What both parties of a run need around a step: how long it may still take, its commit, and its line of the log."""
 
 import enum
 import logging
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final
 
 from fastlloyd.errors import StateError
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.protocol.messages import Broadcast, Confirmations, Deal, KeyBox, Message
+from fastlloyd.federation.protocol.messages import Broadcast, Confirmations, Deal, KeyBox, Message, encode
+from fastlloyd.federation.store import Run, Store
+from fastlloyd.federation.store.durable import Secrets
+from fastlloyd.federation.store.events import Event
 
 Clock = Callable[[], float]
-
 _LOG = logging.getLogger(__name__)
 MAX_BEGUN_AGAIN: Final = 5
 SHOWN_CLIENTS: Final = 12
@@ -46,29 +47,6 @@ class StepTimer:
         if self._begun_again[why] < MAX_BEGUN_AGAIN:
             self._since = self._clock()
             self._begun_again[why] += 1
-
-
-class Footing:
-    """Whether all that a session decided is on disk.
-
-    Where a commit failed, the session in memory is ahead of the disk. It answers nobody then: what it would say again was never
-    durable, and a process that is started again decides it anew, with other noise.
-    """
-
-    def __init__(self) -> None:
-        self._is_ahead = False
-
-    def check(self) -> None:
-        """Raise StateError if the last step is not on disk; to be asked before the session is."""
-        if self._is_ahead:
-            raise StateError("the last step could not be made durable, so nothing follows from it; start again")
-
-    @contextmanager
-    def commit(self) -> Iterator[None]:
-        """Around the commit of a step."""
-        self._is_ahead = True
-        yield
-        self._is_ahead = False
 
 
 class StepLog:
@@ -117,3 +95,37 @@ def _without(missing: Sequence[str]) -> str:
         return ""
     n_more = len(missing) - SHOWN_CLIENTS
     return f", without {', '.join(missing[:SHOWN_CLIENTS])}" + (f" and {n_more} more" if n_more > 0 else "")
+
+
+class DurableParty:
+    """What both parties have: a session of the protocol beside the store that makes its steps durable.
+
+    Where a commit failed, the session in memory is ahead of the disk. It answers nobody then: what it would say again was never
+    durable, and a process that is started again decides it anew, with other noise.
+    """
+
+    def __init__(self, plan: Plan, store: Store, clock: Clock) -> None:
+        self._store, self._run_id = store, bytes.fromhex(plan.run_id)
+        self._timer, self._is_ahead = StepTimer(clock), False
+        self._log = StepLog(plan, clock, is_begun=self._run_id in store.history.runs)
+
+    def slept(self) -> None:
+        """Wake from a stop of this process, or a sleep of its machine: the step's time begins again."""
+        self._timer.begin_again(Again.SLEPT)
+
+    def _check_footing(self) -> None:
+        """Raise StateError if the last step is not on disk; to be asked before the session is."""
+        if self._is_ahead:
+            raise StateError("the last step could not be made durable, so nothing follows from it; start again")
+
+    def _append(self, events: Sequence[Event], messages: Sequence[Message], secrets: Secrets | None = None) -> None:
+        self._is_ahead = True
+        self._store.append(events, messages=[encode(message) for message in messages], secrets=secrets)
+        self._is_ahead = False
+
+
+def check_goes_on(run: Run, who: str) -> None:
+    """Raise StateError if the run has ended for the store of this party."""
+    if run.ended is not None:
+        ending = run.ended.reason or "it finished"
+        raise StateError(f"run {run.run_id.hex()} has ended{who} ({ending}); a plan is good for one run: renew it")

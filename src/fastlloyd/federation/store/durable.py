@@ -15,20 +15,9 @@ from typing import Any, Self
 
 from fastlloyd.errors import StateError
 from fastlloyd.federation.store import files
-from fastlloyd.federation.store.events import (
-    Event,
-    LogPosition,
-    MessageRecorded,
-    PeerSeen,
-    Role,
-    RunEnded,
-    checked,
-    decode,
-    next_head,
-)
-from fastlloyd.federation.store.files import FINGERPRINT_KEY, FOR_EVER, Contents, Lock
+from fastlloyd.federation.store.events import Event, LogPosition, MessageRecorded, Role, RunEnded, checked, decode, next_head
+from fastlloyd.federation.store.files import FINGERPRINT_KEY, FOR_EVER, Lock
 from fastlloyd.federation.store.head_file import HeadFile
-from fastlloyd.federation.store.history import History
 
 Secrets = Mapping[tuple[bytes, str], bytes]
 """Secrets by run id and name."""
@@ -38,40 +27,31 @@ class Store:
     """The store of one identity, open in one process; made by `create` or `open`, closed by `close` or as a context.
 
     Its methods may be called from any thread, one after another.
+
+    role, identity : of the owner; identity is its public signing key, 32 bytes. position : how many events there are, and the
+    head of the chain; head 0 of an empty store is its own, too. history : what the events add up to; not to be changed.
     """
 
-    __slots__ = (
-        "_connection",
-        "_contents",
-        "_failure",
-        "_head",
-        "_history",
-        "_lock",
-        "_one_at_a_time",
-        "_owes_wiping",
-        "_position",
-        "path",
-    )
-
-    def __init__(self, path: Path, lock: Lock) -> None:
+    def __init__(self, path: Path, lock: Lock, role: Role | None = None, identity: bytes | None = None) -> None:
         self._lock: Lock | None
         self.path, self._lock = path, lock
         self._failure, self._owes_wiping = "", False
         self._one_at_a_time = threading.RLock()
         with ExitStack() as undo:
+            undo.callback(lock.release)
             with files.sentences(path):
                 self._connection = files.connect(path)
             undo.callback(self._connection.close)
-            known = files.remembered(self._connection, path)
-            with files.one_moment(self._connection, path):
-                self._contents: Contents = files.verify(self._connection, path, known)
+            with files.verified(self._connection, path) as (self._contents, known):
+                self.role, self.identity = self._contents.role, self._contents.identity
+                self.check_owner(role, identity)
             with files.sentences(path):
                 self._head = HeadFile.of(path, known, self._contents.position)
                 undo.callback(self._head.close)
                 files.mark_head(self._connection)
             self._finish_wiping()  # of a process that was killed between a wipe and this
             undo.pop_all()
-        self._position, self._history = self._contents.position, self._contents.history
+        self.position, self.history = self._contents.position, self._contents.history
 
     @classmethod
     def create(cls, path: Path, *, role: Role, identity: bytes) -> Self:
@@ -79,10 +59,10 @@ class Store:
         lock = Lock(path)
         try:
             files.create(path, role=role, identity=identity)
-            return cls(path, lock)
         except BaseException:
             lock.release()
             raise
+        return cls(path, lock)
 
     @classmethod
     def open(cls, path: Path, *, role: Role | None = None, identity: bytes | None = None) -> Self:
@@ -91,18 +71,7 @@ class Store:
         Raises StateError if another process has it, if it is damaged, another's, or open to others than its owner.
         """
         files.check_access(path)
-        lock = Lock(path)
-        try:
-            store = cls(path, lock)
-            try:
-                store.check_owner(role, identity)
-            except BaseException:
-                store._close_files()
-                raise
-        except BaseException:
-            lock.release()
-            raise
-        return store
+        return cls(path, Lock(path), role, identity)
 
     def check_owner(self, role: Role | None, identity: bytes | None) -> None:
         """Raise StateError unless the store is that of `role` and `identity`, where they are given."""
@@ -113,26 +82,6 @@ class Store:
                 f"{self.path} belongs to the signing key {self.identity.hex()[:16]}..., not to {identity.hex()[:16]}...; "
                 "use the identity it was made for"
             )
-
-    @property
-    def role(self) -> Role:
-        """Whether this is the store of a client or of a server."""
-        return self._contents.role
-
-    @property
-    def identity(self) -> bytes:
-        """The public signing key of the owner, 32 bytes."""
-        return self._contents.identity
-
-    @property
-    def position(self) -> LogPosition:
-        """How many events there are, and the head of the chain; head 0 of an empty store is its own, too."""
-        return self._position
-
-    @property
-    def history(self) -> History:
-        """What the events add up to; not to be changed."""
-        return self._history
 
     def head_at(self, length: int) -> bytes:
         """The head of the chain when it had `length` events, 32 bytes; StateError if it never had."""
@@ -190,7 +139,7 @@ class Store:
             if self._failure:
                 raise StateError(f"{self.path} takes no further step after a failure ({self._failure}); start again")
             rows = self._chained(events)
-            history = self._history.followed_by(events)
+            history = self.history.followed_by(events)
             texts = _matched(events, messages)
             for run_id, _ in secrets or {}:
                 history.open_run(run_id)
@@ -202,20 +151,18 @@ class Store:
             except BaseException as error:
                 self._stop(str(error) or type(error).__name__)
                 raise
-            self._history = history
+            self.history = history
             if rows:
-                self._position = LogPosition(rows[-1][0], rows[-1][2])
-            if self._owes_wiping:
-                self._wipe_log()
-
-    def remember_peer(self, name: str, position: LogPosition) -> None:
-        """Make durable how far the store of client `name` was seen, if that is new; StateError if it is an old copy."""
-        if self.peer(name) != position:
-            self.append([PeerSeen(name=name, position=position)])
+                self.position = LogPosition(rows[-1][0], rows[-1][2])
+            if self._owes_wiping:  # the step stands even if this fails; what follows tries again
+                try:
+                    self._finish_wiping()
+                except StateError as error:
+                    self._failure = str(error)
 
     def peer(self, name: str) -> LogPosition | None:
         """How far the store of client `name` was seen; None if never."""
-        return self._history.peers.get(name)
+        return self.history.peers.get(name)
 
     def close(self) -> None:
         """Let go of the store. StateError if what was wiped may still lie in the write-ahead log, and why."""
@@ -223,8 +170,8 @@ class Store:
             if self._lock is None:
                 return
             try:
-                with files.sentences(self.path):
-                    self._close_files()
+                with files.sentences(self.path), closing(self._head):
+                    self._connection.close()  # brings the log into the file and removes it, unless somebody reads
             finally:
                 self._lock.release()
                 self._lock = None
@@ -233,12 +180,6 @@ class Store:
             if self._owes_wiping and log.exists() and log.stat().st_size:
                 why = failed or "end the programs that read the store, then open it again"
                 raise StateError(f"{log} may still hold what was wiped: {why}")
-
-    def _close_files(self) -> None:
-        try:
-            self._connection.close()  # brings the log into the file and removes it, unless somebody reads
-        finally:
-            self._head.close()
 
     def __enter__(self) -> Self:
         return self
@@ -252,8 +193,8 @@ class Store:
 
     def _chained(self, events: Sequence[Event]) -> list[tuple[int, bytes, bytes]]:
         """Number, bytes and head of each new event."""
-        rows, head = [], self._position.head
-        for number, event in enumerate(events, self._position.length + 1):
+        rows, head = [], self.position.head
+        for number, event in enumerate(events, self.position.length + 1):
             body = checked(event)
             head = next_head(head, body)
             rows.append((number, body, head))
@@ -265,7 +206,7 @@ class Store:
         execute = self._connection.execute
         execute("BEGIN IMMEDIATE")
         self._connection.executemany("INSERT INTO events VALUES (?, ?, ?)", rows)
-        first = self._position.length + 1
+        first = self.position.length + 1
         self._connection.executemany("INSERT INTO messages VALUES (?, ?, ?)", [(first + at, r, data) for at, r, data in texts])
         for (run_id, name), secret in secrets.items():
             files.insert_secret(self._connection, run_id, name, secret)
@@ -275,14 +216,8 @@ class Store:
         execute("COMMIT")
         self._owes_wiping |= bool(ended)
 
-    def _wipe_log(self) -> None:
-        """Take from the log what was deleted from the tables. The step stands even if this fails; what follows tries again."""
-        try:
-            self._finish_wiping()
-        except StateError as error:
-            self._failure = str(error)
-
     def _finish_wiping(self) -> None:
+        """Take from the write-ahead log what was deleted from the tables."""
         with files.sentences(self.path):
             self._owes_wiping = not files.truncate_log(self._connection)
 
@@ -295,13 +230,14 @@ class Store:
             return
 
 
-def read(path: Path) -> tuple[Contents, list[Event]]:
+def read(path: Path) -> tuple[files.Contents, list[Event]]:
     """Verify a store and read its events, also while another process works with it; nothing is written."""
-    with files.sentences(path), closing(files.connect_to_read(path)) as connection:
-        known = files.remembered(connection, path)
-        with files.one_moment(connection, path):
-            contents = files.verify(connection, path, known)
-            return contents, [decode(body) for (body,) in connection.execute("SELECT body FROM events ORDER BY number")]
+    with (
+        files.sentences(path),
+        closing(files.connect_to_read(path)) as connection,
+        files.verified(connection, path) as (contents, _),
+    ):
+        return contents, [decode(body) for (body,) in connection.execute("SELECT body FROM events ORDER BY number")]
 
 
 def _matched(events: Sequence[Event], messages: Sequence[bytes]) -> list[tuple[int, bytes, bytes]]:

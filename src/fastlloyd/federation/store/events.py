@@ -131,14 +131,28 @@ class _Event(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_
     """An array of a number, which says what it is, and the fields in order."""
 
 
-class EarlierRunReserved(_Event, frozen=True, tag=1):
-    """Client: as `RunReserved`, by a version that kept the cost for one neighbouring relation only; not written any more."""
+class _Reserved(_Event, frozen=True):
+    """Client: I join this run of this plan as `client`, with the data set of that name; all it may cost counts from now on.
+
+    fingerprint : `ledger.fingerprint` of the records.
+    """
 
     run_id: RunId
     plan_digest: Digest
     client: Name
     dataset: Name
     fingerprint: Digest
+
+
+class RunReserved(_Reserved, frozen=True, tag=7):
+    """With the cost for both neighbouring relations."""
+
+    cost: RunCost
+
+
+class EarlierRunReserved(_Reserved, frozen=True, tag=1):
+    """By a version that kept the cost for one neighbouring relation only; not written any more."""
+
     cost: EarlierRunCost
 
 
@@ -187,20 +201,6 @@ class PeerSeen(_Event, frozen=True, tag=6):
     position: LogPosition
 
 
-class RunReserved(_Event, frozen=True, tag=7):
-    """Client: I join this run of this plan as `client`, with the data set of that name; all it may cost counts from now on.
-
-    fingerprint : `ledger.fingerprint` of the records.
-    """
-
-    run_id: RunId
-    plan_digest: Digest
-    client: Name
-    dataset: Name
-    fingerprint: Digest
-    cost: RunCost
-
-
 class ClientJoined(_Event, frozen=True, tag=16):
     """Server: this client of the plan said Hello in this run. Whether it is in the run, the group key says."""
 
@@ -223,18 +223,9 @@ class PeerForgotten(_Event, frozen=True, tag=9):
 
 
 Reservation = RunReserved | EarlierRunReserved
-Event = (
-    EarlierRunReserved
-    | MessageRecorded
-    | ExchangeCharged
-    | RunEnded
-    | LimitSet
-    | PeerSeen
-    | RunReserved
-    | PeerSigned
-    | PeerForgotten
-    | ClientJoined
-)
+ClientEvent = Reservation | ExchangeCharged | LimitSet
+ServerEvent = ClientJoined | PeerSeen | PeerSigned | PeerForgotten
+Event = ClientEvent | ServerEvent | MessageRecorded | RunEnded
 
 
 def _encode_fraction(value: object) -> str:

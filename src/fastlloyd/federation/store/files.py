@@ -44,12 +44,11 @@ SCHEMA: Final = (
         for action in ("UPDATE", "DELETE")
     ),
 )
-MISTYPED: Final = (  # one bad byte can turn bytes into text, which SQLite's own check lets pass where it may only read
-    "SELECT 1 FROM store WHERE typeof (role) <> 'text' OR typeof (identity) <> 'blob' OR typeof (salt) <> 'blob'",
-    "SELECT 1 FROM events WHERE typeof (body) <> 'blob' OR typeof (head) <> 'blob'",
-    "SELECT 1 FROM messages WHERE typeof (run_id) <> 'blob' OR typeof (bytes) <> 'blob'",
-    "SELECT 1 FROM secrets WHERE typeof (name) <> 'text' OR typeof (run_id) <> 'blob' OR typeof (bytes) <> 'blob'",
-    "SELECT 1 FROM secrets WHERE typeof (digest) <> 'blob'",
+_TYPES: Final = (  # one bad byte can turn bytes into text, which SQLite's own check lets pass where it may only read
+    ("store", {"role": "text", "identity": "blob", "salt": "blob"}),
+    ("events", {"body": "blob", "head": "blob"}),
+    ("messages", {"run_id": "blob", "bytes": "blob"}),
+    ("secrets", {"name": "text", "run_id": "blob", "bytes": "blob", "digest": "blob"}),
 )
 
 
@@ -151,54 +150,45 @@ def check_access(path: Path) -> None:
         raise StateError(f"{path} is a link, or has other names; a store has one name: use that, and no links")
     mode = path.stat().st_mode & 0o777
     if os.name == "posix" and mode & 0o077:
-        if not _begins_as_sqlite(path):
-            raise StateError(f"{path} {NOT_A_STORE}")
+        with sentences(path), path.open("rb") as file:  # no store that this process has open, whose locks this would lift
+            if file.read(len(_MAGIC)) != _MAGIC:
+                raise StateError(f"{path} {NOT_A_STORE}")
         raise StateError(f"{path} is open to others (mode {mode:o}); a store holds secrets: chmod 600 it and ask who read it")
 
 
 @contextmanager
-def one_moment(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
-    """Read everything in here from one state of the file, whoever writes meanwhile."""
-    with sentences(path):
-        connection.execute("BEGIN")
-        try:
-            yield
-        finally:
-            if connection.in_transaction:  # SQLite ends it by itself when the disk fails
-                connection.execute("ROLLBACK")
+def verified(connection: sqlite3.Connection, path: Path) -> Iterator[tuple[Contents, LogPosition | None]]:
+    """What the file holds, and what its head file says; all that is read in here is of one state, whoever writes meanwhile.
 
-
-def remembered(connection: sqlite3.Connection, path: Path) -> LogPosition | None:
-    """What the head file says; to be asked before the moment that is verified. None of a store that has none yet.
-
-    StateError if the file is damaged, or missing and was there before.
+    Everything is checked against everything else and the head file, which only a store of an earlier version may have not.
+    StateError if either is damaged, or the store is older than its head file knows.
     """
     with sentences(path):
         _check_kind(connection, path)
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        known = head_file.remembered(path)
-    if known is None and version == FORMAT:
-        raise StateError(
-            f"{head_file.head_path(path)} is missing, so nobody can tell whether {path.name} is the newest state; bring it "
-            "back from where the store came from: the two belong together (docs/how-to/ledger.md)"
-        )
-    return known
+        known = head_file.remembered(path)  # before the store is read: see there
+        if known is None and version == FORMAT:
+            raise StateError(
+                f"{head_file.head_path(path)} is missing, so nobody can tell whether {path.name} is the newest state; bring it "
+                "back from where the store came from: the two belong together (docs/how-to/ledger.md)"
+            )
+        connection.execute("BEGIN")
+        try:
+            _check_layout(connection, path)
+            contents, recorded = _follow_chain(connection, path)
+            _check_newest(connection, path, contents, known)
+            _check_messages(connection, path, contents.history, recorded)
+            _check_secrets(connection, path, contents.history)
+            yield contents, known
+        finally:
+            if connection.in_transaction:  # SQLite ends it by itself when the disk fails
+                connection.execute("ROLLBACK")
 
 
 def mark_head(connection: sqlite3.Connection) -> None:
     """Note, for good, that the store has a head file."""
     if connection.execute("PRAGMA user_version").fetchone() != (FORMAT,):
         connection.execute(f"PRAGMA user_version = {FORMAT}")
-
-
-def verify(connection: sqlite3.Connection, path: Path, known: LogPosition | None) -> Contents:
-    """Check all that the file holds against everything else in it and the head file; StateError if it is damaged or older."""
-    _check_layout(connection, path)
-    contents, recorded = _follow_chain(connection, path)
-    _check_newest(connection, path, contents, known)
-    _check_messages(connection, path, contents.history, recorded)
-    _check_secrets(connection, path, contents.history)
-    return contents
 
 
 def insert_secret(connection: sqlite3.Connection, run_id: bytes, name: str, secret: bytes) -> None:
@@ -225,12 +215,6 @@ def _open(path: Path, mode: str) -> sqlite3.Connection:
         timeout=BUSY_SECONDS,
         check_same_thread=False,
     )
-
-
-def _begins_as_sqlite(path: Path) -> bool:
-    """Whether SQLite made the file; not to be asked of a store that this process has open, whose locks this would lift."""
-    with sentences(path), path.open("rb") as file:
-        return file.read(len(_MAGIC)) == _MAGIC
 
 
 def _check_kind(connection: sqlite3.Connection, path: Path) -> None:
@@ -266,8 +250,10 @@ def _check_layout(connection: sqlite3.Connection, path: Path) -> None:
         raise StateError(f"{path} was changed by another program: its tables are not those of a store")
     if connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
         raise _damaged(path, "SQLite's own check fails")
-    if any(connection.execute(statement).fetchone() for statement in MISTYPED):
-        raise _damaged(path, "a table holds what it cannot")
+    for table, types in _TYPES:
+        mistyped = " OR ".join(f"typeof ({column}) <> '{kind}'" for column, kind in types.items())
+        if connection.execute(f"SELECT 1 FROM {table} WHERE {mistyped}").fetchone():  # noqa: S608 - names of our own
+            raise _damaged(path, "a table holds what it cannot")
     if connection.execute("PRAGMA foreign_key_check").fetchall():
         raise _damaged(path, "a message belongs to no event")
 

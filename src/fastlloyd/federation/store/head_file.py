@@ -8,6 +8,7 @@ before its step counts as taken; so a power cut spoils at most the one that is b
 import errno
 import hashlib
 import os
+import struct
 import sys
 from pathlib import Path
 from typing import Final, Self
@@ -18,8 +19,8 @@ from fastlloyd.federation.store.events import LogPosition
 SUFFIX: Final = "-head"
 SPACING: Final = 4096  # bytes between the slots: no drive writes both at once
 _LABEL: Final = b"fastlloyd/v1/store-head\0"
-_LENGTH_BYTES, _DIGEST_BYTES = 8, 32
-SLOT_BYTES: Final = len(_LABEL) + _LENGTH_BYTES + 2 * _DIGEST_BYTES
+_SAID: Final = struct.Struct(f">{len(_LABEL)}sQ32s")  # and SHA-256 of that
+SLOT_BYTES: Final = _SAID.size + 32
 _READINGS: Final = 5  # a reader may meet the process that writes; each writes one slot at a time
 
 
@@ -112,21 +113,18 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 def _slot(position: LogPosition) -> bytes:
-    said = _LABEL + position.length.to_bytes(_LENGTH_BYTES, "big") + position.head
+    said = _SAID.pack(_LABEL, position.length, position.head)
     return said + hashlib.sha256(said).digest()
 
 
 def _slots(content: bytes) -> list[LogPosition | None]:
     """What both slots say; None for one that is damaged, or half written."""
-    return [_position(content[at : at + SLOT_BYTES]) for at in (0, SPACING)]
-
-
-def _position(slot: bytes) -> LogPosition | None:
-    said, checksum = slot[:-_DIGEST_BYTES], slot[-_DIGEST_BYTES:]
-    if len(slot) != SLOT_BYTES or not said.startswith(_LABEL) or hashlib.sha256(said).digest() != checksum:
-        return None
-    numbers = said[len(_LABEL) :]
-    return LogPosition(int.from_bytes(numbers[:_LENGTH_BYTES], "big"), numbers[_LENGTH_BYTES:])
+    known: list[LogPosition | None] = []
+    for at in (0, SPACING):
+        said, checksum = content[at : at + _SAID.size], content[at + _SAID.size : at + SLOT_BYTES]
+        is_whole = said.startswith(_LABEL) and hashlib.sha256(said).digest() == checksum
+        known.append(LogPosition(*_SAID.unpack(said)[1:]) if is_whole else None)
+    return known
 
 
 if sys.platform == "linux":

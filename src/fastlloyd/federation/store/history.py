@@ -6,23 +6,8 @@ from typing import Self
 
 from fastlloyd.errors import StateError
 from fastlloyd.federation.protocol.messages import printable
-from fastlloyd.federation.store.events import (
-    ClientJoined,
-    EarlierRunReserved,
-    Event,
-    ExchangeCharged,
-    LimitSet,
-    LogPosition,
-    MessageRecorded,
-    Outcome,
-    PeerForgotten,
-    PeerSeen,
-    PeerSigned,
-    Reservation,
-    Role,
-    RunEnded,
-    RunReserved,
-)
+from fastlloyd.federation.store import events
+from fastlloyd.federation.store.events import Event, LogPosition, Outcome, Role, RunEnded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +18,7 @@ class Run:
     """
 
     run_id: bytes
-    reserved: Reservation | None = None
+    reserved: events.Reservation | None = None
     charged: tuple[int, ...] = ()
     joined: tuple[str, ...] = ()
     ended: RunEnded | None = None
@@ -73,18 +58,18 @@ class History:
     def __init__(self, role: Role) -> None:
         self.role = role
         self.runs: dict[bytes, Run] = {}
-        self.limits: dict[str, LimitSet] = {}
-        self.limits_since_first_run: dict[str, tuple[LimitSet | None, ...]] = {}
+        self.limits: dict[str, events.LimitSet] = {}
+        self.limits_since_first_run: dict[str, tuple[events.LimitSet | None, ...]] = {}
         self.peers: dict[str, LogPosition] = {}
-        self.signed: dict[str, PeerSigned] = {}
+        self.signed: dict[str, events.PeerSigned] = {}
 
-    def followed_by(self, events: Iterable[Event]) -> Self:
+    def followed_by(self, following: Iterable[Event]) -> Self:
         """The history with these events after it; this one stays as it is."""
         after = type(self)(self.role)
         after.runs, after.limits, after.peers = dict(self.runs), dict(self.limits), dict(self.peers)
         after.signed = dict(self.signed)
         after.limits_since_first_run = dict(self.limits_since_first_run)
-        for event in events:
+        for event in following:
             after.add(event)
         return after
 
@@ -105,56 +90,57 @@ class History:
         """Take one more event."""
         self._check_role(event)
         match event:
-            case RunReserved() | EarlierRunReserved():
+            case events.RunReserved() | events.EarlierRunReserved():
                 self._reserve(event)
-            case MessageRecorded():
+            case events.MessageRecorded():
                 self.runs[event.run_id] = self.open_run(event.run_id)
-            case ClientJoined():
+            case events.ClientJoined():
                 self._join(event)
-            case ExchangeCharged():
+            case events.ExchangeCharged():
                 self._charge(event)
             case RunEnded():
                 run = self.open_run(event.run_id)
                 if event.released != run.uncharged:
                     raise StateError(f"the end of run {event.run_id.hex()} must release exactly the exchanges never charged")
                 self.runs[event.run_id] = replace(run, ended=event)
-            case LimitSet():
+            case events.LimitSet():
                 self._set_limit(event)
-            case PeerSeen() | PeerSigned():
+            case events.PeerSeen() | events.PeerSigned():
                 self._see(event)
-            case PeerForgotten():
+            case events.PeerForgotten():
                 self._forget(event)
 
-    def _reserve(self, event: Reservation) -> None:
+    def _reserve(self, event: events.Reservation) -> None:
         if event.run_id in self.runs:
             raise StateError(f"run {event.run_id.hex()} was joined before; a plan is good for one run, renew it")
         self.runs[event.run_id] = Run(run_id=event.run_id, reserved=event)
         self.limits_since_first_run.setdefault(event.dataset, (self.limits.get(event.dataset),))
 
-    def _charge(self, event: ExchangeCharged) -> None:
+    def _charge(self, event: events.ExchangeCharged) -> None:
         run = self.open_run(event.run_id)
         if event.number > run.n_exchanges or event.number in run.charged:
             raise StateError(f"exchange {event.number} of run {event.run_id.hex()} was charged before, or never reserved")
         self.runs[event.run_id] = replace(run, charged=(*run.charged, event.number))
 
-    def _join(self, event: ClientJoined) -> None:
+    def _join(self, event: events.ClientJoined) -> None:
         run = self.open_run(event.run_id)
         if event.client in run.joined:
             raise StateError(f"client {event.client} joined run {event.run_id.hex()} before")
         self.runs[event.run_id] = replace(run, joined=(*run.joined, event.client))
 
-    def _set_limit(self, event: LimitSet) -> None:
+    def _set_limit(self, event: events.LimitSet) -> None:
         self.limits[event.dataset] = event
         if event.dataset in self.limits_since_first_run:
             self.limits_since_first_run[event.dataset] += (event,)
 
     def _check_role(self, event: Event) -> None:
-        if isinstance(event, Reservation | ExchangeCharged | LimitSet) and self.role is not Role.CLIENT:
-            raise StateError(f"a {type(event).__name__} belongs into the store of a client; this is a server's")
-        if isinstance(event, PeerSeen | PeerSigned | PeerForgotten | ClientJoined) and self.role is not Role.SERVER:
-            raise StateError(f"a {type(event).__name__} belongs into the store of a server; this is a client's")
+        for kind, role in ((events.ClientEvent, Role.CLIENT), (events.ServerEvent, Role.SERVER)):
+            if isinstance(event, kind) and self.role is not role:
+                raise StateError(
+                    f"a {type(event).__name__} belongs into the store of a {role.value}; this is a {self.role.value}'s"
+                )
 
-    def _see(self, event: PeerSeen | PeerSigned) -> None:
+    def _see(self, event: events.PeerSeen | events.PeerSigned) -> None:
         name, now = event.name, LogPosition(event.position.length, event.position.head)
         known = self.peers.get(name)
         if known is not None and (now.length < known.length or (now.length == known.length and now.head != known.head)):
@@ -164,10 +150,10 @@ class History:
                 "copy, or go on under a new identity"
             )
         self.peers[name] = now
-        if isinstance(event, PeerSigned):
+        if isinstance(event, events.PeerSigned):
             self.signed[name] = event
 
-    def _forget(self, event: PeerForgotten) -> None:
+    def _forget(self, event: events.PeerForgotten) -> None:
         if self.peers.pop(event.name, None) is None:
             raise StateError(f"no position of the client {event.name!r} is remembered, so there is nothing to forget")
         self.signed.pop(event.name, None)

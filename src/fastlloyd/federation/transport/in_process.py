@@ -13,12 +13,13 @@ from fastlloyd.federation.protocol.messages import (
     Broadcast,
     Confirmation,
     Confirmations,
+    Limits,
     Message,
     Upload,
     encode,
 )
 from fastlloyd.federation.protocol.server import ServerSession
-from fastlloyd.federation.transport.party import ClientDriver, ServerDriver
+from fastlloyd.federation.transport.party import ClientDriver, answer, perform
 
 Link = Callable[[str, str, Message, bytes], Iterable[bytes]]
 """(sender, recipient, message, its bytes) -> what arrives: nothing, the bytes, the bytes twice, other bytes."""
@@ -85,43 +86,33 @@ def run_in_process(
     When nothing is on its way and the server is not done, its deadline passes; clients that are left waiting when it is done
     give up. Who broke the protocol is not told so: the link may have changed what it said.
     """
-    run = _Run(server, clients, link)
-    for client in run.clients.values():
-        client.begin()
-    run.drain()
+    pending: deque[tuple[str, str, Message]] = deque()
+    refused: list[Refusal] = []
+    limits = Limits.of(server.plan)
+
+    def sender(name: str) -> Callable[[str, Message], None]:
+        return lambda to, message: pending.append((name, to, message))
+
+    drivers = {client.name: ClientDriver(client, sender(client.name)) for client in clients}
+
+    def drain() -> None:
+        while pending:
+            who, to, message = pending.popleft()
+            if to != SERVER and to not in drivers:
+                continue
+            for data in link(who, to, message, encode(message)):
+                reason = answer(server, who, data, limits, sender(SERVER)) if to == SERVER else drivers[to].hear(data)
+                if reason:
+                    refused.append(Refusal(to, who, reason))
+
+    for driver in drivers.values():
+        driver.begin()
+    drain()
     while server.outcome is None:
-        run.server.deadline()
-        run.drain()
-    for client in run.clients.values():
-        client.end()
-    run.drain()
-    outcomes = {name: client.outcome for name, client in run.clients.items() if client.outcome is not None}
-    return InProcessOutcome(outcomes, server.outcome, tuple(run.refused))
-
-
-class _Run:
-    def __init__(self, server: ServerSession, clients: Sequence[ClientSession], link: Link) -> None:
-        self.refused: list[Refusal] = []
-        self._link = link
-        self._pending: deque[tuple[str, str, Message]] = deque()
-        self._encoded: tuple[Message, bytes] | None = None  # what was sent last: the same goes to many, one after the other
-        self.server = ServerDriver(server, self._sender(SERVER))
-        self.clients = {client.name: ClientDriver(client, self._sender(client.name)) for client in clients}
-
-    def drain(self) -> None:
-        """Deliver all that is on its way, and what follows from it."""
-        while self._pending:
-            sender, to, message = self._pending.popleft()
-            if to == SERVER or to in self.clients:
-                for data in self._link(sender, to, message, self._encode(message)):
-                    reason = self.server.hear(sender, data) if to == SERVER else self.clients[to].hear(data)
-                    if reason:
-                        self.refused.append(Refusal(to, sender, reason))
-
-    def _sender(self, name: str) -> Callable[[str, Message], None]:
-        return lambda to, message: self._pending.append((name, to, message))
-
-    def _encode(self, message: Message) -> bytes:
-        if self._encoded is None or self._encoded[0] is not message:
-            self._encoded = message, encode(message)
-        return self._encoded[1]
+        perform(server.deadline(), sender(SERVER))
+        drain()
+    for driver in drivers.values():
+        driver.end()
+    drain()
+    outcomes = {name: driver.outcome for name, driver in drivers.items() if driver.outcome is not None}
+    return InProcessOutcome(outcomes, server.outcome, tuple(refused))

@@ -70,23 +70,16 @@ def perform(actions: Iterable[Action], send: Callable[[str, Message], None]) -> 
     return outcome
 
 
-class ServerDriver:
-    """Has a server's session answer what comes. A client that breaks the protocol changes nothing for the others."""
+def answer(session: ServerSession, sender: str, data: bytes, limits: Limits, send: Callable[[str, Message], None]) -> str:
+    """Have the server answer the bytes of a client's message; why they are refused, nothing if they are not.
 
-    def __init__(self, session: ServerSession, send: Callable[[str, Message], None]) -> None:
-        self._session, self._send, self._limits = session, send, Limits.of(session.plan)
-
-    def hear(self, sender: str, data: bytes) -> str:
-        """Answer the bytes of a client's message; why they are refused, nothing if they are not."""
-        try:
-            perform(self._session.receive(sender, decode(data, self._limits)), self._send)
-        except RemoteProtocolError as error:
-            return str(error)
-        return ""
-
-    def deadline(self) -> None:
-        """The present step has taken too long."""
-        perform(self._session.deadline(), self._send)
+    A client that breaks the protocol changes nothing for the others.
+    """
+    try:
+        perform(session.receive(sender, decode(data, limits)), send)
+    except RemoteProtocolError as error:
+        return str(error)
+    return ""
 
 
 class ClientDriver:
@@ -131,16 +124,16 @@ def serve(session: ServerSession, wire: Wire) -> ServerResult:
     A client that breaks the protocol is told so and is out; the others go on. A deadline passes when nobody who is awaited is
     left, or the wire waits no longer.
     """
-    driver, clients, gone = ServerDriver(session, wire.send), session.plan.names, set[str]()
+    limits, clients, gone = Limits.of(session.plan), session.plan.names, set[str]()
     while session.outcome is None:
         heard = None if gone.issuperset(session.awaited) else _next(session, wire)
         match heard:
             case None:
-                driver.deadline()
+                perform(session.deadline(), wire.send)
             case Heard(name, Kind.LEAVE):
                 gone.add(name)
             case Heard(name, _, data):
-                if reason := driver.hear(name, data):
+                if reason := answer(session, name, data, limits, wire.send):
                     wire.tell(name, Kind.REFUSED, printable(reason))
     for name in clients:
         wire.tell(name, Kind.END)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import grpc.aio
 
     Context = grpc.aio.ServicerContext[bytes, bytes]
-    Server = grpc.aio.Server
 
 _LOG = logging.getLogger(__name__)
 _FIRST_FRAME_SECONDS: Final = 10.0
@@ -90,7 +89,11 @@ class GrpcServer:
     @property
     def not_told(self) -> tuple[str, ...]:
         """Once the run is over: the clients that have not yet taken its end, for whom the server stays; nobody before."""
-        return tuple(name for name in self._plan.names if name not in self._left) if self.stays is not None else ()
+        return self._remaining if self.stays is not None else ()
+
+    @property
+    def _remaining(self) -> tuple[str, ...]:
+        return tuple(name for name in self._plan.names if name not in self._left)
 
     async def start(self) -> None:
         """Listen; NetworkError if that address cannot be had."""
@@ -107,15 +110,14 @@ class GrpcServer:
             fail=self._fail,
             rest=self._party.draw_ahead,
         )
-        self._grpc: Server = grpc.aio.server(options=self._options)
-        stream = {tls.STREAM[1]: grpc.stream_stream_rpc_method_handler(self._serve_stream)}
-        health = {tls.HEALTH[1]: grpc.unary_unary_rpc_method_handler(self._serve_health)}
-        handlers = [(tls.STREAM[0], stream), (tls.HEALTH[0], health)]
-        self._grpc.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(*handler) for handler in handlers])
+        self._grpc = grpc.aio.server(options=self._options)
+        stream = grpc.stream_stream_rpc_method_handler(self._serve_stream)
+        health = grpc.unary_unary_rpc_method_handler(self._serve_health)
+        for (service, method), handler in ((tls.STREAM, stream), (tls.HEALTH, health)):
+            self._grpc.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(service, {method: handler})])
+        credentials = tls.server_credentials(self._identity, self._trusted, self._arrivals.came)
         try:
-            self.port = self._grpc.add_secure_port(
-                self._address, tls.server_credentials(self._identity, self._trusted, self._arrivals.came)
-            )
+            self.port = self._grpc.add_secure_port(self._address, credentials)
         except RuntimeError:
             await self._grpc.stop(None)
             raise NetworkError(
@@ -135,9 +137,11 @@ class GrpcServer:
             await self._stay()
         finally:
             await self._close()
-        if self._is_stopped and not self._is_left and self._outcome.done() and self._outcome.exception() is None:
+        if not self._outcome.done():
+            return None
+        if self._is_stopped and self._remaining and self._outcome.exception() is None:
             return None  # somebody who was away may still ask for the end
-        return self._outcome.result() if self._outcome.done() else None
+        return self._outcome.result()
 
     async def serve(self) -> ServerResult | None:
         """Listen, and wait for the end."""
@@ -174,10 +178,6 @@ class GrpcServer:
     def _wait_for_nobody(self) -> None:
         self._nobody_waits = True
         self._moved.set()
-
-    @property
-    def _is_left(self) -> bool:
-        return self._left.issuperset(self._plan.names)
 
     async def _close(self) -> None:
         self._presence.close()
@@ -244,7 +244,7 @@ class GrpcServer:
                         await self._turns.ask(partial(self._receive, name, log, message))
                     case frames.Leave():
                         self._left.add(name)
-                        if self._is_left:
+                        if not self._remaining:
                             self._wait_for_nobody()
                         return
                     case frames.Attach():

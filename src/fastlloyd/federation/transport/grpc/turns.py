@@ -67,12 +67,12 @@ class Turns:
 
     async def ask(self, question: Callable[[], list[Request]]) -> None:
         """Have the party answer, and send what it asks for. Raises what the party raises; nothing is done after `close`."""
-        await self.take(lambda: self._prepare(question()), self._dispatch)
+        await self.take(lambda: self._prepare(question()), _do_all)
 
     def tell(self, question: Callable[[], list[Request]]) -> None:
-        """The same, for nobody who waits."""
+        """As `ask`, for nobody who waits."""
         if not self._is_closed:
-            self._put(lambda: self._prepare(question()), self._dispatch)
+            self._put(lambda: self._prepare(question()), _do_all)
 
     async def take(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
         """Do `work` in the party's thread and `then` in the loop's, both to the end even if the caller is cancelled."""
@@ -83,25 +83,19 @@ class Turns:
             self._thread.start()  # with the first turn there already: a party does not rest before it
         await done
 
-    def _prepare(self, requests: list[Request]) -> tuple[list[tuple[str, bytes]], Outcome | None]:
-        """What is to be posted, and how the run ended, if it did."""
+    def _prepare(self, requests: list[Request]) -> list[Callable[[], None]]:
+        """What is left to do in the loop: post the frames, and say how the run ended, if it did."""
         frames: dict[int, bytes] = {}
-        posts: list[tuple[str, bytes]] = []
+        left: list[Callable[[], None]] = []
 
         def send(to: str, message: Message) -> None:
             if id(message) not in frames:
                 frames[id(message)] = self._frame(message)
-            posts.append((to, frames[id(message)]))
+            left.append(partial(self._post, to, frames[id(message)]))
 
-        outcome = perform(requests, send)
-        return posts, outcome
-
-    def _dispatch(self, prepared: tuple[list[tuple[str, bytes]], Outcome | None]) -> None:
-        posts, outcome = prepared
-        for to, frame in posts:
-            self._post(to, frame)
-        if outcome is not None:
-            self._finish(outcome)
+        if (outcome := perform(requests, send)) is not None:
+            left.append(partial(self._finish, outcome))
+        return left
 
     async def watch(self) -> None:
         """Look at the party's clock for the first time."""
@@ -211,6 +205,11 @@ class Turns:
             self._party.slept()
         timeout = self._party.timeout
         return self._party.deadline() if timeout is not None and timeout <= 0 else []
+
+
+def _do_all(left: list[Callable[[], None]]) -> None:
+    for each in left:
+        each()
 
 
 class Presence:
