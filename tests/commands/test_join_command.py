@@ -194,9 +194,10 @@ def test_an_old_copy_of_a_clients_store_is_refused(site: Site) -> None:
     for file in layout.files(site.folder / "b.store")[:3]:  # first without its head file, which was left where it is
         file.unlink(missing_ok=True)
     shutil.copy(old, site.folder)
-    refused(site, site.join("b"), "b.store is damaged, or an old copy", "b.store-head knows of")
+    running = ("a", "c", SERVER)
+    refused(site, site.join("b"), "b.store is damaged, or an old copy", "b.store-head knows of", running=running)
     for command in (["status"], ["ledger", "verify"], ["ledger", "show"]):
-        refused(site, [*command, "b.store"], "b.store is damaged, or an old copy")
+        refused(site, [*command, "b.store"], "b.store is damaged, or an old copy", running=running)
     copy_store(old, site.folder)
     code, out, err = site.run(site.join("b"), FAST)
     assert (code, out) in ((REFUSED, ""), (TURNED_AWAY, ""))

@@ -32,12 +32,14 @@ def site(made: Path, tmp_path: Path) -> Iterator[Site]:
         yield site
 
 
-def tree(folder: Path) -> dict[str, bytes]:
-    """Everything but logs of processes, locks and what SQLite keeps beside a store while it is read."""
+def tree(folder: Path, running: tuple[str, ...] = ()) -> dict[str, bytes]:
+    """Everything but logs, stores of those that run, locks, and what SQLite keeps beside a store while it is read."""
+    stores = tuple(f"{name}.store" for name in running)
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.suffix not in (".out", ".err") and not path.name.endswith(("-lock", "-shm", "-wal"))
+        if not path.name.startswith(stores)
     }
 
 
@@ -53,9 +55,14 @@ def here(site: Site, arguments: list[str]) -> tuple[int, str, str]:
     return code, out.getvalue(), err.getvalue()
 
 
-def refused(site: Site, arguments: list[str], *fragments: str, new: tuple[str, ...] = ()) -> None:
-    """Exit code 2, one sentence with the fragments, nothing on stdout; written is nothing, but for empty stores."""
-    before = tree(site.folder)
+def refused(
+    site: Site, arguments: list[str], *fragments: str, new: tuple[str, ...] = (), running: tuple[str, ...] = ()
+) -> None:
+    """Exit code 2, one sentence with the fragments, nothing on stdout; written is nothing, but for empty stores.
+
+    running : parties whose processes go on meanwhile, and write to their stores.
+    """
+    before = tree(site.folder, running)
     code, out, err = here(site, arguments)
     assert (code, out) == (REFUSED, "")
     *notes, sentence = err.splitlines()
@@ -64,7 +71,7 @@ def refused(site: Site, arguments: list[str], *fragments: str, new: tuple[str, .
     assert sentence.startswith("Error: ")
     for fragment in fragments:
         assert fragment in sentence
-    after = tree(site.folder)
+    after = tree(site.folder, running)
     for name in new:
         path = site.folder / after_name(name)
         assert read(path)[0].position.length == 0

@@ -37,7 +37,6 @@ COMPREHENSION = re.compile(r"\.<locals>\.<(listcomp|setcomp|dictcomp|genexpr|lam
 MASKS = {
     "base/randomness.py Keystreams.of",
     "base/randomness.py _chacha20",
-    "base/randomness.py _check_length",
     "federation/secagg/masks.py upload_field",
     "federation/secagg/masks.py check_length",
 }

@@ -179,24 +179,19 @@ def reservation(store: Store, plan: Plan, name: str, *, dataset: str, fingerprin
     """
     if (known := plan.client(name).store) is not None:
         store.check_remembered(LogPosition(known.length, bytes.fromhex(known.head)), "the plan")
-    if bytes.fromhex(plan.run_id) not in store.history.runs:
+    run = store.history.runs.get(bytes.fromhex(plan.run_id))
+    if run is None:
         return reserve(store.history, plan, client=name, dataset=dataset, fingerprint=fingerprint)
-    _check_same(store, plan, name, dataset, fingerprint)
-    return None
-
-
-def _check_same(store: Store, plan: Plan, name: str, dataset: str, fingerprint: bytes) -> None:
-    """Raise StateError unless the store knows the run as this one, and it has not ended."""
-    run = store.history.runs[bytes.fromhex(plan.run_id)]
     check_goes_on(run, " for this client")
-    known = run.reserved
-    if known is None or known.plan_digest != plan.digest:
+    begun = run.reserved
+    if begun is None or begun.plan_digest != plan.digest:
         raise StateError(f"run {plan.run_id} was begun with another plan of the same run id; ask for the plan that was agreed")
-    if known.client != name:
-        raise StateError(f"run {plan.run_id} was begun as client {known.client!r}, not as {name!r}")
-    if known.dataset != dataset:
-        raise StateError(f"run {plan.run_id} was begun with --dataset {known.dataset}; go on with the same name")
-    if known.fingerprint != fingerprint:
+    if begun.client != name:
+        raise StateError(f"run {plan.run_id} was begun as client {begun.client!r}, not as {name!r}")
+    if begun.dataset != dataset:
+        raise StateError(f"run {plan.run_id} was begun with --dataset {begun.dataset}; go on with the same name")
+    if begun.fingerprint != fingerprint:
         raise StateError(
             f"run {plan.run_id} was begun with other records; go on with the same file, columns and treatment of missing cells"
         )
+    return None

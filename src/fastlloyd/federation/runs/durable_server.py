@@ -119,14 +119,20 @@ class DurableServer(DurableParty):
         self._store.append([run.end(outcome, result.reason or "")])
 
     def _check_grown(self, name: str, log: SignedPosition) -> list[LogPosition]:
-        """What is known of a client's store; RemoteProtocolError if what it reports now is not signed, or cannot follow it."""
+        """The position last seen of a client's store, here, and that of the plan, which another server had seen.
+
+        RemoteProtocolError if what it reports now is not signed, or cannot follow them.
+        """
         if self._seen.get(name) != log:
             try:
                 log.check(bytes.fromhex(self._keys[name]))
             except RemoteProtocolError:
                 what = f"the position of the store of client {name!r} is not signed with its key in the plan"
                 raise RemoteProtocolError(f"{what}; nothing of it is remembered") from None
-        known = self._known(name)
+        seen, stored, planned = self._seen.get(name), self._store.peer(self._keys[name]), self._planned[name]
+        here = stored if seen is None else LogPosition(seen.length, seen.head)
+        there = None if planned is None else LogPosition(planned.length, bytes.fromhex(planned.head))
+        known = [position for position in (here, there) if position is not None]
         for position in known:
             if log.length < position.length or (log.length == position.length and log.head != position.head):
                 raise RemoteProtocolError(
@@ -134,13 +140,6 @@ class DurableServer(DurableParty):
                     "seen; bring back the newest copy, or go on under a new identity"
                 )
         return known
-
-    def _known(self, name: str) -> list[LogPosition]:
-        """The position last seen of a client's store, here; and that of the plan, which another server had seen."""
-        seen, stored, planned = self._seen.get(name), self._store.peer(self._keys[name]), self._planned[name]
-        here = stored if seen is None else LogPosition(seen.length, seen.head)
-        there = None if planned is None else LogPosition(planned.length, bytes.fromhex(planned.head))
-        return [position for position in (here, there) if position is not None]
 
     def _newly_joined(self) -> list[str]:
         """Whose Hello was taken, and is not yet noted: for those who look at the store while others are waited for."""
@@ -156,9 +155,9 @@ class DurableServer(DurableParty):
         signed = self._store.history.signed
         joined: list[Event] = [ClientJoined(run_id=self._run_id, client=name) for name in self._newly_joined()]
         events: list[Event] = [
-            PeerSigned(name=key, client=name, position=position)
-            for key, name, position in ((self._keys[name], name, position) for name, position in self._seen.items())
-            if key not in signed or signed[key].position != position
+            PeerSigned(name=self._keys[name], client=name, position=position)
+            for name, position in self._seen.items()
+            if (known := signed.get(self._keys[name])) is None or known.position != position
         ]
         events += [*joined, *(recorded(self._run_id, message) for message in messages)]
         if messages or joined or (is_taken and events):

@@ -21,6 +21,8 @@ from fastlloyd.federation.store.head_file import HeadFile
 
 Secrets = Mapping[tuple[bytes, str], bytes]
 """Secrets by run id and name."""
+Row = tuple[int, bytes, bytes]
+"""Number, bytes and head of an event."""
 
 
 class Store:
@@ -140,20 +142,19 @@ class Store:
                 raise StateError(f"{self.path} takes no further step after a failure ({self._failure}); start again")
             rows = self._chained(events)
             history = self.history.followed_by(events)
-            texts = _matched(events, messages)
+            texts = _matched(rows, events, messages)
             for run_id, _ in secrets or {}:
                 history.open_run(run_id)
+            position = LogPosition(rows[-1][0], rows[-1][2]) if rows else self.position
             try:
                 with files.sentences(self.path):
                     self._commit(rows, texts, secrets or {}, [event.run_id for event in events if isinstance(event, RunEnded)])
                     if rows:
-                        self._head.note(LogPosition(rows[-1][0], rows[-1][2]))
+                        self._head.note(position)
             except BaseException as error:
                 self._stop(str(error) or type(error).__name__)
                 raise
-            self.history = history
-            if rows:
-                self.position = LogPosition(rows[-1][0], rows[-1][2])
+            self.history, self.position = history, position
             if self._owes_wiping:  # the step stands even if this fails; what follows tries again
                 try:
                     self._finish_wiping()
@@ -191,8 +192,7 @@ class Store:
         with self._one_at_a_time, files.sentences(self.path):
             return self._connection.execute(statement, values).fetchall()
 
-    def _chained(self, events: Sequence[Event]) -> list[tuple[int, bytes, bytes]]:
-        """Number, bytes and head of each new event."""
+    def _chained(self, events: Sequence[Event]) -> list[Row]:
         rows, head = [], self.position.head
         for number, event in enumerate(events, self.position.length + 1):
             body = checked(event)
@@ -200,14 +200,11 @@ class Store:
             rows.append((number, body, head))
         return rows
 
-    def _commit(
-        self, rows: list[tuple[int, bytes, bytes]], texts: list[tuple[int, bytes, bytes]], secrets: Secrets, ended: list[bytes]
-    ) -> None:
+    def _commit(self, rows: list[Row], texts: list[tuple[int, bytes, bytes]], secrets: Secrets, ended: list[bytes]) -> None:
         execute = self._connection.execute
         execute("BEGIN IMMEDIATE")
         self._connection.executemany("INSERT INTO events VALUES (?, ?, ?)", rows)
-        first = self.position.length + 1
-        self._connection.executemany("INSERT INTO messages VALUES (?, ?, ?)", [(first + at, r, data) for at, r, data in texts])
+        self._connection.executemany("INSERT INTO messages VALUES (?, ?, ?)", texts)
         for (run_id, name), secret in secrets.items():
             files.insert_secret(self._connection, run_id, name, secret)
         for run_id in ended:
@@ -240,12 +237,12 @@ def read(path: Path) -> tuple[files.Contents, list[Event]]:
         return contents, [decode(body) for (body,) in connection.execute("SELECT body FROM events ORDER BY number")]
 
 
-def _matched(events: Sequence[Event], messages: Sequence[bytes]) -> list[tuple[int, bytes, bytes]]:
-    """Place among the events, run id and bytes of each message; StateError unless each is the one its event names."""
-    recorded = [(at, event) for at, event in enumerate(events) if isinstance(event, MessageRecorded)]
+def _matched(rows: Sequence[Row], events: Sequence[Event], messages: Sequence[bytes]) -> list[tuple[int, bytes, bytes]]:
+    """Number, run id and bytes of each message; StateError unless each is the one its event names."""
+    recorded = [(row[0], event) for row, event in zip(rows, events, strict=True) if isinstance(event, MessageRecorded)]
     if len(recorded) != len(messages):
         raise StateError(f"{len(recorded)} messages are to be recorded and {len(messages)} were given")
     for (_, event), data in zip(recorded, messages, strict=True):
         if hashlib.sha256(data).digest() != event.digest:
             raise StateError(f"a {event.kind} is to be recorded whose bytes are not those its event names")
-    return [(at, event.run_id, data) for (at, event), data in zip(recorded, messages, strict=True)]
+    return [(number, event.run_id, data) for (number, event), data in zip(recorded, messages, strict=True)]

@@ -7,17 +7,10 @@ from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fastlloyd.federation.protocol import messages
 from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Ended, ServerResult
 from fastlloyd.federation.protocol.client import ClientSession
-from fastlloyd.federation.protocol.messages import (
-    Broadcast,
-    Confirmation,
-    Confirmations,
-    Limits,
-    Message,
-    Upload,
-    encode,
-)
+from fastlloyd.federation.protocol.messages import Limits, Message, encode
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.transport.party import ClientDriver, answer, perform
 
@@ -56,7 +49,7 @@ class Drops:
 
     def __call__(self, sender: str, _recipient: str, message: Message, data: bytes) -> Iterable[bytes]:
         """See `Link`."""
-        return () if isinstance(message, Upload) and (sender, message.round) in self.uploads else (data,)
+        return () if isinstance(message, messages.Upload) and (sender, message.round) in self.uploads else (data,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +64,9 @@ class Gone:
         match message:
             case _ if since is None:
                 return (data,)
-            case Upload() | Broadcast():
+            case messages.Upload() | messages.Broadcast():
                 return (data,) if message.round < since else ()
-            case Confirmation() | Confirmations():
+            case messages.Confirmation() | messages.Confirmations():
                 return ()
         return (data,) if since > 0 else ()
 

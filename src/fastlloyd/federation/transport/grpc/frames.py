@@ -3,6 +3,8 @@
 Decoding is total: any bytes give a frame or RemoteProtocolError. Nothing here looks inside a message.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeVar
 
 import msgspec
@@ -62,8 +64,6 @@ ServerFrame = Attached | Answer | Refused
 Frame = TypeVar("Frame", ClientFrame, ServerFrame)
 
 _ENCODER = msgspec.msgpack.Encoder()
-_CLIENT_DECODER = msgspec.msgpack.Decoder(ClientFrame)
-_SERVER_DECODER = msgspec.msgpack.Decoder(ServerFrame)
 _VERSION = bytes([FRAME_VERSION])
 
 
@@ -77,19 +77,8 @@ def encode_frame(frame: ClientFrame | ServerFrame) -> bytes:
     return _VERSION + _ENCODER.encode(frame)
 
 
-def decode_client_frame(data: bytes, limits: Limits) -> ClientFrame:
-    """Read what a client sent; RemoteProtocolError on anything that `encode_frame` would not have written."""
-    frame: ClientFrame = _decode(data, limits, _CLIENT_DECODER)
-    return frame
-
-
-def decode_server_frame(data: bytes, limits: Limits) -> ServerFrame:
-    """Read what the server sent; RemoteProtocolError on anything that `encode_frame` would not have written."""
-    frame: ServerFrame = _decode(data, limits, _SERVER_DECODER)
-    return frame
-
-
-def _decode(data: bytes, limits: Limits, decoder: "msgspec.msgpack.Decoder[Frame]") -> Frame:
+def _decode(decoder: "msgspec.msgpack.Decoder[Frame]", data: bytes, limits: Limits) -> Frame:
+    """Read what a peer sent; RemoteProtocolError on anything that `encode_frame` would not have written."""
     if len(data) > max_frame_bytes(limits):
         raise RemoteProtocolError(f"a frame has {len(data)} bytes; in this run none has more than {max_frame_bytes(limits)}")
     if data[:1] != _VERSION:
@@ -104,3 +93,7 @@ def _decode(data: bytes, limits: Limits, decoder: "msgspec.msgpack.Decoder[Frame
     if encode_frame(frame) != data:
         raise RemoteProtocolError(f"a frame {type(frame).__name__} is not in its shortest encoding; nobody honest sends such")
     return frame
+
+
+decode_client_frame: Callable[[bytes, Limits], ClientFrame] = partial(_decode, msgspec.msgpack.Decoder(ClientFrame))
+decode_server_frame: Callable[[bytes, Limits], ServerFrame] = partial(_decode, msgspec.msgpack.Decoder(ServerFrame))

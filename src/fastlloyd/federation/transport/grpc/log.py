@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partialmethod
 from typing import Final
 
 FIRST_LINES: Final = 20  # of one kind about one peer; more than an honest one makes in an hour of bad luck
@@ -35,20 +36,13 @@ class SparingLog:
         self._logger, self._clock = logger, clock
         self._allowances: dict[tuple[str, str], _Allowance] = {}
 
-    def info(self, peer: str, line: str, *values: object) -> None:
-        """Write `line` with these values, unless there were too many of it about this peer."""
-        self._write(logging.INFO, peer, line, values)
-
-    def warning(self, peer: str, line: str, *values: object) -> None:
-        """The same as a warning."""
-        self._write(logging.WARNING, peer, line, values)
-
     def close(self) -> None:
         """Say how many lines were left out since the last that was written."""
         for (peer, line), allowance in self._allowances.items():
             self._count(peer, line, allowance)
 
-    def _write(self, level: int, peer: str, line: str, values: tuple[object, ...]) -> None:
+    def _write(self, level: int, peer: str, line: str, *values: object) -> None:
+        """Write `line` with these values, unless there were too many of it about this peer."""
         now = self._clock()
         allowance = self._allowances.setdefault((peer, line), _Allowance(FIRST_LINES, now))
         allowance.lines = min(FIRST_LINES, allowance.lines + (now - allowance.since) / SECONDS_PER_LINE)
@@ -59,6 +53,8 @@ class SparingLog:
         allowance.lines -= 1
         self._count(peer, line, allowance)
         self._logger.log(level, line, *values)
+
+    info, warning = partialmethod(_write, logging.INFO), partialmethod(_write, logging.WARNING)
 
     def _count(self, peer: str, line: str, allowance: _Allowance) -> None:
         if allowance.left_out:

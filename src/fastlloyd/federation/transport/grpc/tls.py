@@ -7,15 +7,12 @@ import ssl
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fastlloyd.base import extras
 from fastlloyd.errors import NetworkError
 from fastlloyd.federation.protocol.messages import Limits
 from fastlloyd.federation.transport.grpc.frames import max_frame_bytes
-
-if TYPE_CHECKING:
-    import grpc.aio
 
 STREAM: Final = ("fastlloyd.Run", "Stream")
 HEALTH: Final = ("grpc.health.v1.Health", "Check")  # https://github.com/grpc/grpc/blob/master/doc/health-checking.md
@@ -92,9 +89,7 @@ def load_grpc() -> Any:
     return grpc
 
 
-def server_credentials(
-    identity: TlsIdentity, trusted: Iterable[bytes], came: Callable[[], None] = lambda: None
-) -> "grpc.ServerCredentials":
+def server_credentials(identity: TlsIdentity, trusted: Iterable[bytes], came: Callable[[], None] = lambda: None) -> Any:
     """TLS that lets in the owners of these certificates (DER), whoever signed them, and nobody else.
 
     came : called, in some thread of gRPC's, when a connection comes, before its handshake.
@@ -106,16 +101,13 @@ def server_credentials(
         [(identity.private_key, as_pem(identity.certificate))], root_certificates=b"".join(map(as_pem, trusted))
     )
     # gRPC asks before each handshake whether the keys are to be others: never. It is the one sign of a connection it gives.
-    credentials: grpc.ServerCredentials = module.dynamic_ssl_server_credentials(keys, came, require_client_authentication=True)
-    return credentials
+    return module.dynamic_ssl_server_credentials(keys, came, require_client_authentication=True)
 
 
-def channel_credentials(identity: TlsIdentity, server_certificate: bytes) -> "grpc.ChannelCredentials":
+def channel_credentials(identity: TlsIdentity, server_certificate: bytes) -> Any:
     """TLS that talks to the owner of `server_certificate` (DER) only."""
-    credentials: grpc.ChannelCredentials = load_grpc().ssl_channel_credentials(
-        as_pem(server_certificate), identity.private_key, as_pem(identity.certificate)
-    )
-    return credentials
+    own = as_pem(identity.certificate)
+    return load_grpc().ssl_channel_credentials(as_pem(server_certificate), identity.private_key, own)
 
 
 def needed_connections(n_clients: int) -> int:
