@@ -80,7 +80,7 @@ def read_records(data: Path, columns: str | None, missing: str) -> Records:
 
 
 def read_all(data: Path, columns: str | None, missing: str) -> Table:
-    """The same, all at once."""
+    """The records of a file, all at once."""
     return read_table(data, _chosen_columns(columns), missing=choose(Missing, missing, "missing"))
 
 
@@ -126,7 +126,7 @@ def given_cap(options: MechanismOptions) -> int | None:
 
 
 def _refuse_without_public_numbers(options: MechanismOptions) -> None:
-    """What is taken from the data is taken by those who say so: the result is not private."""
+    """Refuse options that state no bounds or cap: only `from-data` takes them from the data, as the result is not private."""
     given = {"--bounds": options.bounds, "--n-records": options.n_records}
     missing = {name: what for name, what in NEEDED.items() if given[name] is None}
     if missing:

@@ -3,7 +3,7 @@
     FastLloyd(n_clusters=3, epsilon=1.0, bounds=(lower, upper), n_records=1000).fit(X).cluster_centers_
 
 What is private: `cluster_centers_`, `noisy_counts_` and everything computed from them. What is not: `labels_`, `score` and
-whatever else touches the records again without noise; see `estimator.py`.
+whatever else touches the records again without noise; see `base.py`.
 """
 
 from __future__ import annotations  # signatures in short: help and ? show `Bounds`, not what it stands for

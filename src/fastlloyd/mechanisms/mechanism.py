@@ -111,7 +111,7 @@ class Choices(NamedTuple):
 class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A private clustering, fully determined but for the records and the noise.
 
-    Made by `design_mechanism`. Neighbouring relation: `neighboring_relation`; the unit of protection is one record (one row).
+    Made by `catalogue.design`. Neighbouring relation: `neighboring_relation`; the unit of protection is one record (one row).
 
     epsilon, delta : the guarantee; every (D, D') of neighbours satisfies P[M(D) in S] <= e^epsilon P[M(D') in S] + delta.
     delta_slack : the part of delta set aside for adding up rounded shares of noise; 0 in the central model.

@@ -70,7 +70,7 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """The public numbers of a run that is thought about. n_records is both the cap and what is expected; delta None: default.
 
-    estimate_loss and loss_share are as in `design_mechanism`. Bounds are not among them: everything in the answers is relative
+    estimate_loss and loss_share are as in `Settings`. Bounds are not among them: everything in the answers is relative
     to them.
     """
 

@@ -34,7 +34,7 @@ class Algorithm(AnyAlgorithm, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def fewest_iterations(self) -> int:
-        """Two."""
+        """As few as the error analysis finds useful."""
         return MIN_ITERATIONS
 
     def check(self) -> None:

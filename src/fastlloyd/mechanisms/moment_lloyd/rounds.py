@@ -46,7 +46,7 @@ class MomentAlgorithm(AnyAlgorithm, frozen=True, kw_only=True):
 
     @property
     def fewest_iterations(self) -> None:
-        """Nothing: the error does not depend on their number."""
+        """None: the error does not depend on their number."""
 
     def check_use(self, settings: Mapping[str, object]) -> None:
         """Refuse all that are given: whoever gives one means another algorithm."""
