@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -14,6 +15,7 @@ from fastlloyd.mechanisms.moment_lloyd.evidence import evidence
 from fastlloyd.mechanisms.moment_lloyd.expected import expected_error
 from fastlloyd.mechanisms.moment_lloyd.rounds import (
     MAX_FEATURES,
+    MOMENTLLOYD,
     LengthsRound,
     MeanRound,
     Rounds,
@@ -26,7 +28,7 @@ from fastlloyd.mechanisms.moment_lloyd.state import MomentFields, State, decode,
 from fastlloyd.mechanisms.queries.spaces import Subspace
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise
 
-NAME = "momentlloyd"
+NAME = MOMENTLLOYD.name
 MAX_DIRECTIONS = 64  # five times what is planned: a stranger's plan cannot ask for candidates that fill the memory
 
 
@@ -35,6 +37,11 @@ class MomentMechanism(
 ):
     """See `MomentFields` and `Mechanism`."""
 
+    name: ClassVar[str] = NAME
+    noise: ClassVar[Noise] = Noise.GAUSSIAN
+    radius_share: ClassVar[Fraction] = MOMENTLLOYD.alpha
+    sums_are_relative: ClassVar[bool] = True
+    sums_are_in_grid_units: ClassVar[bool] = False
     rounds: tuple[Rounds, ...]
 
     def __post_init__(self) -> None:
@@ -52,31 +59,6 @@ class MomentMechanism(
         for number, round in enumerate(self.rounds, 1):
             round.check(self, number)
         check_guarantee(self)
-
-    @property
-    def name(self) -> str:
-        """The algorithm's."""
-        return NAME
-
-    @property
-    def noise(self) -> Noise:
-        """Gaussian."""
-        return Noise.GAUSSIAN
-
-    @property
-    def radius_share(self) -> Fraction:
-        """FastLloyd's, so that errors can be compared."""
-        return Fraction(4, 5)
-
-    @property
-    def sums_are_relative(self) -> bool:
-        """Always."""
-        return True
-
-    @property
-    def sums_are_in_grid_units(self) -> bool:
-        """No: in shares of a radius that noisy answers determine."""
-        return False
 
     @property
     def n_candidates(self) -> int:

@@ -87,11 +87,15 @@ class Shape(Protocol):
 
 
 class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks"):
-    """scales : deviations of the noise, one per part of the answer. Subclasses say what they ask, and what follows from it."""
+    """scales : deviations of the noise, one per part of the answer. Subclasses say what they ask, and what follows from it.
+
+    powers : of lengths that its parts are in, 0 for records.
+    """
 
     in_words: ClassVar[str]  # what it asks for
     n_candidates: ClassVar[int] = 0
     finds_number: ClassVar[bool] = False  # of records, which otherwise stays as it was found
+    powers: ClassVar[tuple[int, ...]]
     scales: tuple[Fraction, ...]
 
     def question(self, m: Shape) -> Question:
@@ -125,7 +129,13 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
     def units_of_parts(self, m: MomentFields, state: State) -> tuple[float, ...]:
         """One unit of each part of an answer, in the units of `noisy_parts`."""
-        raise NotImplementedError
+        unit = self.clips_at(m, state) / self.norm
+        return tuple(unit**power if power else 2.0**-m.count_bits for power in self.powers)
+
+    @property
+    def norm(self) -> int:
+        """The integer that stands in the answer for the length at which it clips."""
+        return 1
 
     def advance(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> State:
         """What is known after its noisy answer.
@@ -159,8 +169,8 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
             "share_of_budget": float(m.share_of_budget(self)),
         }
 
-    def _length(self, m: MomentFields, state: State) -> int:
-        raise NotImplementedError
+    def _length(self, m: MomentFields, state: State) -> int:  # noqa: ARG002 - nothing is clipped where a kind does not say so
+        return 1
 
 
 class ClippingRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks"):
@@ -175,6 +185,14 @@ class ClippingRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_field
         if not 0 < self.radius <= 16:
             raise PlanError(f"radius of round {number} is {self.radius}; expected a number above 0 and at most 16")
 
+    @property
+    def norm(self) -> int:
+        """See `MomentRound`."""
+        return self.units
+
+    def _length(self, m: MomentFields, state: State) -> int:  # noqa: ARG002 - of the plan alone, where a kind does not say otherwise
+        return _times(self.radius, m.domain.squared_half_diagonal)
+
 
 class MeanRound(
     ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True, tag_field="asks", tag="mean"
@@ -182,6 +200,7 @@ class MeanRound(
     """The sum of the records, clipped to `radius` half diagonals of the box around its middle, and how many they are."""
 
     in_words: ClassVar[str] = "the number of records and their mean"
+    powers: ClassVar[tuple[int, ...]] = (1, 0)
     counts_records: ClassVar[bool] = True
     finds_number: ClassVar[bool] = True
 
@@ -198,18 +217,12 @@ class MeanRound(
         """Number of records and mean."""
         return location.mean(m, state, sums, count)
 
-    def units_of_parts(self, m: MomentFields, state: State) -> tuple[float, ...]:
-        """Of the sum and of the number."""
-        return self.clips_at(m, state) / self.units, 2.0**-m.count_bits
-
-    def _length(self, m: MomentFields, state: State) -> int:  # noqa: ARG002 - nothing is known
-        return _times(self.radius, m.domain.squared_half_diagonal)
-
 
 class SquaresRound(ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="squares"):
     """Squares of x - centre per feature, clipped to `radius` half diagonals of the box."""
 
     in_words: ClassVar[str] = "how far they spread in each feature"
+    powers: ClassVar[tuple[int, ...]] = (2,)
 
     def question(self, m: Shape) -> ClippedSquares:
         """Sum of squares, coordinate by coordinate."""
@@ -220,19 +233,18 @@ class SquaresRound(ClippingRound, frozen=True, kw_only=True, forbid_unknown_fiel
         low, high = location.box(m, state, squares, m.sum_deviation / location.divisor(m, state))
         return start.box_candidates(m, state, low, high)
 
-    def units_of_parts(self, m: MomentFields, state: State) -> tuple[float, ...]:
-        """Of the squares."""
-        return ((self.clips_at(m, state) / self.units) ** 2,)
-
-    def _length(self, m: MomentFields, state: State) -> int:  # noqa: ARG002 - as planned
-        return _times(self.radius, m.domain.squared_half_diagonal)
-
 
 class LengthsRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="lengths"):
     """|x - centre|, clipped to half the diagonal of the box."""
 
     in_words: ClassVar[str] = "how far they are from the mean"
+    powers: ClassVar[tuple[int, ...]] = (1,)
     units: int
+
+    @property
+    def norm(self) -> int:
+        """See `MomentRound`."""
+        return self.units
 
     def question(self, m: Shape) -> ClippedLengths:
         """Sum of lengths."""
@@ -241,10 +253,6 @@ class LengthsRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields
     def follow(self, m: MomentFields, state: State, lengths: Noisy) -> State:
         """The typical distance from the mean."""
         return location.length(m, state, lengths)
-
-    def units_of_parts(self, m: MomentFields, state: State) -> tuple[float, ...]:
-        """Of the lengths."""
-        return (self.clips_at(m, state) / self.units,)
 
     def _length(self, m: MomentFields, state: State) -> int:  # noqa: ARG002 - as planned
         return math.isqrt(m.domain.squared_half_diagonal)
@@ -256,6 +264,7 @@ class SecondMomentRound(
     """(x - centre)(x - centre)', clipped to `radius` typical lengths."""
 
     in_words: ClassVar[str] = "in which directions they spread"
+    powers: ClassVar[tuple[int, ...]] = (2, 2)
 
     def question(self, m: Shape) -> SecondMoment:
         """Sum of products of every pair of features."""
@@ -270,11 +279,6 @@ class SecondMomentRound(
         state = directions(m, state, self.radius, diagonal, above)
         return start.gaussian_candidates(m, state) if m.n_candidates else start.from_gaussian(m, state)
 
-    def units_of_parts(self, m: MomentFields, state: State) -> tuple[float, ...]:
-        """Of squares and products."""
-        square = (self.clips_at(m, state) / self.units) ** 2
-        return square, square
-
     def _length(self, m: MomentFields, state: State) -> int:  # noqa: ARG002 - of the state alone
         return math.floor(self.radius * state.length)
 
@@ -283,6 +287,7 @@ class VotesRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=T
     """How many records each candidate is the nearest of."""
 
     in_words: ClassVar[str] = "which of some public candidates they are nearest to"
+    powers: ClassVar[tuple[int, ...]] = (0,)
     counts_records: ClassVar[bool] = True
     n_candidates: int  # type: ignore[misc]  # of other rounds 0
 
@@ -314,10 +319,6 @@ class VotesRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=T
         """Centroids."""
         return start.from_votes(m, state, votes)
 
-    def units_of_parts(self, m: MomentFields, state: State) -> tuple[float, ...]:  # noqa: ARG002 - a record is a record
-        """Of the votes."""
-        return (2.0**-m.count_bits,)
-
     def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
         """With the votes."""
         (votes,) = self.noisy_parts(m, state, answer, noise)
@@ -328,6 +329,7 @@ class StepRound(ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=
     """Offsets from the nearest centroid, clipped to `radius` typical offsets, and counts: one step of the clustering."""
 
     in_words: ClassVar[str] = "offsets from the nearest centroids, clipped, and how many records each has"
+    powers: ClassVar[tuple[int, ...]] = (1, 0)
     moves_centroids: ClassVar[bool] = True
     counts_records: ClassVar[bool] = True
     in_directions: bool = False
@@ -352,10 +354,6 @@ class StepRound(ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=
     def follow(self, m: MomentFields, state: State, sums: Noisy, counts: Noisy) -> State:
         """Centroids, and how many records each has."""
         return steps.step(m, state, sums, counts, in_directions=self.in_directions)
-
-    def units_of_parts(self, m: MomentFields, state: State) -> tuple[float, ...]:
-        """Of the sums and of the counts."""
-        return self.clips_at(m, state) / self.units, 2.0**-m.count_bits
 
     def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
         """With the step, if it is among all features."""

@@ -7,7 +7,7 @@ from fastlloyd.base.randomness import Draws, PublicSeed
 from fastlloyd.clustering.public_kmeans import k_means, nearest_points
 from fastlloyd.mechanisms.moment_lloyd.directions import basis, deviations, used
 from fastlloyd.mechanisms.moment_lloyd.location import divisor, squared_length
-from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, MomentFields, Noisy, State, fields, known, rounded
+from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, MomentFields, Noisy, State, known, limit, rounded
 from fastlloyd.mechanisms.queries.spaces import squared_diameter
 
 DRAWS = 4000  # of the fitted Gaussian
@@ -54,7 +54,7 @@ def gaussian_candidates(m: MomentFields, state: State) -> State:
     if few:
         points = k_means(points, np.ones(n), near, draws, n_restarts=1, n_steps=GAUSSIAN_STEPS).centroids
     points = np.concatenate([points, far_candidates(state, _draws(m, b"far-candidates"), n_far)])
-    return known(m, state, candidates=rounded(_padded(points, m.n_directions), _limit(m, "candidates")))
+    return known(m, state, candidates=rounded(_padded(points, m.n_directions), limit(m, "candidates")))
 
 
 def from_gaussian(m: MomentFields, state: State) -> State:
@@ -190,7 +190,7 @@ def _in_directions(m: MomentFields, state: State, points: FloatArray, sizes: Flo
     return known(
         m,
         state,
-        points=rounded(_padded(points, m.n_directions), _limit(m, "points")),
+        points=rounded(_padded(points, m.n_directions), limit(m, "points")),
         centroids=rounded(state.centre + points @ basis(state).T, m.domain.half_widths),
         sizes=np.clip(np.rint(sizes * 2**NUMBER_BITS), 0, m.n_records << NUMBER_BITS).astype(np.int64),
         spread=_squared(m, max(whole - between, LEAST_SPREAD * whole, loss)),
@@ -209,7 +209,3 @@ def _padded(points: FloatArray, n_directions: int) -> FloatArray:
 
 def _squared(m: MomentFields, value: float) -> int:
     return round(min(max(value, 0.0), float(squared_diameter(m.domain.half_widths))))
-
-
-def _limit(m: MomentFields, name: str) -> object:
-    return next(field.most for field in fields(m) if field.name == name)

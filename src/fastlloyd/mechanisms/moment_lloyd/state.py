@@ -165,6 +165,11 @@ def known(m: MomentFields, state: State, **changes: Value) -> State:
     return msgspec.structs.replace(state, **{name: ranges[name].check(value) for name, value in changes.items()})
 
 
+def limit(m: MomentFields, name: str) -> Any:
+    """What the entries of that field are at most."""
+    return next(field.most for field in fields(m) if field.name == name)
+
+
 def encode(m: MomentFields, names: Container[str], state: State) -> bytes:
     """The fields of these names as bytes, in the order of `fields`.
 

@@ -8,7 +8,7 @@ import numpy as np
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.mechanisms.moment_lloyd.directions import basis, used
 from fastlloyd.mechanisms.moment_lloyd.location import divisor, records
-from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, MomentFields, Noisy, State, fields, known, rounded
+from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, MomentFields, Noisy, State, known, limit, rounded
 
 LEAST_RADIUS = Fraction(1, 1000)  # half widths
 # Few moves tell little of how much moves vary, and to move too little costs more than to move too far: what is found is raised
@@ -31,9 +31,8 @@ def step(m: MomentFields, state: State, sums: Noisy, counts: Noisy, *, in_direct
     if in_directions:
         points = state.points.astype(np.float64)
         points[:, :found] += shrunk(moves[:, :found], variances, n, found, _most(m, state.inner_spread, found))
-        limit = next(field.most for field in fields(m) if field.name == "points")
         centroids = state.centre + points[:, :found] @ V.T
-        return known(m, state, points=rounded(points, limit), centroids=rounded(centroids, B))
+        return known(m, state, points=rounded(points, limit(m, "points")), centroids=rounded(centroids, B))
     along = moves @ V
     rest = moves - along @ V.T
     most = _most(m, state.spread, m.n_features)

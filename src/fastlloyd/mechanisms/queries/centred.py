@@ -1,6 +1,7 @@
 """How the records spread around a centre: sums of functions of x - g, clipped."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -61,10 +62,7 @@ class ClippedLengths(_Centred):
     A record adds a number from 0 to `units`: added, removed or replaced, it moves the sum by at most that.
     """
 
-    @property
-    def parts(self) -> tuple[int, ...]:
-        """One number."""
-        return (1,)
+    parts: ClassVar[tuple[int, ...]] = (1,)
 
     @property
     def sensitivity(self) -> Sensitivity:

@@ -6,6 +6,7 @@ Departs from the paper, which scales counts by 2**16 like sums.
 import hashlib
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -86,13 +87,9 @@ class ClippedLoss(_AroundCentroids):
     Every record is an integer from 0 to cap, so one record added, removed or replaced moves the sum by at most cap.
     """
 
+    parts: ClassVar[tuple[int, ...]] = (1,)
     cap: int
     shift: int
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        """One number."""
-        return (1,)
 
     @property
     def sensitivity(self) -> Sensitivity:

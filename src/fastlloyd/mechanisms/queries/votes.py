@@ -1,6 +1,7 @@
 """Which of some public candidates the records are near: a histogram."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,6 +22,7 @@ class Votes(Question):
     One record added or removed moves one entry by 2**count_bits; one replaced moves two.
     """
 
+    parts: ClassVar[tuple[int, ...]] = (1,)
     space: Space
     n_candidates: int
     count_bits: int = 0
@@ -38,11 +40,6 @@ class Votes(Question):
     def n_rows(self) -> int:
         """A row per candidate."""
         return self.n_candidates
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        """One column."""
-        return (1,)
 
     @property
     def sensitivity(self) -> Sensitivity:
