@@ -142,7 +142,7 @@ def test_no_finished_trial_is_lost_and_none_runs_twice_when_the_runner_ends(
     if code == 130:
         assert f"{done} of {N_TRIALS} trials are done and kept in {out}; the same command goes on." in stopped.stderr
         assert len(table(out)) == done
-    assert runner.outlook(spec, out, quick=False).progress == runner.Progress(total=N_TRIALS, done=done, failed=0)
+    assert runner.outlook(spec, out, quick=False)[0] == runner.Progress(total=N_TRIALS, done=done, failed=0)
     resumed = runner.run(spec, out, workers=1)
     assert resumed.session["trials"] == N_TRIALS - done
     assert (out / "trials.jsonl").read_bytes().startswith(kept)

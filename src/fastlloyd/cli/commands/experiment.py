@@ -215,11 +215,10 @@ def run(
     from fastlloyd.evaluation.experiments import runner
 
     if dry_run:
-        far = runner.outlook(spec, out, quick=quick)
-        now = far.progress
-        counts = to_json(_counts(now) | {"absent": far.absent})
+        now, absent = runner.outlook(spec, out, quick=quick)
+        counts = to_json(_counts(now) | {"absent": absent})
         typer.echo(counts if json else f"{_trials(now.total)}, {now.left:,} left to run.", nl=not json)
-        check_at_hand(far.absent)
+        check_at_hand(absent)
         return
     seen: list[Progress] = []
     with _bar() as show:

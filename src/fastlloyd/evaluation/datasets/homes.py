@@ -128,12 +128,10 @@ def cache_file(entry: DataSet) -> Path:
 
 def _bundled(entry: DataSet) -> Table | None:
     """scikit-learn's copy, if there is one with the same values."""
-    if entry.bundled is None:
+    if entry.bundled is None or importlib.util.find_spec("sklearn") is None:
         return None
-    try:
-        from sklearn import datasets
-    except ImportError:
-        return None
+    from sklearn import datasets
+
     values = np.ascontiguousarray(getattr(datasets, entry.bundled)().data, dtype=np.float64)
     if values_digest(values) != entry.digest:
         return None

@@ -13,19 +13,8 @@ from typing import Any, Self
 
 from fastlloyd.base.files import replacing, to_json, write_chunks, write_file
 from fastlloyd.errors import DataError, OutputError, StateError
-from fastlloyd.evaluation.experiments.reading import (
-    FAILED,
-    PROVENANCE,
-    SHAPE,
-    TABLE,
-    TRIALS,
-    Cells,
-    columns,
-    json_lines,
-    packed,
-    split,
-    trials_content,
-)
+from fastlloyd.evaluation.experiments import reading
+from fastlloyd.evaluation.experiments.reading import PROVENANCE, SHAPE, TABLE, TRIALS, Cells, split, trials_content
 from fastlloyd.evaluation.experiments.trial import Trial, key
 from fastlloyd.federation.store.files import Lock
 from fastlloyd.records.arrow import load
@@ -51,9 +40,9 @@ class Folder:
             if (earlier := earlier_provenance(path, provenance)) is not None:
                 self.provenance = _added(earlier, provenance)
             self._write_provenance()
-            if packed(path).exists() and not (path / TRIALS).exists():  # others can be added to trials that are not packed
+            if reading.packed(path).exists() and not (path / TRIALS).exists():  # unpacked, others can be added
                 write_file(path / TRIALS, (trials_content(path) or b"").decode())
-                packed(path).unlink()
+                reading.packed(path).unlink()
             _drop_torn_line(path / TRIALS)
             self.rows = read_rows(path)
             self._descriptor = os.open(path / TRIALS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -111,7 +100,7 @@ class Folder:
         self.provenance["sessions"] += [session] if session else []
         self._write_provenance()
         options = _once((trial.options for trial in trials), (split(tuple(row))[0] for row in rows))
-        names = columns(options, _once((trial.measures for trial in trials), (split(tuple(row))[1] for row in rows)))
+        names = reading.columns(options, _once((trial.measures for trial in trials), (split(tuple(row))[1] for row in rows)))
         write_chunks(self.path / TABLE, csv_lines(rows, names))
         paths = [self.path / name for name in (TRIALS, TABLE, PROVENANCE)]
         if find_spec("pyarrow") is not None:
@@ -170,7 +159,7 @@ def read_rows(path: Path) -> dict[str, Cells]:
     """All rows in a folder by the keys of their trials; a last line that is not whole is left out. Raises DataError."""
     content = trials_content(path) or b""
     rows = {}
-    for number, cells in json_lines(content[: content.rfind(b"\n") + 1], path / TRIALS, []):
+    for number, cells in reading.json_lines(content[: content.rfind(b"\n") + 1], path / TRIALS, []):
         try:
             numbers = ("epsilon", *split(tuple(cells))[1])
             row = cells | {name: float(cells[name]) for name in numbers}  # which may be infinite
@@ -196,7 +185,7 @@ def csv_lines(rows: Iterable[Cells], names: Sequence[str]) -> Iterator[str]:
 
 def n_failed(rows: Iterable[Cells]) -> int:
     """How many rows say that a trial failed."""
-    return sum(row["status"] == FAILED for row in rows)
+    return sum(row["status"] == reading.FAILED for row in rows)
 
 
 def _once(*names: Iterable[Iterable[str]]) -> list[str]:

@@ -49,14 +49,6 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
-    """What `run` would find. absent : data sets of trials still to be run that are not on this machine."""
-
-    progress: Progress
-    absent: list[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """What is in the folder at the end, and what this session was, as the provenance says it.
 
@@ -74,14 +66,14 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def outlook(path: Path, out: Path, *, quick: bool) -> Outlook:
-    """How far the folder is with a specification, and what is lacking for the rest; nothing is run, and nothing is made.
+def outlook(path: Path, out: Path, *, quick: bool) -> tuple[Progress, list[str]]:
+    """How far the folder is with a specification, and which data sets of trials still to be run are not on this machine.
 
-    Raises as `run`, but for data sets that are not on this machine.
+    Nothing is run, and nothing is made. Raises as `run`, but for data sets that are not on this machine.
     """
     every, _ = _asked(path, out, quick=quick)
     done = read_rows(out)
-    return Outlook(progress=_progress(done, every), absent=absent(trial.dataset for trial in every if trial.key not in done))
+    return _progress(done, every), absent(trial.dataset for trial in every if trial.key not in done)
 
 
 def run(

@@ -124,14 +124,7 @@ def failed(trial: Trial, sentence: str) -> Cells:
 
 
 def _identity(trial: Trial) -> Cells:
-    return {
-        "dataset": trial.dataset,
-        "method": trial.method,
-        "epsilon": trial.epsilon,
-        "clients": trial.clients,
-        "run": trial.run,
-        **trial.options,
-    }
+    return {name: getattr(trial, name) for name in ("dataset", "method", "epsilon", "clients", "run")} | trial.options
 
 
 def _measured(name: str, problem: Problem, centroids: FloatArray) -> float:

@@ -7,19 +7,8 @@ from typing import TYPE_CHECKING
 
 from fastlloyd.errors import DataError
 from fastlloyd.evaluation.experiments.measures import Quantity, quantity
-from fastlloyd.evaluation.pictures import axes
-from fastlloyd.evaluation.pictures.sheet import (
-    SMALL,
-    TEXT,
-    WIDTH,
-    Drawing,
-    left_out,
-    name_axis,
-    name_panel,
-    runs,
-    sheet,
-    width,
-)  # fmt: skip
+from fastlloyd.evaluation.pictures import axes, sheet
+from fastlloyd.evaluation.pictures.sheet import Drawing
 from fastlloyd.evaluation.pictures.summaries import DataSet, Summaries, Summary, Variant
 
 if TYPE_CHECKING:
@@ -84,15 +73,15 @@ def _draw(summaries: Summaries, measure: Quantity, curves: Sequence[Curves], suf
     title = f"{measure.title} against epsilon"
     foot = _foot(summaries, curves, without)
     height = PANEL_HEIGHT if n_columns > 2 else 1.6 * PANEL_HEIGHT
-    figure, panels = sheet(title, height, shape, axes.legend(summaries, variants), foot)
+    figure, panels = sheet.sheet(title, height, shape, axes.legend(summaries, variants), foot)
     looks = axes.styles(summaries)
     for panel, each in zip(panels, curves, strict=False):
-        _panel(panel, each, looks, WIDTH / n_columns - _NUMBERS)
+        _panel(panel, each, looks, sheet.WIDTH / n_columns - _NUMBERS)
     for panel in panels[len(curves) :]:
         panel.remove()
     for panel in panels[max(0, len(curves) - n_columns) : len(curves)]:  # with no other below
-        panel.set_xlabel("epsilon", fontsize=TEXT)
-    name_axis(figure, measure.axis)
+        panel.set_xlabel("epsilon", fontsize=sheet.TEXT)
+    sheet.name_axis(figure, measure.axis)
     caption = f"{title}, one panel for each of {len(curves)} data sets. " + " ".join(foot)
     return Drawing(name=f"curves-{measure.column}{suffix}", title=title, caption=caption.strip(), figure=figure)
 
@@ -127,10 +116,10 @@ def _foot(summaries: Summaries, curves: Sequence[Curves], without: Sequence[str]
         if each.off(variant)
     ]
     said = [
-        runs(every),
+        sheet.runs(every),
         LOGARITHMIC if any(each.logarithmic for each in scales) else "",
         CUT if any(each.cut for each in scales) else "",
-        *left_out(every),
+        *sheet.left_out(every),
         f"Not measured: {_some(without)}." if without else "",
         f"Means of fewer than half of the runs: {_some(few)}." if few else "",
         f"Off the axis, marked at its edge: {_some(off)}." if off else "",
@@ -156,7 +145,7 @@ def _panel(panel: "Axes", curves: Curves, looks: dict[Variant, axes.Style], inch
     if curves.scale is None:
         infinite = any(each.n_infinite for points in curves.points.values() for _, each in points)
         why = "no finite value" if infinite else "all trials failed"
-        panel.text(0.5, 0.5, why, transform=panel.transAxes, ha="center", va="center", fontsize=TEXT, color="#555555")
+        panel.text(0.5, 0.5, why, transform=panel.transAxes, ha="center", va="center", fontsize=sheet.TEXT, color="#555555")
         panel.set_yticks([])
         return
     curves.scale.apply(panel)
@@ -181,18 +170,18 @@ def _mark(panel: "Axes", curves: Curves, variant: Variant, colour: str) -> None:
     if len(lone) == 1:  # of more there is a sentence at the foot
         ((epsilon, each),) = lone
         panel.annotate(
-            "1 run", (epsilon, each.mean), (5, 0), textcoords="offset points", fontsize=SMALL, color=colour, va="center"
+            "1 run", (epsilon, each.mean), (5, 0), textcoords="offset points", fontsize=sheet.SMALL, color=colour, va="center"
         )
 
 
 def _name(panel: "Axes", dataset: DataSet, inches: float) -> None:
     """Name and shape of the set above the panel."""
     room = inches + 0.8 * _NUMBERS
-    name_panel(panel, dataset.name, room, pad=12)
+    sheet.name_panel(panel, dataset.name, room, pad=12)
     numbers = f"N={dataset.n_records:,}  d={dataset.n_features:,}  k={dataset.n_clusters:,}"
     shapes = (numbers, numbers.replace("  ", " "), numbers.replace("  ", " ").replace(",", ""))
-    shape = next((each for each in shapes if width(each, SMALL) <= room), shapes[-1])
+    shape = next((each for each in shapes if sheet.width(each, sheet.SMALL) <= room), shapes[-1])
     panel.annotate(
         shape, (0.5, 1), (0, 3), xycoords="axes fraction", textcoords="offset points",
-        fontsize=SMALL, color="#555555", ha="center",
+        fontsize=sheet.SMALL, color="#555555", ha="center",
     )  # fmt: skip
