@@ -4,6 +4,7 @@ A subcommand is loaded when it is called. Its name and one line are here, so tha
 """
 
 import importlib
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -42,13 +43,16 @@ class Commands(Group):
 
 
 def subcommand(name: str) -> Any:
-    """The subcommand of this name as click knows one: a function in the file of its name, or a group of them."""
+    """The subcommand of this name as click knows one: the function of that name in its file, or those of its `GROUP`."""
     module = importlib.import_module(f"fastlloyd.cli.commands.{FILES.get(name, name)}")
-    if (group := getattr(module, f"{name}_app", None)) is not None:
-        return typer.main.get_group(group)
-    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name, cls=Command)(with_option_groups(getattr(module, name)))
-    return typer.main.get_command(alone)
+    group: dict[str, Callable[..., None]] | None = getattr(module, "GROUP", None)
+    if group is None:
+        made = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    else:
+        made = typer.Typer(cls=Group, help=COMMANDS[name], no_args_is_help=True)
+    for command, function in (group or {name: getattr(module, name)}).items():
+        made.command(command, cls=Command)(with_option_groups(function))
+    return typer.main.get_command(made) if group is None else typer.main.get_group(made)
 
 
 def _show_version(wanted: bool) -> None:

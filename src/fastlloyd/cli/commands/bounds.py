@@ -9,10 +9,7 @@ import typer
 from fastlloyd.base.files import check_file, write_file
 from fastlloyd.base.names import listing, parse_columns
 from fastlloyd.cli.options import Columns, Data, in_output
-from fastlloyd.cli.usage import Command, Group
 from fastlloyd.errors import DataError, OutputError
-
-bounds_app = typer.Typer(cls=Group, help="Make files of public bounds.", no_args_is_help=True)
 
 EXPLAINED = 5  # columns that are left out
 
@@ -20,7 +17,6 @@ Template = Annotated[Path | None, in_output(help="File to make. Default: the scr
 Force = Annotated[bool, in_output("--force", help="Replace an earlier file of bounds.")]
 
 
-@bounds_app.command(cls=Command)
 def template(data: Data, columns: Columns = None, out: Template = None, force: Force = False) -> None:
     """Write the names of the columns of DATA, with blanks for their bounds.
 
@@ -62,3 +58,6 @@ def _reasons(data: Path, columns: Iterable[str]) -> Iterator[str]:
             next(open_records(data, [name], missing=Missing.DROP).blocks(), None)
         except DataError as error:
             yield str(error)
+
+
+GROUP = {"template": template}

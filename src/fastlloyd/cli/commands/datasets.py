@@ -7,15 +7,10 @@ import typer
 from fastlloyd.base.names import unknown_name
 from fastlloyd.cli import terminal
 from fastlloyd.cli.terminal import Column, print_json
-from fastlloyd.cli.usage import Command, Group
 from fastlloyd.errors import DataError
 
 if TYPE_CHECKING:
     from fastlloyd.evaluation.datasets import DataSet
-
-datasets_app = typer.Typer(
-    cls=Group, help="List public data sets for experiments, show what each is, and fetch them.", no_args_is_help=True
-)
 
 Name = Annotated[str, typer.Argument(help="Name of a set, as `list` shows it.", metavar="NAME")]
 Names = Annotated[list[str], typer.Argument(help="Names of sets, as `list` shows them.", metavar="NAME...")]
@@ -24,7 +19,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _NOWHERE = "to be fetched"
 
 
-@datasets_app.command("list", cls=Command)
 def list_sets(json: Json = False) -> None:
     """List the named sets, where each is on this machine, and the families of sets that are generated. Fetches nothing."""
     from fastlloyd.evaluation.datasets import names, synthetic
@@ -37,7 +31,6 @@ def list_sets(json: Json = False) -> None:
         _print(rows, families)
 
 
-@datasets_app.command(cls=Command)
 def show(name: Name, json: Json = False) -> None:
     """Say what a set is, whose it is, and what was changed; and, where it is on this machine, whether its values are right."""
     from fastlloyd.evaluation.datasets import CATALOGUE, load, n_clusters, values_digest
@@ -58,7 +51,6 @@ def show(name: Name, json: Json = False) -> None:
         typer.echo("\n".join(_lines(said)))
 
 
-@datasets_app.command(cls=Command)
 def fetch(names: Names, json: Json = False) -> None:
     """Get sets over the internet from their public homes, check their values, and keep them in your cache."""
     from fastlloyd.evaluation.datasets import CATALOGUE, homes
@@ -150,3 +142,6 @@ def _print(rows: list[dict[str, Any]], families: list[dict[str, str]]) -> None:
     console = terminal.console()
     terminal.show(console, "Public data sets", columns)
     terminal.show(console, "Families of generated sets", generated)
+
+
+GROUP = {"list": list_sets, "show": show, "fetch": fetch}

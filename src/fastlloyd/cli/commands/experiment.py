@@ -15,7 +15,6 @@ from fastlloyd.base.names import split_list, unknown_name
 from fastlloyd.cli import terminal
 from fastlloyd.cli.options import in_output
 from fastlloyd.cli.terminal import Column
-from fastlloyd.cli.usage import Command, Group
 from fastlloyd.errors import DataError, OutputError
 
 if TYPE_CHECKING:
@@ -25,12 +24,6 @@ if TYPE_CHECKING:
 
 CAPTIONS = "captions.json"  # of every folder of figures
 INCOMPLETE = 6  # exit code: all that could be made is written, and something that was asked for is not in it
-
-experiment_app = typer.Typer(
-    cls=Group,
-    help="Run the paper's experiments again, and others, on public records, and draw them: NOT PRIVATE.",
-    no_args_is_help=True,
-)
 
 Specification = Annotated[Path, typer.Argument(help="What to run. It may name files of code, which are run.", metavar="SPEC")]
 Out = Annotated[Path, in_output(help="Folder of the results; what is there already is not run again.", metavar="DIR")]
@@ -66,12 +59,6 @@ ReportFile = Annotated[Path | None, in_output("--out", help="File to make. Defau
 Force = Annotated[bool, in_output("--force", help="Replace what an earlier call made.")]
 
 
-@experiment_app.callback()
-def experiment() -> None:
-    """Run the paper's experiments again, and others, on public records, and draw them: NOT PRIVATE."""
-
-
-@experiment_app.command(cls=Command)
 def plot(
     results: ResultsFolder,
     figure: Figures = None,
@@ -100,7 +87,6 @@ def plot(
     _end(refused)
 
 
-@experiment_app.command(cls=Command)
 def table(
     results: ResultsFolder,
     measure: Measures = None,
@@ -122,7 +108,6 @@ def table(
     _note(summaries)
 
 
-@experiment_app.command(cls=Command)
 def report(results: ResultsFolder, figure: Figures = None, out: ReportFile = None, force: Force = False) -> None:
     """Write figures, tables, failures and provenance into one HTML file that needs no other; NOT PRIVATE."""
     from fastlloyd.evaluation import pictures
@@ -206,7 +191,6 @@ def _print(listed: "list[Table]") -> None:
     screen.print(f"These figures were {NOT_PRIVATE}.")
 
 
-@experiment_app.command(cls=Command)
 def run(
     spec: Specification, out: Out, quick: Quick = False, workers: Workers = None, json: Json = False, dry_run: DryRun = False
 ) -> None:
@@ -280,3 +264,6 @@ def _bar() -> "Iterator[Callable[[Progress], None]]":
             bar.update(task, total=now.total, completed=now.done, description=f"{now.done:,} done, {now.left:,} left{failed}")
 
         yield show
+
+
+GROUP = {"plot": plot, "table": table, "report": report, "run": run}

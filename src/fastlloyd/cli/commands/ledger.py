@@ -12,7 +12,6 @@ from fastlloyd.base.files import check_file, write_file
 from fastlloyd.base.names import unknown_name
 from fastlloyd.cli import terminal
 from fastlloyd.cli.terminal import Column, print_json
-from fastlloyd.cli.usage import Command, Group
 from fastlloyd.errors import BudgetError, OutputError, StateError
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from fastlloyd.federation.store.events import RunCost
     from fastlloyd.federation.store.files import Contents
     from fastlloyd.federation.store.history import History
-
-ledger_app = typer.Typer(cls=Group, help="See and limit what runs spend on your data sets.", no_args_is_help=True)
 
 StoreFile = Annotated[
     Path,
@@ -50,7 +47,6 @@ Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file of
 ClientOfStore = Annotated[str, typer.Option(help="The client's signing key (64 hex digits), or its name.", metavar="KEY|NAME")]
 
 
-@ledger_app.command(cls=Command)
 def positions(file: ServerStore, out: Out = None, force: Force = False, json: Json = False) -> None:
     """Show how far a server saw its clients' stores, and export what they signed, for the plan of another server."""
     from fastlloyd.federation.positions import HEADING, KnownStore, KnownStoreOf, Positions
@@ -97,7 +93,6 @@ def positions(file: ServerStore, out: Out = None, force: Force = False, json: Js
         )
 
 
-@ledger_app.command(cls=Command)
 def forget(file: ServerStore, client: ClientOfStore, json: Json = False) -> None:
     """Forget how far the store of a client was seen: the next position it shows is taken, whatever it is.
 
@@ -122,7 +117,6 @@ def forget(file: ServerStore, client: ClientOfStore, json: Json = False) -> None
         typer.echo(f"Forgotten: the store of the client with signing key {key} had {length} events.")
 
 
-@ledger_app.command(cls=Command)
 def show(
     file: StoreFile,
     plan: Plans = [],  # noqa: B006 - typer's default, never changed
@@ -145,7 +139,6 @@ def show(
         typer.echo(f"No run was joined from {path}, and no limit is set.")
 
 
-@ledger_app.command(cls=Command)
 def verify(file: StoreFile, json: Json = False) -> None:
     """Check the chain of events from its first to its last, and all sums by a second route."""
     from fastlloyd.federation.ledger import check_sums
@@ -162,7 +155,6 @@ def verify(file: StoreFile, json: Json = False) -> None:
     typer.echo(f"{path} is sound: the store of a {contents.role.value}, {events}, head {position.head.hex()}.")
 
 
-@ledger_app.command(cls=Command)
 def limit(
     file: StoreFile, dataset: DataSet, epsilon: Epsilon, delta: Delta, new: NewDataSet = False, json: Json = False
 ) -> None:
@@ -201,7 +193,6 @@ def limit(
         typer.echo(f"From now on {_condition(one.proviso)}")
 
 
-@ledger_app.command(cls=Command)
 def release(file: StoreFile, run: RunId, json: Json = False) -> None:
     """Give up a run that will not be taken up again: what it reserved and never charged is free, and it never sends again."""
     from fastlloyd.federation.store import Role, Store, store_path
@@ -373,3 +364,6 @@ def _found(history: "History", client: str) -> str:
         if names
         else f"client {client!r:.80} was not seen; give a signing key, as ledger positions shows it"
     )
+
+
+GROUP = {"positions": positions, "forget": forget, "show": show, "verify": verify, "limit": limit, "release": release}

@@ -15,17 +15,13 @@ from fastlloyd.cli.options import (
     in_federation,
     in_output,
     in_privacy,
-    with_option_groups,
 )
 from fastlloyd.cli.terminal import print_json
-from fastlloyd.cli.usage import Command, Group
 
 if TYPE_CHECKING:
     from fastlloyd.federation.plan.plan import Plan
 
 HEADING = "# A fastlloyd plan"  # how every plan file begins, so that --force replaces nothing else
-
-plan_app = typer.Typer(cls=Group, help="Make and read plans of federated runs: public, no data.", no_args_is_help=True)
 
 PlanFile = Annotated[Path, typer.Argument(help="A plan.", metavar="PLAN", show_default=False)]
 Clients = Annotated[
@@ -61,8 +57,6 @@ Json = Annotated[bool, in_output("--json", help="Print it as JSON.")]
 Force = Annotated[bool, in_output("--force", help="Replace an earlier plan.")]
 
 
-@plan_app.command(cls=Command)
-@with_option_groups
 def new(
     features: Features,
     mechanism: MechanismOptions,
@@ -119,7 +113,6 @@ def new(
     _say_written(plan, out)
 
 
-@plan_app.command(cls=Command)
 def show(file: PlanFile, json: Json = False) -> None:
     """Show what a plan settles, in a table."""
     from rich.console import Console
@@ -171,7 +164,6 @@ def show(file: PlanFile, json: Json = False) -> None:
     Console(markup=False, highlight=False, emoji=False).print(table)
 
 
-@plan_app.command(cls=Command)
 def explain(file: PlanFile, store: SpentStore = None, dataset: SpentOn = None) -> None:
     """Say in plain words what a plan protects, from whom, how it was chosen and, with --store, what was spent before."""
     from fastlloyd.cli.settings import read_plan
@@ -184,7 +176,6 @@ def explain(file: PlanFile, store: SpentStore = None, dataset: SpentOn = None) -
         typer.echo(f"\n{spent}")
 
 
-@plan_app.command(cls=Command)
 def digest(
     file: PlanFile, page: Page = None, force: ForcePage = False, store: SpentStore = None, dataset: SpentOn = None
 ) -> None:
@@ -203,8 +194,6 @@ def digest(
     typer.echo(plan.digest.hex())
 
 
-@plan_app.command(cls=Command)
-@with_option_groups
 def renew(
     file: PlanFile,
     network: NetworkOptions,
@@ -323,3 +312,6 @@ def _for_machines(plan: "Plan") -> dict[str, Any]:
         else None,
         "lacking": plan.lacking or None,
     }
+
+
+GROUP = {"new": new, "show": show, "explain": explain, "digest": digest, "renew": renew}
