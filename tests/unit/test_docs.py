@@ -85,6 +85,13 @@ def test_every_test_that_a_page_names_exists(page: Path) -> None:
         assert f"def {name}(" in tests, f"{page.name} names {name}"
 
 
+def test_the_mechanism_of_the_paper_is_read_in_six_files_of_no_more_lines_than_promised() -> None:
+    listed = (ROOT / "docs/index.md").read_text().partition("The paper's mechanism in six files, at most 700 lines")[2]
+    files = [ROOT / "src/fastlloyd" / name for name in re.findall(r"^\d\. `([a-z_/]+\.py)`", listed, re.MULTILINE)]
+    assert len(files) == 6
+    assert sum(len(path.read_text().splitlines()) for path in files) <= 700
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_source_file_that_a_page_names_exists(page: Path) -> None:
     for name in set(re.findall(r"`((?:[a-z_]+/)*[a-z_0-9]+\.py)`", page.read_text())):
