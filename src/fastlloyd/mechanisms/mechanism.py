@@ -155,7 +155,7 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def initialization(self) -> RadiusSearch:
-        """How initial centroids are packed, where there are some: in a comparison with Lloyd's algorithm, if not here."""
+        """How initial centroids are packed; of an algorithm without any: how those of Lloyd's are that it is compared with."""
         return RadiusSearch.BISECTION
 
     @property

@@ -19,7 +19,7 @@ from fastlloyd.mechanisms.mechanism import MAX_ROUNDS, check_grid, check_numbers
 
 
 class AnyAlgorithm(msgspec.Struct, frozen=True, kw_only=True):
-    """An algorithm by its name and the law of its noise; its kinds say what else can be varied of it."""
+    """An algorithm: its name and the law of its noise; its kinds add what else can be varied."""
 
     name: str
     noise: Noise
@@ -38,7 +38,7 @@ class AnyAlgorithm(msgspec.Struct, frozen=True, kw_only=True):
         """Refuse fields out of range."""
 
     def check_use(self, settings: Mapping[str, object]) -> None:
-        """Refuse those of these settings, by name, that are given (not None) and of no use to the algorithm."""
+        """Raise PlanError naming the first of these settings that is given (not None) and has no effect on the algorithm."""
 
     def varied(self, **fields: Any) -> Self:
         """The algorithm with some of its fields replaced, given in words and numbers; None keeps its own. Raises PlanError."""

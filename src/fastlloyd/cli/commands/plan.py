@@ -1,5 +1,6 @@
 """`fastlloyd plan new | show | explain | digest | renew`: plans of federated runs, which hold no data."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -70,15 +71,12 @@ def new(
     force: Force = False,
 ) -> None:
     """Make a plan; --bounds are needed, there are no data to take them from."""
-    import os
-
     from fastlloyd.base.names import parse_columns
-    from fastlloyd.cli import screen, settings, terminal
+    from fastlloyd.cli import settings, terminal
     from fastlloyd.errors import PlanError
     from fastlloyd.federation.plan.design import design_plan
     from fastlloyd.federation.plan.plan import Timeouts
     from fastlloyd.federation.plan.renewal import with_positions
-    from fastlloyd.reports.statement import plan_cautions
 
     check_file(out, heading=HEADING, force=force)
     if mechanism.bounds in (None, settings.FROM_DATA):
@@ -108,9 +106,7 @@ def new(
             ring_bits=federation.ring_bits,
         )
     plan.check_undivided()
-    write_file(out, plan.to_toml())
-    screen.warn(plan_cautions(plan))
-    _say_written(plan, out)
+    _write(plan, out)
 
 
 def show(file: PlanFile, json: Json = False) -> None:
@@ -203,13 +199,9 @@ def renew(
     force: Force = False,
 ) -> None:
     """Make the plan of the next run: a fresh run id, new public files in place of old ones, or fewer clients."""
-    import os
-
-    from fastlloyd.cli import screen
     from fastlloyd.cli.settings import given_authority, given_positions, given_timeouts, read_plan
     from fastlloyd.federation.identity.identity import PublicIdentity
     from fastlloyd.federation.plan.renewal import renew as renewed
-    from fastlloyd.reports.statement import plan_cautions
 
     check_file(out, heading=HEADING, force=force)
     plan = renewed(
@@ -223,9 +215,7 @@ def renew(
         authority=given_authority(network),
         positions=given_positions(network),
     )
-    write_file(out, plan.to_toml())
-    screen.warn(plan_cautions(plan))
-    _say_written(plan, out)
+    _write(plan, out)
     typer.echo("A run of it spends its epsilon again, on the same records too.")
 
 
@@ -246,10 +236,13 @@ def _spent_before(plan: "Plan", store: Path | None, dataset: str | None) -> str 
     return outlook(contents.history, dataset, plan)
 
 
-def _say_written(plan: "Plan", out: Path) -> None:
+def _write(plan: "Plan", out: Path) -> None:
+    from fastlloyd.cli import screen
     from fastlloyd.errors import PlanError
-    from fastlloyd.reports.statement import totals
+    from fastlloyd.reports.statement import plan_cautions, totals
 
+    write_file(out, plan.to_toml())
+    screen.warn(plan_cautions(plan))
     typer.echo(f"Written to {out}. Digest: {plan.digest.hex()}")
     if plan.n_clients > 2:
         typer.echo(f"Note: {totals(plan)}.")

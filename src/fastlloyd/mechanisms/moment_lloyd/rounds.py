@@ -49,7 +49,7 @@ class MomentAlgorithm(AnyAlgorithm, frozen=True, kw_only=True):
         """None: the error does not depend on their number."""
 
     def check_use(self, settings: Mapping[str, object]) -> None:
-        """Refuse all that are given: whoever gives one means another algorithm."""
+        """Refuse all that are given: none has an effect here, so another algorithm was meant."""
         for name, value in settings.items():
             if value is not None:
                 raise PlanError(
