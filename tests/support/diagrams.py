@@ -1,11 +1,8 @@
 """The state machines of the protocol as the documentation draws them."""
 
 from collections.abc import Mapping
-from typing import TypeVar
 
-from fastlloyd.federation.protocol.transitions import ClientState, ServerState
-
-State = TypeVar("State", ClientState, ServerState)
+from fastlloyd.federation.protocol.transitions import State
 
 
 def mermaid(transitions: Mapping[tuple[State, type], set[State]]) -> str:

@@ -1,6 +1,7 @@
 """The server's side of a run: it relays keys it cannot open, adds up uploads it cannot read, and fixes each round once."""
 
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from fastlloyd.federation.protocol.transitions import SERVER_TRANSITIONS, Away, 
 from fastlloyd.federation.secagg.ring import RingVector
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ServerSession:
     """The server in one run: messages in, actions out. It holds no key and has no place for one.
 
@@ -45,48 +47,29 @@ class ServerSession:
     outcome : how the run ended; None while it goes on.
     """
 
-    __slots__ = (
-        "_away",
-        "_broadcasts",
-        "_confirmations",
-        "_hellos",
-        "_included",
-        "_key_boxes",
-        "_late",
-        "_noise",
-        "_parameters",
-        "_present",
-        "_relayed",
-        "_roster",
-        "_sealed",
-        "_total",
-        "_turn",
-        "_uploads",
-        "outcome",
-        "plan",
-        "state",
-    )
+    plan: Plan
+    _noise: NoiseSource
+    state: ServerState = field(default=ServerState.JOINING, init=False)
+    outcome: ServerResult | None = field(default=None, init=False)
+    _roster: Roster = field(init=False)
+    _hellos: dict[str, Hello] = field(default_factory=dict, init=False)
+    _present: tuple[str, ...] = field(default=(), init=False)
+    _sealed: SealedKeys | None = field(default=None, init=False)
+    _key_boxes: dict[str, KeyBox] = field(default_factory=dict, init=False)
+    _uploads: dict[str, Upload] = field(default_factory=dict, init=False)
+    _total: RingVector | None = field(default=None, init=False)  # of these uploads and the noise
+    _broadcasts: list[Broadcast] = field(default_factory=list, init=False)
+    _included: tuple[tuple[str, ...], ...] = field(default=(), init=False)  # the set of each of them
+    _parameters: dict[int, Parameters] = field(default_factory=dict, init=False)
+    _turn: int = field(default=0, init=False)  # so many of the last sum were asked for parameters and did not answer
+    _late: set[str] = field(default_factory=set, init=False)  # who kept the others waiting before
+    _away: set[str] = field(default_factory=set, init=False)  # has no connection, says the transport, to every process anew
+    _confirmations: dict[str, Confirmation] = field(default_factory=dict, init=False)
+    _relayed: Confirmations | None = field(default=None, init=False)
 
-    def __init__(self, plan: Plan, noise: NoiseSource) -> None:
-        check_private(noise)
-        self.state = ServerState.JOINING
-        self.plan, self._noise = plan, noise
-        self._roster = Roster.of(plan)
-        self._hellos: dict[str, Hello] = {}
-        self._present: tuple[str, ...] = ()
-        self._sealed: SealedKeys | None = None
-        self._key_boxes: dict[str, KeyBox] = {}
-        self._uploads: dict[str, Upload] = {}
-        self._total: RingVector | None = None  # of these uploads and the noise
-        self._broadcasts: list[Broadcast] = []
-        self._included: tuple[tuple[str, ...], ...] = ()  # the set of each of them
-        self._parameters: dict[int, Parameters] = {}
-        self._turn = 0  # who is waited for: so many of the last sum were asked before and did not answer
-        self._late: set[str] = set()  # who kept the others waiting before
-        self._away: set[str] = set()  # who has had no connection for a while, by the transport, which tells every process anew
-        self._confirmations: dict[str, Confirmation] = {}
-        self._relayed: Confirmations | None = None
-        self.outcome: ServerResult | None = None
+    def __post_init__(self) -> None:
+        check_private(self._noise)
+        self._roster = Roster.of(self.plan)
 
     def restore(self, recorded: Sequence[bytes]) -> None:
         """Be where the session was that recorded these bytes of messages, in order; it answers whatever clients say again.

@@ -8,6 +8,7 @@ away. A restart is no event: a restored session is where it was. The diagrams in
 
 import enum
 from collections.abc import Mapping
+from typing import TypeVar
 
 from fastlloyd.federation.protocol.messages import (
     Abort,
@@ -62,76 +63,56 @@ class ServerState(enum.Enum):
     ABORTED = "aborted"  # answers with the reason
 
 
+State = TypeVar("State", ClientState, ServerState)
 _C, _S = ClientState, ServerState
+
+
+def _stays(state: State, *events: type) -> dict[tuple[State, type], set[State]]:
+    return {(state, event): {state} for event in events}
+
+
+_WAITING = _C.JOINING, _C.DEALING, _C.AGGREGATING, _C.SETTLING, _C.CONFIRMING
 
 # A message from a later step than the client's shows that one was lost: the client stays and says again where it is.
 CLIENT_TRANSITIONS: Mapping[tuple[ClientState, type], set[ClientState]] = {
     (_C.NEW, Start): {_C.JOINING},
     (_C.JOINING, Deal): {_C.DEALING},
     (_C.JOINING, KeyBox): {_C.AGGREGATING},
-    (_C.JOINING, Broadcast): {_C.JOINING},  # early
-    (_C.JOINING, Parameters): {_C.JOINING},  # early
-    (_C.JOINING, Confirmations): {_C.JOINING},  # early
-    (_C.JOINING, Abort): {_C.ABORTED},
-    (_C.JOINING, Deadline): {_C.ABORTED},
     (_C.DEALING, KeyBox): {_C.AGGREGATING},
-    (_C.DEALING, Broadcast): {_C.DEALING},  # early
-    (_C.DEALING, Parameters): {_C.DEALING},  # early
-    (_C.DEALING, Confirmations): {_C.DEALING},  # early
-    (_C.DEALING, Abort): {_C.ABORTED},
-    (_C.DEALING, Deadline): {_C.ABORTED},
     (_C.AGGREGATING, Broadcast): {_C.AGGREGATING, _C.SETTLING, _C.CONFIRMING},
-    (_C.AGGREGATING, Parameters): {_C.AGGREGATING},  # early
-    (_C.AGGREGATING, Turn): {_C.AGGREGATING},  # early, or late
-    (_C.AGGREGATING, Confirmations): {_C.AGGREGATING},  # early
-    (_C.AGGREGATING, Abort): {_C.ABORTED},
-    (_C.AGGREGATING, Deadline): {_C.ABORTED},
-    (_C.SETTLING, Parameters): {_C.AGGREGATING, _C.CONFIRMING},
     (_C.SETTLING, Turn): {_C.SETTLING},
-    (_C.SETTLING, Broadcast): {_C.SETTLING},  # early
-    (_C.SETTLING, Confirmations): {_C.SETTLING},  # early
-    (_C.SETTLING, Abort): {_C.ABORTED},
-    (_C.SETTLING, Deadline): {_C.ABORTED},
-    (_C.CONFIRMING, Turn): {_C.CONFIRMING},  # late
+    (_C.SETTLING, Parameters): {_C.AGGREGATING, _C.CONFIRMING},
     (_C.CONFIRMING, Confirmations): {_C.FINISHED},
-    (_C.CONFIRMING, Abort): {_C.ABORTED},
-    (_C.CONFIRMING, Deadline): {_C.ABORTED},
-    (_C.FINISHED, Turn): {_C.FINISHED},  # late
+    **_stays(_C.JOINING, Broadcast, Parameters, Confirmations),  # early
+    **_stays(_C.DEALING, Broadcast, Parameters, Confirmations),  # early
+    **_stays(_C.AGGREGATING, Parameters, Turn, Confirmations),  # early, or a late Turn
+    **_stays(_C.SETTLING, Broadcast, Confirmations),  # early
+    **_stays(_C.CONFIRMING, Turn),  # late
+    **_stays(_C.FINISHED, Turn),  # late
+    **{(state, event): {_C.ABORTED} for state in _WAITING for event in (Abort, Deadline)},
 }
+
+_SAID = Hello, SealedKeys, Upload, Proposal, Confirmation
+_CLOSED = {_S.AGGREGATING, _S.SETTLING, _S.CONFIRMING}
 
 # What a client sends again is answered from what is stored, in any later state.
 SERVER_TRANSITIONS: Mapping[tuple[ServerState, type], set[ServerState]] = {
     (_S.JOINING, Hello): {_S.JOINING, _S.DEALING},
     (_S.JOINING, Deadline): {_S.DEALING, _S.ABORTED},
-    (_S.DEALING, Hello): {_S.DEALING},
     (_S.DEALING, SealedKeys): {_S.AGGREGATING},
     (_S.DEALING, Deadline): {_S.DEALING, _S.ABORTED},
-    (_S.AGGREGATING, Hello): {_S.AGGREGATING},
-    (_S.AGGREGATING, SealedKeys): {_S.AGGREGATING},
-    (_S.AGGREGATING, Upload): {_S.AGGREGATING, _S.SETTLING, _S.CONFIRMING},
-    (_S.AGGREGATING, Proposal): {_S.AGGREGATING},
-    (_S.AGGREGATING, Away): {_S.AGGREGATING, _S.SETTLING, _S.CONFIRMING},
-    (_S.AGGREGATING, Deadline): {_S.AGGREGATING, _S.SETTLING, _S.CONFIRMING, _S.ABORTED},
-    (_S.SETTLING, Hello): {_S.SETTLING},
-    (_S.SETTLING, SealedKeys): {_S.SETTLING},
-    (_S.SETTLING, Upload): {_S.SETTLING},
+    (_S.AGGREGATING, Upload): _CLOSED,
+    (_S.AGGREGATING, Away): _CLOSED,
+    (_S.AGGREGATING, Deadline): {*_CLOSED, _S.ABORTED},
     (_S.SETTLING, Proposal): {_S.AGGREGATING, _S.CONFIRMING},
     (_S.SETTLING, Deadline): {_S.SETTLING, _S.ABORTED},
-    (_S.CONFIRMING, Hello): {_S.CONFIRMING},
-    (_S.CONFIRMING, SealedKeys): {_S.CONFIRMING},
-    (_S.CONFIRMING, Upload): {_S.CONFIRMING},
-    (_S.CONFIRMING, Proposal): {_S.CONFIRMING},
     (_S.CONFIRMING, Confirmation): {_S.CONFIRMING, _S.FINISHED},
     (_S.CONFIRMING, Away): {_S.CONFIRMING, _S.FINISHED},
     (_S.CONFIRMING, Deadline): {_S.FINISHED, _S.ABORTED},
-    (_S.FINISHED, Hello): {_S.FINISHED},
-    (_S.FINISHED, SealedKeys): {_S.FINISHED},
-    (_S.FINISHED, Upload): {_S.FINISHED},
-    (_S.FINISHED, Proposal): {_S.FINISHED},
-    (_S.FINISHED, Confirmation): {_S.FINISHED},
-    (_S.ABORTED, Hello): {_S.ABORTED},
-    (_S.ABORTED, SealedKeys): {_S.ABORTED},
-    (_S.ABORTED, Upload): {_S.ABORTED},
-    (_S.ABORTED, Proposal): {_S.ABORTED},
-    (_S.ABORTED, Confirmation): {_S.ABORTED},
+    **_stays(_S.DEALING, Hello),
+    **_stays(_S.AGGREGATING, Hello, SealedKeys, Proposal),
+    **_stays(_S.SETTLING, Hello, SealedKeys, Upload),
+    **_stays(_S.CONFIRMING, Hello, SealedKeys, Upload, Proposal),
+    **_stays(_S.FINISHED, *_SAID),
+    **_stays(_S.ABORTED, *_SAID),
 }
