@@ -275,7 +275,7 @@ def test_w14_no_pickle() -> None:
             with pytest.raises(RemoteProtocolError):
                 decode(beginning + pickle.dumps(Bomb(), protocol), Limits.of(federation.plan))
     for session in (federation.client("c1"), client_after(federation, "c1", inboxes(federation)["c1"][:2])):
-        with pytest.raises(TypeError, match=r"secret|cannot pickle 'generator'"):
+        with pytest.raises(TypeError, match="ClientSession is secret"):
             pickle.dumps(session)
 
 

@@ -253,7 +253,7 @@ def test_an_error_that_is_not_ours_is_not_quoted_where_it_is_made_durable() -> N
 
 def test_a_session_shows_no_secret() -> None:
     client = client_after(FEDERATION, "c1", OTHER[:2])
-    assert "<fastlloyd.federation.protocol.client.ClientSession object" in repr(client)
+    assert repr(client) == "ClientSession(<secret>)"
     assert not hasattr(client, "__dict__")
     keep = FEDERATION.client("c1").start()[0]
     assert repr(keep) == "Keep(secret=EphemeralKey(<secret>))"

@@ -131,7 +131,7 @@ class Table:
     def restored(self, name: str) -> ClientSession:
         session = ClientSession(
             self.federation.plan, name, self.federation.X[name], identity=identity(name),
-            noise=self.clients[name]._noise, random_bytes=entropy(f"{name}, another life"),
+            noise=self.clients[name].noise, random_bytes=entropy(f"{name}, another life"),
         )  # fmt: skip
         session.restore(self.secrets[name], [encode(message) for message in self.recorded[name]])
         return session

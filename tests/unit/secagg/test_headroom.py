@@ -66,6 +66,12 @@ def load_of(*, sum_bound: int, count_bound: int, sum_scale: Fraction, count_scal
     return RingLoad(sums=Load(sum_bound, sum_scale), counts=Load(count_bound, count_scale), **others)
 
 
+def of_bits(bits: int) -> RingLoad:
+    load = load_of(**{**QUIET, "n_records": 1 << (bits - 2)})
+    assert load.required_bits == bits
+    return load
+
+
 def twice(load: Load) -> list[Load]:
     return [Load(2 * load.bound, load.scale), Load(load.bound, 2 * load.scale)]
 
@@ -96,9 +102,9 @@ def test_an_accepted_plan_never_wraps_with_worst_data_and_noise_at_its_tail_boun
         ring = Ring.Z32 if load.required_bits <= 32 else Ring.Z64
         if load.required_bits > ring.bits:
             with pytest.raises(OverflowRisk):
-                choose_ring(load.required_bits, ring.bits)
+                choose_ring(load, ring.bits, 1)
             continue
-        assert choose_ring(load.required_bits, ring.bits) is ring
+        assert choose_ring(load, ring.bits, 1) is ring
         accepted[ring] += 1
         n_clients = int(rng.integers(1, 5))
         worst = [
@@ -132,9 +138,9 @@ def test_the_largest_cap_is_accepted_and_one_record_more_is_refused(ring: Ring) 
         cap = load.largest_n_records(ring)
         if cap:
             n_boundaries += 1
-            assert choose_ring(replace(load, n_records=cap).required_bits, ring.bits) is ring
+            assert choose_ring(replace(load, n_records=cap), ring.bits, 1) is ring
         with pytest.raises(OverflowRisk):
-            choose_ring(replace(load, n_records=cap + 1).required_bits, ring.bits)
+            choose_ring(replace(load, n_records=cap + 1), ring.bits, 1)
     assert n_boundaries >= 500
 
 
@@ -196,7 +202,7 @@ def test_more_of_anything_never_needs_fewer_bits() -> None:
 def test_w25_the_sum_that_overflowed_int32_opens_exactly_in_the_planned_ring() -> None:
     scaled = 45_335 << 16
     with pytest.raises(OverflowRisk):
-        choose_ring(required_bits(**{**QUIET, "n_records": 100_000, "sum_bound": 1 << 16}), 32)
+        choose_ring(load_of(**{**QUIET, "n_records": 100_000, "sum_bound": 1 << 16}), 32, 1)
     assert Ring.Z64.centre(Ring.Z64.wrap(array(scaled))).tolist() == [scaled]
 
 
@@ -207,7 +213,7 @@ def test_w26_counts_are_planned_unscaled() -> None:
     assert Ring.Z32.centre(Ring.Z32.wrap(array(32_768, 48_842, 50_000))).tolist() == [32_768, 48_842, 50_000]
     assert required_bits(**{**QUIET, "n_records": 50_000}) == 17
     with pytest.raises(OverflowRisk):
-        choose_ring(required_bits(**{**QUIET, "n_records": 50_000, "count_bound": 1 << 16}), 32)
+        choose_ring(load_of(**{**QUIET, "n_records": 50_000, "count_bound": 1 << 16}), 32, 1)
 
 
 def test_a_count_can_be_what_needs_the_wider_ring() -> None:
@@ -292,26 +298,26 @@ def test_a_trillion_records_at_24_fractional_bits_fit_no_ring() -> None:
     load = first_round(10**12, 1024, 100, 14, q=24)
     assert load.required_bits == 66
     with pytest.raises(OverflowRisk, match="need a ring of 66 bits and ring_bits = 64; use 22 fractional bits"):
-        choose_ring(load.required_bits, load=load, fractional_bits=24)
+        choose_ring(load, 64, 24)
 
 
 # ------------------------------------------------------------- choice of a ring
 
 
-def test_the_default_is_64_bits_and_32_only_on_request() -> None:
-    assert choose_ring(17) is Ring.Z64
-    assert choose_ring(64) is Ring.Z64
-    assert choose_ring(32, 32) is Ring.Z32
-    assert choose_ring(17, 64) is Ring.Z64
+def test_a_ring_is_the_one_that_was_asked_for_if_it_is_wide_enough() -> None:
+    assert choose_ring(of_bits(64), 64, 1) is Ring.Z64
+    assert choose_ring(of_bits(32), 32, 1) is Ring.Z32
+    assert choose_ring(of_bits(17), 64, 1) is Ring.Z64
     with pytest.raises(PlanError, match="ring_bits = 48"):
-        choose_ring(17, 48)
+        choose_ring(of_bits(17), 48, 1)
 
 
 def test_the_refusal_says_how_many_bits_are_needed_and_what_to_do() -> None:
-    with pytest.raises(OverflowRisk, match=r"need a ring of 33 bits and ring_bits = 32; pass ring_bits=64$"):
-        choose_ring(33, 32)
+    with pytest.raises(OverflowRisk, match="need a ring of 33 bits and ring_bits = 32; pass ring_bits=64, or cap n_records"):
+        choose_ring(of_bits(33), 32, 1)
+    hopeless = load_of(**{**QUIET, "n_records": 1, "sum_bound": 1 << 63})
     with pytest.raises(OverflowRisk, match="need a ring of 65 bits and ring_bits = 64; use fewer fractional bits"):
-        choose_ring(65)
+        choose_ring(hopeless, 64, 1)
 
 
 def test_every_remedy_the_refusal_names_works() -> None:
@@ -342,7 +348,7 @@ def test_every_remedy_the_refusal_names_works() -> None:
         if load.required_bits <= requested:
             continue
         with pytest.raises(OverflowRisk) as refusal:
-            choose_ring(load.required_bits, requested, load=load, fractional_bits=q)
+            choose_ring(load, requested, q)
         sentence = str(refusal.value)
         assert f"a ring of {load.required_bits} bits" in sentence
         if better := re.search(r"use (\d+) fractional bits instead", sentence):

@@ -118,8 +118,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         check_issued(self.clients, self.server, self.issuer)
         _check_caps(self)
         _check_trust(self)
-        load = ring_load(self)
-        choose_ring(load.required_bits, self.ring_bits, load=load, fractional_bits=self.mechanism.domain.fraction_bits)
+        choose_ring(ring_load(self), self.ring_bits, self.mechanism.domain.fraction_bits)
 
     @property
     def n_clients(self) -> int:

@@ -208,32 +208,24 @@ class RingLoad:
         return self.sums, self.counts, self.loss, *self.others
 
 
-def choose_ring(
-    required_bits: int,
-    requested: int | None = None,
-    *,
-    load: RingLoad | None = None,
-    fractional_bits: int = 0,
-) -> Ring:
-    """Return the ring of `requested` bits, 64 by default, if it holds `required_bits`.
+def choose_ring(load: RingLoad, bits: int, fractional_bits: int) -> Ring:
+    """Return the ring of so many bits if it holds the load of a plan with so many fractional bits.
 
-    Raises `OverflowRisk` otherwise; given the `load` and the plan's `fractional_bits` q, the sentence names a cap on
-    records and a q that work.
+    Raises `OverflowRisk` otherwise; the sentence names a cap on records and a number of fractional bits that work.
     """
-    ring = Ring.of(64 if requested is None else requested)
+    ring, required_bits = Ring.of(bits), load.required_bits
     if required_bits <= ring.bits:
         return ring
     remedies = ["pass ring_bits=64"] if required_bits <= Ring.Z64.bits else []
-    if load is not None:
-        working = (
-            fractional_bits - fewer
-            for fewer in range(1, fractional_bits)  # a domain has at least one
-            if load.with_fewer_fractional_bits(fewer).required_bits <= ring.bits
-        )
-        if (q := next(working, None)) is not None:
-            remedies.append(f"use {q} fractional bits instead of {fractional_bits}")
-        if cap := load.largest_n_records(ring):
-            remedies.append(f"cap n_records at {cap} instead of {load.n_records}")
+    working = (
+        fractional_bits - fewer
+        for fewer in range(1, fractional_bits)  # a domain has at least one
+        if load.with_fewer_fractional_bits(fewer).required_bits <= ring.bits
+    )
+    if (q := next(working, None)) is not None:
+        remedies.append(f"use {q} fractional bits instead of {fractional_bits}")
+    if cap := load.largest_n_records(ring):
+        remedies.append(f"cap n_records at {cap} instead of {load.n_records}")
     advice = ", or ".join(remedies) or "use fewer fractional bits, a smaller n_records or a larger epsilon"
     raise OverflowRisk(f"the sums of this plan need a ring of {required_bits} bits and ring_bits = {ring.bits}; {advice}")
 
