@@ -24,7 +24,7 @@ def test_a_peer_is_reported_once_when_its_last_stream_has_ended_for_the_grace() 
         assert await after(1001) == ["b"]  # never came
         presence.came("a")
         presence.went("a")
-        assert presence.n_streams("a") == 1
+        assert presence.n_streams["a"] == 1
         assert await after(1001) == ["b"]
         presence.went("a")
         assert await after(990) == ["b"]

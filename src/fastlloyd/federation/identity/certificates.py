@@ -81,9 +81,10 @@ class Authority:
         try:
             certificate.verify_directly_issued_by(self.certificate)
         except Exception:  # noqa: BLE001 - another name, another key, a kind of key it does not know: they have no common class
+            issuer = certificate.issuer.rfc4514_string()
             raise IdentityError(
                 f"the certificate of {name!r} was not issued by the plan's authority {self.name!r:.200} but by "
-                f"{x509.issuer(certificate)!r:.200}; everyone in this plan needs one that this authority issued directly"
+                f"{issuer!r:.200}; everyone in this plan needs one that this authority issued directly"
             ) from None
 
 
@@ -134,9 +135,10 @@ def _read(der: bytes, expected: str) -> Certificate | None:
     certificate = x509.load(der)
     is_issued = certificate.issuer != certificate.subject
     if is_issued and (what := x509.flaw(certificate, expected)):
+        issuer = f"{certificate.issuer.rfc4514_string()!r:.200}"
         raise IdentityError(
-            f"the certificate of {expected!r} is issued by {x509.issuer(certificate)!r:.200}, but {what}; have it issued with "
-            "the names and extensions of the request"
+            f"the certificate of {expected!r} is issued by {issuer}, but {what}; have it issued with the names and extensions "
+            "of the request"
         )
     names, keys = x509.common_names(certificate), x509.signing_keys(certificate)
     if len(names) != 1 or len(keys) != 1 or not keys[0]:

@@ -205,6 +205,8 @@ class PrivateIdentity(Secret):
         Raises IdentityError, in one sentence without anything of the content: readable by others, damaged, expired (now
         None: by the system's clock), passphrase missing or wrong.
         """
+        from fastlloyd.federation.identity import x509
+
         stored = _stored(path)
         stored.public.check_valid(now)
         secret = _from_hex(stored.private_keys)
@@ -212,17 +214,6 @@ class PrivateIdentity(Secret):
             if ask_passphrase is None:
                 raise IdentityError(f"{path} is under a passphrase; pass --passphrase-file FILE, or run where one can be typed")
             secret = _open(stored, ask_passphrase(), path)
-        return cls._restore(stored.public, secret, path)
-
-    @staticmethod
-    def public_of(path: Path) -> PublicIdentity:
-        """The public part of `NAME.identity.toml`, also if it is under a passphrase or expired; IdentityError as `load`."""
-        return _stored(path).public
-
-    @classmethod
-    def _restore(cls, public: PublicIdentity, secret: bytes, path: Path) -> Self:
-        from fastlloyd.federation.identity import x509
-
         if len(secret) != 2 * _KEY_BYTES:
             raise _damaged(path)
         signing = Identity.from_private_bytes(secret[:_KEY_BYTES])
@@ -230,10 +221,15 @@ class PrivateIdentity(Secret):
             tls_key = x509.private_key(int.from_bytes(secret[_KEY_BYTES:], "big"))
         except ValueError:
             raise _damaged(path) from None
-        certified = parse_certificate(public.certificate, public.name)
+        certified = parse_certificate(stored.public.certificate, stored.public.name)
         if (signing.public.hex(), x509.tls_key(tls_key)) != (certified.signing_key, certified.tls_key):
             raise _damaged(path)
-        return cls(public, signing, tls_key)
+        return cls(stored.public, signing, tls_key)
+
+    @staticmethod
+    def public_of(path: Path) -> PublicIdentity:
+        """The public part of `NAME.identity.toml`, also if it is under a passphrase or expired; IdentityError as `load`."""
+        return _stored(path).public
 
 
 class _Stored(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -77,11 +77,6 @@ def fingerprint(certificate: x509.Certificate) -> str:
     return certificate.fingerprint(SHA256()).hex()
 
 
-def issuer(certificate: x509.Certificate) -> str:
-    """Who issued it, as RFC 4514 writes names. Nobody has checked that."""
-    return certificate.issuer.rfc4514_string()
-
-
 def signs_certificates(certificate: x509.Certificate) -> bool:
     """Whether it is an authority's."""
     constraints, usage = _find(certificate, x509.BasicConstraints), _find(certificate, x509.KeyUsage)

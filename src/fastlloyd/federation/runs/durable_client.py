@@ -70,10 +70,9 @@ class DurableClient(DurableParty):
         if reserved is not None:
             client._commit(session.start(), first=[reserved])
         else:
-            run_id = bytes.fromhex(plan.run_id)
-            secret = store.secret(run_id, _KEY)
+            secret = store.secret(client._run_id, _KEY)
             kept = None if secret is None else EphemeralKey.from_private_bytes(secret)
-            session.restore(kept, store.messages(run_id))
+            session.restore(kept, store.messages(client._run_id))
             client._commit(session.resume())
         return client
 

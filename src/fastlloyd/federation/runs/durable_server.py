@@ -141,19 +141,14 @@ class DurableServer(DurableParty):
                 )
         return known
 
-    def _newly_joined(self) -> list[str]:
-        """Whose Hello was taken, and is not yet noted: for those who look at the store while others are waited for."""
-        if self.session.state not in (ServerState.JOINING, ServerState.DEALING):
-            return []
-        run = self._store.history.runs.get(self._run_id)
-        noted = set[str]() if run is None else set(run.joined)
-        return [name for name in self.session.joined if name not in noted]
-
     def _commit(self, actions: Sequence[Action], *, is_taken: bool = False) -> list[Send | Finish]:
         """Make durable what is to be recorded, and who was seen: with a record, or where one joined or an upload was taken."""
         messages = [action.message for action in actions if isinstance(action, Record)]
         signed = self._store.history.signed
-        joined: list[Event] = [ClientJoined(run_id=self._run_id, client=name) for name in self._newly_joined()]
+        run, joined = self._store.history.runs.get(self._run_id), list[Event]()
+        if self.session.state in (ServerState.JOINING, ServerState.DEALING):  # for those who look at the store meanwhile
+            noted = () if run is None else run.joined
+            joined = [ClientJoined(run_id=self._run_id, client=name) for name in self.session.joined if name not in noted]
         events: list[Event] = [
             PeerSigned(name=self._keys[name], client=name, position=position)
             for name, position in self._seen.items()

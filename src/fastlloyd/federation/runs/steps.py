@@ -84,17 +84,11 @@ class StepLog:
         there = set(included)
         missing = [name for name in self._names if name not in there]
         took = "" if seconds is None else f", {seconds:.3g} s"
+        more = f" and {len(missing) - SHOWN_CLIENTS} more" if len(missing) > SHOWN_CLIENTS else ""
+        without = f", without {', '.join(missing[:SHOWN_CLIENTS])}{more}" if missing else ""
         facts = {"step": step, "round": number, "included": list(included), "missing": missing, "seconds": seconds}
-        _LOG.info(
-            "%s: %d of %d clients%s%s", step, len(included), len(self._names), _without(missing), took, extra={"facts": facts}
-        )
-
-
-def _without(missing: Sequence[str]) -> str:
-    if not missing:
-        return ""
-    n_more = len(missing) - SHOWN_CLIENTS
-    return f", without {', '.join(missing[:SHOWN_CLIENTS])}" + (f" and {n_more} more" if n_more > 0 else "")
+        counts = (step, len(included), len(self._names), without, took)
+        _LOG.info("%s: %d of %d clients%s%s", *counts, extra={"facts": facts})
 
 
 class DurableParty:

@@ -364,8 +364,6 @@ class Lock:
     there, and `msvcrt.locking` on Windows, decides: a file left behind by a process that was killed locks nobody out.
     """
 
-    __slots__ = ("_descriptor",)
-
     def __init__(self, path: Path) -> None:
         file = path.with_name(path.name + "-lock")
         try:

@@ -65,8 +65,6 @@ def create(path: Path, position: LogPosition) -> None:
 class HeadFile:
     """The head file of a store that this process works with."""
 
-    __slots__ = ("_descriptor", "_next")
-
     def __init__(self, path: Path) -> None:
         """Open it; OSError if it cannot be written."""
         flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)

@@ -53,8 +53,6 @@ class History:
     that each client reported last, by signing key. signed : the event in which it signed it, if it did.
     """
 
-    __slots__ = ("limits", "limits_since_first_run", "peers", "role", "runs", "signed")
-
     def __init__(self, role: Role) -> None:
         self.role = role
         self.runs: dict[bytes, Run] = {}
@@ -67,8 +65,7 @@ class History:
         """The history with these events after it; this one stays as it is."""
         after = type(self)(self.role)
         after.runs, after.limits, after.peers = dict(self.runs), dict(self.limits), dict(self.peers)
-        after.signed = dict(self.signed)
-        after.limits_since_first_run = dict(self.limits_since_first_run)
+        after.signed, after.limits_since_first_run = dict(self.signed), dict(self.limits_since_first_run)
         for event in following:
             after.add(event)
         return after
@@ -78,9 +75,8 @@ class History:
         run = self.runs.get(run_id)
         if run is None:
             if self.role is Role.CLIENT:
-                raise StateError(
-                    f"run {run_id.hex()} was never reserved in this store; a client reserves a run before all else"
-                )
+                what = f"run {run_id.hex()} was never reserved in this store"
+                raise StateError(f"{what}; a client reserves a run before all else")
             return Run(run_id=run_id)
         if run.ended is not None:
             raise StateError(f"run {run_id.hex()} has ended for this store; make the next plan for another run")

@@ -5,7 +5,6 @@ import os
 from typing import Final
 
 from fastlloyd.federation.protocol.messages import printable
-from fastlloyd.federation.transport.grpc.tls import end_of_validity
 
 SHOWN: Final = 300  # characters of what gRPC says that has no sentence
 _PROXY_SAID: Final = "HTTP proxy returned "
@@ -78,9 +77,14 @@ def explain(details: str, *, address: str, planned: str, own_certificate: bytes,
         return f"the HTTP proxy in between does not connect to {address} ({said}){_proxy()}"
     rows = (*_CERTIFICATE_OF_SERVER, *(_AFTER_A_CONNECTION if was_connected else ()), *_NO_CONNECTION)
     sentence: str = next(sentence for marks, sentence in rows if any(mark in details for mark in marks))
-    # TLS 1.3: a client learns that its certificate is refused only by the end of the connection, without a reason
-    if sentence in (_REFUSED, _LOST) and (end := end_of_validity(own_certificate)) < dt.datetime.now(dt.UTC):
-        return f"the server at {address} refused this certificate: it expired on {end:%Y-%m-%d}; make a new one, and a new plan"
+    if sentence in (_REFUSED, _LOST):
+        # TLS 1.3: a client learns that its certificate is refused only by the end of the connection, without a reason
+        from fastlloyd.federation.identity import x509
+
+        end = x509.load(own_certificate).not_valid_after_utc
+        if end < dt.datetime.now(dt.UTC):
+            what = f"it expired on {end:%Y-%m-%d}; make a new one, and a new plan"
+            return f"the server at {address} refused this certificate: {what}"
     given = f"the address given as --server (the plan has {planned or 'none'})"
     source = "the address in the plan" if address == planned else given
     return sentence.format(address=address, source=source, proxy=_proxy(), details=printable(details, SHOWN))

@@ -194,7 +194,7 @@ class GrpcServer:
         if name is None:
             await context.abort(tls.load_grpc().StatusCode.PERMISSION_DENIED, "this certificate is no client's of the plan")
         self._arrivals.heard(context.peer())
-        if self._presence.n_streams(name) >= _MAX_STREAMS:
+        if self._presence.n_streams[name] >= _MAX_STREAMS:
             self._log.warning(name, "client %s opens another stream while %d of its streams lie unread", name, _MAX_STREAMS)
             await context.abort(tls.load_grpc().StatusCode.UNAVAILABLE, "too many streams of this client lie unread")
         self._presence.came(name)

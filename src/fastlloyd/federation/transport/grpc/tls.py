@@ -1,6 +1,5 @@
 """gRPC as this project uses it: TLS 1.3, certificates pinned on both sides, limits from the plan."""
 
-import datetime as dt
 import hashlib
 import os
 import ssl
@@ -154,13 +153,6 @@ def alternative_name(certificate: bytes) -> str:
         return names.value.get_values_for_type(x509.DNSName)[0]
     except (ValueError, IndexError, x509.ExtensionNotFound):
         raise NetworkError("the server's certificate in the plan names no host; make its identity anew, and the plan") from None
-
-
-def end_of_validity(certificate: bytes) -> dt.datetime:
-    """The UTC time until which a certificate (DER) is valid."""
-    from cryptography import x509
-
-    return x509.load_der_x509_certificate(certificate).not_valid_after_utc
 
 
 def fingerprint(certificate: bytes) -> bytes:

@@ -221,11 +221,13 @@ class Presence:
     ----------
     grace : seconds.
     report : told the name of a peer that is away, in the event loop's thread.
+
+    n_streams : by peer, how many of its streams have begun and not ended, those that are left unread included.
     """
 
     def __init__(self, grace: float, report: Callable[[str], None]) -> None:
         self._grace, self._report = grace, report
-        self._n_streams: Counter[str] = Counter()
+        self.n_streams: Counter[str] = Counter()
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def watch(self, peers: Iterable[str]) -> None:
@@ -233,20 +235,16 @@ class Presence:
         for peer in peers:
             self._wait_for(peer)
 
-    def n_streams(self, peer: str) -> int:
-        """How many streams of this peer have begun and not ended, those that are left unread included."""
-        return self._n_streams[peer]
-
     def came(self, peer: str) -> None:
         """A stream of this peer begins."""
-        self._n_streams[peer] += 1
+        self.n_streams[peer] += 1
         if (timer := self._timers.pop(peer, None)) is not None:
             timer.cancel()
 
     def went(self, peer: str) -> None:
         """A stream of this peer has ended."""
-        self._n_streams[peer] -= 1
-        if self._n_streams[peer] == 0:
+        self.n_streams[peer] -= 1
+        if self.n_streams[peer] == 0:
             self._wait_for(peer)
 
     def close(self) -> None:
