@@ -129,7 +129,7 @@ def test_positions_of_clients_become_durable_with_the_next_step(world: World) ->
         assert client.store is not None
         assert all(client.store.head_at(e.position.length) == e.position.head for e in seen if e.name == keys[name])
     attached = server.attach("c0", world.parties["c0"].party.position)
-    assert attached == store.peer(keys["c0"])
+    assert attached == store.history.peers.get(keys["c0"])
 
 
 @pytest.mark.parametrize("is_durable", [False, True])

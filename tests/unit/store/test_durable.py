@@ -461,7 +461,7 @@ def test_an_old_copy_is_known_by_whoever_remembers_more_of_it(tmp_path: Path) ->
 def test_a_server_remembers_how_far_it_saw_each_client_and_refuses_less(tmp_path: Path) -> None:
     far, farther, other = LogPosition(5, bytes(32)), LogPosition(9, b"h" * 32), LogPosition(9, b"i" * 32)
     with new_store(tmp_path, Role.SERVER) as store:
-        assert store.peer("clinic-a") is None
+        assert store.history.peers.get("clinic-a") is None
         store.append([PeerSeen(name="clinic-a", position=far)])
         store.append([PeerSeen(name="clinic-a", position=farther)])
         assert store.position.length == 2
@@ -469,7 +469,7 @@ def test_a_server_remembers_how_far_it_saw_each_client_and_refuses_less(tmp_path
             with pytest.raises(StateError, match="'clinic-a' is an old copy"):
                 store.append([PeerSeen(name="clinic-a", position=old)])
     with Store.open(store.path, role=Role.SERVER, identity=OWNER) as store:
-        assert store.peer("clinic-a") == farther
+        assert store.history.peers.get("clinic-a") == farther
         with pytest.raises(StateError, match="store of a server"):
             store.fingerprint_key()
 

@@ -38,7 +38,7 @@ class Certificate:
 
     @property
     def expires(self) -> date:
-        """The last day, in UTC."""
+        """The last day on which it is valid, in UTC."""
         return self.ends.date()
 
     def check_valid(self, now: datetime) -> None:

@@ -79,15 +79,15 @@ class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         parse_certificate(self.certificate, self.name).check_valid(datetime.now(UTC) if now is None else now)
 
     def client(self, max_records: int) -> Client:
-        """Its entry in a plan as a client."""
+        """The entry of its owner in a plan, as a client."""
         return Client(name=self.name, max_records=max_records, signing_key=self.signing_key, certificate=self.certificate)
 
     def server(self, address: str) -> Server:
-        """Its entry in a plan as the server."""
+        """The entry of its owner in a plan, as the server."""
         return Server(name=self.name, address=address, certificate=self.certificate)
 
     def to_toml(self) -> str:
-        """The file `NAME.public.toml`."""
+        """The text of the file `NAME.public.toml`."""
         return to_toml(self, f"{PUBLIC_HEADING[2:]}\n{_PUBLIC_TEXT}")
 
     @classmethod
@@ -143,7 +143,7 @@ class PrivateIdentity(Secret):
 
     @property
     def name(self) -> str:
-        """As in the plan."""
+        """The name of the owner, as in the plan."""
         return self.public.name
 
     def request(self) -> str:
@@ -175,7 +175,7 @@ class PrivateIdentity(Secret):
 
     @property
     def certificate_pem(self) -> bytes:
-        """The certificate for a TLS library."""
+        """The certificate as PEM, for a TLS library."""
         return ssl.DER_cert_to_PEM_cert(base64.b64decode(self.public.certificate)).encode()
 
     def tls_key_pem(self) -> bytes:
@@ -293,7 +293,7 @@ def _statement(name: str, signing_key: str, certificate: str) -> bytes:
 
 
 def _bytes(base64_text: str) -> bytes:
-    """What it may spell; parsing is stricter."""
+    """The bytes that this text may stand for, none if it is no base64; parsing is stricter."""
     with suppress(ValueError):
         return base64.b64decode(base64_text)
     return b""

@@ -48,7 +48,7 @@ def request(name: str, signing_key: str, tls_key: ec.EllipticCurvePrivateKey) ->
 
 
 def common_names(certificate: x509.Certificate) -> list[str]:
-    """Whom it calls its owner."""
+    """The common names of its owner."""
     return [str(attribute.value) for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
 
 
@@ -73,12 +73,12 @@ def private_key(number: int | None = None) -> ec.EllipticCurvePrivateKey:
 
 
 def fingerprint(certificate: x509.Certificate) -> str:
-    """SHA-256, 64 hex digits."""
+    """SHA-256 of a certificate, 64 hex digits."""
     return certificate.fingerprint(SHA256()).hex()
 
 
 def signs_certificates(certificate: x509.Certificate) -> bool:
-    """Whether it is an authority's."""
+    """Whether the certificate is an authority's, which may issue others."""
     constraints, usage = _find(certificate, x509.BasicConstraints), _find(certificate, x509.KeyUsage)
     return constraints is not None and constraints.ca and (usage is None or usage.key_cert_sign)
 
@@ -86,7 +86,7 @@ def signs_certificates(certificate: x509.Certificate) -> bool:
 def _builder(
     name: str, signing_key: str, key: CertificatePublicKeyTypes, *, serial_number: int, begins: datetime, ends: datetime
 ) -> x509.CertificateBuilder:
-    """Everything that is signed."""
+    """A certificate of our form, all but its signature."""
     builder = x509.CertificateBuilder(
         issuer_name=subject(name),
         subject_name=subject(name),
@@ -101,12 +101,12 @@ def _builder(
 
 
 def subject(name: str) -> x509.Name:
-    """How a certificate names its owner."""
+    """The name of the owner in a certificate."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
 def extensions(name: str, signing_key: str) -> list[x509.Extension[x509.ExtensionType]]:
-    """Of all certificates: no authority, signs handshakes as client and as server, and whose it is."""
+    """What a certificate of our form states: no authority, for TLS on both sides, its host and its signing key."""
     no = dict.fromkeys(
         ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "key_cert_sign", "crl_sign"), False
     )

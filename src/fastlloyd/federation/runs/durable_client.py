@@ -83,7 +83,7 @@ class DurableClient(DurableParty):
 
     @property
     def position(self) -> SignedPosition:
-        """Where the store stands, signed by the identity."""
+        """The position of the store, signed by the identity."""
         now, signed = self._store.position, self._signed
         if signed is None or (signed.length, signed.head) != (now.length, now.head):
             self._signed = signed = SignedPosition.of(now.length, now.head, self._identity)

@@ -49,7 +49,7 @@ class DurableServer(DurableParty):
 
     @property
     def outcome(self) -> ServerResult | None:
-        """How the run ended."""
+        """How the run ended; None while it goes on."""
         return self.session.outcome
 
     @property
@@ -129,7 +129,7 @@ class DurableServer(DurableParty):
             except RemoteProtocolError:
                 what = f"the position of the store of client {name!r} is not signed with its key in the plan"
                 raise RemoteProtocolError(f"{what}; nothing of it is remembered") from None
-        seen, stored, planned = self._seen.get(name), self._store.peer(self._keys[name]), self._planned[name]
+        seen, stored, planned = self._seen.get(name), self._store.history.peers.get(self._keys[name]), self._planned[name]
         here = stored if seen is None else LogPosition(seen.length, seen.head)
         there = None if planned is None else LogPosition(planned.length, bytes.fromhex(planned.head))
         known = [position for position in (here, there) if position is not None]

@@ -161,10 +161,6 @@ class Store:
                 except StateError as error:
                     self._failure = str(error)
 
-    def peer(self, name: str) -> LogPosition | None:
-        """How far the store of client `name` was seen; None if never."""
-        return self.history.peers.get(name)
-
     def close(self) -> None:
         """Let go of the store. StateError if what was wiped may still lie in the write-ahead log, and why."""
         with self._one_at_a_time:

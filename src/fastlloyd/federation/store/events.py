@@ -145,13 +145,13 @@ class _Reserved(_Event, frozen=True):
 
 
 class RunReserved(_Reserved, frozen=True, tag=7):
-    """With the cost for both neighbouring relations."""
+    """A reservation that keeps the cost for both neighbouring relations."""
 
     cost: RunCost
 
 
 class EarlierRunReserved(_Reserved, frozen=True, tag=1):
-    """By a version that kept the cost for one neighbouring relation only; not written any more."""
+    """A reservation of an earlier version, which kept the cost for one neighbouring relation only; not written any more."""
 
     cost: EarlierRunCost
 
@@ -246,7 +246,7 @@ _DECODER = msgspec.msgpack.Decoder(Event, dec_hook=_decode_fraction)
 
 
 def encode(event: Event) -> bytes:
-    """The one encoding of `event`."""
+    """The bytes of `event`, which has one encoding only."""
     return _ENCODER.encode(event)
 
 
@@ -283,5 +283,5 @@ def first_head(role: Role, identity: bytes, salt: bytes) -> bytes:
 
 
 def next_head(head: bytes, event: bytes) -> bytes:
-    """The head after one more event."""
+    """The head of the chain after one more event, given the head before it."""
     return hashlib.sha256(_EVENT_LABEL + head + event).digest()

@@ -379,7 +379,7 @@ class Lock:
             ) from None
 
     def release(self) -> None:
-        """Let go; once only."""
+        """Release the lock; may be called once."""
         os.close(self._descriptor)
 
 

@@ -90,12 +90,12 @@ class HeadFile:
         self._next ^= 1
 
     def close(self) -> None:
-        """Let go; once only."""
+        """Close the file; may be called once."""
         os.close(self._descriptor)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` durable."""
+    """Write the names of the files in `folder` to disk."""
     if os.name == "posix":  # elsewhere a folder cannot be opened
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -105,7 +105,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _write(descriptor: int, data: bytes) -> None:
-    """All of it; OSError from a disk that takes only a part, because it is full."""
+    """Write all of the data; OSError if the disk takes only a part, because it is full."""
     if os.write(descriptor, data) != len(data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

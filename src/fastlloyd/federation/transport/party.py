@@ -93,7 +93,7 @@ class ClientDriver:
         self.outcome: ClientResult | Ended | None = None
 
     def begin(self) -> None:
-        """Say Hello."""
+        """Send Hello."""
         self._perform(self._session.start())
 
     def hear(self, data: bytes) -> str:
@@ -186,7 +186,7 @@ class Party(Protocol):
         """Seconds that the present step may still take, 0 or less once they are over; None without a limit."""
 
     def deadline(self) -> list[Request]:
-        """The present step has taken too long."""
+        """Go on, or end, because the present step has taken too long."""
 
     def slept(self) -> None:
         """Wake from a stop of this process, or a sleep of its machine: nobody was heard, so the step's time begins again."""

@@ -48,7 +48,7 @@ class Attached(_Frame, frozen=True, tag=4):
 
 
 class Answer(_Frame, frozen=True, tag=5):
-    """Server: a message."""
+    """Server: a message of the protocol."""
 
     message: bytes
 
@@ -73,7 +73,7 @@ def max_frame_bytes(limits: Limits) -> int:
 
 
 def encode_frame(frame: ClientFrame | ServerFrame) -> bytes:
-    """The one encoding of `frame`."""
+    """The bytes of `frame`, which has one encoding only."""
     return _VERSION + _ENCODER.encode(frame)
 
 

@@ -17,7 +17,7 @@ class Meter:
     received: int = 0
 
     def __str__(self) -> str:
-        """In words, for a line that lives."""
+        """Both numbers with their units, for the line of progress."""
         return f"{_size(self.sent)} sent, {_size(self.received)} received"
 
 

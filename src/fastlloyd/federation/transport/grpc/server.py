@@ -78,12 +78,12 @@ class GrpcServer:
         self._waiting: deque[tuple[str, SignedPosition]] = deque()  # messages whose turn has not come, and their clients' logs
         self._log = SparingLog(_LOG)
         self.meter = Meter()
-        self._is_stopped = False
+        self._is_stopped = self._is_cut_short = False
         self.stays: float | None = None  # for so many seconds at most, once the run is over
 
     @property
     def connected(self) -> frozenset[str]:
-        """The clients whose streams stand now."""
+        """The clients that are connected now."""
         return frozenset(self._streams)
 
     @property
@@ -99,7 +99,6 @@ class GrpcServer:
         """Listen; NetworkError if that address cannot be had."""
         grpc = tls.load_grpc()
         self._over = asyncio.Event()
-        self._nobody_waits = False
         self._moved = asyncio.Event()  # somebody has come or gone
         self._outcome: asyncio.Future[ServerResult] = asyncio.get_running_loop().create_future()
         self._turns = Turns(
@@ -161,22 +160,21 @@ class GrpcServer:
         """
         without_result = self._outcome.done() and not self._outcome.exception() and self._outcome.result().reason is not None
         clock, stayed, alone = asyncio.get_running_loop().time, 0.0, 0.0
-        while not self._nobody_waits and stayed < self._linger and not (without_result and alone >= self._grace):
-            begun = clock()
-            self.stays = min([self._linger - stayed, *([self._grace - alone] if without_result else [])])
+        while self._remaining and not self._is_cut_short:
+            left = min([self._linger - stayed, *([self._grace - alone] if without_result else [])])
+            if left <= 0:
+                return
+            begun, self.stays = clock(), left
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(LOOK, self.stays)):
+                async with asyncio.timeout(min(LOOK, left)):
                     await self._moved.wait()
             passed = min(clock() - begun, LOOK + PAUSE)
             stayed, alone = stayed + passed, 0.0 if self._streams or self._moved.is_set() else alone + passed
             self._moved.clear()
 
     def _end_waiting(self) -> None:
+        self._is_cut_short = True
         self._over.set()
-        self._wait_for_nobody()
-
-    def _wait_for_nobody(self) -> None:
-        self._nobody_waits = True
         self._moved.set()
 
     async def _close(self) -> None:
@@ -244,8 +242,7 @@ class GrpcServer:
                         await self._turns.ask(partial(self._receive, name, log, message))
                     case frames.Leave():
                         self._left.add(name)
-                        if not self._remaining:
-                            self._wait_for_nobody()
+                        self._moved.set()
                         return
                     case frames.Attach():
                         _refuse(outbox, "a stream is attached once; open another")

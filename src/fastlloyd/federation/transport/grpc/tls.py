@@ -52,7 +52,7 @@ class Keepalive:
     timeout: float = 5.0
 
     def options(self) -> list[tuple[str, int]]:
-        """Channel arguments, of either side."""
+        """The channel arguments, the same for client and server."""
         interval, timeout = round(self.interval * 1000), round(self.timeout * 1000)
         return [
             ("grpc.keepalive_time_ms", interval),
@@ -169,7 +169,7 @@ def peer_fingerprint(auth_context: Mapping[str, Iterable[bytes]]) -> bytes | Non
 
 
 def as_pem(certificate: bytes) -> bytes:
-    """A certificate (DER) as gRPC wants it."""
+    """A certificate (DER) as PEM, which gRPC takes."""
     return ssl.DER_cert_to_PEM_cert(certificate).encode()
 
 

@@ -70,7 +70,7 @@ class Turns:
         await self.take(lambda: self._prepare(question()), _do_all)
 
     def tell(self, question: Callable[[], list[Request]]) -> None:
-        """As `ask`, for nobody who waits."""
+        """Have the party answer as `ask` does, without waiting for it."""
         if not self._is_closed:
             self._put(lambda: self._prepare(question()), _do_all)
 
@@ -236,19 +236,19 @@ class Presence:
             self._wait_for(peer)
 
     def came(self, peer: str) -> None:
-        """A stream of this peer begins."""
+        """Count a stream of this peer that begins."""
         self.n_streams[peer] += 1
         if (timer := self._timers.pop(peer, None)) is not None:
             timer.cancel()
 
     def went(self, peer: str) -> None:
-        """A stream of this peer has ended."""
+        """Count a stream of this peer that has ended."""
         self.n_streams[peer] -= 1
         if self.n_streams[peer] == 0:
             self._wait_for(peer)
 
     def close(self) -> None:
-        """Report nobody any more."""
+        """Stop reporting."""
         for timer in self._timers.values():
             timer.cancel()
 
@@ -275,7 +275,7 @@ class Arrivals:
         self.n_unheard = 0
 
     def came(self) -> None:
-        """Somebody connected."""
+        """Count a connection."""
         with self._lock:
             self._n_came += 1
 
