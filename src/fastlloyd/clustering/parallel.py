@@ -42,8 +42,6 @@ def is_compiled(steps: int) -> bool:
     when a process has done, or is about to do, about as much work without it; from then on all computations use it. The results
     are the same integers either way.
     """
-    if not _is_installed():
-        return False
     if _state.loaded:
         return True
     _state.steps += steps
@@ -243,29 +241,18 @@ def reading_ahead() -> Iterator[None]:
 
 
 @cache
-def _is_installed() -> bool:
-    return extras.is_installed("fast")
-
-
-@cache
 def _can_be_loaded() -> bool:
-    """Load compiled code; False where numba refuses to be imported, as beside a NumPy that is newer than it knows."""
+    """Load compiled code; False without the extra, or where numba refuses to be imported, as beside too new a NumPy."""
+    if not extras.is_installed("fast"):
+        return False
+    collects = gc.isenabled()
+    gc.disable()  # modules are no garbage, and to look for some takes a fifth of the time of their loading
     try:
-        with _nothing_collected():
-            import_module("fastlloyd.clustering.compiled.jit")  # for which other threads wait: numba imports itself in circles
+        import_module("fastlloyd.clustering.compiled.jit")  # for which other threads wait: numba imports itself in circles
     except ImportError:
         return False
-    _state.loaded = True
-    return True
-
-
-@contextmanager
-def _nothing_collected() -> Iterator[None]:
-    """Look for no garbage: modules that are loaded hold none, and looking takes a fifth of the time of their loading."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
     finally:
         if collects:
             gc.enable()
+    _state.loaded = True
+    return True
