@@ -9,16 +9,15 @@ import ssl
 import stat
 import tomllib
 import warnings
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NamedTuple
 
 import pytest
 from cryptography.hazmat.primitives import hashes
 
 from authorities import Issuer, pem
+from command_line import Command, Outcome, refused
 from fastlloyd.base.sealed_toml import in_groups
 from fastlloyd.cli.failures import run
 from fastlloyd.federation.identity import identity
@@ -45,15 +44,6 @@ SERVER, ADDRESS = ("--server", "keys/sums.public.toml"), ("--address", "sums.exa
 NETWORK = (*SERVER, *ADDRESS)
 UNSERVED = ("plan", "new", *MEMBERS, *MECHANISM)
 NEW = (*UNSERVED, *NETWORK)
-
-
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Outcome]
 
 
 @pytest.fixture
@@ -84,15 +74,6 @@ def typing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     typed: list[str] = []
     monkeypatch.setattr(getpass, "getpass", lambda _: typed.pop(0))
     return typed
-
-
-def refused(outcome: Outcome, *fragments: str) -> None:
-    assert outcome.code == 2
-    assert outcome.out == ""
-    assert outcome.err.startswith("Error: ")
-    assert outcome.err.count("\n") == 1
-    for fragment in fragments:
-        assert fragment in outcome.err
 
 
 def tree() -> dict[str, bytes]:
