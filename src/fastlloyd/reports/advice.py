@@ -19,6 +19,7 @@ back from it; clusters smaller than N / k, whose error is larger as they are sma
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -244,14 +245,8 @@ def _first(candidates: Sequence[T], fewest: int | None, is_enough: Callable[[T, 
     from the fewest upwards along them. So none before the first that is enough with the fewest can be; from there on, where
     the error may jump up with T, each is tried.
     """
-    low, high = 0, len(candidates)
-    while low < high:
-        middle = (low + high) // 2
-        if is_enough(candidates[middle], fewest):
-            high = middle
-        else:
-            low = middle + 1
-    return next((candidate for candidate in candidates[low:] if is_enough(candidate, None)), None)
+    start = bisect_left(candidates, True, key=lambda candidate: is_enough(candidate, fewest))
+    return next((candidate for candidate in candidates[start:] if is_enough(candidate, None)), None)
 
 
 def _is_at_most(target: float, question: Question, epsilon: float, n_iterations: int | None) -> bool:
