@@ -23,6 +23,7 @@ in_clustering, in_privacy, in_federation, in_network, in_output = map(
     _panel, (CLUSTERING, PRIVACY, FEDERATION, NETWORK, OUTPUT)
 )
 in_study, in_ablation = map(_panel, ("Study", "Ablation"))
+_FOLDER = "Folder to make: centroids.csv (.json: every digit), privacy.json, the settings as TOML, clusters.png."
 
 Data = Annotated[
     Path,
@@ -189,7 +190,7 @@ class StudyOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkOptions:
-    """Of a run over a network: the server, and how long the parties wait. Left out: none, or as in the plan before."""
+    """The server of a run over a network, and how long the parties wait; left out: none, or as in the plan before."""
 
     server: Annotated[Path | None, in_network(help="Public file of the server.", metavar="FILE")] = None
     address: Annotated[str | None, in_network(help="Where clients reach the server.", metavar="HOST:PORT")] = None
@@ -234,13 +235,7 @@ class NetworkOptions:
 class OutputOptions:
     """Where results go."""
 
-    out: Annotated[
-        Path | None,
-        in_output(
-            help="Folder to make: centroids.csv (.json: every digit), privacy.json, the settings as TOML, clusters.png.",
-            metavar="DIR",
-        ),
-    ] = None
+    out: Annotated[Path | None, in_output(help=_FOLDER, metavar="DIR")] = None
     force: Annotated[bool, in_output("--force", help="Replace an earlier result.")] = False
     json: Annotated[bool, in_output("--json", help="Print the result as JSON, and everything else to stderr.")] = False
     plot_data: Annotated[bool, in_output("--plot-data", help="Draw the records in clusters.png: NOT PRIVATE.")] = False
@@ -252,11 +247,7 @@ class ResultOptions(OutputOptions):
 
     out: Annotated[
         Path | None,
-        in_output(
-            help="Folder to make: centroids.csv (.json: every digit), privacy.json, the settings as TOML, clusters.png. "
-            "Default: a new one here, named after the data, K and the time.",
-            metavar="DIR",
-        ),
+        in_output(help=f"{_FOLDER} Default: a new one here, named after the data, K and the time.", metavar="DIR"),
     ] = None
     no_out: Annotated[bool, in_output("--no-out", help="Show the result only; what it spent is spent.")] = False
 

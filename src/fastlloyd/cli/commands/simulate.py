@@ -45,14 +45,7 @@ def simulate(
     import numpy as np
 
     from fastlloyd.cli import results, screen, terminal
-    from fastlloyd.cli.settings import (
-        check_options,
-        chosen_trust,
-        given_settings,
-        on_grid,
-        public_numbers,
-        read_all,
-    )
+    from fastlloyd.cli.settings import check_options, chosen_trust, given_settings, on_grid, public_numbers, read_all
     from fastlloyd.federation import simulation
     from fastlloyd.federation.plan.design import design_plan
     from fastlloyd.reports.result import Result
