@@ -19,6 +19,7 @@ moment of sending depends on it.
 """
 
 import enum
+import math
 import os
 from collections.abc import Callable
 from fractions import Fraction
@@ -48,6 +49,11 @@ class Noise(enum.Enum):
     NONE = "none"  # nothing: not private
     GAUSSIAN = "gaussian"  # (epsilon, delta), Gaussian differential privacy
     LAPLACE = "laplace"  # pure epsilon; on the integer grid, the two-sided geometric
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of noise of scale 1, but for rounding."""
+        return math.sqrt(2) if self is Noise.LAPLACE else 1.0
 
 
 class NoiseSource(Protocol):

@@ -275,14 +275,10 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def loss_deviation(self) -> float:
-        """Standard deviation of the noise on the loss in the central model, squared half widths of the domain; 0 without it.
-
-        Laplace noise of scale b deviates by sqrt(2) b.
-        """
+        """Standard deviation of the noise on the loss in the central model, squared half widths of the domain; 0 without it."""
         if self.loss is None:
             return 0.0
-        spread = math.sqrt(2) if self.noise is Noise.LAPLACE else 1.0
-        return spread * float(self.loss.scale) * self.loss.unit(self.domain.fraction_bits)
+        return self.noise.spread * float(self.loss.scale) * self.loss.unit(self.domain.fraction_bits)
 
     def parts(self, round: Round) -> tuple[Part, ...]:
         """The columns of a round's answer, with the noise it must carry."""

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from fastlloyd.base.arrays import FloatArray
-from fastlloyd.dp.noise import Noise
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 
 BoolArray = npt.NDArray[np.bool_]
@@ -42,10 +41,9 @@ class NoiseDeviation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def noise_deviation(mechanism: Mechanism) -> NoiseDeviation:
-    """Of the central model, and of `server-noise`: Laplace noise of scale b deviates by sqrt(2) b."""
-    sums, counts = mechanism.parts(mechanism.rounds[-1])
-    spread = math.sqrt(2) if mechanism.noise is Noise.LAPLACE else 1.0
-    return NoiseDeviation(sums=spread * float(sums.scale), counts=spread * float(counts.scale / 2**mechanism.count_bits))
+    """Of the central model, and of `server-noise`."""
+    (sums, counts), spread = mechanism.rounds[-1].scales, mechanism.noise.spread
+    return NoiseDeviation(sums=spread * float(sums), counts=spread * float(counts / 2**mechanism.count_bits))
 
 
 def noise_errors(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation, sizes: FloatArray) -> FloatArray:

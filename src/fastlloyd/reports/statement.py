@@ -105,8 +105,7 @@ def profile_deviation(plan: Plan) -> float:
         if round.counts_records:
             scales = plan.share_scales(round) if plan.trust is TrustMode.CLIENT_NOISE else plan.total_scales(round)
             weights += 1 / (m.shape(round)[0] * scales[-1] ** 2)
-    spread = math.sqrt(2) if m.noise is Noise.LAPLACE else 1.0
-    return spread / math.sqrt(weights) / float(2**m.count_bits)
+    return m.noise.spread / math.sqrt(weights) / float(2**m.count_bits)
 
 
 def totals(plan: Plan) -> str:

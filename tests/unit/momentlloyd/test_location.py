@@ -119,7 +119,7 @@ def length(value: float, deviation: float) -> float:
     """In half diagonals."""
     m = mechanism(4)
     state = msgspec.structs.replace(State.start(m), number=500 << NUMBER_BITS)
-    B = location.half_diagonal(m)
+    B = math.sqrt(m.domain.squared_half_diagonal)
     return location.length(m, state, Noisy(np.array([[value * 500 * B]]), deviation * 500 * B)).length / B
 
 

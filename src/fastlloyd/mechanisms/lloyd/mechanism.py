@@ -166,9 +166,10 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
             offset = 0.225 * self.domain.half_widths.astype(np.float64)
         else:
             offset = np.full(self.n_features, math.sqrt(last.squared_radius) / 2 / math.sqrt(self.n_features))
-        spread = math.sqrt(2) if self.noise is Noise.LAPLACE else 1.0
         sums, counts = float(last.sum_scale), float(last.count_scale / 2**self.count_bits)
-        errors: FloatArray = spread * noise_factor * np.sqrt(sums**2 + (counts * offset) ** 2) / size * self.domain.units
+        errors: FloatArray = (
+            self.noise.spread * noise_factor * np.sqrt(sums**2 + (counts * offset) ** 2) / size * self.domain.units
+        )
         return errors
 
     def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:

@@ -60,7 +60,7 @@ def _precisions(m: MomentFields, deviation: float) -> tuple[float, float]:
 
 def length(m: MomentFields, state: State, lengths: Noisy) -> State:
     """The typical distance from the mean: the noisy mean distance and a guess, each weighted by its precision."""
-    n, B = divisor(m, state), half_diagonal(m)
+    n, B = divisor(m, state), math.sqrt(m.domain.squared_half_diagonal)  # half the diagonal of the box
     noisy, guessed = (n / lengths.deviation) ** 2, 1 / (PRIOR_VARIANCE * B**2)
     a = (float(lengths.values[0, 0]) / n * noisy + PRIOR_LENGTH * B * guessed) / (noisy + guessed)
     return known(m, state, length=round(float(np.clip(a, LEAST_LENGTH * B, MOST_LENGTH * B))))
@@ -82,11 +82,6 @@ def box(m: MomentFields, state: State, squares: Noisy, mean_deviation: float) ->
 def records(state: State) -> float:
     """How many records there are."""
     return state.number / 2.0**NUMBER_BITS
-
-
-def half_diagonal(m: MomentFields) -> float:
-    """Of the box, grid units."""
-    return math.sqrt(m.domain.squared_half_diagonal)
 
 
 def squared_length(state: State) -> float:

@@ -5,9 +5,7 @@ units of 2**-20. The products of integers are exact in float64, so every machine
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -21,22 +19,6 @@ from fastlloyd.mechanisms.queries.parameters import Parameter, symmetric
 DIRECTION_BITS = 20
 
 
-class Space(Protocol):
-    """Points that stand for the records, and in which range they lie."""
-
-    @property
-    def limits(self) -> IntArray:
-        """What the coordinates of points, and of centroids among them, are at most: int64 (n_coordinates,), grid units."""
-
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """What must be known to find a record's point."""
-
-    @property
-    def place(self) -> Callable[..., GridArray]:
-        """The points of grid points X (n, n_features), given the parameters by name: (n, n_coordinates)."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
     """All features: a record is its own point."""
@@ -45,16 +27,16 @@ class Features:
 
     @property
     def limits(self) -> IntArray:
-        """B of each feature."""
+        """B of each feature: what coordinates of points, and of centroids among them, are at most."""
         return self.domain.half_widths
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """None."""
+        """None: what must be known to find a record's point."""
         return ()
 
     def place(self, X: GridArray) -> GridArray:
-        """X."""
+        """The points of grid points X (n, n_features): X."""
         return X
 
 
@@ -105,6 +87,9 @@ class Subspace:
 
         over_spans(place_span, X, NUMPY_STEPS, blas=True)
         return points
+
+
+Space = Features | Subspace
 
 
 def squared_diameter(limits: IntArray) -> int:
