@@ -116,13 +116,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         check_clients(self.clients)
         check_network(self.clients, self.server, self.timeouts)
         check_issued(self.clients, self.server, self.issuer)
-        _check_caps(self)
+        total, n_records = sum(client.max_records for client in self.clients), self.mechanism.n_records
+        if total > n_records:
+            raise PlanError(f"the clients' caps add up to {total}, above n_records {n_records}; lower a cap or raise n_records")
         _check_trust(self)
         choose_ring(ring_load(self), self.ring_bits, self.mechanism.domain.fraction_bits)
 
     @property
     def n_clients(self) -> int:
-        """M."""
+        """M, how many clients take part."""
         return len(self.clients)
 
     @property
@@ -214,7 +216,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return tuple(sqrt_up(scale**2 * self.n_clients) for scale in self.share_scales(round))
 
     def deviations(self, round: Round, n_included: int) -> tuple[float, ...]:
-        """Of the Gaussian noise in a sum over so many clients, per part of the answer: each of them may have added a share."""
+        """Standard deviations of Gaussian noise in a sum over so many clients, per part of the answer: each may add a share."""
         if self.trust is TrustMode.SERVER_NOISE:
             return tuple(map(float, round.scales))
         return tuple(math.sqrt(n_included) * float(scale) for scale in self.share_scales(round))
@@ -334,14 +336,6 @@ def _check_run(plan: Plan) -> None:
         raise PlanError("run_id is not 32 hex digits; make a new plan")
     if plan.ring_bits not in (32, 64):
         raise PlanError(f"ring_bits is {plan.ring_bits}; expected 32 or 64")
-
-
-def _check_caps(plan: Plan) -> None:
-    total = sum(client.max_records for client in plan.clients)
-    if total > plan.mechanism.n_records:
-        raise PlanError(
-            f"the clients' caps add up to {total}, above n_records {plan.mechanism.n_records}; lower a cap or raise n_records"
-        )
 
 
 def _check_trust(plan: Plan) -> None:

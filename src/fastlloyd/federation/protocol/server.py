@@ -306,7 +306,8 @@ class ServerSession:
         asked = self._included[-1]
         if self._turn >= self.plan.max_dropouts or self._turn + 1 >= len(asked):
             what = f"nobody worked out the parameters of round {len(self._broadcasts) + 1}"
-            return self._abort_because(Deadline, f"{what} in time, after {self._turn + 1} clients were asked")
+            reason = f"{what} in time, after {self._turn + 1} clients were asked"
+            return self._decide(Deadline, Abort(reason), self.plan.names)
         self._late.add(asked[self._turn])
         self._turn += 1
         return [Send(asked[self._turn], Turn(len(self._broadcasts) + 1))]
@@ -327,9 +328,7 @@ class ServerSession:
         return self._decide(event, Confirmations(macs), self._present)
 
     def _abort(self, event: type, what: str) -> list[Action]:
-        return self._abort_because(event, f"{what}, and at least {self.plan.min_included} are needed")
-
-    def _abort_because(self, event: type, reason: str) -> list[Action]:
+        reason = f"{what}, and at least {self.plan.min_included} are needed"
         return self._decide(event, Abort(reason), self.plan.names)
 
     def _decide(self, event: type, message: Message, to: Sequence[str] = ()) -> list[Action]:

@@ -69,16 +69,9 @@ class GroupKey(Secret):
 class RoundContext:
     """What everything that clients make under the group key is bound to: which round of which run, after which messages.
 
-    Parameters
-    ----------
-    plan_digest : bytes
-        SHA-256 of the plan, 32 bytes.
-    run_id : bytes
-        16 random bytes of this run: a rerun of the same plan uses other masks.
-    round : int
-        Round, counted from 1; one more than there are for what the clustering ends with.
-    transcript_hash : bytes
-        32 bytes that chain every broadcast so far: clients shown different broadcasts fail to unmask.
+    plan_digest : SHA-256 of the plan, 32 bytes; run_id : 16 random bytes of this run, so a rerun of the same plan uses other
+    masks; round : counted from 1, one more than there are for what the clustering ends with; transcript_hash : 32 bytes that
+    chain every broadcast so far, so clients shown different broadcasts fail to unmask.
     """
 
     plan_digest: bytes
