@@ -76,8 +76,7 @@ def compare(private: Result, without_noise: Result, X: Iterable[GridArray]) -> C
 def _scaled(result: Result) -> FloatArray:
     """Centroids in half widths of the scaled domain."""
     domain = result.mechanism.domain
-    centroids: FloatArray = (result.centroids - domain.centre) / domain.units / 2**domain.fraction_bits
-    return centroids
+    return np.asarray((result.centroids - domain.centre) / domain.units / 2**domain.fraction_bits)
 
 
 def figures(result: Result, X: Iterable[GridArray]) -> Figures:

@@ -85,7 +85,6 @@ def bcss(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
     """Between-cluster sum of squares: squared distances of the centroids to the mean of all records, added up.
 
     Every centroid counts as often as it has records. If each is the mean of its records, WCSS + BCSS is the total.
-
     Exact on raw data, NEVER private. Unit: that of the features, squared. Shapes and errors as in `assign`.
     """
     X, centroids = _records_and_centroids(X, centroids)

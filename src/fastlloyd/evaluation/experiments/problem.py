@@ -23,9 +23,7 @@ SAMPLE = 4000  # records of a silhouette: its distances are 128 MB
 
 @dataclass(frozen=True, kw_only=True, eq=False)  # no slots: what is costly is computed when it is first asked for
 class Problem:
-    """Records in [-1, 1]^d by the data's own range, which a private run must not use.
-
-    Arrays are read-only.
+    """Records in [-1, 1]^d by the data's own range, which a private run must not use. Arrays are read-only.
 
     X : float64 (n_records, n_features). domain : the box itself. grid : the same records as grid points of it.
     digest : SHA-256 of the raw values, hex.

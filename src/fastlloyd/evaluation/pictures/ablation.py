@@ -11,7 +11,7 @@ from fastlloyd.errors import DataError
 from fastlloyd.evaluation.experiments.measures import quantity
 from fastlloyd.evaluation.pictures.axes import Style, draw_ratios, numbered, spaced
 from fastlloyd.evaluation.pictures.sheet import TEXT, Drawing, fitted, left_out, name_panel, runs, sheet
-from fastlloyd.evaluation.pictures.summaries import Sample, Summaries, Summary, Variant, pooled, relative
+from fastlloyd.evaluation.pictures.summaries import Sample, Summaries, Summary, Variant, place, pooled, relative
 from fastlloyd.reports.pictures import PALETTE, plain
 
 PANEL_HEIGHT = 2.3  # inches
@@ -30,7 +30,7 @@ def draw(summaries: Summaries) -> list[Drawing]:
     if not swept:
         raise DataError("figure 'ablation' needs results in which the option alpha was swept")
     naive = _naive(summaries)
-    epsilons = sorted({epsilon for name in summaries.datasets for epsilon in summaries.epsilons(name)})
+    epsilons = summaries.epsilons()
     suffixed = len(epsilons) > 1
     return [_draw(summaries, measure, swept, naive, e, f"-epsilon-{e:g}" if suffixed else "") for e in epsilons]
 
@@ -55,7 +55,9 @@ def _draw(summaries: Summaries, measure: str, swept: list[Variant], naive: Varia
     level = _level({v: pool[v] for v in pool if v not in {*swept, naive} and summaries.is_private(v)}, reference)
     radii = sorted({each.option("radius") for each in swept}, key=lambda radius: (radius != "step", radius))
     panels_of = {radius: _curves(radius, own, reference) for radius in radii}
-    kinds = sorted({kind for curves in panels_of.values() for kind in curves}, key=_rank)
+    kinds = sorted(
+        {kind for curves in panels_of.values() for kind in curves}, key=lambda kind: (place(kind[0], _COLOURS), kind)
+    )
     looks = {kind: _style(kind, number) for number, kind in enumerate(kinds)}
     title = f"{quantity(measure).title} relative to no radius and no postprocessing, epsilon {epsilon:g}"
     samples = [reference, *own.values()]
@@ -108,11 +110,6 @@ def _alpha(variant: Variant) -> float:
         return float(Fraction(text))
     except (ValueError, ZeroDivisionError):
         raise DataError(f"figure 'ablation': alpha is {text!r:.80}; expected a number") from None
-
-
-def _rank(kind: _Kind) -> tuple[int, _Kind]:
-    known = list(_COLOURS)
-    return (known.index(kind[0]) if kind[0] in known else len(known), kind)
 
 
 def _style(kind: _Kind, number: int) -> Style:

@@ -89,7 +89,7 @@ def _draw(summaries: Summaries, measure: Quantity, curves: Sequence[Curves], suf
 def _curves(summaries: Summaries, dataset: DataSet, measure: Quantity) -> Curves:
     epsilons = summaries.epsilons(dataset.name)
     points: dict[Variant, _Points] = {}
-    for variant in (each for each in summaries.variants if summaries.has(dataset.name, each)):
+    for variant in summaries.variants_of(dataset.name):
         found = [(e, summaries.sample(dataset.name, variant, e, measure.column).summary()) for e in epsilons]
         points[variant] = [(e, each) for e, each in found if each.n or each.n_failed or each.n_infinite]
     shown = [each for of_variant in points.values() for _, each in of_variant if each.n]

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastlloyd.errors import DataError
 from fastlloyd.evaluation.pictures.axes import grid, numbered
 from fastlloyd.evaluation.pictures.sheet import TEXT, TICK, Drawing, fitted, sheet
-from fastlloyd.evaluation.pictures.summaries import Summaries
+from fastlloyd.evaluation.pictures.summaries import Summaries, place
 from fastlloyd.reports.pictures import PALETTE, plain
 
 if TYPE_CHECKING:
@@ -88,25 +88,21 @@ def _draw(costs: Sequence[Cost], latency: float, suffix: str) -> Drawing:
     looks = _looks(series)
     row_height = max(LEAST_ROW, MARK_HEIGHT * (len(series) + 1))
     title = f"Runtime and bytes of one iteration, latency {latency:g} ms"
-    legend = {
-        _label(each, series): Line2D([], [], color=colour, marker=mark, markerfacecolor=face, markersize=4.5, linestyle="none")
-        for each, (colour, mark, face) in looks.items()
-    }
+    legend = {_label(each, series): Line2D([], [], markersize=4.5, **look) for each, look in looks.items()}
     figure, (runtime, traffic) = sheet(title, 0.5 + row_height * len(shapes), (1, 2), legend, [FOOT])
     for panel, label in ((runtime, "runtime, ms"), (traffic, "bytes of all clients")):
         _rows(panel, shapes)
         panel.set_xlabel(label, fontsize=TEXT)
     traffic.set_yticklabels([])
     for cost in costs:
-        place = len(shapes) - 1 - shapes.index(cost.shape)
-        height = place + 0.42 - 0.84 * (series.index(cost.series) + 0.5) / len(series)
+        row = len(shapes) - 1 - shapes.index(cost.shape)
+        height = row + 0.42 - 0.84 * (series.index(cost.series) + 0.5) / len(series)
         value, low, high = cost.runtime_ms
-        colour, mark, face = looks[cost.series]
-        marks = {"marker": mark, "color": colour, "markerfacecolor": face, "markersize": 4, "linestyle": "none"}
-        runtime.plot([low, high], [height, height], color=colour, linewidth=1)
-        runtime.plot([value], [height], **marks)  # type: ignore[arg-type]  # keywords of many types
+        look = looks[cost.series]
+        runtime.plot([low, high], [height, height], color=look["color"], linewidth=1)
+        runtime.plot([value], [height], markersize=4, **look)
         if cost.n_bytes:
-            traffic.plot([cost.n_bytes], [height], **marks)  # type: ignore[arg-type]  # keywords of many types
+            traffic.plot([cost.n_bytes], [height], markersize=4, **look)
     for panel in (runtime, traffic):
         low, high = panel.get_xlim()
         if low > 0 and math.floor(math.log10(high)) <= math.ceil(math.log10(low)):
@@ -119,9 +115,8 @@ def _draw(costs: Sequence[Cost], latency: float, suffix: str) -> Drawing:
 
 
 def _rank(series: Series) -> tuple[bool, int, Series]:
-    known = list(_LABELS)
-    place = known.index(series.transport) if series.transport in known else len(known)
-    return series.transport.startswith(PUBLISHED), place, Series(series.transport, series.clients, series.ring_bits.zfill(4))
+    padded = Series(series.transport, series.clients, series.ring_bits.zfill(4))
+    return series.transport.startswith(PUBLISHED), place(series.transport, _LABELS), padded
 
 
 def _label(series: Series, all_series: Sequence[Series]) -> str:
@@ -135,9 +130,9 @@ def _label(series: Series, all_series: Sequence[Series]) -> str:
     return f"{name}, {', '.join(parts)}"
 
 
-def _looks(series: Sequence[Series]) -> dict[Series, tuple[str, str, str]]:
-    """Colour, mark and filling: published figures are hollow; the first series of a transport has that transport's look."""
-    found: dict[Series, tuple[str, str, str]] = {}
+def _looks(series: Sequence[Series]) -> dict[Series, dict[str, Any]]:
+    """Keywords of marks: published figures are hollow; the first series of a transport has that transport's look."""
+    found: dict[Series, dict[str, Any]] = {}
     others = 0
     for each in series:
         if each.transport in _LOOKS and not any(other.transport == each.transport for other in found):
@@ -145,7 +140,8 @@ def _looks(series: Sequence[Series]) -> dict[Series, tuple[str, str, str]]:
         else:
             style = numbered(others)
             colour, mark, others = style.colour, style.mark, others + 1
-        found[each] = (colour, mark, "white" if each.transport.startswith(PUBLISHED) else colour)
+        face = "white" if each.transport.startswith(PUBLISHED) else colour
+        found[each] = {"color": colour, "marker": mark, "markerfacecolor": face, "linestyle": "none"}
     return found
 
 

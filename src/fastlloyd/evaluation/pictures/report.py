@@ -57,20 +57,16 @@ def _sections(summaries: Summaries, drawings: Sequence[Drawing], refused: Sequen
 
 def _methods(summaries: Summaries) -> list[str]:
     """Their names as figures give them; of an option that was swept only how many variants it made."""
-    variants = {
-        method: list(dict.fromkeys(summaries.label(each) for each in summaries.variants if each.method == method))
-        for method in dict.fromkeys(each.method for each in summaries.variants)
-    }
-    return [
-        name
-        for method, names in variants.items()
-        for name in (names if len(names) < _MANY else [f"{summaries.method_label(method)} in {len(names)} variants"])
-    ]
+    found: list[str] = []
+    for method in dict.fromkeys(each.method for each in summaries.variants):
+        names = list(dict.fromkeys(summaries.label(each) for each in summaries.variants if each.method == method))
+        found += names if len(names) < _MANY else [f"{summaries.method_label(method)} in {len(names)} variants"]
+    return found
 
 
 def _overview(summaries: Summaries) -> str:
     rows, failed = summaries.results.rows, len(summaries.results.failures)
-    epsilons = sorted({epsilon for name in summaries.datasets for epsilon in summaries.epsilons(name)})
+    epsilons = summaries.epsilons()
     facts = [
         ("Trials", f"{len(rows):,}, of which {failed:,} failed" if failed else f"{len(rows):,}, none failed"),
         ("Data sets", f"{len(summaries.datasets):,}"),

@@ -184,7 +184,7 @@ class Summaries:
                 shapes[row.dataset] = DataSet(
                     name=row.dataset, n_records=row.n_records, n_features=row.n_features, n_clusters=row.n_clusters
                 )
-        return cls(results, shapes, sorted({variant for _, variant in index}, key=_place), dict(index))
+        return cls(results, shapes, sorted({v for _, v in index}, key=lambda v: (place(v.method, LABELS), v)), dict(index))
 
     @property
     def main_measure(self) -> str:
@@ -193,17 +193,18 @@ class Summaries:
             raise DataError("every trial failed, so there is nothing to draw; `fastlloyd experiment table` lists why")
         return measures[0]
 
-    def has(self, dataset: str, variant: Variant) -> bool:
-        """Whether any trial of this kind is there."""
-        return (dataset, variant) in self._rows
+    def variants_of(self, dataset: str) -> list[Variant]:
+        """The variants that were run on a set."""
+        return [variant for variant in self.variants if (dataset, variant) in self._rows]
 
     def is_private(self, variant: Variant) -> bool:
         """Whether epsilon says anything to it."""
         return any(math.isfinite(e) for (_, v), found in self._rows.items() if v == variant for e in found)
 
-    def epsilons(self, dataset: str) -> list[float]:
-        """All finite epsilons at which anything was run on a set, ascending."""
-        return sorted({e for (name, _), found in self._rows.items() if name == dataset for e in found if math.isfinite(e)})
+    def epsilons(self, dataset: str | None = None) -> list[float]:
+        """All finite epsilons at which anything was run on a set, or on any of them, ascending."""
+        every = {e for (name, _), found in self._rows.items() if dataset in (None, name) for e in found}
+        return sorted(filter(math.isfinite, every))
 
     def sample(self, dataset: str, variant: Variant, epsilon: float, measure: str) -> Sample:
         """A measure at one epsilon; a method that is not private has one value for all of them."""
@@ -252,9 +253,10 @@ class Summaries:
         return f"{name} ({', '.join(varying)})" if varying else name
 
 
-def _place(variant: Variant) -> tuple[int, Variant]:
-    known = list(LABELS)
-    return (known.index(variant.method) if variant.method in known else len(known), variant)
+def place(name: str, known: Iterable[str]) -> int:
+    """Where a name stands among the known ones, in their order; all others come behind them."""
+    order = list(known)
+    return order.index(name) if name in order else len(order)
 
 
 def over_sets(results: Results) -> Results:

@@ -58,11 +58,11 @@ def tables(summaries: Summaries, measures: Sequence[str] = ()) -> list[Table]:
 
 def means(summaries: Summaries, measure: str) -> Table:
     """Mean ± half width of the 95% interval, a row per set and method, a column per epsilon; what was left out, if any was."""
-    epsilons = sorted({epsilon for name in summaries.datasets for epsilon in summaries.epsilons(name)})
+    epsilons = summaries.epsilons()
     rows = []
     for name in summaries.datasets:
         own = set(summaries.epsilons(name))
-        for variant in (each for each in summaries.variants if summaries.has(name, each)):
+        for variant in summaries.variants_of(name):
             cells = {e: summaries.sample(name, variant, e, measure).summary() for e in epsilons or [math.inf]}
             shown = [interval(cell) if e in own or not own else "" for e, cell in cells.items()]
             counted = list(cells.values())[: None if summaries.is_private(variant) else 1]  # one value, shown at every epsilon
@@ -84,9 +84,7 @@ def area_table(summaries: Summaries, measure: str) -> Table:
     """Areas under the measure against epsilon, what they are relative to the baseline, and the best private method."""
     rows = []
     for name in summaries.datasets:
-        found = [
-            (variant, summaries.areas(name, variant, measure)) for variant in summaries.variants if summaries.has(name, variant)
-        ]
+        found = [(variant, summaries.areas(name, variant, measure)) for variant in summaries.variants_of(name)]
         best = _best(summaries, measure, [(variant, sample.summary()) for variant, sample in found])
         for variant, sample in found:
             if not sample.by_run and not summaries.epsilons(name):
@@ -179,7 +177,7 @@ def to_csv(summaries: Summaries, measures: Sequence[str] = ()) -> str:
     writer.writerow(CSV_COLUMNS)
     for measure in chosen_measures(summaries, measures):
         for name in summaries.datasets:
-            for variant in (each for each in summaries.variants if summaries.has(name, each)):
+            for variant in summaries.variants_of(name):
                 for statistic, epsilon, summary in _statistics(summaries, name, variant, measure):
                     writer.writerow(
                         [
