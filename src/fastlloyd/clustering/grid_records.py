@@ -90,9 +90,7 @@ class GridRecords:
             else:
                 kept.clear()
             yield grid
-        self.n_outside, self._counted = n_outside, True
-        if self._may_be_kept and n_cells <= self._kept_cells:
-            self._kept = kept
+        self.n_outside, self._counted, self._kept = n_outside, True, kept or None
 
     def _grid(self, first: int, block: RealArray | ColumnBlock, outside: Outside) -> tuple[GridArray, int]:
         """Grid points of a block, and how many of its records have a value outside the bounds.

@@ -95,9 +95,6 @@ def is_large_enough(counts: IntArray, count_bits: int, min_count: Fraction) -> N
 
     With min_count 0 (preset `paper`) every count but 0 is, negative ones included.
     """
-    if not min_count:
-        worth: NDArray[np.bool_] = counts != 0
-    else:
-        floor = -((-min_count.numerator << count_bits) // min_count.denominator)  # min_count * 2**count_bits, rounded up
-        worth = counts >= floor
+    floor = -((-min_count.numerator << count_bits) // min_count.denominator)  # min_count * 2**count_bits, rounded up
+    worth: NDArray[np.bool_] = counts >= floor if min_count else counts != 0
     return worth
