@@ -24,12 +24,11 @@ from fastlloyd.evaluation.datasets import load
 from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import noise_deviation_of_run
 from fastlloyd.federation.simulation import Drop, roster, simulate, split_evenly
-from fastlloyd.mechanisms.accuracy import Accuracy, assess, settled
 from fastlloyd.mechanisms.catalogue import ALGORITHMS, design
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.mechanism import Clustering
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
-from fastlloyd.mechanisms.uncertainty import noise_deviation
+from fastlloyd.mechanisms.uncertainty import Accuracy, assess, noise_deviation, settled
 from fastlloyd.testing import SeededNoise, repeatable_noise
 from studies.coverage_groups import APART, CASES, HIGH, LOW, TUNING, Case, FloatArray
 

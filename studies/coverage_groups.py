@@ -1,7 +1,7 @@
 """Groups of records for the study of standard errors: far, small, close, uneven, more or fewer than clusters are asked for.
 
 All lie within bounds of 0 to 100 for every feature, which are public and wider than they are. Those of `TUNING` are what the
-constants of `mechanisms/accuracy.py` and `mechanisms/moment_lloyd/evidence.py` were chosen on; those of `CASES`, of other
+constants of `mechanisms/uncertainty.py` and `mechanisms/moment_lloyd/evidence.py` were chosen on; those of `CASES`, of other
 shapes, serve the table.
 """
 

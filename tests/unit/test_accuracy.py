@@ -17,25 +17,27 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import NoisyResultWarning
-from fastlloyd.mechanisms.accuracy import (
+from fastlloyd.mechanisms.central import cluster
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, Algorithm
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.mechanism import Clustering, Evidence
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
+from fastlloyd.mechanisms.uncertainty import (
     BY_CHANCE,
     EXPLAINED,
     MOVED,
     OTHERS,
     OWN,
     Accuracy,
+    NoiseDeviation,
     Status,
     assess,
     cautions,
+    chi_squared_quantile,
+    noise_deviation,
     settled,
     typical_error,
 )
-from fastlloyd.mechanisms.central import cluster
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, Algorithm
-from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
-from fastlloyd.mechanisms.mechanism import Clustering, Evidence
-from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
-from fastlloyd.mechanisms.uncertainty import NoiseDeviation, chi_squared_quantile, noise_deviation
 from fastlloyd.testing import SeededNoise
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")

@@ -22,10 +22,9 @@ from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.errors import DataError, FastLloydError, PlanError
 from fastlloyd.evaluation import labels
 from fastlloyd.evaluation.labels import FittedClustering, record_blocks
-from fastlloyd.mechanisms.accuracy import Accuracy, Status
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
-from fastlloyd.mechanisms.uncertainty import noise_deviation
+from fastlloyd.mechanisms.uncertainty import Accuracy, Status, noise_deviation
 from fastlloyd.reports.result import Result, StoredResult, centroids_json
 from fastlloyd.testing import SeededNoise
 

@@ -19,9 +19,9 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.federation.plan.plan import Client, Plan
 from fastlloyd.mechanisms import central, uncertainty
-from fastlloyd.mechanisms.accuracy import Accuracy, Status
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, LLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
+from fastlloyd.mechanisms.uncertainty import Accuracy, Status
 from fastlloyd.reports.result import Result, centroids_csv, centroids_json
 from fastlloyd.reports.statement import NOT_COVERED, PROTECTED_LOSS
 from fastlloyd.testing import SeededNoise

@@ -25,7 +25,7 @@ from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import TrustMode, loss_estimate_of_run, noise_deviation_of_run
 from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.federation.secagg.keys import Identity
-from fastlloyd.mechanisms import accuracy, catalogue, central, uncertainty
+from fastlloyd.mechanisms import catalogue, central, uncertainty
 from fastlloyd.mechanisms.mechanism import Clustering
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 from fastlloyd.reports.statement import coalitions, mechanism_statement, plan_statement
@@ -148,7 +148,7 @@ def figures_of(m: Mechanism, clustering: Clustering, run: tuple[Plan, ClientResu
         noise = noise_deviation_of_run(p, len(result.included[len(m.rounds) - 1]))
         loss = loss_estimate_of_run(p, clustering, len(result.included[-1]))
     counts = clustering.noisy_counts(m.count_bits)
-    found = accuracy.assess(m, clustering, noise)
+    found = uncertainty.assess(m, clustering, noise)
     sizes = np.maximum(counts, 1.0)
     errors = uncertainty.noise_errors(m, clustering, noise, sizes)
     expected = m.expected_error()
@@ -158,8 +158,8 @@ def figures_of(m: Mechanism, clustering: Clustering, run: tuple[Plan, ClientResu
         "relative_errors": uncertainty.relative_errors(m, errors),
         "errors": found.errors,
         "status": [status.value for status in found.status],
-        "typical_error": accuracy.typical_error(m, found, counts, noise.counts),
-        "n_cautions": len(accuracy.cautions(found.status, noise.counts)),
+        "typical_error": uncertainty.typical_error(m, found, counts, noise.counts),
+        "n_cautions": len(uncertainty.cautions(found.status, noise.counts)),
         "expected_error": [expected.typical, expected.low, expected.high],
         "loss_estimate": None if loss is None else [loss.value, loss.standard_error],
     }

@@ -17,7 +17,7 @@ from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import DataError, OutputError, PlanError
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.mechanisms import accuracy
+from fastlloyd.mechanisms import uncertainty
 from fastlloyd.records import RecordFile, Table
 from fastlloyd.reports import pictures
 from fastlloyd.reports.result import (
@@ -145,7 +145,7 @@ def write(
         records=shown,
         centroids=result.centroids,
         errors=result.errors,
-        settled=accuracy.settled(result.accuracy.status),
+        settled=uncertainty.settled(result.accuracy.status),
         noisy_counts=result.noisy_counts,
     )
     try:

@@ -10,7 +10,7 @@ from rich.console import Console
 from fastlloyd.base import precision
 from fastlloyd.cli import terminal
 from fastlloyd.federation.plan.plan import TrustMode
-from fastlloyd.mechanisms import accuracy
+from fastlloyd.mechanisms import uncertainty
 from fastlloyd.mechanisms.uncertainty import NOISE_DOMINATES, LossEstimate, Verdict
 from fastlloyd.reports.result import NOT_PRIVATE, Result
 from fastlloyd.reports.statement import coalition
@@ -103,7 +103,7 @@ def show_centroids(screen: Console, result: Result) -> None:
         columns.append(terminal.Column(heading=f"{hidden} more", cells=["..." for _ in numbers]))
     cells = [measured(count, result.count_error) if result.has_noise else f"{count:.0f}" for count in result.noisy_counts]
     columns.append(terminal.Column(heading="noisy count" if result.has_noise else "count", cells=cells))
-    if not accuracy.settled(result.accuracy.status).all():
+    if not uncertainty.settled(result.accuracy.status).all():
         columns.append(terminal.Column(heading="status", cells=[status.value for status in result.accuracy.status]))
     errors = " ± standard error" if result.has_noise else ""
     terminal.show(screen, f"{m.name}: centroids in original units{errors}", columns)
@@ -171,8 +171,8 @@ def reliability(result: Result) -> list[str]:
             "known about how good they are. Often two groups of records then share another centroid; another start costs the "
             "budget again, tighter bounds help."
         )
-    sentences += accuracy.cautions(result.accuracy.status, result.count_error)
-    typical = accuracy.typical_error(m, result.accuracy, result.noisy_counts, result.count_error)
+    sentences += uncertainty.cautions(result.accuracy.status, result.count_error)
+    typical = uncertainty.typical_error(m, result.accuracy, result.noisy_counts, result.count_error)
     if math.isfinite(typical):
         size = f"about {typical:.0%}" if typical >= 0.01 else "less than 1%"
         sentences.append(

@@ -38,8 +38,7 @@ from fastlloyd.errors import (
     PrivacyLeakWarning,
     WeakGuaranteeWarning,
 )
-from fastlloyd.mechanisms import accuracy, central
-from fastlloyd.mechanisms.accuracy import Status
+from fastlloyd.mechanisms import central, uncertainty
 from fastlloyd.mechanisms.answering import check_cap
 from fastlloyd.mechanisms.catalogue import design, read_mechanism
 from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, RadiusSchedule
@@ -49,7 +48,7 @@ from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import Rounds
 from fastlloyd.mechanisms.rounds import LossRound
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings, check_expected
-from fastlloyd.mechanisms.uncertainty import NOISE_DOMINATES, Verdict, noise_deviation
+from fastlloyd.mechanisms.uncertainty import NOISE_DOMINATES, Status, Verdict, noise_deviation
 from fastlloyd.records.bounds import data_bounds, given_bounds
 from fastlloyd.records.columns import numbered
 from fastlloyd.records.files import opened
@@ -189,7 +188,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self.mechanism_ = mechanism
         self.cluster_centers_ = domain.from_grid(clustering.centroids)
         noise = noise_deviation(mechanism)
-        found = accuracy.assess(mechanism, clustering, noise)
+        found = uncertainty.assess(mechanism, clustering, noise)
         self.cluster_centers_std_ = found.errors
         self.cluster_status_ = np.array([status.value for status in found.status])
         self.noisy_counts_ = clustering.noisy_counts(mechanism.count_bits)
@@ -205,9 +204,9 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self._centroids = clustering.centroids
         self.labels_ = kernels.assign(grid, clustering.centroids, limits=domain.half_widths).astype(np.int32)
         self._n_features_out = mechanism.n_clusters
-        typical = accuracy.typical_error(mechanism, found, self.noisy_counts_, noise.counts)
+        typical = uncertainty.typical_error(mechanism, found, self.noisy_counts_, noise.counts)
         dominates = [NOISE_DOMINATES] if Verdict.on(typical) is Verdict.MOSTLY_NOISE else []
-        for sentence in [*accuracy.cautions(found.status, noise.counts), *dominates]:
+        for sentence in [*uncertainty.cautions(found.status, noise.counts), *dominates]:
             warnings.warn(sentence, NoisyResultWarning, stacklevel=2)
         return self
 

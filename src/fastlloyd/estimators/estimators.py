@@ -83,8 +83,8 @@ class FastLloyd(Estimator):
     cluster_centers_ : float64 ndarray (n_clusters, n_features)
         Centroids in original units. Private.
     cluster_centers_std_ : float64 ndarray (n_clusters, n_features)
-        Standard error of each coordinate, of noise and of moves that were shrunk or are not over (`accuracy.assess`), original
-        units; 0 without noise, NaN where a centroid stayed. Private.
+        Standard error of each coordinate, of noise and of moves that were shrunk or are not over (`uncertainty.assess`), in
+        original units; 0 without noise, NaN where a centroid stayed. Private.
     cluster_status_ : str ndarray (n_clusters,)
         "settled" where two standard errors to either side cover the mean of the records nearest to the centroid in nine of ten
         cases or more; "moving" where it may still be moving, or its records be several groups; "few" where they may be few or
@@ -267,8 +267,8 @@ class MomentLloyd(Estimator):
     cluster_centers_ : float64 ndarray (n_clusters, n_features)
         Centroids in original units. Private.
     cluster_centers_std_ : float64 ndarray (n_clusters, n_features)
-        Standard error of each coordinate, of noise and of moves that were shrunk or are not over (`accuracy.assess`), original
-        units; 0 without noise, NaN where a centroid stayed. Private.
+        Standard error of each coordinate, of noise and of moves that were shrunk or are not over (`uncertainty.assess`), in
+        original units; 0 without noise, NaN where a centroid stayed. Private.
     cluster_status_ : str ndarray (n_clusters,)
         "settled" where two standard errors to either side cover the mean of the records nearest to the centroid in nine of ten
         cases or more; "moving" where it may still be moving, or its records be several groups; "few" where they may be few or

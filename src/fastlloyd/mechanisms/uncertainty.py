@@ -1,15 +1,23 @@
-"""How far the noise may have moved the results: from noisy answers and public scales alone, so it costs no privacy."""
+"""How far a shown centroid may be from the mean of its records, of which clusters that is not known, and how noisy the loss is.
+
+From noisy answers and public scales alone, so it costs no privacy. Noise is only part of it: a move may have been shrunk, the
+centroids may not have arrived, and records far away may be cut. All of these are estimated from the last answer, with constants
+that were chosen on synthetic groups; docs/results/coverage.md has the study, on other groups.
+"""
 
 import enum
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fastlloyd.base.arrays import FloatArray
-from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
+from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.dp.noise import Noise
+from fastlloyd.mechanisms.mechanism import Clustering, Evidence, Mechanism, cautious
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -18,6 +26,12 @@ NOISE_DOMINATES = (
     "The noise dominates: these centroids say more about the noise than about the records. More records, fewer clusters or "
     "features, tighter bounds or a larger epsilon would help."
 )
+FEW = 3  # a noisy count of so many standard deviations is hardly one of no records
+OWN = 0.7  # of a move that noise does not explain may be to come;
+OTHERS, OTHERS_SHRUNK = 1.0, 0.3  # and so much of that of all clusters; the second where moves were shrunk
+EXPLAINED = 2.0  # deviations of noise explain a move
+MOVED, FIRST_MOVED = 0.1, 0.3  # of the radius: a longer move is not over; the second holds where the last move was the first
+BY_CHANCE = 0.001  # probability that noise alone makes a move look like one
 
 
 class Verdict(enum.Enum):
@@ -109,3 +123,163 @@ def loss_estimate(mechanism: Mechanism, clustering: Clustering, deviation: float
     unit = mechanism.loss.unit(mechanism.domain.fraction_bits)
     deviation = mechanism.loss_deviation if deviation is None else deviation
     return LossEstimate(value=clustering.loss * unit, standard_error=deviation)
+
+
+class Status(enum.Enum):
+    """What can be said of a centroid."""
+
+    SETTLED = "settled"  # its interval holds
+    MOVING = "moving"  # it may still be moving, or its records may be several groups
+    FEW = "few"  # its noisy count may be that of few records, or of none
+    STAYED = "stayed"  # its noisy count was too small to divide by: it stayed in the last round
+
+
+SENTENCES = {
+    Status.MOVING: "the centroid may still be moving, or its records be several groups; they may be farther away than ± says",
+    Status.FEW: f"the noisy count is below {FEW} standard errors, so there may be few records or none; ± does not count",
+}
+
+
+class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
+    """How far each centroid may be off, and whether that can be said.
+
+    errors : float64 (n_clusters, n_features), standard errors of the centroids in original units; NaN where one stayed.
+    status : one per cluster.
+
+    Two standard errors to either side of a coordinate of a centroid cover the same coordinate of the mean of all records
+    nearest to that centroid, in nine of ten cases or more, where it is settled. Where it is not, that is not known.
+    """
+
+    errors: FloatArray
+    status: tuple[Status, ...]
+
+
+def assess(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation) -> Accuracy:
+    """Of the centroids of a clustering; noise : in its last answer. Without noise all errors are 0: nothing is estimated.
+
+    A squared standard error is the sum of four squares: the noise in the mean that the answers show; how far the centroid is
+    from that mean, because moves were shrunk; what a move that noise does not explain lets expect of a next one; and what
+    records beyond the radius of the last round may have added.
+    """
+    updated = clustering.updated
+    if mechanism.noise is Noise.NONE:
+        errors = np.where(updated[:, None], np.zeros(clustering.centroids.shape), np.nan)
+        return Accuracy(errors=errors, status=_status(updated, np.zeros_like(updated), np.zeros_like(updated)))
+    move = _last_move(mechanism, clustering, noise)
+    seen = clustering.evidence or _evidence(mechanism, clustering, move)
+    left = seen.means - clustering.centroids
+    others = OTHERS if clustering.evidence is None else OTHERS_SHRUNK
+    squares = seen.deviations**2 + left**2 + _to_come(move, seen.radius, others) + seen.hidden**2
+    errors = np.where(updated[:, None], mechanism.domain.units * np.sqrt(squares), np.nan)
+    few = np.minimum(move.counts, seen.sizes) < FEW * noise.counts  # a large count among such that say nothing may be small
+    return Accuracy(errors=errors, status=_status(updated, few, _is_moving(move, seen) | seen.crowded))
+
+
+def settled(status: Sequence[Status]) -> BoolArray:
+    """Of which clusters the interval holds, bool (n_clusters,)."""
+    return np.array([each is Status.SETTLED for each in status])
+
+
+def cautions(status: Sequence[Status], count_error: float) -> list[str]:
+    """One sentence for each status, but for centroids that stayed, that some cluster has and that is not settled.
+
+    None for few records where noise on counts would not hide a single one: that they are few is known.
+    """
+    numbers = {kind: sum(each is kind for each in status) for kind in SENTENCES}
+    if FEW * count_error < 1:
+        del numbers[Status.FEW]
+    return [f"Status {kind.value!r}, {n} of {len(status)} clusters: {SENTENCES[kind]}." for kind, n in numbers.items() if n]
+
+
+def typical_error(mechanism: Mechanism, accuracy: Accuracy, noisy_counts: FloatArray, count_error: float) -> float:
+    """Median of the relative errors (see `relative_errors`).
+
+    A centroid that stayed counts as moved by any distance, and so does one of few records where the mechanism divides by noisy
+    counts as they are. But one that stayed because its cluster is empty was not moved by noise: that is known where noise on
+    counts would not hide a single record.
+    """
+    ratios = np.nan_to_num(relative_errors(mechanism, accuracy.errors))
+    stayed = np.array([each is Status.STAYED for each in accuracy.status])
+    few = noisy_counts < FEW * count_error
+    ratios[stayed | (few & mechanism.divides_by_noisy_counts)] = np.inf
+    most_of_none = FEW * count_error
+    if most_of_none < 1:
+        ratios[stayed & (noisy_counts <= most_of_none)] = 0.0
+    return float(np.median(ratios))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Move:
+    """What the last answer says, clusters by features, grid units.
+
+    asked : from the centroid before to the mean that the answer shows; deviations : of the noise in that mean. Both are for the
+    noisy count less its standard error, as a small count may be that of still fewer records. unlikely : sum of squares of what
+    was asked, each over its variance if there were nothing to move. counts : noisy, (n_clusters,).
+    """
+
+    asked: FloatArray
+    deviations: FloatArray
+    unlikely: FloatArray
+    counts: FloatArray
+
+    @property
+    def squared_excess(self) -> FloatArray:
+        """Squared length of what was asked without that of its noise, (n_clusters,): below 0 where noise explains more."""
+        excess: FloatArray = (self.asked**2 - self.deviations**2).sum(axis=1)
+        return excess
+
+
+def _last_move(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation) -> _Move:
+    counts = clustering.noisy_counts(mechanism.count_bits)
+    sizes = cautious(counts, noise.counts, mechanism.n_expected)
+    before: FloatArray | IntArray = clustering.previous
+    if mechanism.sums_are_relative:
+        before = np.zeros_like(before)
+    sums = clustering.unit * clustering.answer[:, :-1] - counts[:, None] * before
+    variances = (clustering.unit * noise.sums) ** 2 + (noise.counts * before) ** 2
+    return _Move(
+        asked=sums / sizes[:, None],
+        deviations=noise_errors(mechanism, clustering, noise, sizes) / mechanism.domain.units,
+        unlikely=(sums**2 / variances).sum(axis=1),
+        counts=counts,
+    )
+
+
+def _to_come(move: _Move, radius: float, others: float) -> FloatArray:
+    """Squares of what may be left to move, (n_clusters, n_features).
+
+    Where one centroid moves, records change hands: the more, the more it has.
+    """
+    variances = move.deviations**2
+    own = np.maximum(move.asked**2 - EXPLAINED**2 * variances, 0.0)
+    weights = np.maximum(move.counts, 0.0) ** 2
+    limited = np.minimum(move.squared_excess, (MOVED * radius) ** 2)  # one that is far from settled says little of others
+    of_all = max(float(weights @ limited) / max(float(weights.sum()), 1.0), 0.0) / own.shape[1]
+    return np.asarray(OWN**2 * own + others**2 * of_all)
+
+
+def _is_moving(move: _Move, seen: Evidence) -> BoolArray:
+    """Whether the last round asked for a move that is no noise, and too long to be the last one."""
+    least = (FIRST_MOVED if seen.is_first else MOVED) * seen.radius
+    moving: BoolArray = move.unlikely > chi_squared_quantile(move.asked.shape[1], BY_CHANCE)
+    return moving & (move.squared_excess > least**2)
+
+
+def _evidence(mechanism: Mechanism, clustering: Clustering, move: _Move) -> Evidence:
+    """What the last answer shows where it is all there is. What lies beyond the radius is not known."""
+    shape = clustering.centroids.shape
+    return Evidence(
+        means=clustering.previous + move.asked,
+        deviations=move.deviations,
+        sizes=move.counts,
+        radius=max(mechanism.last_radius, 1.0),
+        hidden=np.zeros(shape),
+        crowded=np.zeros(shape[0], dtype=np.bool_),
+    )
+
+
+def _status(updated: BoolArray, few: BoolArray, moving: BoolArray) -> tuple[Status, ...]:
+    return tuple(
+        Status.STAYED if not u else Status.FEW if f else Status.MOVING if m else Status.SETTLED
+        for u, f, m in zip(updated.tolist(), few.tolist(), moving.tolist(), strict=True)
+    )

@@ -52,7 +52,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     """What is drawn, in original units.
 
     centroids, errors : float64 (n_clusters, n_features); errors are standard errors, NaN where unknown. settled : bool
-    (n_clusters,), where these hold (`accuracy.Status`); the others are drawn hollow, without an ellipse. None: where known.
+    (n_clusters,), where these hold (`uncertainty.Status`); the others are drawn hollow, without an ellipse. None: where known.
     noisy_counts : float64 (n_clusters,). centre, half_widths : float64 (n_features,), the domain. records : float64
     (n, n_features), drawn if given, which makes the picture not private, as it then says.
     """

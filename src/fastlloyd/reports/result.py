@@ -23,10 +23,9 @@ from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import DataError
 from fastlloyd.federation.plan.plan import Plan, loss_estimate_of_run, noise_deviation_of_run
 from fastlloyd.federation.protocol.actions import ClientResult
-from fastlloyd.mechanisms.accuracy import Accuracy, Status, assess
 from fastlloyd.mechanisms.catalogue import read_mechanism
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
-from fastlloyd.mechanisms.uncertainty import LossEstimate, NoiseDeviation
+from fastlloyd.mechanisms.uncertainty import Accuracy, LossEstimate, NoiseDeviation, Status, assess
 from fastlloyd.records.files import opened
 from fastlloyd.reports.statement import NOT_COVERED, mechanism_statement, plan_statement, with_leaks
 
@@ -50,7 +49,7 @@ OTHER_COLUMNS = (CLUSTER, NOISY_COUNT, COUNT_ERROR, STATUS, MARK)  # of centroid
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """One cluster, in original units.
 
-    standard_errors : of the centroid, None where it stayed in the last round. status : a value of `accuracy.Status`.
+    standard_errors : of the centroid, None where it stayed in the last round. status : a value of `uncertainty.Status`.
     """
 
     cluster: int  # numbered from 0, as labels are
@@ -202,7 +201,7 @@ def centroids_csv(result: Result) -> str:
     """One row per cluster, for people: number from 0, centroid in original units, noisy count, their standard errors, status.
 
     Digits are those that the standard errors warrant; `centroids.json` has all of them. Standard errors are empty where a
-    centroid stayed in the last round; `accuracy.Status` says what each status means. Without noise, or with bounds or caps
+    centroid stayed in the last round; `uncertainty.Status` says what each status means. Without noise, or with bounds or caps
     taken from the data, there is one more column, `privacy`, that says so. A feature that is called as one of the other columns
     is called `feature_...` here.
     """
@@ -289,7 +288,7 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> NDArray[np.str_]:
-        """Status of each cluster, (n_clusters,): a value of `accuracy.Status`, or "unknown" where the result does not say."""
+        """Status of each cluster, (n_clusters,): a value of `uncertainty.Status`, or "unknown" if the result does not say."""
         return np.array([cluster.status or UNKNOWN for cluster in self.clusters])
 
     @property
