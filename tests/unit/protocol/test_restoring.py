@@ -21,9 +21,9 @@ from fastlloyd.federation.protocol.messages import (
     Message,
     SealedKeys,
     Upload,
+    decode_records,
     encode,
 )
-from fastlloyd.federation.protocol.restoring import decode_records
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ClientState, ServerState
 from fastlloyd.federation.secagg.keys import EphemeralKey

@@ -26,10 +26,11 @@ from fastlloyd.federation.protocol.messages import (
     SealedKeys,
     Turn,
     Upload,
+    decode_records,
+    fits,
     message_digest,
     printable,
 )
-from fastlloyd.federation.protocol.restoring import decode_records, fits
 from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.protocol.rounds import ClientRounds
 from fastlloyd.federation.protocol.transitions import CLIENT_TRANSITIONS, ClientState, Deadline, Start

@@ -2,10 +2,12 @@
 
 `decode` is total: any bytes give a message or RemoteProtocolError, whatever they claim about their own sizes, and a message
 has one encoding only. So equal messages are equal bytes, which is what the transcript hash covers and repeats are compared by.
+What a session recorded of a run is read again by `decode_records`.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import compress
 from typing import Annotated, Final, Self
@@ -14,7 +16,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from fastlloyd.errors import RemoteProtocolError
+from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import MAX_CLIENTS, PROTOCOL_VERSION, Plan
 from fastlloyd.federation.secagg.keys import CONFIRMATION_BYTES, PUBLIC_KEY_BYTES, SEALED_BYTES, SIGNATURE_BYTES
 from fastlloyd.federation.secagg.masks import DIGEST_BYTES, RUN_ID_BYTES, UPLOAD_NONCE_BYTES
@@ -261,3 +263,29 @@ def decode(data: bytes, limits: Limits) -> Message:
     if encode(message) != data:
         raise RemoteProtocolError(f"a {type(message).__name__} is not in its shortest encoding; nobody honest sends such")
     return message
+
+
+def decode_records(recorded: Sequence[bytes], plan: Plan) -> list[Message]:
+    """Recorded messages in order; LocalProtocolError at the first that this version could not have sent in a run of `plan`."""
+    limits, messages = Limits.of(plan), []
+    for position, data in enumerate(recorded, 1):
+        try:
+            messages.append(decode(data, limits))
+        except RemoteProtocolError as error:
+            raise LocalProtocolError(
+                f"record {position} of this run cannot be read: {error}. Nothing was sent; the run cannot be taken up again "
+                "with this version, a new one can"
+            ) from error
+    return messages
+
+
+@contextmanager
+def fits(position: int, message: Message) -> Iterator[None]:
+    """Say which record it was that a session could not go on from; `position` counts from 1."""
+    try:
+        yield
+    except (LocalProtocolError, RemoteProtocolError) as error:
+        raise LocalProtocolError(
+            f"record {position} of this run, {type(message).__name__}, does not fit this plan, this party and the records "
+            f"before it: {error}. Nothing was sent; the run cannot be taken up again, a new one can"
+        ) from error

@@ -24,8 +24,9 @@ from fastlloyd.federation.protocol.messages import (
     SealedKeys,
     Turn,
     Upload,
+    decode_records,
+    fits,
 )
-from fastlloyd.federation.protocol.restoring import decode_records, fits
 from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.protocol.transitions import SERVER_TRANSITIONS, Away, Deadline, ServerState
 from fastlloyd.federation.secagg.ring import RingVector
