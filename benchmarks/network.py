@@ -61,7 +61,8 @@ def main() -> int:
     """Measure all of it, print it and write it down."""
     argparse.ArgumentParser(prog="python -m benchmarks.network", description=__doc__).parse_args()
     figures: list[Figure] = []
-    for measure in (rounds_of_two, rounds_of_twenty, durable_rounds, a_hundred_clients, large_rounds):
+    of_two, of_twenty = partial(empty_rounds, 2, 2, "at most 1.5 ms"), partial(empty_rounds, 20, 1, "at most 6 ms")
+    for measure in (of_two, of_twenty, durable_rounds, a_hundred_clients, large_rounds):
         for figure in measure():
             print(": ".join(figure[:2]), f"({figure.goal})" if figure.goal else "", flush=True)
             figures.append(figure)
@@ -69,17 +70,8 @@ def main() -> int:
     return 0
 
 
-def rounds_of_two() -> list[Figure]:
-    """Rounds with nothing in them; every client a process of its own."""
-    return _empty_rounds(2, 2, "at most 1.5 ms")
-
-
-def rounds_of_twenty() -> list[Figure]:
-    """Rounds with nothing in them, of more clients, all of them in one process."""
-    return _empty_rounds(20, 1, "at most 6 ms")
-
-
-def _empty_rounds(n_clients: int, n_processes: int, goal: str) -> list[Figure]:
+def empty_rounds(n_clients: int, n_processes: int, goal: str) -> list[Figure]:
+    """Rounds with nothing in them, of clients in so many processes."""
     setup = Setup.make(n_clients, n_iterations=N_ROUNDS)
     run = over_grpc(setup, Barrier, _pulse, n_processes=n_processes)
     what = f"a round of {n_clients} clients, {setup.plan.n_words(setup.plan.mechanism.rounds[0]) * 8} bytes each"

@@ -12,6 +12,7 @@ import numpy as np
 
 from benchmarks.kernels import B
 from benchmarks.report import Row
+from benchmarks.stream import read_alone
 from benchmarks.timing import Pair, Work, paired
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
@@ -25,7 +26,6 @@ from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.settings import Settings
 from fastlloyd.records import open_records
-from fastlloyd.records.record_file import BLOCK_CELLS
 
 ROUNDS = 40
 
@@ -104,13 +104,7 @@ def reading(repetitions: int) -> Row:
         path = Path(folder) / "records.parquet"
         pq.write_table(pa.table(list(cells), names=[f"x{i}" for i in range(d)]), path, row_group_size=n, use_dictionary=False)
         file = open_records(path)
-
-        def alone() -> None:
-            with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16) as opened:
-                for _ in opened.iter_batches(batch_size=BLOCK_CELLS // d):
-                    pass
-
-        pair = paired(lambda: [None for _ in file.blocks()], alone, repetitions)
+        pair = paired(lambda: [None for _ in file.blocks()], lambda: read_alone(path, d), repetitions)
     return Row(f"a pass over Parquet, N = {n:,}, d = {d}, float32", "pyarrow ParquetFile.iter_batches", pair)
 
 

@@ -44,12 +44,12 @@ def write(path: Path, n: int) -> None:
             writer.write_table(pa.table([rng.random(m, dtype=np.float32) for _ in NAMES], schema=schema))
 
 
-def read_alone(path: Path) -> float:
+def read_alone(path: Path, n_features: int = FEATURES) -> float:
     """Seconds that pyarrow takes to read the file in batches and let them go."""
     pq = importlib.import_module("pyarrow.parquet")
     start = time.perf_counter()
     with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16) as file:
-        for _ in file.iter_batches(batch_size=BLOCK_CELLS // FEATURES):
+        for _ in file.iter_batches(batch_size=BLOCK_CELLS // n_features):
             pass
     return time.perf_counter() - start
 
