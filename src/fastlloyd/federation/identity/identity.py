@@ -121,9 +121,7 @@ class PrivateIdentity(Secret):
     __slots__ = ("_tls_key", "public", "signing")
 
     def __init__(self, public: PublicIdentity, signing: Identity, tls_key: "EllipticCurvePrivateKey") -> None:
-        self.public = public
-        self.signing = signing
-        self._tls_key = tls_key
+        self.public, self.signing, self._tls_key = public, signing, tls_key
 
     @classmethod
     def make(cls, name: str, expires: date) -> Self:

@@ -25,6 +25,10 @@ LAST_SECOND = time(23, 59, 59)
 DOMAIN = "fastlloyd.internal"  # a name of no machine: addresses stand in the plan
 _KEY_URI = "fastlloyd:ed25519:"
 _PURPOSES = {ExtendedKeyUsageOID.CLIENT_AUTH: "clientAuth", ExtendedKeyUsageOID.SERVER_AUTH: "serverAuth"}
+_WITH_SHA2 = (
+    Oid.ECDSA_WITH_SHA256, Oid.ECDSA_WITH_SHA384, Oid.ECDSA_WITH_SHA512,
+    Oid.RSA_WITH_SHA256, Oid.RSA_WITH_SHA384, Oid.RSA_WITH_SHA512, Oid.RSASSA_PSS,
+)  # fmt: skip
 
 
 def host_name(name: str) -> str:
@@ -190,9 +194,11 @@ def _for_what(certificate: x509.Certificate) -> str:
 
 def _by_whom(certificate: x509.Certificate) -> str:
     """Whether the signature is one of the authority's, only the authority's certificate can tell."""
-    if not _well_signed(certificate):
+    algorithm = certificate.signature_algorithm_oid
+    has_sha2 = algorithm in _WITH_SHA2 and isinstance(certificate.signature_hash_algorithm, SHA256 | SHA384 | SHA512)
+    if algorithm not in (Oid.ED25519, Oid.ED448) and not has_sha2:
         return (
-            f"it is signed with the algorithm {certificate.signature_algorithm_oid.dotted_string}; expected ECDSA or RSA with "
+            f"it is signed with the algorithm {algorithm.dotted_string}; expected ECDSA or RSA with "
             "SHA-256, SHA-384 or SHA-512, or Ed25519 or Ed448"
         )
     identifier = _find(certificate, x509.AuthorityKeyIdentifier)
@@ -213,15 +219,6 @@ def _for_tls(certificate: x509.Certificate) -> str:
 @functools.cache  # making one takes longer than reading many certificates; no connection is ever made with it
 def _reader() -> ssl.SSLContext:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
-
-def _well_signed(certificate: x509.Certificate) -> bool:
-    if certificate.signature_algorithm_oid in (Oid.ED25519, Oid.ED448):
-        return True
-    return certificate.signature_algorithm_oid in (
-        Oid.ECDSA_WITH_SHA256, Oid.ECDSA_WITH_SHA384, Oid.ECDSA_WITH_SHA512,
-        Oid.RSA_WITH_SHA256, Oid.RSA_WITH_SHA384, Oid.RSA_WITH_SHA512, Oid.RSASSA_PSS,
-    ) and isinstance(certificate.signature_hash_algorithm, SHA256 | SHA384 | SHA512)  # fmt: skip
 
 
 def _find(certificate: x509.Certificate, kind: type[Extension]) -> Extension | None:

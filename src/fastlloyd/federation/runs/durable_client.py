@@ -112,7 +112,11 @@ class DurableClient(DurableParty):
         for it.
         """
         self._store.check_remembered(log, "the server")
-        if log.length < (answered := self._position_of_answer(self.session.last_included)):
+        last = self.session.last_included
+        charged = ExchangeCharged(run_id=self._run_id, number=max(last, 1))
+        # how many events the store held when that answer could leave; 0 if there is none
+        answered = next((at for at, event in enumerate(self._store.events(), 1) if last and event == charged), 0)
+        if log.length < answered:
             raise StateError(
                 f"the server's store is an old copy: it remembers {log.length} events of this client's, and a sum that it had "
                 f"closed holds an answer made at {answered}; the server must go on with its newest, or the run is given up"
@@ -144,11 +148,6 @@ class DurableClient(DurableParty):
         """The result is durable elsewhere: end the run, wipe its keys and messages."""
         if isinstance(self.outcome, ClientResult) and self._store.history.runs[self._run_id].ended is None:
             self._store.append([self._store.history.open_run(self._run_id).end(Outcome.FINISHED)])
-
-    def _position_of_answer(self, number: int) -> int:
-        """How many events the store held when the answer to this exchange could leave; 0 if there is none."""
-        charged = ExchangeCharged(run_id=self._run_id, number=max(number, 1))
-        return next((at for at, event in enumerate(self._store.events(), 1) if number and event == charged), 0)
 
     def _commit(self, actions: Sequence[Action], first: Sequence[Event] = ()) -> list[Send | Finish]:
         events, messages, secrets = list(first), [], {}

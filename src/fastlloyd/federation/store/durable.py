@@ -8,7 +8,7 @@ import hashlib
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -152,7 +152,10 @@ class Store:
                     if rows:
                         self._head.note(position)
             except BaseException as error:
-                self._stop(str(error) or type(error).__name__)
+                self._failure = str(error) or type(error).__name__
+                with suppress(sqlite3.Error):  # whatever was written without a COMMIT is no part of the file
+                    if self._connection.in_transaction:
+                        self._connection.execute("ROLLBACK")
                 raise
             self.history, self.position = history, position
             if self._owes_wiping:  # the step stands even if this fails; what follows tries again
@@ -213,14 +216,6 @@ class Store:
         """Take from the write-ahead log what was deleted from the tables."""
         with files.sentences(self.path):
             self._owes_wiping = not files.truncate_log(self._connection)
-
-    def _stop(self, why: str) -> None:
-        self._failure = why
-        try:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-        except sqlite3.Error:  # whatever was written without a COMMIT is no part of the file
-            return
 
 
 def read(path: Path) -> tuple[files.Contents, list[Event]]:

@@ -87,47 +87,22 @@ class History:
         self._check_role(event)
         match event:
             case events.RunReserved() | events.EarlierRunReserved():
-                self._reserve(event)
-            case events.MessageRecorded():
-                self.runs[event.run_id] = self.open_run(event.run_id)
-            case events.ClientJoined():
-                self._join(event)
-            case events.ExchangeCharged():
-                self._charge(event)
-            case RunEnded():
-                run = self.open_run(event.run_id)
-                if event.released != run.uncharged:
-                    raise StateError(f"the end of run {event.run_id.hex()} must release exactly the exchanges never charged")
-                self.runs[event.run_id] = replace(run, ended=event)
+                if event.run_id in self.runs:
+                    raise StateError(f"run {event.run_id.hex()} was joined before; a plan is good for one run, renew it")
+                self.runs[event.run_id] = Run(run_id=event.run_id, reserved=event)
+                self.limits_since_first_run.setdefault(event.dataset, (self.limits.get(event.dataset),))
             case events.LimitSet():
-                self._set_limit(event)
+                self.limits[event.dataset] = event
+                if event.dataset in self.limits_since_first_run:
+                    self.limits_since_first_run[event.dataset] += (event,)
             case events.PeerSeen() | events.PeerSigned():
                 self._see(event)
             case events.PeerForgotten():
-                self._forget(event)
-
-    def _reserve(self, event: events.Reservation) -> None:
-        if event.run_id in self.runs:
-            raise StateError(f"run {event.run_id.hex()} was joined before; a plan is good for one run, renew it")
-        self.runs[event.run_id] = Run(run_id=event.run_id, reserved=event)
-        self.limits_since_first_run.setdefault(event.dataset, (self.limits.get(event.dataset),))
-
-    def _charge(self, event: events.ExchangeCharged) -> None:
-        run = self.open_run(event.run_id)
-        if event.number > run.n_exchanges or event.number in run.charged:
-            raise StateError(f"exchange {event.number} of run {event.run_id.hex()} was charged before, or never reserved")
-        self.runs[event.run_id] = replace(run, charged=(*run.charged, event.number))
-
-    def _join(self, event: events.ClientJoined) -> None:
-        run = self.open_run(event.run_id)
-        if event.client in run.joined:
-            raise StateError(f"client {event.client} joined run {event.run_id.hex()} before")
-        self.runs[event.run_id] = replace(run, joined=(*run.joined, event.client))
-
-    def _set_limit(self, event: events.LimitSet) -> None:
-        self.limits[event.dataset] = event
-        if event.dataset in self.limits_since_first_run:
-            self.limits_since_first_run[event.dataset] += (event,)
+                if self.peers.pop(event.name, None) is None:
+                    raise StateError(f"no position of the client {event.name!r} is remembered, so there is nothing to forget")
+                self.signed.pop(event.name, None)
+            case _:
+                self.runs[event.run_id] = _after(self.open_run(event.run_id), event)
 
     def _check_role(self, event: Event) -> None:
         for kind, role in ((events.ClientEvent, Role.CLIENT), (events.ServerEvent, Role.SERVER)):
@@ -149,7 +124,19 @@ class History:
         if isinstance(event, events.PeerSigned):
             self.signed[name] = event
 
-    def _forget(self, event: events.PeerForgotten) -> None:
-        if self.peers.pop(event.name, None) is None:
-            raise StateError(f"no position of the client {event.name!r} is remembered, so there is nothing to forget")
-        self.signed.pop(event.name, None)
+
+def _after(run: Run, event: events.MessageRecorded | events.ClientJoined | events.ExchangeCharged | RunEnded) -> Run:
+    match event:
+        case events.ClientJoined(client=client):
+            if client in run.joined:
+                raise StateError(f"client {client} joined run {run.run_id.hex()} before")
+            return replace(run, joined=(*run.joined, client))
+        case events.ExchangeCharged(number=number):
+            if number > run.n_exchanges or number in run.charged:
+                raise StateError(f"exchange {number} of run {run.run_id.hex()} was charged before, or never reserved")
+            return replace(run, charged=(*run.charged, number))
+        case RunEnded(released=released):
+            if released != run.uncharged:
+                raise StateError(f"the end of run {run.run_id.hex()} must release exactly the exchanges never charged")
+            return replace(run, ended=event)
+    return run

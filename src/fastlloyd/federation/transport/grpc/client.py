@@ -79,7 +79,8 @@ class GrpcClient:
         self._turns = Turns(
             self._party,
             frame=lambda message: frames.encode_frame(frames.Post(self._party.position, encode(message))),
-            post=self._post,
+            # without a connection a frame is let go: the party sends it again when it begins anew
+            post=lambda _, frame: self._outbox.put(frame),
             finish=self._end,
             fail=self._fail,
         )
@@ -102,10 +103,6 @@ class GrpcClient:
         if failure is not None:
             raise failure
         return None
-
-    def _post(self, _to: str, frame: bytes) -> None:
-        """Without a connection a frame is let go: the party sends it again when it begins anew."""
-        self._outbox.put(frame)
 
     def stop(self) -> None:
         """Finish the step in progress, send what follows from it, and end; for a signal handler of the loop."""
@@ -235,12 +232,12 @@ async def check_connection(plan: Plan, *, address: str, identity: tls.TlsIdentit
         try:
             await channel.unary_unary("/" + "/".join(tls.HEALTH))(tls.health_request(plan.digest), timeout=_CHECK_SECONDS)
         except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.NOT_FOUND:
-                raise NetworkError(
-                    f"the server at {address} serves another plan than that of digest {plan.digest.hex()}; ask which plan is "
-                    "meant, and have the server started with it"
-                ) from None
             why = explain(
                 error.details() or "", address=address, planned=plan.server.address, own_certificate=identity.certificate
             )
+            if error.code() is grpc.StatusCode.NOT_FOUND:
+                why = (
+                    f"the server at {address} serves another plan than that of digest {plan.digest.hex()}; ask which plan is "
+                    "meant, and have the server started with it"
+                )
             raise NetworkError(why) from None
