@@ -85,9 +85,18 @@ def find(entry: DataSet) -> Table:
 
     Raises DataError, which says how to get the set, if it is not; and if the file in the cache holds other values.
     """
-    for table in (_bundled(entry), _cached(entry)):
-        if table is not None:
+    if entry.bundled is not None and importlib.util.find_spec("sklearn") is not None:
+        from sklearn import datasets
+
+        values = np.ascontiguousarray(getattr(datasets, entry.bundled)().data, dtype=np.float64)
+        if values_digest(values) == entry.digest:
+            columns = tuple(f"x{i}" for i in range(1, entry.n_features + 1))
+            return Table(values=values, columns=columns, source=f"sklearn.datasets.{entry.bundled}")
+    if (path := cache_file(entry)).is_file():
+        table = read_table(path)
+        if values_digest(table.values) == entry.digest:
             return table
+        raise DataError(f"{path} holds other values than those of {entry.name!r}; `fastlloyd datasets fetch {entry.name}` anew")
     raise DataError(
         f"data set {entry.name!r} is not on this machine: get it with `fastlloyd datasets fetch {entry.name}`, or set the "
         f"environment variable {FOLDER_VARIABLE} to a folder that holds it"
@@ -124,28 +133,6 @@ def fetch(entry: DataSet) -> Path:
 def cache_file(entry: DataSet) -> Path:
     """Where a fetched set is kept: a NumPy array (n_records, n_features), float64, in the user's folder for caches."""
     return _cache_folder() / f"{entry.name}.npy"
-
-
-def _bundled(entry: DataSet) -> Table | None:
-    """scikit-learn's copy, if there is one with the same values."""
-    if entry.bundled is None or importlib.util.find_spec("sklearn") is None:
-        return None
-    from sklearn import datasets
-
-    values = np.ascontiguousarray(getattr(datasets, entry.bundled)().data, dtype=np.float64)
-    if values_digest(values) != entry.digest:
-        return None
-    columns = tuple(f"x{i}" for i in range(1, entry.n_features + 1))
-    return Table(values=values, columns=columns, source=f"sklearn.datasets.{entry.bundled}")
-
-
-def _cached(entry: DataSet) -> Table | None:
-    if not (path := cache_file(entry)).is_file():
-        return None
-    table = read_table(path)
-    if values_digest(table.values) != entry.digest:
-        raise DataError(f"{path} holds other values than those of {entry.name!r}; `fastlloyd datasets fetch {entry.name}` anew")
-    return table
 
 
 def _cache_folder() -> Path:

@@ -52,7 +52,10 @@ def _draw(summaries: Summaries, measure: str, swept: list[Variant], naive: Varia
     names = list(summaries.datasets)
     pool = {each: pooled([summaries.sample(name, each, epsilon, measure) for name in names]) for each in summaries.variants}
     reference, own = pool[naive], {each: pool[each] for each in swept}
-    level = _level({v: pool[v] for v in pool if v not in {*swept, naive} and summaries.is_private(v)}, reference)
+    # private methods that take none of the swept options, averaged over the same sets: lines without marks
+    others = [each for each in pool if each not in {*swept, naive} and summaries.is_private(each)]
+    ratios = {each: ratio for each in others if (ratio := relative(pool[each], reference)).n}
+    level = {each: (replace(numbered(number), mark=""), ratio) for number, (each, ratio) in enumerate(ratios.items())}
     radii = sorted({each.option("radius") for each in swept}, key=lambda radius: (radius != "step", radius))
     panels_of = {radius: _curves(radius, own, reference) for radius in radii}
     kinds = sorted(
@@ -84,12 +87,6 @@ def _draw(summaries: Summaries, measure: str, swept: list[Variant], naive: Varia
     panels[0].set_ylabel(plain(name), fontsize=TEXT)
     caption = f"{title}, against alpha. " + " ".join(foot)
     return Drawing(name=f"ablation{suffix}", title=title, caption=caption, figure=figure)
-
-
-def _level(others: dict[Variant, Sample], reference: Sample) -> dict[Variant, tuple[Style, Summary]]:
-    """Private methods that take none of the swept options, averaged over the same sets; their lines have no marks."""
-    ratios = {each: ratio for each, sample in others.items() if (ratio := relative(sample, reference)).n}
-    return {each: (replace(numbered(number), mark=""), ratio) for number, (each, ratio) in enumerate(ratios.items())}
 
 
 def _curves(radius: str, own: dict[Variant, Sample], reference: Sample) -> dict[_Kind, _Curve]:
