@@ -168,8 +168,8 @@ def lacking(clients: Sequence[Client], server: Server) -> str:
     if not server.address:
         return "the plan has no address of the server; add it with `fastlloyd plan renew PLAN --address HOST:PORT`"
     for client in clients:
-        for field, value in (("signing_key", client.signing_key), ("certificate", client.certificate)):
-            if not value:
+        for field in ("signing_key", "certificate"):
+            if not getattr(client, field):
                 return (
                     f"client {client.name!r} has no {field} in the plan; add its public file with "
                     "`fastlloyd plan renew PLAN --member FILE`"

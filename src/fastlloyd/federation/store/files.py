@@ -29,8 +29,6 @@ FORMAT_WITHOUT_HEAD, FORMAT = 1, 2
 FOR_EVER: Final = b""
 """In place of a run id: secrets that no run's end wipes."""
 FINGERPRINT_KEY: Final = "fingerprint"
-FINGERPRINT_KEY_BYTES: Final = 32
-BUSY_SECONDS: Final = 5.0
 
 SCHEMA: Final = (
     "CREATE TABLE store (role TEXT NOT NULL, identity BLOB NOT NULL, salt BLOB NOT NULL)",
@@ -105,7 +103,7 @@ def create(path: Path, *, role: Role, identity: bytes) -> None:
             salt = secrets.token_bytes(SALT_BYTES)
             connection.execute("INSERT INTO store VALUES (?, ?, ?)", (role.value, identity, salt))
             if role is Role.CLIENT:
-                insert_secret(connection, FOR_EVER, FINGERPRINT_KEY, secrets.token_bytes(FINGERPRINT_KEY_BYTES))
+                insert_secret(connection, FOR_EVER, FINGERPRINT_KEY, secrets.token_bytes(32))
             connection.execute("COMMIT")
         head_file.create(path, LogPosition(0, first_head(role, identity, salt)))
         unfinished.rename(path)
@@ -212,7 +210,7 @@ def _open(path: Path, mode: str) -> sqlite3.Connection:
         f"{path.absolute().as_uri()}?mode={mode}",
         uri=True,
         isolation_level=None,
-        timeout=BUSY_SECONDS,
+        timeout=5.0,  # seconds that it waits for others
         check_same_thread=False,
     )
 

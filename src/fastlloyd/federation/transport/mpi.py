@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
 from fastlloyd.errors import NetworkError
 from fastlloyd.federation.plan.plan import Plan
@@ -24,8 +24,6 @@ from fastlloyd.federation.protocol.messages import Message, encode
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.transport import party
 from fastlloyd.federation.transport.party import Heard, Kind
-
-SERVER_RANK: Final = 0
 
 
 def load_mpi() -> Any:
@@ -80,7 +78,7 @@ class _Wire:
                 f"mpirun -n {len(names)}"
             )
         if comm.Get_rank() != rank:
-            who = SERVER if rank == SERVER_RANK else f"client {rank} of the plan"
+            who = SERVER if rank == 0 else f"client {rank} of the plan"
             raise NetworkError(f"rank {comm.Get_rank()} was given the part of {who}; that is rank {rank}")
         return cls(comm, names)
 

@@ -126,7 +126,10 @@ def serve(session: ServerSession, wire: Wire) -> ServerResult:
     """
     limits, clients, gone = Limits.of(session.plan), session.plan.names, set[str]()
     while session.outcome is None:
-        heard = None if gone.issuperset(session.awaited) else _next(session, wire)
+        heard = None
+        if not gone.issuperset(session.awaited) and (heard := wire.receive(_A_MOMENT)) is None:
+            session.draw_ahead()
+            heard = wire.receive()
         match heard:
             case None:
                 perform(session.deadline(), wire.send)
@@ -141,14 +144,6 @@ def serve(session: ServerSession, wire: Wire) -> ServerResult:
         if heard.kind is Kind.LEAVE:
             gone.add(heard.sender)
     return session.outcome
-
-
-def _next(session: ServerSession, wire: Wire) -> Heard | None:
-    heard = wire.receive(_A_MOMENT)
-    if heard is None:
-        session.draw_ahead()
-        heard = wire.receive()
-    return heard
 
 
 def take_part(session: ClientSession, wire: Wire) -> ClientResult | Ended:
