@@ -6,9 +6,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -28,7 +28,7 @@ from fastlloyd.evaluation.experiments.reading import SPECIFICATION, Cells
 from fastlloyd.evaluation.experiments.references import code_digest
 from fastlloyd.evaluation.experiments.results import Folder, earlier_provenance, n_failed, read_rows
 from fastlloyd.evaluation.experiments.spec import Spec
-from fastlloyd.evaluation.experiments.trial import Report, Trial
+from fastlloyd.evaluation.experiments.trial import Trial
 from fastlloyd.evaluation.experiments.workers import Pool, Schedule
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
@@ -102,50 +102,40 @@ def run(
         now = _progress(folder.rows, every)
         watch(now)
         missing = [trial for trial in every if trial.key not in folder.rows]
-        session = _Session(workers=min(cores() if workers is None else workers, len(missing)))
+        n_workers = min(cores() if workers is None else workers, len(missing))
+        started, clock, spent = datetime.now(UTC), time.perf_counter(), list[tuple[float, float]]()
         try:
-            with _terminable(), closing(Pool(Schedule(missing), source, session.workers).reports()) as reports:
+            with _terminable(), closing(Pool(Schedule(missing), source, n_workers).reports()) as reports:
                 for report in reports:
                     if report.digest:
                         folder.note_set(report.row, report.digest)
                     folder.append(report.row)
-                    session.add(report)
+                    spent.append((report.preparing, report.busy))
                     now = replace(now, done=now.done + 1, failed=now.failed + n_failed([report.row]))
                     watch(now)
         finally:
-            paths = folder.finish(every, session.about() if missing else None)
-        return Summary(progress=now, others=len(folder.rows) - now.done, paths=paths, session=session.about())
+            session = _session(n_workers, started, clock, spent)
+            paths = folder.finish(every, session if missing else None)
+        return Summary(progress=now, others=len(folder.rows) - now.done, paths=paths, session=session)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Session:
-    """What one call of `run` has done so far."""
+def _session(workers: int, started: datetime, clock: float, reports: Sequence[tuple[float, float]]) -> dict[str, Any]:
+    """What one call of `run` did, for the provenance. reports : seconds of preparing, and of clustering and measures, by trial.
 
-    workers: int
-    trials: int = 0
-    trial_seconds: float = 0.0
-    preparing_seconds: float = 0.0
-    started: datetime = field(default_factory=lambda: datetime.now(UTC))
-    clock: float = field(default_factory=time.perf_counter)
-
-    def add(self, report: Report) -> None:
-        self.trials += 1
-        self.trial_seconds += report.busy
-        self.preparing_seconds += report.preparing
-
-    def about(self) -> dict[str, Any]:
-        """For the provenance. busy : the share of the processes' time that went into clustering and measures."""
-        seconds = time.perf_counter() - self.clock
-        return {
-            "started": self.started.isoformat(timespec="seconds"),
-            "ended": datetime.now(UTC).isoformat(timespec="seconds"),
-            "workers": self.workers,
-            "trials": self.trials,
-            "seconds": seconds,
-            "trial_seconds": self.trial_seconds,
-            "preparing_seconds": self.preparing_seconds,
-            "busy": self.trial_seconds / (seconds * self.workers) if self.workers else 0.0,
-        }
+    busy : the share of the processes' time that went into clustering and measures.
+    """
+    seconds = time.perf_counter() - clock
+    preparing, trying = (sum(spent) for spent in zip(*reports, strict=True)) if reports else (0.0, 0.0)
+    return {
+        "started": started.isoformat(timespec="seconds"),
+        "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+        "workers": workers,
+        "trials": len(reports),
+        "seconds": seconds,
+        "trial_seconds": trying,
+        "preparing_seconds": preparing,
+        "busy": trying / (seconds * workers) if workers else 0.0,
+    }
 
 
 def _asked(path: Path, out: Path, *, quick: bool) -> tuple[list[Trial], dict[str, Any]]:
