@@ -17,7 +17,7 @@ from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering import parallel
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import OverflowRisk
-from fastlloyd.mechanisms.queries import clipping, offsets
+from fastlloyd.mechanisms.queries import clipping, nearest
 from fastlloyd.mechanisms.queries.query import Question, ask
 from fastlloyd.mechanisms.queries.sensitivity import Corner
 
@@ -34,7 +34,7 @@ WAYS = pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=with
 def going(compiled: bool) -> Iterator[None]:
     """By compiled code and in spans that threads share, or by neither, however much the process has computed."""
     with (
-        mock.patch.object(offsets, "is_compiled", return_value=compiled),
+        mock.patch.object(nearest, "is_compiled", return_value=compiled),
         mock.patch.object(parallel, "is_compiled", return_value=compiled),
         mock.patch.multiple(parallel, WORTH_THREADS=1, LEAST_RECORDS=1),
     ):
@@ -239,7 +239,7 @@ def test_the_same_where_offsets_are_added_up_by_compiled_code() -> None:
     points, labels, centroids = np.full((3, 2), 9), np.zeros(3, dtype=np.int32), np.zeros((1, 2), dtype=np.int64)
     too_long = mock.patch.object(compiled_sums, "add_clipped_offsets", return_value=4**2 + 1.0)
     with too_long, pytest.raises(AssertionError, match=r"IEEE 754"):
-        offsets._compiled_sums(points, labels, centroids, 1, 4)
+        nearest._compiled_sums(points, labels, centroids, 1, 4)
 
 
 @without_numba
@@ -254,14 +254,14 @@ def test_compiled_code_adds_up_the_integers_of_the_plain_form_and_finds_the_long
     X = generator.integers(-(2**16), 2**16 + 1, (int(generator.integers(0, 700)), d)).astype(dtype, order=order)
     centroids, labels = generator.integers(-(2**16), 2**16 + 1, (k, d)), generator.integers(0, k, len(X)).astype(np.int32)
     radius = int(generator.integers(1, 2**18))
-    plain = offsets._plain_sums(X, labels, centroids, radius, units)
+    plain = nearest._plain_sums(X, labels, centroids, radius, units)
     with (
         mock.patch.object(parallel, "WORTH_THREADS", int(generator.choice([1, 2**18]))),
-        mock.patch.object(offsets, "RECORDS_PER_SUM", int(generator.choice([1, 2**18]))),
+        mock.patch.object(nearest, "RECORDS_PER_SUM", int(generator.choice([1, 2**18]))),
         mock.patch.object(parallel, "MOST_RECORDS", int(generator.choice([100, 2**18]))),
     ):
         for points, middles in ((X, centroids), (X.astype(">i8"), np.asfortranarray(centroids))):
-            assert np.array_equal(offsets._compiled_sums(points, labels, middles, radius, units), plain)
+            assert np.array_equal(nearest._compiled_sums(points, labels, middles, radius, units), plain)
     C, sums = centroids.astype(np.float64), np.zeros((k, d))
     longest = add_clipped_offsets(X, labels, 0, len(X), C, float(radius), float(units), sums)
     by_hand = clipping.squared_norms(clipping.clip(X.astype(np.float64) - C[labels], radius, units))

@@ -13,10 +13,10 @@ import pytest
 from fastlloyd.clustering import domain as domains
 from fastlloyd.clustering.domain import Domain, GridArray, finest_bits
 from fastlloyd.errors import PlanError
+from fastlloyd.mechanisms.queries.nearest import Votes
 from fastlloyd.mechanisms.queries.parameters import Value
 from fastlloyd.mechanisms.queries.query import Query, ask
 from fastlloyd.mechanisms.queries.spaces import Subspace
-from fastlloyd.mechanisms.queries.votes import Votes
 from lloyd_queries import loss, moments
 from moment_situations import cube, questions
 from paths import computed, path_of

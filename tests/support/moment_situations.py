@@ -8,11 +8,10 @@ import query_reference as reference
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.mechanisms.queries.centred import ClippedLengths, ClippedSquares, SecondMoment
-from fastlloyd.mechanisms.queries.offsets import ClippedOffsets
+from fastlloyd.mechanisms.queries.nearest import ClippedOffsets, Votes
 from fastlloyd.mechanisms.queries.parameters import Parameter, Value
 from fastlloyd.mechanisms.queries.query import Query, Question, ask
 from fastlloyd.mechanisms.queries.spaces import Features, Subspace
-from fastlloyd.mechanisms.queries.votes import Votes
 
 ENDS = 6  # ways to choose a parameter or a record
 ONE = 1 << 20

@@ -14,7 +14,7 @@ import pytest
 import fastlloyd
 from fastlloyd.clustering import domain, kernels, parallel
 from fastlloyd.clustering.parallel import is_compiled
-from fastlloyd.mechanisms.queries import offsets
+from fastlloyd.mechanisms.queries import nearest
 
 _PACKAGE = str(Path(fastlloyd.__file__).parent)
 
@@ -63,7 +63,7 @@ def computed(way: str) -> Iterator[None]:
     with mock.patch.dict("os.environ", OMP_NUM_THREADS="1"):
         patches = [
             mock.patch.object(module, "is_compiled", return_value=way == "compiled")
-            for module in (kernels, parallel, offsets, domain)
+            for module in (kernels, parallel, nearest, domain)
         ]
         for patch in patches:
             patch.start()

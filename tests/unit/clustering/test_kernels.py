@@ -376,8 +376,8 @@ def test_compiled_code_stays_inside_its_arrays(tmp_path: Path) -> None:
     program = """
 import numpy as np
 from fastlloyd.clustering import kernels, parallel
-from fastlloyd.mechanisms.queries import offsets
-offsets.RECORDS_PER_SUM = 1
+from fastlloyd.mechanisms.queries import nearest
+nearest.RECORDS_PER_SUM = 1
 kernels.is_compiled = lambda _: True
 parallel.WORTH_THREADS = parallel.LEAST_RECORDS = 1
 assert parallel.is_compiled(1 << 40)
@@ -391,8 +391,8 @@ for by_feature in (False, True):
             for limits in (None, np.full(d, 9), np.full(d, 2**24)):
                 kernels.cluster_statistics(X, C, 50, limits=limits, block_rows=rows or None)
                 labels = kernels.assign(X, C, limits=limits, block_rows=rows or None)
-            offsets._compiled_sums(X, labels, C, 7, 4)
-            offsets._compiled_sums(X.astype(np.int64), labels, C, 7, 4)
+            nearest._compiled_sums(X, labels, C, 7, 4)
+            nearest._compiled_sums(X.astype(np.int64), labels, C, 7, 4)
 """
     settings = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "2"}
     subprocess.run([sys.executable, "-c", program], check=True, env=os.environ | settings)  # noqa: S603 - our own program

@@ -15,11 +15,10 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import DataError, OverflowRisk, PlanError
 from fastlloyd.mechanisms.queries.centred import ClippedLengths, ClippedSquares, SecondMoment
-from fastlloyd.mechanisms.queries.offsets import ClippedOffsets
+from fastlloyd.mechanisms.queries.nearest import ClippedOffsets, Votes
 from fastlloyd.mechanisms.queries.parameters import Parameter, Value
 from fastlloyd.mechanisms.queries.query import MAX_BLOCK_RECORDS, Query, Question, ask
 from fastlloyd.mechanisms.queries.spaces import Features, Subspace
-from fastlloyd.mechanisms.queries.votes import Votes
 from fastlloyd.mechanisms.rounds import draw
 from fastlloyd.testing import SeededNoise
 

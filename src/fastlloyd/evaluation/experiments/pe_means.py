@@ -37,10 +37,9 @@ from fastlloyd.clustering.public_kmeans import k_means
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import PlanError
-from fastlloyd.mechanisms.queries.offsets import MAX_POINTS
+from fastlloyd.mechanisms.queries.nearest import MAX_POINTS, Votes
 from fastlloyd.mechanisms.queries.query import ask
 from fastlloyd.mechanisms.queries.spaces import Features
-from fastlloyd.mechanisms.queries.votes import Votes
 from fastlloyd.mechanisms.rounds import sqrt_up
 
 LEVY_INDEX = 1.75  # beta

@@ -22,10 +22,9 @@ from fastlloyd.mechanisms.moment_lloyd import location, start, steps
 from fastlloyd.mechanisms.moment_lloyd.directions import directions
 from fastlloyd.mechanisms.moment_lloyd.state import MomentFields, Noisy, Seen, State
 from fastlloyd.mechanisms.queries.centred import ClippedLengths, ClippedSquares, SecondMoment
-from fastlloyd.mechanisms.queries.offsets import ClippedOffsets
+from fastlloyd.mechanisms.queries.nearest import ClippedOffsets, Votes
 from fastlloyd.mechanisms.queries.query import Query, Question, ask
 from fastlloyd.mechanisms.queries.spaces import Features, Space, Subspace
-from fastlloyd.mechanisms.queries.votes import Votes
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round
 from fastlloyd.mechanisms.settings import AnyAlgorithm
 
