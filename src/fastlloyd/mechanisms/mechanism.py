@@ -321,7 +321,7 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return draw(self.noise, self.shape(round)[0], columns, source)
 
     def answer_noise(self, number: int) -> AnswerNoise:
-        """Of an answer that lacks nobody and has exactly the noise it must carry."""
+        """What is known of an answer that lacks nobody and has exactly the noise it must carry."""
         return AnswerNoise(deviations=tuple(float(scale) for scale in self.all_rounds[number].scales), share=1.0)
 
     def to_toml(self) -> str:
@@ -367,7 +367,7 @@ def check_numbers(n_clusters: int, n_records: int, epsilon: float, noise: Noise)
 
 
 def check_grid(n_expected: int, count_bits: int) -> None:
-    """The same for the expected number of records and the grid of the counts."""
+    """Refuse an expected number of records, or a grid of the counts, out of range, naming the setting."""
     if not 1 <= n_expected <= MAX_RECORDS:
         raise PlanError(f"n_expected is {n_expected}; expected 1 to {MAX_RECORDS}")
     if not 0 <= count_bits <= MAX_COUNT_BITS:

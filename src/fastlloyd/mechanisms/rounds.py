@@ -93,7 +93,7 @@ class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, ca
 
     @property
     def scales(self) -> tuple[Fraction, ...]:
-        """Of the one number."""
+        """The scale of the noise on the sum."""
         return (self.scale,)
 
     def unit(self, fraction_bits: int) -> float:

@@ -55,7 +55,7 @@ class NoiseDeviation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def noise_deviation(mechanism: Mechanism) -> NoiseDeviation:
-    """Of the central model, and of `server-noise`."""
+    """The noise in the last answer of the central model, and of `server-noise`."""
     (sums, counts), spread = mechanism.rounds[-1].scales, mechanism.noise.spread
     return NoiseDeviation(sums=spread * float(sums), counts=spread * float(counts / 2**mechanism.count_bits))
 
@@ -155,7 +155,7 @@ class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def assess(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation) -> Accuracy:
-    """Of the centroids of a clustering; noise : in its last answer. Without noise all errors are 0: nothing is estimated.
+    """How far each centroid may be off; noise : in the last answer. Without noise all errors are 0: nothing is estimated.
 
     A squared standard error is the sum of four squares: the noise in the mean that the answers show; how far the centroid is
     from that mean, because moves were shrunk; what a move that noise does not explain lets expect of a next one; and what
@@ -176,7 +176,7 @@ def assess(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation) 
 
 
 def settled(status: Sequence[Status]) -> BoolArray:
-    """Of which clusters the interval holds, bool (n_clusters,)."""
+    """Whether the interval of each cluster holds, bool (n_clusters,)."""
     return np.array([each is Status.SETTLED for each in status])
 
 

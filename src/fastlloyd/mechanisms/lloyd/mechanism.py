@@ -35,7 +35,7 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
 
     @property
     def scales(self) -> tuple[Fraction, ...]:
-        """Of the sums and of the counts."""
+        """The scales of the sums and of the counts."""
         return self.sum_scale, self.count_scale
 
     def question(self, m: "LloydMechanism") -> Moments:
@@ -125,7 +125,7 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def may_leave_bounds(self) -> bool:
-        """Without postprocessing."""
+        """True where nothing brings centroids back into the domain."""
         return self.algorithm.postprocessing is Postprocessing.NONE
 
     @property
@@ -135,7 +135,7 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def last_radius(self) -> float:
-        """That of the last round, if there is one."""
+        """The radius of the last round; the planned one where every record counts."""
         squared = self.rounds[-1].squared_radius
         return self.planned_radius if squared is None else math.sqrt(squared)
 
@@ -216,5 +216,5 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def sum_unit(self) -> str:
-        """That of the grid."""
+        """Grid units."""
         return f"grid units of 2**-{self.domain.fraction_bits} of the half width of the domain"

@@ -27,7 +27,7 @@ SURE = 2.0  # deviations of its noise
 
 
 def evidence(m: MomentFields, state: State, radius: int, seen: Seen) -> Evidence:
-    """Of all rounds; state : in which the last one was asked, radius : its own."""
+    """What all rounds show; state : in which the last one was asked, radius : its own."""
     counts = seen.steps[-1].counts
     shrunk = sizes(counts, divisor(m, state))  # what the move was divided by: less where all counts may be alike
     least = cautious(counts.values.ravel(), counts.deviation, m.n_expected)

@@ -54,7 +54,7 @@ def divisor(m: MomentFields, state: State) -> float:
 
 
 def _precisions(m: MomentFields, deviation: float) -> tuple[float, float]:
-    """Of a count with noise of that deviation, and of the expected number."""
+    """The precision of a count with noise of that deviation, and that of the expected number."""
     return 1 / max(deviation, 1e-9) ** 2, 4 / m.n_expected**2
 
 

@@ -67,7 +67,7 @@ class MomentMechanism(
 
     @property
     def sum_deviation(self) -> float:
-        """Of the noise in a coordinate of the sum of all records, grid units."""
+        """The first round's, in grid units."""
         unit, _ = self.rounds[0].units_of_parts(self, self.start())
         return float(self.rounds[0].scales[0]) * unit
 

@@ -45,7 +45,7 @@ class MomentAlgorithm(AnyAlgorithm, frozen=True, kw_only=True):
 
     @property
     def fewest_iterations(self) -> None:
-        """None: the error does not depend on their number."""
+        """None: the error does not depend on the number of iterations."""
 
     def check_use(self, settings: Mapping[str, object]) -> None:
         """Refuse all that are given: none has an effect here, so another algorithm was meant."""
@@ -82,7 +82,7 @@ class Shape(Protocol):
 
     @property
     def count_bits(self) -> int:
-        """Of the grid of counts."""
+        """Counts are in units of 2**-count_bits records."""
 
 
 class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks"):
@@ -319,7 +319,7 @@ class VotesRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=T
         return start.from_votes(m, state, votes)
 
     def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
-        """With the votes."""
+        """What the answers have shown, the votes among it."""
         (votes,) = self.noisy_parts(m, state, answer, noise)
         return super().seen(m, state, answer, noise).with_votes(state.candidates, votes)
 
@@ -355,7 +355,7 @@ class StepRound(ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=
         return steps.step(m, state, sums, counts, in_directions=self.in_directions)
 
     def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
-        """With the step, if it is among all features."""
+        """What the answers have shown; the step counts if it is among all features."""
         shown = super().seen(m, state, answer, noise)
         return shown if self.in_directions else shown.with_step(state.centroids, *self.noisy_parts(m, state, answer, noise))
 

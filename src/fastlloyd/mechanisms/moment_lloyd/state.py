@@ -41,7 +41,7 @@ class MomentFields(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def sum_deviation(self) -> float:
-        """Of the noise in a coordinate of the sum of all records, grid units."""
+        """Standard deviation of the noise in a coordinate of the sum of all records, grid units."""
         raise NotImplementedError
 
 

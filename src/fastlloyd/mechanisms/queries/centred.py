@@ -84,7 +84,7 @@ class ClippedSquares(_Centred):
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """One."""
+        """A column per feature."""
         return (self.domain.n_features,)
 
     @property

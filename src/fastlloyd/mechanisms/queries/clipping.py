@@ -56,7 +56,7 @@ def clipped_lengths(Z: FloatArray, radius: int, units: int) -> FloatArray:
 
 
 def squared_norms(Z: FloatArray) -> FloatArray:
-    """Of the rows; exact for integers as long as they stay below 2**53, in whatever order they are added up."""
+    """Squared norms of the rows; exact for integers as long as they stay below 2**53, in whatever order they are added up."""
     squares: FloatArray = np.einsum("ij,ij->i", Z, Z)
     return squares
 
@@ -97,6 +97,6 @@ def _check_lengths(Z: FloatArray, units: int) -> None:
 
 
 def check_largest(square: float, units: int) -> None:
-    """The same of the largest squared norm of some clipped vectors."""
+    """Check the largest squared norm of some clipped vectors."""
     if square > units**2:
         raise AssertionError("the division of this machine is not that of IEEE 754: a clipped vector is too long")

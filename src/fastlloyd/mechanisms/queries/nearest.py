@@ -124,7 +124,7 @@ def _plain_sums(points: GridArray, labels: kernels.Labels, centroids: IntArray, 
 
 
 def _compiled_sums(points: GridArray, labels: kernels.Labels, centroids: IntArray, radius: int, units: int) -> IntArray:
-    """The same integers, without the blocks' temporary arrays, and on all cores where there are many records per sum."""
+    """The integers of `_plain_sums`, without temporary arrays, and on all cores where there are many records per sum."""
     from fastlloyd.clustering.compiled.sums import add_clipped_offsets
 
     C = np.ascontiguousarray(centroids, dtype=np.float64)

@@ -46,7 +46,7 @@ class Question:
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """Of the answer, for all parameters in range."""
+        """How far one record moves the answer at most, whatever parameters in range it is asked with."""
         raise NotImplementedError
 
     @property

@@ -24,7 +24,7 @@ Release = GaussianRelease | GeometricRelease
 
 
 class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one answer, part by part.
+    """How far one record moves an answer at most, part by part.
 
     entries : by how much one record added or removed moves one entry of the part at most (the bound of the ring).
     added : corners for one record added or removed. replaced : corners for one record replaced by another, both of them used.
@@ -39,7 +39,7 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of_rows(cls, n_rows: int, *, entry: int, squared: int, l1: int, count: int) -> "Sensitivity":
-        """Of sums and a count in each row, where a record belongs to one row or to none.
+        """The sensitivity of sums and a count in each row, where a record belongs to one row or to none.
 
         One record added or removed moves an entry of the sums by at most `entry`, the sums of its row by `l1` in all and by
         `squared` in squares, and the count by `count`. One replaced moves the sums of one row twice as far and no count, or the
@@ -55,7 +55,7 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def corners(self, relation: NeighboringRelation) -> tuple[Corner, ...]:
-        """Those of one neighbouring relation.
+        """The corners of one neighbouring relation.
 
         Replacing a record may take one away, or bring one in, and no more: a row with a missing cell is dropped before anything
         is asked. So the corners of a replacement include those of one record added or removed.

@@ -32,7 +32,7 @@ class Features:
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """None: what must be known to find a record's point."""
+        """What must be known to find a record's point: nothing."""
         return ()
 
     def place(self, X: GridArray) -> GridArray:
