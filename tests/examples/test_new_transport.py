@@ -92,7 +92,7 @@ def test_a_client_that_breaks_the_protocol_is_told_so_and_the_others_finish(
 
     def longer(rounds: ClientRounds) -> Upload:
         made = upload(rounds)
-        return Upload(made.round, made.nonce, made.payload + bytes(rounds._name == "c2" and made.round == 2))
+        return Upload(made.round, made.nonce, made.payload + bytes(rounds.name == "c2" and made.round == 2))
 
     monkeypatch.setattr(ClientRounds, "upload", longer)
     ended = run_over(tmp_path, make_federation(make_plan(3, max_dropouts=1)))

@@ -51,7 +51,7 @@ def lengthened(case: str) -> Iterator[None]:
 
     def longer(rounds: ClientRounds) -> Upload:
         made = upload(rounds)
-        n_bytes = LENGTHENED.get(case, 0) if rounds._name == liar and made.round == 2 else 0
+        n_bytes = LENGTHENED.get(case, 0) if rounds.name == liar and made.round == 2 else 0
         return Upload(made.round, made.nonce, made.payload + bytes(n_bytes))
 
     with mock.patch.object(ClientRounds, "upload", longer):

@@ -238,8 +238,8 @@ def omitted_share() -> AbstractContextManager[object]:
 
     def mutated(rounds: ClientRounds, *args: Any, **settings: Any) -> None:
         genuine(rounds, *args, **settings)
-        if rounds._name == HONEST:
-            rounds._noise = NoNoise()
+        if rounds.name == HONEST:
+            rounds.noise = NoNoise()
 
     return patch.object(ClientRounds, "__init__", mutated)
 

@@ -103,7 +103,7 @@ class Watch:
 
         def watched_open(self: ClientRounds, broadcast: Broadcast) -> None:
             number = self.number
-            at_work.append((self._name, broadcast))
+            at_work.append((self.name, broadcast))
             open_round(self, broadcast)
             watch.opened.append((self, number, broadcast, answers[-1]))
 
@@ -617,7 +617,7 @@ class Network:
         """What these clients opened is, to the bit, the sum of what the named clients hid, and the server's noise."""
         for rounds, number, broadcast, answer in self.watch.opened:
             members = list(broadcast.included(self.names).items())
-            if clients(rounds._name) and not any((number, member) in self.spoiled for member, _ in members):
+            if clients(rounds.name) and not any((number, member) in self.spoiled for member, _ in members):
                 values = [self.watch.plain[member] for member in members]
                 assert np.array_equal(answer, np.sum([*values, self._noise_of(broadcast)], axis=0).ravel())
 

@@ -152,7 +152,7 @@ def rounds_of(client: ClientSession) -> ClientRounds:
 def sealed_by(client: ClientSession, plain: bytes) -> Proposal:
     """What this client, which awaits parameters, would propose if these bytes were what it worked out."""
     rounds, salt = rounds_of(client), b"s" * SALT_BYTES
-    return Proposal(rounds.number, salt, seal_parameters(rounds._group_key, rounds._context(), client.name, salt, plain))
+    return Proposal(rounds.number, salt, seal_parameters(rounds.group_key, rounds._context(), client.name, salt, plain))
 
 
 # Whose turn it is

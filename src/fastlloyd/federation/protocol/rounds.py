@@ -5,6 +5,7 @@ made by `upload`, `propose` and `confirm`.
 """
 
 from collections.abc import Callable
+from dataclasses import InitVar, dataclass
 
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import LocalProtocolError, OverflowRisk, RemoteProtocolError
@@ -23,6 +24,7 @@ from fastlloyd.mechanisms.queries.relative import centroids_digest
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise
 
 
+@dataclass(eq=False, repr=False)
 class ClientRounds:
     """One client once it holds the group key.
 
@@ -30,21 +32,18 @@ class ClientRounds:
     with `propose` (or `recall`) before it if this client works them out.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        roster: Roster,
-        name: str,
-        records: Records,
-        *,
-        keys: KeyBox,
-        group_key: GroupKey,
-        noise: NoiseSource,
-        random_bytes: Callable[[int], bytes],
-    ) -> None:
-        self._plan, self._roster, self._name, self._records = plan, roster, name, records
-        self._group_key, self._noise, self._random_bytes = group_key, noise, random_bytes
-        self._masks: MaskScheme = GroupMasks(group_key, plan.ring)
+    plan: Plan
+    roster: Roster
+    name: str
+    records: Records
+    keys: InitVar[KeyBox]
+    group_key: GroupKey
+    noise: NoiseSource
+    random_bytes: Callable[[int], bytes]
+
+    def __post_init__(self, keys: KeyBox) -> None:
+        plan, roster = self.plan, self.roster
+        self._masks: MaskScheme = GroupMasks(self.group_key, plan.ring)
         caps = {client.name: client.max_records for client in plan.clients}
         self._caps = {name: caps[name] for name in keys.present}
         self._plausible = Plausible.of(plan)
@@ -76,19 +75,19 @@ class ClientRounds:
     @property
     def leads(self) -> bool:
         """Whether this client is the one that works out parameters without being asked: the first in the last sum."""
-        return self._included[-1][0] == self._name
+        return self._included[-1][0] == self.name
 
     @property
     def last_included(self) -> int:
         """The last round that was opened whose sum holds this client's answer; 0 if there is none."""
-        return max((number for number, names in enumerate(self._included, 1) if self._name in names), default=0)
+        return max((number for number, names in enumerate(self._included, 1) if self.name in names), default=0)
 
     def upload(self) -> Upload:
         """The client's exact answer plus its share of the noise, masked. Draws noise: to be called once per round."""
         round = self._mechanism.all_rounds[self.number - 1]
-        values = self._records.answer(self._query) + self._plan.draw_client_noise(round, self._noise)
-        self._nonce = self._random_bytes(UPLOAD_NONCE_BYTES)
-        return Upload(self.number, self._nonce, self._masked.hide(values, self._name, self._nonce))
+        values = self.records.answer(self._query) + self.plan.draw_client_noise(round, self.noise)
+        self._nonce = self.random_bytes(UPLOAD_NONCE_BYTES)
+        return Upload(self.number, self._nonce, self._masked.hide(values, self.name, self._nonce))
 
     def recall(self, said: Upload | Proposal) -> None:
         """Take what was said in this round before a restart: nothing is drawn, worked out or masked anew, no record is read."""
@@ -110,17 +109,17 @@ class ClientRounds:
         what = f"the broadcast of round {broadcast.round}"
         if broadcast.round != self.number or self._awaiting is not None:
             raise RemoteProtocolError(f"{what} is neither that of the open round, {self.number}, nor one that came before")
-        included = broadcast.included(self._roster.names)
-        self._roster.check_members(what, list(included), self._caps, self._plan.min_included)
-        if included.get(self._name, self._nonce) != self._nonce:
-            raise RemoteProtocolError(f"{what} names an upload of client {self._name!r} that it did not make")
+        included = broadcast.included(self.roster.names)
+        self.roster.check_members(what, list(included), self._caps, self.plan.min_included)
+        if included.get(self.name, self._nonce) != self._nonce:
+            raise RemoteProtocolError(f"{what} names an upload of client {self.name!r} that it did not make")
         return included
 
     def open(self, broadcast: Broadcast) -> None:
         """Unmask the sum and go on, unless the next state travels. RemoteProtocolError if it is not the sum that is awaited."""
         included, index = self.included_in(broadcast), self.number - 1
         round = self._mechanism.all_rounds[index]
-        total = self._masked.open(broadcast.payload, included, self._plan.n_words(round))
+        total = self._masked.open(broadcast.payload, included, self.plan.n_words(round))
         answer = total.reshape(self._mechanism.shape(round))
         n_records = sum(map(self._caps.__getitem__, included))
         self._plausible.check(answer, n_records, self.number)
@@ -128,7 +127,7 @@ class ClientRounds:
         self._transcript_hash = extend_transcript(self._transcript_hash, broadcast)
         n_first = sum(map(self._caps.__getitem__, self._included[0]))
         share = n_records / n_first if n_first else 1.0  # caps may be 0
-        noise = AnswerNoise(deviations=self._plan.deviations(round, len(included)), share=share)
+        noise = AnswerNoise(deviations=self.plan.deviations(round, len(included)), share=share)
         if self._mechanism.travelling_bytes(index):
             self._awaiting = answer, noise
         else:
@@ -141,8 +140,8 @@ class ClientRounds:
             raise LocalProtocolError("no answer has come from which parameters could follow")
         m, index = self._mechanism, self.number - 2
         data = m.write_state(index, m.advance(index, self._state, *self._awaiting))
-        salt = self._random_bytes(SALT_BYTES)
-        box = seal_parameters(self._group_key, self._context(), self._name, salt, data)
+        salt = self.random_bytes(SALT_BYTES)
+        box = seal_parameters(self.group_key, self._context(), self.name, salt, data)
         self._proposed = True
         return Proposal(self.number, salt, box)
 
@@ -152,9 +151,9 @@ class ClientRounds:
             raise RemoteProtocolError(
                 f"parameters for round {parameters.round} came when none were awaited for it; what was settled stays settled"
             )
-        self._roster.check_members("who worked out the parameters", [parameters.client], self._caps, 0)
+        self.roster.check_members("who worked out the parameters", [parameters.client], self._caps, 0)
         client, salt, box = parameters.client, parameters.salt, parameters.box
-        plain = open_parameters(self._group_key, self._context(), client, salt, box)
+        plain = open_parameters(self.group_key, self._context(), client, salt, box)
         try:
             self._state = self._mechanism.read_state(self.number - 2, self._state, *self._awaiting, plain)
         except OverflowRisk as error:
@@ -167,7 +166,7 @@ class ClientRounds:
 
     def confirm(self) -> Confirmation:
         """The client's word on the transcript and the centroids it ended with."""
-        return Confirmation(self._ending(self._clustering()).confirmation(self._name))
+        return Confirmation(self._ending(self._clustering()).confirmation(self.name))
 
     def conclude(self, confirmations: Confirmations) -> ClientResult:
         """The result, once enough of the last round's clients ended with the same and nobody with another.
@@ -176,17 +175,17 @@ class ClientRounds:
         of the plan's clients.
         """
         clustering, last = self._clustering(), self._included[-1]
-        self._roster.check_members("the list of confirmations", [name for name, _ in confirmations.macs], self._caps, 0)
+        self.roster.check_members("the list of confirmations", [name for name, _ in confirmations.macs], self._caps, 0)
         if others := self._ending(clustering).differing(dict(confirmations.macs)):
             raise RemoteProtocolError(
                 f"client {others[0]!r} ended the run with other messages or other centroids; do not use them"
             )
-        confirmed = {self._name, *(name for name, _ in confirmations.macs)}
+        confirmed = {self.name, *(name for name, _ in confirmations.macs)}
         unconfirmed = tuple(name for name in last if name not in confirmed)
-        if len(last) - len(unconfirmed) < self._plan.min_included:
+        if len(last) - len(unconfirmed) < self.plan.min_included:
             raise RemoteProtocolError(
                 f"{len(last) - len(unconfirmed)} clients of the last round confirmed the result; "
-                f"at least {self._plan.min_included} are needed"
+                f"at least {self.plan.min_included} are needed"
             )
         return ClientResult(clustering=clustering, included=tuple(self._included), unconfirmed=unconfirmed)
 
@@ -196,12 +195,12 @@ class ClientRounds:
         return self._mechanism.clustering(self._state)
 
     def _ending(self, clustering: Clustering) -> Ending:
-        return Ending(self._group_key, self._context(), centroids_digest(clustering.centroids))
+        return Ending(self.group_key, self._context(), centroids_digest(clustering.centroids))
 
     def _context(self) -> RoundContext:
         return RoundContext(
-            plan_digest=self._roster.plan_digest,
-            run_id=self._roster.run_id,
+            plan_digest=self.roster.plan_digest,
+            run_id=self.roster.run_id,
             round=self.number,
             transcript_hash=self._transcript_hash,
         )
@@ -212,10 +211,10 @@ class ClientRounds:
             return
         self._query = query = self._mechanism.query(self.number - 1, self._state)
         context = MaskContext(
-            plan_digest=self._roster.plan_digest,
-            run_id=self._roster.run_id,
+            plan_digest=self.roster.plan_digest,
+            run_id=self.roster.run_id,
             round=self.number,
             transcript_hash=self._transcript_hash,
             centroids_digest=query.digest,
         )
-        self._masked = MaskedRound(self._masks, context, self._plan.ring)
+        self._masked = MaskedRound(self._masks, context, self.plan.ring)

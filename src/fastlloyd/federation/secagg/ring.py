@@ -136,22 +136,13 @@ class RingLoad:
     probability below 2**-40 (union bound). Clients that drop out take data and noise away: the bound holds for every
     included set.
 
-    Parameters
-    ----------
-    n_records : int
-        Public cap on the records of all clients together.
-    sums, counts, loss : Load
-        Of one coordinate of a sum (grid units), of a count (a record is 2**c on a grid of 2**-c), and of the loss (units of
-        its own; 0 where none is estimated).
-    n_rounding_terms : int
-        How many separately rounded draws one value holds: the number of clients in `client-noise`, 1 in `server-noise`.
-    n_released : int
-        Number of values opened in the whole run: rounds times clusters times (features + 1), and the loss.
-    noise : Noise
-        Law of the noise: a sum of Gaussians, each rounded to an integer, of which the scale is the standard deviation; or one
-        two-sided geometric draw (LAPLACE), P(x) proportional to exp(-abs(x) / b), of which the scale is b.
-    others : tuple of Load
-        Of parts of answers that are none of these, each in units of its own.
+    n_records : public cap on the records of all clients together. sums, counts, loss : of one coordinate of a sum (grid units),
+    of a count (a record is 2**c on a grid of 2**-c), and of the loss (units of its own; 0 where none is estimated).
+    n_rounding_terms : how many separately rounded draws one value holds: the number of clients in `client-noise`, 1 in
+    `server-noise`. n_released : number of values opened in the whole run: rounds times clusters times (features + 1), and the
+    loss. noise : its law: a sum of Gaussians, each rounded to an integer, of which the scale is the standard deviation; or one
+    two-sided geometric draw (LAPLACE), P(x) proportional to exp(-abs(x) / b), of which the scale is b. others : of parts
+    of answers that are none of these, each in units of its own.
     """
 
     n_records: int
