@@ -62,14 +62,6 @@ class Problem:
         return SilhouetteSample.of(self.X, n_records=SAMPLE)
 
 
-def check_name(name: str, folder: Path) -> None:
-    """Raise DataError or PlanError, now and not in a trial, if there is no set of that name."""
-    if is_reference(name):
-        resolve(name, folder)
-    else:
-        datasets.n_clusters(name)
-
-
 @lru_cache(maxsize=1)  # a process stays with one set
 def load_problem(name: str, folder: Path) -> Problem:
     """The set of that name, or what FILE.py:NAME gives, relative to the folder. Raises DataError or PlanError."""

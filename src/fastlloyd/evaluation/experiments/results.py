@@ -43,9 +43,9 @@ class Folder:
             if reading.packed(path).exists() and not (path / TRIALS).exists():  # unpacked, others can be added
                 write_file(path / TRIALS, (trials_content(path) or b"").decode())
                 reading.packed(path).unlink()
-            _drop_torn_line(path / TRIALS)
-            self.rows = read_rows(path)
             self._descriptor = os.open(path / TRIALS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            os.ftruncate(self._descriptor, (path / TRIALS).read_bytes().rfind(b"\n") + 1)  # what follows was cut short
+            self.rows = read_rows(path)
         except BaseException:
             self.close()
             raise
@@ -224,12 +224,3 @@ def _locked(path: Path) -> Lock:
         return Lock(path / TRIALS)
     except StateError:
         raise OutputError(f"{path} is in use by another run of an experiment; wait until it ends, or choose another") from None
-
-
-def _drop_torn_line(path: Path) -> None:
-    """Cut off what follows the last line that is whole."""
-    if not path.exists():
-        return
-    with path.open("r+b") as file:
-        content = file.read()
-        file.truncate(content.rfind(b"\n") + 1)

@@ -21,11 +21,11 @@ from fastlloyd.base import extras
 from fastlloyd.base.names import fraction, unknown_name
 from fastlloyd.base.sealed_toml import load_text
 from fastlloyd.errors import DataError, PlanError
+from fastlloyd.evaluation.datasets import n_clusters
 from fastlloyd.evaluation.experiments.measures import MEASURES, check_figures
 from fastlloyd.evaluation.experiments.methods import Method, Option, check_option, load_method
-from fastlloyd.evaluation.experiments.problem import check_name
 from fastlloyd.evaluation.experiments.reading import FIXED
-from fastlloyd.evaluation.experiments.references import is_reference
+from fastlloyd.evaluation.experiments.references import is_reference, resolve
 from fastlloyd.evaluation.experiments.trial import Trial
 from fastlloyd.mechanisms.catalogue import preset as check_preset
 
@@ -147,7 +147,10 @@ def _trials(spec: Spec, grid: Grid, folder: Path) -> Iterable[Trial]:
     settings = msgspec.structs.replace(spec, **_set(grid))
     sets = _expanded(grid.datasets)
     for name in sets:
-        check_name(name, folder)
+        if is_reference(name):  # whether there is such a set is said now and not in a trial
+            resolve(name, folder)
+        else:
+            n_clusters(name)
     methods = [(source, load_method(source, folder)) for source in _expanded(grid.methods)]
     known = sorted(frozenset().union(*(method.options for _, method in methods)))
     for name in grid.options:
