@@ -57,7 +57,7 @@ class Noise(enum.Enum):
 
 
 class NoiseSource(Protocol):
-    """Independent integer noise. `private` tells whether the noise protects anybody."""
+    """A source of independent integer noise."""
 
     @property
     def private(self) -> bool:
@@ -160,9 +160,9 @@ def _invert(
     cdf: Callable[[int, int], tuple[int, int]],
     random_bytes: RandomBytes,
 ) -> NDArray[np.int64]:
-    """The least integers m with u <= F(m), for u that begin with `words`; F(0) is all that u can be.
+    """Return the least integers m with u <= F(m), for uniform u that begin with `words`; u is never above F(0).
 
-    Those that are bracketed by one integer are taken, the others decided. Words without a cell have no low end.
+    A bracket that is one integer is the value; otherwise more bits decide. The brackets of the lowest words have no low end.
     """
     lowest = np.uint64(1 << LOWEST_BIT)
     low, high = cells_of(law).brackets(np.maximum(words, lowest), scale, shift)

@@ -15,8 +15,9 @@ Ask = Callable[[int, Query], tuple[Answer, AnswerNoise]]
 
 
 def run(mechanism: Mechanism, ask: Ask) -> Clustering:
-    """The clustering that noisy answers lead to; ask : the number of a round, from 0, and its query to an answer.
+    """Ask the query of every round, go on from each noisy answer, and return the clustering.
 
+    ask : takes the number of a round, from 0, and its query; returns the noisy answer, and what is known of the noise in it.
     A client of a federated run makes the same calls, one per message.
     """
     state = mechanism.start()

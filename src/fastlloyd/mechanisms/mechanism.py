@@ -68,7 +68,7 @@ def cautious(counts: FloatArray, deviation: float, n_expected: int) -> FloatArra
 
 
 class Clustering(msgspec.Struct, frozen=True):
-    """Where the iterations are, or ended.
+    """The centroids that the iterations have led to, during a run or at its end.
 
     centroids and previous : int64 (n_clusters, n_features), grid units, after and before the last update; answer : the last
     noisy answer of a round; updated : bool (n_clusters,), False where the last noisy count was too small and the centroid
@@ -135,7 +135,7 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def name(self) -> str:
-        """The algorithm's."""
+        """The name of the algorithm."""
         raise NotImplementedError
 
     @property
@@ -155,7 +155,7 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def initialization(self) -> RadiusSearch:
-        """How initial centroids are packed; of an algorithm without any: how those of Lloyd's are that it is compared with."""
+        """How initial centroids are packed: the algorithm's own or, if it has none, those of Lloyd, for comparison."""
         return RadiusSearch.BISECTION
 
     @property
@@ -170,15 +170,15 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def rounds(self) -> Sequence[Round]:
-        """What is asked for the clustering, in order."""
+        """The rounds of the clustering, in order; without that of the loss."""
         raise NotImplementedError
 
     def start(self) -> State:
-        """The state before the first round: it follows from the mechanism alone."""
+        """The state before the first round, which follows from the mechanism alone."""
         raise NotImplementedError
 
     def query(self, number: int, state: State) -> Query:
-        """What the round of that number, from 0, asks in this state; from integers alone, so all parties ask the same."""
+        """The query of the round of that number, from 0, in this state; made of integers, so all clients ask the same."""
         return self.all_rounds[number].query(self, state)
 
     def advance(self, number: int, state: State, answer: Answer, noise: AnswerNoise) -> State:
@@ -186,18 +186,18 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return self.all_rounds[number].advance(self, state, answer, noise)
 
     def clustering(self, state: State) -> Clustering:
-        """The result: what the state after the last round says."""
+        """The result, from the state after the last round."""
         raise NotImplementedError
 
     def travelling_bytes(self, number: int) -> int:  # noqa: ARG002 - in most mechanisms no state does
-        """How long the state after that round is in a federated run, where one client works it out; 0: every client does.
+        """The length of the state after that round if one client works it out and sends it to the others; 0: every client does.
 
-        A state travels where machines that use floating point would work out different ones.
+        A state travels if working it out takes floating point, which differs between machines.
         """
         return 0
 
     def write_state(self, number: int, state: State) -> bytes:
-        """What travels of the state after that round: `travelling_bytes` bytes."""
+        """The bytes to send of the state after that round, `travelling_bytes` of them."""
         raise NotImplementedError
 
     def read_state(self, number: int, state: State, answer: Answer, noise: AnswerNoise, data: bytes) -> State:
@@ -215,12 +215,12 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         raise NotImplementedError
 
     def choices(self, noise_factor: float) -> Choices:
-        """How it was chosen; noise_factor : as in `expected_error`."""
+        """How this mechanism was chosen, in sentences; noise_factor : as in `expected_error`."""
         raise NotImplementedError
 
     @property
     def sum_unit(self) -> str:
-        """In words, for the privacy statement: the unit of sums and of their noise."""
+        """The unit of sums and of their noise, in words for the privacy statement."""
         raise NotImplementedError
 
     @property
@@ -240,7 +240,7 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def n_features(self) -> int:
-        """d."""
+        """The number of features, d."""
         return self.domain.n_features
 
     @property
@@ -325,7 +325,7 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return AnswerNoise(deviations=tuple(float(scale) for scale in self.all_rounds[number].scales), share=1.0)
 
     def to_toml(self) -> str:
-        """The file `mechanism.toml`."""
+        """The text of the file `mechanism.toml`."""
         return to_toml(self, "A fastlloyd mechanism: settings, no records. The last line seals the content.")
 
     @classmethod

@@ -61,7 +61,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
         raise NotImplementedError
 
     def query(self, m: Any, state: State) -> Query:
-        """What it asks in this state; from integers alone, so all parties ask the same."""
+        """The query in this state; made of integers, so all clients ask the same."""
         raise NotImplementedError
 
     def advance(self, m: Any, state: State, answer: Answer, noise: AnswerNoise) -> State:
@@ -97,7 +97,7 @@ class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, ca
         return (self.scale,)
 
     def unit(self, fraction_bits: int) -> float:
-        """One unit of the answer in squared half widths of the domain, exactly."""
+        """The unit of the answer in squared half widths of the domain, exactly."""
         return math.ldexp(1.0, self.shift - 2 * fraction_bits)
 
     def question(self, m: Any) -> ClippedLoss:
@@ -146,7 +146,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw(noise: Noise, n_rows: int, columns: Iterable[tuple[int, Fraction]], source: NoiseSource) -> IntArray:
-    """Noise for one answer, int64 (n_rows, number of columns); columns : (how many, scale), drawn part by part."""
+    """Draw the noise of one answer, int64 (n_rows, number of columns); columns : per part, how many and the scale."""
     parts = []
     for n_columns, scale in columns:
         match noise:

@@ -194,15 +194,15 @@ def _draw_centroids(ax: "Axes", picture: Picture) -> None:
         colour = PALETTE[i % len(PALETTE)]
         known = bool(picture.is_known[i])
         if known and picture.errors[i].any():
-            _draw_noise(ax, point, picture.errors[i], colour)
+            _draw_region(ax, point, picture.errors[i], colour)
         face = (colour + "C0") if known else "none"
         ax.scatter(point[0], point[1], s=area, facecolors=face, edgecolors=colour, linewidths=1.6, zorder=4)
     if len(points) <= MAX_LABELLED:
         _write_numbers(ax, points, areas)
 
 
-def _draw_noise(ax: "Axes", point: FloatArray, errors: FloatArray, colour: str) -> None:
-    """The region that should hold the mean of the centroid's records in 95% of cases: an ellipse, or an interval on a line."""
+def _draw_region(ax: "Axes", point: FloatArray, errors: FloatArray, colour: str) -> None:
+    """Draw an ellipse, or an interval on a line, that should hold the mean of the centroid's records in 95% of cases."""
     from matplotlib.patches import Ellipse
 
     if len(errors) == 1:

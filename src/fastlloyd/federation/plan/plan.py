@@ -83,7 +83,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def texts(self) -> dict[str, str]:
-        """What is said, by field, in their order."""
+        """The texts that are given, by field, in the order of the fields."""
         return {what: text for what, text in msgspec.structs.asdict(self).items() if text is not None}
 
 
@@ -108,7 +108,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     server: Server = Server()
     timeouts: Timeouts = Timeouts()
     authority: str | None = None  # None is left out of the digest
-    study: Study | None = None  # the same
+    study: Study | None = None  # None is left out of the digest
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "clients", tuple(self.clients))  # plans are hashed
@@ -155,7 +155,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def ring(self) -> Ring:
-        """Where masked sums live."""
+        """The ring in which masked sums are added up."""
         return Ring.of(self.ring_bits)
 
     def n_words(self, round: Round) -> int:
@@ -185,7 +185,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return lacking(self.clients, self.server)
 
     def certificates(self) -> list[Certificate]:
-        """What the certificates there are say, the server's first."""
+        """The certificates that the plan has, parsed, the server's first."""
         return certificates(self.clients, self.server)
 
     @property
@@ -203,7 +203,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def share_scales(self, round: Round) -> tuple[Fraction, ...]:
         """Standard deviations of one client's share of the noise, per part of the answer: h of them make the round's total.
 
-        In a round those of the sums and of the counts. Raises PlanError in server-noise, where there are no shares.
+        Raises PlanError in server-noise, where there are no shares.
         """
         if self.trust is TrustMode.SERVER_NOISE:
             raise PlanError("in server-noise nobody has a share of the noise: the server draws all of it")
@@ -216,13 +216,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return tuple(sqrt_up(scale**2 * self.n_clients) for scale in self.share_scales(round))
 
     def deviations(self, round: Round, n_included: int) -> tuple[float, ...]:
-        """Standard deviations of Gaussian noise in a sum over so many clients, per part of the answer: each may add a share."""
+        """Standard deviations of the Gaussian noise in a sum over so many clients, per part of the answer."""
         if self.trust is TrustMode.SERVER_NOISE:
             return tuple(map(float, round.scales))
         return tuple(math.sqrt(n_included) * float(scale) for scale in self.share_scales(round))
 
     def draw_client_noise(self, round: Round, source: NoiseSource) -> IntArray:
-        """What a client adds before masking, int64 of the answer's shape: its share, or zeros in server-noise."""
+        """Draw what a client adds before masking, int64 of the answer's shape: its share, or zeros in server-noise."""
         question = round.question(self.mechanism)
         if self.trust is TrustMode.SERVER_NOISE:
             return np.zeros(question.shape, dtype=np.int64)
@@ -230,7 +230,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return draw(Noise.GAUSSIAN, question.n_rows, shares, source)
 
     def draw_server_noise(self, round: Round, source: NoiseSource) -> IntArray:
-        """What the server adds to the masked sum: all of the noise in server-noise, zeros otherwise."""
+        """Draw what the server adds to the masked sum, int64 of the answer's shape: all noise, or zeros in client-noise."""
         if self.trust is TrustMode.SERVER_NOISE:
             return self.mechanism.draw_noise(round, source)
         return np.zeros(self.mechanism.shape(round), dtype=np.int64)
@@ -243,7 +243,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return Fraction(aliasing_distance(self.mechanism.n_released, self.n_shares))
 
     def to_toml(self) -> str:
-        """The file `plan.toml`."""
+        """The text of the file `plan.toml`."""
         return to_toml(self, "A fastlloyd plan: settings, no records, good for one run. The last line seals the content.")
 
     @classmethod

@@ -2,8 +2,8 @@
 
 Every upload carries one word more than its statistics: a constant that everyone can compute. If the server added up exactly
 the uploads it names, and every client masks and unmasks in the same context, the opened word is their number times the
-constant. It finds faults and different contexts, with probability 1 - 2**-(ring bits); it is no defence against a server
-that adds up this word as it should and the others not, as it is none against offsets (`Plausible` bounds both).
+constant. It finds faults and different contexts, with probability 1 - 2**-(ring bits); it is no defence against a
+server that adds up this word correctly and other words wrongly, or adds something to them; `Plausible` bounds how much.
 
 The transcript hash, a chain over the key set, every broadcast and all parameters, is bound into every mask:
 
@@ -51,7 +51,7 @@ class MaskedRound:
         return self.ring.to_bytes(self.masks.hide(plain, self.context, client, nonce))
 
     def open(self, payload: bytes, included: Mapping[str, bytes], n_words: int) -> IntArray:
-        """The sum of the values hidden in the uploads of `included`, whose nonces these are, int64 (n_words - 1,).
+        """The sum of the values hidden in the uploads of `included`, nonces by client: int64 (n_words - 1,).
 
         RemoteProtocolError if `payload` is not their sum.
         """
@@ -112,7 +112,7 @@ class Plausible:
 
 
 def start_transcript(plan_digest: bytes, run_id: bytes, keys: KeyBox) -> bytes:
-    """h_0, 32 bytes; the same for all that were dealt the same set, since the box itself is left out."""
+    """h_0, 32 bytes; the same for all clients of one key set, because each one's own box is left out."""
     names = (name.encode() for name in keys.present)
     key_set = _hash(encode(keys.dealer), *names)
     return _hash(_START_LABEL, plan_digest, run_id, key_set)

@@ -91,7 +91,7 @@ class Ring(enum.Enum):
         return np.frombuffer(data, dtype=self.dtype)
 
     def zeros(self, length: int) -> RingVector:
-        """`length` times 0."""
+        """A vector of `length` zeros."""
         return np.zeros(length, dtype=self.dtype)
 
     def sum_of_bytes(self, vectors: Sequence[bytes], length: int) -> RingVector:
@@ -111,7 +111,7 @@ class Ring(enum.Enum):
 class Load(NamedTuple):
     """The largest magnitude that one record adds to an entry of an answer, and the scale of the entry's total noise.
 
-    Both over all rounds and in the same units, excess of clients' shares included.
+    Both in the same units, the largest over all rounds; the scale is that of all clients' shares together.
     """
 
     bound: int

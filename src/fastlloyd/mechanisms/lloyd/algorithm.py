@@ -20,7 +20,7 @@ class RadiusSchedule(enum.Enum):
     """Which records count (Section 5.6 of the paper)."""
 
     NONE = "none"  # all; sums are absolute, their sensitivity is that of the domain
-    CONSTANT = "constant"  # those within eta_d of their centroid
+    CONSTANT = "constant"  # those within the planned radius eta_d of their centroid
     STEP = "step"  # half the domain diagonal in the first iteration, eta_d afterwards
 
 
@@ -28,13 +28,13 @@ class Algorithm(AnyAlgorithm, frozen=True, kw_only=True, forbid_unknown_fields=T
     """What distinguishes one variant of Lloyd's algorithm from another; every field is an axis of the paper's ablation."""
 
     radius: RadiusSchedule
-    alpha: Fraction = Fraction(4, 5)  # eta_d as a share of the radius of k equal cubes filling the domain
+    alpha: Fraction = Fraction(4, 5)  # the planned radius, as a share of that of k equal cubes filling the domain
     clipping: bool = False  # no centroid moves by more than the radius in one iteration
     postprocessing: Postprocessing = Postprocessing.NONE
 
     @property
     def fewest_iterations(self) -> int:
-        """As few as the error analysis finds useful."""
+        """The fewest iterations that the error analysis chooses."""
         return MIN_ITERATIONS
 
     def check(self) -> None:

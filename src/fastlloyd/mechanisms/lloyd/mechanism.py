@@ -43,13 +43,13 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         return Moments(domain=m.domain, n_clusters=m.n_clusters, squared_radius=self.squared_radius, count_bits=m.count_bits)
 
     def query(self, m: "LloydMechanism", state: Clustering) -> Query:
-        """Around the centroids of the state."""
+        """Ask for sums and counts around the centroids of the state."""
         return ask(self.question(m), centroids=state.centroids)
 
     def advance(self, m: "LloydMechanism", state: Clustering, answer: Answer, noise: AnswerNoise) -> Clustering:  # noqa: ARG002
-        """Divide, shift, clip to the radius, bring back into the domain: integers throughout (Eqn 10 and Section 5.3.5).
+        """Divide, clip to the radius, shift, bring back into the domain: integers throughout (Eqn 10 and Section 5.3.5).
 
-        Nobody needs to know the noise for that.
+        A centroid whose noisy count is too small stays. What is known of the noise is not used.
         """
         centroids, sums, counts = state.centroids, answer[:, :-1], answer[:, -1]
         updated = update.is_large_enough(counts, m.count_bits, m.min_count)
@@ -80,7 +80,7 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
 
 
 class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="lloyd"):
-    """See `Mechanism`.
+    """The `Mechanism` of an `Algorithm`, made by `lloyd/design.py`.
 
     min_count : centroids whose noisy count is below it stay where they are; 0 is the paper's rule (divide by anything but 0).
     """
@@ -110,7 +110,7 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def name(self) -> str:
-        """The algorithm's."""
+        """The name of the algorithm."""
         return self.algorithm.name
 
     @property
@@ -130,7 +130,7 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def sums_are_relative(self) -> bool:
-        """Where there is a radius."""
+        """Whether the last round has a radius."""
         return self.rounds[-1].squared_radius is not None
 
     @property
@@ -141,7 +141,7 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def divides_by_noisy_counts(self) -> bool:
-        """By counts that are not below min_count."""
+        """Always: sums are divided by noisy counts, except counts below min_count."""
         return True
 
     def start(self) -> Clustering:
@@ -151,7 +151,7 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
         return Clustering(centroids, centroids, answer, np.zeros(self.n_clusters, dtype=np.bool_))
 
     def clustering(self, state: Clustering) -> Clustering:
-        """The last state."""
+        """The last state, which is a clustering."""
         return state
 
     def expected_standard_errors(self, noise_factor: float = 1.0) -> FloatArray:
@@ -163,7 +163,7 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
         last = self.rounds[-1]
         size = self.n_expected / self.n_clusters
         if last.squared_radius is None:
-            offset = 0.225 * self.domain.half_widths.astype(np.float64)
+            offset = 0.225 * self.domain.half_widths.astype(np.float64)  # rho: see `RHO` in design.py
         else:
             offset = np.full(self.n_features, math.sqrt(last.squared_radius) / 2 / math.sqrt(self.n_features))
         sums, counts = float(last.sum_scale), float(last.count_scale / 2**self.count_bits)

@@ -38,7 +38,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        """How many integers it is."""
+        """The number of its integers."""
         return math.prod(self.shape)
 
     def check(self, value: Value) -> Value:

@@ -1,6 +1,6 @@
-"""A question is what a plan fixes of what it asks; with parameters in range it becomes a query, which records answer.
+"""What a round asks: the plan fixes a question; with parameters in range it becomes a query, which records answer.
 
-The server knows the question of every round and never its parameters: shape, parts and sensitivity are the question's.
+The server knows the question of every round, with shape, parts and sensitivity, and never the parameters.
 Answers of disjoint sets of records add up to the answer of their union.
 """
 
@@ -16,17 +16,17 @@ from fastlloyd.errors import DataError, OverflowRisk
 from fastlloyd.mechanisms.queries.parameters import Parameter, Value
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
 
-MAX_BLOCK_RECORDS = 1 << 30  # no entry moves by more than 2**32 per record, so the answer for a block stays below 2**62
+MAX_BLOCK_RECORDS = 1 << 30  # one record moves an entry by at most 2**32, so the answer for a block stays below 2**62
 
 
 class Question:
-    """Constants of the plan from which everything but the answer follows."""
+    """What the plan fixes of a query: everything but the parameters."""
 
     __slots__ = ()
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """What must be given to ask it, in the order in which it is sent."""
+        """What must be given to ask the question, in the order in which it is sent."""
         raise NotImplementedError
 
     @property

@@ -20,6 +20,8 @@ from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AroundCentroids(Question):
+    """A question whose parameters are the centroids."""
+
     domain: Domain
     n_clusters: int
 
@@ -31,17 +33,17 @@ class _AroundCentroids(Question):
 
     @property
     def digest_prefix(self) -> bytes:
-        """See `centroids_digest`."""
+        """The prefix that `centroids_digest` hashes."""
         return _prefix(self.n_clusters, self.domain.n_features)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moments(_AroundCentroids):
-    """Per centroid, a sum over the records nearest to it (ties: lowest index), and how many they are: (k, d + 1).
+    """For each centroid a sum over the records nearest to it (ties: lowest index), and their number: (k, d + 1).
 
-    With a radius: the sum of offsets from the centroid, over the records within squared_radius H2, the others count for nothing
-    (Section 5.1). None: the sum of all records, the query of Su et al. and of GLloyd. Sums in grid units, counts on a grid of
-    2**-count_bits records.
+    With squared_radius H2, only records within the radius of their centroid count, and the sum is that of their offsets from
+    the centroid (Section 5.1). With None all count, and the sum is that of the records themselves, the query of Su et al. and
+    of GLloyd. Sums are in grid units, counts on a grid of 2**-count_bits records.
 
     One record added or removed moves one row: with a radius by an offset v of |v|_2^2 <= H2, so |v|_1 <= isqrt(d H2) because
     |v|_1 is an integer; without, by a grid point x of |x_i| <= B_i. See docs/proofs/sensitivity.md.
@@ -62,7 +64,7 @@ class Moments(_AroundCentroids):
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """See the class."""
+        """As derived in the docstring of the class."""
         H2, domain, one = self.squared_radius, self.domain, 1 << self.count_bits
         if H2 is None:
             B: list[int] = domain.half_widths.tolist()
@@ -73,7 +75,7 @@ class Moments(_AroundCentroids):
         return Sensitivity.of_rows(self.n_clusters, entry=math.isqrt(H2), squared=H2, l1=l1, count=one)
 
     def answer(self, X: GridArray, *, centroids: IntArray) -> IntArray:
-        """See `Question.answer`."""
+        """See `Question.answer`. The kernel sums offsets; each record's centroid is added to get sums of records."""
         sums, counts = kernels.cluster_statistics(X, centroids, self.squared_radius, limits=self.domain.half_widths)
         if self.squared_radius is None:
             sums += counts[:, None] * centroids
@@ -82,9 +84,9 @@ class Moments(_AroundCentroids):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClippedLoss(_AroundCentroids):
-    """Squared distances to the nearest centroid, each at most cap << shift, in units of 2**shift: (1, 1), their sum.
+    """The sum of squared distances to the nearest centroid, each at most cap << shift, in units of 2**shift: (1, 1).
 
-    Every record is an integer from 0 to cap, so one record added, removed or replaced moves the sum by at most cap.
+    Every record adds an integer from 0 to cap, so one record added, removed or replaced moves the sum by at most cap.
     """
 
     parts: ClassVar[tuple[int, ...]] = (1,)
@@ -93,7 +95,7 @@ class ClippedLoss(_AroundCentroids):
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """See the class."""
+        """As derived in the docstring of the class."""
         cap, squared = (self.cap,), ((self.cap**2,),)
         return Sensitivity(entries=cap, added=squared, replaced=squared, l1_added=cap, l1_replaced=cap)
 

@@ -63,7 +63,7 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
         return self.added if relation is NeighboringRelation.ADD_OR_REMOVE_ONE else (*self.replaced, *self.added)
 
     def releases(self, noise: Noise, scales: Sequence[Fraction], relation: NeighboringRelation) -> list[Release]:
-        """What the answer reveals, as the accountant takes it; scales : of the noise, one per part."""
+        """The releases that the accountant counts for one answer; scales : of the noise, one per part."""
         match noise:
             case Noise.NONE:
                 return []
@@ -74,7 +74,7 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
                 return [GeometricRelease(Fraction(change), scale) for change, scale in zip(l1, scales, strict=True)]
 
     def gaussian_releases(self, scales: Sequence[Fraction], relation: NeighboringRelation) -> list[GaussianRelease]:
-        """The dearest corner, where the noise is Gaussian of these deviations."""
+        """The releases of the corner that costs most, with Gaussian noise of these deviations."""
 
         def at(corner: Corner) -> list[GaussianRelease]:
             return [GaussianRelease(Fraction(a), scale**2) for a, scale in zip(corner, scales, strict=True)]
