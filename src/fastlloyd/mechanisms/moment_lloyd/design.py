@@ -48,7 +48,7 @@ F = Fraction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One row of the table; see the head of it."""
+    """One row of `TABLE`: for which features and signals it is, the shares of the rounds, their radii, and the directions."""
 
     max_features: int
     below_signal: float
@@ -123,7 +123,7 @@ TABLE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """What the table makes of public numbers."""
+    """What the table chooses for given public numbers."""
 
     n_directions: int
     edge: Fraction
@@ -132,7 +132,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What may be spent, and on what counts."""
+    """The budget of a run, and what the costs of its rounds depend on."""
 
     mu_squared: Fraction
     relation: NeighboringRelation
@@ -227,7 +227,7 @@ def _row(d: int, signal: float) -> Row:
 
 
 def _n_directions(row: Row, domain: Domain) -> int:
-    """As the row says, fewer where squared distances along them would not be exact."""
+    """The row's number of directions, or fewer if squared distances along so many would not be exact."""
     limit = squared_diameter(domain.half_widths)
     return min(row.n_directions, domain.n_features, ((1 << EXACT_BITS) - 1) // (4 * limit))
 

@@ -27,7 +27,7 @@ SURE = 2.0  # deviations of its noise
 
 
 def evidence(m: MomentFields, state: State, radius: int, seen: Seen) -> Evidence:
-    """What all rounds show; state : in which the last one was asked, radius : its own."""
+    """What all rounds show; state and radius : those with which the last round was asked."""
     counts = seen.steps[-1].counts
     shrunk = sizes(counts, divisor(m, state))  # what the move was divided by: less where all counts may be alike
     least = cautious(counts.values.ravel(), counts.deviation, m.n_expected)
@@ -50,7 +50,7 @@ def evidence(m: MomentFields, state: State, radius: int, seen: Seen) -> Evidence
 def _together(steps: tuple[Step, ...], n: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Means (k, d) that the steps show, weighted by their precision, and deviations of their noise (k, d).
 
-    Of a cluster whose steps differ by more than their noise only the last one counts. n : (k,), how many records each cluster
+    If the steps of a cluster differ by more than their noise, only the last one counts. n : (k,), how many records each cluster
     is taken to have.
     """
     each = np.stack([step.centroids + step.sums.values / n[:, None] for step in steps])

@@ -43,10 +43,10 @@ def scaled(m: MomentFields, state: State, share: float) -> State:
 
 
 def divisor(m: MomentFields, state: State) -> float:
-    """By what sums over all records are divided: their number, but no less than some of its own deviations.
+    """What sums over all records are divided by: the number of records, but at least some of its own deviations.
 
-    Sums divided by a number that is mostly noise would be nothing else. Never moved above a quarter of the expected number, nor
-    above the cap. The deviation is that of the plan, with all clients: moves are more cautious where some are missing.
+    A sum divided by a number that is mostly noise would be mostly noise too. Never raised above a quarter of the expected
+    number, nor above the cap. The deviation is the plan's, for all clients: if some are missing, moves are more cautious.
     """
     deviation = float(m.count_scales[0]) / 2**m.count_bits
     least = LEAST_DEVIATIONS / math.sqrt(sum(_precisions(m, deviation)))

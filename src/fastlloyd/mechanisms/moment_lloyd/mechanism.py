@@ -35,7 +35,7 @@ MAX_DIRECTIONS = 64  # five times what is planned: a stranger's plan cannot ask 
 class MomentMechanism(
     MomentFields, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True, tag_field="kind", tag=NAME
 ):
-    """See `MomentFields` and `Mechanism`."""
+    """The `Mechanism` of MomentLloyd; its fields are those of `MomentFields`, and its rounds."""
 
     name: ClassVar[str] = NAME
     noise: ClassVar[Noise] = Noise.GAUSSIAN
@@ -62,25 +62,25 @@ class MomentMechanism(
 
     @property
     def n_candidates(self) -> int:
-        """How many candidates are voted on; 0 where nobody votes."""
+        """How many candidates are voted on; 0 without a vote."""
         return max(round.n_candidates for round in self.rounds)
 
     @property
     def sum_deviation(self) -> float:
-        """The first round's, in grid units."""
+        """Standard deviation of the noise in a coordinate of the first round's sum, grid units."""
         unit, _ = self.rounds[0].units_of_parts(self, self.start())
         return float(self.rounds[0].scales[0]) * unit
 
     def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
-        """By a table made by simulation."""
+        """The error that a table made by simulation gives."""
         return expected_error(self, noise_factor)
 
     def start(self) -> State:
-        """Nothing is known but the mechanism."""
+        """The state in which no answer is known."""
         return State.start(self)
 
     def clustering(self, state: State) -> Clustering:
-        """Where the steps led, and what all answers show of how far that may be off."""
+        """The centroids after the last step, and what all answers show of how far they may be off."""
         last, before, answer = self.rounds[-1], state.seen.asked_in, state.seen.answer
         if before is None or answer is None:
             raise AssertionError("a clustering ends after its last round")
@@ -96,20 +96,20 @@ class MomentMechanism(
         )
 
     def travelling_bytes(self, number: int) -> int:
-        """The fields that a later round needs; nothing after the loss."""
+        """The length of the fields that a later round needs; 0 after the loss."""
         return n_bytes(self, self._travelling(number)) if number < len(self.rounds) else 0
 
     def write_state(self, number: int, state: State) -> bytes:
-        """Those fields as bytes."""
+        """The fields that a later round needs, as bytes."""
         return encode(self, self._travelling(number), state)
 
     def read_state(self, number: int, state: State, answer: Answer, noise: AnswerNoise, data: bytes) -> State:
-        """The fields that travelled, and what everyone has seen."""
+        """The state made of the fields in `data`, and of what every client has seen."""
         seen = self.rounds[number].seen(self, state, answer, noise)
         return msgspec.structs.replace(decode(self, self._travelling(number), data), seen=seen)
 
     def _travelling(self, number: int) -> set[str]:
-        """Which fields of the state after that round the others need: those of later rounds, or of the result."""
+        """Names of the fields of the state after that round that the others need, for later rounds or for the result."""
         return self.rounds[number + 1].needs(self) if number + 1 < len(self.rounds) else {"centroids", "sizes"}
 
     def choices(self, noise_factor: float) -> Choices:  # noqa: ARG002 - errors are simulated
@@ -128,7 +128,7 @@ class MomentMechanism(
 
     @property
     def sum_unit(self) -> str:
-        """Not that of the grid: every query is normalised."""
+        """The unit in words; it is not that of the grid, because every query is normalised."""
         return (
             "the radius of the round, which follows from earlier noisy answers, over the round's units (squares and second "
             "moments: the square of that); sensitivities and noise scales are in the same unit, so their ratio is free of it"
@@ -136,7 +136,7 @@ class MomentMechanism(
 
 
 def _check_order(m: MomentMechanism) -> None:
-    """Each round goes on from what those before it have found out."""
+    """Refuse rounds in another order than that of MomentLloyd, where each goes on from those before it."""
     kinds = [type(round) for round in m.rounds]
     steps = [round for round in m.rounds if isinstance(round, StepRound)]
     first = kinds[: len(kinds) - len(steps)]

@@ -66,7 +66,7 @@ MOMENTLLOYD = MomentAlgorithm()
 
 
 class Shape(Protocol):
-    """What a mechanism tells its rounds of itself."""
+    """The fields of a mechanism that a question depends on."""
 
     @property
     def domain(self) -> Domain:
@@ -74,7 +74,7 @@ class Shape(Protocol):
 
     @property
     def n_clusters(self) -> int:
-        """k."""
+        """The number of clusters, k."""
 
     @property
     def n_directions(self) -> int:
@@ -108,7 +108,7 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
             raise PlanError(f"round {number} has {len(self.scales)} scales; expected {n_parts}, one per part")
 
     def query(self, m: MomentFields, state: State) -> Query:
-        """Around the mean, where a kind does not say otherwise."""
+        """Ask around the mean; kinds that ask elsewhere override this."""
         return ask(self.question(m), centre=state.centre, radius=self.clips_at(m, state))
 
     def needs(self, m: MomentFields) -> set[str]:  # noqa: ARG002 - some kinds need more where there are directions
@@ -116,7 +116,7 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         return {"number", "centre"}
 
     def clips_at(self, m: MomentFields, state: State) -> int:
-        """At which length it clips, grid units: 1 to the diameter, whatever plan and state say; exact."""
+        """The length at which it clips, grid units, exact: at least 1 and at most the diameter, whatever plan and state say."""
         return min(max(1, self._length(m, state)), 2 * math.isqrt(m.domain.squared_half_diagonal))
 
     def noisy_parts(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> list[Noisy]:
@@ -127,7 +127,7 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         return [Noisy(values, deviation).scaled(unit) for values, deviation, unit in each]
 
     def units_of_parts(self, m: MomentFields, state: State) -> tuple[float, ...]:
-        """One unit of each part of an answer, in the units of `noisy_parts`."""
+        """The unit of each part of an answer, in grid units, squared grid units or records."""
         unit = self.clips_at(m, state) / self.norm
         return tuple(unit**power if power else 2.0**-m.count_bits for power in self.powers)
 
@@ -137,7 +137,7 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         return 1
 
     def advance(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> State:
-        """What is known after its noisy answer.
+        """The state after its noisy answer.
 
         Where clients are missing, so are their records: the number of records is scaled by the caps of those that are there.
         """
@@ -152,7 +152,7 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         raise NotImplementedError
 
     def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:  # noqa: ARG002 - some need more
-        """What the answers have shown, with this one; arguments as of `advance`."""
+        """What all answers up to this one have shown; arguments as of `advance`."""
         return replace(state.seen, asked_in=msgspec.structs.replace(state, seen=Seen()), answer=answer)
 
     def statement(self, m: MomentFields) -> dict[str, Any]:
@@ -204,16 +204,16 @@ class MeanRound(
     finds_number: ClassVar[bool] = True
 
     def question(self, m: Shape) -> ClippedOffsets:
-        """One cluster, in the middle of the box."""
+        """Offsets and number of records of a single cluster."""
         return ClippedOffsets(space=Features(domain=m.domain), n_clusters=1, units=self.units, count_bits=m.count_bits)
 
     def query(self, m: MomentFields, state: State) -> Query:
-        """Around the middle of the box."""
+        """Ask around the middle of the box."""
         middle = np.zeros((1, m.n_features), dtype=np.int64)
         return ask(self.question(m), centroids=middle, radius=self.clips_at(m, state))
 
     def follow(self, m: MomentFields, state: State, sums: Noisy, count: Noisy) -> State:
-        """Number of records and mean."""
+        """The state with the number of records and their mean."""
         return location.mean(m, state, sums, count)
 
 
@@ -224,11 +224,11 @@ class SquaresRound(ClippingRound, frozen=True, kw_only=True, forbid_unknown_fiel
     powers: ClassVar[tuple[int, ...]] = (2,)
 
     def question(self, m: Shape) -> ClippedSquares:
-        """Sum of squares, coordinate by coordinate."""
+        """The sum of squares, coordinate by coordinate."""
         return ClippedSquares(domain=m.domain, units=self.units)
 
     def follow(self, m: MomentFields, state: State, squares: Noisy) -> State:
-        """Candidates in a box around most records."""
+        """The state with candidates in a box around most records."""
         low, high = location.box(m, state, squares, m.sum_deviation / location.divisor(m, state))
         return start.box_candidates(m, state, low, high)
 
@@ -246,11 +246,11 @@ class LengthsRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields
         return self.units
 
     def question(self, m: Shape) -> ClippedLengths:
-        """Sum of lengths."""
+        """The sum of lengths."""
         return ClippedLengths(domain=m.domain, units=self.units)
 
     def follow(self, m: MomentFields, state: State, lengths: Noisy) -> State:
-        """The typical distance from the mean."""
+        """The state with the typical distance from the mean."""
         return location.length(m, state, lengths)
 
     def _length(self, m: MomentFields, state: State) -> int:  # noqa: ARG002 - as planned
@@ -266,15 +266,15 @@ class SecondMomentRound(
     powers: ClassVar[tuple[int, ...]] = (2, 2)
 
     def question(self, m: Shape) -> SecondMoment:
-        """Sum of products of every pair of features."""
+        """The sum of products of every pair of features."""
         return SecondMoment(domain=m.domain, units=self.units)
 
     def needs(self, m: MomentFields) -> set[str]:  # noqa: ARG002 - always the same
-        """Where records are, and how far they reach."""
+        """Number and mean of the records, and how far they reach."""
         return {"number", "centre", "length"}
 
     def follow(self, m: MomentFields, state: State, diagonal: Noisy, above: Noisy) -> State:
-        """Directions, and candidates along them; or centroids where nobody votes."""
+        """The state with directions, and candidates along them or, without a vote, centroids."""
         state = directions(m, state, self.radius, diagonal, above)
         return start.gaussian_candidates(m, state) if m.n_candidates else start.from_gaussian(m, state)
 
@@ -295,7 +295,7 @@ class VotesRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=T
         return Votes(space=space(m, in_directions=m.n_directions > 0), n_candidates=self.n_candidates, count_bits=m.count_bits)
 
     def check(self, m: MomentFields, number: int) -> None:
-        """See `MomentRound`; there are no more candidates than are planned, and as many as a grid of the features has."""
+        """See `MomentRound`; also refuses more candidates than are ever planned, or a number that makes no grid."""
         super().check(m, number)
         n, most, d = self.n_candidates, max(MAX_CANDIDATES, 4 * m.n_clusters), m.n_features
         if n > most:
@@ -306,20 +306,20 @@ class VotesRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=T
             )
 
     def query(self, m: MomentFields, state: State) -> Query:
-        """Along the directions, or among the features."""
+        """Ask about the candidates, along the directions if there are any."""
         frame = {"origin": state.centre, "directions": state.directions} if m.n_directions else {}
         return ask(self.question(m), candidates=state.candidates, **frame)
 
     def needs(self, m: MomentFields) -> set[str]:
-        """Candidates, and in directions the fitted Gaussian."""
+        """The candidates and, with directions, the fitted Gaussian."""
         return {"number", "candidates"} | ({"centre", "directions", "variances", "length"} if m.n_directions else set())
 
     def follow(self, m: MomentFields, state: State, votes: Noisy) -> State:
-        """Centroids."""
+        """The state with the centroids that the votes lead to."""
         return start.from_votes(m, state, votes)
 
     def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
-        """What the answers have shown, the votes among it."""
+        """What all answers up to these votes have shown."""
         (votes,) = self.noisy_parts(m, state, answer, noise)
         return super().seen(m, state, answer, noise).with_votes(state.candidates, votes)
 
@@ -334,28 +334,28 @@ class StepRound(ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=
     in_directions: bool = False
 
     def question(self, m: Shape) -> ClippedOffsets:
-        """Sums of offsets and counts."""
+        """Sums of offsets, and counts."""
         where = space(m, in_directions=self.in_directions)
         return ClippedOffsets(space=where, n_clusters=m.n_clusters, units=self.units, count_bits=m.count_bits)
 
     def query(self, m: MomentFields, state: State) -> Query:
-        """Around the centroids, seen in the directions or among all features."""
+        """Ask around the centroids, seen in the directions or among all features."""
         question, R = self.question(m), self.clips_at(m, state)
         if self.in_directions:
             return ask(question, centroids=state.points, radius=R, origin=state.centre, directions=state.directions)
         return ask(question, centroids=state.centroids, radius=R)
 
     def needs(self, m: MomentFields) -> set[str]:
-        """Centroids, how far records are from them, and the directions."""
+        """The centroids, how far records are from them, and the directions."""
         frame = {"centre", "directions"} if m.n_directions else set()
         return {"number", "spread"} | frame | ({"inner_spread", "points"} if self.in_directions else {"centroids"})
 
     def follow(self, m: MomentFields, state: State, sums: Noisy, counts: Noisy) -> State:
-        """Centroids, and how many records each has."""
+        """The state with moved centroids, and how many records each has."""
         return steps.step(m, state, sums, counts, in_directions=self.in_directions)
 
     def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
-        """What the answers have shown; the step counts if it is among all features."""
+        """What all answers have shown; a step is kept only if it is among all features."""
         shown = super().seen(m, state, answer, noise)
         return shown if self.in_directions else shown.with_step(state.centroids, *self.noisy_parts(m, state, answer, noise))
 
@@ -369,7 +369,7 @@ Rounds = MeanRound | SquaresRound | LengthsRound | SecondMomentRound | VotesRoun
 
 
 def space(m: Shape, *, in_directions: bool) -> Space:
-    """Where a query works: in the directions found, or among the features."""
+    """The space that a query is about: the directions found, or the features."""
     return Subspace(domain=m.domain, n_directions=m.n_directions) if in_directions else Features(domain=m.domain)
 
 

@@ -25,7 +25,7 @@ NUMBER_BITS = 16  # numbers of records are in units of 2**-16
 
 
 class MomentFields(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `MomentMechanism` says of itself to all that it calls.
+    """The fields of `MomentMechanism`, for the modules that it calls.
 
     n_directions : r, how many directions are kept for records of many features; 0 for few features. edge : an eigenvalue of the
     noisy second moment counts as a direction from so many times the largest one of noise alone.
@@ -36,7 +36,7 @@ class MomentFields(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def n_candidates(self) -> int:
-        """How many candidates are voted on; 0 where nobody votes."""
+        """How many candidates are voted on; 0 without a vote."""
         raise NotImplementedError
 
     @property
@@ -53,7 +53,7 @@ class Noisy:
     deviation: float
 
     def scaled(self, unit: float) -> "Noisy":
-        """Values and deviation times `unit`: in the units of which one present unit is so many."""
+        """Values and deviation times `unit`, the present unit in terms of the new one."""
         return Noisy(self.values * unit, self.deviation * unit)
 
 
@@ -93,11 +93,11 @@ class Seen:
     answer: IntArray | None = None
 
     def with_votes(self, candidates: IntArray, votes: Noisy) -> Self:
-        """What was seen, and these votes."""
+        """A copy with these votes."""
         return replace(self, histogram=Histogram(candidates, votes))
 
     def with_step(self, centroids: IntArray, sums: Noisy, counts: Noisy) -> Self:
-        """What was seen, and this step."""
+        """A copy with this step added."""
         return replace(self, steps=(*self.steps, Step(centroids, sums, counts)))
 
 
