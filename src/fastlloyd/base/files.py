@@ -165,7 +165,7 @@ def free_name(folder: Path) -> Path:
 
 
 def write_new_folder(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
-    """As `write_folder`, under a name that is free; nothing is ever replaced, not what somebody else makes meanwhile."""
+    """Like `write_folder`, under a name that is free; never replaces anything, even if somebody makes it meanwhile."""
     while True:
         name = free_name(folder)
         try:
@@ -198,7 +198,7 @@ def write_file(path: Path, text: str) -> None:
 
 
 def write_chunks(path: Path, chunks: Iterable[str]) -> None:
-    """As `write_file`, of text that is made while it is written; what making it raises leaves everything as it was, too."""
+    """Like `write_file`, for text that is made while it is written; if making it raises, everything stays as it was."""
     try:
         with replacing(path.resolve()) as file:
             file.writelines(chunk.encode() for chunk in chunks)

@@ -305,6 +305,6 @@ def say(sentence: str, *, as_json: bool = False) -> None:
 
 
 def say_last(sentence: str, *, level: str = "info", as_json: bool = False) -> None:
-    """As `say`, at the end of a run; if it cannot be written, the exit code says enough."""
+    """Like `say`, at the end of a run; if nothing can be written, the exit code says enough."""
     with contextlib.suppress(OSError):
         typer.echo(_entry(time.time(), level, sentence) if as_json else sentence, err=True)

@@ -243,7 +243,7 @@ class OutputOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ResultOptions(OutputOptions):
-    """Where the result of a run goes that nothing else keeps."""
+    """Where the result of a run goes; nothing else keeps it."""
 
     out: Annotated[
         Path | None,

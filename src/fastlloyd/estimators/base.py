@@ -234,7 +234,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         return -loss / float(4**self.mechanism_.domain.fraction_bits)
 
     def _refuse(self, method: str, unknown: Mapping[str, object]) -> None:
-        """As Python refuses keywords, but by the name of the estimator that people use instead of this class's."""
+        """Refuse a keyword as Python does, but name the estimator that people use, not this class."""
         for name in unknown:
             why = ": a weight would multiply what one record can change" if name == "sample_weight" else ""
             raise TypeError(f"{type(self).__name__}.{method}() got an unexpected keyword argument {name!r}{why}")
@@ -294,7 +294,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         return design(settings)
 
     def _own_settings(self) -> dict[str, Any]:
-        """What this kind of estimator settles besides, by the fields of `Settings`."""
+        """Further fields of `Settings` that this kind of estimator decides."""
         return {}
 
     def __sklearn_tags__(self) -> Tags:
@@ -327,7 +327,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
 
 
 def plain(value: Fraction) -> float | Fraction:
-    """The same number as a float, where there is one."""
+    """The number as a float, if a float is equal to it."""
     return float(value) if Fraction(float(value)) == value else value
 
 

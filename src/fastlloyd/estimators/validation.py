@@ -58,7 +58,7 @@ def validate_records(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> 
 
 
 def _refuse_without_cells(X: Any) -> None:
-    """What scikit-learn would take for something else: a query that has not been run, and a mask, which it drops."""
+    """Refuse what scikit-learn would misread: a query that has not been run, and a mask, which it drops."""
     if type(X).__module__.partition(".")[0] == "polars" and type(X).__name__ == "LazyFrame":
         raise DataError("X is a LazyFrame of Polars, which holds no records before it is collected: pass X.collect()")
     if np.ma.is_masked(X):

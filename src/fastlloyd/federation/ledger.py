@@ -65,7 +65,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def delta(self) -> float:
-        """That of the limit; without one, the smallest of the runs' plans, 0 where no run needs any."""
+        """The limit's delta; without a limit, the smallest delta of the runs' plans, 0 if no run needs any."""
         return self.spent.delta if self.limit is None else self.limit.delta
 
     @property
@@ -318,12 +318,12 @@ def _first(runs: Sequence[_Counted]) -> Spending:
 
 
 def _relation(runs: Iterable[_Counted]) -> NeighboringRelation:
-    """What a limit speaks of: records replaced, as long as all runs, those that cost nothing too, are made for that."""
+    """The relation that a limit is for: replace_one if all runs, those that cost nothing too, are made for it."""
     return REPLACE if {cost.neighboring_relation for cost, _ in runs} == {REPLACE} else ADD
 
 
 def _finite(limit: LimitSet | None) -> LimitSet | None:
-    """The limit, unless it is none or of infinite epsilon, which says that there is none."""
+    """The limit; None if there is none, or if its epsilon is infinite."""
     return None if limit is None or math.isinf(limit.epsilon) else limit
 
 

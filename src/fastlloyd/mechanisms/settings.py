@@ -151,7 +151,7 @@ class Settings(msgspec.Struct, Generic[A_co], frozen=True, kw_only=True):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Those fields of a `Mechanism`, whatever its algorithm, that are settled here."""
+        """The fields of a `Mechanism` that do not depend on its algorithm."""
         return {
             "domain": self.domain,
             "n_clusters": self.n_clusters,

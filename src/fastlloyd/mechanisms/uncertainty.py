@@ -181,9 +181,9 @@ def settled(status: Sequence[Status]) -> BoolArray:
 
 
 def cautions(status: Sequence[Status], count_error: float) -> list[str]:
-    """One sentence for each status, but for centroids that stayed, that some cluster has and that is not settled.
+    """One sentence for each status that some cluster has, except "settled" and "stayed".
 
-    None for few records where noise on counts would not hide a single one: that they are few is known.
+    No sentence about few records where noise on counts would not hide a single one: that they are few is known.
     """
     numbers = {kind: sum(each is kind for each in status) for kind in SENTENCES}
     if FEW * count_error < 1:

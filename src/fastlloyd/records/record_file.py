@@ -176,7 +176,7 @@ class RecordFile:
         complete(block, self.columns, self._missing, self.source, first)
 
     def blocks_with_gaps(self) -> Iterator[RealArray]:
-        """As `blocks`, with every record in its place: where such records are dropped, NaN stands for a missing cell."""
+        """Like `blocks`, but records with missing cells are not dropped: NaN stands for such a cell."""
         for first, block in self._pass():
             complete(block, self.columns, self._missing, self.source, first)  # refuses what `blocks` does
             yield np.asarray(block)

@@ -149,7 +149,7 @@ def authority(plan: Plan) -> list[str]:
 
 
 def parties(plan: Plan) -> list[tuple[str, str, str]]:
-    """Of server and clients: name and role, SHA-256 of the certificate and its last day; "" where there is no certificate."""
+    """The server and the clients: name and role, SHA-256 of the certificate and its last day; "" without certificate."""
     expires = {certificate.name: str(certificate.expires) for certificate in plan.certificates()}
     roles: list[tuple[Client | Server, str]] = [(plan.server, f"the server, at {plan.server.address or 'no address'}")]
     roles += [(client, f"at most {client.max_records} records{store_in_words(client)}") for client in plan.clients]

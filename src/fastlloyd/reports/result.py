@@ -293,7 +293,7 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def standard_errors(self) -> FloatArray:
-        """Of the centroids, float64 (n_clusters, n_features), original units; NaN where one stayed in the last round."""
+        """Standard errors of the centroids, float64 (n_clusters, n_features), original units; NaN where one stayed."""
         unknown = (math.nan,) * self.mechanism.n_features
         return np.array([cluster.standard_errors or unknown for cluster in self.clusters])
 

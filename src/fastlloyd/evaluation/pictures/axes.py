@@ -139,7 +139,7 @@ def _apart(places: Sequence[float], labels: Sequence[str]) -> list[int]:
 
 
 def spaced(values: Sequence[float], least: float) -> list[float]:
-    """As many of the ascending values as stand `least` of their range apart, the last and the first always among them."""
+    """Thin out ascending values so that they are `least` of their range apart; the first and the last always stay."""
     return [values[i] for i in _kept(len(values), lambda i, j: values[j] - values[i] < least * (values[-1] - values[0]))]
 
 

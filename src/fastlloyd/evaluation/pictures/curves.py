@@ -55,7 +55,7 @@ def draw(summaries: Summaries) -> list[Drawing]:
 
 
 def _sheets(summaries: Summaries, measure: Quantity, sets: list[DataSet]) -> list[Drawing]:
-    """What was not measured on a set has no panel for it, and the foot says so."""
+    """Draw the sheets; a measure that a set lacks has no panel there, and the foot says so."""
     curves = [_curves(summaries, each, measure) for each in sets]
     without = [each.dataset.name for each in curves if not any(each.points.values())]
     curves = [each for each in curves if any(each.points.values())]

@@ -49,7 +49,7 @@ _PUBLIC_TEXT = (
 
 
 class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What others know of someone. signing_key, signature : hex digits. certificate : base64 of DER. expires : its last day."""
+    """What others know of a party. signing_key, signature : hex digits. certificate : base64 of DER. expires : its last day."""
 
     name: str
     signing_key: str
@@ -151,7 +151,7 @@ class PrivateIdentity(Secret):
         return x509.request(self.name, self.signing.public.hex(), self._tls_key)
 
     def certified(self, issued: Sequence[str]) -> Self:
-        """The same keys with the one of these certificates (base64 of DER) that an authority issued for them.
+        """The identity with the one of these certificates (base64 of DER) that an authority issued for its keys.
 
         Raises IdentityError if there is none, it is not what was requested, or it cannot be used now.
         """

@@ -14,7 +14,7 @@ from fastlloyd.federation.secagg.masks import GroupKey
 
 
 class Joining:
-    """One client until it holds the group key."""
+    """A client's part of a run until it holds the group key."""
 
     __slots__ = ("_ephemeral", "_name", "_recipients", "_roster", "_sealed", "hello")
 

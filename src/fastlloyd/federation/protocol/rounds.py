@@ -26,7 +26,7 @@ from fastlloyd.mechanisms.rounds import Answer, AnswerNoise
 
 @dataclass(eq=False, repr=False)
 class ClientRounds:
-    """One client once it holds the group key.
+    """A client's part of a run once it holds the group key.
 
     In each round `upload` (or `recall`) is called once, then `open`; where the next query needs parameters, `settle` follows,
     with `propose` (or `recall`) before it if this client works them out.
@@ -63,7 +63,7 @@ class ClientRounds:
 
     @property
     def state(self) -> ClientState:
-        """What is waited for: parameters, the sum of the open round or, once nothing is left to be asked, the others' word."""
+        """What the client waits for: parameters, the sum of the open round or, after the last round, confirmations."""
         if self._awaiting is not None:
             return ClientState.SETTLING
         return ClientState.CONFIRMING if self.number > self._mechanism.n_rounds else ClientState.AGGREGATING
@@ -102,7 +102,7 @@ class ClientRounds:
                 self._proposed = True
 
     def included_in(self, broadcast: Broadcast) -> dict[str, bytes]:
-        """Whose uploads with which nonces are in the sum; RemoteProtocolError if it cannot be the one that is awaited.
+        """The clients whose uploads are in the sum, with their nonces; RemoteProtocolError if it is not the awaited sum.
 
         As far as can be told without opening it.
         """

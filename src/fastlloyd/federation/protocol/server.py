@@ -342,7 +342,7 @@ class ServerSession:
         return [Record(message), *(Send(name, message) for name in to), *finish]
 
     def _state_after(self, message: Message) -> ServerState:
-        """Where a decision leads; LocalProtocolError if a server that is where this one is does not decide it."""
+        """The state that a decision leads to; LocalProtocolError if it cannot be made in the present state."""
         m, following = self.plan.mechanism, len(self._broadcasts) + 1
         match self.state, message:
             case ServerState.JOINING | ServerState.DEALING, Deal():

@@ -99,7 +99,7 @@ class DurableServer(DurableParty):
             self._seen[name] = log
 
     def draw_ahead(self) -> None:
-        """As `ServerSession.draw_ahead`: in memory only, so that a process that is started again draws other noise."""
+        """Like `ServerSession.draw_ahead`: in memory only, so that a process that is started again draws other noise."""
         self.session.draw_ahead()
 
     def deadline(self) -> list[Send | Finish]:

@@ -91,7 +91,7 @@ class RunCost(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid
 
 
 class EarlierRunCost(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
-    """As earlier versions kept it: for neighbours by the plan's relation alone.
+    """The `RunCost` that earlier versions kept: for neighbours by the plan's relation alone.
 
     delta_slack : the part of delta that the plan sets aside for adding up rounded shares of noise, (1 + e^epsilon) tau.
     """
@@ -116,7 +116,7 @@ class EarlierRunCost(msgspec.Struct, frozen=True, kw_only=True, array_like=True,
 
     @property
     def distance(self) -> Fraction:
-        """See `RunCost`; from the slack, rounded up."""
+        """The distance as in `RunCost`, from the slack, rounded up."""
         if self.delta_slack == 0:
             return Fraction(0)
         with working_precision(_BITS) as mp:

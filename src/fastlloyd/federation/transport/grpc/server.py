@@ -153,7 +153,7 @@ class GrpcServer:
         self._end_waiting()
 
     async def _stay(self) -> None:
-        """For the linger, or until all have left; after an end without a result, until nobody was connected for the grace.
+        """Wait for the linger, or until all have left; without a result, until nobody was connected for the grace.
 
         Seconds in which this process was stopped do not count: nobody could ask. One wait with one timeout: of two, one inside
         the other, Python 3.11 loses the outer when both are over at once.
@@ -252,7 +252,7 @@ class GrpcServer:
             _refuse(outbox, error)
 
     def _receive(self, name: str, log: SignedPosition, message: Message) -> list[Request]:
-        """In the party's thread: one turn, before which the party learns of all whose messages have come."""
+        """Take one turn, in the party's thread; first the party learns whose messages have come."""
         while self._waiting:
             self._party.announce(*self._waiting.popleft())
         return self._party.receive(name, log, message)

@@ -110,7 +110,7 @@ def channel_credentials(identity: TlsIdentity, server_certificate: bytes) -> Any
 
 
 def needed_connections(n_clients: int) -> int:
-    """With fewer a server cannot do: each client may come back before its old connection is found to be broken."""
+    """The fewest connections a server needs: a client may come back before its old connection is found to be broken."""
     return 2 * n_clients
 
 

@@ -84,7 +84,7 @@ class Turns:
         await done
 
     def _prepare(self, requests: list[Request]) -> list[Callable[[], None]]:
-        """What is left to do in the loop: post the frames, and say how the run ended, if it did."""
+        """Return what is left to do in the loop: post the frames, and say how the run ended, if it did."""
         frames: dict[int, bytes] = {}
         left: list[Callable[[], None]] = []
 
