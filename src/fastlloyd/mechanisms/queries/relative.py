@@ -75,10 +75,10 @@ class Moments(_AroundCentroids):
         return Sensitivity.of_rows(self.n_clusters, entry=math.isqrt(H2), squared=H2, l1=l1, count=one)
 
     def answer(self, X: GridArray, *, centroids: IntArray) -> IntArray:
-        """See `Question.answer`. The kernel sums offsets; each record's centroid is added to get sums of records."""
+        """See `Question.answer`."""
         sums, counts = kernels.cluster_statistics(X, centroids, self.squared_radius, limits=self.domain.half_widths)
         if self.squared_radius is None:
-            sums += counts[:, None] * centroids
+            sums += counts[:, None] * centroids  # the kernel sums offsets from the centroids
         return np.column_stack([sums, counts << self.count_bits])
 
 
