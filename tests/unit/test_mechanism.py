@@ -539,3 +539,13 @@ def test_noise_is_drawn_sums_first_then_counts_with_the_scales_of_the_round() ->
         assert asked == [(law, m.rounds[0].sum_scale, 4), (law, m.rounds[0].count_scale, 2)]
     m = design(LLOYD, n_clusters=2)
     assert m.draw_noise(m.rounds[0], Recorder(0)).tolist() == [[0] * 3] * 2
+
+
+@pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD, SULLOYD, LLOYD], ids=lambda a: a.name)
+def test_sums_that_could_leave_64_bits_are_refused(algorithm: Algorithm) -> None:
+    """The largest entry that one record moves, times the cap, stays below 2**62."""
+    fits = design(algorithm, d=1, q=25, n_clusters=1, n_records=1 << 35, epsilon=1.0)
+    largest = max(part.bound for round in fits.all_rounds for part in fits.parts(round))
+    assert fits.n_records * largest < 1 << 62
+    with pytest.raises(OverflowRisk, match="n_records"):
+        design(algorithm, d=1, q=25, n_clusters=1, n_records=-(-(1 << 62) // largest), epsilon=1.0)

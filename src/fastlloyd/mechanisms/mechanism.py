@@ -37,6 +37,7 @@ MAX_COUNT_BITS = 32
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MAX_ROUNDS = 1000
 MAX_LOSS_CAP = 1 << 20  # MAX_RECORDS of them stay below 2**62
+MAX_SUM = 1 << 62
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -387,6 +388,16 @@ def check_sizes(m: Mechanism) -> None:
         _check_loss(m, m.loss)
 
 
+def _check_sums(m: Mechanism) -> None:
+    """Half of the range is left to the noise."""
+    largest = max(part.bound for round in m.all_rounds for part in m.parts(round))
+    if m.n_records * largest >= MAX_SUM:
+        raise OverflowRisk(
+            f"n_records is {m.n_records}: sums of so many records could leave 64 bits; expected fewer than "
+            f"{MAX_SUM // largest}, or use fewer fraction_bits"
+        )
+
+
 def _check_loss(m: Mechanism, loss: LossRound) -> None:
     if m.n_rounds > MAX_ROUNDS:
         raise PlanError(f"there are {len(m.rounds)} rounds and one for the loss; expected at most {MAX_ROUNDS} together")
@@ -397,7 +408,8 @@ def _check_loss(m: Mechanism, loss: LossRound) -> None:
 
 
 def check_guarantee(m: Mechanism) -> None:
-    """Refuse a mechanism whose noise does not give the epsilon and delta it states."""
+    """Refuse a mechanism whose exact sums could leave 64 bits, or whose noise does not give its epsilon and delta."""
+    _check_sums(m)
     if m.noise is not Noise.GAUSSIAN and not m.delta == m.delta_slack == 0:
         raise PlanError(f"delta is {m.delta} and delta_slack {m.delta_slack}; expected 0 and 0 without Gaussian noise")
     if m.noise is Noise.NONE:
