@@ -87,8 +87,8 @@ class FastLloyd(Estimator):
         original units; 0 without noise, NaN where a centroid stayed. Private.
     cluster_status_ : str ndarray (n_clusters,)
         "settled" where two standard errors to either side cover the mean of the records nearest to the centroid in nine of ten
-        cases or more; "moving" where it may still be moving, or its records be several groups; "few" where they may be few or
-        none; "stayed" where it stayed in the last iteration; "unknown" in results of versions that did not say. Private.
+        cases or more; "moving" where it may still move, or its records may form several groups; "few" where they may be few
+        or none; "stayed" where it stayed in the last iteration; "unknown" in results of versions that did not say. Private.
     noisy_counts_ : float64 ndarray (n_clusters,)
         Records per cluster in the last iteration and noise, as they came: unbiased, so they may be negative. Private.
     noisy_counts_std_ : float
@@ -271,8 +271,8 @@ class MomentLloyd(Estimator):
         original units; 0 without noise, NaN where a centroid stayed. Private.
     cluster_status_ : str ndarray (n_clusters,)
         "settled" where two standard errors to either side cover the mean of the records nearest to the centroid in nine of ten
-        cases or more; "moving" where it may still be moving, or its records be several groups; "few" where they may be few or
-        none; "stayed" where it stayed in the last iteration; "unknown" in results of versions that did not say. Private.
+        cases or more; "moving" where it may still move, or its records may form several groups; "few" where they may be few
+        or none; "stayed" where it stayed in the last iteration; "unknown" in results of versions that did not say. Private.
     noisy_counts_ : float64 ndarray (n_clusters,)
         Records per cluster in the last iteration and noise, as they came: unbiased, so they may be negative. Private.
     noisy_counts_std_ : float

@@ -135,8 +135,8 @@ class Status(enum.Enum):
 
 
 SENTENCES = {
-    Status.MOVING: "the centroid may still be moving, or its records be several groups; they may be farther away than ± says",
-    Status.FEW: f"the noisy count is below {FEW} standard errors, so there may be few records or none; ± does not count",
+    Status.MOVING: "the centroid may still be moving, or its records may form several groups, farther away than ± says",
+    Status.FEW: f"the noisy count is below {FEW} standard errors, so the cluster may have few records or none; ignore its ±",
 }
 
 
