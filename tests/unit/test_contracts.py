@@ -1,0 +1,55 @@
+"""The import contracts of pyproject.toml find each import that they are there for: one is added to a copy, and it is named."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("importlinter")
+
+ROOT = Path(__file__).parents[2]
+FORBIDDEN = [
+    ("clustering.update", "dp.noise"),
+    ("clustering.compiled.sums", "dp.accountant"),
+    ("clustering.kernels", "testing"),
+    ("mechanisms.central", "testing"),
+    ("federation.simulation", "testing"),
+    ("reports.explain", "testing"),
+    ("estimators.base", "testing"),
+    ("evaluation.metrics", "testing"),
+    ("evaluation.datasets.named", "testing"),
+    ("evaluation.experiments.runner", "testing"),
+    ("cli.commands.fit", "testing"),
+    ("records.files", "testing"),
+    ("federation.secagg.masks", "clustering.kernels"),
+    ("federation.secagg.keys", "mechanisms.mechanism"),
+    ("federation.secagg.sealing", "records.table"),
+    ("dp.accountant", "records.table"),
+    ("mechanisms.loss", "federation.plan.plan"),
+    ("federation.secagg.ring", "federation.plan.plan"),
+    ("federation.protocol.server", "federation.store.durable"),
+]
+
+
+def test_every_forbidden_import_breaks_a_contract(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    kept = _lint(tmp_path)
+    assert kept.returncode == 0, kept.stdout + kept.stderr
+    missed = []
+    for importer, imported in FORBIDDEN:
+        path = tmp_path / "src/fastlloyd" / f"{importer.replace('.', '/')}.py"
+        source = path.read_text()
+        path.write_text(f"{source}\nimport fastlloyd.{imported}\n")
+        if "BROKEN" not in _lint(tmp_path).stdout:
+            missed.append(f"{importer} -> {imported}")
+        path.write_text(source)
+    assert missed == []
+
+
+def _lint(folder: Path) -> "subprocess.CompletedProcess[str]":
+    program = "import sys; sys.path.insert(0, 'src'); from importlinter.cli import lint_imports_command; lint_imports_command()"
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603 - our own program
