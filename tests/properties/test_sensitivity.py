@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering.domain import Domain, Scaling
+from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.mechanisms.queries.query import Query
+from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
 from lloyd_queries import Bounds, loss, moments, sensitivity
 
 SETTINGS = [
@@ -90,9 +92,9 @@ def gaussian_cost(sums: list[list[int]], counts: list[int], sum_variance: Fracti
     return sum(v * v for row in sums for v in row) / sum_variance + sum(c * c for c in counts) / count_variance
 
 
-def replace_bound(s: Bounds, sum_variance: Fraction, count_variance: Fraction) -> Fraction:
+def replace_bound(s: Bounds, k: int, sum_variance: Fraction, count_variance: Fraction) -> Fraction:
     a, b = s.squared_l2 / sum_variance, s.count**2 / count_variance
-    return max(4 * a, 2 * (a + b))
+    return max(4 * a, (a + b) * min(k, 2))
 
 
 @pytest.mark.parametrize("domain", SETTINGS, ids=NAMES)
@@ -122,7 +124,7 @@ def test_no_neighbour_moves_the_statistics_by_more_than_the_stated_integers(
         assert removed == ([[-v for v in row] for row in sums], [-c for c in counts])
 
         replaced, recounted = change(query, [pair.common, pair.record], [pair.other, pair.common])
-        assert gaussian_cost(replaced, recounted, *variances) <= replace_bound(s, *variances)
+        assert gaussian_cost(replaced, recounted, *variances) <= replace_bound(s, len(pair.centroids), *variances)
         assert sum(abs(v) for row in replaced for v in row) <= 2 * s.l1
         assert sum(map(abs, recounted)) <= 2 * s.count
 
@@ -151,7 +153,7 @@ def test_on_a_small_grid_the_largest_change_over_all_data_sets_and_centroids_is_
             for one, two in itertools.combinations(neighbours, 2):
                 moved = two - one
                 cost = gaussian_cost(moved[:, :-1].tolist(), moved[:, -1].tolist(), *variances)
-                assert cost <= replace_bound(s, *variances)
+                assert cost <= replace_bound(s, 2, *variances)
                 replaced.add(cost)
     largest = {None: 4, 0: 0, 1: 1, 3: 1, 4: 4, 16: 16}[squared_radius]  # 3 is no square on a line
     assert max(added) == largest
@@ -237,7 +239,31 @@ def test_both_branches_of_the_cost_of_a_replacement_are_attained(sum_variance: F
     moved = change(two, [np.array([[4, 1]])], [np.array([[-1, -4]])])
     cost_across = gaussian_cost(*moved, sum_variance, count_variance)
     assert cost_across == 2 * (s.squared_l2 / sum_variance + s.count**2 / count_variance)
-    assert max(cost_within, cost_across) == replace_bound(s, sum_variance, count_variance)
+    assert max(cost_within, cost_across) == replace_bound(s, 2, sum_variance, count_variance)
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+@given(st.fractions(Fraction(1, 100), 10**6), st.fractions(Fraction(1, 100), 10**6))
+def test_the_accountant_counts_the_stated_cost_of_a_replacement(
+    k: int, sum_variance: Fraction, count_variance: Fraction
+) -> None:
+    stated = Sensitivity.of_rows(k, entry=3, squared=9, l1=4, count=2)
+    corners = stated.corners(NeighboringRelation.REPLACE_ONE)
+    cost = max(squared / sum_variance + count / count_variance for squared, count in corners)
+    assert cost == replace_bound(Bounds(9, 4, 3, 2), k, sum_variance, count_variance)
+
+
+@given(st.fractions(Fraction(1, 100), 10**6), st.fractions(Fraction(1, 100), 10**6))
+def test_with_one_cluster_both_branches_of_the_cost_of_a_replacement_are_attained(
+    sum_variance: Fraction, count_variance: Fraction
+) -> None:
+    box, H2 = SETTINGS[1], 9
+    s = sensitivity(box, H2, 0)
+    query = moments(np.array([[1, 0]]), H2, 0, box)
+    mirrored = change(query, [np.array([[4, 0]])], [np.array([[-2, 0]])])
+    lost = change(query, [np.array([[4, 0]])], [np.array([[-3, 0]])])  # the new record lies beyond the radius
+    costs = [gaussian_cost(*moved, sum_variance, count_variance) for moved in (mirrored, lost)]
+    assert max(costs) == replace_bound(s, 1, sum_variance, count_variance)
 
 
 def test_both_branches_are_attained_without_a_radius_too() -> None:
