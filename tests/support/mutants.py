@@ -239,7 +239,7 @@ def omitted_share() -> AbstractContextManager[object]:
     def mutated(rounds: ClientRounds, *args: Any, **settings: Any) -> None:
         genuine(rounds, *args, **settings)
         if rounds.name == HONEST:
-            rounds.noise = NoNoise()
+            rounds._noise = NoNoise()
 
     return patch.object(ClientRounds, "__init__", mutated)
 

@@ -1,5 +1,6 @@
 """Noise that can be repeated reaches no session and no `cluster`, but where `testing.repeatable_noise` was entered."""
 
+import inspect
 import re
 import threading
 from collections.abc import Callable
@@ -88,6 +89,30 @@ def test_where_it_is_allowed_it_is_taken_and_genuine_noise_is_taken_everywhere(d
         for path in tmp_path.glob("*.store*"):
             path.unlink()
         DOORS[door](SeededNoise(3), tmp_path)
+
+
+@pytest.mark.parametrize("door", ["client", "server", "durable client", "durable server"])
+def test_a_session_that_was_made_takes_no_other_noise_and_no_other_source_of_keys(door: str, tmp_path: Path) -> None:
+    party = DOORS[door](SystemNoise(), tmp_path)
+    session = getattr(party, "session", party)
+    assert {name for name in dir(session) if not name.startswith("_")}.isdisjoint({"noise", "random_bytes", "X", "identity"})
+    for name in ("noise", "random_bytes"):
+        with pytest.raises(AttributeError):
+            setattr(session, name, SeededNoise(1))
+    if party is not session:
+        with pytest.raises(AttributeError):
+            party.session = session
+
+
+def test_sessions_take_their_arguments_by_these_names() -> None:
+    def parameters(session: type) -> list[str]:
+        parameters = inspect.signature(session).parameters.values()
+        assert all(parameter.default is inspect.Parameter.empty for parameter in parameters)
+        return [f"{'*' * (parameter.kind is inspect.Parameter.KEYWORD_ONLY)}{parameter.name}" for parameter in parameters]
+
+    assert parameters(ClientSession) == ["plan", "name", "X", "*identity", "*noise", "*random_bytes"]
+    assert parameters(ServerSession) == ["plan", "noise"]
+    assert ServerSession(plan=PLAN, noise=SystemNoise()).plan is PLAN
 
 
 def test_the_permission_ends_with_the_block_also_by_an_exception_and_is_in_no_other_thread() -> None:

@@ -1,7 +1,7 @@
 """What a client says, what it believes, and everything a server could do to it that ends its run."""
 
 import copy
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from fractions import Fraction
 from typing import Any, cast
 
@@ -263,6 +263,8 @@ def test_a_session_shows_no_secret() -> None:
         msgspec.msgpack.encode(keep)
     rounds = client._phase
     assert "GroupMasks(<secret>)" in repr(getattr(rounds, "_masked"))  # noqa: B009 - private, and of a union of phases
+    assert {name for name in vars(rounds) if not name.startswith("_")} == {"plan", "roster", "name"}
+    assert not is_dataclass(client)  # serialisers write out what they know
 
 
 # What it refuses from a server

@@ -131,7 +131,7 @@ class Table:
     def restored(self, name: str) -> ClientSession:
         session = ClientSession(
             self.federation.plan, name, self.federation.X[name], identity=identity(name),
-            noise=self.clients[name].noise, random_bytes=entropy(f"{name}, another life"),
+            noise=self.clients[name]._noise, random_bytes=entropy(f"{name}, another life"),
         )  # fmt: skip
         session.restore(self.secrets[name], [encode(message) for message in self.recorded[name]])
         return session
@@ -152,7 +152,7 @@ def rounds_of(client: ClientSession) -> ClientRounds:
 def sealed_by(client: ClientSession, plain: bytes) -> Proposal:
     """What this client, which awaits parameters, would propose if these bytes were what it worked out."""
     rounds, salt = rounds_of(client), b"s" * SALT_BYTES
-    return Proposal(rounds.number, salt, seal_parameters(rounds.group_key, rounds._context(), client.name, salt, plain))
+    return Proposal(rounds.number, salt, seal_parameters(rounds._group_key, rounds._context(), client.name, salt, plain))
 
 
 # Whose turn it is

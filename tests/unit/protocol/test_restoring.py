@@ -111,7 +111,7 @@ def test_a_restored_client_is_the_client_that_was_never_interrupted(name: str, n
 @pytest.mark.parametrize("name", ["c0", "c1"])
 def test_a_client_restarted_before_every_message_ends_with_the_same_result(name: str) -> None:
     """It draws as much noise, entropy but that of the key in the same order, and so says the very same bytes."""
-    noise, random_bytes = FEDERATION.client(name).noise, entropy(name)
+    noise, random_bytes = FEDERATION.client(name)._noise, entropy(name)
     (keep, *actions) = FEDERATION.client(name).start()
     random_bytes(32)  # what the key was drawn from
     assert isinstance(keep, Keep)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, InitVar, dataclass, field
 
 from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import NoiseSource
@@ -39,7 +38,6 @@ from fastlloyd.federation.secagg.masks import Secret
 from fastlloyd.mechanisms.answering import Records
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ClientSession(Secret):
     """One client in one run: messages in, actions out. It ends with a `ClientResult`, or refuses and never sends again.
 
@@ -64,34 +62,49 @@ class ClientSession(Secret):
     DataError : the records have another dtype or shape, leave the domain, or are more than the cap. No value is shown.
     """
 
-    plan: Plan
-    name: str
-    X: InitVar[GridArray]
-    _: KW_ONLY
-    identity: InitVar[Identity]
-    noise: NoiseSource
-    random_bytes: Callable[[int], bytes]
-    state: ClientState = field(default=ClientState.NEW, init=False)
-    outcome: ClientResult | Ended | None = field(default=None, init=False)
-    _records: Records = field(init=False)
-    _roster: Roster = field(init=False)
-    _phase: Identity | Joining | ClientRounds | None = field(
-        init=False
-    )  # the identity is forgotten once it has signed the Hello
-    _handled: set[bytes] = field(default_factory=set, init=False)
-    _first_sent: list[Action] = field(default_factory=list, init=False)
-    _last_sent: list[Action] = field(default_factory=list, init=False)
-    _unrecorded: list[Action] = field(default_factory=list, init=False)
-    _accepted: bytes = field(default=b"", init=False)  # digest of a Broadcast that is recorded and not opened yet
-    _owes_reply: bool = field(default=False, init=False)
+    __slots__ = (
+        "_accepted",
+        "_first_sent",
+        "_handled",
+        "_last_sent",
+        "_noise",
+        "_owes_reply",
+        "_phase",
+        "_random_bytes",
+        "_records",
+        "_roster",
+        "_unrecorded",
+        "name",
+        "outcome",
+        "plan",
+        "state",
+    )
 
-    def __post_init__(self, X: GridArray, identity: Identity) -> None:
-        check_private(self.noise)
-        client = self.plan.client(self.name)
-        self._records = Records(self.plan.mechanism.domain, X, client.check_cap)
+    def __init__(
+        self,
+        plan: Plan,
+        name: str,
+        X: GridArray,
+        *,
+        identity: Identity,
+        noise: NoiseSource,
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
+        check_private(noise)
+        client = plan.client(name)
+        self._records = Records(plan.mechanism.domain, X, client.check_cap)
         if identity.public.hex() != client.signing_key:
-            raise PlanError(f"this identity is not the one whose signing_key the plan lists for client {self.name!r}")
-        self._roster, self._phase = Roster.of(self.plan), identity
+            raise PlanError(f"this identity is not the one whose signing_key the plan lists for client {name!r}")
+        self.plan, self.name, self.state = plan, name, ClientState.NEW
+        self.outcome: ClientResult | Ended | None = None
+        self._noise, self._random_bytes, self._roster = noise, random_bytes, Roster.of(plan)
+        self._phase: Identity | Joining | ClientRounds | None = identity  # forgotten once it has signed the Hello
+        self._handled: set[bytes] = set()
+        self._first_sent: list[Action] = []
+        self._last_sent: list[Action] = []
+        self._unrecorded: list[Action] = []
+        self._accepted = b""  # digest of a Broadcast that is recorded and not opened yet
+        self._owes_reply = False
 
     @property
     def round(self) -> int:
@@ -112,7 +125,7 @@ class ClientSession(Secret):
     def start(self) -> list[Action]:
         """Draw a key for this run and say Hello."""
         self._move(Start, ClientState.JOINING)
-        secret = EphemeralKey.draw(self.random_bytes)
+        secret = EphemeralKey.draw(self._random_bytes)
         self._join(secret)
         return [Keep(secret), *self._speak()]
 
@@ -233,7 +246,7 @@ class ClientSession(Secret):
             case ClientState.JOINING, Joining() as joining:
                 return joining.hello
             case ClientState.DEALING, Joining() as joining:
-                return joining.deal(self.random_bytes)
+                return joining.deal(self._random_bytes)
             case ClientState.AGGREGATING, ClientRounds() as rounds:
                 return rounds.upload()
             case ClientState.SETTLING, ClientRounds() as rounds:
@@ -300,8 +313,8 @@ class ClientSession(Secret):
                     self._records,
                     keys=message,
                     group_key=joining.open(message),
-                    noise=self.noise,
-                    random_bytes=self.random_bytes,
+                    noise=self._noise,
+                    random_bytes=self._random_bytes,
                 )
                 to = rounds.state
             case ClientRounds() as rounds, Broadcast():

@@ -35,15 +35,23 @@ class ClientRounds:
     plan: Plan
     roster: Roster
     name: str
-    records: Records
+    records: InitVar[Records]
     keys: InitVar[KeyBox]
-    group_key: GroupKey
-    noise: NoiseSource
-    random_bytes: Callable[[int], bytes]
+    group_key: InitVar[GroupKey]
+    noise: InitVar[NoiseSource]
+    random_bytes: InitVar[Callable[[int], bytes]]
 
-    def __post_init__(self, keys: KeyBox) -> None:
+    def __post_init__(
+        self,
+        records: Records,
+        keys: KeyBox,
+        group_key: GroupKey,
+        noise: NoiseSource,
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
         plan, roster = self.plan, self.roster
-        self._masks: MaskScheme = GroupMasks(self.group_key, plan.ring)
+        self._records, self._group_key, self._noise, self._random_bytes = records, group_key, noise, random_bytes
+        self._masks: MaskScheme = GroupMasks(group_key, plan.ring)
         caps = {client.name: client.max_records for client in plan.clients}
         self._caps = {name: caps[name] for name in keys.present}
         self._plausible = Plausible.of(plan)
@@ -85,8 +93,8 @@ class ClientRounds:
     def upload(self) -> Upload:
         """The client's exact answer plus its share of the noise, masked. Draws noise: to be called once per round."""
         round = self._mechanism.all_rounds[self.number - 1]
-        values = self.records.answer(self._query) + self.plan.draw_client_noise(round, self.noise)
-        self._nonce = self.random_bytes(UPLOAD_NONCE_BYTES)
+        values = self._records.answer(self._query) + self.plan.draw_client_noise(round, self._noise)
+        self._nonce = self._random_bytes(UPLOAD_NONCE_BYTES)
         return Upload(self.number, self._nonce, self._masked.hide(values, self.name, self._nonce))
 
     def recall(self, said: Upload | Proposal) -> None:
@@ -140,8 +148,8 @@ class ClientRounds:
             raise LocalProtocolError("no answer has come from which parameters could follow")
         m, index = self._mechanism, self.number - 2
         data = m.write_state(index, m.advance(index, self._state, *self._awaiting))
-        salt = self.random_bytes(SALT_BYTES)
-        box = seal_parameters(self.group_key, self._context(), self.name, salt, data)
+        salt = self._random_bytes(SALT_BYTES)
+        box = seal_parameters(self._group_key, self._context(), self.name, salt, data)
         self._proposed = True
         return Proposal(self.number, salt, box)
 
@@ -153,7 +161,7 @@ class ClientRounds:
             )
         self.roster.check_members("who worked out the parameters", [parameters.client], self._caps, 0)
         client, salt, box = parameters.client, parameters.salt, parameters.box
-        plain = open_parameters(self.group_key, self._context(), client, salt, box)
+        plain = open_parameters(self._group_key, self._context(), client, salt, box)
         try:
             self._state = self._mechanism.read_state(self.number - 2, self._state, *self._awaiting, plain)
         except OverflowRisk as error:
@@ -195,7 +203,7 @@ class ClientRounds:
         return self._mechanism.clustering(self._state)
 
     def _ending(self, clustering: Clustering) -> Ending:
-        return Ending(self.group_key, self._context(), centroids_digest(clustering.centroids))
+        return Ending(self._group_key, self._context(), centroids_digest(clustering.centroids))
 
     def _context(self) -> RoundContext:
         return RoundContext(

@@ -1,7 +1,7 @@
 """The server's side of a run: it relays keys it cannot open, adds up uploads it cannot read, and fixes each round once."""
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
 import numpy as np
 
@@ -49,9 +49,10 @@ class ServerSession:
     """
 
     plan: Plan
-    _noise: NoiseSource
+    noise: InitVar[NoiseSource]
     state: ServerState = field(default=ServerState.JOINING, init=False)
     outcome: ServerResult | None = field(default=None, init=False)
+    _noise: NoiseSource = field(init=False)
     _roster: Roster = field(init=False)
     _hellos: dict[str, Hello] = field(default_factory=dict, init=False)
     _present: tuple[str, ...] = field(default=(), init=False)
@@ -68,9 +69,9 @@ class ServerSession:
     _confirmations: dict[str, Confirmation] = field(default_factory=dict, init=False)
     _relayed: Confirmations | None = field(default=None, init=False)
 
-    def __post_init__(self) -> None:
-        check_private(self._noise)
-        self._roster = Roster.of(self.plan)
+    def __post_init__(self, noise: NoiseSource) -> None:
+        check_private(noise)
+        self._noise, self._roster = noise, Roster.of(self.plan)
 
     def restore(self, recorded: Sequence[bytes]) -> None:
         """Be where the session was that recorded these bytes of messages, in order; it answers whatever clients say again.

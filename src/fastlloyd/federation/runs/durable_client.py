@@ -33,7 +33,7 @@ class DurableClient(DurableParty):
 
     def __init__(self, session: ClientSession, store: Store, identity: Identity, clock: Clock = time.monotonic) -> None:
         super().__init__(session.plan, store, clock)
-        self.session, self._identity = session, identity
+        self._session, self._identity = session, identity
         self._signed: SignedPosition | None = None
 
     @classmethod
@@ -77,9 +77,14 @@ class DurableClient(DurableParty):
         return client
 
     @property
+    def session(self) -> ClientSession:
+        """The session, to look at: a step that is asked of it here is not durable."""
+        return self._session
+
+    @property
     def outcome(self) -> ClientResult | Ended | None:
         """How the run ended for this client."""
-        return self.session.outcome
+        return self._session.outcome
 
     @property
     def position(self) -> SignedPosition:
@@ -92,7 +97,7 @@ class DurableClient(DurableParty):
     @property
     def timeout(self) -> float | None:
         """Seconds that this client still waits for the server."""
-        session, timeouts = self.session, self.session.plan.timeouts
+        session, timeouts = self._session, self._session.plan.timeouts
         dealing = (session.plan.max_dropouts + 1) * timeouts.dealing  # dealers may fail, one after the other
         allowed = {
             ClientState.NEW: timeouts.joining + dealing,
@@ -112,7 +117,7 @@ class DurableClient(DurableParty):
         for it.
         """
         self._store.check_remembered(log, "the server")
-        last = self.session.last_included
+        last = self._session.last_included
         charged = ExchangeCharged(run_id=self._run_id, number=max(last, 1))
         # how many events the store held when that answer could leave; 0 if there is none
         answered = next((at for at, event in enumerate(self._store.events(), 1) if last and event == charged), 0)
@@ -126,23 +131,23 @@ class DurableClient(DurableParty):
     def begin(self) -> list[Send | Finish]:
         """A connection stands: Hello, and what was sent last, the same bytes as ever."""
         self._check_footing()
-        return [action for action in self.session.reconnect() if isinstance(action, Send)]
+        return [action for action in self._session.reconnect() if isinstance(action, Send)]
 
     def receive(self, message: Message) -> list[Send | Finish]:
         """Answer the server. RemoteProtocolError says what it did wrong, and ends the run durably."""
         self._check_footing()
-        self._commit(self.session.accept(message))
+        self._commit(self._session.accept(message))
         try:
-            actions = self.session.receive(message)
+            actions = self._session.receive(message)
         except RemoteProtocolError:
-            self._commit(self.session.ending())
+            self._commit(self._session.ending())
             raise
         return self._commit(actions)
 
     def deadline(self) -> list[Send | Finish]:
         """Stop waiting: the run ends without a result."""
         self._check_footing()
-        return self._commit(self.session.deadline())
+        return self._commit(self._session.deadline())
 
     def conclude(self) -> None:
         """The result is durable elsewhere: end the run, wipe its keys and messages."""

@@ -18,6 +18,7 @@ from fastlloyd.federation.store import files
 from fastlloyd.federation.store.events import Event, LogPosition, MessageRecorded, Role, RunEnded, checked, decode, next_head
 from fastlloyd.federation.store.files import FINGERPRINT_KEY, FOR_EVER, Lock
 from fastlloyd.federation.store.head_file import HeadFile
+from fastlloyd.federation.store.history import History
 
 Secrets = Mapping[tuple[bytes, str], bytes]
 """Secrets by run id and name."""
@@ -53,7 +54,7 @@ class Store:
                 files.mark_head(self._connection)
             self._finish_wiping()  # of a process that was killed between a wipe and this
             undo.pop_all()
-        self.position, self.history = self._contents.position, self._contents.history
+        self._position, self._history = self._contents.position, self._contents.history
 
     @classmethod
     def create(cls, path: Path, *, role: Role, identity: bytes) -> Self:
@@ -85,20 +86,30 @@ class Store:
                 "use the identity it was made for"
             )
 
+    @property
+    def position(self) -> LogPosition:
+        """How many events there are, and the head of their chain."""
+        return self._position
+
+    @property
+    def history(self) -> History:
+        """What the events add up to; not to be changed."""
+        return self._history
+
     def head_at(self, length: int) -> bytes:
         """The head of the chain when it had `length` events, 32 bytes; StateError if it never had."""
         if length == 0:
             return self._contents.first_head
         for (head,) in self._rows("SELECT head FROM events WHERE number = ?", length):
             return bytes(head)
-        raise StateError(f"{self.path} holds {self.position.length} events and not {length}")
+        raise StateError(f"{self.path} holds {self._position.length} events and not {length}")
 
     def check_remembered(self, remembered: LogPosition, by: str) -> None:
         """Raise StateError if `by` remembers more of this store than it holds, or other events: it is an old copy then.
 
         A length of 0 says that nothing is remembered.
         """
-        holds = self.position.length
+        holds = self._position.length
         if remembered.length and (remembered.length > holds or self.head_at(remembered.length) != remembered.head):
             raise StateError(
                 f"{self.path} is an old copy: {by} remembers {remembered.length} events of it and it holds "
@@ -141,11 +152,11 @@ class Store:
             if self._failure:
                 raise StateError(f"{self.path} takes no further step after a failure ({self._failure}); start again")
             rows = self._chained(events)
-            history = self.history.followed_by(events)
+            history = self._history.followed_by(events)
             texts = _matched(rows, events, messages)
             for run_id, _ in secrets or {}:
                 history.open_run(run_id)
-            position = LogPosition(rows[-1][0], rows[-1][2]) if rows else self.position
+            position = LogPosition(rows[-1][0], rows[-1][2]) if rows else self._position
             try:
                 with files.sentences(self.path):
                     self._commit(rows, texts, secrets or {}, [event.run_id for event in events if isinstance(event, RunEnded)])
@@ -157,7 +168,7 @@ class Store:
                     if self._connection.in_transaction:
                         self._connection.execute("ROLLBACK")
                 raise
-            self.history, self.position = history, position
+            self._history, self._position = history, position
             if self._owes_wiping:  # the step stands even if this fails; what follows tries again
                 try:
                     self._finish_wiping()
@@ -192,8 +203,8 @@ class Store:
             return self._connection.execute(statement, values).fetchall()
 
     def _chained(self, events: Sequence[Event]) -> list[Row]:
-        rows, head = [], self.position.head
-        for number, event in enumerate(events, self.position.length + 1):
+        rows, head = [], self._position.head
+        for number, event in enumerate(events, self._position.length + 1):
             body = checked(event)
             head = next_head(head, body)
             rows.append((number, body, head))
