@@ -43,11 +43,12 @@ class Heard:
 class Wire(Protocol):
     """One party's end of a transport. The server's name is `SERVER`; clients have their names in the plan.
 
-    What a party says to another arrives once, whole, in order, and under the name of that party.
+    What a party says to another arrives once, whole, in order, and under the name of that party. An error that a method
+    raises ends the whole run: `serve` and `take_part` let it pass. A client that is gone is no error: `receive` returns LEAVE.
     """
 
     def send(self, to: str, message: Message) -> None:
-        """Put a message, as `encode` writes it, on its way. Does not wait until it is read."""
+        """Put a message, as `encode` writes it, on its way. Neither waits until it is read, nor raises if `to` is gone."""
 
     def tell(self, to: str, kind: Kind, reason: str = "") -> None:
         """Put one of the other kinds on its way; the reason is ASCII."""
@@ -76,9 +77,10 @@ def answer(session: ServerSession, sender: str, data: bytes, limits: Limits, sen
     A client that breaks the protocol changes nothing for the others.
     """
     try:
-        perform(session.receive(sender, decode(data, limits)), send)
+        actions = session.receive(sender, decode(data, limits))
     except RemoteProtocolError as error:
         return str(error)
+    perform(actions, send)  # after the `except`: what `send` raises is not this client's fault
     return ""
 
 
@@ -99,11 +101,12 @@ class ClientDriver:
     def hear(self, data: bytes) -> str:
         """Answer the bytes of a message; why they are refused, nothing if they are not."""
         try:
-            self._perform(self._session.receive(decode(data, self._limits)))
+            actions = self._session.receive(decode(data, self._limits))
         except RemoteProtocolError as error:
             self._perform(self._session.ending())
             self.outcome = self.outcome or Ended(str(error))
             return str(error)
+        self._perform(actions)
         return ""
 
     def end(self, refused: str | None = None) -> None:
