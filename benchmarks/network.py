@@ -40,7 +40,7 @@ from fastlloyd.federation.protocol.messages import Limits, Message, decode, enco
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.runs import DurableClient
 from fastlloyd.federation.secagg.keys import Identity
-from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks, MaskContext
+from fastlloyd.federation.secagg.masks import UPLOAD_NONCE_BYTES, GroupKey, GroupMasks, MaskContext
 from fastlloyd.federation.store import Role
 from fastlloyd.federation.transport.party import ClientParty, ServerParty
 from fastlloyd.mechanisms.mechanism import Mechanism
@@ -189,8 +189,9 @@ def _large_parts(plan: Plan) -> float:
     seconds = []
     for _ in range(5):
         begun = time.perf_counter()
-        masked.hide(query.evaluate(X) + plan.draw_client_noise(round, noise), plan.names[0], bytes(8))
-        masks.open(plan.ring.zeros(plan.n_words(plan.mechanism.rounds[0])), context, dict.fromkeys(plan.names, bytes(8)))
+        nonce = os.urandom(UPLOAD_NONCE_BYTES)
+        masked.hide(query.evaluate(X) + plan.draw_client_noise(round, noise), plan.names[0], nonce)
+        masks.open(plan.ring.zeros(plan.n_words(plan.mechanism.rounds[0])), context, dict.fromkeys(plan.names, nonce))
         seconds.append(time.perf_counter() - begun)
     return plan.n_clients * statistics.median(seconds)
 

@@ -85,7 +85,7 @@ def a_round(repetitions: int) -> Row:
                 kernels.cluster_statistics(part, start, m.rounds[-1].squared_radius, limits=m.domain.half_widths)
                 plan.draw_client_noise(m.rounds[-1], source)
                 for _ in range(2):  # its own for the upload, which serves for the broadcast as well, and the other's
-                    masks.hide(plan.ring.zeros(plan.n_words(plan.mechanism.rounds[0])), _context(), "a", bytes(8))
+                    masks.hide(plan.ring.zeros(plan.n_words(plan.mechanism.rounds[0])), _context(), "a", os.urandom(8))
 
     whole, alone, ratio = paired(lambda: simulate(plan, identities, parts), parts_alone, repetitions)
     return Row(

@@ -333,6 +333,22 @@ def test_a_mask_that_was_kept_is_used_for_its_own_upload_only() -> None:
         assert not opener.open(mask, other if field == "round" else CONTEXT, {other.client: other.upload_nonce}).any()
 
 
+def test_no_two_uploads_are_hidden_by_one_mask() -> None:
+    """Not even the same upload again: nothing in a run hides one twice. One field that differs is another mask."""
+    masks, plain = GroupMasks(KEY, Ring.Z64), Ring.Z64.zeros(3)
+
+    def hide(upload: MaskedUpload) -> None:
+        context = MaskContext(**{field.name: getattr(upload, field.name) for field in fields(MaskContext)})
+        masks.hide(plain, context, upload.client, upload.upload_nonce)
+
+    for field, value in OTHER_FIELDS.items():
+        hide(CONTEXT)
+        for again in (CONTEXT, replace(CONTEXT)):
+            with pytest.raises(LocalProtocolError, match="this mask has hidden an upload"):
+                hide(again)
+        hide(replace(CONTEXT, **{field: value}))
+
+
 def test_what_opens_refuses_what_hiding_refuses() -> None:
     opener, total = GroupMasks(KEY, Ring.Z64), Ring.Z64.zeros(3)
     with pytest.raises(LocalProtocolError, match="upload_nonce"):

@@ -118,6 +118,7 @@ class MaskScheme(Protocol):
         """Add the mask of this client's upload, which makes it uniform on the ring whatever `plain` is.
 
         nonce : 8 random bytes drawn for this upload and sent with it: a client restored from an old copy uses other masks.
+        LocalProtocolError if the upload hidden last had the same context, client and nonce, hence the same mask.
         """
 
     def open(self, total: RingVector, context: MaskContext, included: Mapping[str, bytes]) -> RingVector:
@@ -141,6 +142,8 @@ class GroupMasks(Secret):
 
     def hide(self, plain: RingVector, context: MaskContext, client: str, nonce: bytes) -> RingVector:
         """See `MaskScheme`."""
+        if self._kept is not None and self._kept[:3] == (context, client, nonce):
+            raise LocalProtocolError("this mask has hidden an upload; another under it would show their difference")
         (stream,) = self._keystreams(context, [(client, nonce)], plain.nbytes)
         mask = self._ring.from_bytes(stream, plain.size)
         self._kept = context, client, nonce, mask
