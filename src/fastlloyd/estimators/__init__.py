@@ -5,6 +5,4 @@ from fastlloyd.estimators.estimators import FastLloyd, GLloyd, Lloyd, MomentLloy
 
 __all__ = ["FastLloyd", "GLloyd", "Lloyd", "MomentLloyd", "SuLloyd"]
 
-for _estimator in (FastLloyd, GLloyd, Lloyd, MomentLloyd, SuLloyd):
-    _estimator.__module__ = __name__  # pickles name the package, so that they load wherever the file will lie
 let_old_pickles_be_read()
