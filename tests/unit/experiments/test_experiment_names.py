@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fastlloyd.errors import PlanError
 from fastlloyd.evaluation.experiments.references import code_digest, resolve, said
-from fastlloyd.evaluation.experiments.short_names import MAX_NAMES, expand
+from fastlloyd.evaluation.experiments.spec import MAX_NAMES, expand
 
 WORD = st.text("abc-.:_0123456789", max_size=4)
 

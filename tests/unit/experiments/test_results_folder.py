@@ -4,7 +4,6 @@ import json
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from fastlloyd.errors import DataError
@@ -126,33 +125,6 @@ def test_the_trials_count_and_the_table_gives_their_order(tmp_path: Path) -> Non
         read(tmp_path)
     write(tmp_path, [made[0] | {"nicv": float(f"{made[0]['nicv']:.15g}")}, *made[1:]], ended=False)  # as spreadsheets round
     assert len(read(tmp_path).rows) == len(made)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_trials_without_a_table_come_in_the_order_of_the_specification_whichever_ended_first(tmp_path: Path, seed: int) -> None:
-    sets = {f"{name}-{number}": REAL["iris"] for name in ("a", "b") for number in (1, 2)}
-    made = rows(sets | {"unlisted": REAL["iris"]}, ["lloyd", "fastlloyd", "glloyd"], runs=2)
-    made = [made[i] for i in np.random.default_rng(seed).permutation(len(made))]
-    write(tmp_path, made, ended=False)
-    (tmp_path / "spec.toml").write_text(
-        '[[grid]]\ndatasets = ["b-{2,1}"]\nmethods = ["glloyd", "lloyd"]\n'
-        '[[grid]]\ndatasets = ["{b,a}-1", "a-2", "{"]\nmethods = ["glloyd"]\n'
-    )
-    found = read(tmp_path).rows
-    assert list(dict.fromkeys(row.dataset for row in found)) == ["b-2", "b-1", "a-1", "a-2", "unlisted"]
-    first = [(row.method, row.epsilon, row.run) for row in found if row.dataset == "b-2"]
-    known = ["glloyd", "lloyd", "fastlloyd"]
-    assert first == sorted(first, key=lambda each: (known.index(each[0]), *each[1:]))
-    unlisted = [(row["method"], row["epsilon"], row["run"]) for row in made if row["dataset"] == "unlisted"]
-    assert [(row.method, row.epsilon, row.run) for row in found if row.dataset == "unlisted"] == unlisted
-
-
-def test_a_specification_that_lists_nothing_leaves_trials_as_they_are(tmp_path: Path) -> None:
-    made = rows(IRIS, runs=2)[::-1]
-    write(tmp_path, made, ended=False)
-    for content in ("grid = 3", "grid = [3]", "[[grid]]\ndatasets = 1", "[[grid]]\ndatasets = [[1], {}]\nmethods = 0.5", ""):
-        (tmp_path / "spec.toml").write_text(content)
-        assert [row.run for row in read(tmp_path).rows] == [row["run"] for row in made]
 
 
 def test_a_trial_that_failed_before_its_set_was_known_has_no_shape(tmp_path: Path) -> None:

@@ -1,9 +1,8 @@
 """A folder of results as it was left: rows, specification and provenance, checked and never changed.
 
 Every trial is in `trials.jsonl` as soon as it ends, and that file is what counts; `results.csv` is made of it when the runner
-ends, and gives the order of the specification; trials that it lacks follow in that order too, whichever ended first. A folder
-of somebody's own program may hold the table alone. Trials that are handed on may be packed as `trials.jsonl.gz`, a tenth of
-the space.
+ends, and gives the order of the specification. A folder of somebody's own program may hold the table alone. Trials that are
+handed on may be packed as `trials.jsonl.gz`, a tenth of the space.
 
 A row is the cells of a table or a JSON object, every number checked. Measures that are sums of squares or counts are never
 negative, a silhouette lies in [-1, 1], and none is "not a number": such a cell was not written by an experiment, and a mean
@@ -17,15 +16,13 @@ import math
 import tomllib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from fastlloyd.errors import DataError, PlanError
+from fastlloyd.errors import DataError
 from fastlloyd.evaluation.experiments.measures import in_order, quantity
-from fastlloyd.evaluation.experiments.short_names import expand
 
 TRIALS, TABLE, OVERHEAD = "trials.jsonl", "results.csv", "overhead.csv"
 SPECIFICATION, PROVENANCE = "spec.toml", "provenance.json"
@@ -211,8 +208,7 @@ def read(folder: Path) -> Results:
     """Read a folder of results. Raises DataError in one sentence that says what is wrong with it."""
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder; name the one that `fastlloyd experiment run` left")
-    tabled, others, notes = _rows(folder)
-    found = [*tabled, *others]
+    found, notes = _rows(folder)
     overhead = tuple(cells for _, cells in _table(folder / OVERHEAD)) if (folder / OVERHEAD).is_file() else ()
     if not found and not overhead:
         raise DataError(f"{folder} holds no results: expected {TRIALS} or {TABLE} with at least one trial in it")
@@ -224,7 +220,7 @@ def read(folder: Path) -> Results:
     labels = provenance.get("methods")
     return Results(
         title=str(spec.get("title", folder.resolve().name)),
-        rows=(*tabled, *_as_asked(others, spec)),
+        rows=tuple(found),
         figures=tuple(figures),
         labels={str(name): str(label) for name, label in labels.items()} if isinstance(labels, dict) else {},
         specification=text,
@@ -248,42 +244,13 @@ def _specification(folder: Path, provenance: Mapping[str, Any]) -> tuple[str, di
     return "", content if isinstance(content, dict) else {}
 
 
-def _as_asked(rows: list[Row], spec: Mapping[str, Any]) -> list[Row]:
-    """Rows by the data sets and methods of the specification; those of sets that it does not list come last, as they are."""
-    sets, methods = _places(spec, "datasets"), _places(spec, "methods")
-
-    def at(row: Row) -> tuple[Any, ...]:
-        if row.dataset not in sets:
-            return (len(sets),)
-        method = methods.get(row.method, len(methods))
-        return sets[row.dataset], method, row.method, row.options, row.epsilon, row.clients, row.run
-
-    return sorted(rows, key=at)
-
-
-def _places(spec: Mapping[str, Any], field: str) -> dict[str, int]:
-    """Where each name stands that the grids of a specification list; nothing of what is no list of names."""
-    names: dict[str, int] = {}
-    grids = spec.get("grid")
-    for grid in grids if isinstance(grids, list) else []:
-        listed = grid.get(field) if isinstance(grid, dict) else None
-        for short in listed if isinstance(listed, list) else []:
-            with suppress(PlanError):
-                for name in expand(str(short)):
-                    names.setdefault(name, len(names))
-    return names
-
-
-def _rows(folder: Path) -> tuple[list[Row], list[Row], list[str]]:
-    """Every trial once: those of the table in its order, those that are only in `trials.jsonl`, and notes.
-
-    Where there is a `trials.jsonl`, rows of the table that it lacks are left out.
-    """
+def _rows(folder: Path) -> tuple[list[Row], list[str]]:
+    """Every trial once: those of `trials.jsonl` if it is there, in the order of the table as far as that has them."""
     notes: list[str] = []
     table = _trials(folder / TABLE, _table(folder / TABLE)) if (folder / TABLE).is_file() else {}
     content = trials_content(folder)
     if content is None:
-        return list(table.values()), [], notes
+        return list(table.values()), notes
     trials = _trials(folder / TRIALS, json_lines(content, folder / TRIALS, notes))
     for key, row in table.items():
         if key in trials and (column := difference(row, trials[key])):
@@ -294,7 +261,7 @@ def _rows(folder: Path) -> tuple[list[Row], list[Row], list[str]]:
             )
     if gone := len(table.keys() - trials.keys()):
         notes.append(f"{gone:,} of the rows of {TABLE} are no longer in {TRIALS} and were left out.")
-    return [trials.pop(key) for key in table if key in trials], list(trials.values()), notes
+    return [trials.pop(key) for key in table if key in trials] + list(trials.values()), notes
 
 
 def _trials(path: Path, lines: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[Any, Row]:
