@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moment_situations
+from designs import design_mechanism
 from fastlloyd.base.arrays import IntArray
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import OverflowRisk, PlanError
 from fastlloyd.federation.plan.plan import Plan, TrustMode
@@ -157,7 +159,9 @@ def test_the_bytes_of_a_run_are_foretold_with_its_boxes(plan: Plan) -> None:
 
 def test_where_nobody_is_missing_the_number_of_records_stays_as_it_is_however_large() -> None:
     """A product of floats would round numbers above 2**53, and differ from the central model."""
-    m = with_fields(mechanism(PLANS[1]), n_records=1 << 40)
+    m = design_mechanism(
+        MOMENTLLOYD, PLANS[1].mechanism.domain, n_clusters=3, n_records=1 << 40, epsilon=1.0, public_seed=PublicSeed.from_int(1)
+    )
     state = msgspec.structs.replace(State.start(m), number=(1 << 55) + 1)
     assert location.scaled(m, state, 1.0) == state
     assert location.scaled(m, state, 0.5).number == 1 << 54
