@@ -246,8 +246,7 @@ class ResultOptions(OutputOptions):
     """Where the result of a run goes; nothing else keeps it."""
 
     out: Annotated[
-        Path | None,
-        in_output(help=f"{_FOLDER} Default: a new one here, named after the data, K and the time.", metavar="DIR"),
+        Path | None, in_output(help=f"{_FOLDER} Default: a new one here, named after the data, K and the time.", metavar="DIR")
     ] = None
     no_out: Annotated[bool, in_output("--no-out", help="Show the result only; what it spent is spent.")] = False
 

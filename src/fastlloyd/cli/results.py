@@ -20,18 +20,7 @@ from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.mechanisms import uncertainty
 from fastlloyd.records import RecordFile, Table
 from fastlloyd.reports import pictures
-from fastlloyd.reports.result import (
-    COMPARISON,
-    EXACT,
-    FILES,
-    NOT_PRIVATE,
-    PICTURE,
-    PLAN,
-    PRIVACY,
-    ROUNDS,
-    Result,
-    StoredResult,
-)
+from fastlloyd.reports.result import COMPARISON, EXACT, FILES, NOT_PRIVATE, PICTURE, PLAN, PRIVACY, ROUNDS, Result, StoredResult
 from fastlloyd.reports.statement import cautions
 
 Records = Table | RecordFile

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from fastlloyd.evaluation.comparison import Comparison
 
 SHOWN_FEATURES, SHOWN_CLIENTS = 6, 12
-RELATIONS = {
-    "add_or_remove_one": "whether any single record is in the data",
-    "replace_one": "what any single record says",
-}
+RELATIONS = {"add_or_remove_one": "whether any single record is in the data", "replace_one": "what any single record says"}
 DROPPED = (
     "clients were dropped from a simulation that deals records by position: the guarantee compares runs in which every other "
     "record stays at its client; do not publish this result"

@@ -165,11 +165,7 @@ def _take_part(
     if isinstance(found, Ended):  # of one that was killed before it could look into what the server had sent last
         raise network.ended_without_result(found.reason)
     client = GrpcClient(
-        party,
-        plan,
-        address=address,
-        identity=network.tls(identity),
-        server_certificate=network.der(plan.server.certificate),
+        party, plan, address=address, identity=network.tls(identity), server_certificate=network.der(plan.server.certificate)
     )
     with network.logging_to_stderr(as_json=as_json):
         outcome = network.drive(

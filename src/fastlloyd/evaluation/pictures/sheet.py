@@ -44,11 +44,7 @@ class Drawing:
 
 
 def sheet(
-    title: str,
-    panel_height: float,
-    shape: tuple[int, int],
-    legend: Mapping[str, "Artist"],
-    notes: Sequence[str] = (),
+    title: str, panel_height: float, shape: tuple[int, int], legend: Mapping[str, "Artist"], notes: Sequence[str] = ()
 ) -> tuple["Figure", list["Axes"]]:
     """A figure of rows by columns of panels, each `panel_height` inches high, with room for what stands above and below."""
     n_rows, n_columns = shape

@@ -8,13 +8,7 @@ from datetime import datetime
 import msgspec
 
 from fastlloyd.errors import DataError, IdentityError, PlanError
-from fastlloyd.federation.identity.certificates import (
-    Authority,
-    Certificate,
-    fingerprint,
-    parse_authority,
-    parse_certificate,
-)
+from fastlloyd.federation.identity.certificates import Authority, Certificate, fingerprint, parse_authority, parse_certificate
 from fastlloyd.federation.positions import KnownStore
 from fastlloyd.mechanisms.mechanism import NAME
 

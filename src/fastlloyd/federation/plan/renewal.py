@@ -55,9 +55,7 @@ def renew(
         run_id=run_id.hex(),
         clients=with_positions((clients | new).values(), positions),
         server=Server(
-            name=identity.name,
-            certificate=identity.certificate,
-            address=plan.server.address if address is None else address,
+            name=identity.name, certificate=identity.certificate, address=plan.server.address if address is None else address
         ),
         authority=plan.authority if authority is None else authority,
         timeouts=Timeouts(**(msgspec.structs.asdict(plan.timeouts) | dict(timeouts or {}))),

@@ -42,12 +42,7 @@ class ClientRounds:
     random_bytes: InitVar[Callable[[int], bytes]]
 
     def __post_init__(
-        self,
-        records: Records,
-        keys: KeyBox,
-        group_key: GroupKey,
-        noise: NoiseSource,
-        random_bytes: Callable[[int], bytes],
+        self, records: Records, keys: KeyBox, group_key: GroupKey, noise: NoiseSource, random_bytes: Callable[[int], bytes]
     ) -> None:
         plan, roster = self.plan, self.roster
         self._records, self._group_key, self._noise, self._random_bytes = records, group_key, noise, random_bytes

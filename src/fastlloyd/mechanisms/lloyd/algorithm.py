@@ -60,9 +60,5 @@ LLOYD = Algorithm(name="lloyd", noise=Noise.NONE, radius=RadiusSchedule.NONE)
 SULLOYD = Algorithm(name="sulloyd", noise=Noise.LAPLACE, radius=RadiusSchedule.NONE)
 GLLOYD = Algorithm(name="glloyd", noise=Noise.GAUSSIAN, radius=RadiusSchedule.NONE)
 FASTLLOYD = Algorithm(
-    name="fastlloyd",
-    noise=Noise.GAUSSIAN,
-    radius=RadiusSchedule.STEP,
-    clipping=True,
-    postprocessing=Postprocessing.FOLD,
+    name="fastlloyd", noise=Noise.GAUSSIAN, radius=RadiusSchedule.STEP, clipping=True, postprocessing=Postprocessing.FOLD
 )
