@@ -190,7 +190,7 @@ def _large_parts(plan: Plan) -> float:
     for _ in range(5):
         begun = time.perf_counter()
         nonce = os.urandom(UPLOAD_NONCE_BYTES)
-        masked.hide(query.evaluate(X) + plan.draw_client_noise(round, noise), plan.names[0], nonce)
+        masked.hide(query.evaluate(X) + plan.draw_client_noise(round, noise, plan.n_clients), plan.names[0], nonce)
         masks.open(plan.ring.zeros(plan.n_words(plan.mechanism.rounds[0])), context, dict.fromkeys(plan.names, nonce))
         seconds.append(time.perf_counter() - begun)
     return plan.n_clients * statistics.median(seconds)

@@ -83,7 +83,7 @@ def a_round(repetitions: int) -> Row:
         for _ in range(ROUNDS):
             for part in parts:
                 kernels.cluster_statistics(part, start, m.rounds[-1].squared_radius, limits=m.domain.half_widths)
-                plan.draw_client_noise(m.rounds[-1], source)
+                plan.draw_client_noise(m.rounds[-1], source, plan.n_clients)
                 for _ in range(2):  # its own for the upload, which serves for the broadcast as well, and the other's
                     masks.hide(plan.ring.zeros(plan.n_words(plan.mechanism.rounds[0])), _context(), "a", os.urandom(8))
 

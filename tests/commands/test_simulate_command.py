@@ -39,7 +39,7 @@ def test_the_loss_of_a_simulation_may_be_missed_like_a_round(fastlloyd: Command)
     loss = plan.mechanism.loss
     assert loss is not None
     assert stated["loss_estimate"]["included"] == ["client-1", "client-3", "client-4"]
-    share = float(plan.share_scales(loss)[0]) * loss.unit(16)
+    share = float(plan.share_scales(loss, plan.n_clients)[0]) * loss.unit(16)
     assert stated["loss_estimate"]["standard_error"] == pytest.approx(3**0.5 * share)
 
 

@@ -32,7 +32,7 @@ def federation(plan: Plan, seed: int, sizes: list[int]) -> Federation:
     return Federation(
         plan,
         dict(zip(plan.names, parts, strict=True)),
-        {name: [plan.draw_client_noise(r, source) for r in m.all_rounds] for name in plan.names},
+        {name: [plan.draw_client_noise(r, source, plan.n_clients) for r in m.all_rounds] for name in plan.names},
         [plan.draw_server_noise(r, source) for r in m.all_rounds],
     )
 

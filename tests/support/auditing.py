@@ -207,7 +207,7 @@ def scales_of_one_draw(plan: Plan, round: LloydRound) -> tuple[Fraction, Fractio
     """Standard deviations of the noise on sums and counts that one party draws: a client's share, or all of the server's."""
     if plan.trust is TrustMode.SERVER_NOISE:
         return round.sum_scale, round.count_scale
-    sums, counts = plan.share_scales(round)
+    sums, counts = plan.share_scales(round, plan.n_clients)
     return sums, counts
 
 

@@ -22,11 +22,12 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.plan.plan import Plan, TrustMode
 from fastlloyd.federation.protocol.messages import Message, Upload
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
 from fastlloyd.mechanisms.queries.query import ask
+from fastlloyd.mechanisms.rounds import Round
 from kinds import lloyd_of
 from lloyd_queries import around, bounds
 
@@ -72,10 +73,16 @@ def noise_follows_its_law(n: int) -> Verdict:
     for trust in TrustMode:
         plan = Experiment.of(Setting(trust=trust, epsilon=EPSILON)).plan
         round = lloyd_of(plan).rounds[0]
-        draw = plan.draw_server_noise if trust is TrustMode.SERVER_NOISE else plan.draw_client_noise
-        noise = np.concatenate([draw(round, SystemNoise()) for _ in range(-(-n // N_CLUSTERS))])
+        noise = np.concatenate([_draw(plan, round) for _ in range(-(-n // N_CLUSTERS))])
         p_values += [law_p_value(noise[:, j], float(scale)) for j, scale in enumerate(scales_of_one_draw(plan, round))]
     return Verdict(min(p_values) > ALPHA / len(p_values), f"least of {len(p_values)} p-values {min(p_values):.1e}")
+
+
+def _draw(plan: Plan, round: Round) -> IntArray:
+    """What one party draws for a round of the plan: the server all of the noise, or a client its share."""
+    if plan.trust is TrustMode.SERVER_NOISE:
+        return plan.draw_server_noise(round, SystemNoise())
+    return plan.draw_client_noise(round, SystemNoise(), plan.n_clients)
 
 
 def law_p_value(values: IntArray, scale: float) -> float:
@@ -224,8 +231,7 @@ def noise_of_the_loss_follows_its_law(n: int) -> Verdict:
         plan = Experiment.of(Setting(trust=trust, epsilon=EPSILON, loss_share=LOSS_SHARE)).plan
         m, loss = plan.mechanism, plan.mechanism.loss
         assert loss is not None
-        draw = plan.draw_server_noise if trust is TrustMode.SERVER_NOISE else plan.draw_client_noise
-        noise = np.array([draw(loss, SystemNoise())[0, 0] for _ in range(n)])
+        noise = np.array([_draw(plan, loss)[0, 0] for _ in range(n)])
         needed = loss.cap / gdp_mu(m.epsilon, m.delta - m.delta_slack) / LOSS_SHARE**0.5 / plan.n_shares**0.5
         p_values.append(law_p_value(noise, needed))
     return Verdict(min(p_values) > LOSS_ALPHA / len(p_values), f"least of {len(p_values)} p-values {min(p_values):.1e}")

@@ -154,7 +154,7 @@ def _trial(
                 next(drawn).reshape(len(answer), part.n_columns) for part in plan.mechanism.parts(exchange) if part.n_columns
             ]
             residual = residual - np.hstack(parts)
-            scales = plan.share_scales(exchange)  # of the one share that the attacker does not know
+            scales = plan.share_scales(exchange, plan.n_clients)  # of the one share that the attacker does not know
         else:
             scales = tuple(part.scale for part in plan.mechanism.parts(exchange))
         for x, s, scale in zip(np.split(residual, ends, axis=1), np.split(signal, ends, axis=1), scales, strict=True):

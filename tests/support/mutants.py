@@ -141,10 +141,10 @@ def seeded_by_the_round() -> Iterator[None]:
     source: list[SeededNoise] = []
 
     def mutated(genuine: Callable[..., IntArray]) -> Callable[..., IntArray]:
-        def draw(plan: Plan, round: LloydRound, given: Any) -> IntArray:
+        def draw(plan: Plan, round: LloydRound, given: Any, *n_present: int) -> IntArray:
             number = next(i for i, other in enumerate(plan.mechanism.rounds) if other is round)
             source[:] = [SeededNoise(int(plan.mechanism.public_seed, 16) * number)]
-            return genuine(plan, round, given)
+            return genuine(plan, round, given, *n_present)
 
         return draw
 

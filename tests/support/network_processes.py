@@ -174,7 +174,9 @@ class Site:
         table = {name: np.loadtxt(self.folder / f"{name}.csv", delimiter=",", skiprows=1, ndmin=2) for name in NAMES}
         X = {name: DOMAIN.to_grid(values) for name, values in table.items()}
         exchanges = self.plan.mechanism.all_rounds
-        client_noise = {name: [self.plan.draw_client_noise(e, KnownNoise(name)) for e in exchanges] for name in NAMES}
+        client_noise = {
+            name: [self.plan.draw_client_noise(e, KnownNoise(name), self.plan.n_clients) for e in exchanges] for name in NAMES
+        }
         server_noise = [self.plan.draw_server_noise(e, KnownNoise(SERVER_NAME)) for e in exchanges]
         everyone = (NAMES,) * len(exchanges)
         clustering = Federation(self.plan, X, client_noise, server_noise).plain_result(everyone)

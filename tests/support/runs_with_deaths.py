@@ -36,7 +36,9 @@ FEDERATIONS = {trust: federation_of(trust) for trust in TrustMode}
 def expected(federation: Federation) -> ClientResult:
     """By plain integers: no masks, messages or stores."""
     plan, everyone = federation.plan, [federation.plan.names] * federation.plan.mechanism.n_rounds
-    clients = {name: [plan.draw_client_noise(e, KnownNoise(name)) for e in plan.mechanism.all_rounds] for name in NAMES}
+    clients = {
+        name: [plan.draw_client_noise(e, KnownNoise(name), plan.n_clients) for e in plan.mechanism.all_rounds] for name in NAMES
+    }
     server = [plan.draw_server_noise(e, KnownNoise(SERVER)) for e in plan.mechanism.all_rounds]
     known = Federation(plan, federation.X, clients, server)
     return ClientResult(clustering=known.plain_result(everyone), included=tuple(everyone), unconfirmed=())

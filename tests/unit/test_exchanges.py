@@ -26,14 +26,13 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
 from fastlloyd.federation.plan.plan import (
-    MIN_SHARE_DEVIATION,
     Client,
     Plan,
     TrustMode,
-    aliasing_slack,
     loss_estimate_of_run,
     ring_load,
 )
+from fastlloyd.federation.plan.shares import MIN_SHARE_DEVIATION, aliasing_slack
 from fastlloyd.mechanisms import central
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
@@ -275,7 +274,7 @@ def test_the_loss_is_one_more_released_number_with_its_own_share_of_noise() -> N
     m = with_loss.mechanism
     assert m.n_released == without.mechanism.n_released + 1
     assert m.delta_slack >= aliasing_slack(m.epsilon, m.n_released, with_loss.n_shares)
-    (share,) = with_loss.share_scales(loss_of(m))
+    (share,) = with_loss.share_scales(loss_of(m), with_loss.n_clients)
     assert share**2 * with_loss.n_shares >= loss_of(m).scale ** 2
     assert share >= MIN_SHARE_DEVIATION
     assert with_loss.n_words(loss_of(m)) == 2
@@ -290,7 +289,7 @@ def test_a_share_of_the_loss_on_a_coarse_grid_is_raised_to_four_units() -> None:
     )  # fmt: skip
     loss = loss_of(of.mechanism)
     assert loss.scale / 2 < MIN_SHARE_DEVIATION
-    assert of.share_scales(loss) == (Fraction(MIN_SHARE_DEVIATION),)
+    assert of.share_scales(loss, of.n_clients) == (Fraction(MIN_SHARE_DEVIATION),)
 
 
 @TRUST
@@ -372,12 +371,12 @@ def test_clients_and_server_draw_the_noise_of_the_loss_once(trust: TrustMode) ->
     of = plan(trust)
     loss = loss_of(of.mechanism)
     client, server = Recorder(), Recorder()
-    assert of.draw_client_noise(loss, client).shape == of.draw_server_noise(loss, server).shape == (1, 1)
+    assert of.draw_client_noise(loss, client, of.n_clients).shape == of.draw_server_noise(loss, server).shape == (1, 1)
     asked = (client.asked, server.asked)
     if trust is TrustMode.SERVER_NOISE:
         assert asked == ([], [("gaussian", loss.scale, 1)])
     else:
-        assert asked == ([("gaussian", of.share_scales(loss)[0], 1)], [])
+        assert asked == ([("gaussian", of.share_scales(loss, of.n_clients)[0], 1)], [])
 
 
 # The estimate
@@ -417,7 +416,7 @@ def test_the_standard_error_of_a_run_is_that_of_the_shares_in_it(n_included: int
     estimate = loss_estimate_of_run(of, clustering, n_included)
     assert estimate is not None
     noise = SeededNoise(2)
-    drawn = [sum(int(of.draw_client_noise(loss, noise)[0, 0]) for _ in range(n_included)) for _ in range(2000)]
+    drawn = [sum(int(of.draw_client_noise(loss, noise, of.n_clients)[0, 0]) for _ in range(n_included)) for _ in range(2000)]
     assert np.std(drawn) * 2.0**loss.shift / 4**16 == pytest.approx(estimate.standard_error, rel=0.08)  # 5 errors, seeded
     served = plan(TrustMode.SERVER_NOISE)
     assert loss_estimate_of_run(served, clustering, n_included) == loss_estimate(served.mechanism, clustering)

@@ -18,7 +18,8 @@ from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.dp.gdp import gdp_delta, gdp_epsilon, mu_from_squared
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
-from fastlloyd.federation.plan.plan import Client, Plan, Study, TrustMode, aliasing_slack
+from fastlloyd.federation.plan.plan import Client, Plan, Study, TrustMode
+from fastlloyd.federation.plan.shares import aliasing_slack
 from fastlloyd.federation.protocol.messages import Limits
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
@@ -207,7 +208,7 @@ def test_the_statement_of_a_federated_run_adds_who_is_trusted_with_what(trust: T
     assert federated["plan_digest"] == of.digest.hex()
     assert federated["coalitions"] == coalitions(of)
     if trust is CLIENT_NOISE:
-        expected = [[str(scale) for scale in of.share_scales(r)] for r in of.mechanism.rounds]
+        expected = [[str(scale) for scale in of.share_scales(r, of.n_clients)] for r in of.mechanism.rounds]
         assert (federated["share_scales"], federated["shares_needed"]) == (expected, 3)
     else:
         assert (federated["share_scales"], federated["shares_needed"]) == (None, 1)
@@ -415,6 +416,6 @@ def test_the_loss_is_explained_and_its_shares_are_stated(trust: TrustMode) -> No
     assert f"Noise: {deviation:.4g} squared half widths, {deviation / 4000:.4g} per expected record." in text
     assert "less for the loss." in text
     shares = plan_statement(of)["federated"]["share_scales"]
-    assert shares is None or shares[-1] == [str(scale) for scale in of.share_scales(loss)]
+    assert shares is None or shares[-1] == [str(scale) for scale in of.share_scales(loss, of.n_clients)]
     for row in coalitions(of):  # the loss is in every one of them
         assert row["epsilon"] is None or row["epsilon"] > 0

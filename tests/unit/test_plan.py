@@ -27,7 +27,8 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
-from fastlloyd.federation.plan.plan import MAX_CLIENTS, MIN_SHARE_DEVIATION, Client, Plan, TrustMode, aliasing_slack, ring_load
+from fastlloyd.federation.plan.plan import MAX_CLIENTS, Client, Plan, TrustMode, ring_load
+from fastlloyd.federation.plan.shares import MIN_SHARE_DEVIATION, aliasing_slack
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.testing import InjectedNoise, SeededNoise
 from kinds import lloyd_of
@@ -141,7 +142,7 @@ def check_accepted(plan: Plan) -> None:
     assert h == plan.n_clients - plan.max_dropouts - plan.max_colluding >= 1
     assert plan.min_included - plan.max_colluding == h
     for r in m.rounds:
-        for share, total in zip(plan.share_scales(r), (r.sum_scale, r.count_scale), strict=True):
+        for share, total in zip(plan.share_scales(r, plan.n_clients), (r.sum_scale, r.count_scale), strict=True):
             assert h * share**2 >= total**2
             assert share >= MIN_SHARE_DEVIATION
             assert share == MIN_SHARE_DEVIATION or h * (share - Fraction(1, 2**16)) ** 2 < total**2
@@ -255,7 +256,7 @@ def test_w26_counts_travel_unscaled_so_that_48842_records_fit_a_32_bit_ring() ->
 def test_the_noise_of_all_clients_exceeds_the_needed_one_by_the_published_factor(M: int, t: int, D: int, factor: float) -> None:
     plan = design(M=M, max_colluding=t, max_dropouts=D, epsilon=0.5, delta=1e-6)
     for r in lloyd_of(plan).rounds:
-        for share, total in zip(plan.share_scales(r), (r.sum_scale, r.count_scale), strict=True):
+        for share, total in zip(plan.share_scales(r, plan.n_clients), (r.sum_scale, r.count_scale), strict=True):
             assert float(share / total) * math.sqrt(M) == pytest.approx(factor, abs=6e-4)
             assert math.sqrt(M / plan.n_shares) == pytest.approx(factor, abs=6e-4)
 
@@ -514,11 +515,11 @@ def test_every_client_draws_its_share_and_the_server_nothing_or_the_other_way_ro
     plan = design(n_clusters=2, d=1)
     r = lloyd_of(plan).rounds[0]
     noise = [np.array([5, 6]), np.array([7, 8])]
-    assert plan.draw_client_noise(r, InjectedNoise(noise)).tolist() == [[5, 7], [6, 8]]
+    assert plan.draw_client_noise(r, InjectedNoise(noise), plan.n_clients).tolist() == [[5, 7], [6, 8]]
     assert plan.draw_server_noise(r, InjectedNoise([])).tolist() == [[0, 0], [0, 0]]
     served = design(n_clusters=2, d=1, trust=SERVER_NOISE)
     assert served.draw_server_noise(r, InjectedNoise(noise)).tolist() == [[5, 7], [6, 8]]
-    assert served.draw_client_noise(r, InjectedNoise([])).tolist() == [[0, 0], [0, 0]]
+    assert served.draw_client_noise(r, InjectedNoise([]), served.n_clients).tolist() == [[0, 0], [0, 0]]
 
 
 def test_a_plan_of_lists_is_the_plan_of_tuples() -> None:
@@ -544,6 +545,6 @@ def test_a_share_is_drawn_with_the_scale_of_a_share() -> None:
     plan = design(M=6, max_dropouts=1)
     for r in lloyd_of(plan).rounds:
         asked.clear()
-        plan.draw_client_noise(r, Recorder(0))
-        assert asked == list(plan.share_scales(r))
+        plan.draw_client_noise(r, Recorder(0), plan.n_clients)
+        assert asked == list(plan.share_scales(r, plan.n_clients))
         assert 4 * asked[0] ** 2 >= r.sum_scale**2 > 4 * (asked[0] - Fraction(1, 2**16)) ** 2

@@ -71,7 +71,9 @@ def test_who_is_left_out_is_gone_and_the_others_shares_of_the_noise_make_up_for_
     assert new.names == ("a", "c", "d")
     assert new.mechanism == OLD.mechanism
     for exchange in OLD.mechanism.all_rounds:
-        for share, total in zip(new.share_scales(exchange), (p.scale for p in OLD.mechanism.parts(exchange)), strict=True):
+        for share, total in zip(
+            new.share_scales(exchange, new.n_clients), (p.scale for p in OLD.mechanism.parts(exchange)), strict=True
+        ):
             assert new.n_shares * share**2 >= total**2
     central = renew(plan(trust=TrustMode.SERVER_NOISE), run_id=NEXT, leave_out=["a", "b", "c"])
     assert central.names == ("d",)

@@ -94,7 +94,7 @@ def subtracted(plan: Plan, own: IntArray, others: IntArray, seed: int) -> tuple[
     assert isinstance(first, MeanRound)
     mechanism: Mechanism = m
     query = mechanism.query(0, mechanism.start())
-    share, theirs = plan.draw_client_noise(first, noise), plan.draw_client_noise(first, noise)
+    share, theirs = plan.draw_client_noise(first, noise, plan.n_clients), plan.draw_client_noise(first, noise, plan.n_clients)
     opened = query.evaluate(own) + query.evaluate(others) + share + theirs + plan.draw_server_noise(first, noise)
     left = (opened - query.evaluate(own) - share)[0]
     n = left[-1] / 2**m.count_bits
@@ -116,7 +116,9 @@ def test_each_of_two_organisations_has_the_others_totals_by_taking_its_own_away(
     found = np.array([subtracted(plan, own, others, seed) for seed in range(200)])
     m = plan.mechanism
     first = m.rounds[0]
-    scale = float((plan.share_scales(first) if trust is TrustMode.CLIENT_NOISE else plan.total_scales(first))[-1])
+    scale = float(
+        (plan.share_scales(first, plan.n_clients) if trust is TrustMode.CLIENT_NOISE else plan.total_scales(first))[-1]
+    )
     assert found[:, 0].std() == pytest.approx(scale / 2**m.count_bits, rel=0.3)
     assert abs(found[:, 0].mean() - 999) < 6 * scale / 2**m.count_bits / math.sqrt(200)
     assert abs(np.median(found[:, 1]) - 40) < 1
@@ -135,7 +137,7 @@ def test_totals_are_known_as_well_as_the_weighted_mean_of_all_counts(algorithm: 
         parts = m.parts(exchange)
         if parts[-1].n_columns != 1 or parts[-1].bound != 1 << m.count_bits:
             continue  # no counts
-        scales = plan.share_scales(exchange) if trust is TrustMode.CLIENT_NOISE else plan.total_scales(exchange)
+        scales = plan.share_scales(exchange, plan.n_clients) if trust is TrustMode.CLIENT_NOISE else plan.total_scales(exchange)
         sigma = float(scales[-1]) / 2**m.count_bits
         rows = m.shape(exchange)[0]
         estimates.append(generator.normal(0, sigma * math.sqrt(rows), 10_000))
@@ -170,6 +172,6 @@ def test_the_threat_model_shows_the_figures_of_epsilon_1() -> None:
     assert f"{', '.join(shown)}, and {percent(right_guesses(pure))} of all guesses" in page
     of_two = study_of_two(TrustMode.CLIENT_NOISE)
     first = of_two.mechanism.rounds[0]
-    alone = float(of_two.share_scales(first)[-1]) / 2**of_two.mechanism.count_bits
+    alone = float(of_two.share_scales(first, of_two.n_clients)[-1]) / 2**of_two.mechanism.count_bits
     assert f"with a standard error of {alone:.0f} and" in page
     assert f"to within {profile_deviation(of_two):.0f}, and how many" in page

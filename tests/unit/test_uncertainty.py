@@ -86,7 +86,9 @@ def test_in_client_noise_every_included_client_widens_the_spread() -> None:
     m, noise = lloyd_of(plan), SeededNoise(8)
 
     def draw() -> IntArray:
-        return sum((plan.draw_client_noise(m.rounds[0], noise) for _ in range(4)), np.zeros((1, 3), dtype=np.int64))
+        return sum(
+            (plan.draw_client_noise(m.rounds[0], noise, plan.n_clients) for _ in range(4)), np.zeros((1, 3), dtype=np.int64)
+        )
 
     assert np.allclose(_spread_over_errors(m, noise_deviation_of_run(plan, 4), draw), 1, atol=0.09)
 

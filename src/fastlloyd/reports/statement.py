@@ -10,7 +10,8 @@ from fastlloyd.base.precision import round_up
 from fastlloyd.dp.gdp import gdp_epsilon, mu_from_squared
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError
-from fastlloyd.federation.plan.plan import Plan, TrustMode, aliasing_slack
+from fastlloyd.federation.plan.plan import Plan, TrustMode
+from fastlloyd.federation.plan.shares import aliasing_slack
 from fastlloyd.mechanisms.mechanism import Mechanism, usable_delta
 
 STATEMENT_VERSION = 1
@@ -103,7 +104,9 @@ def profile_deviation(plan: Plan) -> float:
     weights = Fraction(0)
     for round in m.rounds:
         if round.counts_records:
-            scales = plan.share_scales(round) if plan.trust is TrustMode.CLIENT_NOISE else plan.total_scales(round)
+            scales = (
+                plan.share_scales(round, plan.n_clients) if plan.trust is TrustMode.CLIENT_NOISE else plan.total_scales(round)
+            )
             weights += 1 / (m.shape(round)[0] * scales[-1] ** 2)
     return m.noise.spread / math.sqrt(weights) / float(2**m.count_bits)
 
@@ -278,7 +281,11 @@ def plan_statement(plan: Plan) -> dict[str, Any]:
         "max_dropouts": plan.max_dropouts,
         "max_colluding": plan.max_colluding,
         "shares_needed": plan.n_shares,
-        "share_scales": [[str(scale) for scale in plan.share_scales(e)] for e in plan.mechanism.all_rounds] if shared else None,
+        "share_scales": [
+            [str(scale) for scale in plan.share_scales(round, plan.n_clients)] for round in plan.mechanism.all_rounds
+        ]
+        if shared
+        else None,
         "coalitions": coalitions(plan),
         "ring_bits": plan.ring_bits,
         "plan_digest": plan.digest.hex(),

@@ -194,7 +194,7 @@ def test_honest_noise_stays_believable_but_for_two_to_the_minus_40(trust: TrustM
     reaches, scales = [], []
     for number, exchange in enumerate(m.all_rounds):
         reaches += [bounds.reaches[number][0], bounds.reaches[number][-1]]
-        drawn = plan.share_scales(exchange) if shared else [part.scale for part in m.parts(exchange)]
+        drawn = plan.share_scales(exchange, plan.n_clients) if shared else [part.scale for part in m.parts(exchange)]
         scales += [drawn[0], drawn[-1]]
     for reach, scale in zip(reaches, scales, strict=True):
         deviation = mp.sqrt(n_terms) * float(scale)

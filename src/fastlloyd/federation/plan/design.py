@@ -8,17 +8,9 @@ from fractions import Fraction
 import msgspec
 
 from fastlloyd.dp.noise import Noise
-from fastlloyd.federation.plan.plan import (
-    MIN_SHARE_DEVIATION,
-    PROTOCOL_VERSION,
-    Client,
-    Plan,
-    Server,
-    Study,
-    Timeouts,
-    TrustMode,
-    aliasing_slack,
-)
+from fastlloyd.federation.plan.plan import PROTOCOL_VERSION, Client, Plan, Server, Study, Timeouts
+from fastlloyd.federation.plan.quorum import Masks
+from fastlloyd.federation.plan.shares import MIN_SHARE_DEVIATION, TrustMode, aliasing_slack
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.mechanism import MAX_COUNT_BITS
 from fastlloyd.mechanisms.rounds import SCALE_UNITS
@@ -38,16 +30,19 @@ def design_plan(
     max_dropouts: int = 0,
     max_colluding: int = 1,
     ring_bits: int | None = None,
+    masks: Masks | None = None,
+    host: str | None = None,
 ) -> Plan:
     """The plan of these settings, whose count_bits and delta_slack are chosen here, for these clients.
 
     server, timeouts, authority : for a run over a network; None: none, and those of `Timeouts`. study : what it is for, in
-    words. max_colluding is ignored in server-noise. ring_bits None: 64.
+    words. max_colluding is ignored in server-noise. ring_bits None: 64. masks None: group.
     """
+    kind = masks or Masks.GROUP
     max_colluding = 0 if trust is TrustMode.SERVER_NOISE else max_colluding
     mechanism = design(settings)
     if trust is TrustMode.CLIENT_NOISE and settings.algorithm.noise is Noise.GAUSSIAN:
-        h = max(1, len(clients) - max_dropouts - max_colluding)
+        h = max(1, kind.quorum(len(clients), max_dropouts, max_colluding).n_shares)
         slack = aliasing_slack(settings.epsilon, mechanism.n_released, h)
         settings = msgspec.structs.replace(settings, delta_slack=slack)
         count_bits = _count_bits(design(settings).count_scales, h)
@@ -62,9 +57,11 @@ def design_plan(
         clients=clients,
         mechanism=mechanism,
         server=Server() if server is None else server,
-        timeouts=Timeouts() if timeouts is None else timeouts,
+        timeouts=kind.timeouts if timeouts is None else timeouts,
         authority=authority,
         study=study,
+        masks=kind if PROTOCOL_VERSION > 3 else masks,
+        host=host,
     )
 
 

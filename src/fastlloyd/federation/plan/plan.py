@@ -1,18 +1,15 @@
 """Everything all parties of a federated run agree on: the mechanism, who takes part, and how. Public, frozen, sealed."""
 
-import enum
 import math
 import re
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 import numpy as np
 
 from fastlloyd.base.arrays import IntArray
-from fastlloyd.base.precision import working_precision
 from fastlloyd.base.sealed_toml import digest, from_toml, to_toml
 from fastlloyd.dp.noise import Noise, NoiseSource
 from fastlloyd.errors import PlanError
@@ -30,6 +27,14 @@ from fastlloyd.federation.identity.parties import (
     check_networked,
     lacking,
 )
+from fastlloyd.federation.plan.quorum import Masks, Quorum
+from fastlloyd.federation.plan.shares import (
+    MIN_SHARE_DEVIATION,
+    TrustMode,
+    aliasing_distance,
+    aliasing_slack,
+    share_scales,
+)
 from fastlloyd.federation.secagg.ring import NOTHING, Load, Ring, RingLoad, choose_ring
 from fastlloyd.mechanisms.catalogue import AnyMechanism
 from fastlloyd.mechanisms.mechanism import Clustering
@@ -37,23 +42,12 @@ from fastlloyd.mechanisms.rounds import Round, draw, sqrt_up
 from fastlloyd.mechanisms.uncertainty import LossEstimate, NoiseDeviation, loss_estimate, noise_deviation
 
 __all__ = [
-    "MAX_CLIENTS", "MIN_SHARE_DEVIATION", "PROTOCOL_VERSION", "Client", "Plan", "Server", "Timeouts", "TrustMode",
-    "aliasing_distance", "aliasing_slack", "ring_load",
+    "MAX_CLIENTS", "PROTOCOL_VERSION", "Client", "Masks", "Plan", "Server", "Timeouts", "TrustMode", "ring_load",
 ]  # fmt: skip
 
 PROTOCOL_VERSION = 3
+OLDEST_READABLE = 3  # plans of versions before are of another form
 MAX_TEXT_LENGTH = 500  # characters
-MIN_SHARE_DEVIATION = 4  # grid units: below it, sums of separately rounded shares are too far from a rounded sum
-
-
-class TrustMode(enum.Enum):
-    """Who adds the noise, and so against whom the guarantee holds.
-
-    # Departs from the paper, which has the server's noise only: shares from the clients are the default.
-    """
-
-    SERVER_NOISE = "server-noise"  # the paper's: the server adds all of it and must never see a result
-    CLIENT_NOISE = "client-noise"  # every client adds a share; the server may see results
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -90,11 +84,12 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True):
     """A mechanism plus who takes part and how. Made by `design_plan`; good for one run.
 
-    max_dropouts : D, how many clients may be missing from a round; max_colluding : t, how many clients may pool what they see
-    (client-noise). h = M - D - t shares of noise must be in every sum. ring_bits : 32 or 64. run_id : 32
-    hex digits, fresh for every run. server, timeouts : for a run over a network; a simulation needs neither. authority : the
-    certificate, base64 of DER, of the only one that may have issued the parties'; None: who issued them does not matter.
-    study : what it is for and who answers for it, in words.
+    max_dropouts : D, how many clients a sum may lack: with pairwise masks they are missing when the keys are dealt, with group
+    masks in any round. max_colluding : t, how many clients may pool what they see (client-noise). masks : None only in
+    plans of version 3, where it means group masks. ring_bits : 32 or 64. run_id : 32 hex digits, fresh for every run. server,
+    timeouts : for a run over a network; a simulation needs neither. authority : the certificate, base64 of DER, of the only one
+    that may have issued the parties'; None: who issued them does not matter. study : what it is for and who answers for it, in
+    words. host : the client on whose machine the server runs; None: on a machine of its own. None is left out of the digest.
     """
 
     protocol_version: int
@@ -107,8 +102,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     mechanism: AnyMechanism
     server: Server = Server()
     timeouts: Timeouts = Timeouts()
-    authority: str | None = None  # None is left out of the digest
-    study: Study | None = None  # None is left out of the digest
+    authority: str | None = None
+    study: Study | None = None
+    masks: Masks | None = None
+    host: str | None = None
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "clients", tuple(self.clients))  # plans are hashed
@@ -120,6 +117,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         if total > n_records:
             raise PlanError(f"the clients' caps add up to {total}, above n_records {n_records}; lower a cap or raise n_records")
         _check_trust(self)
+        _check_masks(self)
         choose_ring(ring_load(self), self.ring_bits, self.mechanism.domain.fraction_bits)
 
     @property
@@ -128,21 +126,43 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return len(self.clients)
 
     @property
-    def n_shares(self) -> int:
-        """h, how many shares of noise are enough for the guarantee (1 in server-noise: the server's)."""
-        if self.trust is TrustMode.SERVER_NOISE:
-            return 1
-        return self.n_clients - self.max_dropouts - self.max_colluding
+    def masks_kind(self) -> Masks:
+        """What hides uploads; plans of version 3 do not say, and mean group masks."""
+        return Masks.GROUP if self.masks is None else self.masks
 
     @property
-    def min_included(self) -> int:
-        """The fewest clients a round may be closed with."""
-        return self.n_clients - self.max_dropouts
+    def quorum(self) -> Quorum:
+        """How many clients each step needs."""
+        return self.masks_kind.quorum(self.n_clients, self.max_dropouts, self.max_colluding)
+
+    @property
+    def n_shares(self) -> int:
+        """The most shares of noise that the guarantee is ever made of (1 in server-noise: the server's)."""
+        return 1 if self.trust is TrustMode.SERVER_NOISE else self.quorum.n_shares
+
+    @property
+    def min_present(self) -> int:
+        """The fewest clients of a key set: M - D, which is more than t."""
+        return self.quorum.min_present
+
+    min_included = min_present  # of every round too, with group masks
+
+    def needed(self, n_present: int) -> int:
+        """The fewest uploads in a round, with so many clients in the key set."""
+        return self.quorum.needed(n_present)
+
+    def confirmations(self, n_present: int) -> int:
+        """The fewest clients that must confirm a result, with so many in the key set."""
+        return self.quorum.confirmations(n_present)
+
+    def max_turns(self, n_present: int) -> int:
+        """How many further clients may be asked for parameters, with so many in the key set."""
+        return self.quorum.max_turns(n_present)
 
     @property
     def is_divisible(self) -> bool:
         """Whether two groups of clients, without one in common, are each enough to close every round (client-noise)."""
-        return self.trust is TrustMode.CLIENT_NOISE and 2 * self.min_included <= self.n_clients
+        return self.trust is TrustMode.CLIENT_NOISE and 2 * self.min_present <= self.n_clients
 
     def check_undivided(self) -> None:
         """Raise PlanError if the plan `is_divisible`: a server that lies could then lead two groups to two results."""
@@ -193,6 +213,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """What the certificate of the plan's authority says, if it names one."""
         return authority_of(self.authority)
 
+    def check_current(self) -> None:
+        """Raise PlanError if the plan can be read, but is of an earlier version than the runs of this program."""
+        if self.protocol_version != PROTOCOL_VERSION:
+            raise PlanError(
+                f"protocol_version is {self.protocol_version}; runs need version {PROTOCOL_VERSION}: make the plan anew with "
+                "`fastlloyd plan renew`"
+            )
+
     def check_networked(self, now: datetime | None = None) -> None:
         """Raise PlanError, one sentence, if a run over a network lacks something or a certificate is not valid now.
 
@@ -200,33 +228,40 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """
         check_networked(self.clients, self.server, self.issuer, datetime.now(UTC) if now is None else now)
 
-    def share_scales(self, round: Round) -> tuple[Fraction, ...]:
-        """Standard deviations of one client's share of the noise, per part of the answer: h of them make the round's total.
+    def share_scales(self, round: Round, n_present: int) -> tuple[Fraction, ...]:
+        """Standard deviations of one client's share of the noise, per part of the answer, with so many clients in the key set.
 
         Raises PlanError in server-noise, where there are no shares.
         """
         if self.trust is TrustMode.SERVER_NOISE:
             raise PlanError("in server-noise nobody has a share of the noise: the server draws all of it")
-        return _shares(self, round)
+        return _share_scales(round.scales, self.quorum.shares(n_present))
 
     def total_scales(self, round: Round) -> tuple[Fraction, ...]:
-        """Scales of the noise of an answer that no client misses, per part of it, rounded up."""
+        """The largest scales that the noise of an answer can have, per part of it, rounded up.
+
+        n shares have sqrt(n) max(4, S / sqrt(n - t)) with pairwise masks: the largest n or the smallest is the worst.
+        """
         if self.trust is TrustMode.SERVER_NOISE:
             return round.scales
-        return tuple(sqrt_up(scale**2 * self.n_clients) for scale in self.share_scales(round))
+        worst = ([scale**2 * n for scale in self.share_scales(round, n)] for n in (self.min_present, self.n_clients))
+        return tuple(sqrt_up(max(of_part)) for of_part in zip(*worst, strict=True))
 
     def deviations(self, round: Round, n_included: int) -> tuple[float, ...]:
         """Standard deviations of the Gaussian noise in a sum over so many clients, per part of the answer."""
         if self.trust is TrustMode.SERVER_NOISE:
             return tuple(map(float, round.scales))
-        return tuple(math.sqrt(n_included) * float(scale) for scale in self.share_scales(round))
+        return tuple(math.sqrt(n_included) * float(scale) for scale in self.share_scales(round, n_included))
 
-    def draw_client_noise(self, round: Round, source: NoiseSource) -> IntArray:
-        """Draw what a client adds before masking, int64 of the answer's shape: its share, or zeros in server-noise."""
+    def draw_client_noise(self, round: Round, source: NoiseSource, n_present: int) -> IntArray:
+        """Draw what a client adds before masking, int64 of the answer's shape: its share, or zeros in server-noise.
+
+        n_present : how many clients are in the key set.
+        """
         question = round.question(self.mechanism)
         if self.trust is TrustMode.SERVER_NOISE:
             return np.zeros(question.shape, dtype=np.int64)
-        shares = zip(question.parts, self.share_scales(round), strict=True)
+        shares = zip(question.parts, self.share_scales(round, n_present), strict=True)
         return draw(Noise.GAUSSIAN, question.n_rows, shares, source)
 
     def draw_server_noise(self, round: Round, source: NoiseSource) -> IntArray:
@@ -250,27 +285,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def from_toml(cls, text: str, source: str = "plan.toml") -> "Plan":
         """Read `plan.toml`; raises PlanError if it was changed or cannot give the guarantee it states."""
         return from_toml(text, cls, source)
-
-
-def aliasing_slack(epsilon: float, n_released: int, n_shares: int) -> float:
-    """What adding up separately rounded shares can add to delta, rounded up (docs/proofs/shares-of-noise.md).
-
-    (1 + e^epsilon) times the distance. inf where epsilon is too large for the bound to mean anything.
-    """
-    with working_precision(170) as mp:
-        bound = (1 + mp.exp(epsilon)) * _distance(mp, n_released, n_shares)
-        return math.nextafter(float(bound), math.inf) if bound < 1 else math.inf
-
-
-def aliasing_distance(n_released: int, n_shares: int) -> float:
-    """tau: how far separately rounded shares are from one rounded Gaussian, in total variation, rounded up."""
-    with working_precision(170) as mp:
-        return math.nextafter(float(_distance(mp, n_released, n_shares)), math.inf)
-
-
-def _distance(mp: Any, n_released: int, n_shares: int) -> Any:
-    """The number of released coordinates times 5 h exp(-pi^2 s^2 / 2), s = 4 grid units the smallest deviation of a share."""
-    return n_released * 5 * n_shares * mp.exp(-(mp.pi**2) * MIN_SHARE_DEVIATION**2 / 2)
 
 
 def noise_deviation_of_run(plan: Plan, n_included: int) -> NoiseDeviation:
@@ -322,16 +336,17 @@ def _digest(plan: Plan) -> bytes:
     return digest(plan)
 
 
-@lru_cache(maxsize=64)  # asked for in every round, by every client
-def _shares(plan: Plan, round: Round) -> tuple[Fraction, ...]:
-    return tuple(max(Fraction(MIN_SHARE_DEVIATION), sqrt_up(scale**2 / plan.n_shares)) for scale in round.scales)
+_share_scales = lru_cache(maxsize=64)(share_scales)  # asked for in every round, by every client
 
 
 def _check_run(plan: Plan) -> None:
-    if plan.protocol_version != PROTOCOL_VERSION:
+    if not OLDEST_READABLE <= plan.protocol_version <= PROTOCOL_VERSION:
         raise PlanError(
-            f"protocol_version is {plan.protocol_version}; this program speaks version {PROTOCOL_VERSION}: make the plan anew"
+            f"protocol_version is {plan.protocol_version}; this program reads plans of versions {OLDEST_READABLE} to "
+            f"{PROTOCOL_VERSION}: make the plan anew"
         )
+    if plan.masks is None and plan.protocol_version > OLDEST_READABLE:
+        raise PlanError("the plan does not say which masks hide uploads; expected masks to be group or pairwise")
     if not re.fullmatch(r"[0-9a-f]{32}", plan.run_id):
         raise PlanError("run_id is not 32 hex digits; make a new plan")
     if plan.ring_bits not in (32, 64):
@@ -354,7 +369,7 @@ def _check_trust(plan: Plan) -> None:
         raise PlanError(
             f"max_colluding is {plan.max_colluding}; expected at least 1: every client knows its own share of the noise"
         )
-    if plan.n_shares < 1:
+    if plan.min_present <= plan.max_colluding:
         raise PlanError(
             f"{M} client{'s' if M > 1 else ''}, of which {plan.max_dropouts} may be absent (max_dropouts) and "
             f"{plan.max_colluding} may pool what they see (max_colluding), leave no share of noise that protects; name more "
@@ -368,4 +383,26 @@ def _check_trust(plan: Plan) -> None:
     if aliasing_slack(m.epsilon, m.n_released, plan.n_shares) > m.delta_slack:
         raise PlanError(
             f"delta_slack is {m.delta_slack}, too small to add up {plan.n_shares} shares of noise; design the plan anew"
+        )
+
+
+def _check_masks(plan: Plan) -> None:
+    most = plan.masks_kind.max_clients
+    if plan.n_clients > most:
+        raise PlanError(
+            f"the plan names {plan.n_clients} clients; expected at most {most} with {plan.masks_kind.value} masks, for what "
+            "they send each other grows with the square of their number: name fewer, or use group masks"
+        )
+    if plan.host is None:
+        return
+    plan.client(plan.host)
+    if plan.masks_kind is not Masks.PAIRWISE:
+        raise PlanError(
+            f"client {plan.host!r} is to host the server, and with group masks whoever has the key and the uploads opens them "
+            "all; use pairwise masks, or a server on a machine of its own"
+        )
+    if plan.trust is TrustMode.SERVER_NOISE:
+        raise PlanError(
+            f"client {plan.host!r} is to host the server, and in server-noise it would hold the noise and the result; use "
+            "client-noise, or a server on a machine of its own"
         )

@@ -7,7 +7,7 @@ import msgspec
 from fastlloyd.base.names import unknown_name
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.identity.identity import PublicIdentity
-from fastlloyd.federation.plan.plan import Client, Plan, Server, Timeouts
+from fastlloyd.federation.plan.plan import PROTOCOL_VERSION, Client, Plan, Server, Timeouts
 from fastlloyd.federation.positions import Positions, newest
 
 
@@ -52,6 +52,8 @@ def renew(
     identity = plan.server if server is None else server.server(plan.server.address)
     renewed = msgspec.structs.replace(
         plan,
+        protocol_version=PROTOCOL_VERSION,
+        masks=plan.masks_kind if PROTOCOL_VERSION > 3 else plan.masks,
         run_id=run_id.hex(),
         clients=with_positions((clients | new).values(), positions),
         server=Server(

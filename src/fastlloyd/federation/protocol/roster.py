@@ -32,7 +32,8 @@ class Roster:
     @classmethod
     @lru_cache(maxsize=16)  # all parties of a simulation ask
     def of(cls, plan: Plan) -> Self:
-        """Roster of `plan`; PlanError if a client has no signing key yet."""
+        """Roster of `plan`; PlanError if a client has no signing key yet, or if the plan can only be read."""
+        plan.check_current()
         for client in plan.clients:
             if not client.signing_key:
                 raise PlanError(f"client {client.name!r} has no signing_key in the plan; add the key its owner sent")

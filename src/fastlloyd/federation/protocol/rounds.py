@@ -88,7 +88,7 @@ class ClientRounds:
     def upload(self) -> Upload:
         """The client's exact answer plus its share of the noise, masked. Draws noise: to be called once per round."""
         round = self._mechanism.all_rounds[self.number - 1]
-        values = self._records.answer(self._query) + self.plan.draw_client_noise(round, self._noise)
+        values = self._records.answer(self._query) + self.plan.draw_client_noise(round, self._noise, len(self._caps))
         self._nonce = self._random_bytes(UPLOAD_NONCE_BYTES)
         return Upload(self.number, self._nonce, self._masked.hide(values, self.name, self._nonce))
 
