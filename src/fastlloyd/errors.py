@@ -18,7 +18,7 @@ class PlanError(FastLloydError, ValueError):
 
 
 class IdentityError(FastLloydError, ValueError):
-    """A private identity, a public file or a certificate cannot be used. The message holds nothing that is secret."""
+    """A private identity, a public file, a certificate or the keys of a run cannot be used. The message holds no secret."""
 
 
 class BudgetError(FastLloydError, ValueError):

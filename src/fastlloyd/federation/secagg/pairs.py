@@ -1,0 +1,267 @@
+"""The key that two clients of a run share, against a listener with a quantum computer too, and the keys they make it from.
+
+Every client draws `RunKeys` and says the public halves in its Hello. Of each two clients, the earlier in the plan encapsulates
+to the other's ML-KEM-768 key; both derive a `PairKey` from that secret and from X25519, so it is safe while either holds:
+
+    pair key | HMAC key = HKDF-SHA256(ML-KEM secret | X25519 secret, salt = label, info = everything both must agree on)
+
+ML-KEM answers a changed ciphertext with another secret and no error, so the ciphertext travels with an HMAC.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Self
+
+from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from fastlloyd.base.randomness import KEY_BYTES, derive, length_prefixed
+from fastlloyd.errors import IdentityError, LocalProtocolError, RemoteProtocolError
+from fastlloyd.federation.secagg.masks import DIGEST_BYTES, RUN_ID_BYTES, GroupKey, Secret, check_length, encode_name
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
+
+EXCHANGE_KEY_BYTES = 32
+ENCAPSULATION_KEY_BYTES = 1184
+CIPHERTEXT_BYTES = 1088
+PAIR_MESSAGE_BYTES = CIPHERTEXT_BYTES + 32
+"""Ciphertext, HMAC-SHA256."""
+RUN_KEYS_BYTES = 128
+SEALED_BYTES = 12 + KEY_BYTES + 16
+"""Nonce, encrypted group key, Poly1305 tag."""
+
+_SEED_BYTES = 64  # d | z of FIPS 203
+_PAIR_LABEL = b"fastlloyd/v1/pair-key"
+_BOX_LABEL = b"fastlloyd/v1/pair-box"
+_BOX_NONCE_LABEL = b"fastlloyd/v1/pair-box-nonce"
+
+
+@cache
+def check_supported() -> None:
+    """Raise IdentityError if the installed `cryptography` cannot make the keys of a run.
+
+    Tried with a key: a release or a build without ML-KEM may have its module all the same.
+    """
+    import cryptography
+    from cryptography.hazmat.backends.openssl.backend import backend
+
+    try:
+        from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
+
+        MLKEM768PrivateKey.from_seed_bytes(bytes(_SEED_BYTES))
+    except (ImportError, UnsupportedAlgorithm):
+        raise IdentityError(
+            f"the keys of a run need ML-KEM-768, which cryptography {cryptography.__version__} with "
+            f"{backend.openssl_version_text()} does not have; install a version that has it: "
+            'python -m pip install --force-reinstall --only-binary :all: "cryptography>=48"'
+        ) from None
+
+
+class RunKeys(Secret):
+    """What a client draws for one run: an X25519 key (RFC 7748), an ML-KEM-768 key (FIPS 203) and an Ed25519 key (RFC 8032).
+
+    The first two are for the keys it shares with other clients; the third, the run key, signs what it says after its Hello.
+    """
+
+    __slots__ = ("_decapsulation", "_exchange", "_run")
+
+    def __init__(self, exchange: X25519PrivateKey, decapsulation: "MLKEM768PrivateKey", run: Ed25519PrivateKey) -> None:
+        self._exchange, self._decapsulation, self._run = exchange, decapsulation, run
+
+    @classmethod
+    def draw(cls, random_bytes: Callable[[int], bytes]) -> Self:
+        """Make fresh keys from `random_bytes`, in production `os.urandom`."""
+        return cls.from_private_bytes(random_bytes(RUN_KEYS_BYTES))
+
+    @classmethod
+    def from_private_bytes(cls, secret: bytes) -> Self:
+        """Restore the keys whose `private_bytes` were stored."""
+        check_length("the keys of a run", secret, RUN_KEYS_BYTES)
+        check_supported()
+        from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
+
+        exchange, seed, run = secret[:32], secret[32:96], secret[96:]
+        return cls(
+            X25519PrivateKey.from_private_bytes(exchange),
+            MLKEM768PrivateKey.from_seed_bytes(seed),
+            Ed25519PrivateKey.from_private_bytes(run),
+        )
+
+    def private_bytes(self) -> bytes:
+        """128 secret bytes (X25519, seed of ML-KEM, Ed25519), for the store of their owner and nothing else."""
+        return self._exchange.private_bytes_raw() + self._decapsulation.private_bytes_raw() + self._run.private_bytes_raw()
+
+    @property
+    def exchange_key(self) -> bytes:
+        """32-byte public key of X25519."""
+        return self._exchange.public_key().public_bytes_raw()
+
+    @property
+    def encapsulation_key(self) -> bytes:
+        """1184-byte public key of ML-KEM-768."""
+        return self._decapsulation.public_key().public_bytes_raw()
+
+    @property
+    def run_key(self) -> bytes:
+        """32-byte public key of Ed25519, for `keys.verify`."""
+        return self._run.public_key().public_bytes_raw()
+
+    def sign(self, message: bytes) -> bytes:
+        """Sign `message`, which names its own purpose, with the run key; 64 bytes."""
+        return self._run.sign(message)
+
+    def exchange(self, public: bytes) -> bytes:
+        """X25519 with another client's `exchange_key`, 32 bytes; refuses a key that makes the secret all zero."""
+        return _exchange(self._exchange, public)
+
+    def decapsulate(self, ciphertext: bytes) -> bytes:
+        """The 32 bytes that somebody encapsulated to these keys.
+
+        A ciphertext made for other keys, or changed, gives other bytes and no error (FIPS 203, implicit rejection).
+        """
+        if len(ciphertext) != CIPHERTEXT_BYTES:
+            raise RemoteProtocolError(f"a ciphertext of ML-KEM-768 is {CIPHERTEXT_BYTES} bytes long, not {len(ciphertext)}")
+        return self._decapsulation.decapsulate(ciphertext)
+
+
+def encapsulate(public: bytes) -> tuple[bytes, bytes]:
+    """A fresh 32-byte secret and its 1088-byte ciphertext for another client's `encapsulation_key`.
+
+    The library draws the secret from the system's randomness and takes no seed.
+    """
+    return _encapsulation_key(public).encapsulate()
+
+
+def check_run_keys(exchange_key: bytes, encapsulation_key: bytes) -> None:
+    """Raise RemoteProtocolError if no secret can be shared with the owner of these public keys, whoever tries.
+
+    An X25519 key of low order makes the same zero of every private key (RFC 7748, section 6.1), so any will do to see it. An
+    ML-KEM key encodes numbers below 3329 only (FIPS 203, section 7.2).
+    """
+    _exchange(X25519PrivateKey.from_private_bytes(bytes(EXCHANGE_KEY_BYTES)), exchange_key)
+    _encapsulation_key(encapsulation_key)
+
+
+def _exchange(private: X25519PrivateKey, public: bytes) -> bytes:
+    try:
+        return private.exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError:
+        raise RemoteProtocolError("a client's exchange_key for this run is not a valid X25519 key") from None
+
+
+def _encapsulation_key(public: bytes) -> "MLKEM768PublicKey":
+    check_supported()
+    from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PublicKey
+
+    try:
+        return MLKEM768PublicKey.from_public_bytes(public)
+    except ValueError:  # the library speaks of the length even where the numbers are wrong
+        raise RemoteProtocolError("a client's encapsulation_key for this run is not a valid ML-KEM-768 key") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairContext:
+    """What two clients must agree on to share a key: the run, who they are, and the Hellos they were shown.
+
+    plan_digest : 32 bytes; run_id : 16 bytes; earlier, later : names, in the order of the plan; earlier_hello, later_hello :
+    SHA-256 of the encoded Hellos, 32 bytes each.
+    """
+
+    plan_digest: bytes
+    run_id: bytes
+    earlier: str
+    later: str
+    earlier_hello: bytes
+    later_hello: bytes
+
+    def __post_init__(self) -> None:
+        check_length("plan_digest", self.plan_digest, DIGEST_BYTES)
+        check_length("run_id", self.run_id, RUN_ID_BYTES)
+        if self.earlier == self.later:
+            raise LocalProtocolError(f"client {self.earlier!r} shares no pair key with itself; name two clients")
+        check_length("earlier_hello", self.earlier_hello, DIGEST_BYTES)
+        check_length("later_hello", self.later_hello, DIGEST_BYTES)
+
+    @property
+    def names(self) -> tuple[bytes, bytes]:
+        """Both names in UTF-8, in the order of the plan."""
+        return encode_name(self.earlier), encode_name(self.later)
+
+
+class PairKey(Secret):
+    """What two clients of one run share and nobody else knows; both derive the same, whichever of them encapsulated."""
+
+    __slots__ = ("_context", "_mac_key", "_secret")
+
+    def __init__(self, context: PairContext, secret: bytes, mac_key: bytes) -> None:
+        check_length("the pair key", secret, KEY_BYTES)
+        check_length("the HMAC key", mac_key, KEY_BYTES)
+        self._context, self._secret, self._mac_key = context, secret, mac_key
+
+    @classmethod
+    def agree(cls, context: PairContext, *, exchange_secret: bytes, kem_secret: bytes, ciphertext: bytes) -> Self:
+        """Derive the key from both secrets; a party that is wrong about anything here derives another one.
+
+        exchange_secret : of `RunKeys.exchange`. kem_secret, ciphertext : of `encapsulate`, or `RunKeys.decapsulate` and what
+        it was given.
+        """
+        check_length("exchange_secret", exchange_secret, KEY_BYTES)
+        check_length("kem_secret", kem_secret, KEY_BYTES)
+        check_length("ciphertext", ciphertext, CIPHERTEXT_BYTES)
+        agreed = (context.plan_digest, context.run_id, *context.names, context.earlier_hello, context.later_hello, ciphertext)
+        info = length_prefixed(_PAIR_LABEL, *agreed)
+        keys = HKDF(hashes.SHA256(), 2 * KEY_BYTES, salt=_PAIR_LABEL, info=info).derive(kem_secret + exchange_secret)
+        return cls(context, keys[:KEY_BYTES], keys[KEY_BYTES:])
+
+    @property
+    def secret(self) -> bytes:
+        """32 bytes from which both derive their masks, each purpose under a label of its own."""
+        return self._secret
+
+    def message(self, ciphertext: bytes) -> bytes:
+        """What the earlier client sends the later one: the ciphertext, and an HMAC that shows it was not changed."""
+        return ciphertext + hmac.digest(self._mac_key, ciphertext, hashlib.sha256)
+
+    def check(self, message: bytes) -> None:
+        """Raise RemoteProtocolError unless the other client made this message with this very key."""
+        if not hmac.compare_digest(message, self.message(message[:CIPHERTEXT_BYTES])):
+            raise RemoteProtocolError(
+                f"the key that client {self._context.earlier!r:.80} made for this client, as the server relayed it, does not "
+                "fit: one of the two changed it"
+            )
+
+    def seal(self, group_key: GroupKey) -> bytes:
+        """Encrypt the group key for the later client; 60 bytes that nobody else can open.
+
+        The nonce is a keyed hash of the group key, so sealing the same key again gives the same bytes and another key another
+        nonce: no restart of the dealer can encrypt two keys under one nonce.
+        """
+        cipher, nonce_key, bound = self._box_keys()
+        nonce = hmac.digest(nonce_key, group_key.secret, hashlib.sha256)[:12]
+        return nonce + cipher.encrypt(nonce, group_key.secret, bound)
+
+    def open(self, box: bytes) -> GroupKey:
+        """Decrypt what the earlier client sealed; RemoteProtocolError if the box is not one for this key."""
+        cipher, _, bound = self._box_keys()
+        if len(box) != SEALED_BYTES:
+            raise RemoteProtocolError(f"a sealed group key is {SEALED_BYTES} bytes long, not {len(box)}")
+        try:
+            return GroupKey(cipher.decrypt(box[:12], box[12:], bound))
+        except InvalidTag:
+            raise RemoteProtocolError(
+                f"the group key that client {self._context.earlier!r:.80} sealed for this client, as the server relayed it, "
+                "does not open: one of the two changed it"
+            ) from None
+
+    def _box_keys(self) -> tuple[ChaCha20Poly1305, bytes, bytes]:
+        """Cipher and nonce key of the box, and its associated data: which run, from whom, to whom."""
+        bound = length_prefixed(self._context.plan_digest, self._context.run_id, *self._context.names)
+        return ChaCha20Poly1305(derive(self._secret, _BOX_LABEL + bound)), derive(self._secret, _BOX_NONCE_LABEL + bound), bound
