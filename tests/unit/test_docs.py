@@ -181,6 +181,22 @@ def test_the_epsilons_of_several_rows_and_of_several_runs_are_those_of_the_accou
             assert f"{math.ceil(100 * exact) / 100:.2f}" == epsilon
 
 
+def test_the_coalitions_are_those_of_the_shares_of_noise_that_they_leave_rounded_up() -> None:
+    page = (ROOT / "docs/threat-model.md").read_text()
+    ((sizes, body),) = re.findall(r"^\| who pools \| (.*) \|\n.*\n((?:\|.*\n)+)", page, re.MULTILINE)
+    plans = [tuple(map(int, re.findall(r"\d+", column))) for column in sizes.split(" | ")]
+    pooled = [str(n).replace("0", "nobody") for n in (0, 1, 2, 4, 9)]
+    mu = gdp_mu(1.0, 1e-6)
+    rows = {row.strip("| ").split(" ")[0]: [cell.strip() for cell in row.split("|")[2:-1]] for row in body.splitlines()}
+    assert [*rows] == [*pooled, "group", "noise"]
+    for column, (M, t) in enumerate(plans):
+        left = dict(zip(pooled, [M, M - 1, M - 2, M - 4, M - 9], strict=True)) | {"group": 1}
+        exact = {who: gdp_epsilon(mu * math.sqrt((M - t) / shares), 1e-6) for who, shares in left.items() if shares > 0}
+        exact["noise"] = math.sqrt(M / (M - t))
+        told = {who: float(cells[column]) for who, cells in rows.items() if cells[column]}
+        assert told == {who: math.ceil(100 * value - 1e-6) / 100 for who, value in exact.items()}
+
+
 @pytest.mark.parametrize("page", ["ledger.md", "firewalls-and-proxies.md"])
 def test_the_messages_that_a_page_explains_are_those_of_the_code(page: str) -> None:
     sources = "".join(path.read_text() for path in (ROOT / "src/fastlloyd/federation").rglob("*.py"))
