@@ -80,7 +80,7 @@ def _going_on(kinds: list[str], *, is_client: bool) -> str:
     last = kinds[-1] if kinds else ""
     return {
         "Hello": "waiting for the group key",
-        "Deal": "waiting for the group key",
+        "Deal": "waiting for the keys of the run",
         "SealedKeys": "the group key was dealt",
         "KeyBox": "in round 1",
         "Upload": f"in round {kinds.count('Upload')}",

@@ -60,7 +60,7 @@ def design_plan(
         timeouts=kind.timeouts if timeouts is None else timeouts,
         authority=authority,
         study=study,
-        masks=kind if PROTOCOL_VERSION > 3 else masks,
+        masks=kind,
         host=host,
     )
 

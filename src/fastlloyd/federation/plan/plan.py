@@ -45,7 +45,7 @@ __all__ = [
     "MAX_CLIENTS", "PROTOCOL_VERSION", "Client", "Masks", "Plan", "Server", "Timeouts", "TrustMode", "ring_load",
 ]  # fmt: skip
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 OLDEST_READABLE = 3  # plans of versions before are of another form
 MAX_TEXT_LENGTH = 500  # characters
 
@@ -158,6 +158,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def max_turns(self, n_present: int) -> int:
         """How many further clients may be asked for parameters, with so many in the key set."""
         return self.quorum.max_turns(n_present)
+
+    @property
+    def patience(self) -> int:
+        """Seconds that the server waits for what no other client can do: with pairwise masks as long as for an upload."""
+        return self.timeouts.dealing if self.masks_kind is Masks.GROUP else self.timeouts.round
+
+    @property
+    def grace(self) -> int:
+        """Seconds that a client waits longer than the server does: for the answer, and for a server that is started again."""
+        return self.masks_kind.grace
 
     @property
     def is_divisible(self) -> bool:

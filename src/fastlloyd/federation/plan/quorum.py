@@ -97,6 +97,11 @@ class Masks(enum.Enum):
         """How long a run waits unless a plan says otherwise: a day where it cannot go on without a client."""
         return {Masks.GROUP: Timeouts(), Masks.PAIRWISE: Timeouts(round=24 * 3600, confirming=24 * 3600)}[self]
 
+    @property
+    def grace(self) -> int:
+        """Seconds that a client waits longer than the server does; a day where nobody may be lost to a reboot."""
+        return {Masks.GROUP: 60, Masks.PAIRWISE: 24 * 3600}[self]
+
     def quorum(self, n_clients: int, max_dropouts: int, max_colluding: int) -> Quorum:
         """How many of these clients each step needs."""
         kind = {Masks.GROUP: Quorum, Masks.PAIRWISE: PairwiseQuorum}[self]

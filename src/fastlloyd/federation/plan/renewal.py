@@ -53,7 +53,7 @@ def renew(
     renewed = msgspec.structs.replace(
         plan,
         protocol_version=PROTOCOL_VERSION,
-        masks=plan.masks_kind if PROTOCOL_VERSION > 3 else plan.masks,
+        masks=plan.masks_kind,
         run_id=run_id.hex(),
         clients=with_positions((clients | new).values(), positions),
         server=Server(

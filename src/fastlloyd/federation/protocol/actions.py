@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fastlloyd.federation.protocol.messages import Message
-from fastlloyd.federation.secagg.keys import EphemeralKey
+from fastlloyd.federation.secagg.masks import Secret
 from fastlloyd.mechanisms.mechanism import Clustering
 
 SERVER: Final = "(server)"
@@ -28,27 +28,29 @@ class Send:
 class Record:
     """Make durable that `message` was decided or accepted: if it is ever sent again, it is sent as these bytes.
 
-    A client records all it says and all it goes by, in order: `Hello`; as dealer the `Deal` and its `SealedKeys`; the group key
-    it adopts (`KeyBox`); every ciphertext (`Upload`: its round is spent from then on) and, before it is opened, every
-    `Broadcast`; all `Parameters` it goes on from, its own `Proposal`s, and each `Turn` that one answers; its `Confirmation`;
-    and at the end the final `Confirmations`, or an `Abort` with the reason why there is no result, whoever ended the run. The
-    server records each `Deal`, the stored set of `SealedKeys`, every `Broadcast` (from then on the round's uploads are gone),
-    the `Parameters` of every round, the relayed `Confirmations`, and an `Abort` of the whole run. What it answers besides
-    follows from these.
+    A client records all it says and all it goes by, in order: `Hello`; every `Deal` and its `SealedKeys`; the keys it shares
+    (`KeyBox`); every ciphertext (`Upload`: its round is spent from then on) and, before it is opened, every `Broadcast`; all
+    `Parameters` it goes on from, its own `Proposal`s, and each `Turn` that one answers; its `Confirmation`; and at the end the
+    final `Confirmations`, or an `Abort` with the reason why there is no result, whoever ended the run. The server records each
+    `Deal`, a `KeyBox` for each client that the last one names, in its order, every `Broadcast` (from then on the uploads of the
+    round are gone), the `Parameters` of every round, the relayed `Confirmations`, and an `Abort` of the whole run. What it
+    answers besides follows from these.
     """
 
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
-class Keep:
-    """Make durable a client's key of this run, apart from all records, in the step that records its Hello.
+class Keep(Secret):
+    """Make durable a secret of a client's run, by its name, apart from all records, in the step that records what goes with it.
 
-    With the recorded messages it opens every sum of the run, and every upload of it that was overheard. So it is wiped when the
-    run ends: see `Finish`.
+    With the recorded messages these open every sum of the run, and every upload of this client that was overheard. So they are
+    wiped when the run ends: see `Finish`.
     """
 
-    secret: EphemeralKey
+    __slots__ = ("name", "secret")
+
+    def __init__(self, name: str, secret: bytes) -> None:
+        self.name, self.secret = name, secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +85,9 @@ class Ended:
 class Finish:
     """The run is over for this party: a client never sends again, a server still answers clients that are behind.
 
-    What the driver of a client wipes, and when: after `Ended`, the kept key and the bytes of all records, in the transaction
-    that records the end; after a `ClientResult`, the same, as soon as the result is durable somewhere else (until then a
-    restart finds it again with them). A server keeps no key; it needs its records as long as it answers.
+    What the driver of a client wipes, and when: after `Ended`, the kept secrets and the bytes of all records, in the
+    transaction that records the end; after a `ClientResult`, the same, as soon as the result is durable somewhere else (until
+    then a restart finds it again with them). A server keeps no key; it needs its records as long as it answers.
     """
 
     outcome: ClientResult | ServerResult | Ended

@@ -1,6 +1,6 @@
 """A client's side of a run: what it answers to each message of the server, and what it refuses."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from fastlloyd.clustering.domain import GridArray
@@ -9,7 +9,7 @@ from fastlloyd.dp.repeatable import check_private
 from fastlloyd.errors import FastLloydError, LocalProtocolError, PlanError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Keep, Record, Send
-from fastlloyd.federation.protocol.joining import Joining
+from fastlloyd.federation.protocol.joining import RUN_KEYS, Encapsulate, Joining
 from fastlloyd.federation.protocol.messages import (
     Abort,
     Broadcast,
@@ -33,8 +33,9 @@ from fastlloyd.federation.protocol.messages import (
 from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.protocol.rounds import ClientRounds
 from fastlloyd.federation.protocol.transitions import CLIENT_TRANSITIONS, ClientState, Deadline, Start
-from fastlloyd.federation.secagg.keys import EphemeralKey, Identity
+from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.secagg.masks import Secret
+from fastlloyd.federation.secagg.pairs import RunKeys, encapsulate
 from fastlloyd.mechanisms.answering import Records
 
 
@@ -54,6 +55,7 @@ class ClientSession(Secret):
     identity : the key whose public half stands in the plan.
     noise : where this client's share of the noise comes from.
     random_bytes : fresh bytes for keys and nonces, in production `os.urandom`.
+    encapsulate : what makes the secret of a pair of clients; another only in tests.
 
     Raises
     ------
@@ -64,6 +66,7 @@ class ClientSession(Secret):
 
     __slots__ = (
         "_accepted",
+        "_encapsulate",
         "_first_sent",
         "_handled",
         "_last_sent",
@@ -89,7 +92,9 @@ class ClientSession(Secret):
         identity: Identity,
         noise: NoiseSource,
         random_bytes: Callable[[int], bytes],
+        encapsulate: Encapsulate = encapsulate,
     ) -> None:
+        plan.check_current()
         check_private(noise)
         client = plan.client(name)
         self._records = Records(plan.mechanism.domain, X, client.check_cap)
@@ -97,7 +102,8 @@ class ClientSession(Secret):
             raise PlanError(f"this identity is not the one whose signing_key the plan lists for client {name!r}")
         self.plan, self.name, self.state = plan, name, ClientState.NEW
         self.outcome: ClientResult | Ended | None = None
-        self._noise, self._random_bytes, self._roster = noise, random_bytes, Roster.of(plan)
+        self._noise, self._random_bytes, self._encapsulate = noise, random_bytes, encapsulate
+        self._roster = Roster.of(plan)
         self._phase: Identity | Joining | ClientRounds | None = identity  # forgotten once it has signed the Hello
         self._handled: set[bytes] = set()
         self._first_sent: list[Action] = []
@@ -123,13 +129,13 @@ class ClientSession(Secret):
         return f"round {self.round} of {n_rounds}" if 1 <= self.round <= n_rounds else self.state.value
 
     def start(self) -> list[Action]:
-        """Draw a key for this run and say Hello."""
+        """Draw keys for this run and say Hello."""
         self._move(Start, ClientState.JOINING)
-        secret = EphemeralKey.draw(self._random_bytes)
-        self._join(secret)
-        return [Keep(secret), *self._speak()]
+        secret = RunKeys.draw(self._random_bytes).private_bytes()
+        self._join({RUN_KEYS: secret})
+        return [Keep(RUN_KEYS, secret), *self._speak()]
 
-    def restore(self, secret: EphemeralKey | None, recorded: Sequence[bytes]) -> None:
+    def restore(self, kept: Mapping[str, bytes], recorded: Sequence[bytes]) -> None:
         """Go through these records instead of `start`, as if nothing had been interrupted: same state, same bytes to resend.
 
         Nothing is drawn, masked or computed anew, and no record is read, for what was recorded. A Broadcast that was recorded
@@ -138,7 +144,7 @@ class ClientSession(Secret):
 
         Parameters
         ----------
-        secret : what it kept; None if it was wiped, which only a run that ended without a result can do without.
+        kept : the secrets it kept, by name; none if they were wiped, as after an end without a result.
         recorded : the bytes of all that it recorded, in order, in whole steps, the last of which may lack the answer to a
             Broadcast.
 
@@ -159,11 +165,9 @@ class ClientSession(Secret):
         if isinstance(last, Abort):
             self._end(last.reason)
             return
-        if secret is None:
-            raise LocalProtocolError("the records do not say that this run ended, but the key that it kept is gone")
         self._move(Start, ClientState.JOINING)
-        if self._join(secret) != first:
-            raise LocalProtocolError("the key that was kept is not that of the Hello that was recorded")
+        if self._join(kept) != first:
+            raise LocalProtocolError("the keys that were kept are not those of the Hello that was recorded")
         owed = True  # whether this client speaks next
         for position, message in enumerate(messages, 1):
             with fits(position, message):
@@ -246,7 +250,7 @@ class ClientSession(Secret):
             case ClientState.JOINING, Joining() as joining:
                 return joining.hello
             case ClientState.DEALING, Joining() as joining:
-                return joining.deal(self._random_bytes)
+                return joining.seal(self._random_bytes)
             case ClientState.AGGREGATING, ClientRounds() as rounds:
                 return rounds.upload()
             case ClientState.SETTLING, ClientRounds() as rounds:
@@ -276,11 +280,14 @@ class ClientSession(Secret):
         message = self._say()
         self._last_sent = [Send(SERVER, message)]
         self._first_sent = self._first_sent or self._last_sent
-        return [Record(message), *self._last_sent]
+        kept = self._phase.keep() if isinstance(self._phase, Joining) else []
+        return [*kept, Record(message), *self._last_sent]
 
     def _speaks_after(self, message: Message) -> bool:
-        """Whether a message is answered: of those that wait for parameters, only the one that works them out says anything."""
+        """Whether a message is answered: Deals by those who make keys, and sums by the client that works out parameters."""
         match self._phase:
+            case Joining() as joining:
+                return joining.speaks
             case ClientRounds() as rounds if self.state is ClientState.SETTLING:
                 return isinstance(message, Turn) or rounds.leads
         return self.outcome is None
@@ -311,8 +318,7 @@ class ClientSession(Secret):
                     self._roster,
                     self.name,
                     self._records,
-                    keys=message,
-                    group_key=joining.open(message),
+                    keys=joining.open(message),
                     noise=self._noise,
                     random_bytes=self._random_bytes,
                 )
@@ -357,6 +363,12 @@ class ClientSession(Secret):
         match self._phase, message:
             case Joining(), Broadcast() | Parameters() | Confirmations():
                 return True
+            case Joining() as joining, KeyBox(deal):
+                return joining.key_set is None or deal != joining.key_set.digest
+            case Joining() as joining, Deal():  # late: the one after it was accepted
+                return joining.is_late(message)
+            case ClientRounds() | None, Deal():  # late
+                return True
             case ClientRounds() as rounds, Broadcast():
                 first = rounds.number + (rounds.state is not ClientState.SETTLING)
                 return first <= message.round <= self.plan.mechanism.n_rounds
@@ -370,10 +382,10 @@ class ClientSession(Secret):
                 return rounds.state is not ClientState.CONFIRMING
         return False
 
-    def _join(self, secret: EphemeralKey) -> Hello:
+    def _join(self, kept: Mapping[str, bytes]) -> Hello:
         match self._phase:
             case Identity() as identity:
-                self._phase = joining = Joining(self._roster, self.name, identity, secret)
+                self._phase = joining = Joining(self.plan, self._roster, self.name, identity, kept, self._encapsulate)
                 return joining.hello
         raise AssertionError("a session joins once, before anything else")
 

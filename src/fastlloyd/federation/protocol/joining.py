@@ -1,75 +1,168 @@
-"""How the clients of one run come to share a group key that the server never sees.
+"""How the clients of one run come to share keys that the server never sees.
 
-Each client signs a fresh X25519 key into its Hello. The first of those present, in the order of the plan, draws the group key
-and seals it to every one of them, itself included; it counts once the server has sent it back as the stored one.
+Each client signs fresh keys into its Hello. The server relays the Hellos of those present to all of them (`Deal`). Of every two
+who need a key, the earlier in the plan makes it with the keys of the later; the first of all, the dealer, also draws the group
+key and seals it to the others. Where masks are pairwise every two need one, otherwise the dealer and each of the others.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
+from fastlloyd.federation.plan.plan import Masks, Plan
+from fastlloyd.federation.protocol.actions import Keep
+from fastlloyd.federation.protocol.key_set import KeySet
 from fastlloyd.federation.protocol.messages import Deal, Hello, KeyBox, SealedKeys
 from fastlloyd.federation.protocol.roster import Roster
-from fastlloyd.federation.secagg.keys import EphemeralKey, Identity, KeyPassage
-from fastlloyd.federation.secagg.masks import GroupKey
+from fastlloyd.federation.secagg.keys import Identity
+from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks, MaskScheme, PairwiseMasks, Secret
+from fastlloyd.federation.secagg.pairs import CIPHERTEXT_BYTES, PairKey, RunKeys
+
+RUN_KEYS = "run-keys"
+Encapsulate = Callable[[bytes], tuple[bytes, bytes]]
+"""ML-KEM: (public key) -> (secret, ciphertext), fresh ones at every call."""
 
 
-class Joining:
-    """A client's part of a run until it holds the group key."""
+class SharedKeys(Secret):
+    """What a client has once it has joined: who shares keys, the group key, the masks, and its own keys of the run."""
 
-    __slots__ = ("_ephemeral", "_name", "_recipients", "_roster", "_sealed", "hello")
+    __slots__ = ("group_key", "key_set", "masks", "own")
 
-    def __init__(self, roster: Roster, name: str, identity: Identity, ephemeral: EphemeralKey) -> None:
-        self._roster, self._name, self._ephemeral = roster, name, ephemeral
-        self._recipients: tuple[Hello, ...] = ()
-        self._sealed: SealedKeys | None = None
-        # signatures are deterministic: after a restart with the same key this is the same Hello
-        self.hello = roster.hello(name, ephemeral.public, identity)
+    def __init__(self, key_set: KeySet, group_key: GroupKey, masks: MaskScheme, own: RunKeys) -> None:
+        self.key_set, self.group_key, self.masks, self.own = key_set, group_key, masks, own
+
+
+class Joining(Secret):
+    """A client's part of a run until it shares keys with the others.
+
+    Parameters
+    ----------
+    kept : the secrets that an earlier process kept, by name; `keep` makes them.
+    encapsulate : `secagg.pairs.encapsulate`; tests may know what it draws.
+    """
+
+    __slots__ = ("_encapsulate", "_fresh", "_kept", "_keys", "_name", "_plan", "_roster", "_sealed", "hello", "key_set")
+
+    def __init__(
+        self, plan: Plan, roster: Roster, name: str, identity: Identity, kept: Mapping[str, bytes], encapsulate: Encapsulate
+    ) -> None:
+        self._plan, self._roster, self._name, self._encapsulate = plan, roster, name, encapsulate
+        self._kept, self._fresh, self._sealed = dict(kept), list[Keep](), dict[str, bytes]()
+        self._keys = RunKeys.from_private_bytes(self._known(RUN_KEYS))
+        self.key_set: KeySet | None = None
+        # signatures are deterministic: after a restart with the same keys this is the same Hello
+        self.hello: Hello = roster.hello(name, self._keys, identity)
+
+    @property
+    def speaks(self) -> bool:
+        """Whether this client answers the Deal that it accepted last."""
+        return self._name in self._plan.masks_kind.speakers(self._agreed.names)
 
     def accept(self, deal: Deal) -> None:
-        """Be dealer to these; RemoteProtocolError unless they are whom the plan allows, each by its own signed word."""
-        present = [hello.name for hello in deal.hellos]
-        self._roster.check_members("the Deal", present, self._roster.signing_keys, self._roster.min_included)
-        if deal.hellos[0] != self.hello:
-            raise RemoteProtocolError(f"client {self._name!r} was named dealer, but is not the first of those present")
-        for hello in deal.hellos[1:]:
-            self._roster.check_hello(hello)
-        self._recipients = deal.hellos
+        """Share keys with these; RemoteProtocolError unless they are this client and others that it may share them with."""
+        key_set = KeySet(self._roster, deal)
+        if key_set.hellos.get(self._name) != self.hello:
+            raise RemoteProtocolError(f"the Deal does not hold the Hello of client {self._name!r}, to which it was sent")
+        if self.key_set is not None and not key_set.is_within(self.key_set):
+            raise RemoteProtocolError("a further Deal names clients, or keys of clients, that the one before did not")
+        self.key_set = key_set
 
-    def deal(self, random_bytes: Callable[[int], bytes]) -> SealedKeys:
-        """Draw the group key and seal it to all present. It is not kept: it comes back in the dealer's own box."""
-        group_key = GroupKey.draw(random_bytes)
-        passages = [self._passage(self.hello, to) for to in self._recipients]
-        boxes = tuple((passage.recipient_name, passage.seal(group_key, self._ephemeral)) for passage in passages)
-        self._sealed = SealedKeys(boxes)
-        return self._sealed
+    def is_late(self, deal: Deal) -> bool:
+        """Whether a Deal is one before that which was accepted."""
+        return self.key_set is not None and set(deal.hellos) > set(self.key_set.deal.hellos)
+
+    def seal(self, random_bytes: Callable[[int], bytes]) -> SealedKeys:
+        """Make this client's part of the keys of its pairs and, as dealer, the group key. `keep` has what a restart needs."""
+        agreed, ciphertexts, pairs = self._agreed, list[bytes](), list[PairKey]()
+        for name in self._recipients:
+            if name not in self._sealed:  # else made for a Deal before, which named more
+                secret, self._sealed[name] = self._encapsulate(agreed.hellos[name].encapsulation_key)
+                self._keep(_pair_secret(name), secret)
+            pairs.append(self._pair_with_later(name))
+            ciphertexts.append(pairs[-1].message(self._sealed[name]))
+        boxes = tuple[bytes, ...]()
+        if self._is_dealer:  # a group key is drawn for one set of clients: those who are left out of another never have it
+            group_key = GroupKey.draw(random_bytes)
+            self._keep(self._group_key_name, group_key.secret)
+            boxes = tuple(pair.seal(group_key) for pair in pairs)
+        return SealedKeys(agreed.digest, tuple(ciphertexts), boxes)
 
     def recall(self, sealed: SealedKeys) -> None:
-        """Take what was dealt before a restart in place of a new group key."""
-        if [name for name, _ in sealed.boxes] != [hello.name for hello in self._recipients]:
-            raise LocalProtocolError("the keys that were dealt are not for those who were to be dealt them")
-        self._sealed = sealed
+        """Take what was made before a restart in place of what `seal` would make."""
+        recipients = self._recipients
+        if sealed.deal != self._agreed.digest or len(sealed.ciphertexts) != len(recipients):
+            raise LocalProtocolError("the keys that were made are not for those whom the Deal names")
+        for name, message in zip(recipients, sealed.ciphertexts, strict=True):
+            self._sealed[name] = message[:CIPHERTEXT_BYTES]
 
-    def open(self, keys: KeyBox) -> GroupKey:
-        """The group key in this client's box; RemoteProtocolError unless it is from the dealer that all must accept."""
-        self._roster.check_members("the key set", keys.present, self._roster.signing_keys, self._roster.min_included)
-        if self._name not in keys.present:
-            raise RemoteProtocolError(f"client {self._name!r} was sent a key set that leaves it out")
-        if keys.dealer.name != keys.present[0]:
-            raise RemoteProtocolError(f"client {keys.dealer.name!r} dealt the keys, but is not the first of those present")
-        if keys.dealer.name != self._name:
-            self._roster.check_hello(keys.dealer)
+    def keep(self) -> list[Keep]:
+        """The secrets made since the last call."""
+        fresh, self._fresh = self._fresh, []
+        return fresh
+
+    def open(self, keys: KeyBox) -> SharedKeys:
+        """The keys that this client shares with others; RemoteProtocolError if one does not fit what was said before."""
+        agreed = self._agreed
+        at = agreed.names.index(self._name)
+        makers = [name for name in agreed.names[:at] if name in self._plan.masks_kind.speakers(agreed.names)]
+        if len(keys.ciphertexts) != len(makers) or (keys.box is None) != self._is_dealer:
+            raise RemoteProtocolError(
+                f"client {self._name!r} was sent {len(keys.ciphertexts)} keys of pairs and {int(keys.box is not None)} of the "
+                f"group; expected {len(makers)} and {int(not self._is_dealer)}"
+            )
+        pairs = {name: self._pair_with_earlier(name, sent) for name, sent in zip(makers, keys.ciphertexts, strict=True)}
+        group_key = GroupKey(self._known(self._group_key_name)) if keys.box is None else pairs[agreed.names[0]].open(keys.box)
+        masks: MaskScheme
+        if self._plan.masks_kind is Masks.GROUP:
+            masks = GroupMasks(group_key, self._plan.ring)
         else:
-            mine = dict(self._sealed.boxes) if self._sealed else {}
-            if keys.dealer != self.hello or keys.present != tuple(mine) or keys.box != mine[self._name]:
-                raise RemoteProtocolError(f"client {self._name!r} was sent a key set in its own name that it did not deal")
-        return self._passage(keys.dealer, self.hello).open(keys.box, self._ephemeral)
+            pairs |= {name: self._pair_with_later(name) for name in self._recipients}
+            pair_keys = {name: pair.secret for name, pair in pairs.items()}
+            masks = PairwiseMasks(group_key, self._plan.ring, agreed.names, self._name, pair_keys)
+        return SharedKeys(agreed, group_key, masks, self._keys)
 
-    def _passage(self, sender: Hello, recipient: Hello) -> KeyPassage:
-        return KeyPassage(
-            plan_digest=self._roster.plan_digest,
-            run_id=self._roster.run_id,
-            sender_name=sender.name,
-            sender_public=sender.ephemeral_public,
-            recipient_name=recipient.name,
-            recipient_public=recipient.ephemeral_public,
-        )
+    @property
+    def _agreed(self) -> KeySet:
+        if self.key_set is None:
+            raise LocalProtocolError("no Deal has come that says who shares keys")
+        return self.key_set
+
+    @property
+    def _is_dealer(self) -> bool:
+        return self._agreed.names[0] == self._name
+
+    @property
+    def _recipients(self) -> Sequence[str]:
+        """For whom this client makes the key of the pair."""
+        return self._plan.masks_kind.recipients(self._name, self._agreed.names)
+
+    @property
+    def _group_key_name(self) -> str:
+        return f"group-key for {len(self._agreed.names)}"  # a further Deal names fewer
+
+    def _pair_with_later(self, name: str) -> PairKey:
+        """The key of the pair with a client for which this one encapsulated."""
+        hello, secret = self._agreed.hellos[name], self._known(_pair_secret(name))
+        context, exchanged = self._agreed.pair(self._name, name), self._keys.exchange(hello.exchange_key)
+        return PairKey.agree(context, exchange_secret=exchanged, kem_secret=secret, ciphertext=self._sealed[name])
+
+    def _pair_with_earlier(self, name: str, message: bytes) -> PairKey:
+        """The key of the pair with a client that encapsulated for this one; RemoteProtocolError if its HMAC does not fit."""
+        hello, ciphertext = self._agreed.hellos[name], message[:CIPHERTEXT_BYTES]
+        exchanged, secret = self._keys.exchange(hello.exchange_key), self._keys.decapsulate(ciphertext)
+        context = self._agreed.pair(self._name, name)
+        pair = PairKey.agree(context, exchange_secret=exchanged, kem_secret=secret, ciphertext=ciphertext)
+        pair.check(message)
+        return pair
+
+    def _keep(self, name: str, secret: bytes) -> None:
+        self._kept[name] = secret
+        self._fresh.append(Keep(name, secret))
+
+    def _known(self, name: str) -> bytes:
+        if name not in self._kept:
+            raise LocalProtocolError(f"the records do not say that this run ended, but the secret kept as {name!r} is gone")
+        return self._kept[name]
+
+
+def _pair_secret(name: str) -> str:
+    return f"pair-secret with {name}"

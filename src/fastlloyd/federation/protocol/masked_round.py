@@ -7,7 +7,7 @@ server that adds up this word correctly and other words wrongly, or adds somethi
 
 The transcript hash, a chain over the key set, every broadcast and all parameters, is bound into every mask:
 
-    h_0 = H(start label, plan digest, run id, H(dealer's Hello, names of those present))
+    h_0 = H(start label, plan digest, run id, n, Deal with the Hellos of the n clients that share keys)
     h_i = H(step label, h_{i-1}, message i)
 
 with the broadcasts and parameters as messages, in the order in which they are fixed and as `messages.encode` writes them, and
@@ -27,7 +27,7 @@ from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import length_prefixed
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan, ring_load
-from fastlloyd.federation.protocol.messages import Broadcast, KeyBox, Parameters, encode
+from fastlloyd.federation.protocol.messages import Broadcast, Deal, Parameters, encode
 from fastlloyd.federation.secagg.masks import MaskContext, MaskScheme
 from fastlloyd.federation.secagg.ring import Ring
 from fastlloyd.mechanisms.rounds import Round
@@ -111,11 +111,9 @@ class Plausible:
             )
 
 
-def start_transcript(plan_digest: bytes, run_id: bytes, keys: KeyBox) -> bytes:
-    """h_0, 32 bytes; the same for all clients of one key set, because each one's own box is left out."""
-    names = (name.encode() for name in keys.present)
-    key_set = _hash(encode(keys.dealer), *names)
-    return _hash(_START_LABEL, plan_digest, run_id, key_set)
+def start_transcript(plan_digest: bytes, run_id: bytes, deal: Deal) -> bytes:
+    """h_0, 32 bytes; the same for all clients that `deal` names."""
+    return _hash(_START_LABEL, plan_digest, run_id, len(deal.hellos).to_bytes(8, "big"), encode(deal))
 
 
 def extend_transcript(transcript_hash: bytes, message: Broadcast | Parameters) -> bytes:

@@ -18,8 +18,9 @@ from msgspec import Meta
 
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import MAX_CLIENTS, PROTOCOL_VERSION, Plan
-from fastlloyd.federation.secagg.keys import CONFIRMATION_BYTES, PUBLIC_KEY_BYTES, SEALED_BYTES, SIGNATURE_BYTES
+from fastlloyd.federation.secagg.keys import CONFIRMATION_BYTES, PUBLIC_KEY_BYTES, SIGNATURE_BYTES
 from fastlloyd.federation.secagg.masks import DIGEST_BYTES, RUN_ID_BYTES, UPLOAD_NONCE_BYTES
+from fastlloyd.federation.secagg.pairs import ENCAPSULATION_KEY_BYTES, PAIR_MESSAGE_BYTES, SEALED_BYTES
 from fastlloyd.federation.secagg.sealing import SALT_BYTES, TAG_BYTES
 
 MAX_REASON: Final = 500
@@ -28,6 +29,8 @@ Digest = Annotated[bytes, Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)
 RunId = Annotated[bytes, Meta(min_length=RUN_ID_BYTES, max_length=RUN_ID_BYTES)]
 PublicKey = Annotated[bytes, Meta(min_length=PUBLIC_KEY_BYTES, max_length=PUBLIC_KEY_BYTES)]
 Signature = Annotated[bytes, Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
+EncapsulationKey = Annotated[bytes, Meta(min_length=ENCAPSULATION_KEY_BYTES, max_length=ENCAPSULATION_KEY_BYTES)]
+PairMessage = Annotated[bytes, Meta(min_length=PAIR_MESSAGE_BYTES, max_length=PAIR_MESSAGE_BYTES)]
 Box = Annotated[bytes, Meta(min_length=SEALED_BYTES, max_length=SEALED_BYTES)]
 Nonce = Annotated[bytes, Meta(min_length=UPLOAD_NONCE_BYTES, max_length=UPLOAD_NONCE_BYTES)]
 Salt = Annotated[bytes, Meta(min_length=SALT_BYTES, max_length=SALT_BYTES)]
@@ -46,19 +49,30 @@ class _Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
 
 class Hello(_Message, frozen=True, tag=1):
-    """Client: I take part in this run of this plan, with this X25519 key; signed by my identity."""
+    """Client: I take part in this run of this plan, with these keys, made for it; signed by my identity.
+
+    exchange_key : X25519; encapsulation_key : ML-KEM-768; run_key : Ed25519, with which I sign what I say later.
+    """
 
     plan_digest: Digest
     run_id: RunId
     name: Name
-    ephemeral_public: PublicKey
+    exchange_key: PublicKey
+    encapsulation_key: EncapsulationKey
+    run_key: PublicKey
     signature: Signature
 
 
 class SealedKeys(_Message, frozen=True, tag=2):
-    """Dealer: the group key, sealed to each client present, in the order of the plan."""
+    """Client: my answer to this Deal, for the clients after me in it, in its order.
 
-    boxes: Annotated[tuple[tuple[Name, Box], ...], PerClient]
+    deal : digest of the Deal. ciphertexts : what makes the key of a pair, each with its HMAC. boxes : the group key, sealed
+    under that key; only the first of the Deal, the dealer, has any.
+    """
+
+    deal: Digest
+    ciphertexts: Annotated[tuple[PairMessage, ...], PerClient]
+    boxes: Annotated[tuple[Box, ...], PerClient]
 
 
 class Upload(_Message, frozen=True, tag=3):
@@ -70,23 +84,27 @@ class Upload(_Message, frozen=True, tag=3):
 
 
 class Confirmation(_Message, frozen=True, tag=4):
-    """Client: an HMAC under the group key over the transcript and the centroids I ended with."""
+    """Client: an HMAC under the group key over the transcript and the centroids I ended with; signed with my run key."""
 
     mac: Mac
+    signature: Signature
 
 
 class Deal(_Message, frozen=True, tag=5):
-    """Server to one client: draw the group key and seal it to these, who said Hello; in the order of the plan."""
+    """Server to all of these: they said Hello and share keys now; in the order of the plan. A later one names fewer."""
 
     hellos: Annotated[tuple[Hello, ...], PerClient]
 
 
 class KeyBox(_Message, frozen=True, tag=6):
-    """Server to each client: your sealed group key, who dealt it, and all who were dealt it; this set is stored."""
+    """Server to each client: what those before it in this Deal made for it. The key set is that of the Deal from now on.
 
-    dealer: Hello
-    present: Annotated[tuple[Name, ...], PerClient]
-    box: Box
+    deal : digest of the Deal. ciphertexts : in the order of the Deal. box : the sealed group key; None for the dealer.
+    """
+
+    deal: Digest
+    ciphertexts: Annotated[tuple[PairMessage, ...], PerClient]
+    box: Box | None
 
 
 class Broadcast(_Message, frozen=True, tag=7):
@@ -128,9 +146,12 @@ class Broadcast(_Message, frozen=True, tag=7):
 
 
 class Confirmations(_Message, frozen=True, tag=8):
-    """Server to all: the clients' confirmations, which it cannot check."""
+    """Server to all: the clients' confirmations, of which it can check the signatures only.
 
-    macs: Annotated[tuple[tuple[Name, Mac], ...], PerClient]
+    confirmed : name, HMAC and signature of each.
+    """
+
+    confirmed: Annotated[tuple[tuple[Name, Mac, Signature], ...], PerClient]
 
 
 class Abort(_Message, frozen=True, tag=9):
@@ -143,12 +164,13 @@ class Proposal(_Message, frozen=True, tag=10):
     """Client: the parameters of this round's query, which I worked out from the answers before it and sealed to all clients.
 
     round : the round they are for, from 2; one more than there are for what the clustering ends with. salt : see
-    `federation/secagg/sealing.py`.
+    `federation/secagg/sealing.py`. signature : with the client's run key, over all of it.
     """
 
     round: NextRound
     salt: Salt
     box: bytes
+    signature: Signature
 
 
 class Parameters(_Message, frozen=True, tag=11):
@@ -158,6 +180,7 @@ class Parameters(_Message, frozen=True, tag=11):
     client: Name
     salt: Salt
     box: bytes
+    signature: Signature
 
 
 class Turn(_Message, frozen=True, tag=12):
@@ -173,7 +196,7 @@ Message = ClientMessage | ServerMessage
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Message)
 _VERSION = bytes([PROTOCOL_VERSION])
-_ENTRY_BYTES = 256  # more than a Hello with the longest name takes: the largest thing there is one of per client
+_ENTRY_BYTES = 1536  # more than a Hello with the longest name takes: the largest thing there is one of per client
 _FIXED_BYTES = 1024  # more than everything else in a message but its payload
 
 

@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Self
 
+import msgspec
+
 from fastlloyd.base.randomness import length_prefixed
 from fastlloyd.errors import PlanError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.messages import Hello
-from fastlloyd.federation.secagg.keys import Identity, check_public_key, verify
+from fastlloyd.federation.secagg.keys import SIGNATURE_BYTES, Identity, verify
 from fastlloyd.federation.secagg.masks import encode_name
+from fastlloyd.federation.secagg.pairs import RunKeys, check_run_keys
 
 _HELLO_LABEL = b"fastlloyd/v1/hello"
 
@@ -19,15 +22,15 @@ _HELLO_LABEL = b"fastlloyd/v1/hello"
 class Roster:
     """What both roles take from the plan about each other.
 
-    names : in the order of the plan. signing_keys : 32 bytes per name, in the same order; not to be changed. min_included : the
-    fewest clients a round may have.
+    names : in the order of the plan. signing_keys : 32 bytes per name, in the same order; not to be changed. min_present : the
+    fewest clients that may share keys.
     """
 
     plan_digest: bytes
     run_id: bytes
     names: tuple[str, ...]
     signing_keys: dict[str, bytes]
-    min_included: int
+    min_present: int
 
     @classmethod
     @lru_cache(maxsize=16)  # all parties of a simulation ask
@@ -38,15 +41,16 @@ class Roster:
             if not client.signing_key:
                 raise PlanError(f"client {client.name!r} has no signing_key in the plan; add the key its owner sent")
         keys = {client.name: bytes.fromhex(client.signing_key) for client in plan.clients}
-        return cls(plan.digest, bytes.fromhex(plan.run_id), plan.names, keys, plan.min_included)
+        return cls(plan.digest, bytes.fromhex(plan.run_id), plan.names, keys, plan.min_present)
 
-    def hello(self, name: str, ephemeral_public: bytes, identity: Identity) -> Hello:
-        """Client `name`'s signed word that it takes part in this run with this key."""
-        signature = identity.sign(self._statement(name, ephemeral_public))
-        return Hello(self.plan_digest, self.run_id, name, ephemeral_public, signature)
+    def hello(self, name: str, keys: RunKeys, identity: Identity) -> Hello:
+        """Client `name`'s signed word that it takes part in this run with these keys."""
+        public = keys.exchange_key, keys.encapsulation_key, keys.run_key
+        unsigned = Hello(self.plan_digest, self.run_id, name, *public, bytes(SIGNATURE_BYTES))
+        return msgspec.structs.replace(unsigned, signature=identity.sign(_statement(unsigned)))
 
     def check_hello(self, hello: Hello) -> None:
-        """Raise RemoteProtocolError unless that client said this, about this run of this plan; with a usable key."""
+        """Raise RemoteProtocolError unless that client said this, about this run of this plan; with usable keys."""
         if hello.plan_digest != self.plan_digest:
             raise RemoteProtocolError(
                 f"client {hello.name!r} holds another plan, with digest {hello.plan_digest.hex()[:16]}..., "
@@ -56,14 +60,7 @@ class Roster:
             raise RemoteProtocolError(f"client {hello.name!r} speaks of another run, {hello.run_id.hex()}")
         if hello.name not in self.signing_keys:
             raise RemoteProtocolError(f"there is no client {hello.name!r} in the plan")
-        try:
-            verify(self.signing_keys[hello.name], hello.signature, self._statement(hello.name, hello.ephemeral_public))
-        except RemoteProtocolError:
-            raise RemoteProtocolError(f"the Hello of client {hello.name!r} is not signed with its key in the plan") from None
-        try:
-            check_public_key(hello.ephemeral_public)
-        except RemoteProtocolError:
-            raise RemoteProtocolError(f"the Hello of client {hello.name!r} has a key that is not a valid X25519 key") from None
+        _check_signed(self.signing_keys[hello.name], hello)
 
     def check_members(self, what: str, names: Sequence[str], among: Container[str], at_least: int) -> None:
         """Raise RemoteProtocolError unless `names` are enough, known, in the order of the plan, and none stands twice."""
@@ -81,5 +78,19 @@ class Roster:
         """The clients that are in `names`, in the order of the plan."""
         return [name for name in self.signing_keys if name in names]
 
-    def _statement(self, name: str, ephemeral_public: bytes) -> bytes:
-        return length_prefixed(_HELLO_LABEL, self.plan_digest, self.run_id, encode_name(name), ephemeral_public)
+
+@lru_cache(maxsize=2048)  # more than a plan has clients: all parties of a simulation ask about all
+def _check_signed(signing_key: bytes, hello: Hello) -> None:
+    try:
+        verify(signing_key, hello.signature, _statement(hello))
+    except RemoteProtocolError:
+        raise RemoteProtocolError(f"the Hello of client {hello.name!r} is not signed with its key in the plan") from None
+    try:
+        check_run_keys(hello.exchange_key, hello.encapsulation_key)
+    except RemoteProtocolError as error:
+        raise RemoteProtocolError(f"the Hello of client {hello.name!r} has a key that cannot be used: {error}") from None
+
+
+def _statement(hello: Hello) -> bytes:
+    keys = hello.exchange_key, hello.encapsulation_key, hello.run_key
+    return length_prefixed(_HELLO_LABEL, hello.plan_digest, hello.run_id, encode_name(hello.name), *keys)

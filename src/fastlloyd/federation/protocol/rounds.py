@@ -11,12 +11,13 @@ from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import LocalProtocolError, OverflowRisk, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.actions import ClientResult
+from fastlloyd.federation.protocol.joining import SharedKeys
 from fastlloyd.federation.protocol.masked_round import MaskedRound, Plausible, extend_transcript, start_transcript
-from fastlloyd.federation.protocol.messages import Broadcast, Confirmation, Confirmations, KeyBox, Parameters, Proposal, Upload
+from fastlloyd.federation.protocol.messages import Broadcast, Confirmation, Confirmations, Parameters, Proposal, Upload
 from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.secagg.keys import Ending
-from fastlloyd.federation.secagg.masks import UPLOAD_NONCE_BYTES, GroupKey, GroupMasks, MaskContext, MaskScheme, RoundContext
+from fastlloyd.federation.secagg.masks import UPLOAD_NONCE_BYTES, MaskContext, RoundContext
 from fastlloyd.federation.secagg.sealing import SALT_BYTES, open_parameters, seal_parameters
 from fastlloyd.mechanisms.answering import Records
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
@@ -26,7 +27,7 @@ from fastlloyd.mechanisms.rounds import Answer, AnswerNoise
 
 @dataclass(eq=False, repr=False)
 class ClientRounds:
-    """A client's part of a run once it holds the group key.
+    """A client's part of a run once it shares keys with the others.
 
     In each round `upload` (or `recall`) is called once, then `open`; where the next query needs parameters, `settle` follows,
     with `propose` (or `recall`) before it if this client works them out.
@@ -36,21 +37,20 @@ class ClientRounds:
     roster: Roster
     name: str
     records: InitVar[Records]
-    keys: InitVar[KeyBox]
-    group_key: InitVar[GroupKey]
+    keys: InitVar[SharedKeys]
     noise: InitVar[NoiseSource]
     random_bytes: InitVar[Callable[[int], bytes]]
 
     def __post_init__(
-        self, records: Records, keys: KeyBox, group_key: GroupKey, noise: NoiseSource, random_bytes: Callable[[int], bytes]
+        self, records: Records, keys: SharedKeys, noise: NoiseSource, random_bytes: Callable[[int], bytes]
     ) -> None:
-        plan, roster = self.plan, self.roster
-        self._records, self._group_key, self._noise, self._random_bytes = records, group_key, noise, random_bytes
-        self._masks: MaskScheme = GroupMasks(group_key, plan.ring)
+        plan, roster, present = self.plan, self.roster, keys.key_set.names
+        self._records, self._keys, self._noise, self._random_bytes = records, keys, noise, random_bytes
         caps = {client.name: client.max_records for client in plan.clients}
-        self._caps = {name: caps[name] for name in keys.present}
+        self._caps = {name: caps[name] for name in present}
+        self._n_present = len(present)
         self._plausible = Plausible.of(plan)
-        self._transcript_hash = start_transcript(roster.plan_digest, roster.run_id, keys)
+        self._transcript_hash = start_transcript(roster.plan_digest, roster.run_id, keys.key_set.deal)
         self._included: list[tuple[str, ...]] = []
         self._nonce = b""
         self._proposed = False
@@ -88,7 +88,7 @@ class ClientRounds:
     def upload(self) -> Upload:
         """The client's exact answer plus its share of the noise, masked. Draws noise: to be called once per round."""
         round = self._mechanism.all_rounds[self.number - 1]
-        values = self._records.answer(self._query) + self.plan.draw_client_noise(round, self._noise, len(self._caps))
+        values = self._records.answer(self._query) + self.plan.draw_client_noise(round, self._noise, self._n_present)
         self._nonce = self._random_bytes(UPLOAD_NONCE_BYTES)
         return Upload(self.number, self._nonce, self._masked.hide(values, self.name, self._nonce))
 
@@ -113,7 +113,7 @@ class ClientRounds:
         if broadcast.round != self.number or self._awaiting is not None:
             raise RemoteProtocolError(f"{what} is neither that of the open round, {self.number}, nor one that came before")
         included = broadcast.included(self.roster.names)
-        self.roster.check_members(what, list(included), self._caps, self.plan.min_included)
+        self.roster.check_members(what, list(included), self._caps, self.plan.needed(self._n_present))
         if included.get(self.name, self._nonce) != self._nonce:
             raise RemoteProtocolError(f"{what} names an upload of client {self.name!r} that it did not make")
         return included
@@ -144,9 +144,10 @@ class ClientRounds:
         m, index = self._mechanism, self.number - 2
         data = m.write_state(index, m.advance(index, self._state, *self._awaiting))
         salt = self._random_bytes(SALT_BYTES)
-        box = seal_parameters(self._group_key, self._context(), self.name, salt, data)
+        box = seal_parameters(self._keys.group_key, self._context(), self.name, salt, data)
         self._proposed = True
-        return Proposal(self.number, salt, box)
+        signature = self._keys.own.sign(self._keys.key_set.proposal(self.name, self.number, salt, box))
+        return Proposal(self.number, salt, box, signature)
 
     def settle(self, parameters: Parameters) -> None:
         """Go on from the parameters that the server stored, whoever worked them out; they are settled once and for all."""
@@ -155,8 +156,9 @@ class ClientRounds:
                 f"parameters for round {parameters.round} came when none were awaited for it; what was settled stays settled"
             )
         self.roster.check_members("who worked out the parameters", [parameters.client], self._caps, 0)
+        self._keys.key_set.check_parameters(parameters)
         client, salt, box = parameters.client, parameters.salt, parameters.box
-        plain = open_parameters(self._group_key, self._context(), client, salt, box)
+        plain = open_parameters(self._keys.group_key, self._context(), client, salt, box)
         try:
             self._state = self._mechanism.read_state(self.number - 2, self._state, *self._awaiting, plain)
         except OverflowRisk as error:
@@ -169,7 +171,8 @@ class ClientRounds:
 
     def confirm(self) -> Confirmation:
         """The client's word on the transcript and the centroids it ended with."""
-        return Confirmation(self._ending(self._clustering()).confirmation(self.name))
+        mac = self._ending(self._clustering()).confirmation(self.name)
+        return Confirmation(mac, self._keys.own.sign(self._keys.key_set.confirmation(self.name, mac)))
 
     def conclude(self, confirmations: Confirmations) -> ClientResult:
         """The result, once enough of the last round's clients ended with the same and nobody with another.
@@ -178,17 +181,19 @@ class ClientRounds:
         of the plan's clients.
         """
         clustering, last = self._clustering(), self._included[-1]
-        self.roster.check_members("the list of confirmations", [name for name, _ in confirmations.macs], self._caps, 0)
-        if others := self._ending(clustering).differing(dict(confirmations.macs)):
+        names = [name for name, _, _ in confirmations.confirmed]
+        self.roster.check_members("the list of confirmations", names, self._caps, 0)
+        for name, mac, signature in confirmations.confirmed:
+            self._keys.key_set.check_confirmation(name, Confirmation(mac, signature))
+        if others := self._ending(clustering).differing({name: mac for name, mac, _ in confirmations.confirmed}):
             raise RemoteProtocolError(
                 f"client {others[0]!r} ended the run with other messages or other centroids; do not use them"
             )
-        confirmed = {self.name, *(name for name, _ in confirmations.macs)}
+        confirmed = {self.name, *names}
         unconfirmed = tuple(name for name in last if name not in confirmed)
-        if len(last) - len(unconfirmed) < self.plan.min_included:
+        if len(last) - len(unconfirmed) < (needed := self.plan.confirmations(self._n_present)):
             raise RemoteProtocolError(
-                f"{len(last) - len(unconfirmed)} clients of the last round confirmed the result; "
-                f"at least {self.plan.min_included} are needed"
+                f"{len(last) - len(unconfirmed)} clients of the last round confirmed the result; at least {needed} are needed"
             )
         return ClientResult(clustering=clustering, included=tuple(self._included), unconfirmed=unconfirmed)
 
@@ -198,7 +203,7 @@ class ClientRounds:
         return self._mechanism.clustering(self._state)
 
     def _ending(self, clustering: Clustering) -> Ending:
-        return Ending(self._group_key, self._context(), centroids_digest(clustering.centroids))
+        return Ending(self._keys.group_key, self._context(), centroids_digest(clustering.centroids))
 
     def _context(self) -> RoundContext:
         return RoundContext(
@@ -220,4 +225,4 @@ class ClientRounds:
             transcript_hash=self._transcript_hash,
             centroids_digest=query.digest,
         )
-        self._masked = MaskedRound(self._masks, context, self.plan.ring)
+        self._masked = MaskedRound(self._keys.masks, context, self.plan.ring)

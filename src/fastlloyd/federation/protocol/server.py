@@ -10,6 +10,7 @@ from fastlloyd.dp.repeatable import check_private
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.actions import Action, Finish, Record, Send, ServerResult
+from fastlloyd.federation.protocol.key_set import KeySet
 from fastlloyd.federation.protocol.messages import (
     Abort,
     Broadcast,
@@ -55,8 +56,8 @@ class ServerSession:
     _noise: NoiseSource = field(init=False)
     _roster: Roster = field(init=False)
     _hellos: dict[str, Hello] = field(default_factory=dict, init=False)
-    _present: tuple[str, ...] = field(default=(), init=False)
-    _sealed: SealedKeys | None = field(default=None, init=False)
+    _key_set: KeySet | None = field(default=None, init=False)
+    _sealed: dict[str, SealedKeys] = field(default_factory=dict, init=False)  # answers to the last Deal
     _key_boxes: dict[str, KeyBox] = field(default_factory=dict, init=False)
     _uploads: dict[str, Upload] = field(default_factory=dict, init=False)
     _total: RingVector | None = field(default=None, init=False)  # of these uploads and the noise
@@ -70,6 +71,7 @@ class ServerSession:
     _relayed: Confirmations | None = field(default=None, init=False)
 
     def __post_init__(self, noise: NoiseSource) -> None:
+        self.plan.check_current()
         check_private(noise)
         self._noise, self._roster = noise, Roster.of(self.plan)
 
@@ -92,7 +94,7 @@ class ServerSession:
     @property
     def step(self) -> tuple[str, ...]:
         """What the deadline is for: another step has another value."""
-        return (self.state.value, str(len(self._broadcasts)), str(self._turn), *self._present[:1])
+        return (self.state.value, str(len(self._broadcasts)), str(self._turn), str(len(self._present)))
 
     @property
     def progress(self) -> str:
@@ -112,7 +114,7 @@ class ServerSession:
             case ServerState.JOINING:
                 return tuple(name for name in self.plan.names if name not in self._hellos)
             case ServerState.DEALING:
-                return self._present[:1]
+                return tuple(name for name in self._speakers if name not in self._sealed)
             case ServerState.AGGREGATING:
                 return self._unanswered(self._uploads)
             case ServerState.SETTLING:
@@ -151,12 +153,13 @@ class ServerSession:
         match self.state:
             case ServerState.JOINING:
                 return self._deal(Deadline, self._roster.in_order(self._hellos))
-            case ServerState.DEALING:  # the run goes on without the dealer, if the others are enough
-                dealer, *others = self._present
-                actions = self._deal(Deadline, others)
+            case ServerState.DEALING:  # the run goes on without those who were too late, if the others are enough
+                late = self.awaited
+                actions = self._deal(Deadline, [name for name in self._present if name not in late])
                 if self.outcome is not None:
                     return actions
-                return [Send(dealer, Abort(f"the run goes on without client {dealer}, which was too late")), *actions]
+                gone = [Send(name, Abort(f"the run goes on without client {name}, which was too late")) for name in late]
+                return [*gone, *actions]
             case ServerState.AGGREGATING:
                 return self._close_round(Deadline)
             case ServerState.SETTLING:
@@ -191,6 +194,22 @@ class ServerSession:
         """
         return self._late & self._away
 
+    @property
+    def _present(self) -> tuple[str, ...]:
+        """Those who share keys, or are about to; none before the first Deal."""
+        return () if self._key_set is None else self._key_set.names
+
+    @property
+    def _speakers(self) -> Sequence[str]:
+        """Those who answer the Deal."""
+        return self.plan.masks_kind.speakers(self._present)
+
+    @property
+    def _needed(self) -> int:
+        """How many uploads, or confirmations, this step cannot do without."""
+        n_present = len(self._present)
+        return self.plan.confirmations(n_present) if self.state is ServerState.CONFIRMING else self.plan.needed(n_present)
+
     def _unanswered(self, answers: Container[str]) -> tuple[str, ...]:
         absent = self._absent
         return tuple(name for name in self._present if name not in answers and name not in absent)
@@ -200,8 +219,9 @@ class ServerSession:
         n_unanswered = len(self._present) - len(answers)
         if n_unanswered == 0:
             return True
-        enough = len(answers) >= self.plan.min_included and n_unanswered <= len(self._absent)
-        return enough and not self._unanswered(answers) and self._n_vouching(answers) >= self.plan.min_included
+        needed = self._needed
+        enough = len(answers) >= needed and n_unanswered <= len(self._absent)
+        return enough and not self._unanswered(answers) and self._n_vouching(answers) >= needed
 
     def _n_vouching(self, answers: Container[str]) -> int:
         """How many of these answers count: of uploads all, of confirmations those of clients of the last round.
@@ -230,31 +250,43 @@ class ServerSession:
         return self._deal(Hello, self._roster.in_order(self._hellos))
 
     def _say_again(self, sender: str) -> list[Action]:
-        """What a client that repeats itself waits for, if it was already sent."""
-        if sender in self._key_boxes:
-            return [Send(sender, self._key_boxes[sender])]
-        return [Send(sender, self._deal_to(self._present))] if self._present[:1] == (sender,) else []
-
-    def _deal_to(self, present: Sequence[str]) -> Deal:
-        return Deal(tuple(self._hellos[name] for name in present))
+        """What a client that repeats itself waits for, if it was already sent; who was in a sum has all of it."""
+        if self._key_set is None or any(sender in included for included in self._included):
+            return []
+        key_box = [Send(sender, self._key_boxes[sender])] if self.state is not ServerState.DEALING else []
+        return [Send(sender, self._key_set.deal), *key_box]
 
     def _deal(self, event: type, present: Sequence[str]) -> list[Action]:
-        """Name the first of those present dealer."""
-        if len(present) < self.plan.min_included:
-            return self._abort(event, f"{len(present)} of {self.plan.n_clients} clients were there in time")
-        return self._decide(event, self._deal_to(present), present[:1])
+        """Have those present make keys for each other."""
+        if len(present) < self.plan.min_present:
+            return self._abort(
+                event, f"{len(present)} of {self.plan.n_clients} clients were there in time", self.plan.min_present
+            )
+        return self._decide(event, [Deal(tuple(self._hellos[name] for name in present))], present)
 
     def _store_keys(self, sender: str, sealed: SealedKeys) -> list[Action]:
-        """Fix the group key of the run: the first complete set is the only one that is ever relayed."""
-        if sender != self._present[0]:
-            raise RemoteProtocolError(f"client {sender!r} sealed a group key, but was not asked to")
-        if self._sealed is not None:
-            if sealed != self._sealed:
-                raise RemoteProtocolError(f"client {sender!r} sealed a second group key")
+        """Take what one client made for those after it; once all have, these are the keys of the run for good."""
+        if self._key_set is None or sealed.deal != self._key_set.digest or sender in self._key_boxes:
             return self._say_again(sender)
-        if tuple(name for name, _ in sealed.boxes) != self._present:
-            raise RemoteProtocolError(f"client {sender!r} did not seal the group key to exactly the clients it was asked to")
-        return [*self._decide(SealedKeys, sealed), *(Send(name, box) for name, box in self._key_boxes.items())]
+        if sender not in self._speakers:
+            raise RemoteProtocolError(f"client {sender!r} sealed keys, but was not asked to")
+        n_later = len(self._present) - 1 - self._present.index(sender)
+        n_boxes = n_later if sender == self._present[0] else 0
+        if (len(sealed.ciphertexts), len(sealed.boxes)) != (n_later, n_boxes):
+            raise RemoteProtocolError(f"client {sender!r} did not make keys for exactly the clients it was asked to")
+        if self._sealed.setdefault(sender, sealed) != sealed:
+            raise RemoteProtocolError(f"client {sender!r} sealed keys twice, and others")
+        if len(self._sealed) < len(self._speakers):
+            return []
+        boxes = [self._key_box(at) for at in range(len(self._present))]
+        sends = [Send(name, box) for name, box in zip(self._present, boxes, strict=True)]
+        return [*self._decide(SealedKeys, boxes), *sends]
+
+    def _key_box(self, at: int) -> KeyBox:
+        """What those before it made for the client at this place of the Deal."""
+        made = [(i, self._sealed[name]) for i, name in enumerate(self._present[:at]) if name in self._sealed]
+        ciphertexts = tuple(sealed.ciphertexts[at - i - 1] for i, sealed in made)
+        return KeyBox(self._agreed.digest, ciphertexts, made[0][1].boxes[at - 1] if at else None)
 
     def _collect(self, sender: str, upload: Upload) -> list[Action]:
         """Take one client's upload; the last one closes the round. One for a closed round is answered with its broadcast."""
@@ -287,12 +319,14 @@ class ServerSession:
 
     def _close_round(self, event: type) -> list[Action]:
         """Fix the included set and the sum, and let go of the uploads."""
-        if self._total is None or len(self._uploads) < self.plan.min_included:
-            return self._abort(event, f"{len(self._uploads)} clients answered in round {len(self._broadcasts) + 1}")
+        if self._total is None or len(self._uploads) < self._needed:
+            return self._abort(
+                event, f"{len(self._uploads)} clients answered in round {len(self._broadcasts) + 1}", self._needed
+            )
         nonces = {name: upload.nonce for name, upload in self._uploads.items()}
         payload = self.plan.ring.to_bytes(self._total)
         broadcast = Broadcast.of(self.plan.names, len(self._broadcasts) + 1, nonces, payload)
-        return self._decide(event, broadcast, self._present)
+        return self._decide(event, [broadcast], self._present)
 
     def _settle(self, sender: str, proposal: Proposal) -> list[Action]:
         """Store the first parameters for the open round and relay them to all; whoever proposes others is told these."""
@@ -300,21 +334,29 @@ class ServerSession:
             return [Send(sender, self._parameters[proposal.round])]
         if self.state is not ServerState.SETTLING or proposal.round != len(self._broadcasts) + 1:
             raise RemoteProtocolError(f"client {sender!r} sent parameters for round {proposal.round}, which nobody waits for")
-        parameters = Parameters(proposal.round, sender, proposal.salt, proposal.box)
-        return self._decide(Proposal, parameters, self._present)
+        parameters = Parameters(proposal.round, sender, proposal.salt, proposal.box, proposal.signature)
+        self._agreed.check_parameters(parameters)
+        return self._decide(Proposal, [parameters], self._present)
+
+    @property
+    def may_ask_another(self) -> bool:
+        """Whether a further client of the last sum may be asked for parameters."""
+        n_asked = len(self._included[-1]) if self.state is ServerState.SETTLING else 0
+        return self._turn < min(self.plan.max_turns(len(self._present)), n_asked - 1)
 
     def _next_turn(self) -> list[Action]:
-        """Ask the next client of the last sum, if another may be missing."""
+        """Ask the next client of the last sum, if another may be asked."""
         asked = self._included[-1]
-        if self._turn >= self.plan.max_dropouts or self._turn + 1 >= len(asked):
+        if not self.may_ask_another:
             what = f"nobody worked out the parameters of round {len(self._broadcasts) + 1}"
             reason = f"{what} in time, after {self._turn + 1} clients were asked"
-            return self._decide(Deadline, Abort(reason), self.plan.names)
+            return self._decide(Deadline, [Abort(reason)], self.plan.names)
         self._late.add(asked[self._turn])
         self._turn += 1
         return [Send(asked[self._turn], Turn(len(self._broadcasts) + 1))]
 
     def _confirmed(self, sender: str, confirmation: Confirmation) -> list[Action]:
+        self._agreed.check_confirmation(sender, confirmation)
         stored = self._confirmations.setdefault(sender, confirmation)
         if stored != confirmation:
             raise RemoteProtocolError(f"client {sender!r} sent two different confirmations")
@@ -324,23 +366,32 @@ class ServerSession:
 
     def _relay(self, event: type) -> list[Action]:
         n_confirmed = self._n_vouching(self._confirmations)
-        if n_confirmed < self.plan.min_included:
-            return self._abort(event, f"{n_confirmed} clients of the last round confirmed the result")
-        macs = tuple((name, self._confirmations[name].mac) for name in self._present if name in self._confirmations)
-        return self._decide(event, Confirmations(macs), self._present)
+        if n_confirmed < self._needed:
+            return self._abort(event, f"{n_confirmed} clients of the last round confirmed the result", self._needed)
+        said = [(name, self._confirmations[name]) for name in self._present if name in self._confirmations]
+        confirmed = tuple((name, confirmation.mac, confirmation.signature) for name, confirmation in said)
+        return self._decide(event, [Confirmations(confirmed)], self._present)
 
-    def _abort(self, event: type, what: str) -> list[Action]:
-        reason = f"{what}, and at least {self.plan.min_included} are needed"
-        return self._decide(event, Abort(reason), self.plan.names)
+    @property
+    def _agreed(self) -> KeySet:
+        """Who shares keys. Nothing asks before there is a Deal."""
+        if self._key_set is None:
+            raise LocalProtocolError("no Deal was decided on")
+        return self._key_set
 
-    def _decide(self, event: type, message: Message, to: Sequence[str] = ()) -> list[Action]:
-        """Record a decision and send it to these clients; it may end the run."""
-        following = self._state_after(message)
-        if following not in SERVER_TRANSITIONS.get((self.state, event), ()):
-            raise LocalProtocolError(f"{event.__name__} does not lead from {self.state.value} to {following.value}")
-        self._apply(message)
+    def _abort(self, event: type, what: str, needed: int) -> list[Action]:
+        return self._decide(event, [Abort(f"{what}, and at least {needed} are needed")], self.plan.names)
+
+    def _decide(self, event: type, messages: Sequence[Message], to: Sequence[str] = ()) -> list[Action]:
+        """Record what is decided and send it to these clients; it may end the run."""
+        before = self.state
+        for message in messages:
+            following = self._state_after(message)
+            if following not in SERVER_TRANSITIONS.get((before, event), ()):
+                raise LocalProtocolError(f"{event.__name__} does not lead from {before.value} to {following.value}")
+            self._apply(message)
         finish = [] if self.outcome is None else [Finish(self.outcome)]
-        return [Record(message), *(Send(name, message) for name in to), *finish]
+        return [*map(Record, messages), *(Send(name, message) for message in messages for name in to), *finish]
 
     def _state_after(self, message: Message) -> ServerState:
         """The state that a decision leads to; LocalProtocolError if it cannot be made in the present state."""
@@ -348,8 +399,9 @@ class ServerSession:
         match self.state, message:
             case ServerState.JOINING | ServerState.DEALING, Deal():
                 return ServerState.DEALING
-            case ServerState.DEALING, SealedKeys() if tuple(name for name, _ in message.boxes) == self._present:
-                return ServerState.AGGREGATING
+            case ServerState.DEALING, KeyBox(deal) if deal == self._agreed.digest:  # one for each, in the order of the Deal
+                is_last = len(self._key_boxes) + 1 == len(self._present)
+                return ServerState.AGGREGATING if is_last else ServerState.DEALING
             case ServerState.AGGREGATING, Broadcast(number) if number == following:
                 if m.travelling_bytes(number - 1):
                     return ServerState.SETTLING
@@ -369,11 +421,10 @@ class ServerSession:
         self.state = self._state_after(message)
         match message:
             case Deal():
-                self._hellos |= {hello.name: hello for hello in message.hellos}
-                self._present = tuple(hello.name for hello in message.hellos)
-            case SealedKeys():
-                self._sealed, dealer = message, self._hellos[self._present[0]]
-                self._key_boxes = {name: KeyBox(dealer, self._present, box) for name, box in message.boxes}
+                self._key_set, self._sealed = KeySet(self._roster, message), {}
+                self._hellos |= self._key_set.hellos
+            case KeyBox():
+                self._key_boxes[self._present[len(self._key_boxes)]] = message
             case Broadcast():
                 included = tuple(message.included(self.plan.names))
                 self._broadcasts.append(message)
@@ -385,7 +436,7 @@ class ServerSession:
                 self._parameters[message.round] = message
             case Confirmations():
                 self._relayed = message
-                self._confirmations |= {name: Confirmation(mac) for name, mac in message.macs}
+                self._confirmations |= {name: Confirmation(mac, signature) for name, mac, signature in message.confirmed}
                 self.outcome = ServerResult(included=self._included)
             case Abort():
                 self._uploads, self._total = {}, None
@@ -393,21 +444,17 @@ class ServerSession:
 
     def _check_names(self, message: Message) -> None:
         """Raise unless the clients that a decision names are some that it may name, and enough."""
-        enough = self.plan.min_included
         match message:
             case Deal():
-                present = tuple(hello.name for hello in message.hellos)
-                self._roster.check_members("it", present, self._roster.signing_keys, enough)
-                for hello in message.hellos:
-                    self._roster.check_hello(hello)
-                if self._present and present != self._present[1:]:
-                    raise LocalProtocolError("it does not name those that remain without the dealer before")
+                following = KeySet(self._roster, message)
+                if self._key_set is not None and not (following.is_within(self._key_set) and following.names != self._present):
+                    raise LocalProtocolError("it does not name fewer than the one before")
             case Broadcast():
-                self._roster.check_members("it", list(message.included(self.plan.names)), self._present, enough)
+                self._roster.check_members("it", list(message.included(self.plan.names)), self._present, self._needed)
             case Parameters():
                 self._roster.check_members("it", [message.client], self._present, 0)
             case Confirmations():
-                confirmed = [name for name, _ in message.macs]
-                self._roster.check_members("it", confirmed, self._present, enough)
-                if self._n_vouching(confirmed) < enough:
+                confirmed = [name for name, _, _ in message.confirmed]
+                self._roster.check_members("it", confirmed, self._present, self._needed)
+                if self._n_vouching(confirmed) < self._needed:
                     raise LocalProtocolError("it names too few clients of the last round")

@@ -43,7 +43,7 @@ class ClientState(enum.Enum):
 
     NEW = "new"
     JOINING = "joining"  # said Hello; waits for the group key
-    DEALING = "dealing"  # sealed a group key; waits for it to come back as the stored one
+    DEALING = "dealing"  # knows who shares keys, and made its part of them; waits for what the others made
     AGGREGATING = "aggregating"  # uploaded for the round; waits for its broadcast
     SETTLING = "settling"  # opened a sum; waits for the parameters that follow from it
     CONFIRMING = "confirming"  # opened the last sum and confirmed; waits for the others
@@ -55,7 +55,7 @@ class ServerState(enum.Enum):
     """Where the server is in the run."""
 
     JOINING = "joining"  # collects Hellos
-    DEALING = "dealing"  # named a dealer; waits for the sealed keys
+    DEALING = "dealing"  # named those who share keys; waits for what they make for each other
     AGGREGATING = "aggregating"  # collects the round's uploads
     SETTLING = "settling"  # closed a round; waits for the parameters of the next
     CONFIRMING = "confirming"  # sent the last broadcast; collects confirmations
@@ -77,18 +77,18 @@ _WAITING = _C.JOINING, _C.DEALING, _C.AGGREGATING, _C.SETTLING, _C.CONFIRMING
 CLIENT_TRANSITIONS: Mapping[tuple[ClientState, type], set[ClientState]] = {
     (_C.NEW, Start): {_C.JOINING},
     (_C.JOINING, Deal): {_C.DEALING},
-    (_C.JOINING, KeyBox): {_C.AGGREGATING},
+    (_C.DEALING, Deal): {_C.DEALING},
     (_C.DEALING, KeyBox): {_C.AGGREGATING},
     (_C.AGGREGATING, Broadcast): {_C.AGGREGATING, _C.SETTLING, _C.CONFIRMING},
     (_C.SETTLING, Turn): {_C.SETTLING},
     (_C.SETTLING, Parameters): {_C.AGGREGATING, _C.CONFIRMING},
     (_C.CONFIRMING, Confirmations): {_C.FINISHED},
-    **_stays(_C.JOINING, Broadcast, Parameters, Confirmations),  # early
+    **_stays(_C.JOINING, KeyBox, Broadcast, Parameters, Confirmations),  # early
     **_stays(_C.DEALING, Broadcast, Parameters, Confirmations),  # early
-    **_stays(_C.AGGREGATING, Parameters, Turn, Confirmations),  # early, or a late Turn
-    **_stays(_C.SETTLING, Broadcast, Confirmations),  # early
-    **_stays(_C.CONFIRMING, Turn),  # late
-    **_stays(_C.FINISHED, Turn),  # late
+    **_stays(_C.AGGREGATING, Parameters, Turn, Confirmations, Deal),  # early, or late: a Turn, a Deal
+    **_stays(_C.SETTLING, Broadcast, Confirmations, Deal),  # early, or a late Deal
+    **_stays(_C.CONFIRMING, Turn, Deal),  # late
+    **_stays(_C.FINISHED, Turn, Deal),  # late
     **{(state, event): {_C.ABORTED} for state in _WAITING for event in (Abort, Deadline)},
 }
 
@@ -99,7 +99,7 @@ _CLOSED = {_S.AGGREGATING, _S.SETTLING, _S.CONFIRMING}
 SERVER_TRANSITIONS: Mapping[tuple[ServerState, type], set[ServerState]] = {
     (_S.JOINING, Hello): {_S.JOINING, _S.DEALING},
     (_S.JOINING, Deadline): {_S.DEALING, _S.ABORTED},
-    (_S.DEALING, SealedKeys): {_S.AGGREGATING},
+    (_S.DEALING, SealedKeys): {_S.DEALING, _S.AGGREGATING},
     (_S.DEALING, Deadline): {_S.DEALING, _S.ABORTED},
     (_S.AGGREGATING, Upload): _CLOSED,
     (_S.AGGREGATING, Away): _CLOSED,

@@ -12,15 +12,12 @@ from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import Action, ClientResult, Ended, Finish, Keep, Record, Send
 from fastlloyd.federation.protocol.client import ClientSession
-from fastlloyd.federation.protocol.messages import Deal, Message, Upload
+from fastlloyd.federation.protocol.messages import Message, Upload
 from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.runs.steps import Again, Clock, DurableParty, check_goes_on
-from fastlloyd.federation.secagg.keys import EphemeralKey, Identity
+from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.store import LogPosition, Role, Store
 from fastlloyd.federation.store.events import Event, ExchangeCharged, Outcome, RunReserved, recorded
-
-GRACE = 60  # seconds that a client waits longer than the server does: for the answer, and for a server that is started again
-_KEY = "ephemeral-key"
 
 
 class DurableClient(DurableParty):
@@ -70,9 +67,7 @@ class DurableClient(DurableParty):
         if reserved is not None:
             client._commit(session.start(), first=[reserved])
         else:
-            secret = store.secret(client._run_id, _KEY)
-            kept = None if secret is None else EphemeralKey.from_private_bytes(secret)
-            session.restore(kept, store.messages(client._run_id))
+            session.restore(store.secrets(client._run_id), store.messages(client._run_id))
             client._commit(session.resume())
         return client
 
@@ -97,17 +92,17 @@ class DurableClient(DurableParty):
     @property
     def timeout(self) -> float | None:
         """Seconds that this client still waits for the server."""
-        session, timeouts = self._session, self._session.plan.timeouts
-        dealing = (session.plan.max_dropouts + 1) * timeouts.dealing  # dealers may fail, one after the other
+        session, plan, timeouts = self._session, self._session.plan, self._session.plan.timeouts
+        dealing = (plan.max_dropouts + 1) * plan.patience  # those whom the server waits for may fail one after the other
         allowed = {
             ClientState.NEW: timeouts.joining + dealing,
             ClientState.JOINING: timeouts.joining + dealing,
             ClientState.DEALING: dealing,
             ClientState.AGGREGATING: timeouts.round,
-            ClientState.SETTLING: dealing,
+            ClientState.SETTLING: plan.max_turns(plan.n_clients) * timeouts.dealing + plan.patience,
             ClientState.CONFIRMING: timeouts.confirming,
         }.get(session.state)
-        return None if allowed is None else self._timer.left((session.state, session.round), allowed + GRACE)
+        return None if allowed is None else self._timer.left((session.state, session.round), allowed + plan.grace)
 
     def attached(self, log: LogPosition) -> None:
         """The server remembers this position of the store; StateError if this store, or the server's, is an old copy.
@@ -158,8 +153,8 @@ class DurableClient(DurableParty):
         events, messages, secrets = list(first), [], {}
         for action in actions:
             match action:
-                case Keep(secret):
-                    secrets[self._run_id, _KEY] = secret.private_bytes()
+                case Keep(name=name, secret=secret):
+                    secrets[self._run_id, name] = secret
                 case Record(message):
                     events.append(recorded(self._run_id, message))
                     messages.append(message)
@@ -171,7 +166,7 @@ class DurableClient(DurableParty):
                     pass
         if events:
             self._append(events, messages, secrets)
-        self._log.write(message for message in messages if not isinstance(message, Deal))  # its own task, where it deals
+        self._log.write(messages)
         return [action for action in actions if isinstance(action, Send | Finish)]
 
 

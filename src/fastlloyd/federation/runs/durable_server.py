@@ -60,17 +60,17 @@ class DurableServer(DurableParty):
     @property
     def timeout(self) -> float | None:
         """Seconds that the present step may still take; None after the end, 0 if this process has not said that it is over."""
-        session, timeouts = self._session, self._session.plan.timeouts
+        session, plan, timeouts = self._session, self._session.plan, self._session.plan.timeouts
         if session.outcome is not None:
             return None if self._end_is_said else 0.0
         allowed = {
             ServerState.JOINING: timeouts.joining,
-            ServerState.DEALING: timeouts.dealing,
+            ServerState.DEALING: plan.patience,
             ServerState.AGGREGATING: timeouts.round,
-            ServerState.SETTLING: timeouts.dealing,
+            ServerState.SETTLING: timeouts.dealing if session.may_ask_another else plan.patience,
             ServerState.CONFIRMING: timeouts.confirming,
         }.get(session.state)
-        if session.state is ServerState.JOINING and len(session.awaited) == session.plan.n_clients:
+        if session.state is ServerState.JOINING and len(session.awaited) == plan.n_clients:
             return None  # the time to join begins with the first that comes
         return None if allowed is None else self._timer.left((session.state, session.step), allowed)
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from fastlloyd.errors import StateError
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.protocol.messages import Broadcast, Confirmations, Deal, KeyBox, Message, encode
+from fastlloyd.federation.protocol.messages import Broadcast, Confirmations, Deal, Message, encode
 from fastlloyd.federation.store import Run, Store
 from fastlloyd.federation.store.durable import Secrets
 from fastlloyd.federation.store.events import Event
@@ -71,12 +71,10 @@ class StepLog:
             match message:
                 case Deal(hellos):
                     self._line("joined", None, [hello.name for hello in hellos])
-                case KeyBox(_, present):
-                    self._line("joined", None, present)
                 case Broadcast(number):
                     self._line(f"round {number} of {self._n_rounds}", number, list(message.included(self._names)))
-                case Confirmations(macs):
-                    self._line("confirmed", None, [name for name, _ in macs])
+                case Confirmations(confirmed):
+                    self._line("confirmed", None, [name for name, _, _ in confirmed])
 
     def _line(self, step: str, number: int | None, included: Sequence[str]) -> None:
         now = self._clock()

@@ -1,7 +1,7 @@
-"""One-time masks: the group key and the full context of one upload become uniform ring elements.
+"""One-time masks: a key and the full context of one upload become uniform ring elements.
 
-Clients hold the group key; the server never does. A mask hides one upload completely as long as it is used for one message
-only, so everything that tells two uploads apart enters it. Another scheme is another class beside `GroupMasks`.
+Clients hold keys that the server never does: all of them one, and with `PairwiseMasks` every two of them another. A mask hides
+one upload completely as long as it is used for one message only, so everything that tells two uploads apart enters it.
 
 Departs from the paper, where masks come from PRNG(seed, t): two tensors or two runs under one seed would share a pad.
 """
@@ -22,6 +22,7 @@ UPLOAD_NONCE_BYTES = 8
 MAX_NAME_BYTES = 255
 
 _MASK_LABEL = b"fastlloyd/v1/mask"
+_PAIR_LABEL = b"fastlloyd/v1/pair-mask"
 _BLOCK_BYTES = 1 << 17  # of masks that are added up at once: they stay in the cache
 
 
@@ -165,6 +166,65 @@ class GroupMasks(Secret):
     def _keystreams(self, context: MaskContext, uploads: Sequence[tuple[str, bytes]], n_bytes: int) -> list[bytes]:
         streams, after = Keystreams(self._group_key.secret, _MASK_LABEL + context.before), context.after
         return [streams.of(upload_field(client, nonce) + after, n_bytes) for client, nonce in uploads]
+
+
+class PairwiseMasks(Secret):
+    """Every two clients share a key, whose keystream one of them adds and the other subtracts: no third party can take it off.
+
+    The pair masks of all clients of the key set add up to nothing, those of fewer to something uniform. The first client adds a
+    mask under the group key as well, which hides the sum from the server; it alone is taken off to open.
+
+    The key of a pair's keystream is HKDF-Expand-SHA256(pair key, info = label and full context, without a nonce: neither knows
+    the other's). So the upload of a round is hidden once; see docs/proofs/mask-secrecy.md on stores that were restored.
+
+    Parameters
+    ----------
+    names : of all in the key set, in the order of the plan. client : whose masks these are. pair_keys : 32 bytes, by name, one
+        for each of the others.
+    """
+
+    __slots__ = ("_first", "_group", "_hidden", "_pairs", "_ring")
+
+    def __init__(
+        self, group_key: GroupKey, ring: Ring, names: Sequence[str], client: str, pair_keys: Mapping[str, bytes]
+    ) -> None:
+        if {*pair_keys, client} != set(names):
+            raise LocalProtocolError(f"client {client!r} needs a key with each of the others in the key set, and no other key")
+        self._group, self._first, self._ring = GroupMasks(group_key, ring), names[0], ring
+        self._hidden: MaskContext | None = None
+        at = names.index(client)
+        self._pairs = (
+            (ring.subtract, [_Pair(pair_keys[other], other, client) for other in names[:at]]),
+            (ring.add, [_Pair(pair_keys[other], client, other) for other in names[at + 1 :]]),
+        )
+
+    def hide(self, plain: RingVector, context: MaskContext, client: str, nonce: bytes) -> RingVector:
+        """See `MaskScheme`."""
+        if self._hidden == context:
+            raise LocalProtocolError("this mask has hidden an upload; another under it would show their difference")
+        self._hidden, total, at_once = context, plain, max(1, _BLOCK_BYTES // max(1, plain.nbytes))
+        for combine, pairs in self._pairs:
+            for start in range(0, len(pairs), at_once):
+                streams = [pair.keystream(context, plain.nbytes) for pair in pairs[start : start + at_once]]
+                total = combine(total, self._ring.sum_of_bytes(streams, plain.size))
+        return self._group.hide(total, context, client, nonce) if client == self._first else total
+
+    def open(self, total: RingVector, context: MaskContext, included: Mapping[str, bytes]) -> RingVector:
+        """See `MaskScheme`; `included` are all of the key set."""
+        return self._group.open(total, context, {self._first: included[self._first]})
+
+
+class _Pair(Secret):
+    """The keystreams of two clients, the earlier of the plan first."""
+
+    __slots__ = ("_names", "_streams")
+
+    def __init__(self, pair_key: bytes, earlier: str, later: str) -> None:
+        self._streams = Keystreams(pair_key, _PAIR_LABEL)
+        self._names = name_field(earlier) + name_field(later)
+
+    def keystream(self, context: MaskContext, n_bytes: int) -> bytes:
+        return self._streams.of(context.before + self._names + context.after, n_bytes)
 
 
 def upload_field(client: str, nonce: bytes) -> bytes:

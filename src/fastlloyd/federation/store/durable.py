@@ -126,15 +126,13 @@ class Store:
         """The messages recorded in a run, in order; none once it has ended."""
         return [data for (data,) in self._rows("SELECT bytes FROM messages WHERE run_id = ? ORDER BY number", run_id)]
 
-    def secret(self, run_id: bytes, name: str) -> bytes | None:
-        """A secret of a run, None if there is none of that name or the run has ended."""
-        for (secret,) in self._rows("SELECT bytes FROM secrets WHERE run_id = ? AND name = ?", run_id, name):
-            return bytes(secret)
-        return None
+    def secrets(self, run_id: bytes) -> dict[str, bytes]:
+        """The secrets of a run by name; none once it has ended."""
+        return {name: bytes(secret) for name, secret in self._rows("SELECT name, bytes FROM secrets WHERE run_id = ?", run_id)}
 
     def fingerprint_key(self) -> bytes:
         """The key of `ledger.fingerprint`, 32 bytes, drawn when a client's store was made; it never leaves the store."""
-        key = self.secret(FOR_EVER, FINGERPRINT_KEY)
+        key = self.secrets(FOR_EVER).get(FINGERPRINT_KEY)
         if key is None:
             raise StateError(f"{self.path} is the store of a server, which has no records to know again")
         return key
