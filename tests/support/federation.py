@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,14 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import FastLloydError
-from fastlloyd.federation.plan.plan import Client, Plan, TrustMode
+from fastlloyd.federation.plan.plan import Client, Masks, Plan, TrustMode
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Record
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import Broadcast, Limits, Message, decode, encode
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.secagg.keys import Identity
+from fastlloyd.federation.secagg.pairs import encapsulate
 from fastlloyd.federation.transport.in_process import InProcessOutcome, Link, everything_arrives, run_in_process
 from fastlloyd.mechanisms.central import run
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
@@ -92,6 +94,7 @@ def make_plan(
     run_id: bytes = b"sixteen bytes :)",
     estimate_loss: bool = False,
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    masks: Masks = Masks.GROUP,
 ) -> Plan:
     names = [f"c{i}" for i in range(n_clients)] if names is None else names
     return design_plan(
@@ -113,6 +116,7 @@ def make_plan(
         ring_bits=ring_bits,
         estimate_loss=estimate_loss,
         neighboring_relation=neighboring_relation,
+        masks=masks,
     )
 
 
@@ -120,6 +124,16 @@ def entropy(seed: str) -> Callable[[int], bytes]:
     """Bytes that look random and are the same every time."""
     counter = iter(range(1 << 30))
     return lambda n: hashlib.shake_256(f"{seed} {next(counter)}".encode()).digest(n)
+
+
+def encapsulated(seed: str) -> Callable[[bytes], tuple[bytes, bytes]]:
+    """ML-KEM that makes the same secret and ciphertext for a key every time, as long as the tests run."""
+    return partial(_encapsulated, seed)
+
+
+@cache
+def _encapsulated(seed: str, public: bytes) -> tuple[bytes, bytes]:
+    return encapsulate(public)
 
 
 @dataclass(frozen=True)
@@ -135,7 +149,13 @@ class Federation:
     def client(self, name: str, seed: str = "") -> ClientSession:
         noise = injected_by_part(self.plan.mechanism, self.client_noise[name])
         return ClientSession(
-            self.plan, name, self.X[name], identity=identity(name), noise=noise, random_bytes=entropy(name + seed)
+            self.plan,
+            name,
+            self.X[name],
+            identity=identity(name),
+            noise=noise,
+            random_bytes=entropy(name + seed),
+            encapsulate=encapsulated(name + seed),
         )
 
     def clients(self) -> list[ClientSession]:
