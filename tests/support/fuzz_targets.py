@@ -102,23 +102,25 @@ def _limits_of(kind: type) -> Limits:
 
 def _examples() -> dict[type[Message], list[Message]]:
     names = plan().names
-    hello = Hello(b"d" * 32, b"r" * 16, "c0", b"e" * 32, b"s" * 64)
+    hello = Hello(b"d" * 32, b"r" * 16, "c0", b"e" * 32, b"k" * 1184, b"v" * 32, b"s" * 64)
+    other = Hello(b"D" * 32, b"R" * 16, "c1", b"E" * 32, b"K" * 1184, b"V" * 32, b"S" * 64)
+    made = b"c" * 1120
     nonces = {name: bytes([i]) * 8 for i, name in enumerate(names)}
     rounds = range(1, len(limits().payload_bytes) + 1)
     boxes = limits_with_boxes().box_bytes.items()
     payloads = [(n, bytes(range(limits().payload_bytes[n - 1]))) for n in (rounds[0], rounds[-1])]
     return {
         Hello: [hello],
-        SealedKeys: [SealedKeys(tuple((name, b"b" * 60) for name in names)), SealedKeys(())],
+        SealedKeys: [SealedKeys(b"d" * 32, (made, made), (b"b" * 60, b"B" * 60)), SealedKeys(b"d" * 32, (), ())],
         Upload: [Upload(n, b"nonce678", payload) for n, payload in payloads],
-        Confirmation: [Confirmation(b"m" * 32)],
-        Deal: [Deal((hello, Hello(b"D" * 32, b"R" * 16, "c1", b"E" * 32, b"S" * 64))), Deal(())],
-        KeyBox: [KeyBox(hello, names, b"b" * 60)],
+        Confirmation: [Confirmation(b"m" * 32, b"s" * 64)],
+        Deal: [Deal((hello, other)), Deal(())],
+        KeyBox: [KeyBox(b"d" * 32, (made,), b"b" * 60), KeyBox(b"d" * 32, (), None)],
         Broadcast: [Broadcast.of(names, n, nonces, payload) for n, payload in payloads],
-        Confirmations: [Confirmations(tuple((name, b"m" * 32) for name in names)), Confirmations(())],
+        Confirmations: [Confirmations(tuple((name, b"m" * 32, b"s" * 64) for name in names)), Confirmations(())],
         Abort: [Abort("too few clients"), Abort("")],
-        Proposal: [Proposal(n, b"s" * 16, bytes(size)) for n, size in boxes],
-        Parameters: [Parameters(n, "c0", b"s" * 16, bytes(size)) for n, size in boxes],
+        Proposal: [Proposal(n, b"s" * 16, bytes(size), b"S" * 64) for n, size in boxes],
+        Parameters: [Parameters(n, "c0", b"s" * 16, bytes(size), b"S" * 64) for n, size in boxes],
         Turn: [Turn(2), Turn(1001)],
     }
 

@@ -1,6 +1,7 @@
 """One message, one encoding; and whatever else arrives is refused with the one error for that, without a large allocation."""
 
 import tracemalloc
+from typing import TypeVar
 
 import msgspec
 import pytest
@@ -37,26 +38,32 @@ BOX_BYTES = Limits.of(WITH_BOXES).box_bytes[2]
 
 names = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 rounds = st.integers(1, 1000)
+V = TypeVar("V")
 
 
 def exactly(n: int) -> st.SearchStrategy[bytes]:
     return st.binary(min_size=n, max_size=n)
 
 
-def pairs(values: st.SearchStrategy[bytes]) -> st.SearchStrategy[tuple[tuple[str, bytes], ...]]:
-    return st.lists(st.tuples(names, values), max_size=3).map(tuple)
+def several(values: st.SearchStrategy[V]) -> st.SearchStrategy[tuple[V, ...]]:
+    return st.lists(values, max_size=3).map(tuple)
+
+
+def long(n: int) -> st.SearchStrategy[bytes]:
+    """Exactly n bytes, of which the first four and the last four vary: more would take hypothesis too long to draw."""
+    return st.tuples(exactly(4), exactly(4)).map(lambda ends: ends[0] + bytes(n - 8) + ends[1])
 
 
 PAYLOAD_BYTES = LIMITS.payload_bytes[0]
 payloads = exactly(PAYLOAD_BYTES)
-hellos = st.builds(Hello, exactly(32), exactly(16), names, exactly(32), exactly(64))
+hellos = st.builds(Hello, exactly(32), exactly(16), names, exactly(32), long(1184), exactly(32), exactly(64))
 MESSAGES: dict[type, st.SearchStrategy[Message]] = {
     Hello: hellos,
-    SealedKeys: st.builds(SealedKeys, pairs(exactly(60))),
+    SealedKeys: st.builds(SealedKeys, exactly(32), several(long(1120)), several(exactly(60))),
     Upload: st.builds(Upload, rounds, exactly(8), payloads),
-    Confirmation: st.builds(Confirmation, exactly(32)),
-    Deal: st.builds(Deal, st.lists(hellos, max_size=3).map(tuple)),
-    KeyBox: st.builds(KeyBox, hellos, st.lists(names, max_size=3).map(tuple), exactly(60)),
+    Confirmation: st.builds(Confirmation, exactly(32), exactly(64)),
+    Deal: st.builds(Deal, several(hellos)),
+    KeyBox: st.builds(KeyBox, exactly(32), several(long(1120)), st.none() | exactly(60)),
     Broadcast: st.builds(
         Broadcast.of,
         st.just(PLAN.names),
@@ -64,15 +71,15 @@ MESSAGES: dict[type, st.SearchStrategy[Message]] = {
         st.dictionaries(st.sampled_from(PLAN.names), exactly(8)),
         payloads,
     ),
-    Confirmations: st.builds(Confirmations, pairs(exactly(32))),
+    Confirmations: st.builds(Confirmations, several(st.tuples(names, exactly(32), exactly(64)))),
     Abort: st.builds(Abort, st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=MAX_REASON)),
-    Proposal: st.builds(Proposal, st.just(2), exactly(16), exactly(BOX_BYTES)),
-    Parameters: st.builds(Parameters, st.just(2), names, exactly(16), exactly(BOX_BYTES)),
+    Proposal: st.builds(Proposal, st.just(2), exactly(16), exactly(BOX_BYTES), exactly(64)),
+    Parameters: st.builds(Parameters, st.just(2), names, exactly(16), exactly(BOX_BYTES), exactly(64)),
     Turn: st.builds(Turn, st.integers(2, 1001)),
 }
 KINDS = pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
 
-HELLO = Hello(b"d" * 32, b"r" * 16, "c0", b"e" * 32, b"s" * 64)
+HELLO = Hello(b"d" * 32, b"r" * 16, "c0", b"e" * 32, b"k" * 1184, b"v" * 32, b"s" * 64)
 UPLOAD = Upload(1, b"nonce678", b"\x01" * PAYLOAD_BYTES)
 
 
@@ -94,16 +101,17 @@ def test_decoding_inverts_encoding(kind: type) -> None:
 
 EXAMPLES: list[Message] = [
     HELLO,
-    SealedKeys((("c0", b"b" * 60), ("c1", b"B" * 60))),
+    SealedKeys(b"d" * 32, (b"c" * 1120, b"C" * 1120), (b"b" * 60, b"B" * 60)),
     UPLOAD,
-    Confirmation(b"m" * 32),
+    Confirmation(b"m" * 32, b"s" * 64),
     Deal((HELLO, msgspec.structs.replace(HELLO, name="c1"))),
-    KeyBox(HELLO, ("c0", "c1", "c2"), b"b" * 60),
+    KeyBox(b"d" * 32, (b"c" * 1120,), b"b" * 60),
+    KeyBox(b"d" * 32, (), None),
     Broadcast(2, b"\x05", b"nonce678nonce876", b"\x01" * PAYLOAD_BYTES),
-    Confirmations((("c0", b"m" * 32), ("c2", b"M" * 32))),
+    Confirmations((("c0", b"m" * 32, b"s" * 64), ("c2", b"M" * 32, b"S" * 64))),
     Abort("too few clients"),
-    Proposal(2, b"s" * 16, b"b" * BOX_BYTES),
-    Parameters(2, "c0", b"s" * 16, b"b" * BOX_BYTES),
+    Proposal(2, b"s" * 16, b"b" * BOX_BYTES, b"S" * 64),
+    Parameters(2, "c0", b"s" * 16, b"b" * BOX_BYTES, b"S" * 64),
     Turn(2),
 ]
 
@@ -149,18 +157,30 @@ def test_any_bytes_give_a_message_or_the_one_error(example: Message) -> None:
 
 
 def test_the_wire_format_is_the_documented_one() -> None:
-    assert encode(Confirmation(b"m" * 32)) == b"\x03" + b"\x92\x04" + b"\xc4\x20" + b"m" * 32
+    signed = b"\xc4\x40" + b"S" * 64
+    assert encode(Confirmation(b"m" * 32, b"S" * 64)) == b"\x04" + b"\x93\x04" + b"\xc4\x20" + b"m" * 32 + signed
     assert encode(HELLO) == (
-        b"\x03" + b"\x96\x01" + b"\xc4\x20" + b"d" * 32 + b"\xc4\x10" + b"r" * 16 + b"\xa2c0"
-        b"\xc4\x20" + b"e" * 32 + b"\xc4\x40" + b"s" * 64
+        b"\x04" + b"\x98\x01" + b"\xc4\x20" + b"d" * 32 + b"\xc4\x10" + b"r" * 16 + b"\xa2c0"
+        b"\xc4\x20" + b"e" * 32 + b"\xc5\x04\xa0" + b"k" * 1184 + b"\xc4\x20" + b"v" * 32 + b"\xc4\x40" + b"s" * 64
+    )  # fmt: skip
+    digest, made, box = b"\xc4\x20" + b"d" * 32, b"\xc5\x04\x60" + b"c" * 1120, b"\xc4\x3c" + b"b" * 60
+    assert encode(SealedKeys(b"d" * 32, (b"c" * 1120,), (b"b" * 60,))) == (
+        b"\x04" + b"\x94\x02" + digest + b"\x91" + made + b"\x91" + box
+    )  # fmt: skip
+    assert encode(KeyBox(b"d" * 32, (b"c" * 1120,), b"b" * 60)) == b"\x04" + b"\x94\x06" + digest + b"\x91" + made + box
+    assert encode(KeyBox(b"d" * 32, (), None)) == b"\x04" + b"\x94\x06" + digest + b"\x90" + b"\xc0"
+    assert encode(Confirmations((("c0", b"m" * 32, b"S" * 64),))) == (
+        b"\x04" + b"\x92\x08" + b"\x91\x93\xa2c0" + b"\xc4\x20" + b"m" * 32 + signed
     )  # fmt: skip
     shown = Broadcast.of(("c0", "c1", "c2"), 3, {"c1": b"nonce678"}, b"xyz")
-    assert encode(shown) == b"\x03" + b"\x95\x07\x03" + b"\xc4\x01\x02" + b"\xc4\x08nonce678" + b"\xc4\x03xyz"
-    assert encode(Proposal(2, b"s" * 16, b"box")) == b"\x03" + b"\x94\x0a\x02" + b"\xc4\x10" + b"s" * 16 + b"\xc4\x03box"
-    assert encode(Parameters(2, "c0", b"s" * 16, b"box")) == (
-        b"\x03" + b"\x95\x0b\x02" + b"\xa2c0" + b"\xc4\x10" + b"s" * 16 + b"\xc4\x03box"
+    assert encode(shown) == b"\x04" + b"\x95\x07\x03" + b"\xc4\x01\x02" + b"\xc4\x08nonce678" + b"\xc4\x03xyz"
+    assert encode(Proposal(2, b"s" * 16, b"box", b"S" * 64)) == (
+        b"\x04" + b"\x95\x0a\x02" + b"\xc4\x10" + b"s" * 16 + b"\xc4\x03box" + signed
     )  # fmt: skip
-    assert encode(Turn(1001)) == b"\x03" + b"\x92\x0c\xcd\x03\xe9"
+    assert encode(Parameters(2, "c0", b"s" * 16, b"box", b"S" * 64)) == (
+        b"\x04" + b"\x96\x0b\x02" + b"\xa2c0" + b"\xc4\x10" + b"s" * 16 + b"\xc4\x03box" + signed
+    )  # fmt: skip
+    assert encode(Turn(1001)) == b"\x04" + b"\x92\x0c\xcd\x03\xe9"
     tags = {kind.__name__: kind.__struct_config__.tag for kind in MESSAGES}  # type: ignore[attr-defined]  # Structs
     assert tags == {
         "Hello": 1,
@@ -182,22 +202,28 @@ def test_the_wire_format_is_the_documented_one() -> None:
     ("what", "data"),
     [
         ("begins with nothing", b""),
-        ("begins with 01; expected 03", b"\x01" + encode(UPLOAD)[1:]),
+        ("begins with 03; expected 04", b"\x03" + encode(UPLOAD)[1:]),
         ("trailing characters", encode(UPLOAD) + b"\x00"),
         ("truncated", encode(UPLOAD)[:-1]),
-        ("Invalid value 13", b"\x03\x92\x0d\xa0"),
-        ("of at most length", b"\x03\x93\x04\xc4\x20" + b"m" * 32 + b"\xc0"),
-        ("of at least length", b"\x03\x91\x04"),
-        ("`bytes` of length >= 32", encode(Confirmation(b"m" * 31))),
-        ("`bytes` of length <= 32", encode(Confirmation(b"m" * 33))),
-        ("Expected `bytes`, got `str`", b"\x03\x92\x04\xd9\x20" + b"m" * 32),
+        ("Invalid value 13", b"\x04\x92\x0d\xa0"),
+        ("of at most length", encode(Confirmation(b"m" * 32, b"s" * 64)).replace(b"\x93\x04", b"\x94\x04") + b"\xc0"),
+        ("of at least length", b"\x04\x91\x04"),
+        ("`bytes` of length >= 32", encode(Confirmation(b"m" * 31, bytes(64)))),
+        ("`bytes` of length <= 32", encode(Confirmation(b"m" * 33, bytes(64)))),
+        ("Expected `bytes`, got `str`", b"\x04\x93\x04\xd9\x20" + b"m" * 32 + b"\xc4\x40" + bytes(64)),
         ("Expected `int`, got `bool`", encode(UPLOAD).replace(b"\x94\x03\x01", b"\x94\x03\xc3")),
         ("`int` >= 1", encode(Upload(0, UPLOAD.nonce, UPLOAD.payload))),
         ("`int` <= 1000", encode(Upload(1001, UPLOAD.nonce, UPLOAD.payload))),
         ("payload of a message has 55 bytes; in round 1 of this run each has 56", encode(Upload(1, UPLOAD.nonce, bytes(55)))),
         ("payload of a message has 57 bytes; in round 1 of this run each has 56", encode(Broadcast(1, b"\0", b"", bytes(57)))),
-        ("for round 2 have 24 bytes; expected none in this run", encode(Proposal(2, bytes(16), bytes(24)))),
-        ("for round 9 have 24 bytes; expected none", encode(Parameters(9, "c0", bytes(16), bytes(24)))),
+        ("for round 2 have 24 bytes; expected none in this run", encode(Proposal(2, bytes(16), bytes(24), bytes(64)))),
+        ("for round 9 have 24 bytes; expected none", encode(Parameters(9, "c0", bytes(16), bytes(24), bytes(64)))),
+        ("`bytes` of length >= 1184", encode(msgspec.structs.replace(HELLO, encapsulation_key=bytes(1183)))),
+        ("`bytes` of length <= 1184", encode(msgspec.structs.replace(HELLO, encapsulation_key=bytes(1185)))),
+        ("`bytes` of length >= 1120", encode(SealedKeys(bytes(32), (bytes(1088),), ()))),
+        ("`bytes` of length <= 1120", encode(KeyBox(bytes(32), (bytes(1121),), None))),
+        ("`bytes` of length >= 60", encode(KeyBox(bytes(32), (), b""))),
+        ("`bytes` of length >= 64", encode(Confirmations((("c0", bytes(32), bytes(63)),)))),
         ("`int` >= 2", encode(Turn(1))),
         ("`int` <= 1001", encode(Turn(1002))),
         ("names a set that is not one of 3 clients", encode(Broadcast(1, b"\x08", bytes(8), bytes(56)))),
@@ -221,13 +247,14 @@ def test_what_is_wrong_with_a_message_is_said(what: str, data: bytes) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        b"\x03\x92\x02\xdd\xff\xff\xff\xff",  # four thousand million boxes
-        b"\x03\xdd\xff\xff\xff\xff\x01",
-        b"\x03\x92\x05\xdc\x03\xe9",  # 1001 hellos
-        b"\x03\x94\x03\x01\xc4\x08nonce678\xc6\xff\xff\xff\xff",  # a payload of 4 GiB
-        b"\x03\x92\x09\xdb\xff\xff\xff\xff",
-        b"\x03" + b"\x91" * 1500,  # arrays in arrays
-        b"\x03\x92\x02" + b"\x91" * 1500,
+        b"\x04\x94\x02\xc4\x20" + bytes(32) + b"\xdd\xff\xff\xff\xff",  # four thousand million ciphertexts
+        b"\x04\x94\x02\xc4\x20" + bytes(32) + b"\x90\xdd\xff\xff\xff\xff",  # and as many boxes
+        b"\x04\xdd\xff\xff\xff\xff\x01",
+        b"\x04\x92\x05\xdc\x03\xe9",  # 1001 hellos
+        b"\x04\x94\x03\x01\xc4\x08nonce678\xc6\xff\xff\xff\xff",  # a payload of 4 GiB
+        b"\x04\x92\x09\xdb\xff\xff\xff\xff",
+        b"\x04" + b"\x91" * 1500,  # arrays in arrays
+        b"\x04\x94\x02\xc4\x20" + bytes(32) + b"\x91" * 1500,
     ],
 )
 def test_sizes_a_message_claims_are_never_allocated(data: bytes) -> None:
@@ -248,19 +275,22 @@ def test_no_message_of_a_run_is_longer_than_its_bound(n_clients: int) -> None:
     hello = msgspec.structs.replace(HELLO, name=everyone[0])
     longest: list[Message] = [
         hello,
-        SealedKeys(tuple((name, bytes(60)) for name in everyone)),
+        SealedKeys(bytes(32), (bytes(1120),) * (n_clients - 1), (bytes(60),) * (n_clients - 1)),
         Upload(1000, bytes(8), payload),
-        Confirmation(bytes(32)),
+        Confirmation(bytes(32), bytes(64)),
         Deal((hello,) * n_clients),
-        KeyBox(hello, tuple(everyone), bytes(60)),
+        KeyBox(bytes(32), (bytes(1120),) * (n_clients - 1), bytes(60)),
         Broadcast.of(everyone, 1000, dict.fromkeys(everyone, bytes(8)), payload),
-        Confirmations(tuple((name, bytes(32)) for name in everyone)),
+        Confirmations(tuple((name, bytes(32), bytes(64)) for name in everyone)),
         Abort("x" * MAX_REASON),
         Turn(1001),
     ]
     with_boxes = make_plan(n_clients, names=everyone, algorithm=MOMENTLLOYD, n_clusters=1, n_features=1)
     number, size = max(Limits.of(with_boxes).box_bytes.items(), key=lambda item: item[1])
-    boxes: list[Message] = [Proposal(number, bytes(16), bytes(size)), Parameters(number, everyone[0], bytes(16), bytes(size))]
+    boxes: list[Message] = [
+        Proposal(number, bytes(16), bytes(size), bytes(64)),
+        Parameters(number, everyone[0], bytes(16), bytes(size), bytes(64)),
+    ]
     assert {type(message) for message in [*longest, *boxes]} == set(MESSAGES)
     for run, messages in ((plan, longest), (with_boxes, boxes)):
         for message in messages:

@@ -5,7 +5,7 @@ import hashlib
 import msgspec
 
 from fastlloyd.federation.protocol.masked_round import extend_transcript, start_transcript
-from fastlloyd.federation.protocol.messages import Broadcast, KeyBox, encode
+from fastlloyd.federation.protocol.messages import Broadcast, Deal, encode
 from federation import among, inboxes, make_federation, make_plan
 
 PLAN = make_plan(3)
@@ -13,9 +13,9 @@ INBOXES = inboxes(make_federation(PLAN))
 RUN = bytes.fromhex(PLAN.run_id)
 
 
-def key_box(name: str) -> KeyBox:
-    (box,) = (message for message in INBOXES[name] if isinstance(message, KeyBox))
-    return box
+def deal(name: str = "c1") -> Deal:
+    (found,) = (message for message in INBOXES[name] if isinstance(message, Deal))
+    return found
 
 
 def broadcast(t: int) -> Broadcast:
@@ -28,31 +28,32 @@ def framed(*fields: bytes) -> bytes:
 
 
 def test_the_chain_is_the_documented_one() -> None:
-    keys = key_box("c1")
-    start = start_transcript(PLAN.digest, RUN, keys)
-    key_set = framed(encode(keys.dealer), b"c0", b"c1", b"c2")
-    assert start == framed(b"fastlloyd/v1/transcript/start", PLAN.digest, RUN, key_set)
+    start = start_transcript(PLAN.digest, RUN, deal())
+    n_present = (3).to_bytes(8, "big")
+    assert start == framed(b"fastlloyd/v1/transcript/start", PLAN.digest, RUN, n_present, encode(deal()))
     step = extend_transcript(start, broadcast(1))
     assert step == framed(b"fastlloyd/v1/transcript/step", start, encode(broadcast(1)))
 
 
-def test_all_clients_of_one_key_set_start_alike_whatever_their_boxes() -> None:
-    boxes = [key_box(name) for name in PLAN.names]
-    assert len({keys.box for keys in boxes}) == 3
-    assert len({start_transcript(PLAN.digest, RUN, keys) for keys in boxes}) == 1
+def test_all_clients_of_one_key_set_start_alike() -> None:
+    assert len({start_transcript(PLAN.digest, RUN, deal(name)) for name in PLAN.names}) == 1
 
 
-def test_another_plan_run_dealer_or_set_starts_another_chain() -> None:
-    keys = key_box("c1")
-    other_dealer = msgspec.structs.replace(keys.dealer, ephemeral_public=bytes(32))
+def test_another_plan_run_or_set_and_any_field_of_any_hello_starts_another_chain() -> None:
+    hellos = deal().hellos
+    fields = ("exchange_key", "encapsulation_key", "run_key", "signature")
+    others = [Deal(hellos[:2]), Deal(hellos[::-1])]
+    for i, hello in enumerate(hellos):
+        for field in fields:
+            changed = msgspec.structs.replace(hello, **{field: bytes(len(getattr(hello, field)))})
+            others.append(Deal((*hellos[:i], changed, *hellos[i + 1 :])))
     starts = [
-        start_transcript(PLAN.digest, RUN, keys),
-        start_transcript(bytes(32), RUN, keys),
-        start_transcript(PLAN.digest, bytes(16), keys),
-        start_transcript(PLAN.digest, RUN, msgspec.structs.replace(keys, dealer=other_dealer)),
-        start_transcript(PLAN.digest, RUN, msgspec.structs.replace(keys, present=("c0", "c1"))),
+        start_transcript(PLAN.digest, RUN, deal()),
+        start_transcript(bytes(32), RUN, deal()),
+        start_transcript(PLAN.digest, bytes(16), deal()),
+        *(start_transcript(PLAN.digest, RUN, other) for other in others),
     ]
-    assert len(set(starts)) == len(starts)
+    assert len(set(starts)) == len(starts) == 3 + 2 + 3 * 4
 
 
 def test_another_round_set_nonce_or_payload_gives_another_hash() -> None:
