@@ -20,7 +20,19 @@ from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.mechanisms import uncertainty
 from fastlloyd.records import RecordFile, Table
 from fastlloyd.reports import pictures
-from fastlloyd.reports.result import COMPARISON, EXACT, FILES, NOT_PRIVATE, PICTURE, PLAN, PRIVACY, ROUNDS, Result, StoredResult
+from fastlloyd.reports.result import (
+    COMPARISON,
+    EXACT,
+    FILES,
+    NOT_PRIVATE,
+    PICTURE,
+    PLAN,
+    PRIVACY,
+    ROUNDS,
+    UNFINISHED,
+    Result,
+    StoredResult,
+)
 from fastlloyd.reports.statement import cautions
 
 Records = Table | RecordFile
@@ -171,8 +183,8 @@ def say_where(options: OutputOptions, paths: Sequence[Path], nothing: str) -> No
 
 
 def holds_run(folder: Path | None, plan: Plan) -> bool:
-    """Return whether the folder looks like the result of this run, left by a process that was killed right after."""
-    if folder is None or not all((folder / name).is_file() for name in _OF_A_RUN):
+    """Return whether the folder looks like what this run led to, left by a process that was killed right after."""
+    if folder is None or not any(all((folder / name).is_file() for name in names) for names in (_OF_A_RUN, (PLAN, UNFINISHED))):
         return False
     try:
         return Plan.from_toml(load_text(folder / PLAN)).digest == plan.digest
@@ -185,11 +197,12 @@ def files_there(folder: Path) -> list[Path]:
     return [path for name in FILES if (path := folder / name).is_file()]
 
 
-def written_before(folder: Path | None, result: Result) -> list[Path]:
-    """Return the files of the folder if it holds this very result, none otherwise."""
-    contents = result.files()
+def written_before(folder: Path | None, contents: Mapping[str, bytes]) -> list[Path]:
+    """Return the files of the folder if it holds what is to be written, none otherwise."""
     try:
-        if folder is None or any((folder / name).read_bytes() != contents[name] for name in _OF_A_RUN):
+        if folder is None or any(
+            (folder / name).read_bytes() != contents[name] for name in (*_OF_A_RUN, UNFINISHED) if name in contents
+        ):
             return []
         return files_there(folder)
     except OSError:

@@ -190,6 +190,11 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """The result, from the state after the last round."""
         raise NotImplementedError
 
+    def centroids(self, number: int, state: State) -> IntArray | None:  # noqa: ARG002 - some mechanisms begin without any
+        """The centroids after so many rounds, int64 (n_clusters, n_features), grid units; None if there are none yet."""
+        centroids: IntArray = state.centroids
+        return centroids
+
     def travelling_bytes(self, number: int) -> int:  # noqa: ARG002 - in most mechanisms no state does
         """The length of the state after that round if one client works it out and sends it to the others; 0: every client does.
 

@@ -29,7 +29,7 @@ from fastlloyd.mechanisms.uncertainty import Accuracy, LossEstimate, NoiseDeviat
 from fastlloyd.records.files import opened
 from fastlloyd.reports.statement import NOT_COVERED, mechanism_statement, plan_statement, with_leaks
 
-PRIVACY, CENTROIDS, EXACT, MECHANISM, PLAN, ROUNDS, PICTURE, COMPARISON = FILES = (
+PRIVACY, CENTROIDS, EXACT, MECHANISM, PLAN, ROUNDS, PICTURE, COMPARISON, UNFINISHED = FILES = (
     "privacy.json",
     "centroids.csv",
     "centroids.json",
@@ -38,6 +38,7 @@ PRIVACY, CENTROIDS, EXACT, MECHANISM, PLAN, ROUNDS, PICTURE, COMPARISON = FILES 
     "rounds.json",
     "clusters.png",
     "comparison-NOT-PRIVATE.json",
+    "unfinished.json",
 )
 CLUSTER, NOISY_COUNT, COUNT_ERROR, STATUS = "cluster", "noisy_count", "se_noisy_count", "status"  # beside those of features
 UNKNOWN = "unknown"  # the status of clusters of results that did not have it

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fastlloyd.clustering.domain import GridArray
     from fastlloyd.federation.identity.identity import PrivateIdentity
     from fastlloyd.federation.plan.plan import Plan
-    from fastlloyd.federation.protocol.actions import ClientResult
+    from fastlloyd.federation.protocol.actions import ClientResult, Ended
     from fastlloyd.federation.runs import DurableClient
     from fastlloyd.federation.store import Store
     from fastlloyd.federation.store.events import LimitSet
@@ -71,6 +71,7 @@ def join(
     from fastlloyd.cli import network, results
     from fastlloyd.federation.identity.parties import check_address
     from fastlloyd.federation.ledger import check_dataset, check_slip
+    from fastlloyd.federation.protocol.actions import Ended
     from fastlloyd.federation.store import Role
     from fastlloyd.reports.result import Result
 
@@ -101,7 +102,10 @@ def join(
             _say_again(agreed, output)
             return
         party = _party(agreed, identity, kept, dataset, table, X)
-        result = Result.of_run(agreed, _take_part(party, agreed, identity, address, as_json=output.json))
+        outcome = _take_part(party, agreed, identity, address, as_json=output.json)
+        if isinstance(outcome, Ended):
+            raise _keep_unfinished(party, agreed, outcome, output, place)
+        result = Result.of_run(agreed, outcome)
         paths = _write(result, output, place, table, kept)
         party.conclude()
     results.for_machines(result, output, paths)
@@ -153,17 +157,14 @@ def _party(
 
 def _take_part(
     party: "DurableClient", plan: "Plan", identity: "PrivateIdentity", address: str, *, as_json: bool
-) -> "ClientResult":
-    """Run to the end and return the result; raises typer.Exit if there is none."""
+) -> "ClientResult | Ended":
+    """Run to the end and return how it ended; raises typer.Exit if it goes on without this process."""
     from fastlloyd.cli import network
-    from fastlloyd.federation.protocol.actions import ClientResult, Ended
+    from fastlloyd.federation.protocol.actions import Ended
     from fastlloyd.federation.transport.grpc.client import GrpcClient
 
-    found = party.outcome
-    if isinstance(found, ClientResult):  # of a process that was killed before it had written the result
-        return found
-    if isinstance(found, Ended):  # of one that was killed before it could look into what the server had sent last
-        raise network.ended_without_result(found.reason)
+    if party.outcome is not None:  # of a process that was killed before it had written what the run led to
+        return party.outcome
     client = GrpcClient(
         party, plan, address=address, identity=network.tls(identity), server_certificate=network.der(plan.server.certificate)
     )
@@ -176,10 +177,25 @@ def _take_part(
         )
     if outcome is None:
         raise network.stopped(as_json=as_json)
-    if not isinstance(outcome, ClientResult):
-        ended = network.ended_without_result if party.outcome else network.turned_away
-        raise ended(outcome.reason, as_json=as_json)
+    if isinstance(outcome, Ended) and party.outcome is None:
+        raise network.turned_away(outcome.reason, as_json=as_json)
     return outcome
+
+
+def _keep_unfinished(
+    party: "DurableClient", plan: "Plan", ended: "Ended", output: OutputOptions, place: "Destination"
+) -> typer.Exit:
+    """Write what the run had led to, if anything, and say why it ended; return the exception to raise."""
+    from fastlloyd.cli import network, results
+    from fastlloyd.reports.unfinished import caution, contents
+
+    raised = network.ended_without_result(ended.reason, as_json=output.json)
+    if ended.unfinished is not None:
+        files = contents(plan, ended.unfinished, ended.reason)
+        results.written_before(output.out, files) or place.write(files)
+        network.say_last(f"{place.folder} holds {caution(plan, ended.unfinished)}.", level="warning", as_json=output.json)
+        party.conclude()
+    return raised
 
 
 def _write(result: "Result", output: OutputOptions, place: "Destination", table: "Table", store: "Store") -> list[Path]:
@@ -187,7 +203,7 @@ def _write(result: "Result", output: OutputOptions, place: "Destination", table:
     from fastlloyd.cli import results
 
     try:
-        return results.written_before(output.out, result) or results.write(result, output, place, table)
+        return results.written_before(output.out, result.files()) or results.write(result, output, place, table)
     except OutputError as error:
         raise OutputError(
             f"{error}; the result is kept in {store.path}: the same command, with space or another --out, writes it"

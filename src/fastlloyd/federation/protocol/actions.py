@@ -8,6 +8,7 @@ knows nothing of it.
 from dataclasses import dataclass
 from typing import Final
 
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.federation.protocol.messages import Message
 from fastlloyd.federation.secagg.masks import Secret
 from fastlloyd.mechanisms.mechanism import Clustering
@@ -74,20 +75,42 @@ class ServerResult:
     reason: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfinished:
+    """What a run that ended early had led to: private, paid for, and confirmed by nobody; others may hold something else.
+
+    centroids : int64 (n_clusters, n_features), grid units, after the last round that was closed and settled. included : of each
+    such round, the names of the clients in the sum, in the order of the plan.
+    """
+
+    centroids: IntArray
+    included: tuple[tuple[str, ...], ...]
+
+    @property
+    def round(self) -> int:
+        """How many rounds the centroids come after."""
+        return len(self.included)
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A client's run ended without a result, for this reason."""
+    """A client's run ended without a result, for this reason.
+
+    unfinished : what it had led to; None if there was no centroid yet, or if this client ended it because of what it was sent.
+    """
 
     reason: str
+    unfinished: Unfinished | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
     """The run is over for this party: a client never sends again, a server still answers clients that are behind.
 
-    What the driver of a client wipes, and when: after `Ended`, the kept secrets and the bytes of all records, in the
-    transaction that records the end; after a `ClientResult`, the same, as soon as the result is durable somewhere else (until
-    then a restart finds it again with them). A server keeps no key; it needs its records as long as it answers.
+    What the driver of a client wipes, and when: after `Ended` that left nothing, the kept secrets and the bytes of all records,
+    in the transaction that records the end; after a `ClientResult`, or what is `Unfinished`, the same, as soon as that is
+    durable somewhere else (until then a restart finds it again with them). A server keeps no key; it needs its records as long
+    as it answers.
     """
 
     outcome: ClientResult | ServerResult | Ended

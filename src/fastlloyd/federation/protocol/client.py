@@ -8,7 +8,7 @@ from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.dp.repeatable import check_private
 from fastlloyd.errors import FastLloydError, LocalProtocolError, PlanError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Keep, Record, Send
+from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Keep, Record, Send, Unfinished
 from fastlloyd.federation.protocol.joining import RUN_KEYS, Encapsulate, Joining
 from fastlloyd.federation.protocol.messages import (
     Abort,
@@ -162,11 +162,19 @@ class ClientSession(Secret):
                 raise LocalProtocolError(f"the records of client {self.name!r} begin with its Hello of this run of this plan")
         if any(isinstance(message, Abort) for message in messages[:-1]):
             raise LocalProtocolError("the records of this run go on after an Abort, which ends it")
-        if isinstance(last, Abort):
+        if not isinstance(last, Abort):
+            self._owes_reply = self._replay(kept, messages)
+        elif kept:
+            self._replay(kept, messages[:-1])
+            self._end_early(last.reason)
+            self._unrecorded = []
+        else:
             self._end(last.reason)
-            return
+
+    def _replay(self, kept: Mapping[str, bytes], messages: Sequence[Message]) -> bool:
+        """Go through messages that begin with this client's Hello; whether it owes the answer to the last."""
         self._move(Start, ClientState.JOINING)
-        if self._join(kept) != first:
+        if self._join(kept) != messages[0]:
             raise LocalProtocolError("the keys that were kept are not those of the Hello that was recorded")
         owed = True  # whether this client speaks next
         for position, message in enumerate(messages, 1):
@@ -176,9 +184,10 @@ class ClientSession(Secret):
                 else:
                     self._take_again(message, is_last=position == len(messages))
             owed = not owed and self._speaks_after(message)
-        if owed and not isinstance(last, Broadcast):
-            raise LocalProtocolError(f"the records of this run end with {type(last).__name__}, in the middle of a step")
-        self._owes_reply = owed
+        if owed and not isinstance(messages[-1], Broadcast):
+            kind = type(messages[-1]).__name__
+            raise LocalProtocolError(f"the records of this run end with {kind}, in the middle of a step")
+        return owed
 
     def accept(self, message: Message) -> list[Action]:
         """What is to be made durable before `receive` is given `message`: the Broadcast whose sum it will open, or nothing.
@@ -234,7 +243,7 @@ class ClientSession(Secret):
             return []
         reason = f"nothing came from the server in time while this client was {self.state.value}"
         self._move(Deadline, ClientState.ABORTED)
-        return self._end(reason)
+        return self._end_early(reason)
 
     def resend(self) -> list[Action]:
         """Send again what was sent last, the same bytes; the server answers with what this client missed."""
@@ -299,7 +308,7 @@ class ClientSession(Secret):
             return self.resend()
         if isinstance(message, Abort):
             self._move(Abort, ClientState.ABORTED)
-            return self._end(f"the server ended it: {message.reason}")
+            return self._end_early(f"the server ended it: {message.reason}")
         record: list[Action] = [] if digest == self._accepted else [Record(message)]
         self._take(message, digest)
         if self._speaks_after(message):
@@ -394,9 +403,13 @@ class ClientSession(Secret):
             raise LocalProtocolError(f"{event.__name__} does not lead from {self.state.value} to {to.value}")
         self.state = to
 
-    def _end(self, reason: str) -> list[Action]:
+    def _end_early(self, reason: str) -> list[Action]:
+        """End the run for a reason that lies elsewhere: what it has led to is kept."""
+        return self._end(reason, self._phase.unfinished() if isinstance(self._phase, ClientRounds) else None)
+
+    def _end(self, reason: str, unfinished: Unfinished | None = None) -> list[Action]:
         reason = printable(reason)  # as in a message: what a restart reads again is what is shown now
-        self.state, self.outcome = ClientState.ABORTED, Ended(reason)
+        self.state, self.outcome = ClientState.ABORTED, Ended(reason, unfinished)
         self._forget()
         return [Record(Abort(reason)), Finish(self.outcome)]
 

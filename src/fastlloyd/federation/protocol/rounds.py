@@ -10,7 +10,7 @@ from dataclasses import InitVar, dataclass
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import LocalProtocolError, OverflowRisk, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.protocol.actions import ClientResult
+from fastlloyd.federation.protocol.actions import ClientResult, Unfinished
 from fastlloyd.federation.protocol.joining import SharedKeys
 from fastlloyd.federation.protocol.masked_round import MaskedRound, Plausible, extend_transcript, start_transcript
 from fastlloyd.federation.protocol.messages import Broadcast, Confirmation, Confirmations, Parameters, Proposal, Upload
@@ -196,6 +196,12 @@ class ClientRounds:
                 f"{len(last) - len(unconfirmed)} clients of the last round confirmed the result; at least {needed} are needed"
             )
         return ClientResult(clustering=clustering, included=tuple(self._included), unconfirmed=unconfirmed)
+
+    def unfinished(self) -> Unfinished | None:
+        """What the rounds so far have led to; None without centroids. A sum whose parameters never came does not count."""
+        settled = self._included[: len(self._included) - (self._awaiting is not None)]
+        centroids = self._mechanism.centroids(len(settled), self._state) if settled else None
+        return None if centroids is None else Unfinished(centroids=centroids, included=tuple(settled))
 
     def _clustering(self) -> Clustering:
         if self.state is not ClientState.CONFIRMING:

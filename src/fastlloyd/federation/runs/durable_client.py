@@ -25,7 +25,8 @@ class DurableClient(DurableParty):
 
     A step of the session is committed to the store in one transaction, with the ledger's charge for an upload, before what it
     sends is returned; the broadcast of a round is committed before it is opened. `outcome` is None while the run goes on; a
-    result stays in the store until `conclude`: a process that is killed before it has written the result finds it again.
+    result, and what an early end left, stays in the store until `conclude`: a process that is killed before it has written that
+    finds it again.
     """
 
     def __init__(self, session: ClientSession, store: Store, identity: Identity, clock: Clock = time.monotonic) -> None:
@@ -145,9 +146,15 @@ class DurableClient(DurableParty):
         return self._commit(self._session.deadline())
 
     def conclude(self) -> None:
-        """The result is durable elsewhere: end the run, wipe its keys and messages."""
-        if isinstance(self.outcome, ClientResult) and self._store.history.runs[self._run_id].ended is None:
-            self._store.append([self._store.history.open_run(self._run_id).end(Outcome.FINISHED)])
+        """What the run has led to is durable elsewhere: end the run, wipe its keys and messages."""
+        if self._store.history.runs[self._run_id].ended is not None:
+            return
+        run = self._store.history.open_run(self._run_id)
+        match self.outcome:
+            case ClientResult():
+                self._store.append([run.end(Outcome.FINISHED)])
+            case Ended(reason):
+                self._store.append([run.end(Outcome.ABORTED, reason)])
 
     def _commit(self, actions: Sequence[Action], first: Sequence[Event] = ()) -> list[Send | Finish]:
         events, messages, secrets = list(first), [], {}
@@ -160,7 +167,7 @@ class DurableClient(DurableParty):
                     messages.append(message)
                     if isinstance(message, Upload):
                         events.append(ExchangeCharged(run_id=self._run_id, number=message.round))
-                case Finish(Ended(reason)):
+                case Finish(Ended(reason, None)):
                     events.append(self._store.history.open_run(self._run_id).end(Outcome.ABORTED, reason))
                 case _:
                     pass

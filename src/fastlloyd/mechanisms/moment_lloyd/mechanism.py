@@ -7,6 +7,7 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
@@ -94,6 +95,10 @@ class MomentMechanism(
             unit=unit,
             evidence=evidence(self, before, last.clips_at(self, before), state.seen),
         )
+
+    def centroids(self, number: int, state: State) -> IntArray | None:
+        """The centroids after so many rounds; None before the first step among all features has somewhere to look."""
+        return state.centroids if number and "centroids" in self._travelling(number - 1) else None
 
     def travelling_bytes(self, number: int) -> int:
         """The length of the fields that a later round needs; 0 after the loss."""

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+from dataclasses import replace
 from functools import partial
 from secrets import SystemRandom
 from typing import TYPE_CHECKING, Final
@@ -209,7 +210,7 @@ class GrpcClient:
 
     def _end(self, outcome: Outcome) -> None:
         if isinstance(outcome, Ended) and self.trouble:
-            outcome = Ended(f"{outcome.reason}; {self.trouble}")
+            outcome = replace(outcome, reason=f"{outcome.reason}; {self.trouble}")
         if isinstance(outcome, ClientResult | Ended) and not self._outcome.done():
             self._outcome.set_result(outcome)
         self._over.set()
