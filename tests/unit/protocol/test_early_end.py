@@ -1,8 +1,11 @@
 """What a client keeps of a run that ended early: the centroids of the rounds that were closed, whoever ended it but itself."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.protocol.actions import Ended, Unfinished
@@ -49,20 +52,21 @@ def test_the_centroids_of_every_closed_round_are_kept_and_found_again(
     starts_cheaply(monkeypatch)
     subject = federation(algorithm, masks)
     m, inbox = subject.plan.mechanism, inboxes(subject)["c1"][:-1]
-    through = {0: None}
+    through: dict[int, IntArray | None] = {0: None}
     kept_rounds = []
     for n in range(1, len(inbox) + 1):
         client, kept, recorded = after(subject, inbox[:n])
-        phase = client._phase
+        state: Any = getattr(client._phase, "_state", None)
         settled = sum(isinstance(message, Broadcast) for message in inbox[:n]) - (client.state.value == "settling")
-        through[settled] = m.centroids(settled, phase._state) if settled else None  # type: ignore[union-attr]
+        through[settled] = m.centroids(settled, state) if settled else None
         (record, _) = client.receive(Abort("power cut"))
         left = unfinished(client)
-        if through[settled] is None:
+        expected = through[settled]
+        if expected is None:
             assert left is None
         else:
             assert left is not None
-            assert np.array_equal(left.centroids, through[settled])
+            assert np.array_equal(left.centroids, expected)
             assert (left.round, left.included) == (settled, (subject.plan.names,) * settled)
             kept_rounds.append(settled)
         restored = subject.client("c1")

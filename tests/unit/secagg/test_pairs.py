@@ -59,6 +59,7 @@ CONTEXT = PairContext(
 )
 KEM_SECRET, CIPHERTEXT = ml_kem.encapsulate(BOB.encapsulation_key, bytes([8] * 32))
 GROUP_KEY = GroupKey(bytes(range(32)))
+DEAL = bytes([9] * 32)
 
 
 def of_alice(context: PairContext = CONTEXT) -> PairKey:
@@ -77,7 +78,7 @@ def of_bob(
 
 KEY = of_alice()
 MESSAGE = KEY.message(CIPHERTEXT)
-BOX = KEY.seal(GROUP_KEY)
+BOX = KEY.seal(GROUP_KEY, DEAL)
 
 
 def flipped(field: bytes, bit: int) -> bytes:
@@ -164,9 +165,10 @@ def by_hand(vector: dict[str, str], kem_secret: bytes, exchange_secret: bytes) -
     extracted = block(label, kem_secret, exchange_secret)
     pair_key = block(extracted, info, b"\x01")
     mac_key = block(extracted, pair_key, info, b"\x02")
-    box_key = block(pair_key, b"fastlloyd/v1/pair-box", run, b"\x01")
-    nonce = block(block(pair_key, b"fastlloyd/v1/pair-box-nonce", run, b"\x01"), group_key)[:12]
-    box = nonce + ChaCha20Poly1305(box_key).encrypt(nonce, group_key, run)
+    bound = run + field(bytes.fromhex(vector["deal"]))
+    box_key = block(pair_key, b"fastlloyd/v1/pair-box", bound, b"\x01")
+    nonce = block(block(pair_key, b"fastlloyd/v1/pair-box-nonce", bound, b"\x01"), group_key)[:12]
+    box = nonce + ChaCha20Poly1305(box_key).encrypt(nonce, group_key, bound)
     return {"pair_key": pair_key.hex(), "mac": block(mac_key, ciphertext).hex(), "box": box.hex()}
 
 
@@ -186,7 +188,7 @@ def test_the_hybrid_derivation_gives_the_recorded_answer_by_two_routes() -> None
     key = PairKey.agree(context, exchange_secret=exchange_secret, kem_secret=kem_secret, ciphertext=ciphertext)
     assert key.secret.hex() == expected["pair_key"]
     assert key.message(ciphertext).hex() == VECTOR["ciphertext"] + expected["mac"]
-    assert key.seal(GroupKey(bytes.fromhex(VECTOR["group_key"]))).hex() == expected["box"]
+    assert key.seal(GroupKey(bytes.fromhex(VECTOR["group_key"])), bytes.fromhex(VECTOR["deal"])).hex() == expected["box"]
     assert of_bob(key.message(ciphertext), context, keys=later, partner=earlier.exchange_key).secret == key.secret
 
 
@@ -211,7 +213,7 @@ def test_both_sides_agree(earlier_keys: bytes, later_keys: bytes, names: list[st
     received = of_bob(message, context, keys=later, partner=earlier.exchange_key)
     received.check(message)
     assert received.secret == key.secret
-    assert received.open(key.seal(GroupKey(group_key))).secret == group_key
+    assert received.open(key.seal(GroupKey(group_key), DEAL), DEAL).secret == group_key
 
 
 def refused(key: PairKey) -> None:
@@ -220,7 +222,7 @@ def refused(key: PairKey) -> None:
     with pytest.raises(RemoteProtocolError, match="'alice'"):
         key.check(MESSAGE)
     with pytest.raises(RemoteProtocolError, match="'alice'"):
-        key.open(BOX)
+        key.open(BOX, DEAL)
 
 
 @given(bit=st.integers(0, 8 * PAIR_MESSAGE_BYTES - 1))
@@ -265,7 +267,7 @@ def test_a_client_that_sees_another_pair_gets_another_key(wrong: dict[str, Any])
 def test_both_names_and_their_order_enter_the_key(names: tuple[str, str]) -> None:
     other = of_bob(MESSAGE, dataclasses.replace(CONTEXT, earlier=names[0], later=names[1]))
     assert other.secret != KEY.secret
-    for attempt in (lambda: other.check(MESSAGE), lambda: other.open(BOX)):
+    for attempt in (lambda: other.check(MESSAGE), lambda: other.open(BOX, DEAL)):
         with pytest.raises(RemoteProtocolError, match=repr(names[0])):
             attempt()
 
@@ -296,26 +298,32 @@ def test_the_key_needs_both_secrets_and_the_ciphertext() -> None:
 
 def test_the_later_client_opens_exactly_the_sealed_group_key() -> None:
     assert len(BOX) == SEALED_BYTES == 60
-    assert of_bob(MESSAGE).open(BOX) == GROUP_KEY
+    assert of_bob(MESSAGE).open(BOX, DEAL) == GROUP_KEY
     assert GROUP_KEY.secret not in BOX
 
 
 def test_every_flipped_bit_of_a_box_is_noticed() -> None:
     for bit in range(8 * SEALED_BYTES):
         with pytest.raises(RemoteProtocolError, match="'alice'"):
-            KEY.open(flipped(BOX, bit))
+            KEY.open(flipped(BOX, bit), DEAL)
+
+
+def test_a_box_of_another_deal_does_not_open() -> None:
+    for bit in range(8 * len(DEAL)):
+        with pytest.raises(RemoteProtocolError, match="'alice'"):
+            KEY.open(BOX, flipped(DEAL, bit))
 
 
 @pytest.mark.parametrize("box", [b"", BOX[:-1], BOX + b"\0", BOX[:12], bytes(1000)], ids=len)
 def test_a_box_of_another_length_is_refused(box: bytes) -> None:
     with pytest.raises(RemoteProtocolError, match=f"60 bytes long, not {len(box)}$"):
-        KEY.open(box)
+        KEY.open(box, DEAL)
 
 
 def test_sealing_twice_gives_the_same_bytes_and_another_group_key_another_nonce() -> None:
     # A dealer deals a fresh group key to every list it is named for, under the same pair keys.
-    assert of_alice().seal(GROUP_KEY) == BOX
-    other = KEY.seal(GroupKey(bytes(32)))
+    assert of_alice().seal(GROUP_KEY, DEAL) == BOX
+    other = KEY.seal(GroupKey(bytes(32)), DEAL)
     assert other[:12] != BOX[:12]
     assert bytes(a ^ b for a, b in zip(other[12:44], BOX[12:44], strict=True)) != GROUP_KEY.secret
 
@@ -323,7 +331,7 @@ def test_sealing_twice_gives_the_same_bytes_and_another_group_key_another_nonce(
 def test_the_plaintext_of_a_box_is_checked_to_be_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ChaCha20Poly1305, "decrypt", lambda *_: bytes(31), raising=True)
     with pytest.raises(LocalProtocolError, match="the group key must be exactly 32 bytes"):
-        KEY.open(BOX)
+        KEY.open(BOX, DEAL)
 
 
 # ------------------------------------------------------------------ wrong keys

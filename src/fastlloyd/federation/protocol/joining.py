@@ -83,7 +83,7 @@ class Joining(Secret):
         if self._is_dealer:  # a group key is drawn for one set of clients: those who are left out of another never have it
             group_key = GroupKey.draw(random_bytes)
             self._keep(self._group_key_name, group_key.secret)
-            boxes = tuple(pair.seal(group_key) for pair in pairs)
+            boxes = tuple(pair.seal(group_key, agreed.digest) for pair in pairs)
         return SealedKeys(agreed.digest, tuple(ciphertexts), boxes)
 
     def recall(self, sealed: SealedKeys) -> None:
@@ -110,7 +110,10 @@ class Joining(Secret):
                 f"group; expected {len(makers)} and {int(not self._is_dealer)}"
             )
         pairs = {name: self._pair_with_earlier(name, sent) for name, sent in zip(makers, keys.ciphertexts, strict=True)}
-        group_key = GroupKey(self._known(self._group_key_name)) if keys.box is None else pairs[agreed.names[0]].open(keys.box)
+        if keys.box is None:
+            group_key = GroupKey(self._known(self._group_key_name))
+        else:
+            group_key = pairs[agreed.names[0]].open(keys.box, agreed.digest)
         masks: MaskScheme
         if self._plan.masks_kind is Masks.GROUP:
             masks = GroupMasks(group_key, self._plan.ring)

@@ -238,19 +238,19 @@ class PairKey(Secret):
                 "fit: one of the two changed it"
             )
 
-    def seal(self, group_key: GroupKey) -> bytes:
-        """Encrypt the group key for the later client; 60 bytes that nobody else can open.
+    def seal(self, group_key: GroupKey, deal: bytes) -> bytes:
+        """Encrypt the group key for the later client; 60 bytes that nobody else can open, and it only for this Deal.
 
         The nonce is a keyed hash of the group key, so sealing the same key again gives the same bytes and another key another
         nonce: no restart of the dealer can encrypt two keys under one nonce.
         """
-        cipher, nonce_key, bound = self._box_keys()
+        cipher, nonce_key, bound = self._box_keys(deal)
         nonce = hmac.digest(nonce_key, group_key.secret, hashlib.sha256)[:12]
         return nonce + cipher.encrypt(nonce, group_key.secret, bound)
 
-    def open(self, box: bytes) -> GroupKey:
-        """Decrypt what the earlier client sealed; RemoteProtocolError if the box is not one for this key."""
-        cipher, _, bound = self._box_keys()
+    def open(self, box: bytes, deal: bytes) -> GroupKey:
+        """Decrypt what the earlier client sealed; RemoteProtocolError if the box is not one for this key and this Deal."""
+        cipher, _, bound = self._box_keys(deal)
         if len(box) != SEALED_BYTES:
             raise RemoteProtocolError(f"a sealed group key is {SEALED_BYTES} bytes long, not {len(box)}")
         try:
@@ -261,7 +261,8 @@ class PairKey(Secret):
                 "does not open: one of the two changed it"
             ) from None
 
-    def _box_keys(self) -> tuple[ChaCha20Poly1305, bytes, bytes]:
-        """Cipher and nonce key of the box, and its associated data: which run, from whom, to whom."""
-        bound = length_prefixed(self._context.plan_digest, self._context.run_id, *self._context.names)
+    def _box_keys(self, deal: bytes) -> tuple[ChaCha20Poly1305, bytes, bytes]:
+        """Cipher and nonce key of the box, and its associated data: which run, from whom, to whom, digest of which Deal."""
+        check_length("deal", deal, DIGEST_BYTES)
+        bound = length_prefixed(self._context.plan_digest, self._context.run_id, *self._context.names, deal)
         return ChaCha20Poly1305(derive(self._secret, _BOX_LABEL + bound)), derive(self._secret, _BOX_NONCE_LABEL + bound), bound
