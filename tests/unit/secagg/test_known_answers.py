@@ -15,7 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
 from fastlloyd.base.randomness import PublicSeed, PublicStream, derive, keystream
-from fastlloyd.federation.secagg.keys import EphemeralKey, Identity, verify
+from fastlloyd.federation.secagg.keys import Identity, verify
 from fastlloyd.federation.secagg.masks import GroupKey
 from fastlloyd.federation.secagg.ring import Ring
 from masks import MaskedUpload, expand_mask
@@ -147,21 +147,6 @@ def test_keys_are_derived_as_in_rfc_5869(key: str, info: bytes, expanded: str) -
 def test_the_key_stream_is_chacha20_under_the_derived_key() -> None:
     for n_bytes in (0, 1, 63, 64, 65, 1000):
         assert keystream(bytes(range(32)), b"info", n_bytes) == chacha20(hkdf_expand(bytes(range(32)), b"info"), n_bytes)
-
-
-def test_x25519_agrees_as_in_rfc_7748() -> None:
-    # Section 6.1.
-    alice = EphemeralKey.from_private_bytes(bytes.fromhex("77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a"))
-    bob = EphemeralKey.from_private_bytes(bytes.fromhex("5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb"))
-    assert alice.public.hex() == "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"
-    assert bob.public.hex() == "de9edb7d7b7dc1b4d35b61c2ece435373f8343c85b78674dadfc7e146f882b4f"
-    shared = "4a5d9d5ba4ce2de1728e3bf480350f25e07e21c947d19e3376f09b3c1e161742"
-    assert alice.shared_secret(bob.public).hex() == bob.shared_secret(alice.public).hex() == shared
-    # Section 5.2, first vector.
-    scalar = bytes.fromhex("a546e36bf0527c9d3b16154b82465edd62144c0ac1fc5a18506a2244ba449ac4")
-    point = bytes.fromhex("e6db6867583030db3594c1a424b15f7c726624ec26b3353b10a903a6d0ab1c4c")
-    product = "c3da55379de9c6908e94ea4df28d084f32eccf03491c71f754b4075577a28552"
-    assert EphemeralKey.from_private_bytes(scalar).shared_secret(point).hex() == product
 
 
 @pytest.mark.parametrize(

@@ -328,6 +328,42 @@ def test_sealing_twice_gives_the_same_bytes_and_another_group_key_another_nonce(
     assert bytes(a ^ b for a, b in zip(other[12:44], BOX[12:44], strict=True)) != GROUP_KEY.secret
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"plan_digest": bytes([4] * 31 + [5])},
+        {"run_id": bytes([5] * 15 + [6])},
+        {"earlier": "carol"},
+        {"later": "carol"},
+        {"earlier": "bob", "later": "alice"},
+        {"earlier": "aliceb", "later": "ob"},
+        {"earlier": "alice\0"},
+    ],
+    ids=repr,
+)
+def test_w12_a_box_is_bound_to_plan_run_and_names_even_under_one_pair_key(wrong: dict[str, Any]) -> None:
+    elsewhere = PairKey(dataclasses.replace(CONTEXT, **wrong), KEY.secret, bytes(32))
+    with pytest.raises(RemoteProtocolError, match="does not open"):
+        elsewhere.open(BOX)
+    assert elsewhere.seal(GROUP_KEY)[:12] != BOX[:12]
+    assert PairKey(CONTEXT, KEY.secret, bytes(32)).open(BOX) == GROUP_KEY
+
+
+def test_no_refusal_shows_a_key() -> None:
+    for attempt in (
+        lambda: KEY.open(flipped(BOX, 0)),
+        lambda: KEY.check(flipped(MESSAGE, 0)),
+        lambda: BOB.exchange(bytes(32)),
+        lambda: check_run_keys(bytes(32), BOB.encapsulation_key),
+    ):
+        with pytest.raises(RemoteProtocolError) as refusal:
+            attempt()
+        # Nothing chained: a cause could carry what the sentence leaves out.
+        assert refusal.value.__cause__ is None
+        secrets = (GROUP_KEY.secret, KEY.secret, BOB.private_bytes()[:32], KEM_SECRET)
+        assert not any(secret.hex() in str(refusal.value) for secret in secrets)
+
+
 def test_the_plaintext_of_a_box_is_checked_to_be_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ChaCha20Poly1305, "decrypt", lambda *_: bytes(31), raising=True)
     with pytest.raises(LocalProtocolError, match="the group key must be exactly 32 bytes"):
