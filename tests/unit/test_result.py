@@ -17,7 +17,7 @@ from fastlloyd.base import precision
 from fastlloyd.base.files import to_json
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.federation.plan.plan import Client, Plan
+from fastlloyd.federation.plan.plan import Client, Masks, Plan
 from fastlloyd.mechanisms import central, uncertainty
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, LLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
@@ -47,6 +47,8 @@ def _federated(result: Result) -> Result:
         n_clusters=3,
         epsilon=1.0,
         public_seed=PublicSeed.from_int(5),
+        max_dropouts=1,
+        masks=Masks.GROUP,
     )
     return Result(
         mechanism=plan.mechanism,
@@ -190,7 +192,7 @@ def test_what_leaked_stands_in_the_statement() -> None:
     federated = msgspec.structs.replace(_federated(result), leaks=("bounds leak",))
     for said in map(Result.statement, (leaking, federated)):
         assert (said["private"], said["taken_from_the_data"], said["protected"]) == (False, ["bounds leak"], [])
-        assert said["cautions"] == [NOT_COVERED]
+        assert said["cautions"][0] == NOT_COVERED
         assert said["not_protected"][0] == "anything, because settings were taken from the data"
     assert result.statement()["taken_from_the_data"] == []
     assert result.statement()["private"] is result.summary()["private"] is True

@@ -155,7 +155,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     def statement(self) -> dict[str, Any]:
         """The content of `privacy.json`: what is promised, and what was taken from the data outside of it."""
-        said = mechanism_statement(self.mechanism) if self.plan is None else plan_statement(self.plan)
+        said = mechanism_statement(self.mechanism) if self.plan is None else plan_statement(self.plan, len(self.included[-1]))
         said = with_leaks(said, self.leaks)
         said["cautions"] = [*said["cautions"], *self.cautions]
         if self.plan is not None:
