@@ -94,12 +94,12 @@ def test_there_are_at_most_two_for_each_number(domain: Domain, k: int) -> None:
         n = 0
         for one, other in zip(question.inequalities(up, 9), question.inequalities(down, 9), strict=True):
             is_absolute = (one.left == other.left) & (one.left >= 0)
-            n += one.left.size + np.count_nonzero(is_absolute)
+            n += one.left.size + int(np.count_nonzero(is_absolute))
         assert 0 < n <= 2 * math.prod(question.shape)
 
 
 def test_records_at_the_ends_attain_them() -> None:
-    """No threshold is lower for some records and right: equality, for sums at the radius, all in one cluster, none in another."""
+    """So no lower threshold is right for all records: sums at the radius, all in one cluster, none in the other."""
     domain, centroids = situations.cube(2, 16), np.array([[0, 0], [40_000, 0]])
     question = Moments(domain=domain, n_clusters=2, squared_radius=100, count_bits=3)
     within, nonnegative, total = question.inequalities(question.answer(np.array([[10, 0]] * 4), centroids=centroids), 4)

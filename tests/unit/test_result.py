@@ -16,6 +16,7 @@ from designs import design_mechanism, design_plan
 from fastlloyd.base import precision
 from fastlloyd.base.files import to_json
 from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.cli import screen
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.federation.plan.plan import Client, Masks, Plan
 from fastlloyd.mechanisms import central, uncertainty
@@ -173,6 +174,22 @@ def test_the_settings_in_the_folder_are_those_of_the_run() -> None:
         {"round": 2, "included": ["a", "c"]},
     ]
     assert _strict(written["privacy.json"].decode())["federated"]["unconfirmed"] == ["b"]
+
+
+def test_rounds_that_are_doubted_are_named_in_the_statement_and_on_the_screen_and_otherwise_nothing_is_said() -> None:
+    believed = _federated(_result())
+    assert believed.doubts == []
+    assert believed.statement()["federated"]["doubtful_rounds"] == []
+    for rounds in ((2,), (1, 3)):
+        doubted = msgspec.structs.replace(believed, doubtful=rounds)
+        (sentence,) = doubted.doubts
+        assert all(str(number) in sentence for number in rounds)
+        privacy = _strict(doubted.files()["privacy.json"].decode())
+        assert privacy["federated"]["doubtful_rounds"] == list(rounds)
+        assert privacy["cautions"] == [*believed.statement()["cautions"], sentence]
+        assert [line for line in screen.reliability(doubted) if line not in screen.reliability(believed)] == [
+            f"Warning: {sentence}."
+        ]
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 30.0, 1e4])

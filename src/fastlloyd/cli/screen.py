@@ -161,7 +161,7 @@ def _trust(result: Result) -> str:
 def reliability(result: Result) -> list[str]:
     """Say how far to trust the centroids, and compare their errors with the radius of a cluster; from noisy answers only."""
     m, K = result.mechanism, len(result.updated)
-    sentences = beyond_bounds(result)
+    sentences = [*(f"Warning: {doubt}." for doubt in result.doubts), *beyond_bounds(result)]
     if stayed := int((~result.updated).sum()):
         sentences.append(
             f"{stayed} of {K} centroids stayed in the last iteration because their noisy counts were too small; nothing is "

@@ -1,7 +1,7 @@
 """Whether a noisy answer can come from records: a check of sums that somebody else's clients and noise have gone into.
 
-It compares numbers that are released anyway with public ones, so it is post-processing: the guarantee covers whatever is
-computed from noisy answers, and this costs nothing. Its outcome is part of the result and no message of a run.
+It compares noisy answers with public numbers. The guarantee covers the noisy answers of all rounds, and so whatever is computed
+from them: the check is post-processing and costs nothing. Its outcome is part of the result, and no message of a run.
 """
 
 import math

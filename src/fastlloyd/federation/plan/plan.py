@@ -254,6 +254,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             return tuple(map(float, round.scales))
         return tuple(math.sqrt(n_included) * float(scale) for scale in self.share_scales(round, n_included))
 
+    def n_draws(self, n_included: int) -> int:
+        """How many separately rounded draws of noise a sum over so many clients holds."""
+        return 1 if self.trust is TrustMode.SERVER_NOISE else n_included
+
     def draw_client_noise(self, round: Round, source: NoiseSource, n_present: int) -> IntArray:
         """Draw what a client adds before masking, int64 of the answer's shape: its share, or zeros in server-noise.
 
@@ -326,7 +330,7 @@ def ring_load(plan: Plan) -> RingLoad:
         counts=counts,
         loss=Load(m.loss.cap, *plan.total_scales(m.loss)) if m.loss else NOTHING,
         others=tuple(sorted(others)),
-        n_rounding_terms=plan.n_clients if plan.trust is TrustMode.CLIENT_NOISE else 1,
+        n_rounding_terms=plan.n_draws(plan.n_clients),
         n_released=m.n_released,
         noise=m.noise,
     )
