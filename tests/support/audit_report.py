@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy
 
-from auditing import DELTA, N_CLUSTERS, N_COMMON, Setting
+from auditing import DELTA, MANY_CLUSTERS, N_CLUSTERS, N_COMMON, Setting
 from bounds import CONFIDENCE, N_TRIES, Audit
 from campaign_page import table
 from checks import EPSILON, Verdict
@@ -68,8 +68,8 @@ The likelihood attacker, which expects a Gaussian, proves {t.audit.epsilon:.2f} 
 {mutants}
 
 Each is a patch of the real code, and its check is one function that the genuine code passes. Audits are as above, at epsilon
-{mutant_epsilon:g}, where a wrong scale shows in the fewest runs. Where planning refuses the mutant, the check ran
-without that guard.
+{mutant_epsilon:g}, where a wrong scale shows in the fewest runs, and with k = {mutant_k}. Where planning refuses the mutant,
+the check ran without that guard.
 """
 AUDIT_COLUMNS = (
     "noise",
@@ -197,4 +197,5 @@ class Report:
             n_mutants=len(self.mutants),
             mutants=table(MUTANT_COLUMNS, (row.row for row in self.mutants)),
             mutant_epsilon=EPSILON,
+            mutant_k=MANY_CLUSTERS,
         )

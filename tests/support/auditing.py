@@ -5,8 +5,8 @@ the run and the strongest that the guarantee admits: it knows every record but o
 statistics and its own share of the noise, and in `client-noise` as many clients are absent as the plan tolerates. It decides
 whether the one record, the canary, took part.
 
-Each of the N_CLUSTERS clusters of a run has a canary of its own, present in every second run. A record touches one row of the
-answer and the noise of the rows is independent, so a run gives one trial per cluster.
+Each cluster of a run has a canary of its own, present in every second run. A record touches one row of the answer and the
+noise of the rows is independent, so a run gives one trial per cluster.
 
 The plan's noise scales give the likelihood ratio of the two worlds; the attacker says "present" where its logarithm is above
 0, the midpoint, fixed before any run. See `bounds.py` for what its errors say about epsilon.
@@ -43,6 +43,7 @@ from kinds import lloyd_of
 
 DELTA = 1e-6
 N_CLUSTERS = 4
+MANY_CLUSTERS = 24  # as many trials per run, which costs hardly more; the canaries attain as much of mu
 N_COMMON = 1500  # known records per cluster at the honest client: so many that noise hardly moves the centroids
 N_OWN = 10  # known records per cluster at the curious client
 CURIOUS, HONEST, THIRD = "curious", "honest", "third"
@@ -58,6 +59,7 @@ class Setting:
 
     trust: TrustMode
     epsilon: float = 1.0
+    n_clusters: int = N_CLUSTERS
     n_iterations: int = 2
     all_present: bool = False
     loss_share: float | None = None  # with a number: the loss is estimated too, with so much of the budget
@@ -73,13 +75,13 @@ class Setting:
 
     def plan(self, identities: dict[str, Identity], public_seed: int = PUBLIC_SEED) -> Plan:
         """FastLloyd on the line, with the same radius in all rounds so that one canary can attain it in each."""
-        cap = N_CLUSTERS * (N_COMMON + 1)
+        cap = self.n_clusters * (N_COMMON + 1)
         return design_plan(
             FASTLLOYD.varied(radius="constant"),
             Domain(features=("x",), lower=(-1.0,), upper=(1.0,)),
             clients=tuple(Client(name=n, max_records=cap, signing_key=key.public.hex()) for n, key in identities.items()),
             run_id=os.urandom(16),
-            n_clusters=N_CLUSTERS,
+            n_clusters=self.n_clusters,
             epsilon=self.epsilon,
             delta=DELTA,
             public_seed=PublicSeed.from_int(public_seed),
@@ -125,7 +127,7 @@ class Experiment:
     setting: Setting
     plan: Plan
     identities: dict[str, Identity]
-    canaries: IntArray  # (N_CLUSTERS, 1)
+    canaries: IntArray  # (n_clusters, 1)
 
     @classmethod
     def of(cls, setting: Setting, public_seed: int = PUBLIC_SEED) -> Self:
@@ -168,20 +170,19 @@ class Experiment:
         return Run(view, noise.drawn, outcome)  # every client opens the same answers
 
     def residuals(self, run: Run) -> IntArray:
-        """The answers less all that the attacker knows, int64 (n_iterations, N_CLUSTERS, 2): noise and, perhaps, the canary."""
+        """The answers less all that the attacker knows, int64 (n_iterations, n_clusters, 2): noise and, perhaps, the canary."""
         start = lloyd_of(self.plan).initial_centroids()
-        shape = (N_CLUSTERS, 1)
         rows = []
         for t, (query, answer) in enumerate(run.rounds):
             known = (N_COMMON + N_OWN) * query.evaluate(start)  # answers add up
             if self.setting.trust is TrustMode.CLIENT_NOISE:
                 sums, counts = run.own_noise[2 * t : 2 * t + 2]
-                known += np.column_stack([sums.reshape(shape), counts])
+                known += np.column_stack([sums, counts])
             rows.append(answer - known)
         return np.array(rows)
 
     def signals(self, run: Run) -> IntArray:
-        """What each canary adds to its row of each answer when present, int64 (n_iterations, N_CLUSTERS, 2)."""
+        """What each canary adds to its row of each answer when present, int64 (n_iterations, n_clusters, 2)."""
         return np.array([query.evaluate(self.canaries) for query, _ in run.rounds])
 
 
@@ -212,7 +213,7 @@ def scales_of_one_draw(plan: Plan, round: LloydRound) -> tuple[Fraction, Fractio
 
 
 def canaries(plan: Plan, n_present: int) -> IntArray:
-    """Per cluster a record just within the radius, away from the other centroids, int64 (N_CLUSTERS, 1).
+    """Per cluster a record just within the radius, away from the other centroids, int64 (n_clusters, 1).
 
     It keeps 2.5 standard deviations of the centroid's first move from the edge, so that it counts in nearly all rounds.
     """
@@ -284,8 +285,8 @@ class Observations:
 def observe(setting: Setting, n_per_side: int) -> Observations:
     """Play runs until there are at least `n_per_side` trials with and as many without the canary."""
     experiment = Experiment.of(setting)
-    even = np.arange(N_CLUSTERS) % 2 == 0
-    n_runs = 2 * -(-n_per_side // N_CLUSTERS)
+    even = np.arange(setting.n_clusters) % 2 == 0
+    n_runs = 2 * -(-n_per_side // setting.n_clusters)
     residuals, signals, present = [], [], []
     for number in range(n_runs):
         present.append(even if number % 2 else ~even)

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom, chi2, ncx2, pearsonr
 
-from auditing import N_CLUSTERS, PUBLIC_SEED, Experiment, FloatArray, Setting, observe, scales_of_one_draw
+from auditing import MANY_CLUSTERS, N_CLUSTERS, PUBLIC_SEED, Experiment, FloatArray, Setting, observe, scales_of_one_draw
 from bounds import audits_until_one_holds, refute
 from designs import design_mechanism
 from fastlloyd.base.arrays import IntArray
@@ -73,12 +73,12 @@ def noise_follows_its_law(n: int) -> Verdict:
     for trust in TrustMode:
         plan = Experiment.of(Setting(trust=trust, epsilon=EPSILON)).plan
         round = lloyd_of(plan).rounds[0]
-        noise = np.concatenate([_draw(plan, round) for _ in range(-(-n // N_CLUSTERS))])
+        noise = np.concatenate([draw_noise(plan, round) for _ in range(-(-n // N_CLUSTERS))])
         p_values += [law_p_value(noise[:, j], float(scale)) for j, scale in enumerate(scales_of_one_draw(plan, round))]
     return Verdict(min(p_values) > ALPHA / len(p_values), f"least of {len(p_values)} p-values {min(p_values):.1e}")
 
 
-def _draw(plan: Plan, round: Round) -> IntArray:
+def draw_noise(plan: Plan, round: Round) -> IntArray:
     """What one party draws for a round of the plan: the server all of the noise, or a client its share."""
     if plan.trust is TrustMode.SERVER_NOISE:
         return plan.draw_server_noise(round, SystemNoise())
@@ -231,7 +231,7 @@ def noise_of_the_loss_follows_its_law(n: int) -> Verdict:
         plan = Experiment.of(Setting(trust=trust, epsilon=EPSILON, loss_share=LOSS_SHARE)).plan
         m, loss = plan.mechanism, plan.mechanism.loss
         assert loss is not None
-        noise = np.array([_draw(plan, loss)[0, 0] for _ in range(n)])
+        noise = np.array([draw_noise(plan, loss)[0, 0] for _ in range(n)])
         needed = loss.cap / gdp_mu(m.epsilon, m.delta - m.delta_slack) / LOSS_SHARE**0.5 / plan.n_shares**0.5
         p_values.append(law_p_value(noise, needed))
     return Verdict(min(p_values) > LOSS_ALPHA / len(p_values), f"least of {len(p_values)} p-values {min(p_values):.1e}")
@@ -249,11 +249,12 @@ def _audit_of(name: str, setting: Setting) -> Check:
     return Check(f"audit, {name}", "trials per side", partial(audit, setting))
 
 
-AUDIT_SERVER_NOISE = _audit_of("server-noise", Setting(trust=TrustMode.SERVER_NOISE, epsilon=EPSILON))
-AUDIT_CLIENT_NOISE = _audit_of("client-noise", Setting(trust=TrustMode.CLIENT_NOISE, epsilon=EPSILON))
+AUDIT_SERVER_NOISE = _audit_of("server-noise", Setting(trust=TrustMode.SERVER_NOISE, epsilon=EPSILON, n_clusters=MANY_CLUSTERS))
+AUDIT_CLIENT_NOISE = _audit_of("client-noise", Setting(trust=TrustMode.CLIENT_NOISE, epsilon=EPSILON, n_clusters=MANY_CLUSTERS))
 # both unknown shares are needed: an honest client that omits its own halves the noise
 AUDIT_ALL_PRESENT = _audit_of(
-    "client-noise, all present", Setting(trust=TrustMode.CLIENT_NOISE, epsilon=EPSILON, all_present=True)
+    "client-noise, all present",
+    Setting(trust=TrustMode.CLIENT_NOISE, epsilon=EPSILON, all_present=True, n_clusters=MANY_CLUSTERS),
 )
 LAW = Check("chi-square of the law", "values", noise_follows_its_law)
 INDEPENDENCE = Check("correlation of sums and counts", "runs", sums_and_counts_are_independent)

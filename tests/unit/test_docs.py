@@ -187,7 +187,7 @@ def test_the_coalitions_are_those_of_the_shares_of_noise_that_they_leave_rounded
     plans = [tuple(map(int, re.findall(r"\d+", column))) for column in sizes.split(" | ")]
     pooled = [str(n).replace("0", "nobody") for n in (0, 1, 2, 4, 9)]
     mu = gdp_mu(1.0, 1e-6)
-    rows = {row.strip("| ").split(" ")[0]: [cell.strip() for cell in row.split("|")[2:-1]] for row in body.splitlines()}
+    rows = {re.split("[: ]", row.strip("| "))[0]: [cell.strip() for cell in row.split("|")[2:-1]] for row in body.splitlines()}
     assert [*rows] == [*pooled, "group", "noise"]
     for column, (M, t) in enumerate(plans):
         left = dict(zip(pooled, [M, M - 1, M - 2, M - 4, M - 9], strict=True)) | {"group": 1}

@@ -25,16 +25,14 @@ from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLO
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.settings import AnyAlgorithm
+from fastlloyd.reports.coalitions import coalitions, one_share_epsilon, person_epsilon
 from fastlloyd.reports.explain import certainty, explain, noise_factor
 from fastlloyd.reports.statement import (
     NOT_PROTECTED,
     NOT_PROTECTED_FEDERATED,
     PROTECTED,
     cautions,
-    coalitions,
     mechanism_statement,
-    one_share_epsilon,
-    person_epsilon,
     plan_cautions,
     plan_statement,
     totals,
@@ -201,8 +199,8 @@ def test_the_statement_of_a_federated_run_adds_who_is_trusted_with_what(trust: T
     assert NOT_PROTECTED_FEDERATED[0] not in NOT_PROTECTED  # the module's own lists are not added to
     federated = statement["federated"]
     assert set(federated) == {
-        "trust", "n_clients", "max_dropouts", "max_colluding", "shares_needed", "share_scales", "coalitions", "ring_bits",
-        "plan_digest", "run_id",
+        "trust", "masks", "host", "holds_against", "n_clients", "n_included", "max_dropouts", "max_colluding", "shares_needed",
+        "share_scales", "coalitions", "ring_bits", "plan_digest", "run_id",
     }  # fmt: skip
     assert federated["trust"] == trust.value
     assert federated["plan_digest"] == of.digest.hex()
@@ -242,7 +240,7 @@ def test_the_explanation_names_every_guarantee_and_every_limit(algorithm: Algori
         "epsilon = 1",
         f"all {len(m.rounds)} rounds",
         "neighbouring relation: add or remove one",
-        f"Trust: {trust.value}.",
+        f"Trust: {trust.value}",
         f"noisy count is below {m.min_count} stay",
         "'age' from ",
         f"At most {m.n_records} records in all.",
@@ -287,10 +285,10 @@ def test_a_replaced_record_is_spoken_of_as_one_of_two_values() -> None:
 def test_nothing_that_is_explained_can_depend_on_data() -> None:
     for function, taken in (
         (explain, ["plan"]),
-        (coalitions, ["plan"]),
-        (plan_statement, ["plan"]),
+        (coalitions, ["plan", "n_included"]),  # how many clients took part is public
+        (plan_statement, ["plan", "n_included"]),
         (mechanism_statement, ["m"]),
-        (noise_factor, ["plan"]),
+        (noise_factor, ["plan", "n_included"]),
         (LloydMechanism.expected_standard_errors, ["self", "noise_factor"]),
     ):
         assert list(inspect.signature(function).parameters) == taken

@@ -16,8 +16,9 @@ from designs import design_mechanism, design_plan
 from fastlloyd.base import precision
 from fastlloyd.base.files import to_json
 from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.cli import screen
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.federation.plan.plan import Client, Plan
+from fastlloyd.federation.plan.plan import Client, Masks, Plan
 from fastlloyd.mechanisms import central, uncertainty
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, LLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
@@ -47,6 +48,8 @@ def _federated(result: Result) -> Result:
         n_clusters=3,
         epsilon=1.0,
         public_seed=PublicSeed.from_int(5),
+        max_dropouts=1,
+        masks=Masks.GROUP,
     )
     return Result(
         mechanism=plan.mechanism,
@@ -173,6 +176,22 @@ def test_the_settings_in_the_folder_are_those_of_the_run() -> None:
     assert _strict(written["privacy.json"].decode())["federated"]["unconfirmed"] == ["b"]
 
 
+def test_rounds_that_are_doubted_are_named_in_the_statement_and_on_the_screen_and_otherwise_nothing_is_said() -> None:
+    believed = _federated(_result())
+    assert believed.doubts == []
+    assert believed.statement()["federated"]["doubtful_rounds"] == []
+    for rounds in ((2,), (1, 3)):
+        doubted = msgspec.structs.replace(believed, doubtful=rounds)
+        (sentence,) = doubted.doubts
+        assert all(str(number) in sentence for number in rounds)
+        privacy = _strict(doubted.files()["privacy.json"].decode())
+        assert privacy["federated"]["doubtful_rounds"] == list(rounds)
+        assert privacy["cautions"] == [*believed.statement()["cautions"], sentence]
+        assert [line for line in screen.reliability(doubted) if line not in screen.reliability(believed)] == [
+            f"Warning: {sentence}."
+        ]
+
+
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 30.0, 1e4])
 def test_the_summary_is_strict_json_that_reads_back_exactly(epsilon: float) -> None:
     result = _result(epsilon=epsilon)
@@ -190,7 +209,7 @@ def test_what_leaked_stands_in_the_statement() -> None:
     federated = msgspec.structs.replace(_federated(result), leaks=("bounds leak",))
     for said in map(Result.statement, (leaking, federated)):
         assert (said["private"], said["taken_from_the_data"], said["protected"]) == (False, ["bounds leak"], [])
-        assert said["cautions"] == [NOT_COVERED]
+        assert said["cautions"][0] == NOT_COVERED
         assert said["not_protected"][0] == "anything, because settings were taken from the data"
     assert result.statement()["taken_from_the_data"] == []
     assert result.statement()["private"] is result.summary()["private"] is True

@@ -19,8 +19,9 @@ from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, SULLOYD
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, MeanRound
 from fastlloyd.mechanisms.settings import AnyAlgorithm
+from fastlloyd.reports.coalitions import person_epsilon
 from fastlloyd.reports.explain import certainty, right_guesses
-from fastlloyd.reports.statement import person_epsilon, plan_cautions, profile_deviation, totals
+from fastlloyd.reports.statement import plan_cautions, profile_deviation, totals
 from fastlloyd.testing import SeededNoise
 from federation import make_plan
 

@@ -28,7 +28,8 @@ from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.mechanisms import catalogue, central, uncertainty
 from fastlloyd.mechanisms.mechanism import Clustering
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
-from fastlloyd.reports.statement import coalitions, mechanism_statement, plan_statement
+from fastlloyd.reports.coalitions import coalitions
+from fastlloyd.reports.statement import mechanism_statement, plan_statement
 from fastlloyd.testing import SeededNoise
 
 __all__ = [

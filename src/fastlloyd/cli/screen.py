@@ -12,8 +12,8 @@ from fastlloyd.cli import terminal
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.mechanisms import uncertainty
 from fastlloyd.mechanisms.uncertainty import NOISE_DOMINATES, LossEstimate, Verdict
+from fastlloyd.reports.coalitions import holds_against
 from fastlloyd.reports.result import NOT_PRIVATE, Result
-from fastlloyd.reports.statement import coalition
 
 if TYPE_CHECKING:
     from fastlloyd.evaluation.comparison import Comparison
@@ -151,17 +151,17 @@ def _trust(result: Result) -> str:
             "Trust: server-noise. The server adds the noise, and the guarantee holds only while it never sees a result; "
             "in a real run keep these files from it for ever."
         )
+    n = len(result.included[-1])
     return (
-        f"Trust: client-noise. Each client adds a share of the noise, and {plan.n_shares} of {plan.n_clients} shares are "
-        f"enough: the guarantee holds against the server, and against {coalition(plan.max_colluding)}, but not against both "
-        "together."
+        f"Trust: client-noise. Each client adds a share of the noise, and {plan.quorum(n).shares} of {n} shares are enough. "
+        f"The guarantee holds against {holds_against(plan)}."
     )
 
 
 def reliability(result: Result) -> list[str]:
     """Say how far to trust the centroids, and compare their errors with the radius of a cluster; from noisy answers only."""
     m, K = result.mechanism, len(result.updated)
-    sentences = beyond_bounds(result)
+    sentences = [*(f"Warning: {doubt}." for doubt in result.doubts), *beyond_bounds(result)]
     if stayed := int((~result.updated).sum()):
         sentences.append(
             f"{stayed} of {K} centroids stayed in the last iteration because their noisy counts were too small; nothing is "

@@ -5,6 +5,7 @@ import textwrap
 from fastlloyd.base.sealed_toml import in_groups
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.reports.explain import (
+    attendance,
     authority,
     bounds,
     certainty_table,
@@ -16,7 +17,6 @@ from fastlloyd.reports.explain import (
     study,
     waiting,
 )
-from fastlloyd.reports.statement import clients
 
 PAGE_HEADING = "A FASTLLOYD PLAN, TO COMPARE AND TO SIGN"  # how every page begins, so that --force replaces nothing else
 WIDTH = 76
@@ -60,7 +60,7 @@ def _agreed(plan: Plan) -> list[str]:
         f"Privacy budget of the whole run: epsilon {m.epsilon:g}, delta {m.delta:.3g}.",
         f"Neighbouring relation: {m.neighboring_relation.value}.",
         "The loss of the result is " + ("estimated too, within that budget." if m.loss else "not estimated."),
-        f"Trust: {plan.trust.value}. At most {clients(plan.max_dropouts)} may miss a round.",
+        f"Trust: {plan.trust.value}, with {plan.masks_kind.value} masks. {attendance(plan)}",
         waiting(plan),
         f"One run, {plan.run_id}; a further one needs a further plan.",
     ]

@@ -24,19 +24,14 @@ from fastlloyd.base.sealed_toml import in_groups
 from fastlloyd.dp.gdp import mu_from_squared
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
-from fastlloyd.federation.plan.plan import Client, Plan, Server, TrustMode
+from fastlloyd.federation.plan.plan import Client, Plan, Server
+from fastlloyd.federation.plan.quorum import Masks
+from fastlloyd.federation.plan.shares import TrustMode
 from fastlloyd.federation.secagg.ring import Ring
 from fastlloyd.federation.secagg.sealing import TAG_BYTES
 from fastlloyd.mechanisms.mechanism import Mechanism
-from fastlloyd.reports.statement import (
-    NOT_PROTECTED,
-    NOT_PROTECTED_FEDERATED,
-    coalition,
-    coalitions,
-    person_epsilon,
-    plan_cautions,
-    totals,
-)
+from fastlloyd.reports.coalitions import clients, coalition, coalitions, holds_against, person_epsilon
+from fastlloyd.reports.statement import NOT_PROTECTED, NOT_PROTECTED_FEDERATED, plan_cautions, totals
 
 _BITS = 200  # of precision, for certainties
 
@@ -59,11 +54,15 @@ def explain(plan: Plan) -> str:
     return "\n\n".join(filter(None, said))
 
 
-def noise_factor(plan: Plan) -> float:
-    """Standard deviation of the noise of a round nobody misses, relative to the noise the guarantee needs: sqrt(M / h)."""
+def noise_factor(plan: Plan, n_included: int | None = None) -> float:
+    """Standard deviation of the noise in a sum over so many clients, relative to the noise that the guarantee needs.
+
+    sqrt(n / h), h the shares that make it up; n_included None: all M.
+    """
     if plan.trust is TrustMode.SERVER_NOISE:
         return 1.0
-    return math.sqrt(plan.n_clients / plan.n_shares)
+    n = plan.n_clients if n_included is None else n_included
+    return math.sqrt(n / plan.quorum(n).shares)
 
 
 def _title(plan: Plan) -> str:
@@ -113,26 +112,87 @@ def protection(plan: Plan) -> str:
         lines.append(
             "Trust: server-noise. The server adds all the noise. This holds against any number of clients without the server, "
             "and against an honest-but-curious server THAT NEVER SEES A RESULT: with published centroids and its own noise it "
-            "could compute exact sums. Keep the results from the server, for ever; if you cannot, use client-noise."
+            f"could compute exact sums{_of_server_noise(plan)}. Keep the results from the server, for ever; if you cannot, use "
+            "client-noise."
         )
     else:
-        lines.append(
-            f"Trust: client-noise. Every client adds its share of the noise before masking; {plan.n_shares} "
-            f"{'shares are' if plan.n_shares > 1 else 'share is'} enough for the guarantee. It holds against an "
-            f"honest-but-curious server that may see the results, and against {coalition(plan.max_colluding)}, with up to "
-            f"{plan.max_dropouts} absent. It is not meant to hold against the server together with a client: the table says "
-            f"what is left. Price: the noise is {noise_factor(plan):.3f} times as large as with a trusted server."
-        )
+        lines.append(_shared_noise(plan))
+    lines.append(attendance(plan))
     return "\n".join(lines)
+
+
+def _of_server_noise(plan: Plan) -> str:
+    if plan.masks_kind is Masks.GROUP:
+        return ""
+    return ", and together with any client it has the exact sum over the others in every round"
+
+
+def _shared_noise(plan: Plan) -> str:
+    """Against whom shares of noise protect, and how much more noise that is."""
+    epsilon, h = plan.mechanism.epsilon, plan.n_shares
+    price = f"the noise is {noise_factor(plan):.3f} times as large as with a trusted server"
+    if plan.masks_kind is Masks.GROUP:
+        return (
+            f"Trust: client-noise, with group masks. Every client adds its share of the noise before masking; {h} "
+            f"{'shares are' if h > 1 else 'share is'} enough for the guarantee. It holds against an honest-but-curious server "
+            f"that may see the results, and against {coalition(plan.max_colluding)}, with up to {plan.max_dropouts} absent. It "
+            f"is not meant to hold against the server together with a client: the table says what is left. Price: {price}."
+        )
+    if plan.max_dropouts:
+        price += f", {noise_factor(plan, plan.min_present):.3f} times if only {plan.min_present} clients are there"
+    return (
+        "Trust: client-noise, with pairwise masks. Every client adds its share of the noise before masking. "
+        f"{_capital(holds_against(plan))}: epsilon = {epsilon:g}. The table says what is left for more clients. Price: {price}."
+    )
+
+
+def attendance(plan: Plan) -> str:
+    """How many clients may be missing, and when."""
+    D = plan.max_dropouts
+    if plan.masks_kind is Masks.GROUP:
+        return f"At most {clients(D)} may miss a round."
+    if D == 0:
+        return f"All {plan.n_clients} clients must join, and answer every round."
+    return f"At most {clients(D)} may be missing when the keys are dealt; all others must answer every round."
+
+
+def liveness(plan: Plan) -> list[str]:
+    """What a client that goes away means for a run, in sentences; none where a run goes on without it."""
+    if plan.masks_kind is Masks.GROUP:
+        return []
+    M = plan.n_clients
+    said = (
+        "All that join must answer every round. One that is lost for good ends the run: what was sent stays spent, the rest is "
+        f"released. One that is back within {duration(plan.timeouts.round)} loses nothing. If each of {M} clients stays to the "
+        f"end with a probability of 99 %, the run succeeds with {round(100 * 0.99**M)} %."
+    )
+    return [said]
+
+
+def duration(seconds: int) -> str:
+    """Seconds, or whole hours from two on, in words."""
+    hours, rest = divmod(seconds, 3600)
+    return f"{seconds} s" if rest or hours < 2 else f"{hours} hours"
 
 
 def waiting(plan: Plan) -> str:
     """How long the parties wait for each other."""
     t = plan.timeouts
+    joining, dealing, round, confirming = map(duration, (t.joining, t.dealing, t.round, t.confirming))
+    if plan.masks_kind is Masks.GROUP:
+        return (
+            f"A run waits {joining} for everyone to join, {round} for the uploads of a round, {dealing} for what one client "
+            f"prepares for all in between, and {confirming} for everyone to confirm the result."
+        )
     return (
-        f"A run waits {t.joining} s for everyone to join, {t.round} s for the uploads of a round, {t.dealing} s for what one "
-        f"client prepares for all in between, and {t.confirming} s for everyone to confirm the result."
+        f"A run waits {joining} for everyone to join, {round} for everyone's keys and for the uploads of each round, and "
+        f"{confirming} for everyone to confirm the result. If a client does not send what all others need, another one is "
+        f"asked after {dealing}."
     )
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
 
 
 def authority(plan: Plan) -> list[str]:
@@ -151,7 +211,8 @@ def authority(plan: Plan) -> list[str]:
 def parties(plan: Plan) -> list[tuple[str, str, str]]:
     """The server and the clients: name and role, SHA-256 of the certificate and its last day; "" without certificate."""
     expires = {certificate.name: str(certificate.expires) for certificate in plan.certificates()}
-    roles: list[tuple[Client | Server, str]] = [(plan.server, f"the server, at {plan.server.address or 'no address'}")]
+    place = f", on the machine of {plan.host}" if plan.host else ""
+    roles: list[tuple[Client | Server, str]] = [(plan.server, f"the server, at {plan.server.address or 'no address'}{place}")]
     roles += [(client, f"at most {client.max_records} records{store_in_words(client)}") for client in plan.clients]
     return [
         (f"{party.name}: {role}", party.fingerprint if party.certificate else "", expires.get(party.name, ""))

@@ -68,8 +68,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     and noise, as they came: they may be negative. count_error : the standard error of each of them, records. accuracy : the
     centroids' standard errors and status. leaks : sentences, what was taken from the data although the guarantee does not
     cover it. Of a federated run: plan; included, the clients in every round's sum; unconfirmed, those of the last round that
-    did not confirm that they ended with the same centroids. cautions : sentences for the statement, beside those on the
-    mechanism. loss : the estimate of the loss, where the mechanism asks for it.
+    did not confirm that they ended with the same centroids; doubtful, the rounds, from 1, whose sums cannot come from records
+    and the planned noise. cautions : sentences for the statement, beside those on the mechanism. loss : the estimate of the
+    loss, where the mechanism asks for it.
     """
 
     mechanism: Mechanism
@@ -81,6 +82,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan | None = None
     included: tuple[tuple[str, ...], ...] = ()
     unconfirmed: tuple[str, ...] = ()
+    doubtful: tuple[int, ...] = ()
     cautions: tuple[str, ...] = ()
     loss: LossEstimate | None = None
 
@@ -108,6 +110,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
             plan=plan,
             included=run.included,
             unconfirmed=run.unconfirmed,
+            doubtful=run.doubtful,
             loss=loss_estimate_of_run(plan, run.clustering, len(run.included[-1])),
             cautions=cautions,
         )
@@ -154,13 +157,25 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         """The warning in every file of a result that is not private; "" if it is."""
         return NOT_PRIVATE if not self.has_noise else NOT_COVERED if self.leaks else ""
 
+    @property
+    def doubts(self) -> list[str]:
+        """A sentence on the rounds whose sums cannot be right, if there are any; it accuses nobody."""
+        if not self.doubtful:
+            return []
+        rounds = ("rounds " if len(self.doubtful) > 1 else "round ") + ", ".join(map(str, self.doubtful))
+        sentence = (
+            f"the noisy sums of {rounds} cannot come from honest clients' records, given the plan's bounds, caps and noise: a "
+            "fault or an invented answer changed them, so do not rely on these centroids"
+        )
+        return [sentence]
+
     def statement(self) -> dict[str, Any]:
         """The content of `privacy.json`: what is promised, and what was taken from the data outside of it."""
-        said = mechanism_statement(self.mechanism) if self.plan is None else plan_statement(self.plan)
+        said = mechanism_statement(self.mechanism) if self.plan is None else plan_statement(self.plan, len(self.included[-1]))
         said = with_leaks(said, self.leaks)
-        said["cautions"] = [*said["cautions"], *self.cautions]
+        said["cautions"] = [*said["cautions"], *self.cautions, *self.doubts]
         if self.plan is not None:
-            said["federated"]["unconfirmed"] = list(self.unconfirmed)
+            said["federated"] |= {"unconfirmed": list(self.unconfirmed), "doubtful_rounds": list(self.doubtful)}
         if self.loss is not None:
             n = self.mechanism.n_expected
             said["loss_estimate"] |= {

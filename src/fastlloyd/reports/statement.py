@@ -6,13 +6,13 @@ from fractions import Fraction
 from typing import Any
 
 from fastlloyd._version import __version__
-from fastlloyd.base.precision import round_up
-from fastlloyd.dp.gdp import gdp_epsilon, mu_from_squared
+from fastlloyd.dp.gdp import mu_from_squared
 from fastlloyd.dp.noise import Noise
-from fastlloyd.errors import BudgetError
-from fastlloyd.federation.plan.plan import Plan, TrustMode
-from fastlloyd.federation.plan.shares import aliasing_slack
-from fastlloyd.mechanisms.mechanism import Mechanism, usable_delta
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.plan.quorum import Masks
+from fastlloyd.federation.plan.shares import TrustMode
+from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.reports.coalitions import coalitions, holds_against, one_share_epsilon
 
 STATEMENT_VERSION = 1
 
@@ -40,58 +40,6 @@ NOT_PROTECTED_FEDERATED = [
     "the names of the clients and which of them took part in which round",
     "what an organisation's records add up to: all others that pool what they see learn it, the other one where there are two",
 ]
-
-
-def coalitions(plan: Plan) -> list[dict[str, Any]]:
-    """What is left of the guarantee when parties pool what they see: epsilon at the plan's delta for each coalition.
-
-    In client-noise, s clients (with D dropped) leave M - D - s shares of noise, so mu grows by sqrt(h / (M - D - s)). The
-    server together with any client opens every upload, protected by one share: mu sqrt(h). None where nothing holds.
-    """
-    m, M = plan.mechanism, plan.n_clients
-    if plan.trust is TrustMode.SERVER_NOISE:
-        readers = [{"who": "readers of the result", "epsilon": m.epsilon}]
-        pooling = [{"who": _clients(s), "epsilon": m.epsilon} for s in _sizes(M)]
-        return [*readers, *pooling, {"who": "the server, once it sees a result or meets any client", "epsilon": None}]
-    h, D = plan.n_shares, plan.max_dropouts
-    mu_squared = m.accountant().mu_squared * h  # of a single share
-    rows: list[dict[str, Any]] = [{"who": "the server alone, results published", "epsilon": _epsilon(mu_squared, M - D, m)}]
-    for s in _sizes(M):
-        left = M - D - s
-        rows.append({"who": _clients(s), "epsilon": _epsilon(mu_squared, left, m) if left > 0 else None})
-    rows.append({"who": "the server together with any client", "epsilon": one_share_epsilon(plan)})
-    return rows
-
-
-def _sizes(n_clients: int) -> list[int]:
-    """Return the sizes of coalitions to list: all up to 20, about 20 larger ones, and all clients but one."""
-    M = n_clients
-    return sorted({*range(1, min(M, 21)), *range(21, M, max(1, M // 20)), *range(max(1, M - 1), M)})
-
-
-def clients(n: int) -> str:
-    """Say how many clients."""
-    return "1 client" if n == 1 else f"{n} clients"
-
-
-def coalition(n: int) -> str:
-    """Say which coalitions of n clients are meant."""
-    return "any one client" if n == 1 else f"up to {n} clients that pool what they see"
-
-
-def _clients(n: int) -> str:
-    return f"{clients(n)}, without the server"
-
-
-def person_epsilon(plan: Plan, n_records: int) -> float:
-    """Return epsilon, at the plan's delta, for a person with so many records, at one organisation or at several."""
-    m = plan.mechanism
-    if m.noise is Noise.LAPLACE:
-        return round_up(n_records * m.accountant().pure_epsilon)
-    mu_squared = n_records**2 * m.accountant().mu_squared
-    if plan.trust is TrustMode.SERVER_NOISE:
-        return gdp_epsilon(mu_from_squared(mu_squared), m.delta)
-    return _epsilon(mu_squared * plan.n_shares, plan.n_shares, m)
 
 
 def profile_deviation(plan: Plan) -> float:
@@ -122,33 +70,6 @@ def totals(plan: Plan) -> str:
     return f"if all organisations but one pool what they see, they have what the last one's records add up to: {known}"
 
 
-def one_share_epsilon(plan: Plan) -> float:
-    """Return epsilon, at the plan's delta, of all answers of a client with only its own share of noise (client-noise).
-
-    mu sqrt(h): see docs/proofs/shares-of-noise.md. The server together with a client sees that, and no more can be told by all
-    the sums, of whatever sets, that a server which breaks the protocol leads clients to open.
-    """
-    m = plan.mechanism
-    return _epsilon(m.accountant().mu_squared * plan.n_shares, 1, m)
-
-
-def _epsilon(mu_squared: Fraction, n_shares: int, m: Mechanism) -> float:
-    """Return epsilon if n_shares shares of noise are unknown; one share alone costs mu_squared."""
-    mu = mu_from_squared(mu_squared / n_shares)
-    if n_shares == 1:  # one share is a rounded Gaussian: nothing is lost by adding up
-        return gdp_epsilon(mu, m.delta)
-    slack = aliasing_slack(m.epsilon, m.n_released, n_shares)
-    try:
-        while True:
-            epsilon = gdp_epsilon(mu, usable_delta(m.delta, slack))
-            needed = aliasing_slack(epsilon, m.n_released, n_shares)
-            if needed <= slack:
-                return epsilon
-            slack = 2 * needed
-    except BudgetError:  # too large an epsilon for shares to be added up: count one of them, the others are post-processing
-        return _epsilon(mu_squared, 1, m)
-
-
 def cautions(m: Mechanism) -> list[str]:
     """Sentences about a guarantee that is true but weak, for the screen and the statement."""
     said = []
@@ -168,28 +89,37 @@ def cautions(m: Mechanism) -> list[str]:
 
 
 def plan_cautions(plan: Plan) -> list[str]:
-    """Return the cautions of its mechanism, and what few clients in a round mean.
+    """Return the cautions of its mechanism, and what few clients in a sum mean.
 
     A plan of which half the clients are enough for a round is not made any more; those that there are can be read.
     """
-    said, n, D, epsilon = cautions(plan.mechanism), plan.n_clients, plan.max_dropouts, plan.mechanism.epsilon
+    said, n, D = cautions(plan.mechanism), plan.n_clients, plan.max_dropouts
     if n == 2:
         said.append(f"{totals(plan)}; agree that both may know it, or invite a third")
-    if plan.min_included == 2 < n:
+    if plan.min_present == 2 < n:
         said.append(
             f"with {D} of {n} clients absent a round is the sum of two: each of the two subtracts its own numbers and has the "
             "other's sums and counts, with noise that hides single records but not what they add up to; allow "
             f"{_dropouts(n - 3)}, or agree that these two may know it"
         )
     if plan.is_divisible:
-        more = f", where the plan says {epsilon:g}" if plan.n_shares > 1 else ", which is what the plan says"
         said.append(
-            f"up to {D} of {n} clients may miss a round, so half of them are enough for one: a server that breaks the protocol "
-            "can lead two groups of clients to two results, which nobody notices who does not compare them. It, and who reads "
-            "both, then learns about one client's records what one share of noise lets through: at most epsilon "
-            f"{one_share_epsilon(plan):.4g}{more}. Make a new plan, with {_dropouts((n - 1) // 2)}"
+            f"up to {D} of {n} clients may be missing, so half of them are enough: a server that breaks the protocol can lead "
+            "two groups of clients to two results, which nobody notices who does not compare them. "
+            f"{_price_of_two_groups(plan)}. Make a new plan, with {_dropouts((n - 1) // 2)}"
         )
     return said
+
+
+def _price_of_two_groups(plan: Plan) -> str:
+    """What one learns of a client's records who reads the results of two groups without a client in common."""
+    if plan.masks_kind is Masks.PAIRWISE:
+        return "Each record is in one of them only, and is protected as the plan says even so"
+    more = f", where the plan says {plan.mechanism.epsilon:g}" if plan.n_shares > 1 else ", which is what the plan says"
+    return (
+        "It, and who reads both, then learns about one client's records what one share of noise lets through: at most epsilon "
+        f"{one_share_epsilon(plan):.4g}{more}"
+    )
 
 
 def _dropouts(at_most: int) -> str:
@@ -269,24 +199,29 @@ def with_leaks(statement: dict[str, Any], leaks: Sequence[str]) -> dict[str, Any
     )
 
 
-def plan_statement(plan: Plan) -> dict[str, Any]:
-    """The statement of a federated run: that of its mechanism, the trust mode, and epsilon for every coalition."""
-    shared = plan.trust is TrustMode.CLIENT_NOISE
+def plan_statement(plan: Plan, n_included: int | None = None) -> dict[str, Any]:
+    """The statement of a federated run: that of its mechanism, the trust mode, and epsilon for every coalition.
+
+    n_included : how many clients were in the last sum of a run that is over; None before it. With pairwise masks what is left
+    for a coalition depends on it: before a run the worst is stated, and the shares are those of a run that all join.
+    """
+    n = plan.n_clients if n_included is None else n_included
+    shared, rounds = plan.trust is TrustMode.CLIENT_NOISE, plan.mechanism.all_rounds
     statement = mechanism_statement(plan.mechanism)
     statement["not_protected"] = statement["not_protected"] + NOT_PROTECTED_FEDERATED
     statement["cautions"] = plan_cautions(plan)
     statement["federated"] = {
         "trust": plan.trust.value,
+        "masks": plan.masks_kind.value,
+        "host": plan.host,
+        "holds_against": holds_against(plan),
         "n_clients": plan.n_clients,
+        "n_included": n_included,
         "max_dropouts": plan.max_dropouts,
         "max_colluding": plan.max_colluding,
-        "shares_needed": plan.n_shares,
-        "share_scales": [
-            [str(scale) for scale in plan.share_scales(round, plan.n_clients)] for round in plan.mechanism.all_rounds
-        ]
-        if shared
-        else None,
-        "coalitions": coalitions(plan),
+        "shares_needed": plan.quorum(n).shares if shared else 1,
+        "share_scales": [[str(scale) for scale in plan.share_scales(round, n)] for round in rounds] if shared else None,
+        "coalitions": coalitions(plan, n_included),
         "ring_bits": plan.ring_bits,
         "plan_digest": plan.digest.hex(),
         "run_id": plan.run_id,

@@ -42,7 +42,8 @@ def design_plan(
     max_colluding = 0 if trust is TrustMode.SERVER_NOISE else max_colluding
     mechanism = design(settings)
     if trust is TrustMode.CLIENT_NOISE and settings.algorithm.noise is Noise.GAUSSIAN:
-        h = max(1, kind.quorum(len(clients), max_dropouts, max_colluding).n_shares)
+        M = len(clients)
+        h = max(1, kind.quorum(M, M, max_dropouts, max_colluding).shares)
         slack = aliasing_slack(settings.epsilon, mechanism.n_released, h)
         settings = msgspec.structs.replace(settings, delta_slack=slack)
         count_bits = _count_bits(design(settings).count_scales, h)

@@ -131,33 +131,34 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return Masks.GROUP if self.masks is None else self.masks
 
     @property
-    def quorum(self) -> Quorum:
-        """How many clients each step needs."""
-        return self.masks_kind.quorum(self.n_clients, self.max_dropouts, self.max_colluding)
+    def min_present(self) -> int:
+        """The fewest clients of a key set: M - D, which is more than t."""
+        return self.n_clients - self.max_dropouts
+
+    def quorum(self, n_present: int) -> Quorum:
+        """How many clients each step needs, with so many in the key set; PlanError for more or fewer than there may be."""
+        if not self.min_present <= n_present <= self.n_clients:
+            raise PlanError(f"{n_present} clients are present; expected {self.min_present} to {self.n_clients}")
+        return self.masks_kind.quorum(n_present, self.n_clients, self.max_dropouts, self.max_colluding)
 
     @property
     def n_shares(self) -> int:
         """The most shares of noise that the guarantee is ever made of (1 in server-noise: the server's)."""
-        return 1 if self.trust is TrustMode.SERVER_NOISE else self.quorum.n_shares
-
-    @property
-    def min_present(self) -> int:
-        """The fewest clients of a key set: M - D, which is more than t."""
-        return self.quorum.min_present
+        return 1 if self.trust is TrustMode.SERVER_NOISE else self.quorum(self.n_clients).shares
 
     min_included = min_present  # of every round too, with group masks
 
     def needed(self, n_present: int) -> int:
         """The fewest uploads in a round, with so many clients in the key set."""
-        return self.quorum.needed(n_present)
+        return self.quorum(n_present).needed
 
     def confirmations(self, n_present: int) -> int:
         """The fewest clients that must confirm a result, with so many in the key set."""
-        return self.quorum.confirmations(n_present)
+        return self.quorum(n_present).confirmations
 
     def max_turns(self, n_present: int) -> int:
         """How many further clients may be asked for parameters, with so many in the key set."""
-        return self.quorum.max_turns(n_present)
+        return self.quorum(n_present).max_turns
 
     @property
     def patience(self) -> int:
@@ -245,7 +246,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """
         if self.trust is TrustMode.SERVER_NOISE:
             raise PlanError("in server-noise nobody has a share of the noise: the server draws all of it")
-        return _share_scales(round.scales, self.quorum.shares(n_present))
+        return _share_scales(round.scales, self.quorum(n_present).shares)
 
     def total_scales(self, round: Round) -> tuple[Fraction, ...]:
         """The largest scales that the noise of an answer can have, per part of it, rounded up.
@@ -262,6 +263,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         if self.trust is TrustMode.SERVER_NOISE:
             return tuple(map(float, round.scales))
         return tuple(math.sqrt(n_included) * float(scale) for scale in self.share_scales(round, n_included))
+
+    def n_draws(self, n_included: int) -> int:
+        """How many separately rounded draws of noise a sum over so many clients holds."""
+        return 1 if self.trust is TrustMode.SERVER_NOISE else n_included
 
     def draw_client_noise(self, round: Round, source: NoiseSource, n_present: int) -> IntArray:
         """Draw what a client adds before masking, int64 of the answer's shape: its share, or zeros in server-noise.
@@ -335,7 +340,7 @@ def ring_load(plan: Plan) -> RingLoad:
         counts=counts,
         loss=Load(m.loss.cap, *plan.total_scales(m.loss)) if m.loss else NOTHING,
         others=tuple(sorted(others)),
-        n_rounding_terms=plan.n_clients if plan.trust is TrustMode.CLIENT_NOISE else 1,
+        n_rounding_terms=plan.n_draws(plan.n_clients),
         n_released=m.n_released,
         noise=m.noise,
     )

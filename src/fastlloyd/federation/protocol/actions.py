@@ -59,12 +59,14 @@ class ClientResult:
     """What a client ends with: the same centroids, bit for bit, at every client that finishes.
 
     included : per round, the names of the clients in the sum, in the order of the plan; unconfirmed : those of the last round
-    that did not confirm in time that they ended with the same centroids.
+    that did not confirm in time that they ended with the same centroids; doubtful : the rounds, from 1, whose noisy sums cannot
+    come from records and the planned noise (`mechanisms/doubt.py`).
     """
 
     clustering: Clustering
     included: tuple[tuple[str, ...], ...]
     unconfirmed: tuple[str, ...]
+    doubtful: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

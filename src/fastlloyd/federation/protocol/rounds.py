@@ -20,6 +20,7 @@ from fastlloyd.federation.secagg.keys import Ending
 from fastlloyd.federation.secagg.masks import UPLOAD_NONCE_BYTES, MaskContext, RoundContext
 from fastlloyd.federation.secagg.sealing import SALT_BYTES, open_parameters, seal_parameters
 from fastlloyd.mechanisms.answering import Records
+from fastlloyd.mechanisms.doubt import is_doubtful
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.queries.relative import centroids_digest
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise
@@ -52,6 +53,7 @@ class ClientRounds:
         self._plausible = Plausible.of(plan)
         self._transcript_hash = start_transcript(roster.plan_digest, roster.run_id, keys.key_set.deal)
         self._included: list[tuple[str, ...]] = []
+        self._doubtful: list[int] = []
         self._nonce = b""
         self._proposed = False
         self._mechanism: Mechanism = plan.mechanism
@@ -131,6 +133,8 @@ class ClientRounds:
         n_first = sum(map(self._caps.__getitem__, self._included[0]))
         share = n_records / n_first if n_first else 1.0  # caps may be 0
         noise = AnswerNoise(deviations=self.plan.deviations(round, len(included)), share=share)
+        if is_doubtful(self._mechanism, round, answer, n_records, noise, self.plan.n_draws(len(included))):
+            self._doubtful.append(index + 1)
         if self._mechanism.travelling_bytes(index):
             self._awaiting = answer, noise
         else:
@@ -195,7 +199,8 @@ class ClientRounds:
             raise RemoteProtocolError(
                 f"{len(last) - len(unconfirmed)} clients of the last round confirmed the result; at least {needed} are needed"
             )
-        return ClientResult(clustering=clustering, included=tuple(self._included), unconfirmed=unconfirmed)
+        included, doubtful = tuple(self._included), tuple(self._doubtful)
+        return ClientResult(clustering=clustering, included=included, unconfirmed=unconfirmed, doubtful=doubtful)
 
     def unfinished(self) -> Unfinished | None:
         """What the rounds so far have led to; None without centroids. A sum whose parameters never came does not count."""

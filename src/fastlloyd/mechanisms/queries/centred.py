@@ -9,6 +9,7 @@ from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.parallel import NUMPY_STEPS, sum_over_spans
 from fastlloyd.mechanisms.queries.clipping import centred, check_units, clip, clipped_lengths
+from fastlloyd.mechanisms.queries.inequalities import Inequality, Term, parts_of_records
 from fastlloyd.mechanisms.queries.parameters import Parameter
 from fastlloyd.mechanisms.queries.query import Question
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
@@ -73,6 +74,10 @@ class ClippedLengths(_Centred):
     def _of_block(self, Z: FloatArray, radius: int) -> FloatArray:
         return np.array([clipped_lengths(Z, radius, self.units).sum()])
 
+    def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
+        """A record adds 0 to `units`."""
+        return parts_of_records(answer, 0, self.units, n_records)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClippedSquares(_Centred):
@@ -97,6 +102,10 @@ class ClippedSquares(_Centred):
         z = clip(Z, radius, self.units)
         squares: FloatArray = np.einsum("ij,ij->j", z, z)
         return squares
+
+    def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
+        """A record adds squares that make |z|**2 <= units**2 together."""
+        return parts_of_records(answer, 0, self.units**2, n_records)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,3 +140,11 @@ class SecondMoment(_Centred):
 
     def _columns(self, total: IntArray) -> IntArray:
         return np.concatenate([total.diagonal(), total[np.triu_indices(len(total), 1)]])[np.newaxis]
+
+    def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
+        """On the diagonal those of squares; above it |z_i z_j| <= (z_i**2 + z_j**2) / 2, hence the same of their sums."""
+        d = self.domain.n_features
+        diagonal, above, (i, j) = answer[0, :d], answer[0, d:].astype(np.float64), np.triu_indices(d, 1)
+        halves = diagonal / 2
+        products = Inequality(np.abs(above), halves[i] + halves[j], (Term(1), Term(0, 0.5, times=2)))
+        return products, *parts_of_records(diagonal, 0, self.units**2, n_records)

@@ -13,6 +13,7 @@ from fastlloyd.clustering.domain import GridArray
 from fastlloyd.clustering.parallel import is_compiled, sum_over_spans
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.queries.clipping import check_largest, check_units, clip
+from fastlloyd.mechanisms.queries.inequalities import Inequality, parts_of_records, sums_and_counts
 from fastlloyd.mechanisms.queries.parameters import Parameter, symmetric
 from fastlloyd.mechanisms.queries.query import Question
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
@@ -59,6 +60,10 @@ class Votes(Question):
         """See `Question.answer`."""
         labels = kernels.assign(self.space.place(X, **frame), candidates, limits=self.space.limits)
         return np.bincount(labels, minlength=self.n_candidates)[:, np.newaxis].astype(np.int64) << self.count_bits
+
+    def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
+        """A record votes once."""
+        return parts_of_records(answer, 0, 1 << self.count_bits, n_records)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +115,11 @@ class ClippedOffsets(Question):
         sums = (_compiled_sums if compiled else _plain_sums)(points, labels, centroids, radius, self.units)
         counts = np.bincount(labels, minlength=self.n_clusters).astype(np.int64)
         return np.column_stack([sums, counts << self.count_bits])
+
+    def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
+        """Those of sums and counts; no coordinate of z is longer than z."""
+        bounds = np.full(len(self.space.limits), self.units)
+        return sums_and_counts(answer, bounds, 1 << self.count_bits, n_records)
 
 
 def _plain_sums(points: GridArray, labels: kernels.Labels, centroids: IntArray, radius: int, units: int) -> IntArray:

@@ -13,6 +13,7 @@ import numpy as np
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering.domain import GridArray
 from fastlloyd.errors import DataError, OverflowRisk
+from fastlloyd.mechanisms.queries.inequalities import Inequality
 from fastlloyd.mechanisms.queries.parameters import Parameter, Value
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
 
@@ -53,6 +54,10 @@ class Question:
     def answer(self) -> Callable[..., IntArray]:
         """The exact answer for grid points X, int32 or int64 (n, n_features), and checked parameters by name: int64."""
         raise NotImplementedError
+
+    def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:  # noqa: ARG002 - where none are known
+        """What would hold for `answer` without noise, over at most `n_records` records, for all parameters in range."""
+        return ()
 
     @property
     def digest_prefix(self) -> bytes:

@@ -13,6 +13,7 @@ import numpy as np
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.mechanisms.queries.inequalities import Inequality, parts_of_records, sums_and_counts
 from fastlloyd.mechanisms.queries.parameters import Parameter, symmetric
 from fastlloyd.mechanisms.queries.query import Question
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
@@ -81,6 +82,12 @@ class Moments(_AroundCentroids):
             sums += counts[:, None] * centroids  # the kernel sums offsets from the centroids
         return np.column_stack([sums, counts << self.count_bits])
 
+    def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
+        """Those of sums and counts; totals differ between rounds, as records beyond the radius count nowhere."""
+        H2, B = self.squared_radius, self.domain.half_widths
+        bounds = B if H2 is None else np.full(len(B), math.isqrt(H2))
+        return sums_and_counts(answer, bounds, 1 << self.count_bits, n_records)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClippedLoss(_AroundCentroids):
@@ -102,6 +109,10 @@ class ClippedLoss(_AroundCentroids):
     def answer(self, X: GridArray, *, centroids: IntArray) -> IntArray:
         """See `Question.answer`."""
         return np.array([[kernels.clipped_loss(X, centroids, self.cap << self.shift, self.shift)]], dtype=np.int64)
+
+    def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
+        """A record adds 0 to cap."""
+        return parts_of_records(answer, 0, self.cap, n_records)
 
 
 def centroids_digest(centroids: IntArray) -> bytes:

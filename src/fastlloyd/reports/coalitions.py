@@ -1,0 +1,145 @@
+"""Against whom a plan's guarantee holds, and what is left of it for those who pool more: in numbers and in words.
+
+mu is that of the run, made up by h shares of noise. Whoever knows all shares in a sum but u sees it with mu sqrt(h / u)
+(docs/proofs/shares-of-noise.md).
+"""
+
+from fractions import Fraction
+from typing import Any
+
+from fastlloyd.base.precision import round_up
+from fastlloyd.dp.gdp import gdp_epsilon, mu_from_squared
+from fastlloyd.dp.noise import Noise
+from fastlloyd.errors import BudgetError
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.plan.quorum import Masks
+from fastlloyd.federation.plan.shares import TrustMode, aliasing_slack
+from fastlloyd.mechanisms.mechanism import usable_delta
+
+Row = tuple[str, float | None]
+
+
+def coalitions(plan: Plan, n_included: int | None = None) -> list[dict[str, Any]]:
+    """What is left of the guarantee when parties pool what they see: epsilon at the plan's delta for each coalition.
+
+    n_included : how many clients were in the sums of a run that is over; None: the worst of what may be. None for epsilon where
+    nothing holds.
+    """
+    rows: list[Row]
+    if plan.trust is TrustMode.SERVER_NOISE:
+        epsilon = plan.mechanism.epsilon
+        rows = [("readers of the result", epsilon), *((_clients(s), epsilon) for s in _sizes(plan.n_clients))]
+        rows.append(("the server, once it sees a result or meets any client", None))
+    elif plan.masks_kind is Masks.GROUP:
+        rows = _behind_a_group_key(plan)
+    else:
+        rows = _behind_keys_of_pairs(plan, n_included)
+    return [{"who": who, "epsilon": epsilon} for who, epsilon in rows]
+
+
+def _behind_a_group_key(plan: Plan) -> list[Row]:
+    """In client-noise, s clients (with D dropped) leave M - D - s shares of noise, so mu grows by sqrt(h / (M - D - s)).
+
+    The server together with any client opens every upload, protected by one share: mu sqrt(h).
+    """
+    mu_squared, h = plan.mechanism.accountant().mu_squared, plan.n_shares
+
+    def left(s: int) -> float | None:
+        unknown = plan.min_present - s
+        return _epsilon(plan, mu_squared * h / unknown, unknown) if unknown > 0 else None
+
+    rows: list[Row] = [("the server alone, results published", left(0))]
+    rows += ((_clients(s), left(s)) for s in _sizes(plan.n_clients))
+    return [*rows, ("the server together with any client", one_share_epsilon(plan))]
+
+
+def _behind_keys_of_pairs(plan: Plan, n_included: int | None) -> list[Row]:
+    """Of n - t shares that make mu, s clients leave n - s: mu sqrt((n - t) / (n - s)), whether the server helps them or not.
+
+    Of all n that are possible, the largest is worst for s < t, the smallest for s > t.
+    """
+    mu_squared, t = plan.mechanism.accountant().mu_squared, plan.max_colluding
+    least, most = (plan.min_present, plan.n_clients) if n_included is None else (n_included, n_included)
+
+    def left(s: int) -> float | None:
+        n = most if s <= t else least
+        # the slack grows with the shares: that of the largest n holds for every one
+        return _epsilon(plan, mu_squared * Fraction(n - t, n - s), most - s) if s < least else None
+
+    rows: list[Row] = [("the server, results published", left(0))]
+    return rows + [(f"{clients(s)}, with or without the server", left(s)) for s in _sizes(most)]
+
+
+def _sizes(n_clients: int) -> list[int]:
+    """Return the sizes of coalitions to list: all up to 20, about 20 larger ones, and all clients but one."""
+    M = n_clients
+    return sorted({*range(1, min(M, 21)), *range(21, M, max(1, M // 20)), *range(max(1, M - 1), M)})
+
+
+def clients(n: int) -> str:
+    """Say how many clients."""
+    return "1 client" if n == 1 else f"{n} clients"
+
+
+def coalition(n: int) -> str:
+    """Say which coalitions of n clients are meant."""
+    return "any one client" if n == 1 else f"up to {n} clients that pool what they see"
+
+
+def _clients(n: int) -> str:
+    return f"{clients(n)}, without the server"
+
+
+def holds_against(plan: Plan) -> str:
+    """Against whom the guarantee holds, in words; those who host a server are one of the clients that may pool."""
+    t = plan.max_colluding
+    if plan.trust is TrustMode.SERVER_NOISE:
+        return "any number of clients without the server, and the server as long as it never sees a result"
+    if plan.masks_kind is Masks.GROUP:
+        return f"the server, which may see the results, or {coalition(t)}, but not both together"
+    if plan.host is None:
+        return f"the server, which may see the results, together with {coalition(t)}"
+    further = (
+        "" if t == 1 else " together with one further client" if t == 2 else f" together with up to {t - 1} further clients"
+    )
+    return f"client {plan.host!r}, which hosts the server,{further}".removesuffix(",")
+
+
+def person_epsilon(plan: Plan, n_records: int) -> float:
+    """Return epsilon, at the plan's delta, for a person with so many records, at one organisation or at several."""
+    m = plan.mechanism
+    if m.noise is Noise.LAPLACE:
+        return round_up(n_records * m.accountant().pure_epsilon)
+    if plan.trust is TrustMode.SERVER_NOISE:
+        return gdp_epsilon(mu_from_squared(n_records**2 * m.accountant().mu_squared), m.delta)
+    return _epsilon(plan, n_records**2 * m.accountant().mu_squared, plan.n_shares, n_records)
+
+
+def one_share_epsilon(plan: Plan) -> float:
+    """Return epsilon, at the plan's delta, of all answers of a client with only its own share of noise (client-noise).
+
+    mu sqrt(h): see docs/proofs/shares-of-noise.md. With group masks the server together with a client sees that, and no more
+    can be told by all the sums, of whatever sets, that a server which breaks the protocol leads clients to open.
+    """
+    return _gaussian(plan.mechanism.accountant().mu_squared * plan.n_shares, plan.mechanism.delta)
+
+
+def _epsilon(plan: Plan, mu_squared: Fraction, n_unknown: int, n_records: int = 1) -> float:
+    """epsilon for n_records records that so many unknown shares of noise protect with this mu."""
+    m, of_one = plan.mechanism, n_records**2 * plan.mechanism.accountant().mu_squared * plan.n_shares
+    if n_unknown == 1:  # one share is a rounded Gaussian: nothing is lost by adding up
+        return _gaussian(mu_squared, m.delta)
+    slack = aliasing_slack(m.epsilon, m.n_released, n_unknown)
+    try:
+        while True:
+            epsilon = _gaussian(mu_squared, usable_delta(m.delta, slack))
+            needed = aliasing_slack(epsilon, m.n_released, n_unknown)
+            if needed <= slack:
+                return epsilon
+            slack = 2 * needed
+    except BudgetError:  # too large an epsilon for shares to be added up: count one of them, the others are post-processing
+        return _gaussian(of_one, m.delta)
+
+
+def _gaussian(mu_squared: Fraction, delta: float) -> float:
+    return gdp_epsilon(mu_from_squared(mu_squared), delta)

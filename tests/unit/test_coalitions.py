@@ -1,0 +1,166 @@
+"""With pairwise masks the server and up to t clients together learn what the plan says: the table, by a second route."""
+
+import math
+from itertools import product
+from typing import Any
+
+import pytest
+
+from designs import design_plan
+from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.dp.gdp import gdp_delta, gdp_epsilon
+from fastlloyd.federation.plan.plan import Client, Masks, Plan, TrustMode
+from fastlloyd.federation.plan.shares import aliasing_slack
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
+from fastlloyd.reports.coalitions import coalitions, holds_against
+from fastlloyd.reports.explain import attendance, explain, noise_factor, waiting
+from fastlloyd.reports.statement import plan_cautions, plan_statement
+
+BOX = Domain(features=("x", "y"), lower=(-1.0, -1.0), upper=(1.0, 1.0))
+SHAPES = [(M, D, t) for M in (2, 3, 4, 5, 7, 10, 14) for D in range(4) for t in (1, 2, 3, 6) if t < M - D]
+
+
+def plan(M: int = 10, D: int = 0, t: int = 1, **changes: Any) -> Plan:
+    settings: dict[str, Any] = {"n_clusters": 2, "epsilon": 1.0, "public_seed": PublicSeed.from_int(3), "n_records": 10_000}
+    clients = tuple(Client(name=f"c{i}", max_records=10_000 // M) for i in range(M))
+    federation = {"max_dropouts": D, "max_colluding": t, "masks": Masks.PAIRWISE, "run_id": bytes(16)}
+    return design_plan(FASTLLOYD, BOX, clients=clients, **(settings | federation | changes))
+
+
+def epsilons(of: Plan, n_included: int | None = None) -> list[float | None]:
+    """By the size of the coalition, from the server without clients to all clients but one."""
+    return [row["epsilon"] for row in coalitions(of, n_included)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_table_has_the_largest_epsilon_of_all_sets_of_clients_that_may_be_there(shape: tuple[int, int, int]) -> None:
+    """By the noise itself: of every key set and coalition, mu from the shares that are drawn and not known."""
+    (M, D, t), of = shape, plan(*shape)
+    m, rows = of.mechanism, epsilons(of)
+    assert len(rows) == M
+    mu = math.sqrt(m.accountant().mu_squared)
+    share, needed = {n: of.share_scales(m.rounds[0], n)[0] for n in range(M - D, M + 1)}, m.rounds[0].scales[0]
+    for s in range(M):
+        if s >= M - D:
+            assert rows[s] is None
+            continue
+        worst = max(mu * float(needed / share[n]) / math.sqrt(n - s) for n in range(M - D, M + 1))
+        assert rows[s] == pytest.approx(gdp_epsilon(worst, m.delta), rel=1e-4)
+    claimed = rows[t]
+    assert claimed is not None
+    assert m.epsilon * (1 - 1e-6) <= claimed <= m.epsilon
+    protected = [epsilon for epsilon in rows if epsilon is not None]
+    assert protected == sorted(set(protected))
+
+
+@pytest.mark.parametrize("shape", [(10, 3, 3), (14, 2, 1)])
+def test_a_statement_after_a_run_has_the_figures_of_its_key_set_and_the_worst_of_them_is_what_is_said_before(
+    shape: tuple[int, int, int],
+) -> None:
+    (M, D, t), of = shape, plan(*shape)
+    of_each = {n: epsilons(of, n) for n in range(M - D, M + 1)}
+    for n, rows in of_each.items():
+        assert len(rows) == n
+        assert rows[t] == pytest.approx(of.mechanism.epsilon, rel=1e-6)
+        statement = plan_statement(of, n)["federated"]
+        assert (statement["n_included"], statement["shares_needed"]) == (n, n - t)
+        assert [row["epsilon"] for row in statement["coalitions"]] == rows
+        expected = [[str(scale) for scale in of.share_scales(round, n)] for round in of.mechanism.all_rounds]
+        assert statement["share_scales"] == expected
+    for s, before in enumerate(epsilons(of)[: M - D]):
+        assert before == max(rows[s] or 0 for rows in of_each.values())
+    assert plan_statement(of)["federated"]["n_included"] is None
+
+
+def test_the_figures_of_the_design() -> None:
+    """M 10, D 3, t 3: the server without clients has .825 at worst, not the .740 of the smallest set."""
+    of = plan(10, 3, 3, delta=1e-6)
+    assert epsilons(of)[0] == pytest.approx(0.825, abs=1e-3)
+    assert epsilons(of, 7)[0] == pytest.approx(0.740, abs=1e-3)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 8.0, 25.0])
+def test_every_stated_epsilon_holds_with_the_slack_of_that_epsilon_for_every_set(epsilon: float) -> None:
+    of = plan(10, 3, 2, epsilon=epsilon, n_iterations=2)
+    m = of.mechanism
+    mu_squared = m.accountant().mu_squared
+    for s, n in product(range(7), range(7, 11)):
+        stated = epsilons(of)[s]
+        assert stated is not None
+        h, left = n - 2, n - s
+        added_up = gdp_delta(math.sqrt(mu_squared * h / left) * (1 - 1e-15), stated) + aliasing_slack(
+            stated, m.n_released, left
+        )
+        one_alone = gdp_delta(math.sqrt(mu_squared * h) * (1 - 1e-15), stated)
+        assert min(added_up, one_alone) <= m.delta * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_slack_of_the_plan_is_enough_for_every_set_of_clients_because_it_grows_with_the_shares(
+    shape: tuple[int, int, int],
+) -> None:
+    of, (M, D, t) = plan(*shape), shape
+    m = of.mechanism
+    slacks = [aliasing_slack(m.epsilon, m.n_released, n - t) for n in range(M - D, M + 1)]
+    assert slacks == sorted(slacks)
+    assert slacks[-1] <= m.delta_slack
+
+
+def test_noise_is_what_the_design_says_and_without_dropouts_that_of_group_masks() -> None:
+    of, group = plan(10, 3, 1), plan(10, 3, 1, masks=Masks.GROUP)
+    assert noise_factor(of) == pytest.approx(math.sqrt(10 / 9))
+    assert noise_factor(of, 7) == pytest.approx(math.sqrt(7 / 6))
+    assert noise_factor(group) == pytest.approx(math.sqrt(10 / 6))
+    assert noise_factor(plan(10)) == noise_factor(plan(10, masks=Masks.GROUP))
+    assert f"{noise_factor(of):.3f} times" in explain(of)
+    assert f"{noise_factor(of, 7):.3f} times" in explain(of)
+
+
+# In words
+
+
+@pytest.mark.parametrize("t", [1, 3])
+def test_the_server_with_up_to_t_clients_is_named_and_no_other_row_about_it_with_clients_is_left(t: int) -> None:
+    of = plan(10, 3, t)
+    text, who = explain(of), [row["who"] for row in coalitions(of)]
+    assert holds_against(of) == plan_statement(of)["federated"]["holds_against"]
+    assert "together with" in holds_against(of)
+    assert ("any one client" if t == 1 else "up to 3 clients") in holds_against(of)
+    assert "epsilon = 1" in text
+    assert who[0].startswith("the server")
+    assert all("with or without the server" in row for row in who[1:])
+    assert "server together with any client" not in "".join(who)
+
+
+@pytest.mark.parametrize(("t", "others"), [(1, None), (2, "one further client"), (4, "up to 3 further clients")])
+def test_who_hosts_the_server_is_one_of_those_who_may_pool(t: int, others: str | None) -> None:
+    of = plan(6, t=t, host="c2")
+    said = holds_against(of)
+    assert "'c2'" in said
+    assert (others is None) == ("together" not in said)
+    assert others is None or others in said
+    assert said[1:] in explain(of)
+    assert plan_statement(of)["federated"]["host"] == "c2"
+
+
+def test_in_server_noise_nothing_is_promised_of_the_server_with_a_client_and_no_figure_is_given() -> None:
+    of = plan(5, trust=TrustMode.SERVER_NOISE)
+    assert coalitions(of)[-1]["epsilon"] is None
+    assert "together with any client it has the exact sum over the others in every round" in explain(of)
+
+
+def test_who_may_be_missing_and_how_long_a_run_waits() -> None:
+    assert attendance(plan(10)).startswith("All 10 clients must join")
+    assert "At most 3 clients may be missing when" in attendance(plan(10, 3))
+    assert "At most 3 clients may miss a round" in attendance(plan(10, 3, masks=Masks.GROUP))
+    assert "24 hours" in waiting(plan(10))
+    assert "600 s for the uploads" in waiting(plan(10, masks=Masks.GROUP))
+
+
+def test_half_the_clients_lead_to_two_results_but_pairwise_each_record_pays_once() -> None:
+    [caution] = plan_cautions(plan(10, 5))
+    assert "two results" in caution
+    assert "protected as the plan says" in caution
+    [caution] = plan_cautions(plan(10, 5, masks=Masks.GROUP))
+    assert "one share of noise" in caution
