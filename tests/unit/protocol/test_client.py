@@ -1,9 +1,10 @@
 """What a client says, what it believes, and everything a server could do to it that ends its run."""
 
 import copy
-from dataclasses import is_dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass, replace
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -11,24 +12,22 @@ import pytest
 
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.errors import DataError, FastLloydError, PlanError, RemoteProtocolError
-from fastlloyd.federation.plan.plan import Client
-from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Ended, Finish, Keep, Record, Send
+from fastlloyd.federation.plan.plan import Client, Masks
+from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Keep, Record, Send
 from fastlloyd.federation.protocol.client import ClientSession
+from fastlloyd.federation.protocol.key_set import KeySet
 from fastlloyd.federation.protocol.messages import (
     Abort,
     Broadcast,
     Confirmations,
     Deal,
     Hello,
-    KeyBox,
     Message,
-    SealedKeys,
     Upload,
 )
 from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.protocol.transitions import ClientState
-from fastlloyd.federation.secagg.keys import EphemeralKey, KeyPassage
-from fastlloyd.federation.secagg.masks import GroupKey
+from fastlloyd.federation.secagg.pairs import RunKeys
 from fastlloyd.federation.transport.in_process import Drops
 from federation import (
     CAP,
@@ -45,17 +44,18 @@ from federation import (
     over_the_wire,
     same_clustering,
 )
+from lies import changed, refused, run_keys
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
 FEDERATION = make_federation(make_plan(4, max_dropouts=1), seed=5)
 PLAN = FEDERATION.plan
 INBOX = inboxes(FEDERATION)
-DEALER, OTHER = INBOX["c0"], INBOX["c1"]  # Deal, KeyBox, 3 Broadcasts, Confirmations; the same without the Deal
+DEALER, OTHER = INBOX["c0"], INBOX["c1"]  # Deal, KeyBox, 3 Broadcasts, Confirmations
 
 
 def broadcast(t: int) -> Broadcast:
-    message = OTHER[t]
+    message = OTHER[t + 1]
     assert isinstance(message, Broadcast)
     assert message.round == t
     return message
@@ -129,21 +129,52 @@ def test_records_outside_the_domain_are_refused_without_showing_them(value: int)
 # What it says
 
 
-def test_a_client_says_hello_deals_uploads_confirms_and_finishes() -> None:
-    client = FEDERATION.client("c0")
+PAIRS_OF_C0 = [f"Keep pair-secret with {name}" for name in PLAN.names[1:]]
+
+
+@pytest.mark.parametrize(
+    ("masks", "name", "answers_to_the_deal"),
+    [
+        (Masks.GROUP, "c0", [*PAIRS_OF_C0, "Keep group-key for 4", "Record SealedKeys", "Send SealedKeys"]),
+        (Masks.GROUP, "c2", []),
+        (Masks.PAIRWISE, "c0", [*PAIRS_OF_C0, "Keep group-key for 4", "Record SealedKeys", "Send SealedKeys"]),
+        (Masks.PAIRWISE, "c2", ["Keep pair-secret with c3", "Record SealedKeys", "Send SealedKeys"]),
+        (Masks.PAIRWISE, "c3", ["Record SealedKeys", "Send SealedKeys"]),  # empty: its sign of life
+    ],
+)
+def test_a_client_says_hello_makes_keys_uploads_confirms_and_finishes(
+    masks: Masks, name: str, answers_to_the_deal: list[str]
+) -> None:
+    federation = make_federation(make_plan(4, max_dropouts=1, masks=masks), seed=5)
+    client = federation.client(name)
     keep, record, send = client.start()
     assert isinstance(keep, Keep)
     assert isinstance(record, Record)
     assert isinstance(record.message, Hello)
     assert send == Send(SERVER, record.message)
-    assert record.message.ephemeral_public == keep.secret.public
-    kinds = []
-    for message in DEALER:
+    keys = RunKeys.from_private_bytes(keep.secret)
+    said = record.message
+    assert (said.exchange_key, said.encapsulation_key, said.run_key) == (
+        keys.exchange_key,
+        keys.encapsulation_key,
+        keys.run_key,
+    )
+
+    def in_words(action: Action) -> str:
+        match action:
+            case Keep():
+                return f"Keep {action.name}"
+            case Finish(outcome):
+                return f"Finish {type(outcome).__name__}"
+        return f"{type(action).__name__} {type(action.message).__name__}"
+
+    steps = []
+    for message in inboxes(federation)[name]:
         actions = client.receive(message)
-        kinds.append([(type(action), type(getattr(action, "message", getattr(action, "outcome", None)))) for action in actions])
+        steps.append([in_words(action) for action in actions])
         assert not sent(actions) or client.resend() == [action for action in actions if isinstance(action, Send)]
-    assert [[f"{action.__name__} {what.__name__}" for action, what in step] for step in kinds] == [
-        ["Record Deal", "Record SealedKeys", "Send SealedKeys"],
+    assert steps == [
+        ["Record Deal", *answers_to_the_deal],
         ["Record KeyBox", "Record Upload", "Send Upload"],
         ["Record Broadcast", "Record Upload", "Send Upload"],
         ["Record Broadcast", "Record Upload", "Send Upload"],
@@ -156,11 +187,11 @@ def test_a_client_says_hello_deals_uploads_confirms_and_finishes() -> None:
 
 def test_a_resend_is_the_same_bytes_and_draws_nothing() -> None:
     """The injected noise is used up after three rounds and refuses a fourth draw, so every draw shows."""
-    client = client_after(FEDERATION, "c1", OTHER[:1])
+    client = client_after(FEDERATION, "c1", OTHER[:2])
     first = client.resend()
     for _ in range(3):
         assert client.resend() == first
-    for message in OTHER[1:]:
+    for message in OTHER[2:]:
         client.receive(message)
     assert client.state is ClientState.FINISHED
 
@@ -178,9 +209,8 @@ def test_what_a_client_handled_before_changes_nothing() -> None:
 def test_a_message_from_a_later_step_makes_a_client_say_again_where_it_is() -> None:
     for n in range(len(OTHER)):
         client = client_after(FEDERATION, "c1", OTHER[:n])
-        for later in OTHER[max(n + 1, 1) :]:
-            if not isinstance(later, KeyBox):
-                assert client.receive(later) == client.resend() != []
+        for later in OTHER[n + 1 :]:
+            assert client.receive(later) == client.resend() != []
         for message in OTHER[n:]:
             client.receive(message)
         assert client.state is ClientState.FINISHED
@@ -192,16 +222,16 @@ def test_a_client_that_missed_rounds_reads_their_broadcasts_in_order_and_goes_on
     everybody = ("c0", "c1", "c2", "c3")
     included = (("c0", "c1", "c3"), ("c0", "c1", "c3"), everybody)
     assert tuple(tuple(m.included(PLAN.names)) for m in inbox["c2"] if isinstance(m, Broadcast)) == included
-    client = client_after(FEDERATION, "c2", inbox["c2"][:1])
+    client = client_after(FEDERATION, "c2", inbox["c2"][:2])
     (upload,) = sent(client.resend())
     assert isinstance(upload, Upload)
     assert upload.round == 1
     for t in (1, 2):
-        (upload,) = sent(client.receive(inbox["c2"][t]))
+        (upload,) = sent(client.receive(inbox["c2"][t + 1]))
         assert isinstance(upload, Upload)
         assert upload.round == t + 1
-    client.receive(inbox["c2"][3])
-    _, finish = client.receive(inbox["c2"][4])
+    client.receive(inbox["c2"][4])
+    _, finish = client.receive(inbox["c2"][5])
     assert isinstance(finish, Finish)
     assert isinstance(finish.outcome, ClientResult)
     assert finish.outcome.included == included
@@ -209,18 +239,31 @@ def test_a_client_that_missed_rounds_reads_their_broadcasts_in_order_and_goes_on
 
 
 def test_at_its_deadline_a_client_gives_up_with_a_reason() -> None:
-    for n, state in [(0, "joining"), (1, "aggregating"), (4, "confirming")]:
+    for n, state in [(0, "joining"), (1, "dealing"), (2, "aggregating"), (5, "confirming")]:
         client = client_after(FEDERATION, "c1", OTHER[:n])
         reason = f"nothing came from the server in time while this client was {state}"
-        assert client.deadline() == [Record(Abort(reason)), Finish(Ended(reason))]
+        record, finish = client.deadline()
+        assert record == Record(Abort(reason))
+        assert isinstance(finish, Finish)
+        assert finish.outcome is client.outcome is not None
+        assert isinstance(client.outcome, Ended)
+        assert client.outcome.reason == reason
+        assert (client.outcome.unfinished is not None) == (n > 2)
         assert client.state is ClientState.ABORTED
         assert client.resend() == client.deadline() == []
 
 
 def test_an_abort_ends_the_run_with_the_servers_reason() -> None:
-    client = client_after(FEDERATION, "c1", OTHER[:2])
+    client = client_after(FEDERATION, "c1", OTHER[:3])
     reason = "the server ended it: power cut"
-    assert client.receive(Abort("power cut")) == [Record(Abort(reason)), Finish(Ended(reason))]
+    record, finish = client.receive(Abort("power cut"))
+    assert record == Record(Abort(reason))
+    assert isinstance(finish, Finish)
+    assert finish.outcome is client.outcome
+    assert isinstance(client.outcome, Ended)
+    assert client.outcome.reason == reason
+    assert client.outcome.unfinished is not None
+    assert client.outcome.unfinished.included == (PLAN.names,)
     assert client.ending() == []
     with pytest.raises(RemoteProtocolError, match="Broadcast came after the run had ended: the server ended it: power cut"):
         client.receive(broadcast(2))
@@ -229,8 +272,9 @@ def test_an_abort_ends_the_run_with_the_servers_reason() -> None:
 def test_a_failing_noise_source_ends_the_run_without_an_upload() -> None:
     client = make_client(noise=BrokenNoise(), random_bytes=entropy("c1"))
     client.start()
+    client.receive(OTHER[0])
     with pytest.raises(FastLloydError, match="random source failed"):
-        client.receive(OTHER[0])
+        client.receive(OTHER[1])
     assert client.state is ClientState.ABORTED
     assert client.resend() == []
 
@@ -246,18 +290,20 @@ def test_an_error_that_is_not_ours_is_not_quoted_where_it_is_made_durable() -> N
 
     client = make_client(noise=Foreign(), random_bytes=entropy("c1"))
     client.start()
+    client.receive(OTHER[0])
     with pytest.raises(ValueError, match="is the value of a record"):
-        client.receive(OTHER[0])
+        client.receive(OTHER[1])
     assert client.ending()[0] == Record(Abort("an unexpected ValueError"))
 
 
 def test_a_session_shows_no_secret() -> None:
-    client = client_after(FEDERATION, "c1", OTHER[:2])
+    client = client_after(FEDERATION, "c1", OTHER[:3])
     assert repr(client) == "ClientSession(<secret>)"
     assert not hasattr(client, "__dict__")
     keep = FEDERATION.client("c1").start()[0]
-    assert repr(keep) == "Keep(secret=EphemeralKey(<secret>))"
-    with pytest.raises(TypeError, match="EphemeralKey is secret"):
+    assert repr(keep) == "Keep(<secret>)"
+    assert not hasattr(keep, "__dict__")
+    with pytest.raises(TypeError, match="Keep is secret"):
         copy.deepcopy(keep)
     with pytest.raises(TypeError):
         msgspec.msgpack.encode(keep)
@@ -268,153 +314,6 @@ def test_a_session_shows_no_secret() -> None:
 
 
 # What it refuses from a server
-
-
-def refused(name: str, before: list[Message], message: Message, match: str, federation: Federation = FEDERATION) -> None:
-    """The message ends the run of a client that came so far honestly, it says why, and the client never speaks again."""
-    client = client_after(federation, name, before)
-    with pytest.raises(RemoteProtocolError, match=match):
-        client.receive(over_the_wire(federation.plan, message))
-    assert client.state is ClientState.ABORTED
-    assert client.resend() == client.reconnect() == []
-    assert client._phase is None
-    record, finish = client.ending()
-    assert isinstance(record, Record)
-    assert isinstance(finish, Finish)
-    assert finish.outcome == client.outcome == Ended(cast("Abort", record.message).reason)
-    for anything in INBOX[name]:
-        with pytest.raises(RemoteProtocolError, match="came after the run had ended"):
-            client.receive(anything)
-    assert client.ending() == []
-
-
-def deal() -> Deal:
-    assert isinstance(DEALER[0], Deal)
-    return DEALER[0]
-
-
-def forged_hello(name: str, signer: str, **changes: Any) -> Hello:
-    roster = Roster.of(PLAN)
-    hello = roster.hello(name, EphemeralKey.draw(entropy("forger")).public, identity(signer))
-    return msgspec.structs.replace(hello, **changes)
-
-
-def with_hello(position: int, hello: Hello) -> Deal:
-    hellos = list(deal().hellos)
-    hellos[position] = hello
-    return Deal(tuple(hellos))
-
-
-@pytest.mark.parametrize(
-    ("match", "message"),
-    [
-        ("has 2 clients; at least 3 are needed", Deal(deal().hellos[:2])),
-        ("names a client twice", Deal((*deal().hellos[:2], *deal().hellos[1:3]))),
-        ("not in the order of the plan", Deal((deal().hellos[0], deal().hellos[2], deal().hellos[1]))),
-        ("names 'zoe', which is not", with_hello(3, forged_hello("zoe", "zoe"))),
-        ("client 'c0' was named dealer, but is not the first", Deal(deal().hellos[1:])),
-        ("client 'c0' was named dealer, but is not the first", with_hello(0, forged_hello("c0", "c0"))),
-        ("the Hello of client 'c2' is not signed with its key", with_hello(2, forged_hello("c2", "c1"))),
-        ("the Hello of client 'c2' is not signed", with_hello(2, forged_hello("c2", "c2", signature=bytes(64)))),
-        (
-            "the Hello of client 'c2' is not signed",
-            with_hello(2, msgspec.structs.replace(deal().hellos[2], ephemeral_public=bytes(31) + b"\x01")),
-        ),
-        ("client 'c2' holds another plan", with_hello(2, forged_hello("c2", "c2", plan_digest=bytes(32)))),
-        ("client 'c2' speaks of another run", with_hello(2, forged_hello("c2", "c2", run_id=bytes(16)))),
-    ],
-)
-def test_a_dealer_seals_nothing_on_a_false_deal(match: str, message: Deal) -> None:
-    refused("c0", [], message, match)
-
-
-def test_a_dealer_refuses_a_public_key_that_makes_any_secret_zero() -> None:
-    roster = Roster.of(PLAN)
-    hello = roster.hello("c2", bytes(32), identity("c2"))  # signed by its owner, but of low order
-    refused("c0", [], with_hello(2, hello), "not a valid X25519 key")
-
-
-def test_a_dealer_deals_once() -> None:
-    refused("c0", DEALER[:1], Deal(deal().hellos[:3]), "Deal is not expected by a client that is dealing")
-
-
-def key_box(name: str = "c1") -> KeyBox:
-    message = INBOX[name][1 if name == "c0" else 0]
-    assert isinstance(message, KeyBox)
-    return message
-
-
-def false_box(dealer: str, signer: str, recipient: str = "c1", present: tuple[str, ...] = PLAN.names) -> KeyBox:
-    """A group key the server drew itself, sealed to a client in the name of a dealer."""
-    roster, key = Roster.of(PLAN), EphemeralKey.draw(entropy("false"))
-    ephemeral = client_hello(recipient).ephemeral_public
-    passage = KeyPassage(
-        plan_digest=PLAN.digest,
-        run_id=bytes.fromhex(PLAN.run_id),
-        sender_name=dealer,
-        sender_public=key.public,
-        recipient_name=recipient,
-        recipient_public=ephemeral,
-    )
-    box = passage.seal(GroupKey(b"known to the server 32 bytes lon"), key)
-    return KeyBox(roster.hello(dealer, key.public, identity(signer)), present, box)
-
-
-def client_hello(name: str) -> Hello:
-    (hello,) = sent(FEDERATION.client(name).start())
-    assert isinstance(hello, Hello)
-    return hello
-
-
-def changed(message: Message, **changes: Any) -> Any:
-    return msgspec.structs.replace(message, **changes)
-
-
-@pytest.mark.parametrize(
-    ("match", "message"),
-    [
-        ("the Hello of client 'c0' is not signed with its key", false_box("c0", signer="server")),
-        ("there is no client 'zoe'|names 'zoe'", false_box("zoe", signer="zoe", present=("zoe", *PLAN.names))),
-        ("the sealed group key does not open", changed(key_box(), box=key_box("c2").box)),
-        ("the sealed group key does not open", changed(key_box(), box=bytes(60))),
-        ("the key set names a client twice", changed(key_box(), present=("c0", "c0", "c1", "c2"))),
-        ("the key set is not in the order", changed(key_box(), present=("c1", "c0", "c2"))),
-        ("the key set has 2 clients; at least 3", changed(key_box(), present=("c0", "c1"))),
-        ("'c1' was sent a key set that leaves it out", changed(key_box(), present=("c0", "c2", "c3"))),
-        ("client 'c0' dealt the keys, but is not the first", changed(key_box(), present=("c1", "c2", "c3"))),
-        ("client 'c2' dealt the keys, but is not the first", changed(key_box(), dealer=client_hello("c2"))),
-        ("in its own name that it did not deal", changed(key_box(), dealer=client_hello("c1"), present=("c1", "c2", "c3"))),
-        ("client 'c0' holds another plan", changed(key_box(), dealer=changed(key_box().dealer, plan_digest=bytes(32)))),
-        ("client 'c0' speaks of another run", changed(key_box(), dealer=changed(key_box().dealer, run_id=bytes(16)))),
-    ],
-)
-def test_a_client_adopts_no_false_group_key(match: str, message: KeyBox) -> None:
-    refused("c1", [], message, match)
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        changed(key_box("c0"), box=key_box("c1").box),
-        changed(key_box("c0"), present=("c0", "c1", "c2")),
-        changed(key_box("c0"), dealer=forged_hello("c0", "c0")),
-    ],
-    ids=["another box", "a smaller set", "another key"],
-)
-def test_a_dealer_takes_back_only_the_set_it_dealt(message: KeyBox) -> None:
-    refused("c0", DEALER[:1], message, "in its own name that it did not deal")
-
-
-def test_a_client_adopts_one_group_key_per_run() -> None:
-    """Even one that its rightful dealer sealed: the same dealer's session, run again with other entropy."""
-    dealer = FEDERATION.client("c0", seed="again")
-    (hello,) = sent(dealer.start())
-    assert isinstance(hello, Hello)
-    dealt = sent(dealer.receive(with_hello(0, hello)))[0]
-    assert isinstance(dealt, SealedKeys)
-    second = KeyBox(hello, PLAN.names, dict(dealt.boxes)["c1"])
-    assert client_after(FEDERATION, "c1", [second]).state is ClientState.AGGREGATING  # as a first key it is fine
-    refused("c1", OTHER[:1], second, "KeyBox is not expected by a client that is aggregating")
 
 
 @pytest.mark.parametrize(
@@ -432,7 +331,7 @@ def test_a_client_adopts_one_group_key_per_run() -> None:
     ],
 )
 def test_a_client_opens_nothing_but_the_sum_of_the_round(match: str, message: Broadcast) -> None:
-    refused("c1", OTHER[:1], message, match)
+    refused(FEDERATION, "c1", OTHER[:2], message, match)
 
 
 @pytest.mark.parametrize(
@@ -448,7 +347,7 @@ def test_a_client_opens_nothing_but_the_sum_of_the_round(match: str, message: Br
 def test_a_set_that_no_plan_has_is_refused_on_the_wire_and_by_the_session(match: str, message: Broadcast) -> None:
     with pytest.raises(RemoteProtocolError, match=match):
         over_the_wire(PLAN, message)
-    client = client_after(FEDERATION, "c1", OTHER[:1])
+    client = client_after(FEDERATION, "c1", OTHER[:2])
     with pytest.raises(RemoteProtocolError, match=match):
         client.receive(message)
     assert client.state is ClientState.ABORTED
@@ -456,20 +355,19 @@ def test_a_set_that_no_plan_has_is_refused_on_the_wire_and_by_the_session(match:
 
 def test_a_client_opens_one_set_per_round() -> None:
     """A second broadcast of a round, itself a proper sum of proper uploads over another set, is not opened."""
-    second = inboxes(FEDERATION, Drops({("c3", 1)}))["c1"][1]
+    second = inboxes(FEDERATION, Drops({("c3", 1)}))["c1"][2]
     assert isinstance(second, Broadcast)
     assert tuple(second.included(PLAN.names)) == ("c0", "c1", "c2")
-    assert client_after(FEDERATION, "c1", [OTHER[0], second]).state is ClientState.AGGREGATING  # as the first it is fine
-    refused("c1", OTHER[:2], second, "round 1 is neither that of the open round, 2, nor one that came before")
+    assert client_after(FEDERATION, "c1", [*OTHER[:2], second]).state is ClientState.AGGREGATING  # as the first it is fine
+    refused(FEDERATION, "c1", OTHER[:3], second, "round 1 is neither that of the open round, 2, nor one that came before")
 
 
 def test_clients_outside_the_key_set_are_in_no_sum() -> None:
-    federation = replace(FEDERATION, plan=PLAN)
-    late = inboxes(federation, lambda sender, _to, _m, data: () if sender == "c3" else (data,))["c1"]
-    assert isinstance(late[0], KeyBox)
-    assert late[0].present == ("c0", "c1", "c2")
-    assert isinstance(late[1], Broadcast)
-    refused("c1", late[:1], among(PLAN.names, late[1], {"c3": bytes(8)}), "names 'c3', which is not")
+    late = inboxes(FEDERATION, lambda sender, _to, _m, data: () if sender == "c3" else (data,))["c1"]
+    assert isinstance(late[0], Deal)
+    assert [hello.name for hello in late[0].hellos] == ["c0", "c1", "c2"]
+    assert isinstance(late[2], Broadcast)
+    refused(FEDERATION, "c1", late[:2], among(PLAN.names, late[2], {"c3": bytes(8)}), "names 'c3', which is not")
 
 
 def test_a_sum_too_large_to_be_honest_is_refused() -> None:
@@ -477,46 +375,88 @@ def test_a_sum_too_large_to_be_honest_is_refused() -> None:
     shown, ring = broadcast(1), PLAN.ring
     words = ring.from_bytes(shown.payload, PLAN.n_words(PLAN.mechanism.rounds[0])).copy()
     words[0] += np.uint64(1 << 40)
-    refused("c1", OTHER[:1], changed(shown, payload=ring.to_bytes(words)), "larger than its clients' caps and the noise allow")
+    lie = changed(shown, payload=ring.to_bytes(words))
+    refused(FEDERATION, "c1", OTHER[:2], lie, "larger than its clients' caps and the noise allow")
 
 
-def confirmations() -> Confirmations:
-    message = OTHER[4]
-    assert isinstance(message, Confirmations)
-    return message
+@dataclass(frozen=True)
+class Confirming:
+    """A run that is over but for its confirmations, with either kind of masks."""
+
+    federation: Federation
+    before: list[Message]
+    said: Confirmations
+
+    @classmethod
+    def of(cls, masks: Masks) -> "Confirming":
+        federation = make_federation(make_plan(4, max_dropouts=1, masks=masks), seed=5)
+        *before, said = inboxes(federation)["c1"]
+        assert isinstance(said, Confirmations)
+        return cls(federation, before, said)
+
+    def signed(self, name: str, mac: bytes, signer: str | None = None) -> tuple[str, bytes, bytes]:
+        """An entry in the name of a client, signed with its run key, or another's."""
+        deal = self.before[0]
+        assert isinstance(deal, Deal)
+        statement = KeySet(Roster.of(self.federation.plan), deal).confirmation(name, mac)
+        return name, mac, run_keys(signer or name).sign(statement)
 
 
-MACS = confirmations().macs
+CONFIRMING = {masks: Confirming.of(masks) for masks in Masks}
+BOTH_MASKS = pytest.mark.parametrize("masks", Masks, ids=lambda masks: masks.value)
+Entries = tuple[tuple[str, bytes, bytes], ...]
+UNCONFIRMED: dict[str, Callable[[Confirming, Entries], Entries]] = {
+    # clients really said something else
+    "client 'c2' ended the run with other messages": lambda run, e: (*e[:2], run.signed("c2", bytes(32)), e[3]),
+    "client 'c1' ended the run with other messages": lambda run, e: (e[0], run.signed("c1", bytes(32)), *e[2:]),
+    "client 'c3' ended the run with other messages": lambda run, e: (*e[:3], run.signed("c3", e[2][1])),
+    # or the server made it up
+    "confirmation of client 'c2' is not signed by it": lambda _, e: (*e[:2], ("c2", bytes(32), e[2][2]), e[3]),
+    "of client 'c2' is not signed by it: it was changed": lambda _, e: (*e[:2], ("c2", e[2][1], bytes(64)), e[3]),
+    "client 'c2' is not signed by it": lambda _, e: (*e[:2], ("c2", e[3][1], e[3][2]), e[3]),
+    "the confirmation of client 'c2' is not signed": lambda _, e: (*e[:2], ("c2", e[2][1], e[3][2]), e[3]),
+    "client 'c3' is not signed by it": lambda run, e: (*e[:3], run.signed("c3", e[3][1], signer="c2")),
+    "names 'zoe', which is not": lambda _, e: (*e, ("zoe", bytes(32), bytes(64))),
+    "names a client twice": lambda _, e: (*e, e[3]),
+    "not in the order of the plan": lambda _, e: (e[1], e[0], *e[2:]),
+    "2 clients of the last round confirmed the result; at least 3 are needed": lambda _, e: e[:2],
+    "1 clients of the last round confirmed the result; at least 3 are needed": lambda *_: (),
+}
 
 
-@pytest.mark.parametrize(
-    ("match", "macs"),
-    [
-        ("client 'c2' ended the run with other messages", (*MACS[:2], ("c2", bytes(32)), MACS[3])),
-        ("client 'c1' ended the run with other messages", (MACS[0], ("c1", bytes(32)), *MACS[2:])),
-        ("client 'c2' ended the run with other messages", (*MACS[:2], ("c2", MACS[3][1]))),
-        ("names 'zoe', which is not", (*MACS, ("zoe", bytes(32)))),
-        ("names a client twice", (*MACS, MACS[3])),
-        ("not in the order of the plan", (MACS[1], MACS[0], *MACS[2:])),
-        ("2 clients of the last round confirmed the result; at least 3 are needed", MACS[:2]),
-        ("1 clients of the last round confirmed the result; at least 3 are needed", ()),
-    ],
-)
-def test_a_client_keeps_no_result_that_is_not_confirmed(match: str, macs: tuple[tuple[str, bytes], ...]) -> None:
-    refused("c1", OTHER[:4], Confirmations(macs), match)
+@BOTH_MASKS
+@pytest.mark.parametrize("match", UNCONFIRMED)
+def test_a_client_keeps_no_result_that_is_not_confirmed(match: str, masks: Masks) -> None:
+    run = CONFIRMING[masks]
+    lie = UNCONFIRMED[match](run, run.said.confirmed)
+    refused(run.federation, "c1", run.before, Confirmations(lie), match)
 
 
-def test_one_missing_confirmation_is_named() -> None:
-    client = client_after(FEDERATION, "c1", OTHER[:4])
-    _, finish = client.receive(Confirmations(MACS[:3]))
+@BOTH_MASKS
+def test_confirmations_of_another_run_or_of_another_end_of_this_one_are_refused(masks: Masks) -> None:
+    """Signatures are bound to plan and run, tags to what was shown: neither of another run fits here."""
+    run = CONFIRMING[masks]
+    other = make_federation(make_plan(4, max_dropouts=1, masks=masks, run_id=b"another 16 bytes"), seed=5)
+    refused(run.federation, "c1", run.before, inboxes(other)["c1"][-1], "confirmation of client 'c0' is not signed by it")
+    elsewhere = inboxes(make_federation(run.federation.plan, seed=6))["c1"][-1]  # same keys, other records
+    refused(run.federation, "c1", run.before, elsewhere, "client 'c0' ended the run with other messages")
+
+
+@BOTH_MASKS
+def test_one_missing_confirmation_is_named(masks: Masks) -> None:
+    run = CONFIRMING[masks]
+    client = client_after(run.federation, "c1", run.before)
+    _, finish = client.receive(Confirmations(run.said.confirmed[:3]))
     assert isinstance(finish, Finish)
     assert isinstance(finish.outcome, ClientResult)
     assert finish.outcome.unconfirmed == ("c3",)
 
 
-def test_a_clients_own_confirmation_counts_though_the_server_left_it_out() -> None:
-    client = client_after(FEDERATION, "c1", OTHER[:4])
-    _, finish = client.receive(Confirmations((MACS[0], MACS[2])))
+@BOTH_MASKS
+def test_a_clients_own_confirmation_counts_though_the_server_left_it_out(masks: Masks) -> None:
+    run = CONFIRMING[masks]
+    client = client_after(run.federation, "c1", run.before)
+    _, finish = client.receive(Confirmations((run.said.confirmed[0], run.said.confirmed[2])))
     assert isinstance(finish, Finish)
     assert isinstance(finish.outcome, ClientResult)
     assert finish.outcome.unconfirmed == ("c3",)
@@ -524,14 +464,15 @@ def test_a_clients_own_confirmation_counts_though_the_server_left_it_out() -> No
 
 def test_who_was_not_in_the_last_round_does_not_help_to_confirm_it() -> None:
     inbox = inboxes(FEDERATION, Drops({("c1", 3)}))["c1"]
-    assert isinstance(inbox[3], Broadcast)
-    assert tuple(inbox[3].included(PLAN.names)) == ("c0", "c2", "c3")
-    last = inbox[4]
+    assert isinstance(inbox[4], Broadcast)
+    assert tuple(inbox[4].included(PLAN.names)) == ("c0", "c2", "c3")
+    last = inbox[5]
     assert isinstance(last, Confirmations)
-    assert [name for name, _ in last.macs] == ["c0", "c1", "c2", "c3"]
-    refused("c1", inbox[:4], Confirmations(last.macs[:3]), "2 clients of the last round confirmed")
-    client = client_after(FEDERATION, "c1", inbox[:4])
-    client.receive(Confirmations((last.macs[0], *last.macs[2:])))
+    assert [name for name, *_ in last.confirmed] == ["c0", "c1", "c2", "c3"]
+    too_few = Confirmations(last.confirmed[:3])
+    refused(FEDERATION, "c1", inbox[:5], too_few, "2 clients of the last round confirmed")
+    client = client_after(FEDERATION, "c1", inbox[:5])
+    client.receive(Confirmations((last.confirmed[0], *last.confirmed[2:])))
     assert client.state is ClientState.FINISHED
 
 

@@ -344,14 +344,14 @@ def test_sealing_twice_gives_the_same_bytes_and_another_group_key_another_nonce(
 def test_w12_a_box_is_bound_to_plan_run_and_names_even_under_one_pair_key(wrong: dict[str, Any]) -> None:
     elsewhere = PairKey(dataclasses.replace(CONTEXT, **wrong), KEY.secret, bytes(32))
     with pytest.raises(RemoteProtocolError, match="does not open"):
-        elsewhere.open(BOX)
-    assert elsewhere.seal(GROUP_KEY)[:12] != BOX[:12]
-    assert PairKey(CONTEXT, KEY.secret, bytes(32)).open(BOX) == GROUP_KEY
+        elsewhere.open(BOX, DEAL)
+    assert elsewhere.seal(GROUP_KEY, DEAL)[:12] != BOX[:12]
+    assert PairKey(CONTEXT, KEY.secret, bytes(32)).open(BOX, DEAL) == GROUP_KEY
 
 
 def test_no_refusal_shows_a_key() -> None:
     for attempt in (
-        lambda: KEY.open(flipped(BOX, 0)),
+        lambda: KEY.open(flipped(BOX, 0), DEAL),
         lambda: KEY.check(flipped(MESSAGE, 0)),
         lambda: BOB.exchange(bytes(32)),
         lambda: check_run_keys(bytes(32), BOB.encapsulation_key),
