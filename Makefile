@@ -46,9 +46,10 @@ lint: $(READY)  ## style, types, layers
 	$(BIN)/lint-imports
 	$(BIN)/bandit -q -c pyproject.toml -r src
 
-audit: $(READY)  ## the long statistical campaigns; rewrites docs/results/audit.md and docs/results/audit-momentlloyd.md
+audit: $(READY)  ## the long statistical campaigns; rewrites docs/results/audit*.md
 	$(BIN)/python -m pytest -m audit -n 0 tests/campaigns/audit_campaign.py
 	$(BIN)/python -m pytest -m audit -n 0 tests/campaigns/moment_audit_campaign.py tests/statistical/test_moment_audit.py
+	$(BIN)/python -m pytest -m audit -n 0 tests/campaigns/coalition_campaign.py
 	$(BIN)/python -m pytest -m audit -n 0 tests/unit/dp/test_quantiles.py
 
 campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed parsers; rewrites docs/results/campaigns.md; `make campaign SCHEDULES=5000 KILLS=50 DAMAGES=400 EXECUTIONS=9999` only prints

@@ -48,7 +48,7 @@ def test_no_audit_proves_more_than_the_plan_promises_and_every_one_comes_near(
     # with 4e-10. Noise too small by a factor of sqrt 2, a missing sqrt T, is missed with probability below 0.002.
     audit = Audit.of(observations)
     assert audit.epsilon >= 0.38
-    assert not refute(audits_until_one_holds(setting, N, first=audit), setting)
+    assert not refute(audits_until_one_holds(setting, N, observe=observe, first=audit), setting)
 
 
 def test_the_canaries_attain_the_sensitivity_that_was_planned_for(setting: Setting, observations: Observations) -> None:

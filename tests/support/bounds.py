@@ -11,18 +11,28 @@ must be lucky at once); so a claim counts as refuted when five independent audit
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 from scipy.stats import beta, binom
 
-from auditing import DELTA, FloatArray, Observations, Setting, observe
+from auditing import DELTA, FloatArray, Observations
 from fastlloyd.dp.gdp import gdp_epsilon
 
 CONFIDENCE = 0.95
 N_TRIES = 5
-Observe = Callable[[Setting, int], Observations]
+
+
+class Claim(Protocol):
+    """What is audited, and the epsilon that a plan states for it."""
+
+    @property
+    def epsilon(self) -> float: ...
+
+
+C = TypeVar("C", bound=Claim)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +101,7 @@ def detectable_factor(attained: float, claimed: float, n: int) -> float:
 
 
 def audits_until_one_holds(
-    setting: Setting, n_per_side: int, *, first: Audit | None = None, observe: Observe = observe
+    setting: C, n_per_side: int, *, observe: Callable[[C, int], Observations], first: Audit | None = None
 ) -> list[Audit]:
     """Independent audits, at most N_TRIES, up to the first whose bound is not above the plan's epsilon."""
     audits = [first or Audit.of(observe(setting, n_per_side))]
@@ -100,6 +110,6 @@ def audits_until_one_holds(
     return audits
 
 
-def refute(audits: list[Audit], setting: Setting) -> bool:
+def refute(audits: list[Audit], setting: Claim) -> bool:
     """Whether N_TRIES audits in a row bounded epsilon above what the plan promises."""
     return len(audits) == N_TRIES and audits[-1].epsilon > setting.epsilon

@@ -62,7 +62,7 @@ Cdf = Callable[[FloatArray], FloatArray]
 
 def audit(setting: Setting, n: int) -> Verdict:
     """The plan's epsilon is not refuted by N_TRIES audits in a row with `n` trials on each side."""
-    audits = audits_until_one_holds(setting, n)
+    audits = audits_until_one_holds(setting, n, observe=observe)
     found = ", ".join(f"{a.epsilon:.2f}" for a in audits)
     return Verdict(not refute(audits, setting), f"epsilon at least {found}; claimed {setting.epsilon:g}")
 
