@@ -10,7 +10,7 @@ from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.actions import Ended, Finish, Record
 from fastlloyd.federation.protocol.messages import Abort, Deal, Hello, Message
-from fastlloyd.federation.protocol.roster import Roster
+from fastlloyd.federation.protocol.roster import Roster, _statement
 from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.secagg.pairs import RunKeys
 from federation import Federation, client_after, entropy, identity, over_the_wire
@@ -40,8 +40,6 @@ def forged_hello(plan: Plan, name: str, signer: str, **changes: object) -> Hello
 
 def owned_hello(plan: Plan, hello: Hello, **keys: bytes) -> Hello:
     """What the client of that Hello would have signed for these public keys."""
-    from fastlloyd.federation.protocol.roster import _statement
-
     said = changed(hello, **keys)
     assert Roster.of(plan).signing_keys[hello.name] == identity(hello.name).public
     return changed(said, signature=identity(hello.name).sign(_statement(said)))
