@@ -40,13 +40,26 @@ class Joining(Secret):
     encapsulate : `secagg.pairs.encapsulate`; tests may know what it draws.
     """
 
-    __slots__ = ("_encapsulate", "_fresh", "_kept", "_keys", "_name", "_plan", "_roster", "_sealed", "hello", "key_set")
+    __slots__ = (
+        "_encapsulate",
+        "_fresh",
+        "_kept",
+        "_keys",
+        "_name",
+        "_pairs",
+        "_plan",
+        "_roster",
+        "_sealed",
+        "hello",
+        "key_set",
+    )
 
     def __init__(
         self, plan: Plan, roster: Roster, name: str, identity: Identity, kept: Mapping[str, bytes], encapsulate: Encapsulate
     ) -> None:
         self._plan, self._roster, self._name, self._encapsulate = plan, roster, name, encapsulate
         self._kept, self._fresh, self._sealed = dict(kept), list[Keep](), dict[str, bytes]()
+        self._pairs: dict[str, PairKey] = {}
         self._keys = RunKeys.from_private_bytes(self._known(RUN_KEYS))
         self.key_set: KeySet | None = None
         # signatures are deterministic: after a restart with the same keys this is the same Hello
@@ -144,6 +157,11 @@ class Joining(Secret):
 
     def _pair_with_later(self, name: str) -> PairKey:
         """The key of the pair with a client for which this one encapsulated."""
+        if name not in self._pairs:
+            self._pairs[name] = self._agree_with_later(name)
+        return self._pairs[name]
+
+    def _agree_with_later(self, name: str) -> PairKey:
         hello, secret = self._agreed.hellos[name], self._known(_pair_secret(name))
         context, exchanged = self._agreed.pair(self._name, name), self._keys.exchange(hello.exchange_key)
         return PairKey.agree(context, exchange_secret=exchanged, kem_secret=secret, ciphertext=self._sealed[name])

@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import os
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Self
 
 from cryptography.exceptions import InvalidSignature
@@ -65,6 +66,7 @@ class Identity(Secret):
         return self._key.sign(message)
 
 
+@lru_cache(maxsize=4096)  # all parties of a simulation check the same signatures
 def verify(public: bytes, signature: bytes, message: bytes) -> None:
     """Raise `RemoteProtocolError` unless `signature` signs `message` under `public`, a key of the plan's roster."""
     try:
