@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from fastlloyd.errors import FastLloydError, RemoteProtocolError
-from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.plan.plan import Masks, TrustMode
 from fastlloyd.federation.protocol.actions import Action, Finish, Record, Send, ServerResult
+from fastlloyd.federation.protocol.key_set import KeySet
 from fastlloyd.federation.protocol.messages import (
     Abort,
     Broadcast,
@@ -20,39 +21,42 @@ from fastlloyd.federation.protocol.messages import (
     Message,
     SealedKeys,
     Upload,
+    message_digest,
 )
 from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ServerState
-from fastlloyd.federation.secagg.keys import EphemeralKey
 from fastlloyd.federation.transport.in_process import run_in_process
 from fastlloyd.testing import InjectedNoise
-from federation import BrokenNoise, identity, inboxes, injected, make_federation, make_plan
+from federation import BrokenNoise, Federation, inboxes, injected, make_federation, make_plan
+from lies import changed, flipped, forged_hello, owned_hello, run_keys
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
 FEDERATION = make_federation(make_plan(4, max_dropouts=1, trust=TrustMode.SERVER_NOISE), seed=9)
+PAIRWISE = make_federation(make_plan(4, max_dropouts=1, masks=Masks.PAIRWISE), seed=9)
 PLAN = FEDERATION.plan
 NAMES = PLAN.names
 
 
-def outboxes() -> dict[str, list[Message]]:
-    """What each client says in an undisturbed run: Hello, the dealer its SealedKeys, three Uploads, a Confirmation."""
-    said: dict[str, list[Message]] = {name: [] for name in NAMES}
+def outboxes(federation: Federation) -> dict[str, list[Message]]:
+    """What each client says in an undisturbed run: Hello, SealedKeys if it makes any, three Uploads, a Confirmation."""
+    said: dict[str, list[Message]] = {name: [] for name in federation.plan.names}
 
     def watch(sender: str, _recipient: str, message: Message, data: bytes) -> tuple[bytes]:
         if sender in said:
             said[sender].append(message)
         return (data,)
 
-    run_in_process(FEDERATION.server(), FEDERATION.clients(), link=watch)
+    run_in_process(federation.server(), federation.clients(), link=watch)
     return said
 
 
-SAID = outboxes()
+SAID, PAIRWISE_SAID = outboxes(FEDERATION), outboxes(PAIRWISE)
 RECEIVED = inboxes(FEDERATION)
 HELLO = {name: said for name in NAMES if isinstance(said := SAID[name][0], Hello)}
 SEALED = SAID["c0"][1]
+DEAL = Deal(tuple(HELLO.values()))
 UPLOAD: dict[tuple[str, int], Message] = {
     (name, message.round): message for name in NAMES for message in SAID[name] if isinstance(message, Upload)
 }
@@ -65,18 +69,21 @@ def upload(name: str, t: int) -> Upload:
     return found
 
 
-def server_in(state: ServerState, t: int = 1) -> ServerSession:
+def server_in(state: ServerState, t: int = 1, federation: Federation = FEDERATION) -> ServerSession:
     """A server that was led to `state` (in round t) by everybody's honest messages."""
-    server = FEDERATION.server()
+    server, said = federation.server(), SAID if federation is FEDERATION else PAIRWISE_SAID
     if state is ServerState.JOINING:
         return server
-    steps: list[tuple[str, Message]] = [*HELLO.items()]
+    kinds: tuple[type, ...] = (Hello,)
     if state is not ServerState.DEALING:
-        steps += [("c0", SEALED)]
-        rounds = range(1, t if state is ServerState.AGGREGATING else 4)
-        steps += [(name, UPLOAD[name, number]) for number in rounds for name in NAMES]
+        kinds += (SealedKeys,)
+    steps = [(name, message) for kind in kinds for name in NAMES for message in said[name] if isinstance(message, kind)]
+    if state is not ServerState.DEALING:
+        closed = range(1, t if state is ServerState.AGGREGATING else 4)
+        uploads = [(name, m) for name in NAMES for m in said[name] if isinstance(m, Upload) and m.round in closed]
+        steps += sorted(uploads, key=lambda step: step[1].round)
     if state is ServerState.FINISHED:
-        steps += CONFIRMATION.items()
+        steps += [(name, said[name][-1]) for name in NAMES]
     for name, message in steps:
         server.receive(name, message)
     assert server.state is state
@@ -99,20 +106,46 @@ def recorded(actions: list[Action]) -> list[Message]:
 # What it does
 
 
-def test_the_last_hello_names_the_first_client_dealer() -> None:
+def test_the_last_hello_has_all_share_keys() -> None:
     server = server_in(ServerState.JOINING)
     for name in ("c3", "c1", "c0"):
         assert server.receive(name, HELLO[name]) == []
-    deal = Deal(tuple(HELLO[name] for name in NAMES))
-    assert server.receive("c2", HELLO["c2"]) == [Record(deal), Send("c0", deal)]
+    assert server.receive("c2", HELLO["c2"]) == [Record(DEAL), *(Send(name, DEAL) for name in NAMES)]
+    assert server.awaited == ("c0",)
 
 
 def test_the_sealed_keys_are_recorded_and_relayed_each_to_its_client() -> None:
     actions = server_in(ServerState.DEALING).receive("c0", SEALED)
-    assert recorded(actions) == [SEALED]
     assert isinstance(SEALED, SealedKeys)
-    boxes = {name: KeyBox(HELLO["c0"], NAMES, box) for name, box in SEALED.boxes}
-    assert sends(actions) == boxes
+    made = zip(SEALED.ciphertexts, SEALED.boxes, strict=True)
+    digest = message_digest(DEAL)
+    boxes = [KeyBox(digest, (), None), *(KeyBox(digest, (ciphertext,), box) for ciphertext, box in made)]
+    assert recorded(actions) == boxes  # one for each client, in one step
+    assert sends(actions) == dict(zip(NAMES, boxes, strict=True))
+
+
+def test_pairwise_each_client_gets_what_those_before_it_made_once_all_have_answered() -> None:
+    server = server_in(ServerState.DEALING, federation=PAIRWISE)
+    sealed = {name: said for name in NAMES if isinstance(said := PAIRWISE_SAID[name][1], SealedKeys)}
+    assert [len(made.ciphertexts) for made in sealed.values()] == [3, 2, 1, 0]
+    assert [len(made.boxes) for made in sealed.values()] == [3, 0, 0, 0]
+    for name in ("c3", "c0", "c2"):
+        assert server.receive(name, sealed[name]) == []
+    assert server.awaited == ("c1",)
+    assert server.receive("c0", sealed["c0"]) == []  # again
+    actions = server.receive("c1", sealed["c1"])
+    expected = {
+        "c0": ((), None),
+        "c1": ((sealed["c0"].ciphertexts[0],), sealed["c0"].boxes[0]),
+        "c2": ((sealed["c0"].ciphertexts[1], sealed["c1"].ciphertexts[0]), sealed["c0"].boxes[1]),
+        "c3": (
+            (sealed["c0"].ciphertexts[2], sealed["c1"].ciphertexts[1], sealed["c2"].ciphertexts[0]),
+            sealed["c0"].boxes[2],
+        ),
+    }
+    assert {name: (box.ciphertexts, box.box) for name, box in sends(actions).items() if isinstance(box, KeyBox)} == expected
+    assert recorded(actions) == list(sends(actions).values())
+    assert server.state is ServerState.AGGREGATING
 
 
 def test_the_broadcast_is_the_ring_sum_of_the_uploads_and_the_noise_but_for_the_checksum() -> None:
@@ -197,14 +230,50 @@ def test_at_its_deadline_the_server_goes_on_with_enough_clients_and_aborts_with_
 def test_a_dealer_that_does_not_deal_is_turned_away_and_the_next_one_asked() -> None:
     server = server_in(ServerState.DEALING)
     answers = sends(server.deadline())
-    assert answers.keys() == {"c0", "c1"}
-    assert answers["c0"] == Abort("the run goes on without client c0, which was too late")
-    assert answers["c1"] == Deal(tuple(HELLO[name] for name in NAMES[1:]))
+    smaller = Deal(tuple(HELLO[name] for name in NAMES[1:]))
+    assert answers == {
+        "c0": Abort("the run goes on without client c0, which was too late"),
+        **dict.fromkeys(NAMES[1:], smaller),
+    }
+    assert server.awaited == ("c1",)
     # its keys come too late, and are not stored
     assert sends(server.receive("c0", SEALED)) == {"c0": Abort("the run began without client c0")}
     assert server.state is ServerState.DEALING
     # with one client less than can be missed, there is nobody left to ask
     assert recorded(server.deadline()) == [Abort("2 of 4 clients were there in time, and at least 3 are needed")]
+
+
+@pytest.mark.parametrize("late", [("c0",), ("c2",), ("c3",), ("c1", "c3")])
+def test_pairwise_whoever_makes_no_keys_is_left_out_if_the_others_are_enough(late: tuple[str, ...]) -> None:
+    server = server_in(ServerState.DEALING, federation=PAIRWISE)
+    for name in NAMES:
+        if name not in late:
+            server.receive(name, PAIRWISE_SAID[name][1])
+    assert server.awaited == late
+    actions = server.deadline()
+    if len(late) == 2:
+        assert recorded(actions) == [Abort("2 of 4 clients were there in time, and at least 3 are needed")]
+        return
+    others = [name for name in NAMES if name not in late]
+    (deal,) = recorded(actions)
+    assert isinstance(deal, Deal)
+    assert [hello.name for hello in deal.hellos] == others
+    assert sends(actions).keys() == set(NAMES)
+    # what was made for the Deal before is answered with this one, and everybody is awaited anew
+    assert server.awaited == tuple(others)
+    for name in others:
+        assert server.receive(name, PAIRWISE_SAID[name][1]) == [Send(name, deal)]
+    assert server.awaited == tuple(others)
+    assert sends(server.receive(late[0], PAIRWISE_SAID[late[0]][1])) == {
+        late[0]: Abort(f"the run began without client {late[0]}")
+    }
+
+
+def test_pairwise_a_round_needs_everybody_who_shares_keys() -> None:
+    server = server_in(ServerState.AGGREGATING, federation=PAIRWISE)
+    for name in NAMES[:3]:
+        server.receive(name, PAIRWISE_SAID[name][2])
+    assert recorded(server.deadline()) == [Abort("3 clients answered in round 1, and at least 4 are needed")]
 
 
 def test_a_server_that_is_done_lets_deadlines_pass() -> None:
@@ -225,22 +294,27 @@ def test_a_repeated_message_is_answered_from_what_is_stored_and_decides_nothing(
     assert joining.receive("c0", HELLO["c0"]) == []
 
     dealing = server_in(ServerState.DEALING)
-    assert [type(message) for message in sends(dealing.receive("c0", HELLO["c0"])).values()] == [Deal]
-    assert dealing.receive("c1", HELLO["c1"]) == []
+    for name in NAMES:
+        assert dealing.receive(name, HELLO[name]) == [Send(name, DEAL)]
 
     waiting = server_in(ServerState.AGGREGATING)
     waiting.receive("c1", UPLOAD["c1", 1])
     assert waiting.receive("c1", UPLOAD["c1", 1]) == []
 
+    sharing = server_in(ServerState.AGGREGATING)
+    for name in NAMES:
+        key_box = next(message for message in RECEIVED[name] if isinstance(message, KeyBox))
+        assert sharing.receive(name, HELLO[name]) == [Send(name, DEAL), Send(name, key_box)]
+    assert sharing.receive("c0", SEALED) == [Send("c0", DEAL), Send("c0", RECEIVED["c0"][1])]
+
     for state in (ServerState.AGGREGATING, ServerState.CONFIRMING, ServerState.FINISHED):
         server = server_in(state, t=3)
         for name in NAMES:
-            key_box = next(message for message in RECEIVED[name] if isinstance(message, KeyBox))
-            assert server.receive(name, HELLO[name]) == [Send(name, key_box)]
+            assert server.receive(name, HELLO[name]) == []  # it was in a sum: it has both
             for broadcast in RECEIVED[name]:
                 if isinstance(broadcast, Broadcast) and broadcast.round <= (2 if state is ServerState.AGGREGATING else 3):
                     assert server.receive(name, UPLOAD[name, broadcast.round]) == [Send(name, broadcast)]
-        assert [type(message) for message in sends(server.receive("c0", SEALED)).values()] == [KeyBox]
+        assert server.receive("c0", SEALED) == []
         assert server.state is state
 
 
@@ -261,7 +335,7 @@ def test_a_late_confirmation_is_answered_with_those_relayed() -> None:
         server.receive(name, CONFIRMATION[name])
     (relayed,) = recorded(server.deadline())
     assert isinstance(relayed, Confirmations)
-    assert [name for name, _ in relayed.macs] == ["c0", "c1", "c2"]
+    assert [name for name, *_ in relayed.confirmed] == ["c0", "c1", "c2"]
     assert server.receive("c3", CONFIRMATION["c3"]) == [Send("c3", relayed)]
     assert server.receive("c0", CONFIRMATION["c0"]) == [Send("c0", relayed)]
 
@@ -309,8 +383,7 @@ def refuses(server: ServerSession, sender: str, message: Message, match: str) ->
 
 
 def hello_of(name: str, signer: str, **changes: Any) -> Hello:
-    public = EphemeralKey.from_private_bytes(b"k" * 32).public
-    return msgspec.structs.replace(Roster.of(PLAN).hello(name, public, identity(signer)), **changes)
+    return forged_hello(PLAN, name, signer, **changes)
 
 
 def test_a_false_hello_is_refused_and_the_true_one_still_taken() -> None:
@@ -332,22 +405,46 @@ def test_a_false_hello_is_refused_and_the_true_one_still_taken() -> None:
 def test_one_client_whose_key_nobody_can_seal_to_does_not_end_the_run_of_every_dealer_in_turn() -> None:
     """A dealer refuses a Deal that names such a key, and ends its run: the server must not put it into one."""
     server = server_in(ServerState.JOINING)
-    of_low_order = Roster.of(PLAN).hello("c3", bytes(32), identity("c3"))
-    refuses(server, "c3", of_low_order, "Hello of client 'c3' has a key that is not a valid X25519 key")
+    of_low_order = owned_hello(PLAN, HELLO["c3"], exchange_key=bytes(32))
+    refuses(server, "c3", of_low_order, "Hello of client 'c3' has a key that cannot be used: .*X25519")
+    no_ml_kem_key = owned_hello(PLAN, HELLO["c3"], encapsulation_key=b"\xff" * 1184)
+    refuses(server, "c3", no_ml_kem_key, "Hello of client 'c3' has a key that cannot be used: .*ML-KEM-768")
     for name in NAMES[:3]:
         server.receive(name, HELLO[name])
-    assert sends(server.deadline()) == {"c0": Deal(tuple(HELLO[name] for name in NAMES[:3]))}
+    assert sends(server.deadline()) == dict.fromkeys(NAMES[:3], Deal(tuple(HELLO[name] for name in NAMES[:3])))
 
 
 def test_false_keys_are_refused_and_the_dealers_still_taken() -> None:
     server = server_in(ServerState.DEALING)
     assert isinstance(SEALED, SealedKeys)
-    refuses(server, "c1", SEALED, "client 'c1' sealed a group key, but was not asked to")
-    for boxes in (SEALED.boxes[:3], SEALED.boxes[::-1], (*SEALED.boxes, SEALED.boxes[0]), ()):
-        refuses(server, "c0", SealedKeys(boxes), "client 'c0' did not seal the group key to exactly the clients")
+    refuses(server, "c1", SEALED, "client 'c1' sealed keys, but was not asked to")
+    lies = [changed(SEALED, boxes=boxes) for boxes in (SEALED.boxes[:2], (*SEALED.boxes, SEALED.boxes[0]), ())]
+    lies += [changed(SEALED, ciphertexts=made) for made in (SEALED.ciphertexts[:2], (*SEALED.ciphertexts, bytes(1120)), ())]
+    for lie in lies:
+        refuses(server, "c0", lie, "client 'c0' did not make keys for exactly the clients")
+    other = changed(SEALED, deal=bytes(32))
+    assert server.receive("c0", other) == [Send("c0", DEAL)]  # for another Deal: it is told which one
     server.receive("c0", SEALED)
-    second = SealedKeys(tuple((name, bytes(60)) for name in NAMES))
-    refuses(server, "c0", second, "client 'c0' sealed a second group key")
+    assert server.state is ServerState.AGGREGATING
+
+
+def test_pairwise_false_keys_are_refused_and_the_true_ones_still_taken() -> None:
+    server = server_in(ServerState.DEALING, federation=PAIRWISE)
+    sealed = {name: said for name in NAMES if isinstance(said := PAIRWISE_SAID[name][1], SealedKeys)}
+    lies = [
+        ("c1", changed(sealed["c1"], boxes=sealed["c0"].boxes[1:])),  # only the first deals
+        ("c1", changed(sealed["c1"], ciphertexts=sealed["c1"].ciphertexts[:1])),
+        ("c3", changed(sealed["c3"], ciphertexts=sealed["c2"].ciphertexts)),
+        ("c0", changed(sealed["c0"], boxes=())),
+    ]
+    for name, lie in lies:
+        refuses(server, name, lie, f"client '{name}' did not make keys for exactly the clients")
+    server.receive("c1", sealed["c1"])
+    second = changed(sealed["c1"], ciphertexts=(bytes(1120), bytes(1120)))
+    refuses(server, "c1", second, "client 'c1' sealed keys twice, and others")
+    for name in ("c0", "c2", "c3"):
+        server.receive(name, sealed[name])
+    assert server.state is ServerState.AGGREGATING
 
 
 def test_false_uploads_are_refused_and_the_others_go_on() -> None:
@@ -365,7 +462,25 @@ def test_false_uploads_are_refused_and_the_others_go_on() -> None:
 def test_a_second_confirmation_is_refused() -> None:
     server = server_in(ServerState.CONFIRMING)
     server.receive("c1", CONFIRMATION["c1"])
-    refuses(server, "c1", Confirmation(bytes(32)), "client 'c1' sent two different confirmations")
+    mac = bytes(32)
+    signature = run_keys("c1").sign(KeySet(Roster.of(PLAN), DEAL).confirmation("c1", mac))
+    refuses(server, "c1", Confirmation(mac, signature), "client 'c1' sent two different confirmations")
+
+
+def test_a_confirmation_that_its_client_did_not_sign_is_refused_and_the_true_one_still_taken() -> None:
+    """The server cannot check the HMAC, but it relays nothing in a client's name that all others would refuse."""
+    server, said = server_in(ServerState.CONFIRMING), CONFIRMATION["c1"]
+    assert isinstance(said, Confirmation)
+    for lie in (
+        changed(said, mac=bytes(32)),
+        changed(said, signature=bytes(64)),
+        changed(said, signature=flipped(said.signature)),
+        CONFIRMATION["c2"],
+    ):
+        refuses(server, "c1", lie, "the confirmation of client 'c1' is not signed by it")
+    for name in NAMES:
+        server.receive(name, CONFIRMATION[name])
+    assert server.state is ServerState.FINISHED
 
 
 def test_a_failing_noise_source_releases_nothing() -> None:

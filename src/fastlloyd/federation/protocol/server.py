@@ -159,7 +159,7 @@ class ServerSession:
                 if self.outcome is not None:
                     return actions
                 gone = [Send(name, Abort(f"the run goes on without client {name}, which was too late")) for name in late]
-                return [*gone, *actions]
+                return [*actions, *gone]
             case ServerState.AGGREGATING:
                 return self._close_round(Deadline)
             case ServerState.SETTLING:
