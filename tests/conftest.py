@@ -13,6 +13,8 @@ from collections.abc import Iterator
 # would only take the cores from one another. Read when these libraries are loaded, here and in processes that tests start.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Hundreds of processes that tests start would each compile all modules anew, and so would those that run the tests.
+os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -34,6 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "campaign: long forms of tests, run by `make campaign`")
     if config.getoption("--hypothesis-seed") is not None:
         settings.load_profile("new")
+    if config.getoption("numprocesses", None):
+        return  # this process only hands out the tests
     for module in pkgutil.walk_packages(fastlloyd.__path__, "fastlloyd."):
         importlib.import_module(module.name)
 

@@ -179,14 +179,14 @@ def test_the_settings_in_the_folder_are_those_of_the_run() -> None:
 def test_rounds_that_are_doubted_are_named_in_the_statement_and_on_the_screen_and_otherwise_nothing_is_said() -> None:
     believed = _federated(_result())
     assert believed.doubts == []
-    assert believed.statement()["federated"]["doubtful_rounds"] == []
-    for rounds in ((2,), (1, 3)):
+    for rounds in ((2,), (1, 2)):
         doubted = msgspec.structs.replace(believed, doubtful=rounds)
         (sentence,) = doubted.doubts
         assert all(str(number) in sentence for number in rounds)
-        privacy = _strict(doubted.files()["privacy.json"].decode())
-        assert privacy["federated"]["doubtful_rounds"] == list(rounds)
-        assert privacy["cautions"] == [*believed.statement()["cautions"], sentence]
+        written = doubted.files()
+        marked = [round["round"] for round in _strict(written["rounds.json"].decode()) if round.get("doubtful")]
+        assert marked == list(rounds)
+        assert _strict(written["privacy.json"].decode())["cautions"] == [*believed.statement()["cautions"], sentence]
         assert [line for line in screen.reliability(doubted) if line not in screen.reliability(believed)] == [
             f"Warning: {sentence}."
         ]

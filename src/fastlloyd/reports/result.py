@@ -175,7 +175,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         said = with_leaks(said, self.leaks)
         said["cautions"] = [*said["cautions"], *self.cautions, *self.doubts]
         if self.plan is not None:
-            said["federated"] |= {"unconfirmed": list(self.unconfirmed), "doubtful_rounds": list(self.doubtful)}
+            said["federated"]["unconfirmed"] = list(self.unconfirmed)
         if self.loss is not None:
             n = self.mechanism.n_expected
             said["loss_estimate"] |= {
@@ -265,7 +265,9 @@ def _exact(result: Result) -> dict[str, Any]:
 def _rounds(result: Result) -> list[dict[str, Any]]:
     T = len(result.mechanism.rounds)  # what comes after them is the loss
     return [
-        {"round": number, "included": list(names)} | ({"of": "loss"} if number > T else {})
+        {"round": number, "included": list(names)}
+        | ({"of": "loss"} if number > T else {})
+        | ({"doubtful": True} if number in result.doubtful else {})
         for number, names in enumerate(result.included, 1)
     ]
 
