@@ -193,7 +193,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     def summary(self) -> dict[str, Any]:
         """The whole result for machines (`--json`); `standard_errors` is null where a centroid stayed in the last round."""
         said = {"private": self.private, **_exact(self), "leaks": list(self.leaks), "privacy": self.statement()}
-        return said | ({"rounds": _rounds(self)} if self.plan else {})
+        return said | ({"rounds": rounds(self.mechanism, self.included, self.doubtful)} if self.plan else {})
 
     def files(self) -> dict[str, bytes]:
         """The text files of the result, by name: everything but the picture."""
@@ -209,7 +209,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
             name: settings,
         }
         if self.plan is not None:
-            texts[ROUNDS] = to_json(_rounds(self))
+            texts[ROUNDS] = to_json(rounds(self.mechanism, self.included, self.doubtful))
         return {name: text.encode() for name, text in texts.items()}
 
 
@@ -262,13 +262,14 @@ def _exact(result: Result) -> dict[str, Any]:
     return {"features": list(result.mechanism.domain.features), "clusters": msgspec.to_builtins(result.clusters)}
 
 
-def _rounds(result: Result) -> list[dict[str, Any]]:
-    T = len(result.mechanism.rounds)  # what comes after them is the loss
+def rounds(m: Mechanism, included: Sequence[Sequence[str]], doubtful: Sequence[int]) -> list[dict[str, Any]]:
+    """Return who was in the sum of each round, and which sums cannot come from honest records, for machines."""
+    T = len(m.rounds)  # what comes after them is the loss
     return [
         {"round": number, "included": list(names)}
         | ({"of": "loss"} if number > T else {})
-        | ({"doubtful": True} if number in result.doubtful else {})
-        for number, names in enumerate(result.included, 1)
+        | ({"doubtful": True} if number in doubtful else {})
+        for number, names in enumerate(included, 1)
     ]
 
 

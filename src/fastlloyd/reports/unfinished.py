@@ -5,7 +5,7 @@ from typing import Any
 from fastlloyd.base.files import to_json
 from fastlloyd.federation.plan.plan import Plan, TrustMode
 from fastlloyd.federation.protocol.actions import Unfinished
-from fastlloyd.reports.result import PLAN, UNFINISHED
+from fastlloyd.reports.result import PLAN, UNFINISHED, rounds
 from fastlloyd.reports.statement import plan_statement
 
 
@@ -30,7 +30,7 @@ def contents(plan: Plan, unfinished: Unfinished, reason: str) -> dict[str, bytes
         "n_rounds": m.n_rounds,
         "features": list(m.domain.features),
         "centroids": m.domain.from_grid(unfinished.centroids).tolist(),
-        "rounds": [{"round": number, "included": list(names)} for number, names in enumerate(unfinished.included, 1)],
+        "rounds": rounds(m, unfinished.included, unfinished.doubtful),
         "privacy": plan_statement(plan),
     }
     return {UNFINISHED: to_json(said).encode(), PLAN: plan.to_toml().encode()}

@@ -82,11 +82,12 @@ class Unfinished:
     """What a run that ended early had led to: private, paid for, and confirmed by nobody; others may hold something else.
 
     centroids : int64 (n_clusters, n_features), grid units, after the last round that was closed and settled. included : of each
-    such round, the names of the clients in the sum, in the order of the plan.
+    such round, the names of the clients in the sum, in the order of the plan; doubtful : as in `ClientResult`.
     """
 
     centroids: IntArray
     included: tuple[tuple[str, ...], ...]
+    doubtful: tuple[int, ...] = ()
 
     @property
     def round(self) -> int:

@@ -206,7 +206,10 @@ class ClientRounds:
         """What the rounds so far have led to; None without centroids. A sum whose parameters never came does not count."""
         settled = self._included[: len(self._included) - (self._awaiting is not None)]
         centroids = self._mechanism.centroids(len(settled), self._state) if settled else None
-        return None if centroids is None else Unfinished(centroids=centroids, included=tuple(settled))
+        if centroids is None:
+            return None
+        doubtful = tuple(number for number in self._doubtful if number <= len(settled))
+        return Unfinished(centroids=centroids, included=tuple(settled), doubtful=doubtful)
 
     def _clustering(self) -> Clustering:
         if self.state is not ClientState.CONFIRMING:

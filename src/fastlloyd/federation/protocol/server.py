@@ -425,6 +425,7 @@ class ServerSession:
                 self._hellos |= self._key_set.hellos
             case KeyBox():
                 self._key_boxes[self._present[len(self._key_boxes)]] = message
+                self._sealed = {}  # all of it lies in the boxes
             case Broadcast():
                 included = tuple(message.included(self.plan.names))
                 self._broadcasts.append(message)
