@@ -13,6 +13,7 @@ import pytest
 from fastlloyd.cli import network
 from fastlloyd.errors import RemoteProtocolError, StateError
 from fastlloyd.federation.identity.identity import PrivateIdentity
+from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import Finish, Send
 from fastlloyd.federation.protocol.messages import Broadcast, KeyBox, Message, Upload
@@ -33,9 +34,9 @@ def fail(*_: object, **__: object) -> None:
     raise StateError("the disk is full")
 
 
-@pytest.fixture
-def federation() -> Federation:
-    return make_federation(make_plan(3))
+@pytest.fixture(params=Masks, ids=lambda masks: masks.value)
+def federation(request: pytest.FixtureRequest) -> Federation:
+    return make_federation(make_plan(3, masks=request.param))
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ class Floor:
         return [a for a in self.server.receive(name, self.position(name), message) if isinstance(a, Send)]
 
     def join(self) -> dict[str, Message]:
-        """Everyone says Hello and gets the group key: the uploads of round 1, which nobody has sent yet."""
+        """Everyone says Hello and comes to share keys: the uploads of round 1, which nobody has sent yet."""
         uploads: dict[str, Message] = {}
         waiting = [(name, a.message) for name, c in self.clients.items() for a in c.start() if isinstance(a, Send)]
         while waiting:

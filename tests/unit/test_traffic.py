@@ -8,7 +8,7 @@ import pytest
 from designs import design_plan
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.plan.plan import Masks, TrustMode
 from fastlloyd.federation.protocol.actions import SERVER
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import Message, Upload
@@ -23,16 +23,19 @@ pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
 
 @pytest.mark.parametrize(
-    ("n_clients", "trust", "ring_bits", "n_features", "n_iterations", "estimate_loss"),
+    ("n_clients", "trust", "masks", "ring_bits", "n_features", "n_iterations", "estimate_loss"),
     [
-        (1, TrustMode.SERVER_NOISE, 64, 1, 2, False),
-        (2, TrustMode.CLIENT_NOISE, 64, 3, 2, True),
-        (12, TrustMode.CLIENT_NOISE, 32, 2, 3, False),
-        (3, TrustMode.SERVER_NOISE, 32, 40, 2, True),
+        (1, TrustMode.SERVER_NOISE, Masks.GROUP, 64, 1, 2, False),
+        (2, TrustMode.CLIENT_NOISE, Masks.GROUP, 64, 3, 2, True),
+        (12, TrustMode.CLIENT_NOISE, Masks.GROUP, 32, 2, 3, False),
+        (3, TrustMode.SERVER_NOISE, Masks.GROUP, 32, 40, 2, True),
+        (2, TrustMode.CLIENT_NOISE, Masks.PAIRWISE, 64, 3, 2, True),
+        (12, TrustMode.CLIENT_NOISE, Masks.PAIRWISE, 32, 2, 3, False),
+        (3, TrustMode.SERVER_NOISE, Masks.PAIRWISE, 64, 2, 2, False),
     ],
 )
 def test_every_client_sends_and_receives_the_bytes_that_were_foretold(
-    n_clients: int, trust: TrustMode, ring_bits: int, n_features: int, n_iterations: int, estimate_loss: bool
+    n_clients: int, trust: TrustMode, masks: Masks, ring_bits: int, n_features: int, n_iterations: int, estimate_loss: bool
 ) -> None:
     names = [f"client-{i}" for i in range(1, n_clients + 1)]
     clients, identities = roster(names, 120)
@@ -46,6 +49,7 @@ def test_every_client_sends_and_receives_the_bytes_that_were_foretold(
         epsilon=5.0,
         public_seed=PublicSeed.from_int(1),
         trust=trust,
+        masks=masks,
         ring_bits=ring_bits,
         n_iterations=n_iterations,
         estimate_loss=estimate_loss,

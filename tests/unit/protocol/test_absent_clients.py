@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastlloyd.federation.protocol.actions import Action, Record, Send
+from fastlloyd.federation.protocol.key_set import KeySet
 from fastlloyd.federation.protocol.messages import (
     Broadcast,
     Confirmation,
@@ -17,10 +18,12 @@ from fastlloyd.federation.protocol.messages import (
     Upload,
     encode,
 )
+from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ServerState
 from fastlloyd.testing import repeatable_noise
 from federation import make_federation, make_plan
+from lies import run_keys
 
 N_ROUNDS = 6
 FEDERATION = make_federation(make_plan(5, max_dropouts=2, n_clusters=1, n_features=1, n_iterations=N_ROUNDS), seed=3)
@@ -40,6 +43,14 @@ def joined() -> list[tuple[str, Message]]:
 
 
 JOINED = joined()
+KEY_SET = KeySet(Roster.of(PLAN), Deal(tuple(hello for _, hello in JOINED if isinstance(hello, Hello))))
+
+
+def confirmation(name: str) -> Confirmation:
+    """That client's word on an end that the server cannot check, signed with its run key."""
+    return Confirmation(bytes(32), run_keys(name).sign(KEY_SET.confirmation(name, bytes(32))))
+
+
 assert isinstance(JOINED[-1][1], SealedKeys)
 
 
@@ -200,7 +211,7 @@ def test_the_last_word_is_not_awaited_from_who_is_gone_and_enough_of_the_last_ro
     assert run.is_in(ServerState.CONFIRMING)
     for name in NAMES[:4]:
         assert run.is_in(ServerState.CONFIRMING)
-        run.note(run.server.receive(name, Confirmation(bytes(32))))
+        run.note(run.server.receive(name, confirmation(name)))
     assert isinstance(run.recorded[-1], Confirmations)
     assert run.is_in(ServerState.FINISHED)
     assert run.n_deadlines == 1
@@ -214,7 +225,7 @@ def test_confirmations_close_when_who_missed_a_round_is_found_to_be_away() -> No
     for _ in range(N_ROUNDS - 1):
         run.upload("01234")
     for name in NAMES[:4]:
-        run.note(run.server.receive(name, Confirmation(bytes(32))))
+        run.note(run.server.receive(name, confirmation(name)))
     assert run.is_in(ServerState.CONFIRMING)
     run.away("4")
     assert run.is_in(ServerState.FINISHED)
@@ -261,9 +272,9 @@ def test_whatever_the_transport_says_no_round_is_closed_early_but_over_those_tha
             assert step == "deadline"
         elif len(run.included) > n_closed:
             included = run.included[-1]
-            assert len(included) >= PLAN.min_included
+            assert len(included) >= PLAN.needed(5)
             if run.n_deadlines == n_deadlines:
                 assert set("01234").difference(included) <= late & gone
             late |= set("01234").difference(included)
-        elif run.is_in(ServerState.AGGREGATING) and len(run.server._uploads) >= PLAN.min_included:
+        elif run.is_in(ServerState.AGGREGATING) and len(run.server._uploads) >= PLAN.needed(5):
             assert {name[1:] for name in run.server.awaited} - (late & gone)

@@ -7,10 +7,19 @@ import numpy as np
 import pytest
 
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.plan.plan import Masks, TrustMode
 from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Ended
 from fastlloyd.federation.protocol.client import ClientSession
-from fastlloyd.federation.protocol.messages import Broadcast, Confirmations, KeyBox, Message, SealedKeys, Upload
+from fastlloyd.federation.protocol.messages import (
+    Broadcast,
+    Confirmations,
+    Deal,
+    KeyBox,
+    Message,
+    SealedKeys,
+    Upload,
+    message_digest,
+)
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.transport.in_process import Drops, Gone, InProcessOutcome, Link, everything_arrives, run_in_process
 from fastlloyd.mechanisms.central import cluster
@@ -20,12 +29,14 @@ from federation import Federation, identity, injected, make_federation, make_pla
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
 HONEST = [
-    (trust, n_clients, ring_bits)
+    (trust, masks, n_clients, ring_bits)
     for trust in TrustMode
+    for masks in Masks
     for n_clients in range(1, 6)
     for ring_bits in (32, 64)
-    if trust is TrustMode.SERVER_NOISE or n_clients > 1  # a lone client's only share of noise would be its own
+    if (trust is TrustMode.SERVER_NOISE and masks is Masks.GROUP) or n_clients > 1  # else a share of noise would be its own
 ]
+BOTH_MASKS = pytest.mark.parametrize("masks", Masks, ids=lambda masks: masks.value)
 
 
 def run(federation: Federation, link: Link = everything_arrives) -> InProcessOutcome:
@@ -41,9 +52,11 @@ def finished(outcome: InProcessOutcome) -> list[ClientResult]:
     return found
 
 
-@pytest.mark.parametrize(("trust", "n_clients", "ring_bits"), HONEST)
-def test_an_honest_run_equals_the_central_model_bit_for_bit(trust: TrustMode, n_clients: int, ring_bits: int) -> None:
-    plan = make_plan(n_clients, trust=trust, ring_bits=ring_bits)
+@pytest.mark.parametrize(("trust", "masks", "n_clients", "ring_bits"), HONEST)
+def test_an_honest_run_equals_the_central_model_bit_for_bit(
+    trust: TrustMode, masks: Masks, n_clients: int, ring_bits: int
+) -> None:
+    plan = make_plan(n_clients, trust=trust, masks=masks, ring_bits=ring_bits)
     federation = make_federation(plan, seed=n_clients)
     outcome = run(federation)
     everyone = (plan.names,) * len(plan.mechanism.rounds)
@@ -59,9 +72,10 @@ def test_an_honest_run_equals_the_central_model_bit_for_bit(trust: TrustMode, n_
     assert all(result.unconfirmed == () for result in found)
 
 
+@BOTH_MASKS
 @pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD, SULLOYD], ids=lambda algorithm: algorithm.name)
-def test_every_private_algorithm_runs_federated_as_it_runs_centrally(algorithm: Algorithm) -> None:
-    plan = make_plan(3, trust=TrustMode.SERVER_NOISE, algorithm=algorithm)
+def test_every_private_algorithm_runs_federated_as_it_runs_centrally(algorithm: Algorithm, masks: Masks) -> None:
+    plan = make_plan(3, trust=TrustMode.SERVER_NOISE, algorithm=algorithm, masks=masks)
     federation = make_federation(plan)
     central = cluster(plan.mechanism, np.concatenate(list(federation.X.values())), injected(federation.server_noise))
     found = finished(run(federation))
@@ -69,11 +83,12 @@ def test_every_private_algorithm_runs_federated_as_it_runs_centrally(algorithm: 
     assert same_clustering(found[0].clustering, central)
 
 
+@BOTH_MASKS
 @pytest.mark.parametrize("trust", TrustMode)
-def test_a_run_with_the_production_noise_and_entropy_finishes(trust: TrustMode) -> None:
+def test_a_run_with_the_production_noise_and_entropy_finishes(trust: TrustMode, masks: Masks) -> None:
     import os
 
-    federation = make_federation(make_plan(3, trust=trust))
+    federation = make_federation(make_plan(3, trust=trust, masks=masks))
     plan = federation.plan
     clients = [
         ClientSession(plan, name, X, identity=identity(name), noise=SystemNoise(), random_bytes=os.urandom)
@@ -83,8 +98,9 @@ def test_a_run_with_the_production_noise_and_entropy_finishes(trust: TrustMode) 
     assert len(finished(outcome)) == 3
 
 
-def test_clients_without_records_take_part() -> None:
-    federation = make_federation(make_plan(2))
+@BOTH_MASKS
+def test_clients_without_records_take_part(masks: Masks) -> None:
+    federation = make_federation(make_plan(2, masks=masks))
     empty = np.zeros((0, 2), dtype=np.int64)
     federation = replace(federation, X=dict.fromkeys(federation.X, empty))
     everyone = (federation.plan.names,) * 3
@@ -137,12 +153,15 @@ def test_too_few_clients_end_the_run_for_everybody_with_the_reason() -> None:
         outcome = run(federation, Gone({"c0": since, "c3": since}))
         assert outcome.server.reason == f"{reason}, and at least 3 are needed"
         assert results(outcome.clients.values()) == []
-        assert outcome.clients["c1"] == Ended(f"the server ended it: {outcome.server.reason}")
+        ended = outcome.clients["c1"]
+        assert isinstance(ended, Ended)
+        assert ended.reason == f"the server ended it: {outcome.server.reason}"
         assert len(outcome.server.included) == max(0, min(since, 4) - 1)
 
 
-def test_when_the_dealer_disappears_the_next_client_deals() -> None:
-    federation = make_federation(make_plan(4, max_dropouts=1))
+@BOTH_MASKS
+def test_when_the_dealer_disappears_the_next_client_deals(masks: Masks) -> None:
+    federation = make_federation(make_plan(4, max_dropouts=1, masks=masks))
 
     def loses_sealed_keys(sender: str, _recipient: str, message: Message, data: bytes) -> tuple[bytes, ...]:
         return () if sender == "c0" and isinstance(message, SealedKeys) else (data,)
@@ -153,34 +172,59 @@ def test_when_the_dealer_disappears_the_next_client_deals() -> None:
     assert outcome.clients["c0"] == Ended("the server ended it: the run goes on without client c0, which was too late")
     assert len(found) == 3
     assert found[0].included == (("c1", "c2", "c3"),) * 3
-    adopted = [entry for _, entry in ledger if isinstance(entry, KeyBox)]
-    assert {(keys.dealer.name, keys.present) for keys in adopted} == {("c1", ("c1", "c2", "c3"))}
+    deals = [entry for party, entry in ledger if party == SERVER and isinstance(entry, Deal)]
+    assert [[hello.name for hello in deal.hellos] for deal in deals] == [["c0", "c1", "c2", "c3"], ["c1", "c2", "c3"]]
+    adopted = {party: entry for party, entry in ledger if isinstance(entry, KeyBox) and party != SERVER}
+    assert set(adopted) == {"c1", "c2", "c3"}
+    assert {keys.deal for keys in adopted.values()} == {message_digest(deals[1])}
+    assert [name for name, keys in adopted.items() if keys.box is None] == ["c1"]
 
 
-def test_the_ledger_holds_every_decision_before_the_message_that_follows_from_it() -> None:
-    federation = make_federation(make_plan(3))
+@BOTH_MASKS
+def test_the_ledger_holds_every_decision_before_the_message_that_follows_from_it(masks: Masks) -> None:
+    federation = make_federation(make_plan(3, masks=masks))
     ledger: list[tuple[str, Message]] = []
     decided_first = []
 
     def watch(sender: str, _recipient: str, message: Message, data: bytes) -> tuple[bytes, ...]:
-        if isinstance(message, Upload | Broadcast | SealedKeys | Confirmations):
+        if isinstance(message, Deal | KeyBox | Upload | Broadcast | SealedKeys | Confirmations):
             decided_first.append((sender, message) in ledger)
         return (data,)
 
     run_with_ledger(federation.server(), federation.clients(), ledger, link=watch)
-    assert len(decided_first) == 1 + 3 * (3 + 3) + 3
+    n_speakers = 1 if masks is Masks.GROUP else 3
+    assert len(decided_first) == 3 + n_speakers + 3 + 3 * (3 + 3) + 3
     assert all(decided_first)
     assert [entry.round for party, entry in ledger if party == SERVER and isinstance(entry, Broadcast)] == [1, 2, 3]
     for name in federation.plan.names:
         assert [entry.round for party, entry in ledger if party == name and isinstance(entry, Upload)] == [1, 2, 3]
 
 
-def test_clients_of_the_plan_that_have_no_session_are_simply_absent() -> None:
-    federation = make_federation(make_plan(4, max_dropouts=1))
+@BOTH_MASKS
+def test_clients_of_the_plan_that_have_no_session_are_simply_absent(masks: Masks) -> None:
+    federation = make_federation(make_plan(4, max_dropouts=1, masks=masks))
     outcome = run_in_process(federation.server(), federation.clients()[1:])
     found = finished(outcome)
     assert len(found) == 3
     assert same_clustering(found[0].clustering, federation.plain_result([federation.plan.names[1:]] * 3))
+
+
+@pytest.mark.parametrize("since", [0, 1, 2, 3, 4])
+def test_pairwise_a_client_may_be_lost_before_the_first_round_and_after_the_last_but_not_between(since: int) -> None:
+    """Pair masks cancel only if all upload, so a client that is lost for good ends the run."""
+    federation = make_federation(make_plan(4, max_dropouts=1, masks=Masks.PAIRWISE), seed=since)
+    names = federation.plan.names
+    outcome = run(federation, Gone({"c2": since}))
+    if since in (0, 4):
+        everyone = names if since else tuple(name for name in names if name != "c2")
+        found = finished(outcome)
+        assert len(found) == 3
+        assert same_clustering(found[0].clustering, federation.plain_result((everyone,) * 3))
+        assert {result.unconfirmed for result in found} == {("c2",) if since else ()}
+    else:
+        assert results(outcome.clients.values()) == []
+        assert outcome.server.reason == f"3 clients answered in round {since}, and at least 4 are needed"
+        assert outcome.server.included == (names,) * (since - 1)
 
 
 def test_a_message_that_cannot_be_read_is_refused_and_the_run_goes_on_without_it() -> None:

@@ -80,8 +80,8 @@ def server_in(state: ServerState, t: int = 1, federation: Federation = FEDERATIO
     steps = [(name, message) for kind in kinds for name in NAMES for message in said[name] if isinstance(message, kind)]
     if state is not ServerState.DEALING:
         closed = range(1, t if state is ServerState.AGGREGATING else 4)
-        uploads = [(name, m) for name in NAMES for m in said[name] if isinstance(m, Upload) and m.round in closed]
-        steps += sorted(uploads, key=lambda step: step[1].round)
+        for number in closed:
+            steps += [(name, m) for name in NAMES for m in said[name] if isinstance(m, Upload) and m.round == number]
     if state is ServerState.FINISHED:
         steps += [(name, said[name][-1]) for name in NAMES]
     for name, message in steps:

@@ -56,7 +56,8 @@ def test_an_error_of_a_clients_wire_leaves_its_driver_and_the_server_is_not_said
     session = FEDERATION.client("c1")
     driver = ClientDriver(session, send)
     driver.begin()
-    (key_box, *_) = inboxes(FEDERATION)["c1"]
+    (deal, key_box, *_) = inboxes(FEDERATION)["c1"]
+    driver.hear(encode(deal))
     with pytest.raises(RemoteProtocolError, match="the wire is cut"):
         driver.hear(encode(key_box))
     assert driver.outcome is None

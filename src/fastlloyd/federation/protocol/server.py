@@ -341,8 +341,9 @@ class ServerSession:
     @property
     def may_ask_another(self) -> bool:
         """Whether a further client of the last sum may be asked for parameters."""
-        n_asked = len(self._included[-1]) if self.state is ServerState.SETTLING else 0
-        return self._turn < min(self.plan.max_turns(len(self._present)), n_asked - 1)
+        if self.state is not ServerState.SETTLING:
+            return False
+        return self._turn < min(self.plan.max_turns(len(self._present)), len(self._included[-1]) - 1)
 
     def _next_turn(self) -> list[Action]:
         """Ask the next client of the last sum, if another may be asked."""
