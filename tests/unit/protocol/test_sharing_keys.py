@@ -10,6 +10,7 @@ from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.plan.plan import Masks, Plan
 from fastlloyd.federation.protocol.actions import Action, ClientResult, Keep, Record, Send
 from fastlloyd.federation.protocol.client import ClientSession
+from fastlloyd.federation.protocol.joining import Joining
 from fastlloyd.federation.protocol.key_set import KeySet
 from fastlloyd.federation.protocol.messages import (
     Broadcast,
@@ -85,6 +86,18 @@ def sealed_in(actions: Sequence[Action]) -> SealedKeys:
 def rounds_of(client: ClientSession) -> ClientRounds:
     assert isinstance(client._phase, ClientRounds)
     return client._phase
+
+
+def joining_of(client: ClientSession) -> Joining:
+    assert isinstance(client._phase, Joining)
+    return client._phase
+
+
+def changes_nothing(client: ClientSession, message: Message) -> None:
+    """Nothing is recorded, kept or drawn; at most the client says again what it said last."""
+    state, said = client.state, client.resend()
+    assert client.receive(message) in ([], said)
+    assert (client.state, client.resend()) == (state, said)
 
 
 # Who is named
@@ -170,13 +183,10 @@ def test_a_larger_deal_is_late_and_changes_nothing(name: str, masks: Masks) -> N
     """An honest server sent it before the smaller one. A client says again where it is, and the run goes on as it was."""
     run = JOINED[masks]
     client = client_after(run.federation, name, [run.named("c0", "c1", "c2")])
-    agreed, said = client._phase, client.resend()
-    key_set = agreed.key_set  # type: ignore[union-attr]  # it is joining
+    key_set = joining_of(client).key_set
     for _ in range(2):
-        assert client.receive(run.deal) == said
-        assert client.state is ClientState.DEALING
-        assert client._phase.key_set is key_set  # type: ignore[union-attr]  # the same
-        assert client.resend() == said
+        changes_nothing(client, run.deal)
+        assert joining_of(client).key_set is key_set
 
 
 @BOTH
@@ -184,14 +194,12 @@ def test_a_larger_deal_is_late_and_changes_nothing(name: str, masks: Masks) -> N
 def test_after_its_first_upload_a_client_takes_no_other_key_set(name: str, masks: Masks) -> None:
     run = JOINED[masks]
     client = client_after(run.federation, name, [run.deal, run.key_boxes[name]])
-    (upload,), state = client.resend(), client.state
-    assert isinstance(upload, Send)
-    assert isinstance(upload.message, Upload)
+    (upload,) = sent(client.resend())
+    assert isinstance(upload, Upload)
     left_out = NAMES[1] if name == NAMES[0] else NAMES[0]
     smaller = run.named(*(other for other in NAMES if other != left_out))
-    assert client.receive(smaller) == [upload]  # nothing recorded, no key made
-    assert client.receive(run.deal) == []
-    assert client.state is state
+    changes_nothing(client, smaller)
+    changes_nothing(client, run.deal)
     another = changed(run.key_boxes[name], deal=message_digest(smaller))
     run.refuses(name, [run.deal, run.key_boxes[name]], another, "KeyBox is not expected by a client that is aggregating")
 
@@ -313,7 +321,7 @@ def test_what_was_made_for_a_larger_deal_is_no_key_of_a_smaller_one(masks: Masks
     relabelled = changed(run.key_boxes["c1"], deal=message_digest(smaller))
     run.refuses("c1", [run.deal, smaller], relabelled, DOES_NOT_OPEN)
     of_dealer = client_after(run.federation, "c0", [run.deal, smaller])
-    assert of_dealer.receive(run.key_boxes["c0"]) == of_dealer.resend()
+    changes_nothing(of_dealer, run.key_boxes["c0"])
     assert of_dealer.state is ClientState.DEALING
 
 
