@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
-from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.plan.plan import Masks, Plan, TrustMode
 from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Keep, Record, Send
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import (
@@ -23,15 +23,17 @@ from fastlloyd.federation.protocol.messages import (
     Upload,
     decode_records,
     encode,
+    message_digest,
 )
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ClientState, ServerState
-from fastlloyd.federation.secagg.keys import EphemeralKey
+from fastlloyd.federation.secagg.pairs import RunKeys
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.queries.query import Query
 from federation import (
     BrokenNoise,
     Federation,
+    encapsulated,
     entropy,
     identity,
     inboxes,
@@ -45,24 +47,42 @@ from virtual_network import Crash, Network, Watch
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
-FEDERATION = make_federation(make_plan(4, max_dropouts=1, trust=TrustMode.SERVER_NOISE), seed=9)
+FEDERATIONS = {
+    masks: make_federation(make_plan(4, max_dropouts=1, trust=TrustMode.SERVER_NOISE, masks=masks), seed=9) for masks in Masks
+}
+FEDERATION = FEDERATIONS[Masks.GROUP]
 PLAN = FEDERATION.plan
 NAMES = PLAN.names
-INBOX = inboxes(FEDERATION)
+INBOXES = {masks: inboxes(federation) for masks, federation in FEDERATIONS.items()}
+INBOX = INBOXES[Masks.GROUP]
+BOTH_MASKS = pytest.mark.parametrize("masks", Masks, ids=lambda masks: masks.value)
+Kept = dict[str, bytes]
 
 
 def no_entropy(n: int) -> bytes:
     raise AssertionError(f"{n} random bytes were asked for")
 
 
-def life(name: str, n: int) -> tuple[ClientSession, EphemeralKey, list[Message]]:
-    """A client that was sent its first n messages, and what it asked to be made durable."""
-    client = FEDERATION.client(name)
+def no_encapsulation(public: bytes) -> tuple[bytes, bytes]:
+    raise AssertionError(f"something was encapsulated to {public[:4].hex()}")
+
+
+def life(
+    name: str, n: int, masks: Masks = Masks.GROUP, inbox: Sequence[Message] | None = None
+) -> tuple[ClientSession, Kept, list[Message]]:
+    """A client that was sent the first n messages of its inbox, and what it asked to be made durable."""
+    client = FEDERATIONS[masks].client(name)
     actions = client.start()
-    for message in INBOX[name][:n]:
+    for message in (INBOXES[masks][name] if inbox is None else inbox)[:n]:
         actions += client.receive(message)
-    (secret,) = [action.secret for action in actions if isinstance(action, Keep)]
-    return client, secret, recorded(actions)
+    return client, kept_in(actions), recorded(actions)
+
+
+def kept_in(actions: Sequence[Action]) -> Kept:
+    """The secrets, as a store keeps them: by name, none replaced."""
+    keeps = [action for action in actions if isinstance(action, Keep)]
+    assert len({keep.name for keep in keeps}) == len(keeps)
+    return {keep.name: keep.secret for keep in keeps}
 
 
 def sends(actions: Sequence[Action]) -> list[Send]:
@@ -73,17 +93,22 @@ def recorded(actions: Sequence[Action]) -> list[Message]:
     return [over_the_wire(PLAN, action.message) for action in actions if isinstance(action, Record)]
 
 
-def restored(name: str, secret: EphemeralKey | None, records: Sequence[Message], **changes: Any) -> ClientSession:
-    """Restored with noise and entropy that fail when they are asked for anything."""
-    given: dict[str, Any] = {"identity": identity(name), "noise": BrokenNoise(), "random_bytes": no_entropy} | changes
-    plan = given.pop("plan", PLAN)
+def restored(name: str, kept: Kept, records: Sequence[Message], masks: Masks = Masks.GROUP, **changes: Any) -> ClientSession:
+    """Restored with noise, entropy and ML-KEM that fail when they are asked for anything."""
+    given: dict[str, Any] = {
+        "identity": identity(name),
+        "noise": BrokenNoise(),
+        "random_bytes": no_entropy,
+        "encapsulate": no_encapsulation,
+    } | changes
+    plan = given.pop("plan", FEDERATIONS[masks].plan)
     session = ClientSession(plan, name, FEDERATION.X[name], **given)
-    session.restore(secret, [encode(record) for record in records])
+    session.restore(kept, [encode(record) for record in records])
     return session
 
 
-def restored_server(records: Sequence[Message]) -> ServerSession:
-    session = ServerSession(PLAN, BrokenNoise())
+def restored_server(records: Sequence[Message], plan: Plan = PLAN) -> ServerSession:
+    session = ServerSession(plan, BrokenNoise())
     session.restore([encode(record) for record in records])
     return session
 
@@ -91,101 +116,161 @@ def restored_server(records: Sequence[Message]) -> ServerSession:
 # The client
 
 
+@BOTH_MASKS
 @pytest.mark.parametrize("n", range(7))
-@pytest.mark.parametrize("name", ["c0", "c1"])
-def test_a_restored_client_is_the_client_that_was_never_interrupted(name: str, n: int) -> None:
-    client, secret, records = life(name, n)
-    again = restored(name, EphemeralKey.from_private_bytes(secret.private_bytes()), records)
+@pytest.mark.parametrize("name", ["c0", "c1", "c3"])
+def test_a_restored_client_is_the_client_that_was_never_interrupted(name: str, n: int, masks: Masks) -> None:
+    client, kept, records = life(name, n, masks)
+    again = restored(name, kept, records, masks)
     assert again.state is client.state
     assert [encode(s.message) for s in sends(again.resend())] == [encode(s.message) for s in sends(client.resend())]
     assert again.reconnect() == client.reconnect()
     assert again._handled == client._handled
     assert type(again.outcome) is type(client.outcome)
-    for message in INBOX[name][:n]:
+    for message in INBOXES[masks][name][:n]:
         assert again.receive(message) == []
-    for message in INBOX[name][n + 1 :]:
-        if client.outcome is None and not isinstance(message, KeyBox):
+    for message in INBOXES[masks][name][n + 1 :]:
+        if client.outcome is None:
             assert again.receive(message) == again.resend()
 
 
-@pytest.mark.parametrize("name", ["c0", "c1"])
-def test_a_client_restarted_before_every_message_ends_with_the_same_result(name: str) -> None:
-    """It draws as much noise, entropy but that of the key in the same order, and so says the very same bytes."""
-    noise, random_bytes = FEDERATION.client(name)._noise, entropy(name)
-    (keep, *actions) = FEDERATION.client(name).start()
-    random_bytes(32)  # what the key was drawn from
-    assert isinstance(keep, Keep)
-    for message in INBOX[name]:
-        client = restored(name, keep.secret, recorded(actions), noise=noise, random_bytes=random_bytes)
+@BOTH_MASKS
+@pytest.mark.parametrize("name", ["c0", "c1", "c3"])
+def test_a_client_restarted_before_every_message_ends_with_the_same_result(name: str, masks: Masks) -> None:
+    """It draws as much noise, entropy but that of the keys in the same order, and so says the very same bytes."""
+    noise, random_bytes = FEDERATIONS[masks].client(name)._noise, entropy(name)
+    actions = FEDERATIONS[masks].client(name).start()
+    random_bytes(128)  # what the keys were drawn from
+    for message in INBOXES[masks][name]:
+        draws: dict[str, Any] = {"noise": noise, "random_bytes": random_bytes, "encapsulate": encapsulated(name)}
+        client = restored(name, kept_in(actions), recorded(actions), masks, **draws)
         actions += client.receive(message)
-    never, _, records = life(name, len(INBOX[name]))
+    never, kept, records = life(name, len(INBOXES[masks][name]), masks)
     assert recorded(actions) == records
+    assert kept_in(actions) == kept
     assert isinstance(client.outcome, ClientResult)
     assert isinstance(never.outcome, ClientResult)
     assert same_clustering(client.outcome.clustering, never.outcome.clustering)
     assert client.outcome.included == never.outcome.included
 
 
+def smaller(*names: str, masks: Masks) -> Deal:
+    """The Deal of some of the clients."""
+    deal = INBOXES[masks]["c0"][0]
+    assert isinstance(deal, Deal)
+    return Deal(tuple(hello for hello in deal.hellos if hello.name in names))
+
+
+@BOTH_MASKS
+@pytest.mark.parametrize("name", ["c0", "c1", "c2"])
+def test_a_client_that_is_restarted_between_two_deals_makes_no_key_of_a_pair_twice(name: str, masks: Masks) -> None:
+    """Nor does it take the group key of the Deal before: nothing is encapsulated, and only a dealer asks for 32 bytes."""
+    first, second = smaller(*NAMES, masks=masks), smaller("c0", "c1", "c2", masks=masks)
+    client, kept, records = life(name, 1, masks)
+    asked: list[int] = []
+
+    def random_bytes(n: int) -> bytes:
+        asked.append(n)
+        return bytes([len(asked)] * n)
+
+    again = restored(name, kept, records, masks, random_bytes=random_bytes)
+    actions, expected = again.receive(second), client.receive(second)
+    assert asked == ([32] if name == "c0" else [])
+    assert [type(action) for action in actions] == [type(action) for action in expected]
+    assert set(kept_in(actions)) == set(kept_in(expected)) == ({"group-key for 3"} if name == "c0" else set())
+    made, other = ([m.ciphertexts for m in recorded(step) if isinstance(m, SealedKeys)] for step in (actions, expected))
+    assert made == other
+    # and both Deals and their answers are read again after another restart
+    twice = restored(name, kept | kept_in(actions), [*records, *recorded(actions)], masks)
+    assert twice.state is ClientState.DEALING
+    assert twice.resend() == again.resend()
+    assert twice.receive(first) in ([], twice.resend())
+
+
+@BOTH_MASKS
+def test_a_dealer_restarted_after_a_smaller_deal_takes_the_group_key_of_that_one(masks: Masks) -> None:
+    deals = [smaller(*NAMES, masks=masks), smaller("c0", "c1", "c2", masks=masks)]
+    client, kept, records = life("c0", 2, masks, deals)
+    assert {"group-key for 4", "group-key for 3"} <= set(kept)
+    box = KeyBox(message_digest(deals[1]), (), None)
+    client.receive(box)
+    again = restored("c0", kept, records, masks, noise=FEDERATION.client("c0")._noise, random_bytes=entropy("upload"))
+    again.receive(box)
+    for session in (client, again):
+        assert session._phase._keys.group_key.secret == kept["group-key for 3"]  # type: ignore[union-attr]  # of rounds
+    assert kept["group-key for 3"] != kept["group-key for 4"]
+
+
 def test_a_client_reads_no_record_for_what_it_uploaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, secret, records = life("c1", 4)
+    _, kept, records = life("c1", 5)
     monkeypatch.setattr(Query, "evaluate", lambda *_: pytest.fail("records were read"))
-    assert restored("c1", secret, records).state is ClientState.CONFIRMING
+    assert restored("c1", kept, records).state is ClientState.CONFIRMING
 
 
-def test_a_hello_is_the_same_bytes_after_a_restart_with_the_same_key() -> None:
-    client, secret, records = life("c1", 0)
-    again = EphemeralKey.from_private_bytes(secret.private_bytes())
-    assert client._roster.hello("c1", again.public, identity("c1")) == records[0]
+def test_a_hello_is_the_same_bytes_after_a_restart_with_the_same_keys() -> None:
+    client, kept, records = life("c1", 0)
+    again = RunKeys.from_private_bytes(kept["run-keys"])
+    assert client._roster.hello("c1", again, identity("c1")) == records[0]
 
 
-def test_a_client_that_ended_stays_ended_and_never_sends_again() -> None:
+@BOTH_MASKS
+def test_a_client_that_ended_stays_ended_and_never_sends_again(masks: Masks) -> None:
     for n in range(6):
-        client, secret, records = life("c1", min(n, 4))
+        client, kept, records = life("c1", n, masks)
         records += recorded(client.deadline())
-        for kept in (secret, None):
-            again = restored("c1", kept, records)
+        assert isinstance(client.outcome, Ended)
+        for secrets in (kept, {}):
+            again = restored("c1", secrets, records, masks)
             assert again.state is ClientState.ABORTED
-            assert again.outcome == client.outcome
+            assert isinstance(again.outcome, Ended)
+            assert again.outcome.reason == client.outcome.reason
+            assert (again.outcome.unfinished is None) == (client.outcome.unfinished is None or not secrets)
             assert again.resend() == again.reconnect() == again.deadline() == again.ending() == []
-            for message in INBOX["c1"]:
+            for message in INBOXES[masks]["c1"]:
                 with pytest.raises(RemoteProtocolError, match="came after the run had ended"):
                     again.receive(message)
-    finished, secret, records = life("c1", 5)
-    again = restored("c1", secret, records)
+    finished, kept, records = life("c1", 6, masks)
+    again = restored("c1", kept, records, masks)
     assert again.state is finished.state is ClientState.FINISHED
     assert again.resend() == again.reconnect() == again.deadline() == []
 
 
 def test_a_client_that_refused_the_server_stays_away_after_a_restart() -> None:
-    client, secret, records = life("c1", 1)
+    client, kept, records = life("c1", 2)
     with pytest.raises(RemoteProtocolError, match="not expected"):
-        client.receive(Deal(()))
+        client.receive(INBOX["c2"][1])
     records += recorded(client.ending())
-    again = restored("c1", secret, records)
-    assert again.outcome == Ended("Deal is not expected by a client that is aggregating")
+    again = restored("c1", kept, records)
+    assert again.outcome == Ended("KeyBox is not expected by a client that is aggregating")
 
 
 def test_a_reason_that_cannot_be_a_message_is_made_one() -> None:
-    client, secret, records = life("c1", 0)
+    client, kept, records = life("c1", 0)
     client.deadline()
     actions = client._end("räsons\n" + "x" * 1000)
-    again = restored("c1", secret, records + recorded(actions))
+    again = restored("c1", kept, records + recorded(actions))
     assert actions[1] == Finish(Ended("r?sons?" + "x" * 493))
     assert again.outcome == client.outcome
 
 
-def test_a_dealer_that_was_restarted_knows_the_deal_that_it_answered() -> None:
-    """Why a dealer records the Deal beside its keys: a repeated one would otherwise end its run."""
-    _, secret, records = life("c0", 1)
-    assert [type(record) for record in records] == [Hello, Deal, SealedKeys]
-    again = restored("c0", secret, records)
-    assert again.receive(INBOX["c0"][0]) == []
-    assert again.state is ClientState.DEALING
+@BOTH_MASKS
+def test_a_client_that_was_restarted_knows_the_deal_that_it_answered(masks: Masks) -> None:
+    """Why a client records the Deal beside its keys: a repeated one would otherwise end its run."""
+    for name in NAMES:
+        client, kept, records = life(name, 1, masks)
+        speaks = masks is Masks.PAIRWISE or name == "c0"
+        assert [type(record) for record in records] == [Hello, Deal, *([SealedKeys] if speaks else [])]
+        again = restored(name, kept, records, masks)
+        assert again.receive(INBOXES[masks][name][0]) == []
+        assert again.state is client.state is ClientState.DEALING
 
 
-CLIENT_RECORDS = life("c0", 6)[2]
-SECRET = life("c0", 6)[1]
+_, KEPT, CLIENT_RECORDS = life("c0", 6)
+DEALT = CLIENT_RECORDS[1].hellos  # type: ignore[union-attr]  # a Deal
 OTHER = make_federation(make_plan(4, max_dropouts=1, trust=TrustMode.SERVER_NOISE, run_id=b"another 16 bytes"), seed=9)
+
+
+KEY_FIELDS = {"exchange_key": 32, "encapsulation_key": 1184, "run_key": 32}
 
 
 def position(kind: type, number: int = 1) -> int:
@@ -203,6 +288,10 @@ def changed(kind: type, number: int = 1, **changes: Any) -> list[Message]:
     records, i = list(CLIENT_RECORDS), position(kind, number)
     records[i] = msgspec.structs.replace(records[i], **changes)
     return records
+
+
+def changed_hello(field: str, value: bytes) -> list[Message]:
+    return [msgspec.structs.replace(CLIENT_RECORDS[0], **{field: value}), *CLIENT_RECORDS[1:]]
 
 
 def without(kind: type, number: int = 1) -> list[Message]:
@@ -224,8 +313,8 @@ def test_the_records_of_the_dealer_are_all_it_says_and_goes_by() -> None:
         ("record 1 of this run, Hello, .* begin with its Hello of this run", changed(Hello, run_id=bytes(16))),
         ("record 1 of this run, Hello, .* begin with its Hello of this run", changed(Hello, plan_digest=bytes(32))),
         ("record 1 of this run, Hello, .* begin with its Hello of this run", changed(Hello, name="c1")),
-        ("not that of the Hello that was recorded", changed(Hello, signature=bytes(64))),
-        ("not that of the Hello that was recorded", changed(Hello, ephemeral_public=bytes(32))),
+        ("not those of the Hello that was recorded", changed(Hello, signature=bytes(64))),
+        *[("not those of the Hello that was recorded", changed_hello(key, bytes(n))) for key, n in KEY_FIELDS.items()],
         ("record 2 of this run, SealedKeys, .* a client that is joining did not take this", without(Deal)),
         ("record 3 of this run, KeyBox, .* not what a client says that is dealing", without(SealedKeys)),
         ("record 4 of this run, Upload, .* a client that is dealing did not take this", without(KeyBox)),
@@ -238,7 +327,8 @@ def test_the_records_of_the_dealer_are_all_it_says_and_goes_by() -> None:
         ("record 6 of this run, Broadcast, .* an upload of client 'c0' that it did not make", changed(Upload, nonce=bytes(8))),
         ("record 6 of this run, Broadcast, .* does not open", changed(Broadcast, payload=bytes(56))),
         ("record 11 of this run, Confirmation, .* not what a client says", changed(Confirmation, mac=bytes(32))),
-        ("record 12 of this run, Confirmations, .* at least 3 are needed", changed(Confirmations, macs=())),
+        ("record 11 of this run, Confirmation, .* not what a client says", changed(Confirmation, signature=bytes(64))),
+        ("record 12 of this run, Confirmations, .* at least 3 are needed", changed(Confirmations, confirmed=())),
         ("end with KeyBox, in the middle of a step", CLIENT_RECORDS[: position(KeyBox) + 1]),
         (
             "record 13 of this run, Confirmations, .* a client that is finished did not take this",
@@ -246,36 +336,52 @@ def test_the_records_of_the_dealer_are_all_it_says_and_goes_by() -> None:
         ),
         ("go on after an Abort", [*CLIENT_RECORDS[:1], Abort("enough"), *CLIENT_RECORDS[1:]]),
         ("go on after an Abort", [*CLIENT_RECORDS[:1], Abort("enough"), Abort("enough")]),
-        ("record 2 of this run, Deal, .* not the first", [CLIENT_RECORDS[0], Deal(CLIENT_RECORDS[1].hellos[1:])]),  # type: ignore[union-attr]  # a Deal
-        ("record 3 of this run, SealedKeys, .* not for those", changed(SealedKeys, boxes=())),
-        ("record 4 of this run, KeyBox, .* that it did not deal", changed(KeyBox, box=bytes(60))),
+        ("record 2 of this run, Deal, .* does not hold the Hello of client 'c0'", [CLIENT_RECORDS[0], Deal(DEALT[1:])]),
+        ("record 3 of this run, SealedKeys, .* not for those", changed(SealedKeys, ciphertexts=())),
+        ("record 3 of this run, SealedKeys, .* not for those", changed(SealedKeys, deal=bytes(32))),
+        ("record 4 of this run, KeyBox, .* was sent 0 keys of pairs and 1 of the group", changed(KeyBox, box=bytes(60))),
+        ("record 4 of this run, KeyBox, .* a client that is dealing did not take this", changed(KeyBox, deal=bytes(32))),
     ],
 )
 def test_records_that_do_not_fit_a_client_are_refused(match: str, records: list[Message]) -> None:
-    assert restored("c0", SECRET, CLIENT_RECORDS).state is ClientState.FINISHED
+    assert restored("c0", KEPT, CLIENT_RECORDS).state is ClientState.FINISHED
     with pytest.raises(LocalProtocolError, match=match):
-        restored("c0", SECRET, records)
+        restored("c0", KEPT, records)
 
 
 def test_records_of_another_plan_or_party_or_key_are_refused() -> None:
     with pytest.raises(LocalProtocolError, match="begin with its Hello of this run of this plan"):
-        restored("c0", SECRET, CLIENT_RECORDS, plan=OTHER.plan)
+        restored("c0", KEPT, CLIENT_RECORDS, plan=OTHER.plan)
     with pytest.raises(LocalProtocolError, match="begin with its Hello of this run of this plan"):
-        restored("c1", SECRET, CLIENT_RECORDS)
-    with pytest.raises(LocalProtocolError, match="not that of the Hello that was recorded"):
-        restored("c0", EphemeralKey.generate(), CLIENT_RECORDS)
-    with pytest.raises(LocalProtocolError, match="the key that it kept is gone"):
-        restored("c0", None, CLIENT_RECORDS)
+        restored("c1", KEPT, CLIENT_RECORDS)
+    with pytest.raises(LocalProtocolError, match="not those of the Hello that was recorded"):
+        restored("c0", KEPT | {"run-keys": bytes(range(128))}, CLIENT_RECORDS)
+
+
+@BOTH_MASKS
+def test_a_secret_that_is_gone_is_named(masks: Masks) -> None:
+    for name in ("c0", "c2"):
+        _, kept, records = life(name, 6, masks)
+        needed = {key for key in kept if masks is Masks.PAIRWISE or not key.startswith("pair-secret")}
+        for key in kept:
+            without_it = {other: secret for other, secret in kept.items() if other != key}
+            if key in needed:
+                with pytest.raises(LocalProtocolError, match=f"the secret kept as '{key}' is gone"):
+                    restored(name, without_it, records, masks)
+            else:  # no mask is made of it
+                assert restored(name, without_it, records, masks).state is ClientState.FINISHED
 
 
 # The server
 
 
-def server_life(joined: tuple[str, ...] = NAMES, *, stop: Callable[[ServerSession], bool] = lambda _: False) -> list[Message]:
+def server_life(
+    joined: tuple[str, ...] = NAMES, *, stop: Callable[[ServerSession], bool] = lambda _: False, masks: Masks = Masks.GROUP
+) -> list[Message]:
     """What a server records until it is to stop; those who did not join are absent."""
     ledger: list[tuple[str, Message]] = []
-    sessions = [client for client in FEDERATION.clients() if client.name in joined]
-    server = FEDERATION.server()
+    sessions = [client for client in FEDERATIONS[masks].clients() if client.name in joined]
+    server = FEDERATIONS[masks].server()
 
     def link(_sender: str, _recipient: str, _message: Message, data: bytes) -> tuple[bytes, ...]:
         return () if stop(server) else (data,)
@@ -287,25 +393,29 @@ def server_life(joined: tuple[str, ...] = NAMES, *, stop: Callable[[ServerSessio
 SERVER_RECORDS = server_life()
 
 
-def test_the_records_of_the_server_are_its_decisions() -> None:
-    assert [type(record) for record in SERVER_RECORDS] == [Deal, SealedKeys, Broadcast, Broadcast, Broadcast, Confirmations]
-    assert server_life(NAMES[:2]) == [Abort("2 of 4 clients were there in time, and at least 3 are needed")]
+@BOTH_MASKS
+def test_the_records_of_the_server_are_its_decisions(masks: Masks) -> None:
+    kinds = [Deal, *[KeyBox] * 4, Broadcast, Broadcast, Broadcast, Confirmations]
+    assert [type(record) for record in server_life(masks=masks)] == kinds
+    assert server_life(NAMES[:2], masks=masks) == [Abort("2 of 4 clients were there in time, and at least 3 are needed")]
 
 
+@BOTH_MASKS
 @pytest.mark.parametrize(
     ("n", "state"),
     [
         (0, ServerState.JOINING),
         (1, ServerState.DEALING),
-        (2, ServerState.AGGREGATING),
-        (4, ServerState.AGGREGATING),
-        (5, ServerState.CONFIRMING),
-        (6, ServerState.FINISHED),
+        (5, ServerState.AGGREGATING),
+        (7, ServerState.AGGREGATING),
+        (8, ServerState.CONFIRMING),
+        (9, ServerState.FINISHED),
     ],
 )
-def test_a_restored_server_answers_whatever_was_said_to_it_as_before(n: int, state: ServerState) -> None:
+def test_a_restored_server_answers_whatever_was_said_to_it_as_before(n: int, state: ServerState, masks: Masks) -> None:
     """Every repetition in every state, by every client; and nothing of it moves the server."""
-    server, clients = FEDERATION.server(), {name: FEDERATION.client(name) for name in NAMES}
+    federation = FEDERATIONS[masks]
+    server, clients = federation.server(), {name: federation.client(name) for name in NAMES}
     pending = [(name, send.message) for name, client in clients.items() for send in sends(client.start())]
     said, records = [], list[Message]()
     while len(records) < n:
@@ -314,7 +424,7 @@ def test_a_restored_server_answers_whatever_was_said_to_it_as_before(n: int, sta
         records += recorded(actions)
         for send in sends(actions):
             pending += [(send.to, reply.message) for reply in sends(clients[send.to].receive(send.message))]
-    again = restored_server(records)
+    again = restored_server(records, federation.plan)
     assert server.state is again.state is state
     assert again.outcome == server.outcome
     for sender, message in said:
@@ -347,11 +457,18 @@ def test_a_dealer_that_was_replaced_is_turned_away_by_the_restarted_server() -> 
     for message in life("c0", 1)[2]:
         if isinstance(message, Hello | SealedKeys):
             assert again.receive("c0", message) == server.receive("c0", message) == turned_away
-    assert again.receive("c1", INBOX_SAID["c1"]) == server.receive("c1", INBOX_SAID["c1"]) == [Send("c1", second)]
-    for name in NAMES[2:]:
-        assert again.receive(name, INBOX_SAID[name]) == []
+    for name in NAMES[1:]:
+        assert again.receive(name, INBOX_SAID[name]) == server.receive(name, INBOX_SAID[name]) == [Send(name, second)]
     # and one dealer more than can be missed ends the run, as it would have
     assert recorded(again.deadline()) == recorded(server.deadline()) != []
+
+
+@BOTH_MASKS
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_a_server_opens_no_round_before_there_is_a_key_box_for_everybody(n: int, masks: Masks) -> None:
+    records = server_life(masks=masks)
+    with pytest.raises(LocalProtocolError, match=f"record {n + 2} of this run, Broadcast, .* is dealing does not"):
+        restored_server([*records[: 1 + n], *records[5:]], FEDERATIONS[masks].plan)
 
 
 def test_a_server_that_was_restarted_before_it_named_a_dealer_collects_hellos_anew() -> None:
@@ -367,29 +484,32 @@ def server_changed(n: int, **changes: Any) -> list[Message]:
     return records
 
 
-DEALT = SERVER_RECORDS[0].hellos  # type: ignore[union-attr]  # a Deal
 OTHER_HELLO = msgspec.structs.replace(DEALT[3], plan_digest=bytes(32))
-MACS = SERVER_RECORDS[5].macs  # type: ignore[union-attr]  # Confirmations
+CONFIRMED = SERVER_RECORDS[8].confirmed  # type: ignore[union-attr]  # Confirmations
 
 
 @pytest.mark.parametrize(
     ("match", "records"),
     [
-        ("record 1 of this run, SealedKeys, .* a server that is joining does not decide it", SERVER_RECORDS[1:]),
-        ("record 2 of this run, Broadcast, .* a server that is dealing does not", [SERVER_RECORDS[0], *SERVER_RECORDS[2:]]),
-        ("record 2 of this run, Deal, .* without the dealer before", [SERVER_RECORDS[0], *SERVER_RECORDS]),
-        ("record 3 of this run, SealedKeys, .* is aggregating does not", [*SERVER_RECORDS[:2], *SERVER_RECORDS[1:]]),
-        ("record 3 of this run, Broadcast, .* is aggregating does not", [*SERVER_RECORDS[:2], *SERVER_RECORDS[3:]]),
-        ("record 7 of this run, Abort, .* the run was finished before", [*SERVER_RECORDS, Abort("late")]),
+        ("record 1 of this run, KeyBox, .* a server that is joining does not decide it", SERVER_RECORDS[1:]),
+        ("record 2 of this run, Broadcast, .* a server that is dealing does not", [SERVER_RECORDS[0], *SERVER_RECORDS[5:]]),
+        ("record 2 of this run, Deal, .* not name fewer than the one before", [SERVER_RECORDS[0], *SERVER_RECORDS]),
+        ("record 6 of this run, KeyBox, .* is aggregating does not", [*SERVER_RECORDS[:5], *SERVER_RECORDS[4:]]),
+        ("record 6 of this run, Deal, .* is aggregating does not", [*SERVER_RECORDS[:5], *SERVER_RECORDS]),
+        ("record 6 of this run, Broadcast, .* is aggregating does not", [*SERVER_RECORDS[:5], *SERVER_RECORDS[6:]]),
+        ("record 10 of this run, Abort, .* the run was finished before", [*SERVER_RECORDS, Abort("late")]),
         ("record 2 of this run, Deal, .* the run was aborted before", [Abort("early"), *SERVER_RECORDS]),
         ("record 1 of this run, Hello, .* does not decide it", [INBOX_SAID["c0"]]),
+        ("record 2 of this run, SealedKeys, .* does not decide it", [SERVER_RECORDS[0], life("c0", 1)[2][2]]),
         ("record 1 of this run, Deal, .* at least 3 are needed", server_changed(0, hellos=DEALT[:2])),
         ("record 1 of this run, Deal, .* holds another plan", server_changed(0, hellos=(*DEALT[:3], OTHER_HELLO))),
-        ("record 2 of this run, SealedKeys, .* is dealing does not", server_changed(1, boxes=())),
-        ("record 3 of this run cannot be read: .* bytes of nonces for", server_changed(2, nonces=bytes(8))),
-        ("record 3 of this run, Broadcast, .* at least 3 are needed", server_changed(2, members=b"\x03", nonces=bytes(16))),
-        ("record 3 of this run cannot be read: the payload of a message", server_changed(2, payload=b"")),
-        ("record 6 of this run, Confirmations, .* 2 clients; at least 3", server_changed(5, macs=MACS[:2])),
+        ("record 2 of this run, Deal, .* at least 3", [SERVER_RECORDS[0], Deal(DEALT[:2])]),
+        ("record 2 of this run, Deal, .* not name fewer", [Deal(DEALT[:3]), Deal(DEALT)]),
+        ("record 2 of this run, KeyBox, .* is dealing does not", server_changed(1, deal=bytes(32))),
+        ("record 6 of this run cannot be read: .* bytes of nonces for", server_changed(5, nonces=bytes(8))),
+        ("record 6 of this run, Broadcast, .* at least 3 are needed", server_changed(5, members=b"\x03", nonces=bytes(16))),
+        ("record 6 of this run cannot be read: the payload of a message", server_changed(5, payload=b"")),
+        ("record 9 of this run, Confirmations, .* 2 clients; at least 3", server_changed(8, confirmed=CONFIRMED[:2])),
     ],
 )
 def test_records_that_do_not_fit_a_server_are_refused(match: str, records: list[Message]) -> None:
@@ -400,21 +520,24 @@ def test_records_that_do_not_fit_a_server_are_refused(match: str, records: list[
 # Processes that die at every point of a step
 
 SMALL = {
-    trust: make_federation(
-        make_plan(3, trust=trust, max_dropouts=1, n_clusters=1, n_features=1, n_iterations=2, estimate_loss=True), seed=2
+    (trust, masks): make_federation(
+        make_plan(3, trust=trust, masks=masks, max_dropouts=1, n_clusters=1, n_features=1, n_iterations=2, estimate_loss=True),
+        seed=2,
     )
     for trust in TrustMode
+    for masks in Masks
 }
 
 
-MOMENTS = make_federation(make_plan(3, max_dropouts=1, n_clusters=1, n_features=1, algorithm=MOMENTLLOYD, epsilon=0.2), seed=2)
+MOMENTS = {
+    masks: make_federation(
+        make_plan(3, masks=masks, max_dropouts=1, n_clusters=1, n_features=1, algorithm=MOMENTLLOYD, epsilon=0.2), seed=2
+    )
+    for masks in Masks
+}
 
 
-def play(trust: TrustMode, watch: Watch, crashes: dict[str, tuple[int, Crash, int]]) -> Network:
-    return play_out(SMALL[trust], watch, crashes)
-
-
-def play_out(federation: Federation, watch: Watch, crashes: dict[str, tuple[int, Crash, int]]) -> Network:
+def play(federation: Federation, watch: Watch, crashes: dict[str, tuple[int, Crash, int]]) -> Network:
     """A run without any other bad luck, in which these processes die."""
     network = Network(federation, watch, crashes)
     network.settle()
@@ -430,37 +553,40 @@ def play_out(federation: Federation, watch: Watch, crashes: dict[str, tuple[int,
     return network
 
 
+@BOTH_MASKS
 @pytest.mark.parametrize("trust", TrustMode)
 @pytest.mark.parametrize("party", [SERVER, "c0", "c1"])
 def test_whoever_dies_at_whatever_point_of_whichever_step_the_run_ends_as_ever(
-    trust: TrustMode, party: str, monkeypatch: pytest.MonkeyPatch
+    trust: TrustMode, party: str, masks: Masks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before the commit, after it, and after each number of letters; before every first step too. Nobody is left out."""
     watch = Watch.install(monkeypatch)
-    n_steps = play(trust, watch, {}).n_steps[party]
-    assert n_steps == {SERVER: 6, "c0": 10, "c1": 9}[party]
+    federation = SMALL[trust, masks]
+    n_steps = play(federation, watch, {}).n_steps[party]
+    assert n_steps == {SERVER: 6, "c0": 10, "c1": 10}[party]
     points = [(Crash.BEFORE_COMMIT, 0), (Crash.AFTER_COMMIT, 0)]
     points += [(Crash.AFTER_SENDING_SOME, n) for n in range(1, 4 if party == SERVER else 2)]
     for step in range(1, n_steps + 1):
         for when, n_sent in points:
-            network = play(trust, watch, {party: (step, when, n_sent)})
+            network = play(federation, watch, {party: (step, when, n_sent)})
             assert network.n_crashes.total() == 1
             assert network.server.state is ServerState.FINISHED
             assert {result.included for result in network.results.values()} == {(network.names,) * 3}
             assert set(network.results) == set(network.names)
 
 
+@BOTH_MASKS
 @pytest.mark.parametrize("party", [SERVER, "c0", "c1"])
-def test_the_same_where_parameters_travel(party: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_where_parameters_travel(party: str, masks: Masks, monkeypatch: pytest.MonkeyPatch) -> None:
     """At every step, at one point of it in turn. A round has two steps and a step three points, so all meet within three."""
     watch = Watch.install(monkeypatch)
-    n_rounds = len(MOMENTS.plan.mechanism.all_rounds)
-    n_steps = play_out(MOMENTS, watch, {}).n_steps[party]
-    assert n_steps == {SERVER: 3 + 2 * n_rounds, "c0": 4 + 3 * n_rounds, "c1": 3 + 2 * n_rounds}[party]
+    n_rounds = len(MOMENTS[masks].plan.mechanism.all_rounds)
+    n_steps = play(MOMENTS[masks], watch, {}).n_steps[party]
+    assert n_steps == {SERVER: 3 + 2 * n_rounds, "c0": 4 + 3 * n_rounds, "c1": 4 + 2 * n_rounds}[party]
     points = [(Crash.BEFORE_COMMIT, 0), (Crash.AFTER_COMMIT, 0), (Crash.AFTER_SENDING_SOME, 1)]
     for step in range(1, n_steps + 1):
         when, n_sent = points[step % 3]
-        network = play_out(MOMENTS, watch, {party: (step, when, n_sent)})
+        network = play(MOMENTS[masks], watch, {party: (step, when, n_sent)})
         assert network.n_crashes.total() == 1
         assert {result.included for result in network.results.values()} == {(network.names,) * n_rounds}
         assert set(network.results) == set(network.names)
@@ -470,26 +596,27 @@ def test_without_fresh_nonces_a_lost_step_would_hide_two_answers_under_one_mask(
     """What the check of masks is worth: entropy that repeats itself, and an upload that was never committed."""
     watch = Watch.install(monkeypatch)
     monkeypatch.setattr("virtual_network.entropy", lambda _name: bytes)
-    network = Network(SMALL[TrustMode.CLIENT_NOISE], watch, {"c1": (2, Crash.BEFORE_COMMIT, 0)})
+    network = Network(SMALL[TrustMode.CLIENT_NOISE, Masks.GROUP], watch, {"c1": (3, Crash.BEFORE_COMMIT, 0)})
     network.settle()
     assert sorted(map(len, watch.hidden.values()))[-2:] == [1, 2]
     with pytest.raises(AssertionError):
         network.check_one_plaintext_per_mask()
 
 
+@BOTH_MASKS
 @pytest.mark.parametrize("trust", TrustMode)
-def test_everybody_dies_in_the_same_step(trust: TrustMode, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everybody_dies_in_the_same_step(trust: TrustMode, masks: Masks, monkeypatch: pytest.MonkeyPatch) -> None:
     watch = Watch.install(monkeypatch)
     for when in Crash:
         for step in range(1, 7):
-            network = play(trust, watch, dict.fromkeys((SERVER, "c0", "c1", "c2"), (step, when, 1)))
+            network = play(SMALL[trust, masks], watch, dict.fromkeys((SERVER, "c0", "c1", "c2"), (step, when, 1)))
             assert network.n_crashes.total() == 4
             assert set(network.results) == set(network.names)
 
 
 def test_a_stored_record_that_this_version_cannot_read_is_named() -> None:
     """As after an update in the middle of a run, if the bytes of messages have changed."""
-    older = b"\x02\x95\x07\x01\x91\x92\xa2c0\xc4\x08nonce678\xc4\x00"
+    older = b"\x03\x95\x07\x01\x91\x92\xa2c0\xc4\x08nonce678\xc4\x00"
     stored = [encode(record) for record in SERVER_RECORDS[:2]]
     assert decode_records(stored, PLAN) == SERVER_RECORDS[:2]
     with pytest.raises(LocalProtocolError, match=r"record 3 of this run cannot be read: .* Nothing was sent"):
