@@ -304,6 +304,8 @@ class ClientSession(Secret):
     def _answer(self, message: Message, digest: bytes) -> list[Action]:
         if (self.state, type(message)) not in CLIENT_TRANSITIONS:
             raise RemoteProtocolError(f"{type(message).__name__} is not expected by a client that is {self.state.value}")
+        if self._is_late(message):
+            return []
         if self._is_early(message):
             return self.resend()
         if isinstance(message, Abort):
@@ -355,7 +357,7 @@ class ClientSession(Secret):
     def _take_again(self, message: Message, *, is_last: bool) -> None:
         """Take what was recorded; if a Broadcast that was recorded last, and maybe never opened, does not open, end the run."""
         is_known = (self.state, type(message)) in CLIENT_TRANSITIONS and not isinstance(message, Abort)
-        if not is_known or self._is_early(message):
+        if not is_known or self._is_late(message) or self._is_early(message):
             raise LocalProtocolError(f"a client that is {self.state.value} did not take this")
         match self._phase, message:
             case ClientRounds() as rounds, Broadcast() if is_last:
@@ -367,6 +369,15 @@ class ClientSession(Secret):
             case _:
                 self._take(message, message_digest(message))
 
+    def _is_late(self, message: Message) -> bool:
+        """Whether this is a Deal before the one that was accepted, or the keys of such a one: nothing follows from it."""
+        match self._phase, message:
+            case Joining() as joining, Deal() | KeyBox():
+                return joining.is_late(message)
+            case ClientRounds() | None, Deal():
+                return True
+        return False
+
     def _is_early(self, message: Message) -> bool:
         """Whether this belongs to a later step of the run, so that something before it was lost."""
         match self._phase, message:
@@ -374,10 +385,6 @@ class ClientSession(Secret):
                 return True
             case Joining() as joining, KeyBox(deal):
                 return joining.key_set is None or deal != joining.key_set.digest
-            case Joining() as joining, Deal():  # late: the one after it was accepted
-                return joining.is_late(message)
-            case ClientRounds() | None, Deal():  # late
-                return True
             case ClientRounds() as rounds, Broadcast():
                 first = rounds.number + (rounds.state is not ClientState.SETTLING)
                 return first <= message.round <= self.plan.mechanism.n_rounds

@@ -11,7 +11,7 @@ from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Masks, Plan
 from fastlloyd.federation.protocol.actions import Keep
 from fastlloyd.federation.protocol.key_set import KeySet
-from fastlloyd.federation.protocol.messages import Deal, Hello, KeyBox, SealedKeys
+from fastlloyd.federation.protocol.messages import Deal, Hello, KeyBox, SealedKeys, message_digest
 from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks, MaskScheme, PairwiseMasks, Secret
@@ -45,6 +45,7 @@ class Joining(Secret):
         "_fresh",
         "_kept",
         "_keys",
+        "_late",
         "_name",
         "_pairs",
         "_plan",
@@ -62,6 +63,7 @@ class Joining(Secret):
         self._pairs: dict[str, PairKey] = {}
         self._keys = RunKeys.from_private_bytes(self._known(RUN_KEYS))
         self.key_set: KeySet | None = None
+        self._late = set[bytes]()  # digests of Deals that another has replaced
         # signatures are deterministic: after a restart with the same keys this is the same Hello
         self.hello: Hello = roster.hello(name, self._keys, identity)
 
@@ -77,11 +79,19 @@ class Joining(Secret):
             raise RemoteProtocolError(f"the Deal does not hold the Hello of client {self._name!r}, to which it was sent")
         if self.key_set is not None and not key_set.is_within(self.key_set):
             raise RemoteProtocolError("a further Deal names clients, or keys of clients, that the one before did not")
+        if self.key_set is not None:
+            self._late.add(self.key_set.digest)
         self.key_set = key_set
 
-    def is_late(self, deal: Deal) -> bool:
-        """Whether a Deal is one before that which was accepted."""
-        return self.key_set is not None and set(deal.hellos) > set(self.key_set.deal.hellos)
+    def is_late(self, message: Deal | KeyBox) -> bool:
+        """Whether this is a Deal before the one that was accepted, or the keys of such a one, if the Deal came as well."""
+        match message:
+            case Deal(hellos) if self.key_set is not None and set(hellos) > set(self.key_set.deal.hellos):
+                self._late.add(message_digest(message))
+                return True
+            case KeyBox(deal):
+                return deal in self._late
+        return False
 
     def seal(self, random_bytes: Callable[[int], bytes]) -> SealedKeys:
         """Make this client's part of the keys of its pairs and, as dealer, the group key. `keep` has what a restart needs."""
