@@ -25,8 +25,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from fastlloyd import __main__ as fastlloyd
 from fastlloyd.cli import results
 from fastlloyd.dp import noise
+from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.transitions import ServerState
-from fastlloyd.federation.runs import DurableServer, durable_client
+from fastlloyd.federation.runs import DurableServer
 from fastlloyd.federation.store import Store
 from fastlloyd.federation.store.events import ClientJoined, Event, PeerSigned
 from fastlloyd.federation.transport.grpc.server import GrpcServer
@@ -120,7 +121,7 @@ def main(marks: dict[str, Any]) -> int:
     if "noise" in marks:
         noise.SystemNoise = partial(KnownNoise, marks["noise"])  # type: ignore[assignment,misc]  # the mark
     if "grace" in marks:
-        durable_client.GRACE = marks["grace"]
+        Plan.grace = property(lambda _: marks["grace"])  # type: ignore[assignment,method-assign]  # the mark
     if "silence" in marks:
         GrpcServer.__init__.__kwdefaults__["grace"] = marks["silence"]  # type: ignore[index]  # it has one
     if "hurry" in marks:

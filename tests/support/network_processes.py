@@ -36,8 +36,9 @@ NAMES, SERVER, DATASET = ("a", "b", "c"), "sums", "patients"
 HANG = 120  # seconds after which a process counts as hung; one that works needs a few
 WRAPPER = Path(__file__).with_name("marked_process.py")
 DOMAIN = Domain(features=("age", "dose"), lower=(0.0, 0.0), upper=(100.0, 5.0))
-N_COMMITS = {"a": 9, "b": 8, "c": 8, SERVER: 6}
-"""Of a run of two rounds: `a` also deals; a client commits each sum, then its answer; the last ends the run and wipes it."""
+N_COMMITS = {"a": 9, "b": 9, "c": 9, SERVER: 6}
+"""Of a run of two rounds: a client commits its Hello, what it makes of the Deal, the keys of the others with its first upload,
+each sum, then its answer, and the others' confirmations; the last ends the run and wipes it."""
 DISK_FAILED = re.compile(
     r"Error: (\S+\.store cannot be used: the disk failed, or is full or read-only \(SQLITE_\w+\); put that right and start "
     r"again|result-\w cannot be written \(File too large\); nothing was left there; the result is kept in \S+\.store: .*)"
@@ -111,7 +112,7 @@ class Site:
         """
         m = self.plan.mechanism
         of_round = {"a": 2, "b": 2, "c": 2, SERVER: 1} if isinstance(m, LloydMechanism) else {"a": 3, "b": 2, "c": 2, SERVER: 2}
-        fixed = {"a": 5, "b": 4, "c": 4, SERVER: 4}
+        fixed = {"a": 5, "b": 5, "c": 5, SERVER: 4}
         return {name: fixed[name] + of_round[name] * m.n_rounds for name in N_COMMITS}
 
     def join(self, name: str, *more: str, without: Sequence[str] = ()) -> list[str]:

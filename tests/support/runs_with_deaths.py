@@ -1,8 +1,9 @@
 """Runs of three clients whose parties die at their commits, and what all must end with."""
 
+from itertools import product
 from pathlib import Path
 
-from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.plan.plan import Masks, TrustMode
 from fastlloyd.federation.protocol.actions import SERVER, ClientResult
 from fastlloyd.federation.store import Role
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
@@ -11,26 +12,33 @@ from known_noise import KnownNoise
 from mortal_parties import Death, World, check_ledger
 
 NAMES = ("c0", "c1", "c2")
-# Commits of a run of two rounds and the loss: Hello (c0 also deals), three sums, each before it is opened, three uploads, a
-# confirmation, the others', the end; the server: two clients that joined, whom it names dealer with the third, the sealed
-# keys, in each round where the stores of two clients stood, and the sum with where the third stood, the confirmations, the
-# end. Of a client that comes back it knows that before, and commits it with something else.
-N_COMMITS = {"c0": 11, "c1": 10, "c2": 10, SERVER: 15}
+# Commits of a run of two rounds and the loss, with both kinds of masks: Hello, the Deal with the keys made for it, the keys of
+# the others with the first upload, three sums, each before it is opened, two uploads and a confirmation, the others', the end;
+# the server: two clients that joined, the Deal with the third, all keys, in each round where the stores of two clients stood,
+# and the sum with where the third stood, the confirmations, the end. Of a client that comes back it knows that before, and
+# commits it with something else.
+N_COMMITS = {"c0": 11, "c1": 11, "c2": 11, SERVER: 15}
 
 
-MOMENTS = make_federation(make_plan(3, algorithm=MOMENTLLOYD, n_clusters=1, n_features=1, epsilon=0.2), seed=4)
+def moments_of(masks: Masks) -> Federation:
+    return make_federation(make_plan(3, algorithm=MOMENTLLOYD, n_clusters=1, n_features=1, epsilon=0.2, masks=masks), seed=4)
+
+
+MOMENTS = {masks: moments_of(masks) for masks in Masks}
 # Parameters are settled in every round; the clients end with those that follow from the last. Only who works them out has
 # something to say to a sum.
-N_ROUNDS = len(MOMENTS.plan.mechanism.all_rounds)
-N_COMMITS_OF_MOMENTS = {"c0": 5 + 3 * N_ROUNDS, "c1": 4 + 2 * N_ROUNDS, "c2": 4 + 2 * N_ROUNDS, SERVER: 6 + 4 * N_ROUNDS}
+N_ROUNDS = len(MOMENTS[Masks.GROUP].plan.mechanism.all_rounds)
+N_COMMITS_OF_MOMENTS = {"c0": 5 + 3 * N_ROUNDS, "c1": 5 + 2 * N_ROUNDS, "c2": 5 + 2 * N_ROUNDS, SERVER: 6 + 4 * N_ROUNDS}
 
 
-def federation_of(trust: TrustMode) -> Federation:
-    plan = make_plan(3, trust=trust, n_clusters=2, n_features=2, n_iterations=2, estimate_loss=True)
+def federation_of(trust: TrustMode, masks: Masks) -> Federation:
+    plan = make_plan(3, trust=trust, n_clusters=2, n_features=2, n_iterations=2, estimate_loss=True, masks=masks)
     return make_federation(plan, seed=4)
 
 
-FEDERATIONS = {trust: federation_of(trust) for trust in TrustMode}
+Kind = tuple[TrustMode, Masks]
+KINDS: tuple[Kind, ...] = tuple(product(TrustMode, Masks))
+FEDERATIONS = {kind: federation_of(*kind) for kind in KINDS}
 
 
 def expected(federation: Federation) -> ClientResult:
@@ -44,7 +52,7 @@ def expected(federation: Federation) -> ClientResult:
     return ClientResult(clustering=known.plain_result(everyone), included=tuple(everyone), unconfirmed=())
 
 
-RESULTS = {trust: expected(FEDERATIONS[trust]) for trust in TrustMode}
+RESULTS = {kind: expected(FEDERATIONS[kind]) for kind in KINDS}
 
 
 def check_died_at_every_commit(world: World, n_commits: dict[str, int], times: int) -> None:
@@ -55,9 +63,9 @@ def check_died_at_every_commit(world: World, n_commits: dict[str, int], times: i
     assert times * (n_commits[SERVER] - 2 * (1 + n_rounds)) <= n_died <= times * n_commits[SERVER]
 
 
-def run_with(trust: TrustMode, folder: Path, deaths: dict[str, list[Death]]) -> World:
+def run_with(kind: Kind, folder: Path, deaths: dict[str, list[Death]]) -> World:
     """Run to the end, check everything that must hold, and return what happened."""
-    return run_to_the_end(FEDERATIONS[trust], RESULTS[trust], folder, deaths)
+    return run_to_the_end(FEDERATIONS[kind], RESULTS[kind], folder, deaths)
 
 
 def run_to_the_end(federation: Federation, right: ClientResult, folder: Path, deaths: dict[str, list[Death]]) -> World:
@@ -74,7 +82,7 @@ def run_to_the_end(federation: Federation, right: ClientResult, folder: Path, de
                 check_ledger(mortal.store, federation.plan)
             run_id = bytes.fromhex(federation.plan.run_id)
             assert mortal.store.messages(run_id) == []
-            assert mortal.store.secret(run_id, "ephemeral-key") is None
+            assert mortal.store.secrets(run_id) == {}
             ended = mortal.store.history.runs[run_id].ended
             assert ended is not None, name
             assert ended.released == ()

@@ -1,27 +1,31 @@
 """Schedules for the virtual network: what can happen in one, and what must hold after it, whatever happened."""
 
-from fastlloyd.federation.plan.plan import TrustMode
+from itertools import product
+from typing import Any
+
+from fastlloyd.federation.plan.plan import Masks, Plan, TrustMode
 from fastlloyd.federation.protocol.transitions import ServerState
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
+from fastlloyd.mechanisms.settings import AnyAlgorithm
 from federation import make_federation, make_plan
 from virtual_network import Network, Watch
 
-# One cluster of one feature: messages are short, and rounds as many as they are of more.
-FEDERATIONS = {
-    trust.value: make_federation(
-        make_plan(3, trust=trust, max_dropouts=1, n_clusters=1, n_features=1, n_iterations=2, estimate_loss=True), seed=2
-    )
-    for trust in TrustMode
-} | {
-    f"momentlloyd, {trust.value}": make_federation(
-        make_plan(
-            3, trust=trust, max_dropouts=1, n_clusters=1, n_features=1, algorithm=MOMENTLLOYD, epsilon=0.2,
-            estimate_loss=trust is TrustMode.SERVER_NOISE,
-        ),
-        seed=2,
-    )
-    for trust in TrustMode
-}  # fmt: skip
+
+# One cluster of one feature: messages are short, and rounds as many as they are of more. One client may be missing at the keys.
+def _plan(algorithm: AnyAlgorithm, trust: TrustMode, masks: Masks) -> Plan:
+    small: dict[str, Any] = {"trust": trust, "masks": masks, "max_dropouts": 1, "n_clusters": 1, "n_features": 1}
+    if algorithm is FASTLLOYD:
+        return make_plan(3, **small, n_iterations=2, estimate_loss=True)
+    return make_plan(3, **small, algorithm=algorithm, epsilon=0.2, estimate_loss=trust is TrustMode.SERVER_NOISE)
+
+
+def subject(algorithm: AnyAlgorithm, trust: TrustMode, masks: Masks) -> str:
+    """What a federation is called."""
+    return f"{algorithm.name}, {trust.value}, {masks.value}"
+
+
+FEDERATIONS = {subject(*of): make_federation(_plan(*of), seed=2) for of in product((FASTLLOYD, MOMENTLLOYD), TrustMode, Masks)}
 BAD_LUCK = (
     "deliver",
     "flow",
@@ -38,13 +42,19 @@ BAD_LUCK = (
 ATTACKS = (
     "corrupt",
     "misdirect",
+    "impersonate",
     "second_set",
     "two_sets",
     "equivocate",
     "wrong_plan",
     "forge_hello",
+    "second_hello",
+    "other_deal",
+    "second_key_set",
     "false_keys",
+    "swap_keys",
     "false_confirmations",
+    "lying_confirmation",
     "second_box",
     "false_box",
     "false_turn",
@@ -77,7 +87,7 @@ def check_after_bad_luck(network: Network) -> None:
     network.check_exact(lambda _name: True)
     network.check_everybody_opens_the_same()
     if network.server.state is ServerState.FINISHED:
-        assert len(network.results) >= network.plan.min_included
+        assert len(network.results) >= network.plan.confirmations(len(network.server._present))
 
 
 def check_after_attacks(network: Network) -> None:
@@ -88,6 +98,8 @@ def check_after_attacks(network: Network) -> None:
 
 def _check_always(network: Network) -> None:
     network.check_one_plaintext_per_mask()
+    network.check_one_key_set()
+    network.check_enough_noise()
     network.check_one_set_per_round()
     network.check_one_box_per_round()
     network.check_one_noise_per_sum()

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from fastlloyd.errors import StateError
-from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.plan.plan import Masks, TrustMode
 from fastlloyd.federation.protocol.actions import SERVER
 from fastlloyd.federation.protocol.messages import Broadcast, Limits, Upload, decode
 from fastlloyd.federation.store import Store
 from fastlloyd.federation.store import files as layout
 from fastlloyd.federation.store.events import Outcome, RunEnded
 from mortal_parties import DISK_FAULTS, READ_ONLY, FailingDisk, World
-from runs_with_deaths import FEDERATIONS, N_COMMITS, check_died_at_every_commit, run_with
+from runs_with_deaths import FEDERATIONS, KINDS, N_COMMITS, Kind, check_died_at_every_commit, run_with
 from stores import new_store, reserved, run_id, upload
 
-KINDS = tuple(DISK_FAULTS)  # the last is the one that leaves the step on disk
+FAULTS = tuple(DISK_FAULTS)  # the last is the one that leaves the step on disk
 
 
 def check_sent(world: World) -> None:
@@ -40,21 +40,21 @@ def check_sent(world: World) -> None:
     assert all(len(sent) == 1 for sent in (*uploads.values(), *sums.values()))
 
 
-@pytest.mark.parametrize("trust", TrustMode)
-def test_every_commit_of_everyone_meets_every_fault_of_a_disk_and_the_result_is_exact(trust: TrustMode, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_commit_of_everyone_meets_every_fault_of_a_disk_and_the_result_is_exact(kind: Kind, tmp_path: Path) -> None:
     """A commit that failed is tried again by the next life; so each meets all kinds in turn."""
     faults = {
-        name: [(n, KINDS[n % len(KINDS)]) for n in range(len(KINDS) * n_commits)] for name, n_commits in N_COMMITS.items()
+        name: [(n, FAULTS[n % len(FAULTS)]) for n in range(len(FAULTS) * n_commits)] for name, n_commits in N_COMMITS.items()
     }
-    world = run_with(trust, tmp_path, faults)
-    check_died_at_every_commit(world, N_COMMITS, len(KINDS))
+    world = run_with(kind, tmp_path, faults)
+    check_died_at_every_commit(world, N_COMMITS, len(FAULTS))
     check_sent(world)
 
 
 @pytest.mark.parametrize("name", ["c1", SERVER])
 def test_a_party_whose_commit_failed_answers_nobody_until_it_is_started_again(name: str, tmp_path: Path) -> None:
     """Its session is ahead of its disk: to say again what it decided would be to say what was never durable."""
-    federation = FEDERATIONS[TrustMode.CLIENT_NOISE]
+    federation = FEDERATIONS[TrustMode.CLIENT_NOISE, Masks.PAIRWISE]
     with World(federation.plan, federation.X, tmp_path) as world:
         world._revive()
         party: Any = world.parties[name].party

@@ -10,20 +10,24 @@ import pytest
 
 from fastlloyd.errors import BudgetError, DataError, FastLloydError, RemoteProtocolError, StateError
 from fastlloyd.federation.ledger import account
+from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.plan.renewal import renew
 from fastlloyd.federation.positions import KnownStore, KnownStoreOf, Positions
 from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Ended, Finish
-from fastlloyd.federation.protocol.messages import Broadcast, Confirmations, Upload, decode, encode
+from fastlloyd.federation.protocol.messages import Broadcast, Confirmations, KeyBox, Upload, decode, encode
 from fastlloyd.federation.runs import reservation
-from fastlloyd.federation.runs.durable_client import GRACE
 from fastlloyd.federation.store import LogPosition, Role, Store
 from fastlloyd.federation.store.events import LimitSet, Outcome
 from federation import identity, make_federation, make_plan, same_clustering
 from mortal_parties import AFTER, BEFORE, DATASET, FINGERPRINT, Killed, World, check_ledger, messages_of
 from stores import copy_store
-from virtual_network import Watch
+from watch import Watch
 
-FEDERATION = make_federation(make_plan(3, n_clusters=2, n_features=2, n_iterations=2, max_dropouts=1), seed=4)
+FEDERATIONS = {
+    masks: make_federation(make_plan(3, n_clusters=2, n_features=2, n_iterations=2, max_dropouts=1, masks=masks), seed=4)
+    for masks in Masks
+}
+FEDERATION = FEDERATIONS[Masks.GROUP]
 PLAN = FEDERATION.plan
 RUN = bytes.fromhex(PLAN.run_id)
 N = len(PLAN.mechanism.all_rounds)
@@ -32,6 +36,14 @@ N = len(PLAN.mechanism.all_rounds)
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     with World(PLAN, FEDERATION.X, tmp_path) as world:
+        yield world
+
+
+@pytest.fixture(params=Masks)
+def either_world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    """With both kinds of masks."""
+    federation = FEDERATIONS[request.param]
+    with World(federation.plan, federation.X, tmp_path) as world:
         yield world
 
 
@@ -214,8 +226,9 @@ class NoNoise:
     two_sided_geometric = gaussian
 
 
-def test_an_error_of_this_machine_ends_the_process_and_not_the_run(world: World) -> None:
-    world._revive()
+def test_an_error_of_this_machine_ends_the_process_and_not_the_run(either_world: World) -> None:
+    world = either_world
+    until(world, KeyBox)
     client = reopened(world, "c1", noise=NoNoise())
     before = client.position
     world.parties["c1"].party = client
@@ -227,9 +240,9 @@ def test_an_error_of_this_machine_ends_the_process_and_not_the_run(world: World)
     mortal = world.parties["c1"]
     mortal.die()
     world._hang_up("c1")
-    assert set(world.run()) == set(PLAN.names)
+    assert set(world.run()) == set(world.plan.names)
     assert mortal.store is not None
-    check_ledger(mortal.store, PLAN)
+    check_ledger(mortal.store, world.plan)
 
 
 # The end
@@ -253,21 +266,33 @@ def test_a_client_that_finished_finds_its_result_again_until_it_concludes(world:
         reopened(world, "c1")
 
 
-def test_nothing_of_a_run_is_in_the_files_after_it(world: World) -> None:
-    until(world, Confirmations)
-    mortal = world.parties["c1"]
+KEPT = {  # whose secrets, by name
+    Masks.GROUP: {"c0": {"run-keys", "pair-secret with c1", "pair-secret with c2", "group-key for 3"}, "c1": {"run-keys"}},
+    Masks.PAIRWISE: {
+        "c0": {"run-keys", "pair-secret with c1", "pair-secret with c2", "group-key for 3"},
+        "c1": {"run-keys", "pair-secret with c2"},
+    },
+}
+
+
+@pytest.mark.parametrize("name", ["c0", "c1"])
+def test_nothing_of_a_run_is_in_the_files_after_it(either_world: World, name: str) -> None:
+    world = either_world
+    until(world, Confirmations, name)
+    mortal = world.parties[name]
     store = mortal.store
     assert store is not None
-    secret = store.secret(RUN, "ephemeral-key")
-    assert secret is not None
-    payloads = [message.payload for message in messages_of(store, PLAN) if isinstance(message, Broadcast)]
+    secrets = store.secrets(RUN)
+    assert set(secrets) == KEPT[world.plan.masks_kind][name]
+    payloads = [message.payload for message in messages_of(store, world.plan) if isinstance(message, Broadcast)]
     assert len(payloads) == N
     path = copy_store(store.path, world.folder / "before")
-    assert any(secret in file.read_bytes() for file in path.parent.iterdir())
+    for secret in secrets.values():
+        assert any(secret in file.read_bytes() for file in path.parent.iterdir())
     world.run()
     for file in mortal.path.parent.iterdir():
         content = file.read_bytes()
-        assert not any(piece in content for piece in (secret, *payloads)), file
+        assert not any(piece in content for piece in (*secrets.values(), *payloads)), file
 
 
 def test_a_run_is_concluded_only_with_a_result(world: World) -> None:
@@ -366,22 +391,29 @@ def test_an_old_copy_of_the_store_is_refused_once_the_server_remembers_more(worl
 # Time
 
 
-def test_a_client_waits_longer_than_the_server_in_every_step(world: World) -> None:
-    times = PLAN.timeouts
-    dealing = (PLAN.max_dropouts + 1) * times.dealing
+def test_a_client_waits_longer_than_the_server_in_every_step(either_world: World) -> None:
+    world = either_world
+    times, patience, grace = world.plan.timeouts, world.plan.patience, world.plan.grace
+    assert (patience, grace) == {
+        Masks.GROUP: (times.dealing, 60),
+        Masks.PAIRWISE: (times.round, 24 * 3600),
+    }[world.plan.masks_kind]
+    dealing = (world.plan.max_dropouts + 1) * patience
     world._revive()
     world.queue.clear()
     client = world.parties["c1"].party
-    assert client.timeout == times.joining + dealing + GRACE
+    assert client.timeout == times.joining + dealing + grace
     world.clock.now += 10
-    assert client.timeout == times.joining + dealing + GRACE - 10
-    for name in PLAN.names:
+    assert client.timeout == times.joining + dealing + grace - 10
+    for name in world.plan.names:
         world.connect(name)
+    until(world, KeyBox)
+    assert client.timeout == dealing + grace
     until(world, Broadcast)
-    assert client.timeout == times.round + GRACE
+    assert client.timeout == times.round + grace
     until(world, Confirmations)
-    assert client.timeout == times.confirming + GRACE
-    world.clock.now += times.confirming + GRACE
+    assert client.timeout == times.confirming + grace
+    world.clock.now += times.confirming + grace
     assert client.timeout == 0
     client.slept()  # it was its own machine that slept
-    assert client.timeout == times.confirming + GRACE
+    assert client.timeout == times.confirming + grace

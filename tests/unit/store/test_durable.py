@@ -62,7 +62,9 @@ def test_after_any_sequence_of_steps_and_openings_the_store_holds_exactly_these_
         for _ in range(2):
             assert list(store.events()) == events == read(store.path)[1]
             assert all(store.messages(run) == messages[run] for run in messages)
-            assert all(store.secret(run, "key") == secrets.get((run, "key")) for run in messages)
+            assert all(
+                store.secrets(run) == {name: kept for (of, name), kept in secrets.items() if of == run} for run in messages
+            )
             assert [store.head_at(length) for length in range(len(events) + 1)] == _heads(store, events)
             assert store.position == LogPosition(len(events), _heads(store, events)[-1])
             store.close()
@@ -282,9 +284,9 @@ def test_what_a_run_kept_and_recorded_is_in_no_file_after_its_end(tmp_path: Path
 
 
 def _only_the_other_run_is_left(store: Store, payload: bytes, others_key: bytes) -> None:
-    assert store.secret(A, "key") is None
+    assert store.secrets(A) == {}
     assert store.messages(A) == []
-    assert store.secret(B, "key") == others_key
+    assert store.secrets(B) == {"key": others_key}
     assert not any(occurs(secret, store.path.parent) for secret in (KEY, payload[:64], payload[-64:], payload[4000:4064]))
 
 
@@ -305,7 +307,7 @@ def test_a_reader_delays_the_wipe_and_is_told_of(tmp_path: Path) -> None:
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM events").fetchall()
         store.append([store.history.runs[A].end(Outcome.FINISHED)])
-        assert store.secret(A, "key") is None
+        assert store.secrets(A) == {}
         with pytest.raises(StateError, match="may still hold what was wiped"):
             store.close()
         assert occurs(KEY, tmp_path)
@@ -344,7 +346,7 @@ def test_when_the_disk_is_full_the_step_is_not_taken_and_no_other_after_it(tmp_p
         assert list(store.events()) == [LIMIT]
     with Store.open(store.path) as store:
         assert store.position == position
-        assert store.secret(A, "key") is None
+        assert store.secrets(A) == {}
         store.append([LIMIT])
 
 

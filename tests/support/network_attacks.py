@@ -1,0 +1,288 @@
+"""What an attacker in the place of the network, of the server or of a client can do to honest sessions.
+
+It knows the signing keys of nobody in the plan, but in `second_hello`, where a client signs two Hellos.
+"""
+
+from dataclasses import replace
+from functools import cache
+from itertools import combinations
+
+import msgspec
+import numpy as np
+
+from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.protocol.actions import SERVER
+from fastlloyd.federation.protocol.client import ClientSession
+from fastlloyd.federation.protocol.key_set import KeySet
+from fastlloyd.federation.protocol.messages import (
+    Abort,
+    Broadcast,
+    Confirmation,
+    Confirmations,
+    Deal,
+    Hello,
+    KeyBox,
+    Message,
+    Parameters,
+    Proposal,
+    SealedKeys,
+    Turn,
+    Upload,
+    encode,
+)
+from fastlloyd.federation.protocol.roster import Roster
+from fastlloyd.federation.protocol.rounds import ClientRounds
+from fastlloyd.federation.secagg.masks import GroupKey
+from fastlloyd.federation.secagg.pairs import PairKey, RunKeys, encapsulate
+from federation import among, entropy, identity, make_plan
+from network_parts import Crash, Letter, Parts, sends
+
+OTHER_PLAN = make_plan(3, max_dropouts=1, n_clusters=1, n_features=1, n_iterations=2, run_id=b"another 16 bytes")
+
+
+class Attacks(Parts):
+    """Each is an operation of a schedule, a method of two small numbers."""
+
+    # Letters that go astray
+
+    def corrupt(self, a: int, b: int) -> None:
+        if self.flight:
+            letter = self.flight[a % len(self.flight)]
+            data = bytearray(letter.data)
+            data[b * 5 % len(data)] ^= 1 << (a % 8)
+            self.flight[a % len(self.flight)] = replace(letter, data=bytes(data))
+
+    def misdirect(self, a: int, b: int) -> None:
+        letter = self.history[a % len(self.history)]
+        if letter.recipient != SERVER:
+            self.flight.insert(0, replace(letter, recipient=self._client(b).name))
+
+    def impersonate(self, a: int, b: int) -> None:
+        """What one client really said, in the name of another."""
+        letter = self.history[a % len(self.history)]
+        if letter.recipient == SERVER:
+            self.flight.insert(0, replace(letter, sender=self._client(b).name))
+
+    # Hellos and keys
+
+    def wrong_plan(self, a: int, _b: int) -> None:
+        other = replace(self.federation, plan=OTHER_PLAN)
+        name = self._client(a).name
+        self.flight.insert(0, Letter(name, SERVER, encode(_hello(other.client(name)))))
+
+    def forge_hello(self, a: int, b: int) -> None:
+        """Somebody speaks in another's name, to the server, or through it to the client that deals."""
+        forger, victim = self.names[a % len(self.names)], self.names[b % len(self.names)]
+        forged = Roster.of(self.plan).hello(victim, drawn_by("forger"), identity(forger if forger != victim else "mallory"))
+        self.flight.insert(0, Letter(forger, SERVER, encode(forged)))
+        if deals := self._sent(Deal):
+            self._sneak(self.names.index(deals[-1].hellos[0].name), _in_place_of(deals[-1], forged))
+
+    def second_hello(self, a: int, b: int) -> None:
+        """A client that lies signs another Hello; it is shown to one that has accepted a Deal with its first."""
+        liar, accepted = self._client(b).name, self._recorded(self._client(a).name, Deal)
+        if accepted and liar in {hello.name for hello in accepted[-1].hellos}:
+            another = Roster.of(self.plan).hello(liar, drawn_by("liar"), identity(liar))
+            self._sneak(a, _in_place_of(accepted[-1], another))
+
+    def other_deal(self, a: int, b: int) -> None:
+        """A Deal of clients that really said Hello, to one of them, whatever the others are shown."""
+        hellos = {hello.name: hello for hello in self._sent(Hello)}
+        there = [name for name in self.names if name in hellos]
+        sets = [chosen for n in range(1, len(there) + 1) for chosen in combinations(there, n)]
+        if sets:
+            self._sneak(a, Deal(tuple(hellos[name] for name in sets[b % len(sets)])))
+
+    def second_key_set(self, a: int, _b: int) -> None:
+        """All that was really made for a client, for the Deal that it accepted last, whatever the server decided on."""
+        recipient, accepted = self._client(a).name, self._recorded(self._client(a).name, Deal)
+        if not accepted:
+            return
+        deal = KeySet(Roster.of(self.plan), accepted[-1])
+        made = {sender: said for sender, said in self.said if isinstance(said, SealedKeys) and said.deal == deal.digest}
+        at = deal.names.index(recipient)
+        makers = [name for name in deal.names[:at] if name in self.plan.masks_kind.speakers(deal.names)]
+        if set(makers) <= set(made):
+            ciphertexts = tuple(made[name].ciphertexts[at - deal.names.index(name) - 1] for name in makers)
+            self._sneak(a, KeyBox(deal.digest, ciphertexts, made[deal.names[0]].boxes[at - 1] if at else None))
+
+    def false_keys(self, a: int, b: int) -> None:
+        """The server makes the key of a pair, and seals a group key it knows, in the name of the dealer."""
+        recipient, deals = self._client(a).name, self._sent(Deal)
+        if not deals:
+            return
+        deal = KeySet(Roster.of(self.plan), deals[b // 2 % len(deals)])
+        dealer = deal.names[0]
+        if recipient not in deal.names[1:]:
+            return
+        secret, ciphertext = encapsulate(deal.hellos[recipient].encapsulation_key)
+        exchanged = drawn_by("server").exchange(deal.hellos[recipient].exchange_key)
+        pair = PairKey.agree(deal.pair(dealer, recipient), exchange_secret=exchanged, kem_secret=secret, ciphertext=ciphertext)
+        genuine = self._key_boxes.get(recipient)
+        others = genuine.ciphertexts[1:] if genuine is not None and genuine.deal == deal.digest else ()
+        self._sneak(a, KeyBox(deal.digest, (pair.message(ciphertext), *others), pair.seal(GroupKey(bytes(32)))))
+
+    def swap_keys(self, a: int, b: int) -> None:
+        """A client is sent what was made for another, or its own in another order, or half of it made by somebody else."""
+        boxes = self._key_boxes
+        mine = boxes.get(self._client(a).name)
+        if mine is None:
+            return
+        other = list(boxes.values())[b // 8 % len(boxes)]
+        first, rest = mine.ciphertexts[:1], mine.ciphertexts[1:]
+        flipped = tuple(bytes([message[0] ^ 1]) + message[1:] for message in first)
+        lies = [
+            msgspec.structs.replace(mine, ciphertexts=mine.ciphertexts[::-1]),
+            msgspec.structs.replace(mine, ciphertexts=other.ciphertexts),
+            msgspec.structs.replace(mine, ciphertexts=(*flipped, *rest)),
+            msgspec.structs.replace(mine, ciphertexts=(*rest, *flipped)),
+            msgspec.structs.replace(mine, ciphertexts=rest),
+            msgspec.structs.replace(mine, box=other.box),
+            msgspec.structs.replace(mine, box=None if mine.box else bytes(60)),
+            msgspec.structs.replace(other, deal=mine.deal),
+        ]
+        self._sneak(a, lies[b % len(lies)])
+
+    # Sums
+
+    def second_set(self, a: int, b: int) -> None:
+        """A proper sum of uploads that were really made, over another set than everybody else is shown."""
+        uploads = self._uploads(1 + b % self.plan.mechanism.n_rounds)
+        left_out = self.names[b % len(self.names)]
+        self._broadcast(a, {name: upload for name, upload in uploads.items() if name != left_out})
+
+    def two_sets(self, a: int, b: int) -> None:
+        """One proper sum after the other, over two sets, for a client that dies when it takes the first."""
+        client = self._client(a)
+        uploads = self._uploads(client.round)
+        left_out = self.names[b // len(Crash) % len(self.names)]
+        self._broadcast(a, {name: upload for name, upload in uploads.items() if name != left_out})
+        self._broadcast(a, uploads)
+        self.armed[client.name] = Crash(b % len(Crash)), 0
+
+    def equivocate(self, a: int, b: int) -> None:
+        """A broadcast that really was made, changed in one place for one client."""
+        broadcasts = self._sent(Broadcast)
+        if not broadcasts:
+            return
+        shown = broadcasts[a // 8 % len(broadcasts)]
+        first, *_, last = shown.included(self.names)
+        words = np.frombuffer(shown.payload, self.plan.ring.dtype).copy()
+        words[b % len(words)] += 1
+        lies = [
+            msgspec.structs.replace(shown, payload=words.tobytes()),
+            among(self.names, shown, {first: None}),
+            msgspec.structs.replace(shown, members=bytes(len(shown.members))),
+            msgspec.structs.replace(shown, nonces=shown.nonces[8:]),
+            among(self.names, shown, {first: bytes(8)}),
+            among(self.names, shown, {last: bytes(8)}),  # opens with pairwise masks: the first client's alone is used
+            msgspec.structs.replace(shown, round=1 + shown.round % self.plan.mechanism.n_rounds),
+        ]
+        self._sneak(a, lies[b % len(lies)])
+
+    # Parameters
+
+    def second_box(self, a: int, b: int) -> None:
+        """Parameters that a client really worked out, and that were not stored: the server stores none but the first."""
+        stored = {(parameters.client, parameters.salt) for parameters in self._recorded(SERVER, Parameters)}
+        made = [(sender, said) for sender, said in self.said if isinstance(said, Proposal)]
+        others = [(sender, said) for sender, said in made if (sender, said.salt) not in stored]
+        if others:
+            sender, proposal = others[b % len(others)]
+            self._sneak(a, Parameters(proposal.round, sender, proposal.salt, proposal.box, proposal.signature))
+
+    def false_box(self, a: int, b: int) -> None:
+        """Parameters that were stored, changed in one place for one client."""
+        relayed = self._sent(Parameters)
+        if not relayed:
+            return
+        shown = relayed[a // 8 % len(relayed)]
+        other = next(name for name in self.names if name != shown.client)
+        lies = [
+            msgspec.structs.replace(shown, box=bytes([shown.box[0] ^ 1]) + shown.box[1:]),
+            msgspec.structs.replace(shown, salt=shown.salt[::-1]),
+            msgspec.structs.replace(shown, client=other),
+            msgspec.structs.replace(shown, signature=shown.signature[::-1]),
+            msgspec.structs.replace(shown, round=2 + (shown.round - 1) % len(self.limits.box_bytes)),
+        ]
+        self._sneak(a, lies[b % len(lies)])
+
+    def false_turn(self, a: int, b: int) -> None:
+        self._sneak(a, Turn(2 + b % self.plan.mechanism.n_rounds))
+
+    def false_proposal(self, a: int, b: int) -> None:
+        """A client makes parameters up that nobody can open, and signs them, if it has a key to sign with by now."""
+        if not self.limits.box_bytes:
+            return
+        number, liar = [*self.limits.box_bytes][b % len(self.limits.box_bytes)], self._client(a)
+        salt, box = bytes(16), bytes(self.limits.box_bytes[number])
+        match liar._phase:
+            case ClientRounds() as rounds:
+                signature = rounds._keys.own.sign(rounds._keys.key_set.proposal(liar.name, number, salt, box))
+            case _:
+                signature = bytes(64)
+        self.flight.insert(0, Letter(liar.name, SERVER, encode(Proposal(number, salt, box, signature))))
+
+    # The end
+
+    def false_confirmations(self, a: int, b: int) -> None:
+        """Too few, or one client's word in the name of another, or words that nobody said."""
+        relayed = self._sent(Confirmations)
+        confirmed = relayed[0].confirmed if relayed else tuple((name, bytes(32), bytes(64)) for name in self.names)
+        first = confirmed[0]
+        lies = [
+            confirmed[: b // 4 % (len(confirmed) + 1)],
+            tuple((name, *first[1:]) for name, _, _ in confirmed),
+            tuple((name, mac, first[2]) for name, mac, _ in confirmed),
+            tuple((name, bytes(32), signature) for name, _, signature in confirmed),
+        ]
+        self._sneak(a, Confirmations(lies[b % len(lies)]))
+
+    def lying_confirmation(self, a: int, _b: int) -> None:
+        """A client says that it ended otherwise, and signs it."""
+        liar = self._client(a)
+        match liar._phase:
+            case ClientRounds() as rounds:
+                signature = rounds._keys.own.sign(rounds._keys.key_set.confirmation(liar.name, bytes(32)))
+                self.flight.insert(0, Letter(liar.name, SERVER, encode(Confirmation(bytes(32), signature))))
+
+    def false_abort(self, a: int, _b: int) -> None:
+        self._sneak(a, Abort("no reason at all"))
+
+    def give_up(self, a: int, _b: int) -> None:
+        self._act(self._client(a).name, self._client(a).deadline())
+
+    # Odds and ends
+
+    @property
+    def _key_boxes(self) -> dict[str, KeyBox]:
+        """What the server really decided to send each client of its last Deal; nothing before."""
+        boxes, deals = self._recorded(SERVER, KeyBox), self._recorded(SERVER, Deal)
+        return {hello.name: box for hello, box in zip(deals[-1].hellos, boxes, strict=True)} if boxes else {}
+
+    def _broadcast(self, a: int, uploads: dict[str, Upload]) -> None:
+        if not uploads:
+            return
+        ring, number = self.plan.ring, next(iter(uploads.values())).round
+        n_words = self.plan.n_words(self.plan.mechanism.all_rounds[number - 1])
+        noise = np.append(self.federation.server_noise[number - 1].ravel(), 0)
+        total = ring.wrap(noise if self.plan.trust is TrustMode.SERVER_NOISE else np.zeros_like(noise))
+        for upload in uploads.values():
+            total = ring.add(total, ring.from_bytes(upload.payload, n_words))
+        included = {name: upload.nonce for name, upload in uploads.items()}
+        self._sneak(a, Broadcast.of(self.names, number, included, ring.to_bytes(total)))
+
+
+@cache
+def drawn_by(who: str) -> RunKeys:
+    """Fixed keys of an attacker."""
+    return RunKeys.draw(entropy(who))
+
+
+def _in_place_of(deal: Deal, hello: Hello) -> Deal:
+    return Deal(tuple(hello if hello.name == other.name else other for other in deal.hellos))
+
+
+def _hello(client: ClientSession) -> Message:
+    (send,) = sends(client.start())
+    return send.message

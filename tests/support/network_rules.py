@@ -1,0 +1,214 @@
+"""What must hold on a virtual network, whatever happened."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+
+from fastlloyd.base.arrays import IntArray
+from fastlloyd.federation.plan.plan import Masks, TrustMode
+from fastlloyd.federation.protocol.actions import SERVER
+from fastlloyd.federation.protocol.messages import (
+    Abort,
+    Broadcast,
+    Confirmation,
+    Deal,
+    Hello,
+    KeyBox,
+    Parameters,
+    Proposal,
+    SealedKeys,
+    Turn,
+    Upload,
+    encode,
+    message_digest,
+)
+from fastlloyd.federation.secagg.masks import name_field
+from fastlloyd.federation.secagg.pairs import CIPHERTEXT_BYTES
+from federation import parts_of, same_clustering
+from network_parts import Parts
+
+GROUP_LABEL, PAIR_LABEL = b"fastlloyd/v1/mask", b"fastlloyd/v1/pair-mask"
+
+
+class Rules(Parts):
+    """Each raises AssertionError if it is broken."""
+
+    def check_one_plaintext_per_mask(self) -> None:
+        """A keystream under the group key hides one plaintext, sent or not: a nonce is drawn for each.
+
+        A keystream of a pair hides one plaintext that was sent of each of its two clients, one with each sign.
+        """
+        sent = {(sender, said.nonce) for sender, said in self.said if isinstance(said, Upload)}
+        for (_, info), members in self.watch.hidden.items():
+            if info.startswith(GROUP_LABEL):
+                assert len(members) == 1
+                continue
+            assert info.startswith(PAIR_LABEL)
+            left = [name for name, nonce in members if (name, nonce) in sent]
+            assert len(left) == len(set(left))
+            pairs = [(name_field(a) + name_field(b), {a, b}) for a in self.names for b in self.names if a != b]
+            (pair,) = [both for fields, both in pairs if fields in info]
+            assert {name for name, _ in members} <= pair
+
+    def check_one_key_set(self) -> None:
+        """What each client's log says of keys: Deals that shrink, an answer to each, then one key set, of the last of them."""
+        hello_of = {name: self._recorded(name, Hello)[:1] for name in self.names}
+        for name in self.names:
+            deals, boxes = self._recorded(name, Deal), self._recorded(name, KeyBox)
+            for before, after in pairwise(deals):
+                assert set(after.hellos) < set(before.hellos)
+            for deal in deals:
+                assert all([hello] == hello_of[hello.name] for hello in deal.hellos)
+                assert name in {hello.name for hello in deal.hellos}
+                assert len(deal.hellos) >= self.plan.min_present
+            assert len(boxes) <= 1
+            kinds = [type(record) for record in self.logs[name].records]
+            if boxes:
+                assert boxes[0].deal == message_digest(deals[-1])
+                at = kinds.index(KeyBox)
+                assert Deal not in kinds[at:]
+                assert Upload not in kinds[:at]
+                assert kinds[at + 1] is Upload
+            else:
+                assert Upload not in kinds
+            self._check_sealed(name, deals)
+
+    def _check_sealed(self, name: str, deals: list[Deal]) -> None:
+        """Who speaks answers every Deal: with the same ciphertexts as ever, a fresh group key, and none for itself."""
+        names = [[hello.name for hello in deal.hellos] for deal in deals]
+        speaks = [deal for deal, of in zip(deals, names, strict=True) if name in self.plan.masks_kind.speakers(of)]
+        sealed = self._recorded(name, SealedKeys)
+        assert [said.deal for said in sealed] == [message_digest(deal) for deal in speaks]
+        ciphertexts: dict[str, set[bytes]] = {}
+        n_dealt = 0
+        for said, deal in zip(sealed, speaks, strict=True):
+            of = [hello.name for hello in deal.hellos]
+            later = of[of.index(name) + 1 :]
+            for other, message in zip(later, said.ciphertexts, strict=True):
+                ciphertexts.setdefault(other, set()).add(message)
+            assert len(said.boxes) == (len(later) if of[0] == name else 0)
+            n_dealt += of[0] == name
+        assert all(len(made) == 1 for made in ciphertexts.values())
+        assert len({next(iter(made))[:CIPHERTEXT_BYTES] for made in ciphertexts.values()}) == len(ciphertexts)
+        boxes = [box for said in sealed for box in said.boxes]
+        assert len(boxes) == len(set(boxes))
+        if not self._has_ended(name):
+            dealt = [secret for what, secret in self.logs[name].secrets.items() if what.startswith("group-key")]
+            assert len(set(dealt)) == len(dealt) == n_dealt
+
+    def check_enough_noise(self) -> None:
+        """Without the shares of any t of its clients, every sum that was opened still has all the noise that is claimed.
+
+        With pairwise masks it has the shares of the whole key set, and each was drawn for so many.
+        """
+        if self.plan.trust is TrustMode.SERVER_NOISE:
+            return
+        nonces = {(name, said.round): said.nonce for name in self.names for said in self._recorded(name, Upload)}
+        for rounds, number, broadcast, _ in self.watch.opened:
+            included, present = tuple(broadcast.included(self.names)), rounds._keys.key_set.names
+            assert self.plan.masks_kind is Masks.GROUP or included == present
+            shares = [self.watch.shares[name, nonces[name, number]] for name in included]
+            scales = self.plan.mechanism.all_rounds[number - 1].scales
+            for part, scale in enumerate(scales):
+                of_part = sorted(share[part] ** 2 for share in shares)
+                honest = of_part[: len(of_part) - self.plan.max_colluding]
+                assert sum(honest, Fraction(0)) >= scale**2
+
+    def check_one_set_per_round(self) -> None:
+        """Each session opens each round once, in order, and so does each log; the server fixes each round once.
+
+        Of each round a client takes the masks off one broadcast, in all its lives together.
+        """
+        assert all(len(broadcasts) == 1 for broadcasts in self.watch.tried.values())
+        sessions: dict[int, list[int]] = {}
+        for rounds, number, _, _ in self.watch.opened:
+            sessions.setdefault(id(rounds), []).append(number)
+        for opened in (*sessions.values(), *([b.round for b in self._recorded(party, Broadcast)] for party in self.logs)):
+            assert opened == list(range(1, len(opened) + 1))
+        assert {encode(broadcast) for broadcast in self._sent(Broadcast)} <= set(map(encode, self._recorded(SERVER, Broadcast)))
+
+    def check_one_box_per_round(self) -> None:
+        """Each session goes on from one box of each round, in order, and so does each log; only stored ones are relayed."""
+        expected = list(self.limits.box_bytes)
+        sessions: dict[int, list[int]] = {}
+        for rounds, parameters in self.watch.settled:
+            sessions.setdefault(id(rounds), []).append(parameters.round)
+        for settled in (*sessions.values(), *([p.round for p in self._recorded(party, Parameters)] for party in self.logs)):
+            assert settled == expected[: len(settled)]
+        assert {encode(parameters) for parameters in self._sent(Parameters)} <= set(
+            map(encode, self._recorded(SERVER, Parameters))
+        )
+        for name in self.names:  # an upload is masked for the box that the record before it holds, and no other
+            log = self.logs[name].records
+            for before, record in pairwise(log):
+                if isinstance(record, Upload) and record.round in self.limits.box_bytes:
+                    assert isinstance(before, Parameters)
+                    assert before.round == record.round
+            proposed = [proposal.round for proposal in self._recorded(name, Proposal)]
+            assert proposed == sorted(set(proposed))
+
+    def check_one_noise_per_sum(self) -> None:
+        """What a broadcast holds besides its uploads is noise that was drawn for it alone, and none where clients add it."""
+        unused = [noise.tolist() for noise in self.noise[SERVER].drawn]
+        for broadcast in self._recorded(SERVER, Broadcast):
+            if any((broadcast.round, name) in self.spoiled for name in broadcast.included(self.names)):
+                continue
+            added = self._noise_of(broadcast)
+            exchange = self.plan.mechanism.all_rounds[broadcast.round - 1]
+            parts = [part.ravel() for part in parts_of(self.plan.mechanism, exchange, added)]
+            assert added.shape == self.plan.mechanism.shape(exchange)
+            if self.plan.trust is TrustMode.SERVER_NOISE:
+                for part in parts:
+                    unused.remove(part.tolist())
+            else:
+                assert not added.any()
+
+    def _noise_of(self, broadcast: Broadcast) -> IntArray:
+        exchange, ring = self.plan.mechanism.all_rounds[broadcast.round - 1], self.plan.ring
+        n_words = self.plan.n_words(exchange)
+        total = ring.from_bytes(broadcast.payload, n_words)
+        for member in broadcast.included(self.names).items():
+            total = ring.subtract(total, ring.from_bytes(self.watch.cipher[member], n_words))
+        assert total[-1] == 0
+        return ring.centre(total[:-1]).reshape(self.plan.mechanism.shape(exchange))
+
+    def check_everybody_opens_the_same(self) -> None:
+        """One opened set per round, whoever opens it."""
+        opened = {number: broadcast for _, number, broadcast, _ in self.watch.opened}
+        assert all(opened[number] == broadcast for _, number, broadcast, _ in self.watch.opened)
+        settled = {parameters.round: parameters for _, parameters in self.watch.settled}
+        assert all(settled[parameters.round] == parameters for _, parameters in self.watch.settled)
+
+    def check_write_ahead(self) -> None:
+        """A round's upload is recorded once, and nothing is sent that was not recorded or does not follow from it."""
+        for party in self.logs:
+            recorded = set(map(encode, self.logs[party].records))
+            for message in {said for sender, said in self.said if sender == party}:
+                match message:
+                    case Turn():  # follows from the sum that is recorded
+                        assert message.round - 1 in {broadcast.round for broadcast in self._recorded(SERVER, Broadcast)}
+                    case Abort() if party == SERVER and encode(message) not in recorded:
+                        assert message.reason.startswith(("the run began without", "the run goes on without"))
+                    case _:
+                        assert encode(message) in recorded
+        for name in self.names:
+            uploads = self._recorded(name, Upload)
+            assert [upload.round for upload in uploads] == list(range(1, len(uploads) + 1))
+            assert all(len(self._recorded(name, kind)) <= 1 for kind in (Hello, KeyBox, Confirmation))
+
+    def check_exact(self, clients: Callable[[str], bool]) -> None:
+        """What these clients opened is, to the bit, the sum of what the named clients hid, and the server's noise."""
+        for rounds, number, broadcast, answer in self.watch.opened:
+            members = list(broadcast.included(self.names).items())
+            if clients(rounds.name) and not any((number, member) in self.spoiled for member, _ in members):
+                values = [self.watch.plain[member] for member in members]
+                assert np.array_equal(answer, np.sum([*values, self._noise_of(broadcast)], axis=0).ravel())
+
+    def check_agreement(self) -> None:
+        """All that finish have the same result, bit for bit."""
+        for result in self.results.values():
+            first = next(iter(self.results.values()))
+            assert same_clustering(result.clustering, first.clustering)
+            assert result.included == first.included
