@@ -120,7 +120,7 @@ class Attacks(Parts):
         pair = PairKey.agree(deal.pair(dealer, recipient), exchange_secret=exchanged, kem_secret=secret, ciphertext=ciphertext)
         genuine = self._key_boxes.get(recipient)
         others = genuine.ciphertexts[1:] if genuine is not None and genuine.deal == deal.digest else ()
-        self._sneak(a, KeyBox(deal.digest, (pair.message(ciphertext), *others), pair.seal(GroupKey(bytes(32)))))
+        self._sneak(a, KeyBox(deal.digest, (pair.message(ciphertext), *others), pair.seal(GroupKey(bytes(32)), deal.digest)))
 
     def swap_keys(self, a: int, b: int) -> None:
         """A client is sent what was made for another, or its own in another order, or half of it made by somebody else."""
