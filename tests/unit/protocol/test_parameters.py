@@ -1,7 +1,7 @@
 """Parameters that one client works out: whose turn it is, the first that is stored, and what clients and server refuse."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import msgspec
@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
-from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.plan.plan import Masks, TrustMode
+from fastlloyd.federation.protocol import rounds as rounds_module
 from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Keep, Record, Send
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import (
     Broadcast,
     Confirmations,
-    KeyBox,
     Limits,
     Message,
     Parameters,
@@ -28,7 +28,7 @@ from fastlloyd.federation.protocol.messages import (
 from fastlloyd.federation.protocol.rounds import ClientRounds
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ClientState, ServerState
-from fastlloyd.federation.secagg.keys import EphemeralKey
+from fastlloyd.federation.secagg.masks import GroupKey
 from fastlloyd.federation.secagg.sealing import SALT_BYTES, seal_parameters
 from fastlloyd.federation.transport.in_process import run_in_process
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
@@ -48,12 +48,19 @@ from federation import (
     same_clustering,
     starts_cheaply,
 )
+from lies import changed, flipped, run_keys
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
-FEDERATION = make_federation(
-    make_plan(3, trust=TrustMode.SERVER_NOISE, max_dropouts=1, algorithm=MOMENTLLOYD, n_clusters=1, n_features=1), seed=5
-)
+PLANS = {
+    masks: make_plan(
+        3, trust=TrustMode.SERVER_NOISE, max_dropouts=1, algorithm=MOMENTLLOYD, n_clusters=1, n_features=1, masks=masks
+    )
+    for masks in Masks
+}
+FEDERATIONS = {masks: make_federation(plan, seed=5) for masks, plan in PLANS.items()}
+BOTH_MASKS = pytest.mark.parametrize("masks", Masks, ids=lambda masks: masks.value)
+FEDERATION = FEDERATIONS[Masks.GROUP]
 PLAN = FEDERATION.plan
 assert isinstance(PLAN.mechanism, MomentMechanism)
 M: MomentMechanism = PLAN.mechanism
@@ -87,7 +94,7 @@ class Table:
         self.server = self.federation.server()
         self.clients = {client.name: client for client in self.federation.clients()}
         self.recorded: dict[str, list[Message]] = {name: [] for name in (SERVER, *self.clients)}
-        self.secrets: dict[str, EphemeralKey] = {}
+        self.secrets: dict[str, dict[str, bytes]] = {name: {} for name in self.clients}
         self.queue: list[tuple[str, str, Message]] = []
         self.seen: list[tuple[str, str, Message]] = []
         for name, client in self.clients.items():
@@ -98,7 +105,7 @@ class Table:
             if isinstance(action, Record):
                 self.recorded[party].append(action.message)
             if isinstance(action, Keep):
-                self.secrets[party] = action.secret
+                self.secrets[party][action.name] = action.secret
         self.queue += [(party, to, message) for to, message in sent(actions)]
 
     def loses(self, _sender: str, _message: Message) -> bool:
@@ -152,15 +159,24 @@ def rounds_of(client: ClientSession) -> ClientRounds:
 def sealed_by(client: ClientSession, plain: bytes) -> Proposal:
     """What this client, which awaits parameters, would propose if these bytes were what it worked out."""
     rounds, salt = rounds_of(client), b"s" * SALT_BYTES
-    return Proposal(rounds.number, salt, seal_parameters(rounds._group_key, rounds._context(), client.name, salt, plain))
+    keys = rounds._keys
+    box = seal_parameters(keys.group_key, rounds._context(), client.name, salt, plain)
+    signature = keys.own.sign(keys.key_set.proposal(client.name, rounds.number, salt, box))
+    return Proposal(rounds.number, salt, box, signature)
+
+
+def relayed(proposal: Proposal, client: str) -> Parameters:
+    """What a server makes of a proposal."""
+    return Parameters(proposal.round, client, proposal.salt, proposal.box, proposal.signature)
 
 
 # Whose turn it is
 
 
-def test_the_first_client_of_the_last_sum_works_out_all_parameters_and_nobody_else_does() -> None:
+@BOTH_MASKS
+def test_the_first_client_of_the_last_sum_works_out_all_parameters_and_nobody_else_does(masks: Masks) -> None:
     ledger: list[tuple[str, Message]] = []
-    outcome = run_with_ledger(FEDERATION.server(), FEDERATION.clients(), ledger)
+    outcome = run_with_ledger(FEDERATIONS[masks].server(), FEDERATIONS[masks].clients(), ledger)
     assert len(results(outcome.clients.values())) == 3
     proposed = [(party, message.round) for party, message in ledger if isinstance(message, Proposal)]
     assert proposed == [("c0", number) for number in range(2, N_ROUNDS + 2)]
@@ -168,8 +184,9 @@ def test_the_first_client_of_the_last_sum_works_out_all_parameters_and_nobody_el
     assert sorted(settled) == sorted((party, number) for party in (SERVER, *PLAN.names) for number in range(2, N_ROUNDS + 2))
 
 
-def test_when_the_first_is_late_the_next_is_asked_and_the_first_answer_is_the_one_for_all() -> None:
-    table = Deaf()
+@BOTH_MASKS
+def test_when_the_first_is_late_the_next_is_asked_and_the_first_answer_is_the_one_for_all(masks: Masks) -> None:
+    table = Deaf(FEDERATIONS[masks])
     table.run()
     assert (table.server.state, table.server.awaited) == (ServerState.SETTLING, ("c0",))
     table.act(SERVER, table.server.deadline())
@@ -186,13 +203,18 @@ def test_when_the_first_is_late_the_next_is_asked_and_the_first_answer_is_the_on
     assert used == ["c1"] + ["c0"] * (N_ROUNDS - 1)
 
 
-def test_no_more_clients_are_asked_than_may_be_missing_and_one_more() -> None:
-    table = Deaf()
+@pytest.mark.parametrize(("masks", "n_asked"), [(Masks.GROUP, 2), (Masks.PAIRWISE, 3)])
+def test_group_masks_ask_as_many_clients_as_may_be_missing_and_one_more_pairwise_ones_all(masks: Masks, n_asked: int) -> None:
+    table = Deaf(FEDERATIONS[masks])
     table.run()
-    table.server.deadline()
+    for n in range(1, n_asked):
+        assert table.server.may_ask_another
+        assert table.server.deadline() == [Send(f"c{n}", Turn(2))]
+    assert not table.server.may_ask_another
     (record, *_) = table.server.deadline()
     assert isinstance(record, Record)
-    assert "nobody worked out the parameters of round 2 in time, after 2 clients were asked" in str(record.message)
+    said = f"nobody worked out the parameters of round 2 in time, after {n_asked} clients were asked"
+    assert said in str(record.message)
     assert table.server.state is ServerState.ABORTED
 
 
@@ -205,8 +227,7 @@ def test_a_client_that_comes_back_in_its_turn_learns_of_it_after_the_sum_that_it
     for _, said in sent(table.restored("c1").reconnect()):
         table.act(SERVER, table.server.receive("c1", said))
     answers = [message for _, to, message in table.queue if to == "c1"]
-    assert answers[1:] == [missed, Turn(2)]
-    assert isinstance(answers[0], KeyBox)
+    assert answers == [missed, Turn(2)]  # it was in the sum: it has its keys
     table.run()
     assert isinstance(table.clients["c1"].outcome, ClientResult)
     assert next(m for m in table.recorded[SERVER] if isinstance(m, Parameters)).client == "c1"
@@ -220,7 +241,7 @@ def test_who_asks_again_once_parameters_are_stored_is_told_them_and_not_that_it_
     table.run()
     assert table.server.state is ServerState.AGGREGATING
     answers = [m for _, said in sent(table.clients["c1"].reconnect()) for _, m in sent(table.server.receive("c1", said))]
-    assert [type(message) for message in answers] == [KeyBox, Parameters]
+    assert [type(message) for message in answers] == [Parameters]  # it was in the sum: it has its keys
 
 
 @pytest.mark.parametrize("round", [2, 3, N_ROUNDS + 1])
@@ -256,16 +277,17 @@ def test_a_turn_is_answered_once_and_then_with_the_same_bytes() -> None:
 # Restarts
 
 
-def test_a_client_is_restored_after_every_step_of_a_run_with_parameters() -> None:
+@BOTH_MASKS
+def test_a_client_is_restored_after_every_step_of_a_run_with_parameters(masks: Masks) -> None:
     """The same state and the same bytes, its own proposals among them; nothing is worked out or drawn anew."""
-    for table in (Table(), Deaf()):
+    for table in (Table(FEDERATIONS[masks]), Deaf(FEDERATIONS[masks])):
         while table.queue or not table.server.outcome:
             if not table.queue:
                 table.act(SERVER, table.server.deadline())
             table.deliver()
             name = table.seen[-1][1]
             if name == SERVER:
-                again = ServerSession(PLAN, BrokenNoise())
+                again = ServerSession(PLANS[masks], BrokenNoise())
                 again.restore([encode(message) for message in table.recorded[SERVER]])
                 assert again.state is table.server.state
                 assert again._parameters == table.server._parameters
@@ -290,7 +312,7 @@ def test_a_proposal_without_its_sum_and_a_sum_that_goes_on_without_its_proposal_
         ([*records[:at], *records[at + 1 :]], r"Parameters, .* not what a client says that is settling"),
         ([*records[: at + 1], *records[at:]], r"Proposal, .* a client that is settling did not take this"),
         ([*records[: at - 1], *records[at:]], r"Proposal, .* a client that is aggregating did not take this"),
-        ([*records[:at], Proposal(3, bytes(16), bytes(LIMITS.box_bytes[3]))], "Proposal of round 3 stands"),
+        ([*records[:at], Proposal(3, bytes(16), bytes(LIMITS.box_bytes[3]), bytes(64))], "Proposal of round 3 stands"),
     ]:
         table.recorded["c0"] = wrong
         with pytest.raises(LocalProtocolError, match=match):
@@ -318,9 +340,9 @@ def test_a_server_takes_up_no_parameters_that_it_cannot_have_stored() -> None:
 # What a client refuses
 
 
-def settling(name: str = "c2") -> tuple[Table, ClientSession]:
+def settling(name: str = "c2", masks: Masks = Masks.GROUP) -> tuple[Table, ClientSession]:
     """A client that awaits the parameters of round 2, which are there, and have not reached it."""
-    table = Table()
+    table = Table(FEDERATIONS[masks])
     table.until(Parameters, 2, name)
     return table, table.clients[name]
 
@@ -336,13 +358,15 @@ def test_a_client_goes_on_from_one_box_per_round_only() -> None:
     table = Deaf()
     table.run()
     other = table.clients["c1"].receive(Turn(2))
-    second = Parameters(2, "c1", *(getattr(other[1].message, name) for name in ("salt", "box")))  # type: ignore[union-attr]  # a Record
+    ((_, proposed),) = sent(other)
+    assert isinstance(proposed, Proposal)
+    second = relayed(proposed, "c1")
     first = table.lost[0][2]
     assert isinstance(first, Proposal)
     client = table.clients["c2"]
-    (_, upload, _) = client.receive(Parameters(2, "c0", first.salt, first.box))
+    (_, upload, _) = client.receive(relayed(first, "c0"))
     assert isinstance(upload, Record)
-    assert client.receive(Parameters(2, "c0", first.salt, first.box)) == []
+    assert client.receive(relayed(first, "c0")) == []
     refuses(client, second, "what was settled stays settled")
 
 
@@ -356,24 +380,70 @@ def test_clients_that_were_shown_different_boxes_do_not_open_the_next_sum() -> N
     assert isinstance(of_c0, Proposal)
     table.act(SERVER, table.server.receive("c1", of_c1))
     table.queue = [
-        (sender, to, Parameters(2, "c0", of_c0.salt, of_c0.box) if isinstance(message, Parameters) and to == "c2" else message)
+        (sender, to, relayed(of_c0, "c0") if isinstance(message, Parameters) and to == "c2" else message)
         for sender, to, message in table.queue
     ]
     with pytest.raises(RemoteProtocolError, match="does not open"):
         table.run()
 
 
-def test_parameters_in_another_name_of_another_round_or_run_do_not_open() -> None:
-    for other in (FEDERATION, make_federation(msgspec.structs.replace(PLAN, run_id="00" * 16), seed=5)):
-        table = Table(other)
-        stored = table.until(Parameters, 2, "c2")
-        assert isinstance(stored, Parameters)
-        lies = [(msgspec.structs.replace(stored, client="c1"), "client 'c1' sealed .* do not open")]
-        lies += [(msgspec.structs.replace(stored, salt=bytes(16)), "do not open")]
-        lies += [(msgspec.structs.replace(stored, box=stored.box[::-1]), "do not open")]
-        lies += [(msgspec.structs.replace(stored, client="nobody"), "'nobody', which is not one")]
-        for lie, match in lies if other is FEDERATION else [(stored, "do not open")]:
-            refuses(settling()[1], lie, match)
+@BOTH_MASKS
+def test_parameters_that_their_client_did_not_sign_are_refused_before_anything_is_opened(
+    masks: Masks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the server changes, exchanges or makes up; and the relay is blamed, not the client in whose name it comes."""
+    table = Table(FEDERATIONS[masks])
+    stored = table.until(Parameters, 2, "c2")
+    client = table.clients["c1"]
+    of_c1 = run_keys("c1").sign(rounds_of(client)._keys.key_set.proposal("c1", 2, stored.salt, stored.box))
+    of_another_round = run_keys("c0").sign(rounds_of(client)._keys.key_set.proposal("c0", 3, stored.salt, stored.box))
+    another = make_federation(msgspec.structs.replace(PLANS[masks], run_id="00" * 16), seed=5)
+    of_another_run = Table(another).until(Parameters, 2, "c2")
+    lies = [
+        changed(stored, signature=bytes(64)),
+        changed(stored, signature=flipped(stored.signature)),
+        changed(stored, signature=flipped(stored.signature, 63)),
+        changed(stored, signature=of_c1),
+        changed(stored, signature=of_another_round),
+        changed(stored, client="c1"),
+        changed(stored, client="c2"),
+        changed(stored, salt=bytes(16)),
+        changed(stored, box=stored.box[::-1]),
+        changed(stored, box=flipped(stored.box, -1 % len(stored.box))),
+        of_another_run,
+    ]
+    for lie in lies:
+        _, victim = settling(masks=masks)
+        with monkeypatch.context() as patched:
+            patched.setattr(rounds_module, "open_parameters", lambda *_: pytest.fail("a box was opened"))
+            refuses(victim, lie, f"for round 2 are not signed by client '{lie.client}', whom they name: they were changed")
+    refuses(settling(masks=masks)[1], changed(stored, client="nobody"), "'nobody', which is not one")
+
+
+@BOTH_MASKS
+def test_parameters_that_are_signed_and_made_elsewhere_do_not_open(masks: Masks) -> None:
+    """A client and the server together: the box is bound to its maker, salt, round and transcript besides the signature."""
+    table, client = settling(masks=masks)
+    keys, context = rounds_of(client)._keys, rounds_of(client)._context()
+    honest, salt = M.write_state(0, State.start(M)), b"s" * SALT_BYTES
+
+    def signed(box: bytes, maker: str = "c1", salt: bytes = salt) -> Parameters:
+        return Parameters(2, maker, salt, box, run_keys(maker).sign(keys.key_set.proposal(maker, 2, salt, box)))
+
+    box = seal_parameters(keys.group_key, context, "c1", salt, honest)
+    client.receive(signed(box))
+    assert client.state is ClientState.AGGREGATING  # made up as it is, this one opens
+    elsewhere = replace(context, transcript_hash=bytes(32))
+    for lie in (
+        signed(box, maker="c0"),
+        signed(box, salt=bytes(16)),
+        signed(flipped(box)),
+        signed(seal_parameters(keys.group_key, elsewhere, "c1", salt, honest)),
+        signed(seal_parameters(keys.group_key, replace(context, round=3), "c1", salt, honest)),
+        signed(seal_parameters(keys.group_key, replace(context, run_id=bytes(16)), "c1", salt, honest)),
+        signed(seal_parameters(GroupKey(bytes(32)), context, "c1", salt, honest)),
+    ):
+        refuses(settling(masks=masks)[1], lie, f"client '{lie.client}' sealed .* do not open")
     table = Table()
     table.until(Parameters, 3, "c2")
     earlier = next(m for m in table.recorded["c2"] if isinstance(m, Parameters))
@@ -415,14 +485,14 @@ def test_parameters_out_of_range_end_the_run_and_name_who_made_them() -> None:
     ]:
         _, client = settling()
         lie = sealed_by(client, plain)
-        refuses(client, Parameters(lie.round, "c2", lie.salt, lie.box), match)
+        refuses(client, relayed(lie, "c2"), match)
     table = Table()
     table.until(Parameters, N_ROUNDS + 1, "c2")
     client = table.clients["c2"]
     outside = np.full(M.n_clusters * M.n_features, 1 << 30, dtype="<i4").tobytes()
     size = LIMITS.box_bytes[N_ROUNDS + 1] - 16
     lie = sealed_by(client, outside + bytes(size - len(outside)))
-    refuses(client, Parameters(lie.round, "c2", lie.salt, lie.box), "an entry of the parameter centroids is out of its range")
+    refuses(client, relayed(lie, "c2"), "an entry of the parameter centroids is out of its range")
 
 
 def test_whatever_a_leader_makes_up_within_the_ranges_all_go_on_from_it_to_the_bit() -> None:
@@ -450,11 +520,30 @@ def test_whatever_a_leader_makes_up_within_the_ranges_all_go_on_from_it_to_the_b
 # What the server refuses
 
 
-def test_a_server_takes_parameters_for_the_open_round_only() -> None:
-    table = Table()
+@BOTH_MASKS
+def test_a_server_relays_no_parameters_that_their_sender_did_not_sign(masks: Masks) -> None:
+    """Every client would refuse them, blame the server and end its run: one client would end the run of all."""
+    table = Table(FEDERATIONS[masks])
+    proposal = table.until(Proposal, 2)
+    for sender, lie in [
+        ("c0", changed(proposal, signature=flipped(proposal.signature))),
+        ("c0", changed(proposal, salt=bytes(16))),
+        ("c0", changed(proposal, box=flipped(proposal.box))),
+        ("c1", proposal),
+    ]:
+        with pytest.raises(RemoteProtocolError, match=f"parameters for round 2 are not signed by client '{sender}'"):
+            table.server.receive(sender, lie)
+        assert table.server.state.value == "settling"
+    table.act(SERVER, table.server.receive("c0", proposal))
+    assert table.server.state.value == "aggregating"
+
+
+@BOTH_MASKS
+def test_a_server_takes_parameters_for_the_open_round_only(masks: Masks) -> None:
+    table = Table(FEDERATIONS[masks])
     proposal = table.until(Proposal, 3)
     for number in (4, N_ROUNDS + 1):
-        lie = Proposal(number, bytes(16), bytes(LIMITS.box_bytes[number]))
+        lie = Proposal(number, bytes(16), bytes(LIMITS.box_bytes[number]), bytes(64))
         with pytest.raises(
             RemoteProtocolError, match=f"client 'c1' sent parameters for round {number}, which nobody waits for"
         ):
@@ -465,7 +554,7 @@ def test_a_server_takes_parameters_for_the_open_round_only() -> None:
     table.act(SERVER, table.server.receive("c0", proposal))
     table.run()
     assert table.server.state is ServerState.FINISHED
-    assert sent(table.server.receive("c0", proposal)) == [("c0", Parameters(3, "c0", proposal.salt, proposal.box))]
+    assert sent(table.server.receive("c0", proposal)) == [("c0", relayed(proposal, "c0"))]
 
 
 def test_the_server_sees_boxes_of_lengths_that_the_plan_fixes() -> None:
