@@ -187,7 +187,7 @@ def test_an_old_copy_of_a_clients_store_is_refused(site: Site) -> None:
     assert site.end(client) == STOPPED
     old = copy_store(site.folder / "b.store", site.folder / "old")
     others = [site.start(name, site.join(name), FAST | {"die": [3, "after"]}) for name in "ac"]
-    dying = site.start("b", site.join("b"), FAST | {"die": [2, "after"]})  # a sum and an upload further
+    dying = site.start("b", site.join("b"), FAST | {"die": [3, "after"]})  # a sum and an upload further
     assert dying.wait(HANG) == -signal.SIGKILL
     assert events(site, "b") > read(old)[0].position.length
     newest = copy_store(site.folder / "b.store", site.folder / "newest")

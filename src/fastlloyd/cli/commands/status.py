@@ -79,9 +79,9 @@ def _going_on(kinds: list[str], *, is_client: bool) -> str:
     """Say how far a run has come, from its recorded messages."""
     last = kinds[-1] if kinds else ""
     return {
-        "Hello": "waiting for the group key",
+        "Hello": "waiting for the keys of the run",
         "Deal": "waiting for the keys of the run",
-        "SealedKeys": "the group key was dealt",
+        "SealedKeys": "waiting for the keys of the run",
         "KeyBox": "in round 1",
         "Upload": f"in round {kinds.count('Upload')}",
         "Broadcast": f"{kinds.count('Broadcast')} rounds closed",
