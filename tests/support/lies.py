@@ -9,10 +9,11 @@ import pytest
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.actions import Ended, Finish, Record
+from fastlloyd.federation.protocol.key_set import KeySet
 from fastlloyd.federation.protocol.messages import Abort, Deal, Hello, Message
 from fastlloyd.federation.protocol.roster import Roster, _statement
 from fastlloyd.federation.protocol.transitions import ClientState
-from fastlloyd.federation.secagg.pairs import RunKeys
+from fastlloyd.federation.secagg.pairs import CIPHERTEXT_BYTES, PairKey, RunKeys
 from federation import Federation, client_after, entropy, identity, over_the_wire
 
 M = TypeVar("M", bound=msgspec.Struct)
@@ -48,6 +49,17 @@ def owned_hello(plan: Plan, hello: Hello, **keys: bytes) -> Hello:
 def with_hello(deal: Deal, position: int, hello: Hello) -> Deal:
     """That Deal with another Hello at one place."""
     return Deal((*deal.hellos[:position], hello, *deal.hellos[position + 1 :]))
+
+
+def pair_of(plan: Plan, deal: Deal, earlier: str, later: str, message: bytes) -> PairKey:
+    """The key of two clients, as the later one derives it from the pair message that it is sent."""
+    key_set, keys, ciphertext = KeySet(Roster.of(plan), deal), run_keys(later), message[:CIPHERTEXT_BYTES]
+    return PairKey.agree(
+        key_set.pair(earlier, later),
+        exchange_secret=keys.exchange(key_set.hellos[earlier].exchange_key),
+        kem_secret=keys.decapsulate(ciphertext),
+        ciphertext=ciphertext,
+    )
 
 
 def refused(federation: Federation, name: str, before: Sequence[Message], message: Message, match: str) -> None:

@@ -30,7 +30,7 @@ from fastlloyd.federation.secagg.masks import GroupKey
 from fastlloyd.federation.secagg.pairs import CIPHERTEXT_BYTES, PAIR_MESSAGE_BYTES, PairKey, encapsulate
 from fastlloyd.federation.transport.in_process import run_in_process
 from federation import Federation, among, client_after, identity, inboxes, make_federation, make_plan
-from lies import changed, flipped, forged_hello, owned_hello, refused, run_keys, with_hello
+from lies import changed, flipped, forged_hello, owned_hello, pair_of, refused, run_keys, with_hello
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
@@ -329,22 +329,11 @@ def test_what_was_made_for_a_larger_deal_is_no_key_of_a_smaller_one(masks: Masks
 def test_a_client_adopts_one_group_key_per_run(masks: Masks) -> None:
     """Even one that its rightful dealer sealed, under the same key of the pair, to the same Deal."""
     run = JOINED[masks]
-    pair = pair_of(run, "c0", "c1", run.key_boxes["c1"].ciphertexts[0])
+    pair = pair_of(run.plan, run.deal, "c0", "c1", run.key_boxes["c1"].ciphertexts[0])
     second = changed(run.key_boxes["c1"], box=pair.seal(GroupKey(bytes(32)), message_digest(run.deal)))
     assert client_after(run.federation, "c1", [run.deal, second]).state is ClientState.AGGREGATING  # as the first it is fine
     match = "KeyBox is not expected by a client that is aggregating"
     run.refuses("c1", [run.deal, run.key_boxes["c1"]], second, match)
-
-
-def pair_of(run: Joined, earlier: str, later: str, message: bytes) -> PairKey:
-    """The key of two clients, by the later one's private keys."""
-    key_set, keys, ciphertext = KeySet(Roster.of(run.plan), run.deal), run_keys(later), message[:CIPHERTEXT_BYTES]
-    return PairKey.agree(
-        key_set.pair(earlier, later),
-        exchange_secret=keys.exchange(key_set.hellos[earlier].exchange_key),
-        kem_secret=keys.decapsulate(ciphertext),
-        ciphertext=ciphertext,
-    )
 
 
 # Sums over all of the key set
