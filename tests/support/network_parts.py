@@ -10,7 +10,7 @@ import numpy as np
 
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Keep, Record, Send
+from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Keep, Record, Send
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import Abort, Limits, Message, Upload, encode
 from fastlloyd.federation.protocol.server import ServerSession
@@ -43,10 +43,10 @@ class Log:
                 case Keep():
                     assert action.name not in self.secrets
                     self.secrets[action.name] = action.secret
-
-    def wipe(self) -> None:
-        """The secrets, as a driver does when the run has ended without a result."""
-        self.secrets.clear()
+                case Finish(Ended(unfinished=None)):
+                    self.secrets.clear()
+                case _:
+                    pass
 
 
 class FreshNoise:

@@ -8,7 +8,7 @@ from collections import Counter
 
 from fastlloyd.base.randomness import Keystreams
 from fastlloyd.errors import RemoteProtocolError
-from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult
+from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Unfinished
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.joining import Joining
 from fastlloyd.federation.protocol.messages import Abort, Confirmations, Deal, Limits, Message, Upload, decode, encode
@@ -67,8 +67,6 @@ class Network(Attacks, Rules):
         if crash is not Crash.BEFORE_COMMIT:
             assert not letters or party == SERVER or not log.records or not isinstance(log.records[-1], Abort | Confirmations)
             log.commit(actions)
-            if party != SERVER and log.records and isinstance(log.records[-1], Abort):
-                log.wipe()
             for send in letters[: 0 if crash is Crash.AFTER_COMMIT else n_sent]:
                 self.flight.append(Letter(party, send.to, encode(send.message)))
                 self.history.append(self.flight[-1])
@@ -98,12 +96,13 @@ class Network(Attacks, Rules):
         self.clients[party] = restored = self._restored_client(party)
         assert len(self.watch.plain) == n_hidden
         if not is_step_lost and not client._accepted:
-            assert (restored.state, restored.resend(), restored.reconnect(), restored._handled) == (
-                (client.state, client.resend(), client.reconnect(), client._handled)
+            assert (restored.state, restored.resend(), restored.reconnect()) == (
+                (client.state, client.resend(), client.reconnect())
                 if client.state is not ClientState.ABORTED
-                else (ClientState.ABORTED, [], [], set())
+                else (ClientState.ABORTED, [], [])
             )
-            assert type(restored.outcome) is type(client.outcome)
+            assert client.state is ClientState.ABORTED or restored._handled == client._handled
+            assert _ended(restored) == _ended(client)
             assert _known_to(restored) == _known_to(client)
         if isinstance(restored.outcome, ClientResult):
             self.results[party] = restored.outcome
@@ -253,6 +252,15 @@ class Network(Attacks, Rules):
         outcomes += self.n_crashes
         for accusation in self.accusations:
             outcomes[accusation.split(":")[0]] += 1
+
+
+def _ended(client: ClientSession) -> object:
+    match client.outcome:
+        case ClientResult(clustering=clustering, included=included):
+            return clustering.centroids.tolist(), included
+        case Ended(reason, Unfinished(centroids=centroids, included=included)):
+            return reason, centroids.tolist(), included
+    return client.outcome
 
 
 def _known_to(client: ClientSession) -> dict[str, object]:

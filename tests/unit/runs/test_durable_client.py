@@ -172,8 +172,12 @@ def test_asking_what_a_run_would_reserve_stores_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("number", range(N + 1))
-def test_a_run_that_ends_early_releases_what_was_never_charged(world: World, number: int) -> None:
-    """Stopped after `number` uploads: those are charged, and the rest is released in the step that ends the run."""
+def test_a_run_that_ends_early_releases_what_was_never_charged(either_world: World, number: int) -> None:
+    """Stopped after `number` uploads: those are charged, and the rest is released in the step that ends the run.
+
+    That is at once, or where a sum was opened, when what it led to is durable elsewhere.
+    """
+    world, plan = either_world, either_world.plan
     if number == 0:
         world._revive()
     else:
@@ -184,18 +188,32 @@ def test_a_run_that_ends_early_releases_what_was_never_charged(world: World, num
             until(world, Broadcast)
     client, store = world.parties["c1"].party, world.parties["c1"].store
     assert store is not None
-    assert account(store.history, DATASET).spent.mu_squared == PLAN.mechanism.accountant().mu_squared  # all of it counts
+    assert account(store.history, DATASET).spent.mu_squared == plan.mechanism.accountant().mu_squared  # all of it counts
     (finish,) = client.deadline()
     assert isinstance(finish, Finish)
     assert isinstance(finish.outcome, Ended)
-    check_ledger(store, PLAN)
+    left = finish.outcome.unfinished
+    assert (left is None) == (number < 2)
+    if left is not None:
+        assert left.round == number - 1
+        assert store.history.runs[RUN].ended is None
+        client = reopened(world, "c1")
+        store = world.parties["c1"].store
+        assert store is not None
+        assert client.outcome.reason == finish.outcome.reason
+        assert client.outcome.unfinished.included == left.included
+        assert np.array_equal(client.outcome.unfinished.centroids, left.centroids)
+        assert (client.begin(), client.deadline(), client.timeout) == ([], [], None)
+        client.conclude()
+    check_ledger(store, plan)
     run = store.history.runs[RUN]
     assert run.charged == tuple(range(1, number + 1))
     assert run.ended is not None
     assert (run.ended.outcome, run.ended.released) == (Outcome.ABORTED, tuple(range(number + 1, N + 1)))
+    assert (store.messages(RUN), store.secrets(RUN)) == ([], {})
     one = account(store.history, DATASET)
-    exchanges = PLAN.mechanism.all_rounds[:number]
-    assert one.spent.mu_squared == sum(PLAN.mechanism.accountant_of(exchange).mu_squared for exchange in exchanges)
+    exchanges = plan.mechanism.all_rounds[:number]
+    assert one.spent.mu_squared == sum(plan.mechanism.accountant_of(exchange).mu_squared for exchange in exchanges)
     with pytest.raises(StateError, match=r"has ended for this client \(nothing came from the server in time"):
         reopened(world, "c1")
 
