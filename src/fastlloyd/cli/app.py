@@ -30,6 +30,7 @@ COMMANDS = {
     "experiment": "Run the paper's experiments again, and others, on public records, and draw them: NOT PRIVATE.",
     "demo": "Three hospitals and a server, four processes, cluster public tumour measurements.",
 }
+HIDDEN = {"hosted": "The server's process of join --serve, which starts it."}
 FILES = {"pem": "keygen"}  # of commands whose file has another name
 
 
@@ -68,6 +69,8 @@ def _not_loaded() -> None:
 app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False)
 for _name, _line in COMMANDS.items():
     app.command(_name, help=_line)(_not_loaded)
+for _name, _line in HIDDEN.items():
+    app.command(_name, help=_line, hidden=True)(_not_loaded)
 
 
 @app.callback()

@@ -23,6 +23,7 @@ from rich.console import Console
 from fastlloyd.cli.settings import read_plan
 from fastlloyd.errors import IdentityError, PlanError, StateError
 from fastlloyd.federation.identity.identity import MAX_PASSPHRASE, PrivateIdentity, PublicIdentity
+from fastlloyd.federation.identity.parties import check_address
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store import History, Role, Store, store_path
 from fastlloyd.federation.store.events import Outcome
@@ -69,9 +70,12 @@ def load_identity(key: Path, passphrase_file: Path | None) -> PrivateIdentity:
     return PrivateIdentity.load(key, ask_passphrase=lambda: given_passphrase(passphrase_file))
 
 
-def given_passphrase(file: Path | None) -> str:
-    """Read the passphrase from the file, or ask for it. Arguments and variables would show it to other programs."""
-    return _ask("Passphrase: ") if file is None else _first_line(file)
+def given_passphrase(file: Path | None, prompt: str = "Passphrase: ", option: str = "--passphrase-file") -> str:
+    """Read the passphrase from the file, or ask for it. Arguments and variables would show it to other programs.
+
+    option : names the file.
+    """
+    return _ask(prompt, option) if file is None else _first_line(file)
 
 
 def new_passphrase(file: Path | None) -> str:
@@ -98,13 +102,13 @@ def _first_line(file: Path) -> str:
     return passphrase
 
 
-def _ask(prompt: str) -> str:
+def _ask(prompt: str, option: str = "--passphrase-file") -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", getpass.GetPassWarning)  # it would show what is typed
             return getpass.getpass(prompt)
     except (getpass.GetPassWarning, EOFError):
-        raise IdentityError("there is no terminal to ask for the passphrase on; pass --passphrase-file FILE") from None
+        raise IdentityError(f"there is no terminal to ask for the passphrase on; pass {option} FILE") from None
     except UnicodeDecodeError:
         raise IdentityError("the passphrase that was typed is not text in the terminal's encoding") from None
 
@@ -174,6 +178,19 @@ def check_member(identity: PrivateIdentity, plan: Plan, key: Path) -> None:
         )
 
 
+def check_server(public: PublicIdentity, plan: Plan, key: Path, path: Path) -> None:
+    """Raise PlanError unless the plan in the file `path` names the identity in the file `key` as the server."""
+    if public.certificate != plan.server.certificate:
+        raise PlanError(f"{key} is not the identity of the server in {path}, {plan.server.name!r}; use the one it names")
+
+
+def address_to_listen_at(plan: Plan, given: str | None) -> str:
+    """Return what --listen says, or every address of this machine at the plan's port. Raises PlanError if it is none."""
+    address = f"[::]:{plan.server.address.rpartition(':')[2]}" if given is None else given
+    check_address(address, "--listen")
+    return address
+
+
 def has_finished(history: History, plan: Plan) -> bool:
     """Return whether the run finished, as the store has it."""
     run = history.runs.get(bytes.fromhex(plan.run_id))
@@ -187,20 +204,29 @@ def drive(
 ) -> T:
     """Run to the end; shows the step and its details in a line that is updated or, without a terminal, in the log now and then.
 
-    SIGTERM and Ctrl-C finish the step in progress; a second Ctrl-C interrupts at once.
+    Signals are heard as by `heed_signals`.
     """
 
-    async def main() -> T:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            with contextlib.suppress(NotImplementedError):  # Windows
-                loop.add_signal_handler(number, _stop_once, loop, number, stop)
+    async def shown() -> T:
         showing = asyncio.create_task(_show(step, details))
         try:
             return await run()
         finally:
             showing.cancel()
             await asyncio.wait({showing})
+
+    return heed_signals(shown, stop)
+
+
+def heed_signals(run: Callable[[], Coroutine[Any, Any, T]], stop: Callable[[], None]) -> T:
+    """Run to the end. SIGTERM and Ctrl-C call `stop`, which finishes the step in progress; a second Ctrl-C ends it at once."""
+
+    async def main() -> T:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with contextlib.suppress(NotImplementedError):  # Windows
+                loop.add_signal_handler(number, _stop_once, loop, number, stop)
+        return await run()
 
     return asyncio.run(main())
 

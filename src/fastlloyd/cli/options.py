@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-CLUSTERING, PRIVACY, FEDERATION, NETWORK, OUTPUT = "Clustering", "Privacy", "Federation", "Network", "Output"
+CLUSTERING, PRIVACY, FEDERATION, NETWORK, HOST, OUTPUT = "Clustering", "Privacy", "Federation", "Network", "Host", "Output"
 
 
 def _panel(name: str) -> Callable[..., Any]:
@@ -19,8 +19,8 @@ def _panel(name: str) -> Callable[..., Any]:
     return functools.partial(typer.Option, rich_help_panel=name)
 
 
-in_clustering, in_privacy, in_federation, in_network, in_output = map(
-    _panel, (CLUSTERING, PRIVACY, FEDERATION, NETWORK, OUTPUT)
+in_clustering, in_privacy, in_federation, in_network, in_host, in_output = map(
+    _panel, (CLUSTERING, PRIVACY, FEDERATION, NETWORK, HOST, OUTPUT)
 )
 in_study, in_ablation = map(_panel, ("Study", "Ablation"))
 _FOLDER = "Folder to make: centroids.csv (.json: every digit), privacy.json, the settings as TOML, clusters.png."
@@ -228,6 +228,25 @@ class NetworkOptions:
         in_network(
             help="Seconds to wait for everyone to confirm the result. Default: 600 (plan renew: as before).", metavar="SECONDS"
         ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostOptions:
+    """What a client needs that also runs the server, in a process without access to the records."""
+
+    serve: Annotated[
+        Path | None, in_host(help="Also run the server, as the host that the plan names: its private identity.", metavar="FILE")
+    ] = None
+    listen: Annotated[
+        str | None,
+        in_host(help="Where it listens. Default: every address of this machine, at the plan's port.", metavar="HOST:PORT"),
+    ] = None
+    server_store: Annotated[
+        Path | None, in_host(help="Where it keeps the run. Default: NAME.store beside its identity.", metavar="FILE")
+    ] = None
+    server_passphrase_file: Annotated[
+        Path | None, in_host(help="For scripts: file whose first line is the passphrase of its identity.", metavar="FILE")
     ] = None
 
 

@@ -3,18 +3,20 @@
 import asyncio
 import math
 import os
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fastlloyd.base.names import choose
 from fastlloyd.cli import terminal
-from fastlloyd.cli.options import MissingCells, OutputOptions, OutsideBounds, PassphraseFile
-from fastlloyd.errors import NetworkError, OutputError, StateError
+from fastlloyd.cli.options import HostOptions, MissingCells, OutputOptions, OutsideBounds, PassphraseFile
+from fastlloyd.errors import NetworkError, OutputError, PlanError, StateError
 
 if TYPE_CHECKING:
+    from fastlloyd.cli.hosting import ServerProcess
     from fastlloyd.cli.results import Destination
     from fastlloyd.clustering.domain import GridArray
     from fastlloyd.federation.identity.identity import PrivateIdentity
@@ -59,6 +61,7 @@ def join(
     data: Annotated[Path, typer.Option(help="Your records.", metavar="DATA")],
     dataset: Dataset,
     output: OutputOptions,
+    host: HostOptions,
     server: ServerAddress = None,
     store: StoreFile = None,
     passphrase_file: PassphraseFile = None,
@@ -68,50 +71,100 @@ def join(
     dry_run: DryRun = False,
 ) -> None:
     """Take part in a run with your records, which stay here. It can be stopped and started at any time."""
-    from fastlloyd.cli import network, results
+    from fastlloyd.cli import hosting, network, results
     from fastlloyd.federation.identity.parties import check_address
     from fastlloyd.federation.ledger import check_dataset, check_slip
-    from fastlloyd.federation.protocol.actions import Ended
     from fastlloyd.federation.store import Role
-    from fastlloyd.reports.result import Result
 
     agreed = network.networked_plan(plan)
     network.check_digest(agreed, digest, plan)
     network.warn_of(agreed, as_json=output.json)
     check_dataset(dataset)
-    address = agreed.server.address if server is None else server
-    check_address(address)
+    check_address(agreed.server.address if server is None else server)
+    if server is not None and host.serve is not None:
+        raise PlanError("--server says where the server is, and --serve runs it here; pass one of them")
     if output.out is None and not dry_run:
         raise OutputError("the result needs a place: name a folder with --out DIR")
     is_there = results.holds_run(output.out, agreed)
     place = results.Destination(folder=output.out, force=output.force) if is_there else results.named(output)
     identity = network.load_identity(key, passphrase_file)
     network.check_member(identity, agreed, key)
-    table, X = _records(agreed, data, missing, outside, as_json=output.json)
-    where = network.place_of_store(identity.name, key, store)
-    network.check_kept(agreed, identity.name, where)
-    if dry_run:
-        agreed.client(identity.name).check_cap(len(X))
-        limit = _rehearsed_budget(agreed, identity, where, dataset, table, new_dataset)
-        _rehearse_connection(agreed, identity, address)
-        _say_ready(agreed, identity, key, dataset, limit, address, as_json=output.json)
-        return
-    with network.store_of(identity.public, key, store, Role.CLIENT, as_json=output.json) as kept:
-        check_slip(kept.history, dataset, new=new_dataset)
-        if network.has_finished(kept.history, agreed):
-            _say_again(agreed, output)
+    with (
+        network.logging_to_stderr(as_json=output.json),
+        hosting.server_process(agreed, plan, identity.name, host, is_rehearsal=dry_run) as beside,
+    ):
+        planned = agreed.server.address if server is None else server
+        client = _Client(plan=agreed, identity=identity, planned=planned, beside=beside, as_json=output.json)
+        table, X = _records(agreed, data, missing, outside, as_json=output.json)
+        where = network.place_of_store(identity.name, key, store)
+        network.check_kept(agreed, identity.name, where)
+        if dry_run:
+            agreed.client(identity.name).check_cap(len(X))
+            limit = _rehearsed_budget(agreed, identity, where, dataset, table, new_dataset)
+            _rehearse_connection(client)
+            _say_ready(client, key, dataset, limit)
             return
-        party = _party(agreed, identity, kept, dataset, table, X)
-        outcome = _take_part(party, agreed, identity, address, as_json=output.json)
-        if isinstance(outcome, Ended):
-            raise _keep_unfinished(party, agreed, outcome, output, place)
-        result = Result.of_run(agreed, outcome)
-        paths = _write(result, output, place, table, kept)
-        party.conclude()
+        with network.store_of(identity.public, key, store, Role.CLIENT, as_json=output.json) as kept:
+            check_slip(kept.history, dataset, new=new_dataset)
+            ended = _run(client, kept, dataset, table, X, output, place)
+        if beside is not None:
+            beside.see_out(as_json=output.json)
+    if ended is not None:
+        raise ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Client:
+    """Who takes part, and how the server is reached. beside : the server's process, if it runs here."""
+
+    plan: "Plan"
+    identity: "PrivateIdentity"
+    planned: str
+    beside: "ServerProcess | None"
+    as_json: bool
+
+    @property
+    def server(self) -> dict[str, Any]:
+        """Where the server is and how it is known, for what connects to it."""
+        from fastlloyd.cli import network
+
+        return {
+            "address": self.planned if self.beside is None else self.beside.address,
+            "is_here": self.beside is not None,
+            "identity": network.tls(self.identity),
+            "server_certificate": network.der(self.plan.server.certificate),
+        }
+
+
+def _run(
+    client: _Client,
+    kept: "Store",
+    dataset: str,
+    table: "Table",
+    X: "GridArray",
+    output: OutputOptions,
+    place: "Destination",
+) -> typer.Exit | None:
+    """Take part to the end, and write and show the result; return what to raise in the end if there is none."""
+    from fastlloyd.cli import network, results
+    from fastlloyd.federation.protocol.actions import Ended
+    from fastlloyd.reports.result import Result
+
+    if network.has_finished(kept.history, client.plan):
+        _say_again(client.plan, output)
+        return None
+    party = _party(client, kept, dataset, table, X)
+    outcome = _take_part(party, client)
+    if isinstance(outcome, Ended):
+        return _keep_unfinished(party, client.plan, outcome, output, place)
+    result = Result.of_run(client.plan, outcome)
+    paths = _write(result, output, place, table, kept)
+    party.conclude()
     results.for_machines(result, output, paths)
     if not output.json:  # it says all that the screen would, and stderr is a log of JSON
         results.show(result, output)
         results.say_where(output, paths, "")
+    return None
 
 
 def _records(plan: "Plan", data: Path, missing: str, outside: str, *, as_json: bool) -> "tuple[Table, GridArray]":
@@ -135,18 +188,16 @@ def _records(plan: "Plan", data: Path, missing: str, outside: str, *, as_json: b
     return table, X
 
 
-def _party(
-    plan: "Plan", identity: "PrivateIdentity", store: "Store", dataset: str, table: "Table", X: "GridArray"
-) -> "DurableClient":
+def _party(client: _Client, store: "Store", dataset: str, table: "Table", X: "GridArray") -> "DurableClient":
     from fastlloyd.dp.noise import SystemNoise
     from fastlloyd.federation import ledger
     from fastlloyd.federation.runs import DurableClient
 
     return DurableClient.join(
-        plan,
-        identity.name,
+        client.plan,
+        client.identity.name,
         X,
-        identity=identity.signing,
+        identity=client.identity.signing,
         store=store,
         dataset=dataset,
         fingerprint=ledger.fingerprint(store.fingerprint_key(), table.columns, table.values),
@@ -155,9 +206,7 @@ def _party(
     )
 
 
-def _take_part(
-    party: "DurableClient", plan: "Plan", identity: "PrivateIdentity", address: str, *, as_json: bool
-) -> "ClientResult | Ended":
+def _take_part(party: "DurableClient", client: _Client) -> "ClientResult | Ended":
     """Run to the end and return how it ended; raises typer.Exit if it goes on without this process."""
     from fastlloyd.cli import network
     from fastlloyd.federation.protocol.actions import Ended
@@ -165,20 +214,17 @@ def _take_part(
 
     if party.outcome is not None:  # of a process that was killed before it had written what the run led to
         return party.outcome
-    client = GrpcClient(
-        party, plan, address=address, identity=network.tls(identity), server_certificate=network.der(plan.server.certificate)
+    connected, beside = GrpcClient(party, client.plan, **client.server), client.beside
+    outcome = network.drive(
+        connected.run if beside is None else partial(beside.accompany, connected.run, connected.stop),
+        connected.stop,
+        lambda: party.session.progress,
+        lambda: f"{network.seconds_left(party.timeout)}; {connected.meter}",
     )
-    with network.logging_to_stderr(as_json=as_json):
-        outcome = network.drive(
-            client.run,
-            client.stop,
-            lambda: party.session.progress,
-            lambda: f"{network.seconds_left(party.timeout)}; {client.meter}",
-        )
     if outcome is None:
-        raise network.stopped(as_json=as_json)
+        raise network.stopped(as_json=client.as_json) if beside is None else beside.gone(as_json=client.as_json)
     if isinstance(outcome, Ended) and party.outcome is None:
-        raise network.turned_away(outcome.reason, as_json=as_json)
+        raise network.turned_away(outcome.reason, as_json=client.as_json)
     return outcome
 
 
@@ -246,31 +292,32 @@ def _rehearsed_budget(
         return store.history.limits.get(dataset)
 
 
-def _rehearse_connection(plan: "Plan", identity: "PrivateIdentity", address: str) -> None:
+def _rehearse_connection(client: _Client) -> None:
     """Ask the server whether it serves this plan. Raises NetworkError."""
-    from fastlloyd.cli import network
     from fastlloyd.federation.transport.grpc.client import check_connection
 
-    certificate = network.der(plan.server.certificate)
     try:
-        asyncio.run(check_connection(plan, address=address, identity=network.tls(identity), server_certificate=certificate))
+        asyncio.run(check_connection(client.plan, **client.server))
     except NetworkError as error:
         raise NetworkError(f"records, bounds, cap and budget are as they must be, but {error}") from None
 
 
-def _say_ready(
-    plan: "Plan", identity: "PrivateIdentity", key: Path, dataset: str, limit: "LimitSet | None", address: str, *, as_json: bool
-) -> None:
+def _say_ready(client: _Client, key: Path, dataset: str, limit: "LimitSet | None") -> None:
+    plan, address = client.plan, client.server["address"]
     is_limited = limit is not None and math.isfinite(limit.epsilon)
-    if as_json:
+    if client.as_json:
         kept_to = {"epsilon": limit.epsilon, "delta": limit.delta} if limit is not None and is_limited else None
-        ready = {"ready": True, "run_id": plan.run_id, "client": identity.name, "server": address, "limit": kept_to}
+        ready = {"ready": True, "run_id": plan.run_id, "client": client.identity.name, "server": address, "limit": kept_to}
         terminal.print_json(ready)
         return
     typer.echo(
         f"Everything is ready for run {plan.run_id}: records, bounds, cap, budget and certificate are as they must be, and the "
         f"server at {address} serves this plan. Nothing was spent."
     )
+    if client.beside is not None:
+        typer.echo(
+            f"Whether the others reach it at {plan.server.address} only they can tell: `fastlloyd serve` lets them rehearse."
+        )
     if limit is not None and is_limited:
         typer.echo(f"Data set {dataset!r} has the limit epsilon {limit.epsilon:g} at delta {limit.delta:g}; the run fits.")
     else:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from fastlloyd.cli.options import PassphraseFile, in_output
-from fastlloyd.errors import NetworkError, PlanError
+from fastlloyd.errors import NetworkError
 
 if TYPE_CHECKING:
+    from fastlloyd.federation.identity.identity import PrivateIdentity
+    from fastlloyd.federation.plan.plan import Plan
     from fastlloyd.federation.runs import DurableServer
     from fastlloyd.federation.transport.grpc.server import GrpcServer
 
@@ -41,42 +43,52 @@ def serve(
 ) -> None:
     """Add up masked numbers for the clients of a plan, until the run is over. It can be stopped and started at any time."""
     from fastlloyd.cli import network
+
+    agreed = network.networked_plan(plan)
+    identity = network.load_identity(key, passphrase_file)
+    network.check_server(identity.public, agreed, key, plan)
+    address = network.address_to_listen_at(agreed, listen)
+    network.warn_of(agreed, as_json=json)
+    if (code := run(agreed, identity, key, address, store, as_json=json)) == network.STOPPED:
+        raise network.stopped(as_json=json)
+    raise typer.Exit(code)
+
+
+def run(
+    plan: "Plan", identity: "PrivateIdentity", key: Path, address: str, store: Path | None, *, as_json: bool = False
+) -> int:
+    """Serve a plan until its run is over, say how it ended, and return the exit code; of a stop nothing is said."""
+    from fastlloyd.cli import network
+    from fastlloyd.cli.failures import DONE
     from fastlloyd.dp.noise import SystemNoise
-    from fastlloyd.federation.identity.parties import check_address
     from fastlloyd.federation.runs import DurableServer
     from fastlloyd.federation.store import Role
     from fastlloyd.federation.transport.grpc.server import GrpcServer
     from fastlloyd.federation.transport.grpc.tls import needed_connections, wanted_connections
 
-    agreed = network.networked_plan(plan)
-    max_connections = allow_connections(needed_connections(agreed.n_clients), wanted_connections(agreed.n_clients))
-    identity = network.load_identity(key, passphrase_file)
-    if identity.public.certificate != agreed.server.certificate:
-        raise PlanError(f"{key} is not the identity of the server in {plan}, {agreed.server.name!r}; use the one it names")
-    address = f"[::]:{agreed.server.address.rpartition(':')[2]}" if listen is None else listen
-    check_address(address, "--listen")
-    network.warn_of(agreed, as_json=json)
-    with network.store_of(identity.public, key, store, Role.SERVER) as kept, network.logging_to_stderr(as_json=json):
-        if network.has_finished(kept.history, agreed):  # a process that was killed right after it had wiped the run
-            _say_over(agreed.mechanism.n_rounds, as_json=json)
-            return
-        party = DurableServer.open(agreed, store=kept, noise=SystemNoise())
+    max_connections = allow_connections(needed_connections(plan.n_clients), wanted_connections(plan.n_clients))
+    with network.store_of(identity.public, key, store, Role.SERVER) as kept, network.logging_to_stderr(as_json=as_json):
+        if network.has_finished(kept.history, plan):  # a process that was killed right after it had wiped the run
+            _say_over(plan.mechanism.n_rounds, as_json=as_json)
+            return DONE
+        party = DurableServer.open(plan, store=kept, noise=SystemNoise())
         server = GrpcServer(
             party,
-            agreed,
+            plan,
             address=address,
             identity=network.tls(identity),
-            certificates={client.name: network.der(client.certificate) for client in agreed.clients},
-            linger=agreed.timeouts.confirming,
+            certificates={client.name: network.der(client.certificate) for client in plan.clients},
+            linger=plan.timeouts.confirming,
             max_connections=max_connections,
         )
         result = network.drive(server.serve, server.stop, lambda: party.session.progress, lambda: _details(party, server))
         if result is None:
-            raise network.stopped(as_json=json)
+            return network.STOPPED
         party.conclude()
     if result.reason is not None:
-        raise network.ended_without_result(result.reason, as_json=json)
-    _say_over(len(result.included), as_json=json)
+        return network.ended_without_result(result.reason, as_json=as_json).exit_code
+    _say_over(len(result.included), as_json=as_json)
+    return DONE
 
 
 def _say_over(n_rounds: int, *, as_json: bool) -> None:

@@ -225,6 +225,11 @@ class PrivateIdentity(Secret):
         return cls(stored.public, signing, tls_key)
 
     @staticmethod
+    def is_under_passphrase(path: Path) -> bool:
+        """Return whether `NAME.identity.toml` can be loaded with a passphrase only; IdentityError as `load`."""
+        return bool(_stored(path).under_passphrase)
+
+    @staticmethod
     def public_of(path: Path) -> PublicIdentity:
         """The public part of `NAME.identity.toml`, also if it is under a passphrase or expired; IdentityError as `load`."""
         return _stored(path).public

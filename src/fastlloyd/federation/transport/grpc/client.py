@@ -45,6 +45,7 @@ class GrpcClient:
     address : the server's, "HOST:PORT".
     identity : this client's certificate and key.
     server_certificate : the certificate (DER) that the server must prove to own.
+    is_here : the server is on this machine, so no proxy is in between.
 
     `trouble` says, in a sentence, what keeps this client from the server now; empty while nothing does.
     """
@@ -57,11 +58,12 @@ class GrpcClient:
         address: str,
         identity: tls.TlsIdentity,
         server_certificate: bytes,
+        is_here: bool = False,
         keepalive: tls.Keepalive | None = None,
     ) -> None:
         self._party, self._plan, self._address, self._limits = party, plan, address, Limits.of(plan)
         self._identity, self._server_certificate = identity, server_certificate
-        self._options = tls.channel_options(self._limits, server_certificate, keepalive or tls.Keepalive())
+        self._options = tls.channel_options(self._limits, server_certificate, keepalive or tls.Keepalive(), is_here=is_here)
         self._outbox, self._is_attached, self._was_attached = Outbox(), False, False
         self.trouble = ""
         self._n_failures = 0
@@ -221,13 +223,15 @@ class GrpcClient:
         self._over.set()
 
 
-async def check_connection(plan: Plan, *, address: str, identity: tls.TlsIdentity, server_certificate: bytes) -> None:
-    """Ask the server whether it serves this plan, over the connection that a run would use.
+async def check_connection(
+    plan: Plan, *, address: str, identity: tls.TlsIdentity, server_certificate: bytes, is_here: bool = False
+) -> None:
+    """Ask the server, which may be on this machine, whether it serves this plan, over the connection that a run would use.
 
     Raises NetworkError, in one sentence.
     """
     grpc = tls.load_grpc()
-    options = tls.channel_options(Limits.of(plan), server_certificate, tls.Keepalive())
+    options = tls.channel_options(Limits.of(plan), server_certificate, tls.Keepalive(), is_here=is_here)
     credentials = tls.channel_credentials(identity, server_certificate)
     async with grpc.aio.secure_channel(f"dns:///{address}", credentials, options=options) as channel:
         try:

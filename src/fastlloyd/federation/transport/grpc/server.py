@@ -126,7 +126,8 @@ class GrpcServer:
         self._presence.watch(self._plan.names)
         self._counting = asyncio.create_task(self._count_unheard())
         await self._grpc.start()
-        _LOG.info("listening at %s for run %s", self._address, self._plan.run_id)
+        facts = {"listening": self._address}
+        _LOG.info("listening at %s for run %s", self._address, self._plan.run_id, extra={"facts": facts})
         await self._turns.watch()
 
     async def wait(self) -> ServerResult | None:

@@ -132,8 +132,13 @@ def server_options(limits: Limits, max_connections: int, keepalive: Keepalive) -
     ]
 
 
-def channel_options(limits: Limits, server_certificate: bytes, keepalive: Keepalive) -> list[tuple[str, int | str]]:
-    """Channel arguments of a client. Connecting again is the client's own business, so gRPC neither does it nor remembers."""
+def channel_options(
+    limits: Limits, server_certificate: bytes, keepalive: Keepalive, *, is_here: bool = False
+) -> list[tuple[str, int | str]]:
+    """Channel arguments of a client. Connecting again is the client's own business, so gRPC neither does it nor remembers.
+
+    is_here : the server is on this machine, to which no proxy leads.
+    """
     return [
         *_sizes(limits),
         *keepalive.options(),
@@ -141,6 +146,7 @@ def channel_options(limits: Limits, server_certificate: bytes, keepalive: Keepal
         ("grpc.use_local_subchannel_pool", 1),
         ("grpc.enable_retries", 0),
         ("grpc.service_config_disable_resolution", 1),
+        ("grpc.enable_http_proxy", int(not is_here)),
     ]
 
 

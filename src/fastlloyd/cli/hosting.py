@@ -1,0 +1,257 @@
+"""The server of a run that one client hosts: a process of its own, which the client's process starts, hears and stops.
+
+It is a new interpreter, told on standard input what to serve, and that is all it is told: no records and no key of the client.
+What it holds is on disk before anything follows from it, so it may be killed at any time; it ends with the client's process.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import subprocess  # nosec B404 - runs this very program
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Final, Self, TypeVar
+
+import msgspec
+
+from fastlloyd.cli import network
+from fastlloyd.cli.failures import DONE
+from fastlloyd.cli.options import HostOptions
+from fastlloyd.errors import NetworkError, PlanError, StateError
+from fastlloyd.federation.identity.identity import PrivateIdentity
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.secagg.masks import Secret
+
+T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
+_LOOK: Final = 0.1  # seconds between two looks at whether the process runs
+_STOPPING: Final = 15.0  # seconds for the step in progress
+_SOON: Final = 3.0  # seconds in which the server usually ends when its last client has
+_OF_ALL_ADDRESSES: Final = ("[::]", "0.0.0.0")  # noqa: S104  # nosec B104 - recognised, not listened at
+_ALWAYS_ASKED: Final = "FASTLLOYD_PASSPHRASE_FILE"  # of the client's identity
+
+
+class Orders(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the server's process is told. plan : its text. key, store : files. address : to listen at."""
+
+    plan: str
+    key: str
+    store: str
+    address: str
+    passphrase: str = ""
+
+    __repr__ = Secret.__repr__
+
+    @classmethod
+    def read(cls, stream: BinaryIO) -> Self:
+        """Read the line that `ServerProcess` wrote. Raises StateError if it is none."""
+        try:
+            return msgspec.json.decode(stream.readline(), type=cls)
+        except msgspec.DecodeError:
+            raise StateError("this is the server's half of `fastlloyd join --serve FILE`; give that command") from None
+
+
+class ServerProcess:
+    """The server's process. Its log goes through this process' log, each line marked as the server's.
+
+    Parameters
+    ----------
+    orders : what to serve.
+
+    address : where it listens, as this machine reaches it.
+    """
+
+    def __init__(self, orders: Orders) -> None:
+        host, _, port = orders.address.rpartition(":")
+        self.address = f"localhost:{port}" if host in _OF_ALL_ADDRESSES else orders.address
+        self._has_begun, self._is_stopped, self._said = threading.Event(), False, ""
+        environment = {name: value for name, value in os.environ.items() if name != _ALWAYS_ASKED}
+        self._process = subprocess.Popen(  # nosec B603 - this very program, with arguments made here
+            [sys.executable, "-P", "-m", "fastlloyd", "hosted"],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for this process, which stops it
+        )
+        self._hearing = threading.Thread(target=self._hear, name="fastlloyd-server-log", daemon=True)
+        self._hearing.start()
+        with suppress(OSError):  # it has ended already, and has said why
+            self._stdin.write(msgspec.json.encode(orders) + b"\n")
+            self._stdin.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
+        """Stop it; at once if this process is interrupted a second time, or before it took part."""
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            self._process.kill()
+        self.close()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.poll() is None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ended, and neither the run was over nor was it stopped from here."""
+        return self._process.poll() not in (None, DONE, network.NO_RESULT) and not self._is_stopped
+
+    def begin(self) -> None:
+        """Wait until it listens, or the run is over. Raises NetworkError if it failed."""
+        self._has_begun.wait()
+        if self.has_failed:
+            raise self._failure("did not start")
+
+    def stop(self) -> None:
+        """Have it finish the step in progress and end."""
+        self._is_stopped |= self.is_running
+        self._process.terminate()
+
+    def close(self) -> None:
+        """Stop it, wait for its end, and hear its last; may be called again."""
+        if self.is_running:
+            self.stop()
+        try:
+            self._process.wait(_STOPPING)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._hearing.join()
+        with suppress(OSError):
+            self._stdin.close()
+
+    async def accompany(self, run: Callable[[], Coroutine[Any, Any, T]], stop: Callable[[], None]) -> T:
+        """Run what needs the server; stop it if the server's process fails."""
+
+        async def watch() -> None:
+            while not self.has_failed:
+                await asyncio.sleep(_LOOK)
+            stop()
+
+        watching = asyncio.create_task(watch())
+        try:
+            return await run()
+        finally:
+            watching.cancel()
+
+    def see_out(self, *, as_json: bool) -> None:
+        """Wait until it has told everyone how the run ended. Raises typer.Exit if it is stopped, NetworkError if it fails."""
+
+        async def ended() -> None:
+            waited = 0.0
+            while self.is_running:
+                await asyncio.sleep(_LOOK)
+                waited += _LOOK
+                if waited - _LOOK < _SOON <= waited:
+                    network.say(
+                        "This client is done. The server stays until all others have what they need; Ctrl-C stops it, and the "
+                        "same command takes it up again.",
+                        as_json=as_json,
+                    )
+
+        network.heed_signals(ended, self.stop)
+        self._hearing.join()
+        if self._process.returncode not in (DONE, network.NO_RESULT):
+            raise self.gone(as_json=as_json)
+
+    def gone(self, *, as_json: bool) -> Exception:
+        """Return what to raise because it goes on no longer: it failed, or was stopped, of which the owner is told."""
+        if self.has_failed:
+            return self._failure("failed")
+        self.close()
+        return network.stopped(as_json=as_json)
+
+    def _failure(self, how: str) -> NetworkError:
+        self._hearing.join()
+        why = self._said or f"exit code {self._process.returncode}"
+        return NetworkError(f"the server {how}: {why}")
+
+    @property
+    def _stdin(self) -> BinaryIO:
+        if self._process.stdin is None:
+            raise AssertionError("it was started with a pipe")
+        return self._process.stdin  # type: ignore[return-value]  # a pipe of bytes
+
+    def _hear(self) -> None:
+        """Pass its log on, line by line, until it ends."""
+        if self._process.stderr is None:
+            raise AssertionError("it was started with a pipe")
+        with self._process.stderr as log:
+            for line in log:
+                self._pass_on(line.decode(errors="replace").strip())
+        self._process.wait()
+        self._has_begun.set()
+
+    def _pass_on(self, line: str) -> None:
+        try:
+            said = json.loads(line)
+            level, message = logging.getLevelNamesMapping()[said.pop("level").upper()], said.pop("message")
+            del said["time"]
+        except (ValueError, KeyError, AttributeError, TypeError):
+            self._said = line.removeprefix("Error: ")  # how a process ends that could not begin, or go on
+            if self._said == line:
+                _LOG.error("server: %s", line, extra={"facts": {"party": "server"}})  # of a traceback that was asked for
+            return
+        _LOG.log(level, "server: %s", message, extra={"facts": {"party": "server", **said}})
+        if "listening" in said:
+            self._has_begun.set()
+
+
+@contextmanager
+def server_process(
+    plan: Plan, path: Path, client: str, options: HostOptions, *, is_rehearsal: bool
+) -> Iterator[ServerProcess | None]:
+    """Run the server of the plan in the file `path` until the end of the block: its process, which listens; None if not here.
+
+    Raises PlanError if this client is not the host, NetworkError if the server cannot begin. is_rehearsal : makes no store.
+    """
+    key = options.serve
+    check_options(plan, path, client, options)
+    if key is None:
+        yield None
+        return
+    public = PrivateIdentity.public_of(key)
+    network.check_server(public, plan, key, path)
+    store = network.place_of_store(public.name, key, options.server_store)
+    passphrase = ""
+    if PrivateIdentity.is_under_passphrase(key):
+        option = "--server-passphrase-file"
+        passphrase = network.given_passphrase(options.server_passphrase_file, f"Passphrase of the server, {key}: ", option)
+    with ExitStack() as stack:
+        if is_rehearsal and not store.exists():
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="fastlloyd-rehearsal-"))
+            store = Path(folder) / store.name
+        address = network.address_to_listen_at(plan, options.listen)
+        orders = Orders(plan=plan.to_toml(), key=str(key), store=str(store), address=address, passphrase=passphrase)
+        process = stack.enter_context(ServerProcess(orders))
+        process.begin()
+        yield process
+
+
+def check_options(plan: Plan, path: Path, client: str, options: HostOptions) -> None:
+    """Raise PlanError unless the options that make a client the host are whole, and the plan names it as the host."""
+    if options.serve is None:
+        given = {
+            "--listen": options.listen,
+            "--server-store": options.server_store,
+            "--server-passphrase-file": options.server_passphrase_file,
+        }
+        if stray := [name for name, value in given.items() if value is not None]:
+            raise PlanError(f"{stray[0]} is for a client that also runs the server; pass --serve FILE with it, or leave it out")
+        return
+    if plan.host is None:
+        raise PlanError(
+            f"{path} names no host, so its server runs on a machine of its own: leave out --serve, or make the plan with "
+            f"`fastlloyd plan new --masks pairwise --host {client}`"
+        )
+    if plan.host != client:
+        raise PlanError(f"{path} names {plan.host!r} as the host, and you are {client!r}; leave out --serve")
