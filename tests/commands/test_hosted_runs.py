@@ -18,7 +18,7 @@ from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.store import read
 from fastlloyd.reports.result import PLAN
 from network_processes import HANG, NAMES, SERVER, Site, cleared
-from network_site import FAST, REFUSED, STOPPED, events, here, other_site, refused
+from network_site import FAST, REFUSED, STOPPED, events, here, left, other_site, refused
 
 HOST = "a"
 SERVE = ("--serve", f"{SERVER}.identity.toml")
@@ -85,9 +85,7 @@ def test_one_of_three_hosts_and_all_end_with_the_result_by_plain_integers(site: 
 
 
 @on_linux
-def test_the_servers_process_sees_no_record_and_no_passphrase_but_its_own(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_servers_process_sees_no_record_and_no_passphrase_but_its_own(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (HOST, SERVER):
         identity = PrivateIdentity.load(site.folder / f"{name}.identity.toml")
         passphrase = f"correct horse battery {name}"
@@ -107,7 +105,7 @@ def test_the_servers_process_sees_no_record_and_no_passphrase_but_its_own(
     assert f"{SERVER}.store" in opened
     assert not [name for name in opened if name.startswith(f"{HOST}.")]
     assert set(Orders.__struct_fields__) == {"plan", "key", "store", "address", "passphrase"}
-    assert "correct" not in repr(Orders(plan="", key="", store="", address="", passphrase="correct"))
+    assert "correct" not in repr(Orders(plan="", key="", store="", address="", passphrase="correct"))  # noqa: S106
     assert site.end(process) == STOPPED
 
 
@@ -127,7 +125,7 @@ def test_a_hosting_command_that_is_killed_takes_both_halves_up_again_and_nothing
 def test_if_the_servers_process_is_killed_the_command_says_so_and_goes_on_when_it_is_given_again(site: Site) -> None:
     process = site.start(HOST, host(site), known(HOST))
     site.wait_for(lambda: "server: client a is connected" in site.said(HOST))
-    subprocess.run(["kill", "-9", str(server_of(process))], check=True)  # noqa: S607
+    subprocess.run(["kill", "-9", str(server_of(process))], check=True)  # noqa: S603, S607
     assert process.wait(HANG) == REFUSED
     assert "Error: the server failed: exit code -9" in site.said(HOST).splitlines()[-1]
     # the other way round: whoever kills the command alone, its server is gone as well, and the port and the store are free
@@ -166,6 +164,7 @@ def test_the_server_stays_for_whoever_has_not_got_the_end_yet_and_ctrl_c_loses_n
     dying = site.start("c", site.join("c"), known("c") | {"die": [7, "before"]})  # with the others' confirmations
     assert [dying.wait(HANG), other.wait(HANG)] == [-signal.SIGKILL, 0]
     site.wait_for(lambda: "The server stays until all others have what they need" in site.said(HOST))
+    site.wait_for(lambda: left(site) == {HOST, "b"})
     assert set(site.centroids()) == {HOST, "b"}
     process.send_signal(signal.SIGINT)
     assert process.wait(HANG) == STOPPED

@@ -33,6 +33,7 @@ from fastlloyd.federation.protocol.messages import (
 from fastlloyd.federation.store import events
 from fastlloyd.federation.store.events import (
     ClientJoined,
+    ClientLeft,
     Event,
     ExchangeCharged,
     LimitSet,
@@ -194,6 +195,7 @@ def _stored_events() -> Target:
         PeerSigned(name="0" * 64, client="clinic-a", position=SignedPosition(3, bytes(32), bytes(64))),
         PeerForgotten(name="0" * 64),
         ClientJoined(run_id=bytes(16), client="clinic-a"),
+        ClientLeft(run_id=bytes(16), client="clinic-a"),
     ]
 
     def read(data: bytes) -> None:

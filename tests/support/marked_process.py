@@ -29,7 +29,7 @@ from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.transitions import ServerState
 from fastlloyd.federation.runs import DurableServer
 from fastlloyd.federation.store import Store
-from fastlloyd.federation.store.events import ClientJoined, Event, PeerSigned
+from fastlloyd.federation.store.events import ClientJoined, ClientLeft, Event, PeerSigned
 from fastlloyd.federation.transport.grpc.server import GrpcServer
 from fastlloyd.reports import pictures
 from fastlloyd.testing import repeatable_noise
@@ -38,7 +38,7 @@ from known_noise import KnownNoise
 
 def counts(events: Sequence[Event]) -> bool:
     """Whether a commit is one of those that every such run has."""
-    return not all(isinstance(event, PeerSigned | ClientJoined) for event in events)
+    return not all(isinstance(event, PeerSigned | ClientJoined | ClientLeft) for event in events)
 
 
 def die_at(commit: int, when: str) -> None:

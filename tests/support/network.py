@@ -90,6 +90,14 @@ class SessionServer:
     def announce(self, name: str, _log: SignedPosition) -> None:
         self.announced.append(name)
 
+    @property
+    def gone(self) -> frozenset[str]:
+        return frozenset()
+
+    def left(self, _name: str) -> list[Request]:
+        """Its session forgets with its process."""
+        return []
+
     def draw_ahead(self) -> None:
         self.session.draw_ahead()
 

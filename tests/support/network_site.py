@@ -47,6 +47,11 @@ def events(site: Site, name: str) -> int:
     return read(site.folder / f"{name}.store")[0].position.length
 
 
+def left(site: Site) -> set[str]:
+    """The clients that have taken the end, as the server's store has it."""
+    return {name for run in read(site.folder / f"{SERVER}.store")[0].history.runs.values() for name in run.left}
+
+
 def here(site: Site, arguments: list[str]) -> tuple[int, str, str]:
     """As `Site.run`, in this process: what ends before it has begun needs none of its own, which takes a second or two."""
     out, err = io.StringIO(), io.StringIO()

@@ -74,6 +74,24 @@ def test_a_server_that_dies_after_the_end_says_that_it_is_over_and_still_answers
     assert all(isinstance(world.parties[name].party.outcome, ClientResult) for name in PLAN.names)
 
 
+def test_a_server_that_dies_after_the_end_knows_who_has_taken_it(world: World) -> None:
+    """Saying so twice is one event, and after the end of the run none."""
+    server = started_without(world)
+    assert server.left("c0") == []  # of a run that nobody joined nothing is noted
+    assert server.gone == frozenset()
+    carry(world)
+    for name in ("c1", "c0", "c1"):
+        assert server.left(name) == []
+    again = restarted(world)
+    assert again.gone == {"c0", "c1"}
+    store = world.parties[SERVER].store
+    assert store is not None
+    assert store.history.runs[RUN].left == ("c1", "c0")
+    again.conclude()
+    assert again.left("c2") == []
+    assert store.history.runs[RUN].left == ("c1", "c0")
+
+
 def test_too_few_end_the_run_and_everybody_is_told_also_after_a_restart(world: World) -> None:
     server = started_without(world, "c0", "c2")
     assert [server.timeout] == [None]  # nobody has come

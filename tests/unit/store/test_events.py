@@ -16,6 +16,7 @@ from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.messages import printable
 from fastlloyd.federation.store.events import (
     ClientJoined,
+    ClientLeft,
     Cost,
     Event,
     ExchangeCharged,
@@ -45,6 +46,7 @@ EVENTS: list[Event] = [
     PeerSigned(name="0" * 64, client="clinic-a", position=SignedPosition(3, bytes(32), bytes(64))),
     PeerForgotten(name="0" * 64),
     ClientJoined(run_id=bytes(16), client="clinic-a"),
+    ClientLeft(run_id=bytes(16), client="clinic-a"),
     earlier(A, Cost(Fraction(3, 7), Fraction(0)), slack=1e-30),
 ]
 

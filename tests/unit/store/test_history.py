@@ -8,6 +8,7 @@ from fastlloyd.errors import StateError
 from fastlloyd.federation.store import History, LogPosition, Role
 from fastlloyd.federation.store.events import (
     ClientJoined,
+    ClientLeft,
     Event,
     ExchangeCharged,
     LimitSet,
@@ -23,6 +24,7 @@ MESSAGE = MessageRecorded(run_id=A, kind="Upload", digest=bytes(32))
 CHARGE = ExchangeCharged(run_id=A, number=1)
 LIMIT = LimitSet(dataset="patients", epsilon=1.0, delta=0.0)
 JOINED = ClientJoined(run_id=A, client="clinic-a")
+LEFT = ClientLeft(run_id=A, client="clinic-a")
 SEEN = PeerSeen(name="clinic-a", position=LogPosition(3, bytes(32)))
 
 
@@ -50,6 +52,9 @@ def _end(*released: int) -> RunEnded:
         (Role.CLIENT, [reserved(A), JOINED], "store of a server"),
         (Role.SERVER, [JOINED, JOINED], "client clinic-a joined run .* before"),
         (Role.SERVER, [JOINED, _end(), JOINED], "has ended"),
+        (Role.CLIENT, [reserved(A), LEFT], "store of a server"),
+        (Role.SERVER, [JOINED, LEFT, LEFT], "client clinic-a left run .* before"),
+        (Role.SERVER, [JOINED, _end(), LEFT], "has ended"),
         (Role.SERVER, [reserved(A)], "store of a client"),
         (Role.SERVER, [CHARGE], "store of a client"),
         (Role.SERVER, [LIMIT], "store of a client"),

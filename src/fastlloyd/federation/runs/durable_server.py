@@ -15,7 +15,7 @@ from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ServerState
 from fastlloyd.federation.runs.steps import Clock, DurableParty, check_goes_on
 from fastlloyd.federation.store import LogPosition, Store
-from fastlloyd.federation.store.events import ClientJoined, Event, Outcome, PeerSigned, recorded
+from fastlloyd.federation.store.events import ClientJoined, ClientLeft, Event, Outcome, PeerSigned, recorded
 
 
 class DurableServer(DurableParty):
@@ -102,6 +102,20 @@ class DurableServer(DurableParty):
         with suppress(RemoteProtocolError):  # an old copy, or what nobody signed, is refused in its turn
             self._check_grown(name, log)
             self._seen[name] = log
+
+    @property
+    def gone(self) -> frozenset[str]:
+        """The clients that have left, as this store has it."""
+        run = self._store.history.runs.get(self._run_id)
+        return frozenset(() if run is None else run.left)
+
+    def left(self, name: str) -> list[Send | Finish]:
+        """Client `name` has taken the end: a process that is started again does not wait for it."""
+        self._check_footing()
+        run = self._store.history.runs.get(self._run_id)
+        if run is not None and run.ended is None and name not in run.left:
+            self._append([ClientLeft(run_id=self._run_id, client=name)], [])
+        return []
 
     def draw_ahead(self) -> None:
         """Like `ServerSession.draw_ahead`: in memory only, so that a process that is started again draws other noise."""

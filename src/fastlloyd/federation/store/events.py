@@ -208,6 +208,13 @@ class ClientJoined(_Event, frozen=True, tag=16):
     client: Name
 
 
+class ClientLeft(_Event, frozen=True, tag=17):
+    """Server: this client of the plan has taken the end of this run, and needs nothing more."""
+
+    run_id: RunId
+    client: Name
+
+
 class PeerSigned(_Event, frozen=True, tag=8):
     """Server: the client of that signing key, called `client` in the plan, showed this position of its store, and signed it."""
 
@@ -224,7 +231,7 @@ class PeerForgotten(_Event, frozen=True, tag=9):
 
 Reservation = RunReserved | EarlierRunReserved
 ClientEvent = Reservation | ExchangeCharged | LimitSet
-ServerEvent = ClientJoined | PeerSeen | PeerSigned | PeerForgotten
+ServerEvent = ClientJoined | ClientLeft | PeerSeen | PeerSigned | PeerForgotten
 Event = ClientEvent | ServerEvent | MessageRecorded | RunEnded
 
 

@@ -14,13 +14,14 @@ from fastlloyd.federation.store.events import Event, LogPosition, Outcome, Role,
 class Run:
     """One run: what was reserved for it (None at a server), which exchanges were charged, in order, and how it ended.
 
-    joined : at a server, whose Hello was taken, in order.
+    joined, left : at a server, whose Hello was taken, and who has taken the end, in order.
     """
 
     run_id: bytes
     reserved: events.Reservation | None = None
     charged: tuple[int, ...] = ()
     joined: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
     ended: RunEnded | None = None
 
     @property
@@ -125,12 +126,19 @@ class History:
             self.signed[name] = event
 
 
-def _after(run: Run, event: events.MessageRecorded | events.ClientJoined | events.ExchangeCharged | RunEnded) -> Run:
+def _after(
+    run: Run,
+    event: events.MessageRecorded | events.ClientJoined | events.ClientLeft | events.ExchangeCharged | RunEnded,
+) -> Run:
     match event:
         case events.ClientJoined(client=client):
             if client in run.joined:
                 raise StateError(f"client {client} joined run {run.run_id.hex()} before")
             return replace(run, joined=(*run.joined, client))
+        case events.ClientLeft(client=client):
+            if client in run.left:
+                raise StateError(f"client {client} left run {run.run_id.hex()} before")
+            return replace(run, left=(*run.left, client))
         case events.ExchangeCharged(number=number):
             if number > run.n_exchanges or number in run.charged:
                 raise StateError(f"exchange {number} of run {run.run_id.hex()} was charged before, or never reserved")

@@ -193,6 +193,13 @@ class Party(Protocol):
 class ServerParty(Party, Protocol):
     """The server's side of a run, as a transport sees it."""
 
+    @property
+    def gone(self) -> frozenset[str]:
+        """The clients that left before this process, and are not waited for at the end."""
+
+    def left(self, name: str) -> list[Request]:
+        """Client `name` has taken the end of the run, and needs nothing more."""
+
     def attach(self, name: str, log: SignedPosition) -> LogPosition:
         """Client `name`, whose log stands at `log`, is there (again): the position last remembered of it.
 

@@ -74,7 +74,7 @@ class GrpcServer:
         self._streams: dict[str, Outbox] = {}
         # streams that lie unread and cannot be ended count as well
         self._presence = Presence(grace, lambda name: self._turns.tell(partial(self._party.away, name)))
-        self._left: set[str] = set()
+        self._left = set(party.gone)
         self._waiting: deque[tuple[str, SignedPosition]] = deque()  # messages whose turn has not come, and their clients' logs
         self._log = SparingLog(_LOG)
         self.meter = Meter()
@@ -243,6 +243,7 @@ class GrpcServer:
                         await self._turns.ask(partial(self._receive, name, log, message))
                     case frames.Leave():
                         self._left.add(name)
+                        self._turns.tell(partial(self._party.left, name))
                         self._moved.set()
                         return
                     case frames.Attach():
