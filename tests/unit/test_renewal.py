@@ -11,7 +11,7 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.identity.identity import PrivateIdentity
-from fastlloyd.federation.plan.plan import Client, Plan, Server, Timeouts, TrustMode
+from fastlloyd.federation.plan.plan import PROTOCOL_VERSION, Client, Masks, Plan, Server, Timeouts, TrustMode
 from fastlloyd.federation.plan.renewal import renew
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 
@@ -110,3 +110,35 @@ def test_names_that_are_not_in_the_plan_or_there_twice_are_refused() -> None:
         renew(OLD, run_id=NEXT, members=[PUBLIC["a"], PUBLIC["a"]])
     with pytest.raises(PlanError, match="'a' is both to be left out and to take part"):
         renew(OLD, run_id=NEXT, members=[PUBLIC["a"]], leave_out=["a"])
+
+
+# Masks
+
+
+def test_masks_stay_unless_others_are_named_and_the_plan_becomes_one_that_runs() -> None:
+    pairwise, group = plan(masks=Masks.PAIRWISE), plan(masks=Masks.GROUP)
+    assert renew(pairwise, run_id=NEXT).masks_kind is Masks.PAIRWISE
+    assert renew(group, run_id=NEXT).masks_kind is Masks.GROUP
+    assert renew(pairwise, run_id=NEXT, masks=Masks.GROUP).masks_kind is Masks.GROUP
+    new = renew(group, run_id=NEXT, masks=Masks.PAIRWISE)
+    assert new.masks_kind is Masks.PAIRWISE
+    assert new.protocol_version == PROTOCOL_VERSION
+    new.check_current()
+
+
+def test_with_other_masks_a_plan_waits_as_long_as_these_need_but_for_what_was_set() -> None:
+    old = plan(masks=Masks.GROUP, timeouts=Timeouts(joining=5, round=600, confirming=7))
+    new = renew(old, run_id=NEXT, masks=Masks.PAIRWISE)
+    assert new.timeouts == Timeouts(joining=5, round=24 * 3600, confirming=7)
+    assert renew(new, run_id=NEXT).timeouts == new.timeouts
+    assert renew(new, run_id=NEXT, masks=Masks.GROUP).timeouts == Timeouts(joining=5, round=600, confirming=7)
+    assert renew(old, run_id=NEXT, masks=Masks.PAIRWISE, timeouts={"round": 9}).timeouts.round == 9
+
+
+def test_the_host_cannot_be_left_out() -> None:
+    hosted = plan(masks=Masks.PAIRWISE, host="b")
+    assert renew(hosted, run_id=NEXT, leave_out=["a"]).host == "b"
+    with pytest.raises(PlanError, match="'b' hosts the server"):
+        renew(hosted, run_id=NEXT, leave_out=["b"])
+    with pytest.raises(PlanError, match="group masks"):
+        renew(hosted, run_id=NEXT, masks=Masks.GROUP)

@@ -29,6 +29,7 @@ from fastlloyd.federation.store import History, Role, Store, store_path
 from fastlloyd.federation.store.events import Outcome
 from fastlloyd.federation.store.files import IDENTITY_SUFFIX
 from fastlloyd.federation.transport.grpc.tls import TlsIdentity
+from fastlloyd.reports.explain import expiring
 from fastlloyd.reports.statement import plan_cautions
 
 NO_RESULT, STOPPED, TURNED_AWAY = 3, 4, 5
@@ -321,8 +322,8 @@ def stopped(*, as_json: bool = False) -> typer.Exit:
 
 
 def warn_of(plan: Plan, *, as_json: bool = False) -> None:
-    """Say on stderr what is weak about the plan, before anything is sent."""
-    for caution in plan_cautions(plan):
+    """Say on stderr what is weak about the plan, and what ends too soon, before anything is sent."""
+    for caution in (*plan_cautions(plan), *expiring(plan)):
         say_last(caution if as_json else f"Warning: {caution}.", level="warning", as_json=as_json)
 
 

@@ -167,7 +167,17 @@ class FederationOptions:
     max_dropouts: Annotated[
         int | None,
         in_federation(
-            help="How many clients a round may go without. Default: as many as are dropped (plan new: 0).", metavar="D"
+            help="How many clients a sum may lack: from the first with pairwise masks, in any round with group masks. "
+            "Default: as many as are dropped (plan new: 0).",
+            metavar="D",
+        ),
+    ] = None
+    masks: Annotated[
+        str | None,
+        in_federation(
+            help="What hides uploads: a key of each pair (all present answer every round; holds against the server together "
+            "with T clients), or one of the group (clients may be missing in any round). Default: pairwise, if D is 0.",
+            metavar="pairwise|group",
         ),
     ] = None
     max_colluding: Annotated[
@@ -221,12 +231,17 @@ class NetworkOptions:
     ] = None
     round_timeout: Annotated[
         int | None,
-        in_network(help="Seconds to wait for the uploads of a round. Default: 600 (plan renew: as before).", metavar="SECONDS"),
+        in_network(
+            help="Seconds to wait for the uploads of a round. Default: 86400, with group masks 600 (plan renew: as before).",
+            metavar="SECONDS",
+        ),
     ] = None
     confirming_timeout: Annotated[
         int | None,
         in_network(
-            help="Seconds to wait for everyone to confirm the result. Default: 600 (plan renew: as before).", metavar="SECONDS"
+            help="Seconds to wait for everyone to confirm the result. Default: 86400, with group masks 600 (plan renew: as "
+            "before).",
+            metavar="SECONDS",
         ),
     ] = None
 

@@ -20,7 +20,7 @@ from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import DataError, IdentityError, PlanError
 from fastlloyd.federation.identity.certificates import certificates_in, parse_authority
 from fastlloyd.federation.identity.identity import PRIVATE_HEADING, PUBLIC_HEADING, PublicIdentity
-from fastlloyd.federation.plan.plan import Client, Plan, Server, Study, TrustMode
+from fastlloyd.federation.plan.plan import Client, Masks, Plan, Server, Study, TrustMode
 from fastlloyd.federation.positions import Positions
 from fastlloyd.mechanisms.answering import check_cap
 from fastlloyd.mechanisms.catalogue import algorithm, preset
@@ -211,6 +211,11 @@ def chosen_trust(mechanism: MechanismOptions, federation: FederationOptions) -> 
     if federation.trust is None:
         return TrustMode.SERVER_NOISE if mechanism.preset == "paper" else TrustMode.CLIENT_NOISE
     return choose(TrustMode, federation.trust, "trust")
+
+
+def given_masks(federation: FederationOptions) -> Masks | None:
+    """The masks named, if any."""
+    return None if federation.masks is None else choose(Masks, federation.masks, "masks")
 
 
 def read_plan(file: Path) -> Plan:

@@ -31,8 +31,8 @@ from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
-from fastlloyd.federation.plan.design import design_plan
-from fastlloyd.federation.plan.plan import MAX_CLIENTS, Client, Plan, TrustMode, noise_deviation_of_run, ring_load
+from fastlloyd.federation.plan.design import chosen_masks, design_plan
+from fastlloyd.federation.plan.plan import MAX_CLIENTS, Client, Masks, Plan, TrustMode, noise_deviation_of_run, ring_load
 from fastlloyd.federation.traffic import Traffic, traffic
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.mechanism import MAX_RECORDS, Mechanism
@@ -40,6 +40,7 @@ from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 from fastlloyd.mechanisms.uncertainty import FINE, NoiseDeviation, Verdict, noise_deviation
 from fastlloyd.reports.explain import noise_factor
+from fastlloyd.reports.statement import ENOUGH_FOR_TWO
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 MAX_EPSILONS = 100
@@ -52,20 +53,29 @@ T = TypeVar("T", float, int)
 
 
 class Federation(msgspec.Struct, frozen=True, kw_only=True):
-    """How many clients take part, and how; fields as in `Plan`. ring_bits None: the planner's choice."""
+    """How many clients take part, and how; fields as in `Plan`. ring_bits, masks None: the planner's choice."""
 
     n_clients: int
     trust: TrustMode = TrustMode.CLIENT_NOISE
     max_dropouts: int = 0
     max_colluding: int = 1
     ring_bits: int | None = None
+    masks: Masks | None = None
 
     @property
     def noise_factor(self) -> float:
-        """sqrt(M / h), as of its plans: how much larger their noise is than what the guarantee needs."""
+        """sqrt(M / h), as of its plans if all join: how much larger their noise is than what the guarantee needs."""
         if self.trust is TrustMode.SERVER_NOISE:
             return 1.0
-        return math.sqrt(self.n_clients / (self.n_clients - self.max_dropouts - self.max_colluding))
+        M, D = self.n_clients, self.max_dropouts
+        return math.sqrt(M / chosen_masks(self.masks, D).quorum(M, M, D, self.max_colluding).shares)
+
+    @property
+    def should_allow_two(self) -> bool:
+        """Whether two of the clients should be allowed for who may pool what they see, if one of them hosts the server."""
+        M, D = self.n_clients, self.max_dropouts
+        can_be_hosted = self.trust is TrustMode.CLIENT_NOISE and chosen_masks(self.masks, D) is Masks.PAIRWISE
+        return can_be_hosted and self.max_colluding == 1 and M >= ENOUGH_FOR_TWO
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -303,6 +313,7 @@ def _plan(question: Question, federation: Federation, epsilon: float) -> Plan:
         max_dropouts=federation.max_dropouts,
         max_colluding=federation.max_colluding,
         ring_bits=federation.ring_bits,
+        masks=federation.masks,
     )
     plan.check_undivided()  # as `plan new` does
     return plan

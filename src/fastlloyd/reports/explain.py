@@ -17,6 +17,7 @@ definition (Dong, Roth and Su 2022). All are rounded up, by more than adding up 
 """
 
 import math
+from datetime import UTC, datetime
 from typing import Any
 
 from fastlloyd.base.precision import exact, rounded_up, working_precision
@@ -167,6 +168,16 @@ def liveness(plan: Plan) -> list[str]:
         f"end with a probability of 99 %, the run succeeds with {round(100 * 0.99**M)} %."
     )
     return [said]
+
+
+def expiring(plan: Plan, now: datetime | None = None) -> list[str]:
+    """Which certificates end before a run that begins now may, a sentence each. now None: the system's clock."""
+    longest = duration((plan.mechanism.n_rounds + 3) * plan.timeouts.round)
+    return [
+        f"the certificate of {certificate.name!r:.200} ends on {certificate.ends:%Y-%m-%d}, and a run of this plan may take "
+        f"{longest}: put a newer one into the plan with `fastlloyd plan renew`"
+        for certificate in plan.expiring(datetime.now(UTC) if now is None else now)
+    ]
 
 
 def duration(seconds: int) -> str:

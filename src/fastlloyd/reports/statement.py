@@ -17,6 +17,7 @@ from fastlloyd.reports.coalitions import coalitions, holds_against, one_share_ep
 STATEMENT_VERSION = 1
 
 LARGE_EPSILON = 10.0
+ENOUGH_FOR_TWO = 5  # clients, of whom two may pool what they see for a little more noise
 
 PROTECTED = [
     "every noisy answer of the run, the centroids and noisy counts of every iteration, and what is computed from them later",
@@ -107,6 +108,11 @@ def plan_cautions(plan: Plan) -> list[str]:
             f"up to {D} of {n} clients may be missing, so half of them are enough: a server that breaks the protocol can lead "
             "two groups of clients to two results, which nobody notices who does not compare them. "
             f"{_price_of_two_groups(plan)}. Make a new plan, with {_dropouts((n - 1) // 2)}"
+        )
+    if plan.host is not None and plan.max_colluding == 1 and n >= ENOUGH_FOR_TWO:
+        said.append(
+            f"client {plan.host!r} hosts the server and is one of those who may pool what they see, so that max_colluding 1 "
+            "allows for no other; with five clients or more allow for two (--max-colluding 2)"
         )
     return said
 

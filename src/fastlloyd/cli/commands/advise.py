@@ -23,6 +23,10 @@ NOT_IN_IT = (
     "Not in the error: that k-means itself may end in a poor local optimum or with a number of clusters that does not fit; "
     "records clipped to the bounds or left out beyond the radius; clusters smaller than most, whose error is larger."
 )
+HOSTED = (
+    "If a client is to run the server (plan new --host), say --max-colluding 2: the host is one of those who may pool what "
+    "they see."
+)
 SIMULATED = (
     "The error comes from simulations of many kinds of records: the middle one, and the range that held four runs of five. "
     "Your records may differ from all of them."
@@ -110,13 +114,14 @@ def _parse_epsilons(text: str) -> list[float]:
 
 
 def _federation(clients: int | None, options: FederationOptions) -> "Federation | None":
+    from fastlloyd.cli.settings import given_masks
     from fastlloyd.federation.plan.plan import TrustMode
     from fastlloyd.reports.advice import Federation
 
     trust = TrustMode.CLIENT_NOISE if options.trust is None else choose(TrustMode, options.trust, "trust")
     if clients is None:
         if options != FederationOptions():
-            raise PlanError("trust, dropouts, colluding clients and ring are those of a federated run: say --clients M")
+            raise PlanError("trust, masks, dropouts, colluding clients and ring are those of a federated run: say --clients M")
         return None
     return Federation(
         n_clients=clients,
@@ -124,6 +129,7 @@ def _federation(clients: int | None, options: FederationOptions) -> "Federation 
         max_dropouts=options.max_dropouts or 0,
         max_colluding=options.max_colluding,
         ring_bits=options.ring_bits,
+        masks=given_masks(options),
     )
 
 
@@ -159,6 +165,8 @@ def _show(screen: Console, advice: "Advice") -> None:
         _show_traffic(screen, advice, question.federation)
         for line in _traffic_notes(advice.outlooks, question.federation):
             screen.print(line)
+        if question.federation.should_allow_two:
+            screen.print(HOSTED)
     screen.print(NOT_IN_IT)
     if last.error_high is not None:
         screen.print(SIMULATED)

@@ -38,6 +38,11 @@ NewMembers = Annotated[
     ),
 ]
 LeaveOut = Annotated[list[str], in_federation(help="A client that takes part no longer. As often as needed.", metavar="NAME")]
+Host = Annotated[
+    str | None,
+    in_federation("--host", help="The client that also runs the server (join --serve).", metavar="NAME"),
+]
+NewMasks = Annotated[str | None, in_federation("--masks", help="Other masks than before.", metavar="pairwise|group")]
 Features = Annotated[str, in_clustering(help="Columns all clients have, as a,b,c.", metavar="NAMES")]
 NewPlan = Annotated[Path, in_output(help="File to make.", metavar="FILE")]
 Page = Annotated[Path | None, in_output(help="Also make a page to print, compare and sign.", metavar="FILE")]
@@ -66,19 +71,23 @@ def new(
     network: NetworkOptions,
     client: Clients = [],  # noqa: B006 - typer's default, never changed
     member: Members = [],  # noqa: B006 - the same
+    host: Host = None,
     simulation: Simulation = False,
     out: NewPlan = Path("plan.toml"),
     force: Force = False,
 ) -> None:
     """Make a plan; --bounds are needed, there are no data to take them from."""
+    from msgspec import structs
+
     from fastlloyd.base.names import parse_columns
     from fastlloyd.cli import settings, terminal
     from fastlloyd.errors import PlanError
-    from fastlloyd.federation.plan.design import design_plan
-    from fastlloyd.federation.plan.plan import Timeouts
+    from fastlloyd.federation.plan.design import chosen_masks, design_plan
     from fastlloyd.federation.plan.renewal import with_positions
 
     check_file(out, heading=HEADING, force=force)
+    dropouts = federation.max_dropouts or 0
+    masks = chosen_masks(settings.given_masks(federation), dropouts)
     if mechanism.bounds in (None, settings.FROM_DATA):
         raise PlanError("a plan needs --bounds: public bounds of every feature, chosen without looking at the data")
     if mechanism.n_records == settings.FROM_DATA:
@@ -97,13 +106,15 @@ def new(
             clients=clients,
             run_id=os.urandom(16),
             server=server,
-            timeouts=Timeouts(**settings.given_timeouts(network)),
+            timeouts=structs.replace(masks.timeouts, **settings.given_timeouts(network)),
             authority=settings.given_authority(network),
             study=settings.given_study(study),
             trust=settings.chosen_trust(mechanism, federation),
-            max_dropouts=federation.max_dropouts or 0,
+            max_dropouts=dropouts,
             max_colluding=federation.max_colluding,
             ring_bits=federation.ring_bits,
+            masks=masks,
+            host=host,
         )
     plan.check_undivided()
     _write(plan, out)
@@ -147,6 +158,8 @@ def show(file: PlanFile, json: Json = False) -> None:
         "records": f"at most {m.n_records}, planned for {m.n_expected}",
         "clients": "\n".join(f"{c.name}: at most {c.max_records} records{store_in_words(c)}" for c in plan.clients),
         "trust": plan.trust.value,
+        "masks": plan.masks_kind.value,
+        "host": plan.host or "none",
         "dropouts, colluding": f"at most {plan.max_dropouts}, at most {plan.max_colluding}",
         "ring": f"{plan.ring_bits} bits",
         "server": f"{plan.server.name} at {plan.server.address}" if plan.server.address else "no address",
@@ -195,12 +208,15 @@ def renew(
     network: NetworkOptions,
     member: NewMembers = [],  # noqa: B006 - typer's default, never changed
     leave_out: LeaveOut = [],  # noqa: B006 - the same
+    masks: NewMasks = None,
     out: NewPlan = Path("renewed.toml"),
     force: Force = False,
 ) -> None:
     """Make the plan of the next run: a fresh run id, new public files in place of old ones, or fewer clients."""
+    from fastlloyd.base.names import choose
     from fastlloyd.cli.settings import given_authority, given_positions, given_timeouts, read_plan
     from fastlloyd.federation.identity.identity import PublicIdentity
+    from fastlloyd.federation.plan.plan import Masks
     from fastlloyd.federation.plan.renewal import renew as renewed
 
     check_file(out, heading=HEADING, force=force)
@@ -214,6 +230,7 @@ def renew(
         leave_out=leave_out,
         authority=given_authority(network),
         positions=given_positions(network),
+        masks=None if masks is None else choose(Masks, masks, "masks"),
     )
     _write(plan, out)
     typer.echo("A run of it spends its epsilon again, on the same records too.")
@@ -239,13 +256,16 @@ def _spent_before(plan: "Plan", store: Path | None, dataset: str | None) -> str 
 def _write(plan: "Plan", out: Path) -> None:
     from fastlloyd.cli import screen
     from fastlloyd.errors import PlanError
+    from fastlloyd.reports.explain import expiring, liveness
     from fastlloyd.reports.statement import plan_cautions, totals
 
     write_file(out, plan.to_toml())
-    screen.warn(plan_cautions(plan))
+    screen.warn([*plan_cautions(plan), *expiring(plan)])
     typer.echo(f"Written to {out}. Digest: {plan.digest.hex()}")
     if plan.n_clients > 2:
         typer.echo(f"Note: {totals(plan)}.")
+    for sentence in liveness(plan):
+        typer.echo(sentence)
     try:
         plan.check_networked()
     except PlanError as error:
@@ -279,6 +299,8 @@ def _for_machines(plan: "Plan") -> dict[str, Any]:
         "n_rounds": len(m.rounds),
         "n_records": m.n_records,
         "trust": plan.trust.value,
+        "masks": plan.masks_kind.value,
+        "host": plan.host,
         "max_dropouts": plan.max_dropouts,
         "max_colluding": plan.max_colluding,
         "server": {

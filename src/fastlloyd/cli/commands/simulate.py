@@ -45,9 +45,18 @@ def simulate(
     import numpy as np
 
     from fastlloyd.cli import results, screen, terminal
-    from fastlloyd.cli.settings import check_options, chosen_trust, given_settings, on_grid, public_numbers, read_all
+    from fastlloyd.cli.settings import (
+        check_options,
+        chosen_trust,
+        given_masks,
+        given_settings,
+        on_grid,
+        public_numbers,
+        read_all,
+    )
     from fastlloyd.federation import simulation
     from fastlloyd.federation.plan.design import design_plan
+    from fastlloyd.federation.plan.plan import Masks
     from fastlloyd.reports.result import Result
 
     place = results.of_run(output, data, mechanism.n_clusters)
@@ -55,8 +64,10 @@ def simulate(
         results.check_comparison(mechanism)
     check_options(mechanism, missing, outside)
     names = [f"client-{i}" for i in range(1, clients + 1)]
-    trust = chosen_trust(mechanism, federation)
+    trust, masks = chosen_trust(mechanism, federation), given_masks(federation)
     dropped = [simulation.parse_drop(text, names) for text in drop or ()]
+    if dropped and masks is None:
+        masks = Masks.GROUP  # who is dropped is missing from a round
     table = read_all(data, columns, missing)
     domain, n_records, leaks = public_numbers(mechanism, table, missing)
     X = on_grid(table, domain, outside)
@@ -71,6 +82,7 @@ def simulate(
             max_dropouts=len({drop.client for drop in dropped}) if federation.max_dropouts is None else federation.max_dropouts,
             max_colluding=federation.max_colluding,
             ring_bits=federation.ring_bits,
+            masks=masks,
         )
     parts = simulation.split_evenly(np.concatenate(list(X)), clients, settings.public_seed)
     with terminal.at_work(f"{clients} clients at work", plan.mechanism):

@@ -8,6 +8,7 @@ from fractions import Fraction
 import msgspec
 
 from fastlloyd.dp.noise import Noise
+from fastlloyd.errors import PlanError
 from fastlloyd.federation.plan.plan import PROTOCOL_VERSION, Client, Plan, Server, Study, Timeouts
 from fastlloyd.federation.plan.quorum import Masks
 from fastlloyd.federation.plan.shares import MIN_SHARE_DEVIATION, TrustMode, aliasing_slack
@@ -15,6 +16,8 @@ from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.mechanism import MAX_COUNT_BITS
 from fastlloyd.mechanisms.rounds import SCALE_UNITS
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
+
+PAIRWISE_UNLESS_SAID = False  # until sessions speak them
 
 
 def design_plan(
@@ -36,9 +39,10 @@ def design_plan(
     """The plan of these settings, whose count_bits and delta_slack are chosen here, for these clients.
 
     server, timeouts, authority : for a run over a network; None: none, and those of `Timeouts`. study : what it is for, in
-    words. max_colluding is ignored in server-noise. ring_bits None: 64. masks None: group.
+    words. max_colluding is ignored in server-noise. ring_bits None: 64. masks None: as
+    `chosen_masks` has it. host : the client on whose machine the server runs.
     """
-    kind = masks or Masks.GROUP
+    kind = chosen_masks(masks, max_dropouts)
     max_colluding = 0 if trust is TrustMode.SERVER_NOISE else max_colluding
     mechanism = design(settings)
     if trust is TrustMode.CLIENT_NOISE and settings.algorithm.noise is Noise.GAUSSIAN:
@@ -64,6 +68,19 @@ def design_plan(
         masks=kind,
         host=host,
     )
+
+
+def chosen_masks(masks: Masks | None, max_dropouts: int) -> Masks:
+    """The masks named; None: pairwise, if no client may be missing. Raises PlanError where either kind costs something."""
+    if masks is not None or not PAIRWISE_UNLESS_SAID:
+        return masks or Masks.GROUP
+    if max_dropouts > 0:
+        raise PlanError(
+            f"max_dropouts is {max_dropouts}, so say which masks are meant, --masks pairwise or --masks group: with pairwise "
+            "masks clients may be missing when the keys are dealt, but one that is lost later ends the run; with group masks "
+            "they may be missing from any round, but the server together with any one client opens every upload"
+        )
+    return Masks.PAIRWISE
 
 
 def _count_bits(count_scales: tuple[Fraction, ...], n_shares: int) -> int:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from functools import lru_cache
 
@@ -232,6 +232,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                 "`fastlloyd plan renew`"
             )
 
+    def expiring(self, now: datetime) -> list[Certificate | Authority]:
+        """The certificates of parties, and of their authority, that end before a run that begins now may.
+
+        Such a run waits as long as it may for everyone to join, for their keys, for each round and for confirmations.
+        """
+        end = now + timedelta(seconds=(self.mechanism.n_rounds + 3) * self.timeouts.round)
+        known: list[Certificate | Authority] = [*self.certificates(), *([self.issuer] if self.issuer else [])]
+        return [certificate for certificate in known if certificate.ends < end]
+
     def check_networked(self, now: datetime | None = None) -> None:
         """Raise PlanError, one sentence, if a run over a network lacks something or a certificate is not valid now.
 
@@ -410,7 +419,8 @@ def _check_masks(plan: Plan) -> None:
         )
     if plan.host is None:
         return
-    plan.client(plan.host)
+    if plan.host not in plan.names:
+        raise PlanError(f"host is {plan.host!r:.80}, which is no client of the plan; name one of {', '.join(plan.names)}")
     if plan.masks_kind is not Masks.PAIRWISE:
         raise PlanError(
             f"client {plan.host!r} is to host the server, and with group masks whoever has the key and the uploads opens them "

@@ -8,6 +8,7 @@ from fastlloyd.base.names import unknown_name
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.identity.identity import PublicIdentity
 from fastlloyd.federation.plan.plan import PROTOCOL_VERSION, Client, Plan, Server, Timeouts
+from fastlloyd.federation.plan.quorum import Masks
 from fastlloyd.federation.positions import Positions, newest
 
 
@@ -22,19 +23,24 @@ def renew(
     leave_out: Sequence[str] = (),
     authority: str | None = None,
     positions: Iterable[Positions] = (),
+    masks: Masks | None = None,
 ) -> Plan:
     """The plan with these public files in place of those of the same names, and without the clients left out.
 
     The mechanism stays as it is, so records, caps and noise of a sum too; with fewer clients each adds a larger share of it.
     None: as before. timeouts : seconds by step. authority : its certificate, base64 of DER. positions : of clients' stores, as
-    servers export them; those of the plan stay where none is newer. Raises PlanError for unknown or repeated names, for
+    servers export them; those of the plan stay where none is newer. masks : with others, the steps for which the plan waits as
+    long as the masks before have it wait as long as these have. Raises PlanError for unknown or repeated names, for
     certificates that the authority did not issue, if what is left cannot give the guarantee, if half of the clients would be
     enough for a round, and if an identity signed two positions of one length.
     """
+    kind = masks or plan.masks_kind
     clients = {client.name: client for client in plan.clients}
     for name in leave_out:
         if name not in clients:
             raise PlanError(f"the client to leave out, {unknown_name(name, list(clients))}")
+        if name == plan.host:
+            raise PlanError(f"client {name!r} hosts the server, so it cannot be left out; make a plan with another --host")
         del clients[name]
     new: dict[str, Client] = {}
     for member in members:
@@ -53,17 +59,23 @@ def renew(
     renewed = msgspec.structs.replace(
         plan,
         protocol_version=PROTOCOL_VERSION,
-        masks=plan.masks_kind,
+        masks=kind,
         run_id=run_id.hex(),
         clients=with_positions((clients | new).values(), positions),
         server=Server(
             name=identity.name, certificate=identity.certificate, address=plan.server.address if address is None else address
         ),
         authority=plan.authority if authority is None else authority,
-        timeouts=Timeouts(**(msgspec.structs.asdict(plan.timeouts) | dict(timeouts or {}))),
+        timeouts=msgspec.structs.replace(_timeouts(plan, kind), **dict(timeouts or {})),
     )
     renewed.check_undivided()
     return renewed
+
+
+def _timeouts(plan: Plan, masks: Masks) -> Timeouts:
+    """How long the plan waits, for each step that was not set by its makers as long as these masks need."""
+    waits, usual, now = (msgspec.structs.asdict(each) for each in (plan.timeouts, plan.masks_kind.timeouts, masks.timeouts))
+    return Timeouts(**{step: now[step] if seconds == usual[step] else seconds for step, seconds in waits.items()})
 
 
 def with_positions(clients: Iterable[Client], exported: Iterable[Positions]) -> tuple[Client, ...]:
