@@ -30,6 +30,7 @@ if importlib.util.find_spec("grpc") is None:  # not imported here: that is the b
 
 from authorities import Issuer, key_pem, pem, self_signed
 from fastlloyd.errors import NetworkError
+from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import ClientResult, Ended, ServerResult
 from fastlloyd.federation.protocol.messages import Broadcast, Limits, Message, Upload, encode
@@ -982,17 +983,21 @@ def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     within(test)
 
 
-def test_a_round_takes_one_round_trip_however_slow_the_line(record_property: Callable[[str, object], None]) -> None:
+@pytest.mark.parametrize("masks", Masks)
+def test_a_round_takes_one_round_trip_however_slow_the_line(
+    masks: Masks, record_property: Callable[[str, object], None]
+) -> None:
     async def test() -> None:
-        plan = make_plan(5, n_iterations=7)
+        plan = make_plan(5, n_iterations=7, masks=masks)
         site = Site(make_federation(plan))
         async with serving(site.server()) as port, Relay(port, delay=0.04) as line:
             begun = time.monotonic()
             site.check(await site.run_clients(line.port))
             record_property("seconds", time.monotonic() - begun)
-        # what a client waits for: Attached, its keys (the dealer also its task), seven broadcasts, the confirmations
-        assert [len(party.received) for party in site.parties.values()] == [1 + 1 + 7 + 1, *[1 + 7 + 1] * 4]
+        # what a client waits for beside Attached: who shares keys, its keys, seven broadcasts, the confirmations
+        assert [len(party.received) for party in site.parties.values()] == [1 + 1 + 7 + 1] * 5
         assert all(party.n_begun == 1 for party in site.parties.values())
-        assert len(site.party.received) == 5 * (1 + 7 + 1) + 1
+        n_speakers = len(masks.speakers(plan.names))
+        assert len(site.party.received) == 5 * (1 + 7 + 1) + n_speakers
 
     within(test)

@@ -115,6 +115,13 @@ def federated_cases() -> Iterator[tuple[str, Case]]:
         yield f"glloyd, {trust}", fast | three | {"algorithm": "glloyd"}
     yield "momentlloyd, the first client is gone", moments | {"n_clients": 5, "max_dropouts": 1, "drops": ["c1@1+"]}
     yield "momentlloyd, the first client is gone later", moments | {"n_clients": 5, "max_dropouts": 1, "drops": ["c1@3+"]}
+    pairwise: Case = {"n_clients": 3, "masks": "pairwise"}
+    for trust in ("client-noise", "server-noise"):
+        yield f"momentlloyd, pairwise masks, {trust}", moments | pairwise | {"trust": trust}
+        yield f"fastlloyd, pairwise masks, {trust}", fast | pairwise | {"trust": trust}
+    lacking: Case = pairwise | {"n_clients": 5, "max_dropouts": 1, "max_colluding": 2}
+    yield "momentlloyd, pairwise masks, one may be missing", moments | lacking | {"estimate_loss": True}
+    yield "fastlloyd, pairwise masks, one may be missing", fast | lacking | {"epsilon": 1.0}
     yield "fastlloyd, three colluding", fast | {"n_clients": 5, "max_colluding": 3, "epsilon": 1.0}
     yield (
         "fastlloyd, a client misses the loss",

@@ -22,7 +22,7 @@ from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.federation import simulation
 from fastlloyd.federation.identity.parties import Client
 from fastlloyd.federation.plan.design import design_plan
-from fastlloyd.federation.plan.plan import TrustMode, loss_estimate_of_run, noise_deviation_of_run
+from fastlloyd.federation.plan.plan import Masks, TrustMode, loss_estimate_of_run, noise_deviation_of_run
 from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.mechanisms import catalogue, central, uncertainty
@@ -92,6 +92,7 @@ def mechanism(within: Domain, said: Mapping[str, Any]) -> Mechanism:
 def plan(within: Domain, said: Mapping[str, Any], caps: Sequence[int]) -> Plan:
     """The plan of clients c1, c2, ... with these caps and fixed keys."""
     others = {name: said[name] for name in said if name in inspect.signature(design_plan).parameters}
+    others["masks"] = Masks(said.get("masks", "group"))
     if "trust" in others:
         others["trust"] = TrustMode(others["trust"])
     names = [f"c{i}" for i in range(1, len(caps) + 1)]

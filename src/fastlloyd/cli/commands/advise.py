@@ -223,8 +223,8 @@ def _traffic_notes(outlooks: "Sequence[Outlook]", federation: "Federation") -> l
     client, dealer = last.client, last.dealer
     note = (
         f"Bytes are those of the messages, in a ring of {last.ring_bits} bits, with names such as "
-        f"client-{federation.n_clients}. The first client deals the keys: it sends {dealer.sent - client.sent:,} more "
-        f"and receives {dealer.received - client.received:,} more."
+        f"client-{federation.n_clients}. The first client deals keys to all others: it sends "
+        f"{_more(dealer.sent - client.sent)} and receives {_more(dealer.received - client.received)}."
     )
     if last.ring_bits == 32 or all(outlook.required_bits is None or outlook.required_bits > 32 for outlook in outlooks):
         return [note]
@@ -245,6 +245,10 @@ def _hints(advice: "Advice") -> list[str]:
     else:
         lines.append(f"At epsilon 1, {target} needs {advice.needed_records:,} records.")
     return lines
+
+
+def _more(difference: int) -> str:
+    return f"{abs(difference):,} {'more' if difference >= 0 else 'fewer'}"
 
 
 def _subject(question: "Question") -> str:

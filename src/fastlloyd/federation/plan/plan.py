@@ -229,7 +229,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         if self.protocol_version != PROTOCOL_VERSION:
             raise PlanError(
                 f"protocol_version is {self.protocol_version}; runs need version {PROTOCOL_VERSION}: make the plan anew with "
-                "`fastlloyd plan renew`"
+                "`fastlloyd plan renew` (if its run has begun, finish it with the version of fastlloyd that began it, or give "
+                "it up with `fastlloyd ledger release`)"
             )
 
     def expiring(self, now: datetime) -> list[Certificate | Authority]:
