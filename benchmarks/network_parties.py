@@ -32,6 +32,11 @@ class _Patient:
 class _Server(_Patient):
     """A server that believes what clients say of their logs."""
 
+    gone: frozenset[str] = frozenset()
+
+    def left(self, _name: str) -> list[Request]:
+        return []
+
     def attach(self, _name: str, log: SignedPosition) -> LogPosition:
         return LogPosition(log.length, log.head)
 
