@@ -1,9 +1,11 @@
 """What the server sees is uniform, bit by bit, whatever the uploads hold.
 
 The uploads are those of the shipped path (ring, context, mask) under one fixed key, so that the tests give the same
-answer every time. Family-wise false-positive rate: 1e-6 per test, split evenly over its chi-square statistics.
+answer every time: hidden by the group key, or by the key of a pair alone, as those of the later of two clients are.
+Family-wise false-positive rate: 1e-6 per test, split evenly over its chi-square statistics.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +15,7 @@ from scipy import stats
 
 from fastlloyd.federation.secagg.masks import GroupKey
 from fastlloyd.federation.secagg.ring import Ring, RingVector
-from masks import MaskedUpload, expand_mask
+from masks import MaskedUpload, expand_mask, expand_pair_mask
 
 ALPHA = 1e-6
 N_UPLOADS, N_WORDS = 500, 500
@@ -27,13 +29,15 @@ CONTEXT = MaskedUpload(
     centroids_digest=bytes([6] * 32),
 )
 RINGS = pytest.mark.parametrize("ring", list(Ring))
+Expand = Callable[[GroupKey, MaskedUpload, int, Ring], RingVector]
+BOTH_MASKS = pytest.mark.parametrize("expand", [expand_mask, expand_pair_mask], ids=["group", "pair"])
 
 
-def uploads(value: int, ring: Ring, key: bytes) -> RingVector:
+def uploads(value: int, ring: Ring, key: bytes, expand: Expand) -> RingVector:
     """`N_UPLOADS` masked messages that all hold `value` in each of `N_WORDS` words; one row each."""
     data = ring.wrap(np.full(N_WORDS, value, dtype=np.int64))
     contexts = (replace(CONTEXT, round=number + 1, upload_nonce=number.to_bytes(8)) for number in range(N_UPLOADS))
-    rows = [ring.to_bytes(ring.add(data, expand_mask(GroupKey(key), context, N_WORDS, ring))) for context in contexts]
+    rows = [ring.to_bytes(ring.add(data, expand(GroupKey(key), context, N_WORDS, ring))) for context in contexts]
     return ring.from_bytes(b"".join(rows), N_UPLOADS * N_WORDS).reshape(N_UPLOADS, N_WORDS)
 
 
@@ -52,38 +56,42 @@ def byte_p_values(words: RingVector) -> npt.NDArray[np.float64]:
     return np.array([stats.chisquare(np.bincount(column, minlength=256)).pvalue for column in columns])
 
 
+@BOTH_MASKS
 @RINGS
 @pytest.mark.parametrize("extreme", ["zero", "max", "min"])
-def test_w08_every_bit_and_byte_of_an_upload_is_uniform_whatever_it_holds(ring: Ring, extreme: str) -> None:
+def test_w08_every_bit_and_byte_of_an_upload_is_uniform_whatever_it_holds(ring: Ring, extreme: str, expand: Expand) -> None:
     # 250,000 words for each of six cases. Power: a bit that is 1 with probability .5 +- .008 is missed with probability
     # below .03 (threshold 5.8 s.e. of .001, shift 8); the never-set top bit of the published masks for certain.
     half = 2 ** (ring.bits - 1)
-    words = uploads({"zero": 0, "max": half - 1, "min": -half}[extreme], ring, bytes([len(extreme)] * 32))
+    words = uploads({"zero": 0, "max": half - 1, "min": -half}[extreme], ring, bytes([len(extreme)] * 32), expand)
     p_values = np.concatenate([bit_p_values(words), byte_p_values(words)])
     assert p_values.size == ring.bits + ring.itemsize
     assert p_values.min() > ALPHA / p_values.size
 
 
+@BOTH_MASKS
 @RINGS
-def test_every_position_of_a_message_is_uniform_over_uploads(ring: Ring) -> None:
+def test_every_position_of_a_message_is_uniform_over_uploads(ring: Ring, expand: Expand) -> None:
     # 500 statistics of 500 uploads each, on the top bit: a position whose mask is reused is 0 or 1 in all of them.
-    top = (uploads(0, ring, bytes(range(32))) >> (ring.bits - 1)).astype(np.int64)
+    top = (uploads(0, ring, bytes(range(32)), expand) >> (ring.bits - 1)).astype(np.int64)
     p_values = stats.chi2.sf((2 * top.sum(axis=0) - N_UPLOADS) ** 2 / N_UPLOADS, df=1)
     assert p_values.min() > ALPHA / N_WORDS
 
 
+@BOTH_MASKS
 @RINGS
-def test_w12_the_difference_of_two_uploads_is_uniform_and_so_tells_nothing_of_the_data(ring: Ring) -> None:
-    words = uploads(12_345, ring, bytes(range(32)))
+def test_w12_the_difference_of_two_uploads_is_uniform_and_so_tells_nothing_of_the_data(ring: Ring, expand: Expand) -> None:
+    words = uploads(12_345, ring, bytes(range(32)), expand)
     p_values = bit_p_values(ring.subtract(words[1:], words[:-1]))
     assert p_values.min() > ALPHA / ring.bits
 
 
+@BOTH_MASKS
 @RINGS
-def test_w06_no_pair_of_bits_of_a_word_is_correlated(ring: Ring) -> None:
+def test_w06_no_pair_of_bits_of_a_word_is_correlated(ring: Ring, expand: Expand) -> None:
     # Masks linear over GF(2) show first in relations between bits; the simplest are the pairs. 250,000 words, at most
     # 2016 pairs: threshold 6.5 s.e. of .002, so a correlation of .02 is missed with probability below 3e-4.
-    flat = uploads(0, ring, bytes(range(32))).ravel()
+    flat = uploads(0, ring, bytes(range(32)), expand).ravel()
     bits = np.unpackbits(flat.view(np.uint8).reshape(flat.size, -1), axis=1, bitorder="little")
     signs = 1 - 2 * bits.astype(np.float32)
     correlations = np.triu(signs.T @ signs, k=1) / np.sqrt(flat.size)  # integers below 2**24: exact in float32

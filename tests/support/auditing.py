@@ -29,7 +29,7 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.federation.plan.plan import Client, Plan, TrustMode
+from fastlloyd.federation.plan.plan import Client, Masks, Plan, TrustMode
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.secagg.keys import Identity
@@ -62,6 +62,7 @@ class Setting:
     n_clusters: int = N_CLUSTERS
     n_iterations: int = 2
     all_present: bool = False
+    masks: Masks = Masks.GROUP
     loss_share: float | None = None  # with a number: the loss is estimated too, with so much of the budget
 
     @property
@@ -88,6 +89,7 @@ class Setting:
             trust=self.trust,
             max_dropouts=0 if self.all_present else 1,
             max_colluding=1,
+            masks=self.masks,
             n_iterations=self.n_iterations,
             estimate_loss=self.loss_share is not None,
             loss_share=self.loss_share,

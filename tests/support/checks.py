@@ -22,7 +22,7 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.federation.plan.plan import Plan, TrustMode
+from fastlloyd.federation.plan.plan import Masks, Plan, TrustMode
 from fastlloyd.federation.protocol.messages import Message, Upload
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
@@ -147,7 +147,7 @@ def noise_is_fresh(n: int) -> Verdict:
     return Verdict(repeated == 0, f"{repeated} of {len(seen)} noises came before")
 
 
-def uploads_are_uniform(n: int) -> Verdict:
+def uploads_are_uniform(masks: Masks, n: int) -> Verdict:
     """Every bit position of what the server receives in `n` runs, by the binomial law."""
     payloads: list[bytes] = []
 
@@ -156,7 +156,7 @@ def uploads_are_uniform(n: int) -> Verdict:
             payloads.append(message.payload)
         return (data,)
 
-    experiment = Experiment.of(Setting(trust=TrustMode.CLIENT_NOISE))
+    experiment = Experiment.of(Setting(trust=TrustMode.CLIENT_NOISE, masks=masks))
     for _ in range(n):
         experiment.play(np.ones(N_CLUSTERS, dtype=np.bool_), listening)
     words = np.frombuffer(b"".join(payloads), dtype="<u8")
@@ -259,7 +259,8 @@ AUDIT_ALL_PRESENT = _audit_of(
 LAW = Check("chi-square of the law", "values", noise_follows_its_law)
 INDEPENDENCE = Check("correlation of sums and counts", "runs", sums_and_counts_are_independent)
 FRESHNESS = Check("equality across runs", "runs per plan", noise_is_fresh)
-UNIFORMITY = Check("binomial law of upload bits", "runs", uploads_are_uniform)
+UNIFORMITY = Check("binomial law of upload bits", "runs", partial(uploads_are_uniform, Masks.GROUP))
+PAIRWISE_UNIFORMITY = Check("binomial law of upload bits, pairwise", "runs", partial(uploads_are_uniform, Masks.PAIRWISE))
 SENSITIVITY = Check("sensitivity of random pairs", "pairs", one_record_moves_the_answer_within_the_sensitivity)
 LOSS_SENSITIVITY = Check("loss of random pairs", "pairs", one_record_moves_the_loss_within_the_cap)
 LOSS_LAW = Check("chi-square of the loss's noise", "values", noise_of_the_loss_follows_its_law)

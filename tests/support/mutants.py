@@ -28,7 +28,7 @@ from fastlloyd.dp.noise import RandomBytes, SystemNoise
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.plan.plan import Plan, TrustMode
 from fastlloyd.federation.protocol.rounds import ClientRounds
-from fastlloyd.federation.secagg.masks import GroupMasks
+from fastlloyd.federation.secagg.masks import GroupMasks, MaskContext, _Pair
 from fastlloyd.mechanisms import loss
 from fastlloyd.mechanisms.lloyd import design, mechanism
 from fastlloyd.mechanisms.lloyd.mechanism import LloydRound
@@ -179,6 +179,16 @@ def unreduced_masks() -> AbstractContextManager[object]:
     return patch.object(GroupMasks, "_keystreams", mutated)
 
 
+def unreduced_pair_masks() -> AbstractContextManager[object]:
+    """The same mistake in the masks of pairs: the second of two clients subtracts what is always positive."""
+    genuine = _Pair.keystream
+
+    def mutated(pair: _Pair, context: MaskContext, n_bytes: int) -> bytes:
+        return (np.frombuffer(genuine(pair, context, n_bytes), "<u8") >> np.uint64(1)).tobytes()
+
+    return patch.object(_Pair, "keystream", mutated)
+
+
 def quantised_sums() -> AbstractContextManager[object]:
     """Keep records as real numbers and bring only their sum to the grid (W18)."""
 
@@ -292,6 +302,8 @@ MUTANTS = (
     Mutant("seed times round", seeded_by_the_round, checks.FRESHNESS, 2, certain),
     # one word in nine is a random checksum; if the top bits of all of those are against it, the least p-value is 2e-21
     Mutant("unreduced mask", unreduced_masks, checks.UNIFORMITY, 4, certain),
+    # the later of two clients has no other mask, and one word in nine is a checksum: 624 ones of 864 are expected, 544 too many
+    Mutant("unreduced pair mask", unreduced_pair_masks, checks.PAIRWISE_UNIFORMITY, 24, certain),
     # the sums have two thirds of mu^2, and now cost four times as much
     Mutant("sensitivity eta / 2", half_the_sensitivity, checks.AUDIT_CLIENT_NOISE, 330, partial(audit_power, 3**0.5)),
     Mutant("sensitivity eta / 2", half_the_sensitivity, checks.SENSITIVITY, 10, partial(pairs_power, 0.80)),

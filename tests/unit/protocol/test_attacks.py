@@ -298,8 +298,15 @@ def test_w13_clients_dealt_different_sets_have_no_sum_together(dealer_helps: boo
         assert [result.included for result in found] == [(("c0", "c1", "c3"),) * 3] * 3
     else:
         assert found == []
-    reasons = {refusal.recipient: refusal.reason for refusal in outcome.refused}
-    assert "does not open" in reasons["c2"]
+    reasons = {name: end.reason for name, end in outcome.clients.items() if isinstance(end, Ended)}
+    if not dealer_helps:
+        assert reasons["c2"].startswith("the group key that client 'c0' sealed for this client")
+    elif masks is Masks.GROUP:
+        assert "names 'c3', which is not" in reasons["c2"]
+        assert all(reasons[name].startswith("the sum of round 1 does not open") for name in ("c0", "c1", "c3"))
+    else:
+        assert reasons["c3"].startswith("the key that client 'c2' made for this client")
+        assert all("and at least 4 are needed" in reasons[name] for name in ("c0", "c1"))
 
 
 @pytest.mark.parametrize("masks", Masks)
