@@ -17,7 +17,7 @@ from fastlloyd.cli.commands import demo
 from fastlloyd.cli.commands.demo import N_RECORDS
 from fastlloyd.evaluation.datasets import TUMOUR_BOUNDS, load_tumours
 from fastlloyd.evaluation.metrics import nicv
-from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.plan.plan import Masks, Plan
 
 
 def test_the_demo_shows_both_clusterings_and_their_true_losses(fastlloyd: Command) -> None:
@@ -49,6 +49,17 @@ def test_the_demo_shows_both_clusterings_and_their_true_losses(fastlloyd: Comman
     assert Path("result/centroids.csv").read_bytes() != first_table
 
 
+def test_the_demo_without_a_server_shows_the_same_and_says_who_hosts(fastlloyd: Command) -> None:
+    code, out, err = fastlloyd("demo", "--without-server", "--out", "result")
+    assert (code, err) == (0, "")
+    for expected in ("hospital-a hosts", "hospital-a, hospital-b, hospital-c", "Guarantee", "NICV", "NOT PRIVATE"):
+        assert expected in " ".join(out.split())
+    plan = Plan.from_toml(Path("result/plan.toml").read_text())
+    assert (plan.host, plan.masks, plan.trust.value) == ("hospital-a", Masks.PAIRWISE, "client-noise")
+    statement = strict(Path("result/privacy.json").read_text())
+    assert statement["federated"]["host"] == "hospital-a"
+
+
 def test_a_demo_in_which_a_process_fails_says_which_and_why_and_writes_nothing(
     fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,6 +68,8 @@ def test_a_demo_in_which_a_process_fails_says_which_and_why_and_writes_nothing(
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         monkeypatch.setattr(demo, "free_address", lambda: address)
         refused(fastlloyd("demo", "--out", "result"), f"server failed: cannot listen at {address}: it is not an")
+        hosted = fastlloyd("demo", "--without-server", "--out", "result")
+        refused(hosted, f"hospital-a failed: the server did not start: cannot listen at {address}: it is not an")
     assert tree(here) == before
 
 

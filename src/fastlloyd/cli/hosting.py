@@ -208,7 +208,7 @@ class ServerProcess:
 
 @contextmanager
 def server_process(
-    plan: Plan, path: Path, client: str, options: HostOptions, *, is_rehearsal: bool
+    plan: Plan, path: Path, client: str, options: HostOptions, *, is_rehearsal: bool, as_json: bool
 ) -> Iterator[ServerProcess | None]:
     """Run the server of the plan in the file `path` until the end of the block: its process, which listens; None if not here.
 
@@ -217,6 +217,9 @@ def server_process(
     key = options.serve
     check_options(plan, path, client, options)
     if key is None:
+        if plan.host == client:
+            elsewhere = "--serve FILE runs the server here, or `fastlloyd serve` has to"
+            network.say(f"Note: {path} names you as the host; {elsewhere}.", as_json=as_json)
         yield None
         return
     public = PrivateIdentity.public_of(key)

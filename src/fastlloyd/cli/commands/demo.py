@@ -1,6 +1,7 @@
 """`fastlloyd demo`: three hospitals cluster tumour measurements that none of them may show the others, over a network.
 
-Hospitals and server are four processes on this machine, with the commands and files that four organisations use.
+Hospitals and server are four processes on this machine, with the commands and files that four organisations use, or three:
+without a server of its own one of the hospitals hosts the run.
 """
 
 import csv
@@ -17,12 +18,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from fastlloyd.base import extras
 from fastlloyd.base.files import write_file
 from fastlloyd.cli import terminal
-from fastlloyd.cli.options import OutputOptions
+from fastlloyd.cli.options import OutputOptions, in_federation
 from fastlloyd.errors import FastLloydError
 
 if TYPE_CHECKING:
@@ -36,10 +37,12 @@ HOSPITALS = ("hospital-a", "hospital-b", "hospital-c")
 SERVER, DATASET = "server", "tumours"
 NEEDED = ("sklearn", "network", "plot")  # for the records, the network and the picture
 N_RECORDS = 600  # a round public number above the 569 tumours
-WHO = (
-    f"{len(HOSPITALS)} hospitals measured at most {N_RECORDS} tumours and may not pool them. They run MomentLloyd together "
-    "with a server that none of them trusts with data, as four processes that talk over TLS: only masked sums, each with a "
-    "share of noise in it, leave a hospital."
+WHO = f"{len(HOSPITALS)} hospitals measured at most {N_RECORDS} tumours and may not pool them. They run MomentLloyd together"
+LEAVES = "only masked sums, each with a share of noise in it, leave a hospital."
+WITH_SERVER = f"{WHO} with a server that none of them trusts with data, as four processes that talk over TLS: {LEAVES}"
+HOSTED = (
+    f"{WHO} without a server of others: {HOSPITALS[0]} hosts the run, and a fourth process adds up there what it cannot read. "
+    f"They talk over TLS: {LEAVES}"
 )
 AGAIN = (
     "Start and noise are new every time: run the demo again to see how far they move the result. The bounds of these public "
@@ -54,7 +57,12 @@ _SECONDS = 300
 _LOWEST_PORT, _PORTS = 20_000, 12_000
 
 
-def demo(output: OutputOptions) -> None:
+WithoutServer = Annotated[
+    bool, in_federation("--without-server", help="One of the hospitals also runs the server, as the host of the plan.")
+]
+
+
+def demo(*, output: OutputOptions, without_server: WithoutServer = False) -> None:
     """Three hospitals and a server, four processes, cluster public tumour measurements; beside Lloyd without privacy."""
     from fastlloyd.cli import results, screen
     from fastlloyd.clustering.domain import Domain
@@ -70,7 +78,7 @@ def demo(output: OutputOptions) -> None:
     domain = Domain(features=table.columns, lower=lower, upper=upper)
     with tempfile.TemporaryDirectory(prefix="fastlloyd-demo-") as name:
         folder = Path(name)
-        plan = _plan(folder, domain)
+        plan = _plan(folder, domain, host=HOSPITALS[0] if without_server else None)
         options = [*(["--json"] if output.json else []), *(["--plot-data"] if output.plot_data else [])]
         with terminal.moving("a server and three hospitals at work, four processes"):
             said = run_processes(folder, plan, _parts(plan, table), options)
@@ -82,7 +90,7 @@ def demo(output: OutputOptions) -> None:
     figures = {"momentlloyd": nicv, "lloyd": comparison.figures(lloyd, X).nicv, "note": "computed on raw data: NOT PRIVATE"}
 
     console = terminal.console(stderr=output.json)
-    console.print(WHO)
+    console.print(HOSTED if without_server else WITH_SERVER)
     if not output.json:
         console.print(said.rpartition("Written to ")[0].rstrip(), soft_wrap=True)
     console.print("\n".join(["What is not protected:", *(f"- {line}" for line in NOT_PROTECTED + NOT_PROTECTED_FEDERATED)]))
@@ -100,10 +108,11 @@ def demo(output: OutputOptions) -> None:
         terminal.print_json(json.loads(said) | {"nicv": figures, "files": [str(path) for path in paths]})
 
 
-def _plan(folder: Path, domain: "Domain") -> "Plan":
-    """Make identities for all in the folder, and the plan they agree on; its public seed is random."""
+def _plan(folder: Path, domain: "Domain", host: str | None) -> "Plan":
+    """Make identities for all in the folder, and the plan they agree on, hosted or not; its public seed is random."""
     from fastlloyd.base.randomness import PublicSeed
     from fastlloyd.federation.plan.design import design_plan
+    from fastlloyd.federation.plan.plan import Masks
     from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
     from fastlloyd.mechanisms.settings import Settings
 
@@ -121,6 +130,8 @@ def _plan(folder: Path, domain: "Domain") -> "Plan":
         clients=tuple(identities[name].public.client(N_RECORDS // len(HOSPITALS)) for name in HOSPITALS),
         run_id=os.urandom(16),
         server=identities[SERVER].public.server(free_address()),
+        masks=Masks.GROUP if host is None else Masks.PAIRWISE,
+        host=host,
     )
 
 
@@ -178,13 +189,15 @@ def run_processes(folder: Path, plan: "Plan", parts: "Mapping[str, Table]", opti
 
     write_file(folder / PLAN, plan.to_toml())
     first = next(iter(parts))
-    commands = {SERVER: ["serve", PLAN, "--key", f"{SERVER}.identity.toml", "--listen", plan.server.address]}
+    key, listen = f"{SERVER}.identity.toml", ("--listen", plan.server.address)
+    commands = {} if plan.host else {SERVER: ["serve", PLAN, "--key", key, *listen]}
     for name, table in parts.items():
         write_records(folder / f"{name}.csv", table.columns, table.values)
         commands[name] = [
             *("join", PLAN, "--digest", plan.digest.hex(), "--key", f"{name}.identity.toml"),
             *("--data", f"{name}.csv", "--dataset", DATASET, "--out", name),
             *(options if name == first else ()),
+            *(("--serve", key, *listen) if name == plan.host else ()),
         ]
     _run(folder, commands)
     if len({(folder / name / EXACT).read_bytes() for name in parts}) != 1:

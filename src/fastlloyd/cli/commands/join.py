@@ -91,7 +91,7 @@ def join(
     network.check_member(identity, agreed, key)
     with (
         network.logging_to_stderr(as_json=output.json),
-        hosting.server_process(agreed, plan, identity.name, host, is_rehearsal=dry_run) as beside,
+        hosting.server_process(agreed, plan, identity.name, host, is_rehearsal=dry_run, as_json=output.json) as beside,
     ):
         planned = agreed.server.address if server is None else server
         client = _Client(plan=agreed, identity=identity, planned=planned, beside=beside, as_json=output.json)
