@@ -11,6 +11,7 @@ import pytest
 import typer
 
 from fastlloyd.cli.app import COMMANDS, subcommand
+from fastlloyd.cli.commands.demo import free_address
 from fastlloyd.cli.failures import run
 from fastlloyd.federation.ledger import fingerprint, reserve
 from fastlloyd.federation.plan.plan import Plan
@@ -23,10 +24,10 @@ PAGES = ["tutorial.md", *(f"how-to/{path.name}" for path in sorted(DOCS.glob("ho
 NOTHING_TO_TYPE = {  # here: about other programs' settings; for people at several machines
     "how-to/firewalls-and-proxies.md",
     "how-to/run-a-study.md",
-    "how-to/without-a-server.md",
 }
 BLOCK = re.compile(r"^ *```(python|console|toml|text)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^ *\$ ((?:[A-Z_]+=\S+ )*)(\S+) (.*)\n((?: *[^ $].*\n)*)", re.MULTILINE)
+DIGEST = "3f9c..."  # of the plan at hand
 OF_OTHERS = {"--hypothesis-seed"}
 INSTALL = re.compile(r'-m pip install "\.\[[a-z,]+\]"(?: pandas)?')
 
@@ -62,7 +63,18 @@ def _join_a_run() -> None:
         store.append([reserve(store.history, plan, client="clinic-a", dataset="patients", fingerprint=known)])
 
 
-BEFOREHAND = {"$ fastlloyd ledger show clinic-a.store": _join_a_run}  # what happened before a block that begins with this
+def _gather() -> None:
+    """What the other members sent to whoever makes the plan, and what the host has."""
+    for name in ("clinic-b", "clinic-c", "clinic-d", "registry"):
+        assert run(["keygen", "--name", name]) == 0
+    Path("patients.csv").write_text("age,bmi,hba1c,systolic\n31,22.5,5.4,118\n54,31.0,7.1,141\n")
+    Path("bounds.toml").write_text("[bounds]\nage = [0, 100]\nbmi = [10, 60]\nhba1c = [3, 15]\nsystolic = [70, 220]\n")
+
+
+BEFOREHAND = {
+    "$ fastlloyd ledger show clinic-a.store": _join_a_run,
+    "$ fastlloyd plan new --masks pairwise --host clinic-a --max-colluding 2 \\": _gather,
+}  # what happened before a block that begins with this
 
 
 def _words(text: str) -> str:
@@ -86,7 +98,8 @@ def test_everything_on_the_page_runs_in_its_order_and_shows_what_it_says(
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    blocks = BLOCK.findall((DOCS / page).read_text())
+    port = free_address().rpartition(":")[2]
+    blocks = BLOCK.findall((DOCS / page).read_text().replace(":8443", f":{port}"))
     assert len(blocks) > 2 or page in NOTHING_TO_TYPE
     session: dict[str, object] = {}
     printed = ""
@@ -148,7 +161,7 @@ def test_every_command_and_option_in_the_sentences_of_a_page_exists(page: str) -
 def _type(block: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
     """Run the commands of a block; what the last of them printed."""
     out = ""
-    commands = COMMAND.findall(block)
+    commands = COMMAND.findall(block.replace("\\\n", ""))
     assert len(commands) == block.count("$ ")
     for variables, program, arguments, expected in commands:
         if program == "python":
@@ -159,7 +172,10 @@ def _type(block: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
         with monkeypatch.context() as patch:
             for name, _, value in (variable.partition("=") for variable in variables.split()):
                 patch.setenv(name, value)
-            assert run(shlex.split(arguments)) == (2 if refused else 0), arguments
+            words = shlex.split(arguments)
+            if DIGEST in words:
+                words[words.index(DIGEST)] = Plan.from_toml(Path("plan.toml").read_text()).digest.hex()
+            assert run(words) == (2 if refused else 0), arguments
         out, err = capsys.readouterr()
         for line in _lines(expected):
             assert line in _lines(err if refused else out), f"{arguments}\n{line}"
