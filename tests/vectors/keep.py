@@ -1,8 +1,9 @@
-"""Make what `kept/` holds: `python tests/vectors/keep.py FOLDER`, with the program whose files are to stay readable.
+"""Make what `kept/` holds: `python tests/vectors/keep.py FOLDER [PART ...]`, with the program whose files are to stay readable.
 
 What users have on disk of a version stays as that version wrote it, so `kept/` is not made anew when the program changes:
 whatever a later version can no longer read is a fault of that version. To keep files of a later version too, add a folder
-beside these. The keys are test keys, which expire ten years after they were made; the records are made up.
+beside these: `version-4` has plans and stores of that version of the protocol, all others are of version 3. The keys are test
+keys, which expire ten years after they were made; the records are made up.
 """
 
 import json
@@ -13,13 +14,14 @@ import socket
 import subprocess
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import sklearn
 from clustering_vectors import central_cases, settings_text
+from recorded import KEPT, copy_kept
 
 import fastlloyd
 
@@ -104,7 +106,7 @@ def networks(folder: Path) -> None:
     plan(finished, "plan.toml", "--algorithm", "fastlloyd", "--iterations", "2", "--loss")
     network_to_the_end(finished)
     plan(interrupted, "plan.toml")
-    network_that_is_killed(interrupted)
+    network_that_is_killed(interrupted, 8)
     plans(Path(shutil.copytree(keys, folder / "plans")), finished)
     twice = [
         path
@@ -153,15 +155,32 @@ def network_to_the_end(folder: Path) -> None:
         shutil.rmtree(folder / f"result-{name}")
 
 
-def network_that_is_killed(folder: Path) -> None:
-    """Stores of a run that ended in its midst: the client `b` dies after a commit, then all others are killed."""
-    dying = (str(MARKED), json.dumps({"die": [8, "after"], "fast": True}))
+def network_that_is_killed(folder: Path, commit: int) -> None:
+    """Stores of a run that ended in its midst: the client `b` dies after this commit, then all others are killed."""
+    dying = (str(MARKED), json.dumps({"die": [commit, "after"], "fast": True}))
     server = start(folder, "serve", "plan.toml", "--key", f"{SERVER}.identity.toml")
     clients = [join(folder, name, dying if name == "b" else ("-m", "fastlloyd")) for name in NAMES]
     assert clients[1].wait(HANG) == -signal.SIGKILL
     for process in (server, *clients):
         process.kill()
         process.wait()
+
+
+def version_4(folder: Path) -> None:
+    """By kind of masks: the stores of a run that finished, and of one that all left in its midst; with the kept identities."""
+    for masks in ("group", "pairwise"):
+        finished, interrupted = folder / masks / "finished", folder / masks / "interrupted"
+        for place in (finished, interrupted):
+            place.mkdir(parents=True)
+            copy_kept("identities", place)
+            plan(place, "plan.toml", "--algorithm", "fastlloyd", "--iterations", "3", "--masks", masks)
+        network_to_the_end(finished)
+        network_that_is_killed(interrupted, 4)
+        shutil.rmtree(finished / "result-a")
+        given = [place / file.name for place in (finished, interrupted) for file in (KEPT / "identities").iterdir()]
+        passing = [path for path in folder.glob("*/*/*") if path.name.endswith(("-shm", "-lock")) or path.stat().st_size == 0]
+        for path in {*given, *passing, *finished.glob("[bc].store*")}:
+            path.unlink()
 
 
 def experiment(folder: Path) -> None:
@@ -205,14 +224,21 @@ def mechanisms(folder: Path) -> None:
         (folder / f"{name}.toml").write_text(settings_text(cases[case]))
 
 
+PARTS: dict[str, Callable[[Path], None]] = {
+    "mechanisms": lambda folder: mechanisms(folder / "mechanisms"),
+    "pickles": lambda folder: pickles(folder / "pickles"),
+    "results": results,
+    "experiment": experiment,
+    "networks": networks,
+    "version-4": lambda folder: version_4(folder / "version-4"),
+}
+
+
 def main(arguments: Sequence[str]) -> None:
     folder = Path(arguments[0]).resolve()
     folder.mkdir(parents=True)  # never over what is there
-    mechanisms(folder / "mechanisms")
-    pickles(folder / "pickles")
-    results(folder)
-    experiment(folder)
-    networks(folder)
+    for part in arguments[1:] or PARTS:
+        PARTS[part](folder)
 
 
 if __name__ == "__main__":

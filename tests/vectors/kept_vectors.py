@@ -23,7 +23,12 @@ RESULTS = {
     "finished/result-a": FastLloyd,
 }
 """Folders of results, with the estimator of each."""
-STORES = [f"{run}/{name}.store" for run in ("finished", "interrupted") for name in ("a", "b", "sums")]
+OF_VERSION_4 = [f"version-4/{masks}" for masks in ("group", "pairwise")]
+STORES = [
+    *(f"{run}/{name}.store" for run in ("finished", "interrupted") for name in ("a", "b", "sums")),
+    *(f"{kind}/finished/{name}.store" for kind in OF_VERSION_4 for name in ("a", "sums")),
+    *(f"{kind}/interrupted/{name}.store" for kind in OF_VERSION_4 for name in ("a", "b", "c", "sums")),
+]
 IDENTITIES = ("a", "b", "c", "sums")
 
 
@@ -79,7 +84,8 @@ def _answers(kept: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _plans(kept: Path) -> list[Path]:
-    return [*sorted((kept / "plans").glob("*[!s].toml")), kept / "finished" / "plan.toml", kept / "simulate" / "plan.toml"]
+    runs = ["finished", "simulate", *(f"{kind}/{run}" for kind in OF_VERSION_4 for run in ("finished", "interrupted"))]
+    return [*sorted((kept / "plans").glob("*[!s].toml")), *(kept / run / "plan.toml" for run in runs)]
 
 
 def _told(*arguments: str) -> dict[str, Any]:
