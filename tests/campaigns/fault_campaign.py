@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from fastlloyd.federation.plan.plan import Timeouts
+from fastlloyd.federation.plan.plan import Masks, Timeouts
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from network_processes import HANG, N_COMMITS, NAMES, SERVER, Death, Site, cleared, make_site
@@ -34,9 +34,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(params=Masks)
+def masks(request: pytest.FixtureRequest) -> Masks:
+    found: Masks = request.param
+    return found
+
+
 @pytest.fixture(params=[FASTLLOYD, MOMENTLLOYD], ids=["fastlloyd", "momentlloyd"])
-def site(made: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
-    with cleared(Site.make(made, tmp_path / "site", algorithm=request.param)) as site:
+def site(made: Path, tmp_path: Path, masks: Masks, request: pytest.FixtureRequest) -> Iterator[Site]:
+    with cleared(Site.make(made, tmp_path / "site", algorithm=request.param, masks=masks)) as site:
         yield site
 
 
@@ -77,12 +83,13 @@ def test_a_party_finds_its_disk_full_at_every_commit(name: str, site: Site) -> N
 
 @pytest.mark.parametrize("stopped", ["a", SERVER])
 def test_a_process_that_is_stopped_for_longer_than_its_step_goes_on_when_it_wakes(
-    stopped: str, made: Path, tmp_path: Path
+    stopped: str, made: Path, tmp_path: Path, masks: Masks
 ) -> None:
     """By SIGSTOP, as a machine that sleeps, while everyone waits for `c`. The one that is stopped would wait for 8 seconds."""
     times = Timeouts(joining=8 if stopped == SERVER else 3600, dealing=1, round=3600, confirming=3600)
-    marks: dict[str, dict[str, Any]] = {"a": FAST | ({} if stopped == SERVER else {"grace": 8 - 3600 - 1}), "b": FAST}
-    with cleared(Site.make(made, tmp_path / "site", timeouts=times)) as site:
+    with cleared(Site.make(made, tmp_path / "site", timeouts=times, masks=masks)) as site:
+        waits = times.joining + site.plan.patience
+        marks: dict[str, dict[str, Any]] = {"a": FAST | ({} if stopped == SERVER else {"grace": 8 - waits}), "b": FAST}
         server = site.start(SERVER, site.serve())
         site.wait_for(lambda: "listening" in site.said(SERVER))
         clients = {name: site.start(name, site.join(name), marks[name]) for name in "ab"}

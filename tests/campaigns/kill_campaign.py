@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import campaign_page
+from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.settings import AnyAlgorithm
@@ -24,8 +25,9 @@ pytestmark = pytest.mark.campaign
 
 FULL_SIZE = 500
 N_KILLS = int(os.environ.get("KILLS", str(FULL_SIZE)))
-ALGORITHMS: dict[str, AnyAlgorithm] = {"fastlloyd": FASTLLOYD, "momentlloyd": MOMENTLLOYD}
-COLUMNS = ("algorithm", "kills", "runs", "commits of a run without kills", "runs that broke a rule")
+ALGORITHMS: tuple[AnyAlgorithm, ...] = (FASTLLOYD, MOMENTLLOYD)
+RUNS = {f"{algorithm.name}, {masks.value} masks": (algorithm, masks) for algorithm in ALGORITHMS for masks in Masks}
+COLUMNS = ("run", "kills", "runs", "commits of a run without kills", "runs that broke a rule")
 TEXT = """\
 {measured}
 A server and three clients run as separate processes, over gRPC and TLS on one machine. SIGKILL comes before or after about two
@@ -58,9 +60,10 @@ def test_no_kill_loses_or_changes_anything(tmp_path: Path, capsys: pytest.Captur
     failures: list[str] = []
     while kills.total() < N_KILLS and len(failures) < 5:
         number = runs.total()
-        name = min(ALGORITHMS, key=kills.__getitem__)
+        name = min(RUNS, key=kills.__getitem__)
         runs[name] += 1
-        with cleared(Site.make(tmp_path / "made", tmp_path / str(number), algorithm=ALGORITHMS[name])) as site:
+        algorithm, masks = RUNS[name]
+        with cleared(Site.make(tmp_path / "made", tmp_path / str(number), algorithm=algorithm, masks=masks)) as site:
             commits[name] = sum(site.n_commits.values())
             try:
                 kills[name] += site.run_to_the_end(deaths(number, site.n_commits))

@@ -35,19 +35,8 @@ FULL_SIZE = 100_000
 N_SCHEDULES = int(os.environ.get("SCHEDULES", str(FULL_SIZE)))
 BATCH = 250
 KINDS = {"bad luck": (BAD_LUCK, check_after_bad_luck), "attacks": (BAD_LUCK + ATTACKS, check_after_attacks)}
-COLUMNS = (
-    "schedules",
-    "finished",
-    "some finished",
-    "none finished",
-    "left out",
-    "accused",
-    *(
-        f"{who}, {when}"
-        for who in ("client", "server")
-        for when in ("before commit", "after commit", "after sending some", "between steps")
-    ),
-)
+OUTCOMES = ("schedules", "finished", "some finished", "none finished", "two share keys", "left out", "accused")
+MOMENTS = ("before commit", "after commit", "after sending some", "between steps")
 
 TEXT = """\
 {measured}
@@ -56,9 +45,12 @@ TEXT = """\
 {table}
 
 - *finished*, *some finished*, *none finished*: schedules after which all, some or none of the clients have a result.
-- *left out*: schedules with a sum that some client is not in. *accused*: schedules in which a party noticed a message that no
-  honest party sends.
-- *client*, *server*: crashes, by the moment at which they came. A crashed party starts again from its store.
+- *two share keys*: schedules in which one client of three is missing in the key set. *left out*: schedules with a sum that some
+  client is not in. *accused*: schedules in which a party noticed a message that no honest party sends.
+
+Crashes, by the moment at which they came. A crashed party starts again from its store.
+
+{crashes}
 
 *Bad luck*: messages are lost, repeated, late and out of order; processes die and come back. *Attacks*: the same, and parties
 send what they should not. `schedules.py` has the rules.
@@ -119,13 +111,32 @@ def batch(kind: str, subject: str, numbers: range) -> Cell:
     return cell
 
 
-def rows(cells: dict[tuple[str, str], Cell]) -> list[tuple[str, ...]]:
-    """The table, its first row the headings."""
-    return [
-        ("", *(f"{kind}, {subject}" for kind, subject in cells)),
-        *((column, *(f"{cell.counts[column]:,}" for cell in cells.values())) for column in COLUMNS),
-        ("broken rules", *(str(len(cell.failures)) for cell in cells.values())),
+Cells = dict[tuple[str, str], Cell]
+
+
+def outcomes(cells: Cells) -> list[tuple[str, ...]]:
+    """A table, its first row the headings."""
+    found = [
+        (kind, subject, *(f"{cell.counts[what]:,}" for what in OUTCOMES), str(len(cell.failures)))
+        for (kind, subject), cell in cells.items()
     ]
+    return [("", "run", *OUTCOMES, "broken rules"), *found]
+
+
+def crashes(cells: Cells) -> list[tuple[str, ...]]:
+    """A table, its first row the headings."""
+    parties = [(kind, party) for kind in KINDS for party in ("client", "server")]
+    found = [
+        (
+            moment,
+            *(
+                f"{sum(cell.counts[f'{party}, {moment}'] for (of, _), cell in cells.items() if of == kind):,}"
+                for kind, party in parties
+            ),
+        )
+        for moment in MOMENTS
+    ]
+    return [("", *(f"{kind}, {party}" for kind, party in parties)), *found]
 
 
 def test_no_schedule_breaks_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,13 +149,14 @@ def test_no_schedule_breaks_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
         for done in as_completed(running):
             cells[running[done]] += done.result()
     with capsys.disabled():
-        sys.stdout.write(f"\n{campaign_page.aligned(rows(cells))}\n")
+        for lines in (outcomes(cells), crashes(cells)):
+            sys.stdout.write(f"\n{campaign_page.aligned(lines)}\n")
     assert [failure for cell in cells.values() for failure in cell.failures] == []
-    names, *lines = rows(cells)
     text = TEXT.format(
         measured=campaign_page.measured(started, NumPy=np.__version__),
         n=len(cells) * each,
         max_operations=MAX_OPERATIONS,
-        table=campaign_page.table(names, lines),
+        table=campaign_page.table(outcomes(cells)[0], outcomes(cells)[1:]),
+        crashes=campaign_page.table(crashes(cells)[0], crashes(cells)[1:]),
     )
     campaign_page.write_section("Schedules", text, is_full_size=N_SCHEDULES >= FULL_SIZE)

@@ -1,5 +1,5 @@
 """Whoever is gone for good from whichever step on: the run ends exactly as the plain integers of those who were there, or for
-everybody with the reason.
+everybody with the reason and what the rounds before had led to.
 
 Steps: joining (0), dealing (1), each round, confirming. A client that is gone from a step on sends and receives nothing of it.
 All subsets of one to six clients at each step; and all ways in which each of three clients leaves at a step of its own.
@@ -8,8 +8,9 @@ All subsets of one to six clients at each step; and all ways in which each of th
 from itertools import combinations, product
 
 import pytest
+from numpy.testing import assert_equal
 
-from fastlloyd.federation.plan.plan import TrustMode
+from fastlloyd.federation.plan.plan import Masks, Plan, TrustMode
 from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Ended
 from fastlloyd.federation.protocol.messages import Abort, Broadcast, Confirmation, Confirmations, Hello, Message, Upload
 from fastlloyd.federation.transport.in_process import run_in_process
@@ -34,10 +35,11 @@ def step_of(message: Message) -> int:
     return DEALING
 
 
-def small_federation(n_clients: int, trust: TrustMode) -> Federation:
+def small_federation(n_clients: int, trust: TrustMode, masks: Masks) -> Federation:
     plan = make_plan(
         n_clients,
         trust=trust,
+        masks=masks,
         max_dropouts=(n_clients - 1) // 2,
         n_clusters=1,
         n_features=1,
@@ -45,6 +47,29 @@ def small_federation(n_clients: int, trust: TrustMode) -> Federation:
         ring_bits=32 if n_clients % 2 else 64,
     )
     return make_federation(plan, seed=n_clients)
+
+
+def key_set(plan: Plan, gone: dict[str, int]) -> tuple[str, ...]:
+    """Who shares keys: those that said Hello, without those that were to make keys for others and did not."""
+    joined = tuple(name for name in plan.names if gone.get(name, NEVER) > JOINING)
+    while late := [name for name in plan.masks_kind.speakers(joined) if gone.get(name, NEVER) <= DEALING]:
+        joined = tuple(name for name in joined if name not in late)
+    return joined
+
+
+def expected(plan: Plan, gone: dict[str, int]) -> tuple[tuple[tuple[str, ...], ...], bool]:
+    """The included sets of the rounds that are closed, and whether there is a result."""
+    present = key_set(plan, gone)
+    if len(present) < plan.min_present:
+        return (), False
+    included: list[tuple[str, ...]] = []
+    for step in range(DEALING + 1, CONFIRMING):
+        there = tuple(name for name in present if gone.get(name, NEVER) > step)
+        if len(there) < plan.needed(len(present)):
+            return tuple(included), False
+        included.append(there)
+    confirming = [name for name in included[-1] if gone.get(name, NEVER) > CONFIRMING]
+    return tuple(included), len(confirming) >= plan.confirmations(len(present))
 
 
 def check(federation: Federation, gone: dict[str, int]) -> bool:
@@ -56,44 +81,61 @@ def check(federation: Federation, gone: dict[str, int]) -> bool:
         return (data,) if step_of(message) < gone.get(client, NEVER) else ()
 
     outcome = run_in_process(federation.server(), federation.clients(), link=link)
-    there = {step: tuple(name for name in names if gone.get(name, NEVER) > step) for step in STEPS}
-    lacking = [step for step in STEPS if len(there[step]) < plan.min_included]
-    rounds = [DEALING + t for t in range(1, T + 1)]
-    included = tuple(there[step] for step in rounds if not lacking or step < lacking[0])
+    included, is_result = expected(plan, gone)
     assert outcome.refused == ()
     assert outcome.server.included == included
     assert outcome.clients.keys() == set(names)
     for name, end in outcome.clients.items():
         if gone.get(name, NEVER) < NEVER:
             assert isinstance(end, Ended)
-        elif lacking:
-            assert end == Ended(f"the server ended it: {outcome.server.reason}")
-        else:
+        elif is_result:
             assert isinstance(end, ClientResult)
             assert end.included == included
-            assert end.unconfirmed == tuple(name for name in included[-1] if name not in there[CONFIRMING])
+            assert end.unconfirmed == tuple(name for name in included[-1] if gone.get(name, NEVER) <= CONFIRMING)
             assert same_clustering(end.clustering, federation.plain_result(included))
-    assert (outcome.server.reason is None) == (not lacking)
-    return not lacking
+        else:
+            assert isinstance(end, Ended)
+            assert end.reason == f"the server ended it: {outcome.server.reason}"
+            assert (end.unfinished is None) == (not included)
+            if end.unfinished is not None:
+                assert end.unfinished.included == included
+                assert_equal(end.unfinished.centroids, federation.plain_centroids(included))
+    assert (outcome.server.reason is None) == is_result
+    return is_result
 
 
-@pytest.mark.parametrize(
-    ("trust", "n_clients"),
-    [(trust, n) for trust in TrustMode for n in range(1, 7) if trust is TrustMode.SERVER_NOISE or n > 1],
-)
-def test_any_subset_may_be_gone_from_any_step_on(trust: TrustMode, n_clients: int) -> None:
-    federation = small_federation(n_clients, trust)
-    names, max_dropouts = federation.plan.names, (n_clients - 1) // 2
+KINDS = [
+    (trust, masks, n_clients)
+    for trust in TrustMode
+    for masks in Masks
+    for n_clients in range(1, 7)
+    if trust is TrustMode.SERVER_NOISE or n_clients > 1
+]
+
+
+@pytest.mark.parametrize(("trust", "masks", "n_clients"), KINDS)
+def test_any_subset_may_be_gone_from_any_step_on(trust: TrustMode, masks: Masks, n_clients: int) -> None:
+    """With pairwise masks the first D may be gone while keys are shared; later only from the confirmations, if enough come."""
+    federation = small_federation(n_clients, trust, masks)
+    plan, max_dropouts = federation.plan, (n_clients - 1) // 2
     for n_gone in range(n_clients + 1):
-        for missing in combinations(names, n_gone):
+        for missing in combinations(plan.names, n_gone):
             for step in STEPS:
-                assert check(federation, dict.fromkeys(missing, step)) == (n_gone <= max_dropouts)
+                if masks is Masks.GROUP or step <= DEALING:
+                    may_be_gone = max_dropouts
+                else:
+                    may_be_gone = n_clients - plan.confirmations(n_clients) if step == CONFIRMING else 0
+                assert check(federation, dict.fromkeys(missing, step)) == (n_gone <= may_be_gone)
 
 
+@pytest.mark.parametrize("masks", Masks)
 @pytest.mark.parametrize("trust", TrustMode)
-def test_each_of_three_clients_may_leave_at_a_step_of_its_own(trust: TrustMode) -> None:
-    federation = small_federation(3, trust)
+def test_each_of_three_clients_may_leave_at_a_step_of_its_own(trust: TrustMode, masks: Masks) -> None:
+    federation = small_federation(3, trust, masks)
     finished = 0
     for steps in product([*STEPS, NEVER], repeat=3):
         finished += check(federation, dict(zip(federation.plan.names, steps, strict=True)))
-    assert finished == 1 + 3 * len(STEPS)
+    if masks is Masks.GROUP:
+        assert finished == 1 + 3 * len(STEPS)
+    else:  # one is missing while keys are shared; where nobody may pool what they see, one at the confirmations as well
+        assert finished == 1 + 3 * 2 + 3 * (trust is TrustMode.SERVER_NOISE)

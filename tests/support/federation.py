@@ -174,16 +174,22 @@ class Federation:
     def plain_result(self, included: Sequence[Sequence[str]]) -> Clustering:
         """The clustering by plain integers: no ring, no masks, no messages; whose turn it is matters to nobody."""
         assert len(included) == self.plan.mechanism.n_rounds
+        return run(self.plan.mechanism, partial(self._ask, included))
+
+    def plain_centroids(self, included: Sequence[Sequence[str]]) -> IntArray | None:
+        """The centroids after the rounds in which these clients were, in the same way; None if there are none yet."""
+        m: Mechanism = self.plan.mechanism
+        state = m.start()
+        for number in range(len(included)):
+            state = m.advance(number, state, *self._ask(included, number, m.query(number, state)))
+        return m.centroids(len(included), state) if included else None
+
+    def _ask(self, included: Sequence[Sequence[str]], number: int, query: Query) -> tuple[Answer, AnswerNoise]:
         caps = {client.name: client.max_records for client in self.plan.clients}
-        first, total_noise = sum(caps[name] for name in included[0]), self.total_noise(included)
-
-        def ask(number: int, query: Query) -> tuple[Answer, AnswerNoise]:
-            S, round = included[number], self.plan.mechanism.all_rounds[number]
-            answer = total_noise[number] + np.sum([query.evaluate(self.X[name]) for name in S], axis=0)
-            share = sum(caps[name] for name in S) / first
-            return answer, AnswerNoise(deviations=self.plan.deviations(round, len(S)), share=share)
-
-        return run(self.plan.mechanism, ask)
+        S, round = included[number], self.plan.mechanism.all_rounds[number]
+        answer = self.total_noise(included)[number] + np.sum([query.evaluate(self.X[name]) for name in S], axis=0)
+        share = sum(caps[name] for name in S) / sum(caps[name] for name in included[0])
+        return answer, AnswerNoise(deviations=self.plan.deviations(round, len(S)), share=share)
 
 
 def make_federation(plan: Plan, seed: int = 0) -> Federation:

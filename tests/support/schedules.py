@@ -35,6 +35,7 @@ BAD_LUCK = (
     "replay",
     "resend",
     "deadline",
+    "miss",
     "wander",
     "crash_client",
     "crash_server",

@@ -189,6 +189,13 @@ class Network(Attacks, Rules):
     def deadline(self, _a: int, _b: int) -> None:
         self._act(SERVER, self.server.deadline())
 
+    def miss(self, a: int, _b: int) -> None:
+        """A connection breaks, and what is on its way is lost; while keys are shared, the others go on without this client."""
+        name = self._client(a).name
+        self.flight = [letter for letter in self.flight if name not in (letter.sender, letter.recipient)]
+        if self.server.state in (ServerState.JOINING, ServerState.DEALING):
+            self._act(SERVER, self.server.deadline())
+
     def wander(self, a: int, b: int) -> None:
         """The transport says that a client is away, though what it said may still arrive; or that it is back."""
         client = self._client(a)
