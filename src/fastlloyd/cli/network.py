@@ -299,7 +299,9 @@ def seconds_left(timeout: float | None) -> str:
     if timeout is None:
         return ""
     minutes, seconds = divmod(max(0, round(timeout)), 60)
-    return f", {minutes}:{seconds:02d} left"
+    if minutes < 60:
+        return f", {minutes}:{seconds:02d} left"
+    return f", {minutes // 60}:{minutes % 60:02d}:{seconds:02d} left"
 
 
 def ended_without_result(reason: str, *, as_json: bool = False) -> typer.Exit:

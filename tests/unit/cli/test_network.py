@@ -91,6 +91,14 @@ def test_the_line_of_a_server_whose_run_is_over_says_for_whom_it_stays_and_how_l
     assert ", stays for 20 clients, 0:34 left" in serve._details(party, server)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(None, ""), (-3, ", 0:00 left"), (3599.4, ", 59:59 left"), (3600, ", 1:00:00 left"), (93_784, ", 26:03:04 left")],
+)
+def test_what_a_step_may_still_take_is_said_in_minutes_and_from_an_hour_on_in_hours(seconds: float | None, said: str) -> None:
+    assert network.seconds_left(seconds) == said
+
+
 def test_bytes_are_said_in_units_that_people_read() -> None:
     assert str(Meter(sent=0, received=999)) == "0 bytes sent, 999 bytes received"
     assert str(Meter(sent=1000, received=123_456_789)) == "1 kB sent, 123 MB received"
