@@ -14,11 +14,13 @@ import pytest
 from fastlloyd.base.files import write_file
 from fastlloyd.cli.hosting import Orders
 from fastlloyd.federation.identity.identity import PrivateIdentity
+from fastlloyd.federation.identity.parties import Timeouts
 from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.store import read
 from fastlloyd.reports.result import PLAN
 from network_processes import HANG, NAMES, SERVER, Site, cleared
-from network_site import FAST, REFUSED, STOPPED, events, here, left, other_site, refused
+from network_site import FAST, NO_RESULT, REFUSED, STOPPED, TURNED_AWAY, events, here, left, other_site, refused
+from stores import copy_store
 
 HOST = "a"
 SERVE = ("--serve", f"{SERVER}.identity.toml")
@@ -173,6 +175,50 @@ def test_the_server_stays_for_whoever_has_not_got_the_end_yet_and_ctrl_c_loses_n
     assert site.run(site.join("c"), known("c"))[0] == 0
     assert process.wait(HANG) == 0, site.said("again")
     assert "has finished before" in site.said("again", "out")
+    site.check_results()
+
+
+def test_a_run_without_a_result_is_told_to_all_also_after_a_kill(made: Path, tmp_path: Path) -> None:
+    """`c` never comes. `b` is killed when it has joined, the host when its own part is over and `b` has not been told."""
+    times = Timeouts(joining=4, dealing=3600, round=3600, confirming=12)
+    with cleared(Site.make(made, tmp_path / "site", masks=Masks.PAIRWISE, host=HOST, timeouts=times)) as site:
+        process = site.start(HOST, host(site), FAST)
+        dying = site.start("b", site.join("b"), FAST)
+        site.wait_for(lambda: "server: client b is connected" in site.said(HOST))
+        dying.kill()
+        site.wait_for(lambda: "This client is done" in site.said(HOST))
+        process.kill()
+        process.wait()
+        assert "at least 3 are needed" in site.said(HOST)
+        process = site.start("again", host(site), FAST)
+        site.wait_for(lambda: listens(site, "again"))
+        code, _, err = site.run(site.join("b"), FAST)
+        assert (code, "at least 3 are needed" in err) == (NO_RESULT, True)
+        assert process.wait(HANG) == REFUSED  # after the server was seen out
+        assert "has ended for this client" in site.said("again").splitlines()[-1]
+        for name in (HOST, SERVER):
+            run = json.loads(here(site, ["status", f"{name}.store", "--json"])[1])["runs"][0]
+            assert (run["state"], run["charged"]) == ("aborted", [])
+        refused(site, host(site), "the server did not start: run", "has ended")
+
+
+def test_an_old_copy_of_the_hosts_own_store_is_turned_away_and_stops_its_server(site: Site) -> None:
+    process = site.start(HOST, host(site), known(HOST))
+    site.wait_for(lambda: "server: client a is connected" in site.said(HOST))
+    site.wait_for(lambda: events(site, HOST) >= 2)
+    assert site.end(process) == STOPPED
+    old = copy_store(site.folder / f"{HOST}.store", site.folder / "old")
+    others = [site.start(name, site.join(name), known(name)) for name in "bc"]
+    dying = site.start("dying", host(site), known(HOST) | {"die": [3, "after"]})
+    assert dying.wait(HANG) == -signal.SIGKILL
+    newest = copy_store(site.folder / f"{HOST}.store", site.folder / "newest")
+    copy_store(old, site.folder)
+    code, out, err = site.run(host(site), known(HOST))
+    assert (code, out) == (TURNED_AWAY, "")
+    assert "is an old copy" in err
+    copy_store(newest, site.folder)
+    assert site.run(host(site), known(HOST))[0] == 0
+    assert [other.wait(HANG) for other in others] == [0, 0]
     site.check_results()
 
 

@@ -200,6 +200,12 @@ def has_finished(history: History, plan: Plan) -> bool:
     return run.ended.outcome is Outcome.FINISHED
 
 
+def has_ended(history: History, plan: Plan) -> bool:
+    """Return whether the run is over, with a result or without, as the store has it."""
+    run = history.runs.get(bytes.fromhex(plan.run_id))
+    return run is not None and run.ended is not None
+
+
 def drive(
     run: Callable[[], Coroutine[Any, Any, T]], stop: Callable[[], None], step: Callable[[], str], details: Callable[[], str]
 ) -> T:

@@ -153,6 +153,8 @@ def _run(
     if network.has_finished(kept.history, client.plan):
         _say_again(client.plan, output)
         return None
+    if client.beside is not None and network.has_ended(kept.history, client.plan):
+        client.beside.see_out(as_json=client.as_json)  # whoever has not been told is told, before this command is refused
     party = _party(client, kept, dataset, table, X)
     outcome = _take_part(party, client)
     if isinstance(outcome, Ended):
@@ -215,6 +217,11 @@ def _take_part(party: "DurableClient", client: _Client) -> "ClientResult | Ended
     if party.outcome is not None:  # of a process that was killed before it had written what the run led to
         return party.outcome
     connected, beside = GrpcClient(party, client.plan, **client.server), client.beside
+    if beside is not None and not beside.is_running:
+        raise StateError(
+            f"run {client.plan.run_id} is over at the server, and this client did not get its end; give up what it reserved "
+            "with `fastlloyd ledger release`"
+        )
     outcome = network.drive(
         connected.run if beside is None else partial(beside.accompany, connected.run, connected.stop),
         connected.stop,
