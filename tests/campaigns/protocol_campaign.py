@@ -19,6 +19,7 @@ import campaign_page
 from schedules import (
     ATTACKS,
     BAD_LUCK,
+    BEGINNINGS,
     FEDERATIONS,
     MAX_OPERATIONS,
     Schedule,
@@ -41,6 +42,7 @@ MOMENTS = ("before commit", "after commit", "after sending some", "between steps
 TEXT = """\
 {measured}
 {n:,} schedules of up to {max_operations} operations on a virtual network, each drawn from its number; none broke a rule.
+Half of them begin with two clients that share keys, while the third is missing.
 
 {table}
 
@@ -75,7 +77,7 @@ def schedule(kind: str, subject: str, number: int) -> Schedule:
     rng = np.random.default_rng([number, list(FEDERATIONS).index(subject), list(KINDS).index(kind)])
     operations = often_in_order(KINDS[kind][0])
     chosen = rng.integers(0, [len(operations), 256, 256], (rng.integers(0, MAX_OPERATIONS, endpoint=True), 3))
-    return [(operations[i], a, b) for i, a, b in chosen.tolist()]
+    return [*BEGINNINGS[number % len(BEGINNINGS)], *((operations[i], a, b) for i, a, b in chosen.tolist())]
 
 
 def run(kind: str, subject: str, watch: Watch, operations: Schedule) -> Network:

@@ -23,6 +23,7 @@ from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from schedules import (
     ATTACKS,
     BAD_LUCK,
+    BEGINNINGS,
     MAX_OPERATIONS,
     Schedule,
     check_after_attacks,
@@ -46,7 +47,8 @@ def schedules(names: tuple[str, ...]) -> st.SearchStrategy[Schedule]:
     small = st.integers(0, 255)
     operation = st.tuples(st.sampled_from(often_in_order(names)), small, small)
     # the length is drawn first: lists of bounded size are short by themselves
-    return st.integers(0, MAX_OPERATIONS).flatmap(lambda n: st.lists(operation, min_size=n, max_size=n))
+    random = st.integers(0, MAX_OPERATIONS).flatmap(lambda n: st.lists(operation, min_size=n, max_size=n))
+    return st.tuples(st.sampled_from(BEGINNINGS), random).map(lambda parts: [*parts[0], *parts[1]])
 
 
 @MASKS

@@ -65,6 +65,10 @@ ATTACKS = (
 )
 MAX_OPERATIONS = 60
 Schedule = list[tuple[str, int, int]]
+BEGINNINGS: tuple[Schedule, ...] = (
+    *([] for _ in range(3)),
+    *([("drop", i, 0), ("flow", 1, 0), ("deadline", 0, 0)] for i in range(3)),  # two clients say Hello, and share keys
+)
 
 
 def often_in_order(operations: tuple[str, ...]) -> tuple[str, ...]:
