@@ -1,5 +1,7 @@
 """The clients of a run that share keys: the Hellos of their Deal, and what each signs with the run key in its own."""
 
+from functools import lru_cache
+
 from fastlloyd.base.randomness import length_prefixed
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.protocol.messages import Confirmation, Deal, Hello, Parameters, message_digest
@@ -20,15 +22,15 @@ class KeySet:
     Raises RemoteProtocolError unless they are whom the plan allows, enough, each by its own signed word.
     """
 
-    __slots__ = ("_roster", "deal", "digest", "hellos", "names")
+    __slots__ = ("_places", "_roster", "deal", "digest", "hellos", "names")
 
     def __init__(self, roster: Roster, deal: Deal) -> None:
         names = tuple(hello.name for hello in deal.hellos)
         roster.check_members("the Deal", names, roster.signing_keys, roster.min_present)
-        for hello in deal.hellos:
-            roster.check_hello(hello)
-        self._roster, self.deal, self.names, self.digest = roster, deal, names, message_digest(deal)
-        self.hellos: dict[str, Hello] = dict(zip(names, deal.hellos, strict=True))
+        self._roster, self.names, self.deal = roster, names, Deal(tuple(map(roster.checked, deal.hellos)))
+        self.digest = message_digest(self.deal)
+        self.hellos: dict[str, Hello] = dict(zip(names, self.deal.hellos, strict=True))
+        self._places = {name: at for at, name in enumerate(names)}
 
     def is_within(self, other: "KeySet") -> bool:
         """Whether all of these clients, with these very Hellos, are in the other set."""
@@ -36,14 +38,14 @@ class KeySet:
 
     def pair(self, one: str, other: str) -> PairContext:
         """What the key of these two clients is bound to, whichever of them asks."""
-        earlier, later = sorted((one, other), key=self.names.index)
+        earlier, later = sorted((one, other), key=self._places.__getitem__)
         return PairContext(
             plan_digest=self._roster.plan_digest,
             run_id=self._roster.run_id,
             earlier=earlier,
             later=later,
-            earlier_hello=message_digest(self.hellos[earlier]),
-            later_hello=message_digest(self.hellos[later]),
+            earlier_hello=_digest(self.hellos[earlier]),
+            later_hello=_digest(self.hellos[later]),
         )
 
     def proposal(self, client: str, round: int, salt: bytes, box: bytes) -> bytes:
@@ -77,3 +79,8 @@ class KeySet:
 
     def _statement(self, label: bytes, client: str, *fields: bytes) -> bytes:
         return length_prefixed(label, self._roster.plan_digest, self._roster.run_id, encode_name(client), *fields)
+
+
+@lru_cache(maxsize=2048)  # more than a plan has clients, each of which is in many pairs
+def _digest(hello: Hello) -> bytes:
+    return message_digest(hello)

@@ -49,8 +49,11 @@ class Roster:
         unsigned = Hello(self.plan_digest, self.run_id, name, *public, bytes(SIGNATURE_BYTES))
         return msgspec.structs.replace(unsigned, signature=identity.sign(_statement(unsigned)))
 
-    def check_hello(self, hello: Hello) -> None:
-        """Raise RemoteProtocolError unless that client said this, about this run of this plan; with usable keys."""
+    def checked(self, hello: Hello) -> Hello:
+        """Raise RemoteProtocolError unless that client said this, about this run of this plan; with usable keys.
+
+        Returns the first that was equal to it, so that the parties of a simulation share one copy.
+        """
         if hello.plan_digest != self.plan_digest:
             raise RemoteProtocolError(
                 f"client {hello.name!r} holds another plan, with digest {hello.plan_digest.hex()[:16]}..., "
@@ -60,7 +63,7 @@ class Roster:
             raise RemoteProtocolError(f"client {hello.name!r} speaks of another run, {hello.run_id.hex()}")
         if hello.name not in self.signing_keys:
             raise RemoteProtocolError(f"there is no client {hello.name!r} in the plan")
-        _check_signed(self.signing_keys[hello.name], hello)
+        return _checked(self.signing_keys[hello.name], hello)
 
     def check_members(self, what: str, names: Sequence[str], among: Container[str], at_least: int) -> None:
         """Raise RemoteProtocolError unless `names` are enough, known, in the order of the plan, and none stands twice."""
@@ -80,7 +83,7 @@ class Roster:
 
 
 @lru_cache(maxsize=2048)  # more than a plan has clients: all parties of a simulation ask about all
-def _check_signed(signing_key: bytes, hello: Hello) -> None:
+def _checked(signing_key: bytes, hello: Hello) -> Hello:
     try:
         verify(signing_key, hello.signature, _statement(hello))
     except RemoteProtocolError:
@@ -89,6 +92,7 @@ def _check_signed(signing_key: bytes, hello: Hello) -> None:
         check_run_keys(hello.exchange_key, hello.encapsulation_key)
     except RemoteProtocolError as error:
         raise RemoteProtocolError(f"the Hello of client {hello.name!r} has a key that cannot be used: {error}") from None
+    return hello
 
 
 def _statement(hello: Hello) -> bytes:

@@ -243,8 +243,7 @@ class ServerSession:
             return self._say_again(sender)
         if hello.name != sender:
             raise RemoteProtocolError(f"client {sender!r} said Hello in the name of {hello.name!r}")
-        self._roster.check_hello(hello)
-        self._hellos[sender] = hello
+        self._hellos[sender] = self._roster.checked(hello)
         if len(self._hellos) < self.plan.n_clients:
             return []
         return self._deal(Hello, self._roster.in_order(self._hellos))
