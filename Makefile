@@ -67,8 +67,9 @@ bench: $(READY)  ## kernels, noise, masks, rounds and fits beside named peers; r
 bench-stream: $(READY)  ## a Parquet file of 3.2 GB, written to the temporary folder, clustered in passes
 	$(BIN)/python -m benchmarks.stream
 
-bench-network: $(READY)  ## rounds over gRPC, with and without durable state, and a run of a hundred clients
+bench-network: $(READY)  ## rounds over gRPC, with and without durable state, a run of a hundred clients, and what pairwise masks cost
 	$(BIN)/python -m benchmarks.network
+	$(BIN)/python -m benchmarks.masks
 
 PAPER := utility scaling-features scaling-clusters heatmaps ablation trust iris preset
 # what is there is not run again; then its pictures and its page are made anew

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,7 +46,7 @@ from fastlloyd.federation.transport.party import ClientParty, ServerParty
 from fastlloyd.mechanisms.mechanism import Mechanism
 
 N_ROUNDS = 300
-LARGE = {"n_clusters": 100, "n_features": 1024, "records": 1000}
+LARGE: dict[str, Any] = {"n_clusters": 100, "n_features": 1024, "records": 1000}
 
 
 class Figure(NamedTuple):
@@ -76,8 +76,8 @@ def empty_rounds(n_clients: int, n_processes: int, goal: str) -> list[Figure]:
     run = over_grpc(setup, Barrier, _pulse, n_processes=n_processes)
     what = f"a round of {n_clients} clients, {setup.plan.n_words(setup.plan.mechanism.rounds[0]) * 8} bytes each"
     return [
-        Figure(f"{what}, in one process", _ms(_in_process(setup)), ""),
-        Figure(f"{what}, over gRPC", _ms(run.median_round), goal),
+        Figure(f"{what}, in one process", ms(_in_process(setup)), ""),
+        Figure(f"{what}, over gRPC", ms(run.median_round), goal),
     ]
 
 
@@ -118,38 +118,44 @@ def _drive(
 def durable_rounds() -> list[Figure]:
     """Whole sessions of two clients, in memory and with stores: on a round's way are three commits, two of a client."""
     setup = Setup.make(2, n_iterations=N_ROUNDS)
-    before = over_grpc(setup, _server, _client, n_processes=2).median_round
+    before = over_grpc(setup, server_in_memory, client_in_memory, n_processes=2).median_round
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         server, client = partial(_durable_server, folder), partial(_durable_client, folder)
         durable = over_grpc(setup, server, client, n_processes=2)
     after, slowest, servers = durable.median_round, durable.slowest_commit, durable.server_commit
     commits = (after - before) / ((2 * slowest + servers) / 3)
-    asleep = over_grpc(setup, partial(_server, pause=servers), partial(_client, pause=2 * slowest), n_processes=2)
+    asleep = over_grpc(
+        setup, partial(server_in_memory, pause=servers), partial(client_in_memory, pause=2 * slowest), n_processes=2
+    )
     pauses = (asleep.median_round - before) / ((asleep.slowest_commit + asleep.server_commit) / 3)
     return [
-        Figure("a round of FastLloyd, 2 clients, state in memory", _ms(before), ""),
-        Figure("the same with durable state", _ms(after), ""),
-        Figure("a commit of the slower client in that run; the server waits for two in a round", _ms(slowest), ""),
-        Figure("a commit of the server in that run", _ms(servers), ""),
+        Figure("a round of FastLloyd, 2 clients, state in memory", ms(before), ""),
+        Figure("the same with durable state", ms(after), ""),
+        Figure("a commit of the slower client in that run; the server waits for two in a round", ms(slowest), ""),
+        Figure("a commit of the server in that run", ms(servers), ""),
         Figure("what durability adds to a round, in the mean of these three", f"{commits:.1f} commits", "at most 3 commits"),
-        Figure("the round in memory, where everyone sleeps about as long as these commits took", _ms(asleep.median_round), ""),
+        Figure(
+            "the round in memory, where everyone sleeps about as long as these commits took",
+            ms(asleep.median_round),
+            "",
+        ),
         Figure("what these pauses add, in thirds of how long they lasted together", f"{pauses:.1f} pauses", ""),
-        Figure("a client's answer in such a round, nothing else running, one after the other", _ms(_answer(setup, 0)), ""),
-        Figure("the same answer after 1 ms of sleep", _ms(_answer(setup, 1e-3)), ""),
+        Figure("a client's answer in such a round, nothing else running, one after the other", ms(_answer(setup, 0)), ""),
+        Figure("the same answer after 1 ms of sleep", ms(_answer(setup, 1e-3)), ""),
     ]
 
 
 def _answer(setup: Setup, pause: float) -> float:
     """Median seconds in which a client answers a sum; `pause` : seconds of sleep before each."""
-    clients = {name: _client(setup, name) for name in setup.plan.names}
-    return statistics.median(_drive(_server(setup.plan), clients, pause=pause))
+    clients = {name: client_in_memory(setup, name) for name in setup.plan.names}
+    return statistics.median(_drive(server_in_memory(setup.plan), clients, pause=pause))
 
 
 def a_hundred_clients() -> list[Figure]:
     """A whole run."""
     setup = Setup.make(100)
-    run = over_grpc(setup, _server, _client)
+    run = over_grpc(setup, server_in_memory, client_in_memory)
     return [
         Figure(
             f"a run of 100 clients, {len(setup.plan.mechanism.rounds)} rounds",
@@ -163,11 +169,11 @@ def a_hundred_clients() -> list[Figure]:
 def large_rounds() -> list[Figure]:
     """Rounds of 100 x 1025 words with ten clients, beside the sum of what has to be computed in them."""
     setup = Setup.make(10, n_iterations=4, **LARGE)
-    measured = over_grpc(setup, _server, _client).median_round
+    measured = over_grpc(setup, server_in_memory, client_in_memory).median_round
     alone = _large_parts(setup.plan)
     return [
-        Figure("a round of 10 clients, 100 x 1025 words, 1,000 records each", _ms(measured), ""),
-        Figure("kernels, masks and noise of the 10 clients, one after the other", _ms(alone), ""),
+        Figure("a round of 10 clients, 100 x 1025 words, 1,000 records each", ms(measured), ""),
+        Figure("kernels, masks and noise of the 10 clients, one after the other", ms(alone), ""),
         Figure("ratio", f"{measured / alone:.2f}", "at most 3"),
     ]
 
@@ -175,7 +181,7 @@ def large_rounds() -> list[Figure]:
 def _large_parts(plan: Plan) -> float:
     """Seconds of one client's evaluation, noise, own mask and the masks of all, times the clients; median of five."""
     m: Mechanism = plan.mechanism
-    query, X, noise = m.query(0, m.start()), _records(plan), SystemNoise()
+    query, X, noise = m.query(0, m.start()), records_of(plan), SystemNoise()
     round = plan.mechanism.all_rounds[0]
     context = MaskContext(
         plan_digest=plan.digest,
@@ -196,12 +202,14 @@ def _large_parts(plan: Plan) -> float:
     return plan.n_clients * statistics.median(seconds)
 
 
-def _server(plan: Plan, pause: float = 0.0) -> ServerParty:
+def server_in_memory(plan: Plan, pause: float = 0.0) -> ServerParty:
+    """A whole session, without a store."""
     return VolatileServer(ServerSession(plan, SystemNoise()), pause)
 
 
-def _client(setup: Setup, name: str, pause: float = 0.0) -> ClientParty:
-    identity, X = Identity.from_private_bytes(setup.signing[name]), _records(setup.plan)
+def client_in_memory(setup: Setup, name: str, pause: float = 0.0) -> ClientParty:
+    """A whole session with a clock, without a store."""
+    identity, X = Identity.from_private_bytes(setup.signing[name]), records_of(setup.plan)
     session = ClientSession(setup.plan, name, X, identity=identity, noise=SystemNoise(), random_bytes=os.urandom)
     client = VolatileClient(session, pause)
     return Clocked(client, client.commits)
@@ -222,7 +230,7 @@ def _durable_client(folder: Path, setup: Setup, name: str) -> ClientParty:
     client = DurableClient.join(
         setup.plan,
         name,
-        _records(setup.plan),
+        records_of(setup.plan),
         identity=identity,
         store=store,
         dataset="benchmark",
@@ -237,12 +245,14 @@ def _pulse(setup: Setup, _name: str) -> Pulse:
     return Pulse(setup.plan)
 
 
-def _records(plan: Plan) -> GridArray:
+def records_of(plan: Plan) -> GridArray:
+    """As many as every client may have."""
     n = min(client.max_records for client in plan.clients)
     return np.zeros((n, len(plan.mechanism.domain.features)), dtype=np.int64)
 
 
-def _ms(seconds: float) -> str:
+def ms(seconds: float) -> str:
+    """For a cell of a table."""
     return f"{1e3 * seconds:.3g} ms"
 
 

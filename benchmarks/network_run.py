@@ -21,7 +21,7 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.federation.identity.certificates import make_certificate
 from fastlloyd.federation.plan.design import design_plan
-from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.plan.plan import Masks, Plan
 from fastlloyd.federation.protocol.actions import ClientResult, Ended
 from fastlloyd.federation.simulation import roster
 from fastlloyd.federation.transport.grpc.client import GrpcClient
@@ -42,7 +42,14 @@ class Setup:
 
     @classmethod
     def make(
-        cls, n_clients: int, *, n_clusters: int = 2, n_features: int = 6, n_iterations: int = 7, records: int = 100
+        cls,
+        n_clients: int,
+        *,
+        n_clusters: int = 2,
+        n_features: int = 6,
+        n_iterations: int = 7,
+        records: int = 100,
+        masks: Masks = Masks.GROUP,
     ) -> "Setup":
         """Clients with caps of so many records each, in the unit cube; 64-bit words."""
         clients, signing = roster([f"client-{i}" for i in range(n_clients)], records * n_clients)
@@ -56,7 +63,7 @@ class Setup:
             public_seed=PublicSeed.from_int(1),
             n_iterations=n_iterations,
         )
-        plan = design_plan(settings, clients=clients, run_id=os.urandom(16), ring_bits=64)
+        plan = design_plan(settings, clients=clients, run_id=os.urandom(16), ring_bits=64, masks=masks)
         keys = {name: identity.private_bytes() for name, identity in signing.items()}
         return cls(plan, keys, {name: self_signed(name) for name in (*plan.names, "server")})
 
@@ -67,7 +74,7 @@ class Run:
 
     rounds, commits : seconds of each, of every client that measures them; server_commits : of the server, if it does; seconds :
     of the whole run; n_results : of clients.
-    idle, per_client : bytes of the server's memory before clients, and for each that is connected.
+    idle, per_client, peak : bytes of the server's memory before clients, for each that is connected, and at most.
     """
 
     rounds: list[list[float]]
@@ -77,6 +84,7 @@ class Run:
     n_results: int
     idle: int
     per_client: float
+    peak: int
 
     @property
     def median_round(self) -> float:
@@ -133,7 +141,7 @@ def over_grpc(
     for pipe in pipes:
         pipe.send("go")
     found = [pipe.recv() for pipe in pipes]
-    idle, connected, server_commits = mine.recv()
+    idle, connected, peak, server_commits = mine.recv()
     for process in processes:
         process.join()
     return Run(
@@ -144,6 +152,7 @@ def over_grpc(
         n_results=sum(one.n_results for one in found),
         idle=idle,
         per_client=(connected - idle) / setup.plan.n_clients,
+        peak=peak,
     )
 
 
@@ -178,7 +187,7 @@ async def _take_part(
 def _serve(pipe: Connection, plan: Plan, tls: dict[str, TlsIdentity], make: Callable[[Plan], ServerParty]) -> None:
     party = make(plan)
     idle, connected = asyncio.run(_serve_one_run(pipe, plan, tls, party))
-    pipe.send((idle, connected, party.commits if isinstance(party, TimedServer | VolatileServer) else []))
+    pipe.send((idle, connected, peak_bytes(), party.commits if isinstance(party, TimedServer | VolatileServer) else []))
 
 
 async def _serve_one_run(pipe: Connection, plan: Plan, tls: dict[str, TlsIdentity], party: ServerParty) -> tuple[int, int]:
@@ -197,6 +206,12 @@ async def _serve_one_run(pipe: Connection, plan: Plan, tls: dict[str, TlsIdentit
 
 def _resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def peak_bytes() -> int:
+    """The most memory that this process has had."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 2**10
 
 
 def self_signed(name: str) -> TlsIdentity:
