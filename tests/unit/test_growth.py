@@ -1,7 +1,8 @@
 """How the work grows with the number of clients: every call of every function of ours is counted, and no clock is looked at.
 
-The protocol itself is quadratic in this, and in nothing else: each client removes the mask of each client in the sum, in every
-round; it goes through the names of all who were dealt the group key; and in the end it checks each client's word.
+The protocol itself is quadratic in this, and in nothing else: each client checks the Hello of each client it shares keys with,
+and makes a key with each if masks are pairwise; in every round it removes the mask of each client in the sum, or adds that of
+each of its pairs; and in the end it checks each client's word.
 """
 
 import re
@@ -22,7 +23,7 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_epsilon, gdp_mu
 from fastlloyd.federation.identity.certificates import parse_certificate
 from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
-from fastlloyd.federation.plan.plan import Plan, TrustMode
+from fastlloyd.federation.plan.plan import Masks, Plan, TrustMode
 from fastlloyd.federation.plan.renewal import renew
 from fastlloyd.federation.transport.in_process import Drops, Link, everything_arrives, run_in_process
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
@@ -45,7 +46,24 @@ CONFIRMATIONS = {
     "federation/secagg/keys.py Ending.confirmation",
     "federation/secagg/keys.py Ending.differing",
     "federation/protocol/rounds.py ClientRounds.conclude",
+    "federation/protocol/key_set.py KeySet.check_confirmation",
+    "federation/protocol/key_set.py KeySet.confirmation",
+    "federation/protocol/key_set.py KeySet._statement",
+    "federation/secagg/masks.py encode_name",
 }
+HELLOS = {"federation/protocol/key_set.py KeySet.__init__", "federation/protocol/roster.py Roster.checked"}
+PAIRS = {
+    "federation/protocol/key_set.py KeySet.pair",
+    "federation/protocol/server.py ServerSession._key_box",
+    "federation/protocol/actions.py Keep.__init__",
+    "federation/secagg/masks.py MaskContext.before",
+    "federation/secagg/masks.py MaskContext.after",
+    "federation/secagg/masks.py _Pair.__init__",
+    "federation/secagg/masks.py _Pair.keystream",
+    "base/randomness.py Keystreams.__init__",
+    "base/randomness.py _check_key",
+}
+MODULES_OF_PAIRS = ("federation/secagg/pairs.py ", "federation/protocol/joining.py ")  # one key after another
 
 
 def calls(action: Callable[[], object]) -> Counter[str]:
@@ -91,8 +109,16 @@ def test_in_a_run_only_masks_and_confirmations_grow_with_the_square_of_the_clien
     starts_cheaply(monkeypatch)
     a_run(3, algorithm=algorithm, **settings)()  # what is computed once per process
     found = grow_faster(lambda n: a_run(n, algorithm=algorithm, **settings))
-    assert found <= MASKS | NAMES | CONFIRMATIONS
-    assert found >= MASKS  # the count sees what it is to see
+    assert found <= MASKS | NAMES | HELLOS | CONFIRMATIONS
+    assert found >= MASKS | HELLOS  # the count sees what it is to see
+
+
+def test_with_pairwise_masks_the_keys_of_pairs_grow_with_the_square_as_well_and_nothing_else() -> None:
+    a_run(3, masks=Masks.PAIRWISE)()
+    found = grow_faster(lambda n: a_run(n, masks=Masks.PAIRWISE))
+    others = found - MASKS - NAMES - HELLOS - CONFIRMATIONS - PAIRS
+    assert {name for name in others if not name.startswith(MODULES_OF_PAIRS)} == set()
+    assert found >= PAIRS | HELLOS
 
 
 @pytest.fixture(scope="module")

@@ -126,7 +126,8 @@ class Joining(Secret):
         """The keys that this client shares with others; RemoteProtocolError if one does not fit what was said before."""
         agreed = self._agreed
         at = agreed.names.index(self._name)
-        makers = [name for name in agreed.names[:at] if name in self._plan.masks_kind.speakers(agreed.names)]
+        earlier = set(agreed.names[:at])
+        makers = [name for name in self._plan.masks_kind.speakers(agreed.names) if name in earlier]
         if len(keys.ciphertexts) != len(makers) or (keys.box is None) != self._is_dealer:
             raise RemoteProtocolError(
                 f"client {self._name!r} was sent {len(keys.ciphertexts)} keys of pairs and {int(keys.box is not None)} of the "
