@@ -68,8 +68,10 @@ def run_with(kind: Kind, folder: Path, deaths: dict[str, list[Death]]) -> World:
     return run_to_the_end(FEDERATIONS[kind], RESULTS[kind], folder, deaths)
 
 
-def run_to_the_end(federation: Federation, right: ClientResult, folder: Path, deaths: dict[str, list[Death]]) -> World:
-    with World(federation.plan, federation.X, folder, deaths) as world:
+def run_to_the_end(
+    federation: Federation, right: ClientResult, folder: Path, deaths: dict[str, list[Death]], kind: type[World] = World
+) -> World:
+    with kind(federation.plan, federation.X, folder, deaths) as world:
         results = world.run()
         assert set(results) == set(NAMES)
         for result in results.values():
