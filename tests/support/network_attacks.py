@@ -32,8 +32,11 @@ from fastlloyd.federation.protocol.messages import (
 )
 from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.protocol.rounds import ClientRounds
+from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.secagg.masks import GroupKey
 from fastlloyd.federation.secagg.pairs import PairKey, RunKeys, encapsulate
+from fastlloyd.federation.secagg.sealing import seal_parameters
+from fastlloyd.mechanisms.mechanism import Mechanism
 from federation import among, entropy, identity, make_plan
 from network_parts import Crash, Letter, Parts, sends
 
@@ -129,14 +132,13 @@ class Attacks(Parts):
         if mine is None:
             return
         other = list(boxes.values())[b // 8 % len(boxes)]
-        first, rest = mine.ciphertexts[:1], mine.ciphertexts[1:]
-        flipped = tuple(bytes([message[0] ^ 1]) + message[1:] for message in first)
+        flipped = tuple(bytes([message[0] ^ 1]) + message[1:] for message in mine.ciphertexts)
         lies = [
             msgspec.structs.replace(mine, ciphertexts=mine.ciphertexts[::-1]),
             msgspec.structs.replace(mine, ciphertexts=other.ciphertexts),
-            msgspec.structs.replace(mine, ciphertexts=(*flipped, *rest)),
-            msgspec.structs.replace(mine, ciphertexts=(*rest, *flipped)),
-            msgspec.structs.replace(mine, ciphertexts=rest),
+            msgspec.structs.replace(mine, ciphertexts=(*flipped[:1], *mine.ciphertexts[1:])),
+            msgspec.structs.replace(mine, ciphertexts=(*mine.ciphertexts[:-1], *flipped[-1:])),
+            msgspec.structs.replace(mine, ciphertexts=mine.ciphertexts[1:]),
             msgspec.structs.replace(mine, box=other.box),
             msgspec.structs.replace(mine, box=None if mine.box else bytes(60)),
             msgspec.structs.replace(other, deal=mine.deal),
@@ -221,7 +223,18 @@ class Attacks(Parts):
                 signature = rounds._keys.own.sign(rounds._keys.key_set.proposal(liar.name, number, salt, box))
             case _:
                 signature = bytes(64)
-        self.flight.insert(0, Letter(liar.name, SERVER, encode(Proposal(number, salt, box, signature))))
+        self._lie(liar.name, Proposal(number, salt, box, signature))
+
+    def forged_parameters(self, a: int, b: int) -> None:
+        """A client that waits for parameters works some out, and they are relayed to another in the name of a third."""
+        liar, victim = self._client(b), self._client(b + 1).name
+        match liar._phase:
+            case ClientRounds(_awaiting=(answer, noise)) as rounds:
+                m: Mechanism = self.plan.mechanism
+                data = m.write_state(rounds.number - 2, m.advance(rounds.number - 2, rounds._state, answer, noise))
+                box = seal_parameters(rounds._keys.group_key, rounds._context(), victim, bytes(16), data)
+                signature = rounds._keys.own.sign(rounds._keys.key_set.proposal(victim, rounds.number, bytes(16), box))
+                self._sneak(a, Parameters(rounds.number, victim, bytes(16), box, signature))
 
     # The end
 
@@ -244,7 +257,16 @@ class Attacks(Parts):
         match liar._phase:
             case ClientRounds() as rounds:
                 signature = rounds._keys.own.sign(rounds._keys.key_set.confirmation(liar.name, bytes(32)))
-                self.flight.insert(0, Letter(liar.name, SERVER, encode(Confirmation(bytes(32), signature))))
+                self._lie(liar.name, Confirmation(bytes(32), signature))
+
+    def forged_confirmations(self, a: int, b: int) -> None:
+        """A client that has ended confirms for all: it has the group key, and so the HMAC of everybody, but not their keys."""
+        match self._client(b)._phase:
+            case ClientRounds(state=ClientState.CONFIRMING) as rounds:
+                agreed, ending = rounds._keys.key_set, rounds._ending(rounds._clustering())
+                macs = [(name, ending.confirmation(name)) for name in agreed.names]
+                forged = [(name, mac, rounds._keys.own.sign(agreed.confirmation(name, mac))) for name, mac in macs]
+                self._sneak(a, Confirmations(tuple(forged)))
 
     def false_abort(self, a: int, _b: int) -> None:
         self._sneak(a, Abort("no reason at all"))

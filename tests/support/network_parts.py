@@ -84,8 +84,9 @@ class Letter:
 class Parts:
     """A network at one moment.
 
-    flight : what is on its way, history : all that ever was; said : the same as messages, without what attackers made;
-    accusations : what parties found wrong; spoiled : uploads (round, client) that were changed on the way and taken.
+    flight : what is on its way, history : all that ever was; said : the same as messages, without what attackers made; lies :
+    what clients that lie signed besides; accusations : what parties found wrong; spoiled : uploads (round, client) that were
+    changed on the way and taken.
     """
 
     federation: Federation
@@ -100,6 +101,7 @@ class Parts:
     flight: list[Letter]
     history: list[Letter]
     said: list[tuple[str, Message]]
+    lies: list[tuple[str, Message]]
     results: dict[str, ClientResult]
     accusations: list[str]
     spoiled: set[tuple[int, str]]
@@ -120,6 +122,11 @@ class Parts:
     def _sneak(self, a: int, message: Message) -> None:
         """An attacker says something to a client in the server's name, before all that is on its way."""
         self.flight.insert(0, Letter(SERVER, self._client(a).name, encode(message)))
+
+    def _lie(self, name: str, message: Message) -> None:
+        """A client says something to the server that its session did not say."""
+        self.lies.append((name, message))
+        self.flight.insert(0, Letter(name, SERVER, encode(message)))
 
     def _act(self, party: str, actions: list[Action]) -> None:
         raise NotImplementedError

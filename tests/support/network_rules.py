@@ -13,6 +13,7 @@ from fastlloyd.federation.protocol.messages import (
     Abort,
     Broadcast,
     Confirmation,
+    Confirmations,
     Deal,
     Hello,
     KeyBox,
@@ -51,6 +52,44 @@ class Rules(Parts):
             pairs = [(name_field(a) + name_field(b), {a, b}) for a in self.names for b in self.names if a != b]
             (pair,) = [both for fields, both in pairs if fields in info]
             assert {name for name, _ in members} <= pair
+
+    def check_one_key_set_per_mask(self) -> None:
+        """All uploads that a keystream ever helped to hide, sent or not, were made in one key set: it is bound to the Deal."""
+        for members in self.watch.hidden.values():
+            assert len({self.watch.deals[member] for member in members}) == 1
+
+    def check_one_query_per_sum(self) -> None:
+        """All uploads of a sum that anybody opened answer the same query; and it is the query of the client that opened it."""
+        nonces = self._nonces()
+        for rounds, number, broadcast, _ in self.watch.opened:
+            names = {rounds.name, *broadcast.included(self.names)}
+            assert len({self.watch.queries[name, nonces[name, number]] for name in names}) == 1
+
+    def check_keys_are_their_makers(self) -> None:
+        """A client goes on from keys that the clients before it in the Deal made for it, and from none that were changed."""
+        for name in self.names:
+            for keys in self._recorded(name, KeyBox):
+                (deal,) = [deal for deal in self._recorded(name, Deal) if message_digest(deal) == keys.deal]
+                names = [hello.name for hello in deal.hellos]
+                at = names.index(name)
+                made = {
+                    other: said for other in names[:at] for said in self._recorded(other, SealedKeys) if said.deal == keys.deal
+                }
+                makers = [other for other in names[:at] if other in self.plan.masks_kind.speakers(names)]
+                assert list(made) == makers
+                assert keys.ciphertexts == tuple(made[other].ciphertexts[at - names.index(other) - 1] for other in makers)
+                assert keys.box == (made[names[0]].boxes[at - 1] if at else None)
+
+    def check_words_are_their_speakers(self) -> None:
+        """Parameters and confirmations that anybody goes on from were said by the client that they name."""
+        words = {
+            (name, said.round, said.salt, said.box) for name, said in (*self.said, *self.lies) if isinstance(said, Proposal)
+        }
+        macs = {(name, said.mac) for name, said in (*self.said, *self.lies) if isinstance(said, Confirmation)}
+        for party in self.logs:
+            assert {(p.client, p.round, p.salt, p.box) for p in self._recorded(party, Parameters)} <= words
+            for relayed in self._recorded(party, Confirmations):
+                assert {(name, mac) for name, mac, _ in relayed.confirmed} <= macs
 
     def check_one_key_set(self) -> None:
         """What each client's log says of keys: Deals that shrink, an answer to each, then one key set, of the last of them."""
@@ -105,7 +144,7 @@ class Rules(Parts):
         """
         if self.plan.trust is TrustMode.SERVER_NOISE:
             return
-        nonces = {(name, said.round): said.nonce for name in self.names for said in self._recorded(name, Upload)}
+        nonces = self._nonces()
         for rounds, number, broadcast, _ in self.watch.opened:
             included, present = tuple(broadcast.included(self.names)), rounds._keys.key_set.names
             assert self.plan.masks_kind is Masks.GROUP or included == present
@@ -115,6 +154,10 @@ class Rules(Parts):
                 of_part = sorted(share[part] ** 2 for share in shares)
                 honest = of_part[: len(of_part) - self.plan.max_colluding]
                 assert sum(honest, Fraction(0)) >= scale**2
+
+    def _nonces(self) -> dict[tuple[str, int], bytes]:
+        """By client and round."""
+        return {(name, said.round): said.nonce for name in self.names for said in self._recorded(name, Upload)}
 
     def check_one_set_per_round(self) -> None:
         """Each session opens each round once, in order, and so does each log; the server fixes each round once.

@@ -56,10 +56,12 @@ ATTACKS = (
     "swap_keys",
     "false_confirmations",
     "lying_confirmation",
+    "forged_confirmations",
     "second_box",
     "false_box",
     "false_turn",
     "false_proposal",
+    "forged_parameters",
     "false_abort",
     "give_up",
 )
@@ -104,7 +106,11 @@ def check_after_attacks(network: Network) -> None:
 def _check_always(network: Network) -> None:
     network.check_one_plaintext_per_mask()
     network.check_one_key_set()
+    network.check_one_key_set_per_mask()
+    network.check_keys_are_their_makers()
+    network.check_words_are_their_speakers()
     network.check_enough_noise()
+    network.check_one_query_per_sum()
     network.check_one_set_per_round()
     network.check_one_box_per_round()
     network.check_one_noise_per_sum()

@@ -45,6 +45,7 @@ class Network(Attacks, Rules):
         self.limits = Limits.of(self.plan)
         self.flight, self.history = list[Letter](), list[Letter]()
         self.said, self.results = list[tuple[str, Message]](), dict[str, ClientResult]()
+        self.lies = list[tuple[str, Message]]()
         self.accusations, self.spoiled = list[str](), set[tuple[int, str]]()
         self.server = ServerSession(self.plan, self.noise[SERVER])
         self.clients = dict[str, ClientSession]()

@@ -45,16 +45,19 @@ class WatchedKeystreams(Keystreams):
 class Watch:
     """What all sessions did since it was cleared, those included that died.
 
-    hidden : (key, HKDF info) of a keystream -> all uploads that it helped to hide; plain and cipher : of uploads, before and
-    after; shares : of uploads, the scales of the noise that was drawn for them; opened : (rounds of a client's session, round,
-    broadcast, answer), in order; tried : (client, round) -> all broadcasts that one of the client's lives took masks off,
-    whatever came out; settled : (rounds of a session, parameters).
+    hidden : (key, HKDF info) of a keystream -> all uploads that it helped to hide. Of uploads: plain and cipher, before and
+    after; shares, the scales of the noise that was drawn for them; deals, the digest of the Deal whose clients shared keys;
+    queries, the digest of the query that was answered. opened : (rounds of a client's session, round, broadcast, answer), in
+    order; tried : (client, round) -> all broadcasts that one of the client's lives took masks off, whatever came out; settled :
+    (rounds of a session, parameters).
     """
 
     hidden: dict[tuple[bytes, bytes], list[Member]] = field(default_factory=dict)
     plain: dict[Member, IntArray] = field(default_factory=dict)
     cipher: dict[Member, bytes] = field(default_factory=dict)
     shares: dict[Member, tuple[Fraction, ...]] = field(default_factory=dict)
+    deals: dict[Member, bytes] = field(default_factory=dict)
+    queries: dict[Member, bytes] = field(default_factory=dict)
     opened: list[tuple[ClientRounds, int, Broadcast, IntArray]] = field(default_factory=list)
     tried: dict[tuple[str, int], set[bytes]] = field(default_factory=dict)
     settled: list[tuple[ClientRounds, Parameters]] = field(default_factory=list)
@@ -87,6 +90,7 @@ class Watch:
             finally:
                 being_hidden.pop()
             self.plain[client, nonce], self.cipher[client, nonce] = values, payload
+            self.queries[client, nonce] = masked.context.centroids_digest
             return payload
 
         def watched_upload(rounds: ClientRounds) -> Upload:
@@ -94,6 +98,7 @@ class Watch:
             n_before = len(scales)
             said = upload(rounds)
             self.shares[rounds.name, said.nonce] = tuple(scales[n_before:])
+            self.deals[rounds.name, said.nonce] = rounds._keys.key_set.digest
             return said
 
         monkeypatch.setattr(WatchedKeystreams, "of", of)
@@ -127,5 +132,6 @@ class Watch:
         monkeypatch.setattr(ClientRounds, "settle", watched_settle)
 
     def clear(self) -> None:
-        for seen in (self.hidden, self.plain, self.cipher, self.shares, self.opened, self.tried, self.settled):
+        of_uploads = self.plain, self.cipher, self.shares, self.deals, self.queries
+        for seen in (self.hidden, *of_uploads, self.opened, self.tried, self.settled):
             seen.clear()
