@@ -33,4 +33,4 @@ def test_no_hint_asks_the_package_index_for_fastlloyd() -> None:
 def test_the_demo_names_all_that_is_missing_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "is_installed", lambda extra: extra == "sklearn")
     with pytest.raises(FastLloydError, match=r'not installed yet: python -m pip install "grpcio[^"]*" "matplotlib[^"]*"$'):
-        demo.demo(None)  # type: ignore[arg-type]  # nothing is looked at before
+        demo.demo(output=None)  # type: ignore[arg-type]  # nothing is looked at before
