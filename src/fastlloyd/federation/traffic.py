@@ -52,7 +52,7 @@ def traffic(plan: Plan, name: str) -> Traffic:
     parameters = [Parameters(t, plan.names[0], salt, box, signature) for t, box in sealed]
     confirmations = Confirmations(tuple((each, mac, signature) for each in plan.names))
     at, speakers = plan.names.index(name), plan.masks_kind.speakers(plan.names)
-    deals, n_later, n_made = at == 0, plan.n_clients - 1 - at, sum(each in speakers for each in plan.names[:at])
+    deals, n_later, n_made = at == 0, plan.n_clients - 1 - at, len(speakers[:at])
     made = SealedKeys(bytes(DIGEST_BYTES), (bytes(PAIR_MESSAGE_BYTES),) * n_later, (bytes(SEALED_BYTES),) * (n_later * deals))
     key_box = KeyBox(bytes(DIGEST_BYTES), (bytes(PAIR_MESSAGE_BYTES),) * n_made, None if deals else bytes(SEALED_BYTES))
     joining: list[Message] = [_hello(name), *([made] if name in speakers else [])]
