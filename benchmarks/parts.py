@@ -19,6 +19,7 @@ from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks, MaskContext
 from fastlloyd.federation.secagg.ring import Ring
 from fastlloyd.federation.simulation import roster, simulate, split_evenly
@@ -71,7 +72,7 @@ def a_round(repetitions: int) -> Row:
         public_seed=seed,
         n_iterations=ROUNDS,
     )
-    plan = design_plan(settings, clients=clients, run_id=os.urandom(16))
+    plan = design_plan(settings, clients=clients, run_id=os.urandom(16), masks=Masks.GROUP)
     parts = split_evenly(X, 2, seed)
     source, masks = SystemNoise(), GroupMasks(GroupKey.draw(os.urandom), plan.ring)
     m = plan.mechanism

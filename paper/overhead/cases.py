@@ -16,7 +16,7 @@ from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.errors import DataError, OverflowRisk
 from fastlloyd.evaluation.datasets import named
 from fastlloyd.federation.plan.design import design_plan
-from fastlloyd.federation.plan.plan import Plan, TrustMode
+from fastlloyd.federation.plan.plan import Masks, Plan, TrustMode
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.simulation import roster, split_evenly
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
@@ -124,6 +124,7 @@ class Case:
                     run_id=os.urandom(16),
                     trust=TrustMode.SERVER_NOISE,
                     ring_bits=self.ring_bits,
+                    masks=Masks.GROUP,  # as in the paper, one key of all clients
                 )
             except OverflowRisk:
                 continue

@@ -43,7 +43,7 @@ def test_advise_without_an_algorithm_is_about_momentlloyd(fastlloyd: Command) ->
 
 
 def test_advise_on_a_federated_run_says_the_bytes_and_the_ring(fastlloyd: Command) -> None:
-    options = ("--clients", "5", "--max-dropouts", "1", "--epsilons", "2,0.5", "--algorithm", "fastlloyd")
+    options = ("--clients", "5", "--max-dropouts", "1", "--masks", "group", "--epsilons", "2,0.5", "--algorithm", "fastlloyd")
     code, out, _ = fastlloyd(*ADVISE, *options)
     assert code == 0
     text = " ".join(out.split())

@@ -446,7 +446,7 @@ def test_a_plan_of_public_files_can_run_over_a_network_and_says_who_takes_part(p
     assert [c["fingerprint"] for c in machine["clients"]] == [publics[name].fingerprint for name in "abc"]
     assert (machine["digest"], machine["lacking"]) == (plan.digest.hex(), None)
     assert machine["server"]["expires"] == publics["sums"].expires.isoformat()
-    assert machine["timeouts"] == {"joining": 3600, "dealing": 60, "round": 600, "confirming": 600}
+    assert machine["timeouts"] == {"joining": 3600, "dealing": 60, "round": 86400, "confirming": 86400}
 
 
 def test_timeouts_are_options(parties: Command) -> None:
@@ -543,7 +543,8 @@ REFUSED = {
     "a client by its name": ((*NEW, "--client", "d:5"), "client 'd' needs its public file, --member FILE:CAP"),
     "a simulation with a server": ((*NEW, "--simulation"), "leave out --simulation, or --server"),
     "half the clients are enough": (
-        ("plan", "new", "--simulation", *(f"--client={name}:5" for name in "abcd"), *MECHANISM, "--max-dropouts", "2"),
+        ("plan", "new", "--simulation", *(f"--client={name}:5" for name in "abcd"), *MECHANISM, "--max-dropouts", "2",
+         "--masks", "pairwise"),
         "max_dropouts is 2 of 4 clients; expected at most 1"),
     "no time at all": ((*NEW, "--round-timeout", "0"), "the timeout of round is 0 s; expected 1 to 604800"),
     "too much time": ((*NEW, "--joining-timeout", "604801"), "the timeout of joining is 604801 s"),

@@ -11,7 +11,7 @@ import authorities
 from authorities import Issuer
 from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.identity.parties import Timeouts
-from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.plan.plan import Masks, Plan
 from fastlloyd.federation.store import read
 from fastlloyd.federation.store.events import ExchangeCharged, RunEnded
 from fastlloyd.reports.result import EXACT, PLAN
@@ -257,7 +257,7 @@ def test_a_folder_that_only_looks_like_the_result_is_no_reason_to_lose_the_resul
 
 
 def test_the_others_finish_without_a_client_that_comes_too_late_and_the_statement_says_so(made: Path, tmp_path: Path) -> None:
-    with cleared(Site.make(made, tmp_path / "site", max_dropouts=1)) as site:
+    with cleared(Site.make(made, tmp_path / "site", max_dropouts=1, masks=Masks.PAIRWISE)) as site:
         server = site.start(SERVER, site.serve(), {"hurry": 2})
         clients = [site.start(name, site.join(name), FAST) for name in "ac"]
         assert [process.wait(HANG) for process in clients] == [0, 0], site.said("a")

@@ -13,7 +13,8 @@ from fastlloyd.federation.plan.plan import Plan
 def test_a_plan_is_made_shown_and_explained(fastlloyd: Command) -> None:
     clients = ("--client", "hospital-a:200", "--client", "hospital-b:150", "--client", "hospital-c:150")
     features = ("--features", "age,dose", *BOUNDS, "--n-clusters", "3", "--epsilon", "1.5")
-    code, out, err = fastlloyd("plan", "new", "--simulation", *clients, *features, "--max-dropouts", "1", "--out", "p.toml")
+    dropouts = ("--max-dropouts", "1", "--masks", "group")
+    code, out, err = fastlloyd("plan", "new", "--simulation", *clients, *features, *dropouts, "--out", "p.toml")
     plan = Plan.from_toml(Path("p.toml").read_text())
     assert code == 0
     assert plan.digest.hex() in out

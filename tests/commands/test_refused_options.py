@@ -166,9 +166,14 @@ REFUSED = {
     "plan without bounds": ((*NEW[:9], "-k", "2"), "--bounds"),
     "plan without a server": (("plan", "new", *NEW[3:]), "needs --server FILE"),
     "plan of which half the clients are enough": (
-        (*NEW, "--client", "c:50", "--client", "d:50", "--max-dropouts", "2"),
+        (*NEW, "--client", "c:50", "--client", "d:50", "--max-dropouts", "2", "--masks", "group"),
         "max_dropouts is 2 of 4 clients; expected at most 1",
     ),
+    "plan whose clients may be missing, nobody knows when": (
+        (*NEW, "--client", "c:50", "--max-dropouts", "1"),
+        "max_dropouts is 1, so say which masks are meant, --masks pairwise or --masks group",
+    ),
+    "simulation whose clients may be missing": ((*SIMULATE, "--max-dropouts", "1"), "--masks pairwise or --masks group"),
     "plan with an odd client": ((*NEW, "--client", "c"), "NAME:CAP"),
     "plan with an odd name": ((*NEW, "--client", "c d:5"), "c d"),
     "plan with one name twice": ((*NEW, "--client", "a:5"), "'a'"),

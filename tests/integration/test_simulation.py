@@ -11,7 +11,7 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import reference
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import DataError, FastLloydError, PlanError
-from fastlloyd.federation.plan.plan import Plan, TrustMode
+from fastlloyd.federation.plan.plan import Masks, Plan, TrustMode
 from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.simulation import Drop, parse_drop, roster, simulate, split_evenly
@@ -40,6 +40,7 @@ def _plan(
     max_dropouts: int = 0,
     ring_bits: int = 64,
     estimate_loss: bool = False,
+    masks: Masks = Masks.GROUP,  # of which rounds may lack clients
 ) -> tuple[Plan, dict[str, Identity]]:
     clients, identities = roster([f"client-{i}" for i in range(1, n_clients + 1)], 500)
     plan = design_plan(
@@ -56,6 +57,7 @@ def _plan(
         ring_bits=ring_bits,
         n_iterations=T,
         estimate_loss=estimate_loss,
+        masks=masks,
     )
     return plan, identities
 

@@ -20,7 +20,7 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.federation.plan.plan import Client, Plan, TrustMode
+from fastlloyd.federation.plan.plan import Client, Masks, Plan, TrustMode
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.secagg.keys import Identity
@@ -66,6 +66,7 @@ class MomentSetting:
             trust=self.trust,
             max_dropouts=1,
             max_colluding=1,
+            masks=Masks.GROUP,
         )
 
 

@@ -19,7 +19,7 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError, FastLloydError, PlanError
-from fastlloyd.federation.plan.plan import Client, TrustMode
+from fastlloyd.federation.plan.plan import Client, Masks, TrustMode
 from fastlloyd.mechanisms.catalogue import ALGORITHMS
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
@@ -91,9 +91,10 @@ def test_the_error_of_fastlloyd_is_its_closed_form(d: int, k: int, n_records: in
     assert o.relative_error == relative_error(q, epsilon)
 
 
+@pytest.mark.parametrize("masks", Masks)
 @pytest.mark.parametrize("trust", list(TrustMode))
-def test_a_federated_error_is_the_one_that_the_plan_explains(trust: TrustMode) -> None:
-    federation = Federation(n_clients=7, trust=trust, max_dropouts=2)
+def test_a_federated_error_is_the_one_that_the_plan_explains(trust: TrustMode, masks: Masks) -> None:
+    federation = Federation(n_clients=7, trust=trust, max_dropouts=2, masks=masks)
     q = _question(federation=federation)
     plan = design_plan(
         q.algorithm,
@@ -106,6 +107,7 @@ def test_a_federated_error_is_the_one_that_the_plan_explains(trust: TrustMode) -
         public_seed=PublicSeed.from_int(5),
         trust=trust,
         max_dropouts=2,
+        masks=masks,
     )
     o = outlook(q, 0.7)
     errors = lloyd_of(plan).expected_standard_errors(explain.noise_factor(plan))  # original units: half widths, here
@@ -333,8 +335,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "too many clients": ({"federation": Federation(n_clients=1001)}, "n_clients is 1001"),
     "one client": ({"federation": Federation(n_clients=1)}, "no share of noise"),
     "nobody colludes": ({"federation": Federation(n_clients=3, max_colluding=0)}, "max_colluding is 0"),
-    "half drop out": ({"federation": Federation(n_clients=4, max_dropouts=2)}, "max_dropouts is 2 of 4 clients"),
-    "all drop out": ({"federation": Federation(n_clients=3, max_dropouts=3)}, "max_dropouts is 3"),
+    "half drop out": ({"federation": Federation(n_clients=4, max_dropouts=2, masks=Masks.GROUP)}, "max_dropouts is 2 of 4"),
+    "all drop out": ({"federation": Federation(n_clients=3, max_dropouts=3, masks=Masks.GROUP)}, "max_dropouts is 3"),
+    "masks not named": ({"federation": Federation(n_clients=5, max_dropouts=1)}, "max_dropouts is 1"),
+    "too many pairs": ({"federation": Federation(n_clients=301)}, "at most 300"),
     "odd ring": ({"federation": Federation(n_clients=3, ring_bits=16)}, "ring_bits is 16"),
     "shares of Laplace noise": ({"federation": THREE, "algorithm": SULLOYD}, "server-noise"),
 }  # fmt: skip

@@ -12,7 +12,7 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.base.sealed_toml import in_groups
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.federation.identity.identity import PrivateIdentity
-from fastlloyd.federation.plan.plan import Plan, Server, Study, Timeouts, TrustMode
+from fastlloyd.federation.plan.plan import Masks, Plan, Server, Study, Timeouts, TrustMode
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.reports.agreement import PAGE_HEADING, WIDTH, page
 from fastlloyd.reports.explain import explain
@@ -22,7 +22,7 @@ PUBLIC = {name: PrivateIdentity.make(name, EXPIRES).public for name in ("clinic-
 
 
 @functools.cache
-def plan(trust: TrustMode = TrustMode.CLIENT_NOISE) -> Plan:
+def plan(trust: TrustMode = TrustMode.CLIENT_NOISE, masks: Masks = Masks.PAIRWISE) -> Plan:
     return design_plan(
         FASTLLOYD,
         Domain(features=("age", "dose"), lower=(0.0, 0.5), upper=(100.0, 5.0), fraction_bits=16),
@@ -34,6 +34,7 @@ def plan(trust: TrustMode = TrustMode.CLIENT_NOISE) -> Plan:
         epsilon=1.5,
         public_seed=PublicSeed.from_int(1),
         trust=trust,
+        masks=masks,
     )
 
 
@@ -46,11 +47,12 @@ def test_digits_are_grouped_by_four() -> None:
     assert in_groups("") == ""
 
 
+@pytest.mark.parametrize("masks", Masks)
 @pytest.mark.parametrize("trust", list(TrustMode))
-def test_the_page_has_digest_and_fingerprints_in_groups_and_what_is_agreed(trust: TrustMode) -> None:
-    text = page(plan(trust))
+def test_the_page_has_digest_and_fingerprints_in_groups_and_what_is_agreed(trust: TrustMode, masks: Masks) -> None:
+    text = page(plan(trust, masks))
     assert text.startswith(PAGE_HEADING)
-    for digest in (plan(trust).digest.hex(), *(public.fingerprint for public in PUBLIC.values())):
+    for digest in (plan(trust, masks).digest.hex(), *(public.fingerprint for public in PUBLIC.values())):
         assert in_groups(digest) in words(text)
     for said in (
         "3 clusters",
@@ -59,7 +61,8 @@ def test_the_page_has_digest_and_fingerprints_in_groups_and_what_is_agreed(trust
         trust.value,
         "clinic-a: at most 400 records",
         "sums.example.org:8443",
-        "1234 s for the uploads of a round",
+        f"with {masks.value} masks",
+        "1234 s for ",
         str(EXPIRES),
         bytes(range(16)).hex(),
         "Against those who pool what they see",
@@ -84,7 +87,7 @@ def test_everyone_has_a_line_to_sign_on() -> None:
 
 def test_no_item_of_the_page_has_two_dashes() -> None:
     assert not [line for line in page(plan()).splitlines() if line.startswith("- -")]
-    assert re.search(r"\n\nAgainst those who pool [^-]+, at delta = [0-9e.-]+:\n- the server alone", page(plan()))
+    assert re.search(r"\n\nAgainst those who pool [^-]+, at delta = [0-9e.-]+:\n- the server,", page(plan()))
 
 
 def test_the_page_says_what_the_study_is_for_and_what_was_spent_before() -> None:
@@ -120,4 +123,4 @@ def test_a_plan_in_words_names_everyone_with_fingerprint_address_and_timeouts() 
         ("clinic-b", "at most 300 records"),
     ):
         assert f"- {name}: {role}; {in_groups(PUBLIC[name].fingerprint)}, until {EXPIRES}" in text
-    assert "A run waits 3600 s for everyone to join, 1234 s for the uploads of a round, 60 s for what one" in text
+    assert "A run waits 3600 s for everyone to join, 1234 s for everyone's keys and for the uploads of each round, and" in text

@@ -27,6 +27,7 @@ from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
 from fastlloyd.federation.plan.plan import (
     Client,
+    Masks,
     Plan,
     TrustMode,
     loss_estimate_of_run,
@@ -407,16 +408,17 @@ def test_the_estimate_is_unbiased_and_its_standard_error_is_true(algorithm: Algo
     assert z.std() == pytest.approx(1, abs=0.13)
 
 
+@pytest.mark.parametrize("masks", Masks)
 @pytest.mark.parametrize("n_included", [2, 3])
-def test_the_standard_error_of_a_run_is_that_of_the_shares_in_it(n_included: int) -> None:
-    of = plan(max_dropouts=1)
+def test_the_standard_error_of_a_run_is_that_of_the_shares_in_it(n_included: int, masks: Masks) -> None:
+    of = plan(max_dropouts=1, masks=masks)
     loss = loss_of(of.mechanism)
     m = of.mechanism
     clustering = central.cluster(m, m.domain.to_grid([[0.5, 0.5]]), SeededNoise(1))
     estimate = loss_estimate_of_run(of, clustering, n_included)
     assert estimate is not None
     noise = SeededNoise(2)
-    drawn = [sum(int(of.draw_client_noise(loss, noise, of.n_clients)[0, 0]) for _ in range(n_included)) for _ in range(2000)]
+    drawn = [sum(int(of.draw_client_noise(loss, noise, n_included)[0, 0]) for _ in range(n_included)) for _ in range(2000)]
     assert np.std(drawn) * 2.0**loss.shift / 4**16 == pytest.approx(estimate.standard_error, rel=0.08)  # 5 errors, seeded
     served = plan(TrustMode.SERVER_NOISE)
     assert loss_estimate_of_run(served, clustering, n_included) == loss_estimate(served.mechanism, clustering)

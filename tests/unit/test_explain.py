@@ -18,7 +18,7 @@ from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.dp.gdp import gdp_delta, gdp_epsilon, mu_from_squared
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
-from fastlloyd.federation.plan.plan import Client, Plan, Study, TrustMode
+from fastlloyd.federation.plan.plan import Client, Masks, Plan, Study, TrustMode
 from fastlloyd.federation.plan.shares import aliasing_slack
 from fastlloyd.federation.protocol.messages import Limits
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
@@ -52,6 +52,7 @@ def plan(M: int = 3, algorithm: AnyAlgorithm = FASTLLOYD, **changes: Any) -> Pla
         "epsilon": 1.0,
         "delta": 1e-6,
         "public_seed": PublicSeed.from_int(1),
+        "masks": Masks.GROUP,
     }
     return design_plan(algorithm, BOX, **(arguments | changes))
 
@@ -217,6 +218,7 @@ def test_the_statement_of_a_federated_run_adds_who_is_trusted_with_what(trust: T
 # The text
 
 
+@pytest.mark.parametrize("masks", Masks)
 @pytest.mark.parametrize(
     ("algorithm", "trust"),
     [
@@ -228,8 +230,8 @@ def test_the_statement_of_a_federated_run_adds_who_is_trusted_with_what(trust: T
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_the_explanation_names_every_guarantee_and_every_limit(algorithm: Algorithm, trust: TrustMode) -> None:
-    of = plan(4, algorithm, trust=trust)
+def test_the_explanation_names_every_guarantee_and_every_limit(algorithm: Algorithm, trust: TrustMode, masks: Masks) -> None:
+    of = plan(4, algorithm, trust=trust, masks=masks)
     m, text = lloyd_of(of), explain(of)
     parts = [
         of.digest.hex(),
@@ -260,7 +262,8 @@ def test_the_explanation_names_every_guarantee_and_every_limit(algorithm: Algori
     for line in NOT_PROTECTED + NOT_PROTECTED_FEDERATED:
         assert f"- {line}" in text
     assert ("delta = 1e-06" in text) == (algorithm is not SULLOYD)
-    assert ("not meant to hold against the server together with a client" in text) == (trust is CLIENT_NOISE)
+    of_group = trust is CLIENT_NOISE and masks is Masks.GROUP
+    assert ("not meant to hold against the server together with a client" in text) == of_group
     assert ("NEVER SEES A RESULT" in text) == (trust is SERVER_NOISE)
     assert ("Radius: none" in text) == (algorithm is not FASTLLOYD)
     assert ("This holds but for a probability of at most 1e-06. " in text) == (algorithm is not SULLOYD)

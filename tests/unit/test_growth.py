@@ -140,6 +140,7 @@ def plan_of(texts: list[str]) -> Plan:
         epsilon=1.0,
         public_seed=PublicSeed.from_int(1),
         max_dropouts=1,
+        masks=Masks.PAIRWISE,
     )
 
 

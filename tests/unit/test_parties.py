@@ -232,7 +232,7 @@ def test_a_plan_of_a_simulation_says_nothing_of_a_network() -> None:
     assert plan.certificates() == []
     assert (plan.server.fingerprint, plan.clients[0].fingerprint) == ("", "")
     assert plan.lacking
-    assert (plan.timeouts.joining, plan.timeouts.dealing, plan.timeouts.round, plan.timeouts.confirming) == (3600, 60, 600, 600)
+    assert plan.timeouts == Timeouts(joining=3600, dealing=60, round=24 * 3600, confirming=24 * 3600)
 
 
 def test_plans_without_certificates_do_not_load_the_parser() -> None:

@@ -9,6 +9,7 @@ import re
 import tomllib
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import mpmath
@@ -27,7 +28,7 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
-from fastlloyd.federation.plan.plan import MAX_CLIENTS, Client, Plan, TrustMode, ring_load
+from fastlloyd.federation.plan.plan import MAX_CLIENTS, Client, Masks, Plan, TrustMode, ring_load
 from fastlloyd.federation.plan.shares import MIN_SHARE_DEVIATION, aliasing_slack
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.testing import InjectedNoise, SeededNoise
@@ -53,6 +54,7 @@ def design(algorithm: Algorithm = FASTLLOYD, d: int = 2, q: int = 16, M: int = 3
         "n_clusters": 3,
         "epsilon": 1.0,
         "public_seed": PublicSeed.from_int(1),
+        "masks": Masks.GROUP,
     }
     return design_plan(algorithm, cube(d, q), **(arguments | changes))
 
@@ -95,6 +97,7 @@ def random_settings(generator: np.random.Generator) -> dict[str, Any]:
         "delta": float(generator.choice([1e-12, 1e-9, 1e-6, 1e-4])),
         "max_dropouts": int(generator.integers(0, M)),
         "max_colluding": int(generator.integers(1, max(2, M // 2))),
+        "masks": Masks(generator.choice(["group", "pairwise"])),
         "ring_bits": [None, 32, 64][generator.integers(3)],
         "n_iterations": [None, 1, 3][generator.integers(3)],
         "n_expected": int(10 ** generator.uniform(1, 6)),
@@ -109,7 +112,8 @@ def worst_value(plan: Plan, column: str) -> float:
     K = len(m.rounds) * m.n_clusters * (m.n_features + 1)
     L = 40 * math.log(2) + math.log(2 * K)
     shared = plan.trust is CLIENT_NOISE
-    M, h = plan.n_clients, plan.n_clients - plan.max_dropouts - plan.max_colluding
+    M, D, t = plan.n_clients, plan.max_dropouts, plan.max_colluding
+    shares = {n: n - t if plan.masks is Masks.PAIRWISE else M - D - t for n in range(M - D, M + 1)}
     worst = 0.0
     for r in m.rounds:
         if column == "count":
@@ -119,7 +123,7 @@ def worst_value(plan: Plan, column: str) -> float:
             if r.squared_radius is not None:
                 bound = math.isqrt(r.squared_radius)
         if shared:
-            scale = max(4.0, scale / math.sqrt(h)) * math.sqrt(M)
+            scale = max(max(4.0, scale / math.sqrt(h)) * math.sqrt(n) for n, h in shares.items())
         reach = L * scale if m.noise is Noise.LAPLACE else math.sqrt(2 * L) * scale
         worst = max(worst, m.n_records * bound + reach + (M if shared else 1) / 2)
     return worst
@@ -138,14 +142,16 @@ def check_accepted(plan: Plan) -> None:
     if plan.trust is SERVER_NOISE:
         assert (plan.max_colluding, m.count_bits, m.delta_slack, plan.n_shares) == (0, 0, 0.0, 1)
         return
+    least = plan.n_clients - plan.max_dropouts
     h = plan.n_shares
-    assert h == plan.n_clients - plan.max_dropouts - plan.max_colluding >= 1
-    assert plan.min_included - plan.max_colluding == h
-    for r in m.rounds:
-        for share, total in zip(plan.share_scales(r, plan.n_clients), (r.sum_scale, r.count_scale), strict=True):
-            assert h * share**2 >= total**2
+    assert h == (plan.n_clients if plan.masks is Masks.PAIRWISE else least) - plan.max_colluding
+    for n, r in product(range(least, plan.n_clients + 1), m.rounds):
+        unknown = plan.needed(n) - plan.max_colluding  # shares in every sum, and none more
+        assert unknown >= 1
+        for share, total in zip(plan.share_scales(r, n), (r.sum_scale, r.count_scale), strict=True):
+            assert unknown * share**2 >= total**2
             assert share >= MIN_SHARE_DEVIATION
-            assert share == MIN_SHARE_DEVIATION or h * (share - Fraction(1, 2**16)) ** 2 < total**2
+            assert share == MIN_SHARE_DEVIATION or unknown * (share - Fraction(1, 2**16)) ** 2 < total**2
     slack = (1 + math.exp(m.epsilon)) * m.n_released * 5 * h * math.exp(-8 * math.pi**2)
     assert m.delta_slack >= slack * (1 - 1e-12)
     assert m.delta_slack <= max(slack * (1 + 1e-12) * 4, 1e-300)
@@ -337,6 +343,8 @@ def test_planning_works_at_its_own_precision_whatever_the_global_one() -> None:
 
 def test_golden_digest_and_bytes_of_a_plan() -> None:
     plan = design()
+    of_version_3 = msgspec.structs.replace(plan, protocol_version=3, masks=None)
+    assert of_version_3.digest.hex() == "880c6f614d99c488993dcacda45daf7c8737f66d09788796c3f7b4455135a9f5"
     assert plan.digest.hex() == "7d1699f7aa8395c32501d33680b80df259203612d58dbda82c0e9d8e38f3efda"
     again = Plan.from_toml(plan.to_toml())
     assert again == plan

@@ -51,7 +51,7 @@ def test_a_draft_becomes_a_plan_for_a_network_step_by_step_in_the_same_order() -
     whole.check_networked()
     assert whole.clients == tuple(PUBLIC[name].client(100 + i) for i, name in enumerate(NAMES))
     assert whole.server == PUBLIC["sums"].server("h:1")
-    assert whole.timeouts == Timeouts(round=5)
+    assert whole.timeouts == msgspec.structs.replace(Masks.PAIRWISE.timeouts, round=5)
     assert whole.mechanism == OLD.mechanism
 
 
@@ -85,15 +85,17 @@ def test_what_is_left_must_still_give_the_guarantee() -> None:
     with pytest.raises(PlanError, match="the plan names 0 clients"):
         renew(OLD, run_id=NEXT, leave_out=NAMES)
     with pytest.raises(PlanError, match=r"^2 clients, of which 1 may be absent .* and 1 may pool what they see"):
-        renew(plan(max_dropouts=1), run_id=NEXT, leave_out=["a", "b"])
+        renew(plan(max_dropouts=1, masks=Masks.GROUP), run_id=NEXT, leave_out=["a", "b"])
 
 
-def test_w13_no_plan_is_renewed_of_which_half_the_clients_would_be_enough_for_a_round() -> None:
-    old = plan(max_dropouts=2)  # as it could be made before
+@pytest.mark.parametrize("masks", Masks)
+def test_w13_no_plan_is_renewed_of_which_half_the_clients_would_be_enough_for_a_round(masks: Masks) -> None:
+    old = plan(max_dropouts=2, masks=masks)  # as it could be made before
     with pytest.raises(PlanError, match="max_dropouts is 2 of 4 clients; expected at most 1"):
         renew(old, run_id=NEXT)
-    assert renew(plan(max_dropouts=1), run_id=NEXT).max_dropouts == 1
-    five = renew(plan(clients=tuple(Client(name=name, max_records=50) for name in "abcde"), max_dropouts=2), run_id=NEXT)
+    assert renew(plan(max_dropouts=1, masks=masks), run_id=NEXT).max_dropouts == 1
+    clients = tuple(Client(name=name, max_records=50) for name in "abcde")
+    five = renew(plan(clients=clients, max_dropouts=2, masks=masks), run_id=NEXT)
     with pytest.raises(PlanError, match="max_dropouts is 2 of 4 clients; expected at most 1"):
         renew(five, run_id=NEXT, leave_out=["a"])
 

@@ -13,7 +13,7 @@ from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.federation.plan.plan import Client, TrustMode, noise_deviation_of_run
+from fastlloyd.federation.plan.plan import Client, Masks, TrustMode, noise_deviation_of_run
 from fastlloyd.mechanisms import central
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
@@ -69,7 +69,8 @@ def test_centroids_spread_over_runs_as_their_standard_errors_say(algorithm: Algo
     assert np.allclose(ratio, 1, atol=0.09)
 
 
-def test_in_client_noise_every_included_client_widens_the_spread() -> None:
+@pytest.mark.parametrize("masks", Masks)
+def test_in_client_noise_every_included_client_widens_the_spread(masks: Masks) -> None:
     """Power: as above; with 4 of 5 clients, h = 3, forgetting the factor sqrt(4 / 3) = 1.155 changes the ratio by 15 %."""
     clients = tuple(Client(name=f"c{i}", max_records=N // 5) for i in range(5))
     plan = design_plan(
@@ -82,18 +83,18 @@ def test_in_client_noise_every_included_client_widens_the_spread() -> None:
         public_seed=PublicSeed.from_int(1),
         n_iterations=1,
         max_dropouts=1,
+        masks=masks,
     )
     m, noise = lloyd_of(plan), SeededNoise(8)
 
     def draw() -> IntArray:
-        return sum(
-            (plan.draw_client_noise(m.rounds[0], noise, plan.n_clients) for _ in range(4)), np.zeros((1, 3), dtype=np.int64)
-        )
+        return sum((plan.draw_client_noise(m.rounds[0], noise, 4) for _ in range(4)), np.zeros((1, 3), dtype=np.int64))
 
     assert np.allclose(_spread_over_errors(m, noise_deviation_of_run(plan, 4), draw), 1, atol=0.09)
 
 
-def test_the_deviation_of_a_full_run_is_the_noise_factor_times_what_the_guarantee_needs() -> None:
+@pytest.mark.parametrize("masks", Masks)
+def test_the_deviation_of_a_run_is_the_noise_factor_times_what_the_guarantee_needs(masks: Masks) -> None:
     clients = tuple(Client(name=f"c{i}", max_records=100) for i in range(6))
     plan = design_plan(
         FASTLLOYD,
@@ -104,10 +105,14 @@ def test_the_deviation_of_a_full_run_is_the_noise_factor_times_what_the_guarante
         epsilon=1.0,
         public_seed=PublicSeed.from_int(1),
         max_dropouts=2,
+        masks=masks,
     )
-    full, central = noise_deviation_of_run(plan, 6), noise_deviation(plan.mechanism)
-    assert math.isclose(full.sums, noise_factor(plan) * central.sums, rel_tol=1e-5)
-    assert math.isclose(full.counts, noise_factor(plan) * central.counts, rel_tol=1e-5)  # shares are rounded up
+    central = noise_deviation(plan.mechanism)
+    assert noise_factor(plan) == noise_factor(plan, 6)
+    for n in (4, 5, 6):
+        found, factor = noise_deviation_of_run(plan, n), noise_factor(plan, n)
+        assert math.isclose(found.sums, factor * central.sums, rel_tol=1e-5)
+        assert math.isclose(found.counts, factor * central.counts, rel_tol=1e-5)  # shares are rounded up
 
 
 def test_in_server_noise_the_number_of_clients_does_not_matter() -> None:
@@ -121,6 +126,7 @@ def test_in_server_noise_the_number_of_clients_does_not_matter() -> None:
         public_seed=PublicSeed.from_int(1),
         trust=TrustMode.SERVER_NOISE,
         max_dropouts=1,
+        masks=Masks.GROUP,
     )
     assert noise_deviation_of_run(plan, 1) == noise_deviation_of_run(plan, 2) == noise_deviation(plan.mechanism)
 

@@ -122,7 +122,7 @@ def networks(folder: Path) -> None:
 
 def plans(folder: Path, finished: Path) -> None:
     """Plans of each kind, in a folder with the identities."""
-    plan(folder, "client-noise-momentlloyd.toml", "--max-dropouts", "1", "--loss")
+    plan(folder, "client-noise-momentlloyd.toml", "--max-dropouts", "1", "--masks", "group", "--loss")
     plan(folder, "server-noise-fastlloyd.toml", "--trust", "server-noise", "--algorithm", "fastlloyd", "--loss")
     study = ("--study", "visits", "--purpose", "to see", "--controller", "Clinic", "--contact", "clinic@example.org")
     plan(folder, "server-noise-sulloyd.toml", "--trust", "server-noise", "--algorithm", "sulloyd", *study)

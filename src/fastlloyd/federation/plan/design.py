@@ -17,8 +17,6 @@ from fastlloyd.mechanisms.mechanism import MAX_COUNT_BITS
 from fastlloyd.mechanisms.rounds import SCALE_UNITS
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 
-PAIRWISE_UNLESS_SAID = False  # until sessions speak them
-
 
 def design_plan(
     settings: Settings[AnyAlgorithm],
@@ -72,8 +70,8 @@ def design_plan(
 
 def chosen_masks(masks: Masks | None, max_dropouts: int) -> Masks:
     """The masks named; None: pairwise, if no client may be missing. Raises PlanError where either kind costs something."""
-    if masks is not None or not PAIRWISE_UNLESS_SAID:
-        return masks or Masks.GROUP
+    if masks is not None:
+        return masks
     if max_dropouts > 0:
         raise PlanError(
             f"max_dropouts is {max_dropouts}, so say which masks are meant, --masks pairwise or --masks group: with pairwise "
