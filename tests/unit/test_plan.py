@@ -491,7 +491,7 @@ def test_a_plan_that_cannot_hold_is_refused_by_the_name_of_the_setting(changes: 
 def test_one_client_alone_can_use_a_server_that_adds_the_noise() -> None:
     plan = design(M=1, trust=SERVER_NOISE, max_colluding=7)
     assert plan.max_colluding == 0
-    assert plan.n_shares == plan.min_included == 1
+    assert plan.n_shares == plan.min_present == 1
 
 
 def test_caps_may_leave_room_and_a_client_may_hold_nothing() -> None:

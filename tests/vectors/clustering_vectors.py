@@ -131,10 +131,6 @@ def federated_cases() -> Iterator[tuple[str, Case]]:
     yield "sulloyd", fast | server | {"algorithm": "sulloyd"}
     yield "sulloyd, drops", fast | server | dropped | {"algorithm": "sulloyd", "estimate_loss": False}
     yield "fastlloyd, laplace", fast | server | {"variant": {"noise": "laplace"}}
-    pairwise: Case = {"n_clients": 4, "masks": "pairwise", "max_dropouts": 1, "max_colluding": 2}
-    yield "momentlloyd, pairwise masks", moments | pairwise
-    yield "fastlloyd, pairwise masks", fast | pairwise
-    yield "fastlloyd, pairwise masks, server-noise", fast | server | {"masks": "pairwise"}
     yield "fastlloyd, narrow ring", fast | {"n_clients": 3, "fraction_bits": 6, "ring_bits": 32}
 
 

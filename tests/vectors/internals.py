@@ -95,7 +95,6 @@ def plan(within: Domain, said: Mapping[str, Any], caps: Sequence[int]) -> Plan:
     others["masks"] = Masks(said.get("masks", "group"))
     if "trust" in others:
         others["trust"] = TrustMode(others["trust"])
-    others["masks"] = Masks(others.get("masks", "group"))
     names = [f"c{i}" for i in range(1, len(caps) + 1)]
     clients = tuple(
         Client(name=name, max_records=cap, signing_key=identity(name).public.hex())

@@ -61,8 +61,8 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How long a step of a networked run waits for those who are missing, in whole seconds.
 
     joining : for everyone's Hello. dealing : for what one client makes for all, the group key or parameters, before the next
-    is asked. round : for the uploads of one round; with pairwise masks, which need every client, also for everyone's keys and for
-    parameters, whoever sends them. confirming : for everyone's word that the results are the same.
+    is asked. round : for the uploads of one round; with pairwise masks, which need all, for keys and parameters too.
+    confirming : for everyone's word that the results are the same.
     """
 
     joining: int = 3600

@@ -146,8 +146,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """The most shares of noise that the guarantee is ever made of (1 in server-noise: the server's)."""
         return 1 if self.trust is TrustMode.SERVER_NOISE else self.quorum(self.n_clients).shares
 
-    min_included = min_present  # of every round too, with group masks
-
     def needed(self, n_present: int) -> int:
         """The fewest uploads in a round, with so many clients in the key set."""
         return self.quorum(n_present).needed
@@ -370,8 +368,12 @@ def _check_run(plan: Plan) -> None:
             f"protocol_version is {plan.protocol_version}; this program reads plans of versions {OLDEST_READABLE} to "
             f"{PROTOCOL_VERSION}: make the plan anew"
         )
-    if plan.masks is None and plan.protocol_version > OLDEST_READABLE:
-        raise PlanError("the plan does not say which masks hide uploads; expected masks to be group or pairwise")
+    if (plan.masks is None) != (plan.protocol_version == OLDEST_READABLE):
+        said = "nothing" if plan.masks is None else plan.masks.value
+        raise PlanError(
+            f"masks is {said} in a plan of version {plan.protocol_version}; expected group or pairwise from version 4 on, and "
+            "nothing before"
+        )
     if not re.fullmatch(r"[0-9a-f]{32}", plan.run_id):
         raise PlanError("run_id is not 32 hex digits; make a new plan")
     if plan.ring_bits not in (32, 64):
