@@ -82,7 +82,10 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "advise": (
         "advise --records 10000 --features 4 -k 5 --json",
-        "advise --records 10000 --features 4 -k 5 --clients 5 --max-dropouts 1 --masks group --json --algorithm glloyd --loss",
+        (
+            "advise --records 10000 --features 4 -k 5 --clients 5 --max-dropouts 1 --masks group --json --algorithm fastlloyd "
+            "--loss"
+        ),
         "advise --records 500 --features 2 -k 3 --clients 3 --trust server-noise --algorithm sulloyd --epsilons 0.5,2 --json",
         "advise --records 500 --features 2 -k 3 --neighboring-relation replace_one --json --epsilons 1",
         "advise --records 500 --features 2 -k 3 --epsilons 0,1",

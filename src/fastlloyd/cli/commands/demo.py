@@ -112,7 +112,6 @@ def _plan(folder: Path, domain: "Domain", host: str | None) -> "Plan":
     """Make identities for all in the folder, and the plan they agree on, hosted or not; its public seed is random."""
     from fastlloyd.base.randomness import PublicSeed
     from fastlloyd.federation.plan.design import design_plan
-    from fastlloyd.federation.plan.plan import Masks
     from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
     from fastlloyd.mechanisms.settings import Settings
 
@@ -130,7 +129,6 @@ def _plan(folder: Path, domain: "Domain", host: str | None) -> "Plan":
         clients=tuple(identities[name].public.client(N_RECORDS // len(HOSPITALS)) for name in HOSPITALS),
         run_id=os.urandom(16),
         server=identities[SERVER].public.server(free_address()),
-        masks=Masks.GROUP if host is None else Masks.PAIRWISE,
         host=host,
     )
 
