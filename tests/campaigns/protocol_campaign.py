@@ -36,18 +36,18 @@ FULL_SIZE = 100_000
 N_SCHEDULES = int(os.environ.get("SCHEDULES", str(FULL_SIZE)))
 BATCH = 250
 KINDS = {"bad luck": (BAD_LUCK, check_after_bad_luck), "attacks": (BAD_LUCK + ATTACKS, check_after_attacks)}
-OUTCOMES = ("schedules", "finished", "some finished", "none finished", "two share keys", "left out", "accused")
+OUTCOMES = ("schedules", "finished", "some finished", "none finished", "fewer share keys", "left out", "accused")
 MOMENTS = ("before commit", "after commit", "after sending some", "between steps")
 
 TEXT = """\
 {measured}
 {n:,} schedules of up to {max_operations} operations on a virtual network, each drawn from its number; none broke a rule.
-Half of them begin with two clients that share keys, while the third is missing.
+Half of them begin with one client missing when keys are shared.
 
 {table}
 
 - *finished*, *some finished*, *none finished*: schedules after which all, some or none of the clients have a result.
-- *two share keys*: schedules in which one client of three is missing in the key set. *left out*: schedules with a sum that some
+- *fewer share keys*: schedules in which some client is missing in the key set. *left out*: schedules with a sum that some
   client is not in. *accused*: schedules in which a party noticed a message that no honest party sends.
 
 Crashes, by the moment at which they came. A crashed party starts again from its store.
@@ -57,7 +57,7 @@ Crashes, by the moment at which they came. A crashed party starts again from its
 *Bad luck*: messages are lost, repeated, late and out of order; processes die and come back. *Attacks*: the same, and parties
 send what they should not. `schedules.py` has the rules.
 
-Not shown: longer schedules; more than three clients; attacks that nobody thought of; real networks and processes (Kills)."""
+Not shown: longer schedules; more clients; attacks that nobody thought of; real networks and processes (Kills)."""
 
 
 @dataclass

@@ -40,7 +40,7 @@ from fastlloyd.mechanisms.mechanism import Mechanism
 from federation import among, entropy, identity, make_plan
 from network_parts import Crash, Letter, Parts, sends
 
-OTHER_PLAN = make_plan(3, max_dropouts=1, n_clusters=1, n_features=1, n_iterations=2, run_id=b"another 16 bytes")
+OTHER_PLAN = make_plan(5, max_dropouts=1, n_clusters=1, n_features=1, n_iterations=2, run_id=b"another 16 bytes")
 
 
 class Attacks(Parts):

@@ -20,12 +20,19 @@ def _plan(algorithm: AnyAlgorithm, trust: TrustMode, masks: Masks) -> Plan:
     return make_plan(3, **small, algorithm=algorithm, epsilon=0.2, estimate_loss=trust is TrustMode.SERVER_NOISE)
 
 
+def _plan_of_five(masks: Masks) -> Plan:
+    """Two may be missing, and two may pool what they see."""
+    return make_plan(5, masks=masks, max_dropouts=2, max_colluding=2, n_clusters=1, n_features=1, n_iterations=2)
+
+
 def subject(algorithm: AnyAlgorithm, trust: TrustMode, masks: Masks) -> str:
     """What a federation is called."""
     return f"{algorithm.name}, {trust.value}, {masks.value}"
 
 
-FEDERATIONS = {subject(*of): make_federation(_plan(*of), seed=2) for of in product((FASTLLOYD, MOMENTLLOYD), TrustMode, Masks)}
+FEDERATIONS = {
+    subject(*of): make_federation(_plan(*of), seed=2) for of in product((FASTLLOYD, MOMENTLLOYD), TrustMode, Masks)
+} | {f"five clients, {masks.value}": make_federation(_plan_of_five(masks), seed=2) for masks in Masks}
 BAD_LUCK = (
     "deliver",
     "flow",
@@ -69,7 +76,7 @@ MAX_OPERATIONS = 60
 Schedule = list[tuple[str, int, int]]
 BEGINNINGS: tuple[Schedule, ...] = (
     *([] for _ in range(3)),
-    *([("drop", i, 0), ("flow", 1, 0), ("deadline", 0, 0)] for i in range(3)),  # two clients say Hello, and share keys
+    *([("drop", i, 0), ("flow", 3, 0), ("deadline", 0, 0)] for i in range(3)),  # all but one say Hello, and share keys
 )
 
 

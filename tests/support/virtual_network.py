@@ -254,7 +254,7 @@ class Network(Attacks, Rules):
         outcomes["none finished"] += not self.results
         outcomes["accused"] += bool(self.accusations)
         present = {len(record.hellos) for record in self._recorded(SERVER, Deal)[-1:] if self.server._key_boxes}
-        outcomes["two share keys"] += present == {2}
+        outcomes["fewer share keys"] += bool(present) and present != {len(self.names)}
         outcomes["left out"] += any(len(S) < len(self.names) for result in self.results.values() for S in result.included)
         outcomes["spoiled"] += bool(self.spoiled)
         outcomes += self.n_crashes

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from fastlloyd.errors import RemoteProtocolError, StateError
+from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Ended, Finish, Send, ServerResult
-from fastlloyd.federation.protocol.messages import Abort, Confirmations, Limits, Upload, decode
+from fastlloyd.federation.protocol.messages import Abort, Confirmations, Upload, decode
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.runs.steps import MAX_BEGUN_AGAIN
 from fastlloyd.federation.store import Store
@@ -18,14 +19,18 @@ from federation import make_federation, make_plan, signed
 from mortal_parties import World
 from stores import copy_store
 
-FEDERATION = make_federation(make_plan(3, n_clusters=1, n_features=1, n_iterations=2, max_dropouts=1), seed=4)
-PLAN = FEDERATION.plan
+FEDERATIONS = {
+    masks: make_federation(make_plan(3, n_clusters=1, n_features=1, n_iterations=2, max_dropouts=1, masks=masks), seed=4)
+    for masks in Masks
+}
+PLAN = FEDERATIONS[Masks.GROUP].plan
 RUN = bytes.fromhex(PLAN.run_id)
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    with World(PLAN, FEDERATION.X, tmp_path) as world:
+@pytest.fixture(params=Masks)
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    federation = FEDERATIONS[request.param]
+    with World(federation.plan, federation.X, tmp_path) as world:
         yield world
 
 
@@ -33,7 +38,7 @@ def carry(world: World, *, to_the_end: bool = True) -> None:
     """Deliver what is on its way; not the last Confirmations, if it is not to the end."""
     while world.queue:
         sender, to, data = world.queue.popleft()
-        if to_the_end or not isinstance(decode(data, Limits.of(PLAN)), Confirmations):
+        if to_the_end or not isinstance(decode(data, world.limits), Confirmations):
             world._deliver(sender, to, data)
 
 
@@ -96,8 +101,8 @@ def test_too_few_end_the_run_and_everybody_is_told_also_after_a_restart(world: W
     server = started_without(world, "c0", "c2")
     assert [server.timeout] == [None]  # nobody has come
     carry(world)
-    assert server.timeout == PLAN.timeouts.joining
-    world.clock.now += PLAN.timeouts.joining
+    assert server.timeout == world.plan.timeouts.joining
+    world.clock.now += world.plan.timeouts.joining
     assert server.timeout == 0
     requests = server.deadline()
     reason = server.outcome.reason
@@ -123,7 +128,7 @@ def test_too_few_end_the_run_and_everybody_is_told_also_after_a_restart(world: W
 def test_a_server_goes_on_with_those_that_came(world: World) -> None:
     server = started_without(world, "c2")
     carry(world)
-    world.clock.now += PLAN.timeouts.joining
+    world.clock.now += world.plan.timeouts.joining
     world._post(SERVER, server.deadline())
     carry(world)
     assert server.outcome == ServerResult(included=(("c0", "c1"),) * 2)
@@ -137,7 +142,7 @@ def test_positions_of_clients_become_durable_with_the_next_step(world: World) ->
     assert store.history.peers == {}
     carry(world)
     # what a client reported before the last step of the server was recorded with it
-    keys = {client.name: client.signing_key for client in PLAN.clients}
+    keys = {client.name: client.signing_key for client in world.plan.clients}
     seen = [event for event in store.events() if isinstance(event, PeerSigned)]
     for name in PLAN.names:
         lengths = [event.position.length for event in seen if event.name == keys[name]]
@@ -212,7 +217,7 @@ def test_uploads_that_came_together_cost_one_commit_and_one_more_that_closes_the
     for name, _ in uploads:
         server.announce(name, positions[name])
     server.announce("c0", signed("c0", 1))  # an old copy waits, too: it is refused when its turn comes
-    keys, before = {client.name: client.signing_key for client in PLAN.clients}, world.parties[SERVER].n_appends
+    keys, before = {client.name: client.signing_key for client in world.plan.clients}, world.parties[SERVER].n_appends
     for n_appends, (name, upload) in zip((1, 1, 2), uploads, strict=True):
         server.receive(name, positions[name], upload)
         assert world.parties[SERVER].n_appends == before + n_appends
@@ -240,7 +245,7 @@ def test_who_joins_is_noted_once_and_what_is_said_again_costs_no_commit(world: W
 
 
 def test_each_step_has_its_own_time(world: World) -> None:
-    times = PLAN.timeouts
+    times = world.plan.timeouts
     server = started_without(world, "c2")
     assert [server.timeout] == [None]  # nobody has come
     carry(world)
@@ -249,15 +254,15 @@ def test_each_step_has_its_own_time(world: World) -> None:
     assert server.timeout == times.joining - 7
     world.clock.now += times.joining - 7
     server.deadline()
-    assert server.timeout == times.dealing
-    world.clock.now += times.dealing - 1
+    assert server.timeout == world.plan.patience
+    world.clock.now += world.plan.patience - 1
     assert server.timeout == 1
     again = restarted(world)  # counts anew
-    assert again.timeout == times.dealing
+    assert again.timeout == world.plan.patience
 
 
 def test_a_server_that_slept_gives_the_step_its_time_again_and_a_few_times_only(world: World) -> None:
-    server, times = started_without(world, "c2"), PLAN.timeouts
+    server, times = started_without(world, "c2"), world.plan.timeouts
     carry(world)
     assert server.timeout == times.joining
     for _ in range(MAX_BEGUN_AGAIN):
@@ -270,10 +275,10 @@ def test_a_server_that_slept_gives_the_step_its_time_again_and_a_few_times_only(
     assert server.timeout == 1
     world.clock.now += 1
     server.deadline()
-    assert server.timeout == times.dealing
+    assert server.timeout == world.plan.patience
     world.clock.now += 1
     server.slept()  # of another step
-    assert server.timeout == times.dealing
+    assert server.timeout == world.plan.patience
 
 
 def test_noise_that_is_drawn_ahead_stays_in_memory(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
