@@ -73,7 +73,7 @@ def _cheap_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     starts_cheaply(monkeypatch)
 
 
-T = TypeVar("T", Upload, Broadcast, Proposal, Parameters)
+T = TypeVar("T", Upload, Broadcast, Proposal, Parameters, Turn)
 
 
 def sent(actions: Sequence[Action]) -> list[tuple[str, Message]]:
@@ -269,7 +269,7 @@ def test_a_turn_is_answered_once_and_then_with_the_same_bytes() -> None:
     assert isinstance(taken, Record)
     assert taken.message == Turn(2)
     assert isinstance(made, Record)
-    assert client.receive(Turn(2)) == []
+    assert client.receive(Turn(2)) == [send]
     assert client.resend() == [send]
     assert sent(table.clients["c0"].receive(Turn(2))) == [(SERVER, table.lost[0][2])]  # it was never asked to, but had
 
@@ -374,7 +374,8 @@ def test_clients_that_were_shown_different_boxes_do_not_open_the_next_sum() -> N
     """Two boxes that clients really made: each upload is masked for one of them."""
     table = Deaf()
     table.run()
-    table.act("c1", table.clients["c1"].receive(Turn(2)))
+    table.act(SERVER, table.server.deadline())
+    table.act("c1", table.clients["c1"].receive(table.until(Turn, 2, "c1")))
     (_, _, of_c1), of_c0 = table.queue.pop(), table.lost[0][2]
     assert isinstance(of_c1, Proposal)
     assert isinstance(of_c0, Proposal)
@@ -536,6 +537,42 @@ def test_a_server_relays_no_parameters_that_their_sender_did_not_sign(masks: Mas
         assert table.server.state.value == "settling"
     table.act(SERVER, table.server.receive("c0", proposal))
     assert table.server.state.value == "aggregating"
+
+
+@BOTH_MASKS
+def test_a_server_takes_parameters_only_from_clients_that_it_asked(masks: Masks) -> None:
+    """Else whoever hurries works them out, and the order of the plan, in which the most trusted comes first, means nothing."""
+    table = Table(FEDERATIONS[masks])
+    of_c0 = table.until(Proposal, 2)
+    table.run()
+    hasty = {name: sealed_by(table.clients[name], bytes(len(of_c0.box) - 16)) for name in ("c1", "c2")}
+    for name, proposal in hasty.items():
+        assert table.server.receive(name, proposal) == []
+    assert table.server.awaited == ("c0",)
+    table.act(SERVER, table.server.deadline())
+    assert table.server.receive("c2", hasty["c2"]) == []
+    assert table.until(Turn, 2, "c1") == Turn(2)
+    table.act(SERVER, table.server.receive("c0", of_c0))  # asked first, and late
+    assert table.until(Parameters, 2) == relayed(of_c0, "c0")
+    assert sent(table.server.receive("c2", hasty["c2"])) == [("c2", relayed(of_c0, "c0"))]
+
+
+@BOTH_MASKS
+def test_a_server_started_again_takes_parameters_in_the_turn_of_whom_the_process_before_had_asked(masks: Masks) -> None:
+    table = Deaf(FEDERATIONS[masks])
+    table.run()
+    table.act(SERVER, table.server.deadline())
+    assert table.until(Turn, 2, "c1") == Turn(2)
+    table.act("c1", table.clients["c1"].receive(Turn(2)))
+    _, _, of_c1 = table.queue.pop()
+    assert isinstance(of_c1, Proposal)
+    table.server = ServerSession(PLANS[masks], table.server._noise)
+    table.server.restore([encode(message) for message in table.recorded[SERVER]])
+    assert table.server.receive("c1", of_c1) == []
+    table.act(SERVER, table.server.deadline())
+    table.run()
+    assert {client.state for client in table.clients.values()} == {ClientState.FINISHED}
+    assert table.recorded[SERVER].count(relayed(of_c1, "c1")) == 1
 
 
 @BOTH_MASKS

@@ -352,7 +352,8 @@ class ClientSession(Secret):
             case _:
                 raise AssertionError(f"{type(message).__name__} stands in the table for {self.state.value}; nothing handles it")
         self._move(type(message), to)
-        self._handled.add(digest)
+        if not isinstance(message, Turn):  # one that comes again is answered again: a server that was started again asks anew
+            self._handled.add(digest)
 
     def _take_again(self, message: Message, *, is_last: bool) -> None:
         """Take what was recorded; if a Broadcast that was recorded last, and maybe never opened, does not open, end the run."""

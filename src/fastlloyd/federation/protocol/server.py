@@ -328,13 +328,19 @@ class ServerSession:
         return self._decide(event, [broadcast], self._present)
 
     def _settle(self, sender: str, proposal: Proposal) -> list[Action]:
-        """Store the first parameters for the open round and relay them to all; whoever proposes others is told these."""
+        """Store the first parameters that were asked for and relay them to all; whoever proposes others is told these.
+
+        Those of a client that was not asked are passed over, else whoever hurries works them out. An honest one was asked by a
+        process before this one: it says them again in its turn.
+        """
         if proposal.round in self._parameters:
             return [Send(sender, self._parameters[proposal.round])]
         if self.state is not ServerState.SETTLING or proposal.round != len(self._broadcasts) + 1:
             raise RemoteProtocolError(f"client {sender!r} sent parameters for round {proposal.round}, which nobody waits for")
         parameters = Parameters(proposal.round, sender, proposal.salt, proposal.box, proposal.signature)
         self._agreed.check_parameters(parameters)
+        if sender not in self._included[-1][: self._turn + 1]:
+            return []
         return self._decide(Proposal, [parameters], self._present)
 
     @property
