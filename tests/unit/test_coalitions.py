@@ -142,6 +142,10 @@ def test_who_hosts_the_server_is_one_of_those_who_may_pool(t: int, others: str |
     assert others is None or others in said
     assert said[1:] in explain(of)
     assert plan_statement(of)["federated"]["host"] == "c2"
+    hosted, apart = coalitions(of), coalitions(plan(6, t=t))
+    assert [row["epsilon"] for row in hosted] == [row["epsilon"] for row in apart]
+    assert hosted[0]["who"] == "readers of the results"  # no epsilon of 0 clients for a server that one client runs
+    assert all("whether or not 'c2', which hosts the server, is one" in row["who"] for row in hosted[1:])
 
 
 def test_in_server_noise_nothing_is_promised_of_the_server_with_a_client_and_no_figure_is_given() -> None:

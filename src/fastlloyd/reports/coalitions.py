@@ -66,8 +66,11 @@ def _behind_keys_of_pairs(plan: Plan, n_included: int | None) -> list[Row]:
         # the slack grows with the shares: that of the largest n holds for every one
         return _epsilon(plan, mu_squared * Fraction(n - t, n - s), most - s) if s < least else None
 
-    rows: list[Row] = [("the server, results published", left(0))]
-    return rows + [(f"{clients(s)}, with or without the server", left(s)) for s in _sizes(most)]
+    # whoever hosts the server is one of the s: neither is the server a party without a share, nor does it come on top
+    server, those = ("the server, results published", "with or without the server")
+    if plan.host is not None:
+        server, those = "readers of the results", f"whether or not {plan.host!r}, which hosts the server, is one of them"
+    return [(server, left(0)), *((f"{clients(s)}, {those}", left(s)) for s in _sizes(most))]
 
 
 def _sizes(n_clients: int) -> list[int]:
