@@ -409,6 +409,8 @@ def test_one_client_whose_key_nobody_can_seal_to_does_not_end_the_run_of_every_d
     refuses(server, "c3", of_low_order, "Hello of client 'c3' has a key that cannot be used: .*X25519")
     no_ml_kem_key = owned_hello(PLAN, HELLO["c3"], encapsulation_key=b"\xff" * 1184)
     refuses(server, "c3", no_ml_kem_key, "Hello of client 'c3' has a key that cannot be used: .*ML-KEM-768")
+    for_all_to_sign = owned_hello(PLAN, HELLO["c3"], run_key=b"\1" + bytes(31))
+    refuses(server, "c3", for_all_to_sign, "Hello of client 'c3' has a key that cannot be used: .*Ed25519")
     for name in NAMES[:3]:
         server.receive(name, HELLO[name])
     assert sends(server.deadline()) == dict.fromkeys(NAMES[:3], Deal(tuple(HELLO[name] for name in NAMES[:3])))

@@ -203,7 +203,7 @@ def test_the_hybrid_derivation_gives_the_recorded_answer_by_two_routes() -> None
 )
 def test_both_sides_agree(earlier_keys: bytes, later_keys: bytes, names: list[str], group_key: bytes) -> None:
     earlier, later = RunKeys.from_private_bytes(earlier_keys), RunKeys.from_private_bytes(later_keys)
-    check_run_keys(later.exchange_key, later.encapsulation_key)
+    check_run_keys(later.exchange_key, later.encapsulation_key, later.run_key)
     context = dataclasses.replace(CONTEXT, earlier=names[0], later=names[1])
     kem_secret, ciphertext = encapsulate(later.encapsulation_key)
     exchange_secret = earlier.exchange(later.exchange_key)
@@ -354,7 +354,7 @@ def test_no_refusal_shows_a_key() -> None:
         lambda: KEY.open(flipped(BOX, 0), DEAL),
         lambda: KEY.check(flipped(MESSAGE, 0)),
         lambda: BOB.exchange(bytes(32)),
-        lambda: check_run_keys(bytes(32), BOB.encapsulation_key),
+        lambda: check_run_keys(bytes(32), BOB.encapsulation_key, BOB.run_key),
     ):
         with pytest.raises(RemoteProtocolError) as refusal:
             attempt()
@@ -387,9 +387,36 @@ LOW_ORDER = [
 def test_an_exchange_key_of_low_order_or_another_length_is_refused(public: str) -> None:
     # RFC 7748, section 6.1: the points of low order make the shared secret all zero, whoever holds the other key.
     wrong = bytes.fromhex(public)
-    for attempt in (lambda: check_run_keys(wrong, BOB.encapsulation_key), lambda: ALICE.exchange(wrong)):
+    for attempt in (lambda: check_run_keys(wrong, BOB.encapsulation_key, BOB.run_key), lambda: ALICE.exchange(wrong)):
         with pytest.raises(RemoteProtocolError, match="exchange_key"):
             attempt()
+
+
+# y of the points of edwards25519 whose order divides 8, and both that have a second encoding; the sign of x is the highest bit
+LOW_ORDER_OF_EDWARDS = [
+    "0000000000000000000000000000000000000000000000000000000000000000",
+    "0100000000000000000000000000000000000000000000000000000000000000",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+]
+
+
+@pytest.mark.parametrize("sign", [0, 0x80])
+@pytest.mark.parametrize("y", LOW_ORDER_OF_EDWARDS)
+def test_a_run_key_under_which_anybody_can_sign_is_refused(y: str, sign: int) -> None:
+    """R neutral and S = 0 sign every message whose hash is a multiple of the order: one in 8 at least, found by trying."""
+    low = bytes.fromhex(y)[:31] + bytes([bytes.fromhex(y)[31] | sign])
+    with pytest.raises(RemoteProtocolError, match="run_key"):
+        check_run_keys(BOB.exchange_key, BOB.encapsulation_key, low)
+
+
+def test_under_the_neutral_run_key_one_signature_signs_everything() -> None:
+    neutral = bytes.fromhex(LOW_ORDER_OF_EDWARDS[1])
+    for number in range(5):
+        verify(neutral, neutral + bytes(32), b"message %d" % number)
 
 
 def too_large(position: int) -> bytes:
@@ -405,7 +432,7 @@ def too_large(position: int) -> bytes:
     ids=["empty", "short", "long", "all ones", "first number", "last number"],
 )
 def test_what_is_no_ml_kem_key_is_refused_without_a_word_about_its_length(wrong: bytes) -> None:
-    for attempt in (lambda: check_run_keys(BOB.exchange_key, wrong), lambda: encapsulate(wrong)):
+    for attempt in (lambda: check_run_keys(BOB.exchange_key, wrong, BOB.run_key), lambda: encapsulate(wrong)):
         with pytest.raises(RemoteProtocolError, match="encapsulation_key") as refusal:
             attempt()
         assert "1184" not in str(refusal.value)
@@ -511,7 +538,7 @@ def test_a_library_without_ml_kem_is_named_with_its_version_and_backend(
         lambda: keys_of(1),
         lambda: RunKeys.from_private_bytes(bytes(RUN_KEYS_BYTES)),
         lambda: encapsulate(public),
-        lambda: check_run_keys(BOB.exchange_key, public),
+        lambda: check_run_keys(BOB.exchange_key, public, BOB.run_key),
     ):
         with pytest.raises(IdentityError, match=r"ML-KEM-768.* 47\.0\.0 .*SSL.*pip install") as refusal:
             attempt()

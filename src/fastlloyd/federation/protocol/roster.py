@@ -89,7 +89,7 @@ def _checked(signing_key: bytes, hello: Hello) -> Hello:
     except RemoteProtocolError:
         raise RemoteProtocolError(f"the Hello of client {hello.name!r} is not signed with its key in the plan") from None
     try:
-        check_run_keys(hello.exchange_key, hello.encapsulation_key)
+        check_run_keys(hello.exchange_key, hello.encapsulation_key, hello.run_key)
     except RemoteProtocolError as error:
         raise RemoteProtocolError(f"the Hello of client {hello.name!r} has a key that cannot be used: {error}") from None
     return hello

@@ -140,14 +140,27 @@ def encapsulate(public: bytes) -> tuple[bytes, bytes]:
     return _encapsulation_key(public).encapsulate()
 
 
-def check_run_keys(exchange_key: bytes, encapsulation_key: bytes) -> None:
-    """Raise RemoteProtocolError if no secret can be shared with the owner of these public keys, whoever tries.
+def check_run_keys(exchange_key: bytes, encapsulation_key: bytes, run_key: bytes) -> None:
+    """Raise RemoteProtocolError unless secrets can be shared with the owner of these public keys, and only it can sign.
 
     An X25519 key of low order makes the same zero of every private key (RFC 7748, section 6.1), so any will do to see it. An
-    ML-KEM key encodes numbers below 3329 only (FIPS 203, section 7.2).
+    ML-KEM key encodes numbers below 3329 only (FIPS 203, section 7.2). Under an Ed25519 key of low order anybody signs; it is
+    seen as the X25519 key of the same order (RFC 7748, section 4.1).
     """
-    _exchange(X25519PrivateKey.from_private_bytes(bytes(EXCHANGE_KEY_BYTES)), exchange_key)
+    any_key = X25519PrivateKey.from_private_bytes(bytes(EXCHANGE_KEY_BYTES))
+    _exchange(any_key, exchange_key)
     _encapsulation_key(encapsulation_key)
+    try:
+        _exchange(any_key, _montgomery(run_key))
+    except RemoteProtocolError:
+        raise RemoteProtocolError("a client's run_key for this run is an Ed25519 key under which anybody can sign") from None
+
+
+def _montgomery(ed25519_key: bytes) -> bytes:
+    """u = (1 + y) / (1 - y): the point of edwards25519 on curve25519, its sign left out; 0 for the neutral one."""
+    p = 2**255 - 19
+    y = int.from_bytes(ed25519_key, "little") % 2**255
+    return ((1 + y) * pow(1 - y, p - 2, p) % p).to_bytes(EXCHANGE_KEY_BYTES, "little")
 
 
 def _exchange(private: X25519PrivateKey, public: bytes) -> bytes:
