@@ -167,7 +167,7 @@ class FederationOptions:
     max_dropouts: Annotated[
         int | None,
         in_federation(
-            help="How many clients a sum may lack: from the first with pairwise masks, in any round with group masks. "
+            help="How many clients may be missing: with pairwise masks when the run begins, with group masks in any round. "
             "Default: as many as are dropped (plan new: 0).",
             metavar="D",
         ),
@@ -175,8 +175,9 @@ class FederationOptions:
     masks: Annotated[
         str | None,
         in_federation(
-            help="What hides uploads: a key of each pair (all present answer every round; holds against the server together "
-            "with T clients), or one of the group (clients may be missing in any round). Default: pairwise, if D is 0.",
+            help="What hides uploads: a key of each pair, also from the server together with T clients, but all that join must "
+            "answer every round; or one key of the group, and rounds may lack clients. Default: pairwise, if D is 0 (with "
+            "--drop: group).",
             metavar="pairwise|group",
         ),
     ] = None

@@ -143,7 +143,8 @@ def _shared_noise(plan: Plan) -> str:
         price += f", {noise_factor(plan, plan.min_present):.3f} times if only {plan.min_present} clients are there"
     return (
         "Trust: client-noise, with pairwise masks. Every client adds its share of the noise before masking. "
-        f"{_capital(holds_against(plan))}: epsilon = {epsilon:g}. The table says what is left for more clients. Price: {price}."
+        f"It protects against {holds_against(plan)}: epsilon = {epsilon:g}. The table says what is left for more clients. "
+        f"Price: {price}."
     )
 
 
@@ -200,10 +201,6 @@ def waiting(plan: Plan) -> str:
         f"{confirming} for everyone to confirm the result. If a client does not send what all others need, another one is "
         f"asked after {dealing}."
     )
-
-
-def _capital(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
 
 
 def authority(plan: Plan) -> list[str]:
