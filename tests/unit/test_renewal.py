@@ -144,3 +144,12 @@ def test_the_host_cannot_be_left_out() -> None:
         renew(hosted, run_id=NEXT, leave_out=["b"])
     with pytest.raises(PlanError, match="group masks"):
         renew(hosted, run_id=NEXT, masks=Masks.GROUP)
+
+
+def test_masks_with_which_there_would_be_more_shares_need_a_new_plan() -> None:
+    with pytest.raises(PlanError, match="plan new --masks pairwise"):
+        renew(plan(masks=Masks.GROUP, max_dropouts=1), run_id=NEXT, masks=Masks.PAIRWISE)
+    fewer = renew(plan(masks=Masks.PAIRWISE, max_dropouts=1), run_id=NEXT, masks=Masks.GROUP)
+    assert fewer.n_shares == 2
+    served = plan(masks=Masks.GROUP, max_dropouts=1, trust=TrustMode.SERVER_NOISE)
+    assert renew(served, run_id=NEXT, masks=Masks.PAIRWISE).masks_kind is Masks.PAIRWISE

@@ -9,6 +9,7 @@ from fastlloyd.errors import PlanError
 from fastlloyd.federation.identity.identity import PublicIdentity
 from fastlloyd.federation.plan.plan import PROTOCOL_VERSION, Client, Plan, Server, Timeouts
 from fastlloyd.federation.plan.quorum import Masks
+from fastlloyd.federation.plan.shares import TrustMode
 from fastlloyd.federation.positions import Positions, newest
 
 
@@ -42,19 +43,13 @@ def renew(
         if name == plan.host:
             raise PlanError(f"client {name!r} hosts the server, so it cannot be left out; make a plan with another --host")
         del clients[name]
-    new: dict[str, Client] = {}
-    for member in members:
-        if member.name in leave_out:
-            raise PlanError(f"{member.name!r} is both to be left out and to take part; do one of the two")
-        if member.name in new:
-            raise PlanError(f"there are two public files of {member.name!r}; give one")
-        if member.name not in clients:
-            raise PlanError(
-                f"member {unknown_name(member.name, list(clients))}; a further client changes the mechanism: use `plan new`"
-            )
-        old = clients[member.name]
-        known = old.store if old.signing_key == member.signing_key else None
-        new[member.name] = msgspec.structs.replace(member.client(old.max_records), store=known)
+    new = _members(members, clients, leave_out)
+    M, D, t = len(clients), plan.max_dropouts, plan.max_colluding
+    if plan.trust is TrustMode.CLIENT_NOISE and kind.quorum(M, M, D, t).shares > plan.n_shares:
+        raise PlanError(
+            f"max_dropouts is {D}: with {kind.value} masks there would be more shares of noise than the plan was made for; "
+            f"make one with `plan new --masks {kind.value}`"
+        )
     identity = plan.server if server is None else server.server(plan.server.address)
     renewed = msgspec.structs.replace(
         plan,
@@ -70,6 +65,24 @@ def renew(
     )
     renewed.check_undivided()
     return renewed
+
+
+def _members(members: Sequence[PublicIdentity], clients: Mapping[str, Client], leave_out: Sequence[str]) -> dict[str, Client]:
+    """The clients whose public files are new, by name, with the caps that they had."""
+    new: dict[str, Client] = {}
+    for member in members:
+        if member.name in leave_out:
+            raise PlanError(f"{member.name!r} is both to be left out and to take part; do one of the two")
+        if member.name in new:
+            raise PlanError(f"there are two public files of {member.name!r}; give one")
+        if member.name not in clients:
+            raise PlanError(
+                f"member {unknown_name(member.name, list(clients))}; a further client changes the mechanism: use `plan new`"
+            )
+        old = clients[member.name]
+        known = old.store if old.signing_key == member.signing_key else None
+        new[member.name] = msgspec.structs.replace(member.client(old.max_records), store=known)
+    return new
 
 
 def _timeouts(plan: Plan, masks: Masks) -> Timeouts:
