@@ -50,8 +50,8 @@ class Masks(enum.Enum):
         """What n of M clients need.
 
         With group masks a round may lack clients, so that a share is as large as the fewest need it, whoever is there. Pairwise
-        masks cancel only if all n answer; two groups that each confirm a result have an honest client in common, whatever the t
-        others say to each.
+        masks cancel only if all n answer; two groups of one key set that each confirm a result have an honest client in common,
+        whatever the t others say to each.
         """
         n, least, t = n_present, n_clients - max_dropouts, max_colluding
         if self is Masks.GROUP:
