@@ -88,8 +88,7 @@ def test_a_process_that_is_stopped_for_longer_than_its_step_goes_on_when_it_wake
     """By SIGSTOP, as a machine that sleeps, while everyone waits for `c`. The one that is stopped would wait for 8 seconds."""
     times = Timeouts(joining=8 if stopped == SERVER else 3600, dealing=1, round=3600, confirming=3600)
     with cleared(Site.make(made, tmp_path / "site", timeouts=times, masks=masks)) as site:
-        waits = times.joining + site.plan.patience
-        marks: dict[str, dict[str, Any]] = {"a": FAST | ({} if stopped == SERVER else {"grace": 8 - waits}), "b": FAST}
+        marks: dict[str, dict[str, Any]] = {"a": FAST | ({} if stopped == SERVER else {"joining": 8}), "b": FAST}
         server = site.start(SERVER, site.serve())
         site.wait_for(lambda: "listening" in site.said(SERVER))
         clients = {name: site.start(name, site.join(name), marks[name]) for name in "ab"}

@@ -2,7 +2,8 @@
 
 die : [n, "before" or "after"], kill this process at its n-th commit to a store, from 0; those that only say whom a server saw
 do not count, since how many they are depends on who came together. noise : draw known noise of this name
-instead of genuine noise. grace : seconds that a client waits longer than the server. hurry : the server waits for so many
+instead of genuine noise. grace : seconds that a client waits longer than the server. joining : seconds
+that a client waits for the others to join. hurry : the server waits for so many
 clients to join, and then acts as if its time for joining were over. fast : draw no picture. silence : seconds
 without anyone connected after which a server ends whose run has no result. full : n, no file can grow during the n-th commit
 to a store, from 0; or "result", while the result is written.
@@ -26,8 +27,8 @@ from fastlloyd import __main__ as fastlloyd
 from fastlloyd.cli import results
 from fastlloyd.dp import noise
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.protocol.transitions import ServerState
-from fastlloyd.federation.runs import DurableServer
+from fastlloyd.federation.protocol.transitions import ClientState, ServerState
+from fastlloyd.federation.runs import DurableClient, DurableServer
 from fastlloyd.federation.store import Store
 from fastlloyd.federation.store.events import ClientJoined, ClientLeft, Event, PeerSigned
 from fastlloyd.federation.transport.grpc.server import GrpcServer
@@ -109,6 +110,19 @@ def hurry(n_clients: int) -> None:
     DurableServer.timeout = property(timeout)  # type: ignore[assignment,method-assign]  # the mark
 
 
+def wait_for_others(seconds: float) -> None:
+    """So long, and not as long as the plan says, does a client wait that has said Hello."""
+    genuine = DurableClient.timeout
+
+    def timeout(client: DurableClient) -> float | None:
+        state, round = client.session.state, client.session.round
+        if state is ClientState.JOINING:
+            return client._timer.left((state, round), seconds)
+        return genuine.fget(client)  # type: ignore[attr-defined,no-any-return]  # a property's function
+
+    DurableClient.timeout = property(timeout)  # type: ignore[assignment,method-assign]  # the mark
+
+
 def no_picture(picture: pictures.Picture) -> bytes:
     return b""
 
@@ -122,6 +136,8 @@ def main(marks: dict[str, Any]) -> int:
         noise.SystemNoise = partial(KnownNoise, marks["noise"])  # type: ignore[assignment,misc]  # the mark
     if "grace" in marks:
         Plan.grace = property(lambda _: marks["grace"])  # type: ignore[assignment,method-assign]  # the mark
+    if "joining" in marks:
+        wait_for_others(marks["joining"])
     if "silence" in marks:
         GrpcServer.__init__.__kwdefaults__["grace"] = marks["silence"]  # type: ignore[index]  # it has one
     if "hurry" in marks:
