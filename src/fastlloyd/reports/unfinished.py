@@ -31,6 +31,6 @@ def contents(plan: Plan, unfinished: Unfinished, reason: str) -> dict[str, bytes
         "features": list(m.domain.features),
         "centroids": m.domain.from_grid(unfinished.centroids).tolist(),
         "rounds": rounds(m, unfinished.included, unfinished.doubtful),
-        "privacy": plan_statement(plan),
+        "privacy": plan_statement(plan, len(unfinished.included[-1])),
     }
     return {UNFINISHED: to_json(said).encode(), PLAN: plan.to_toml().encode()}
