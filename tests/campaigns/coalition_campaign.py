@@ -62,7 +62,7 @@ server together with t clients. It is no claim of group masks: they show that th
 {rows}
 
 - *opened*: of how many honest clients the smallest sum is that opens with the first client in it; so many shares protect.
-- *in theory*: the epsilon that these shares give by the plan's scales.
+- *epsilon in theory*: the epsilon that these shares give by the plan's scales.
 - *audited lower bounds*: up to the first that is not above 1.
 
 Not shown: a server that breaks the protocol ([proof](../proofs/mask-secrecy.md)); server-noise, where the coalition has the
