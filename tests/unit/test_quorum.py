@@ -48,6 +48,10 @@ def test_two_groups_that_each_confirm_a_result_have_an_honest_client_in_common_a
     for n in key_sets(of):
         honest = n - of.max_colluding
         assert 2 * (of.confirmations(n) - of.max_colluding) > honest
+        # of two key sets, in which the honest are in one each
+        if 2 * of.max_dropouts < of.n_clients - of.max_colluding:
+            least = min(map(of.confirmations, key_sets(of)))
+            assert of.confirmations(n) + least - 2 * of.max_colluding > of.n_clients - of.max_colluding
         assert of.confirmations(n) <= n
         assert of.needed(n) == n
         assert of.max_turns(n) == n - 1

@@ -50,13 +50,13 @@ class Masks(enum.Enum):
         """What n of M clients need.
 
         With group masks a round may lack clients, so that a share is as large as the fewest need it, whoever is there. Pairwise
-        masks cancel only if all n answer; two groups of one key set that each confirm a result have an honest client in common,
-        whatever the t others say to each.
+        masks cancel only if all n answer; two groups that each confirm a result have an honest client in common, whatever the t
+        others say to each: in one key set always, in two if fewer than (M - t) / 2 may be missing.
         """
         n, least, t = n_present, n_clients - max_dropouts, max_colluding
         if self is Masks.GROUP:
             return Quorum(needed=least, confirmations=least, max_turns=max_dropouts, shares=least - t)
-        return Quorum(needed=n, confirmations=(n + t) // 2 + 1, max_turns=n - 1, shares=n - t)
+        return Quorum(needed=n, confirmations=min(n, (n_clients + t) // 2 + 1), max_turns=n - 1, shares=n - t)
 
     def speakers(self, present: Sequence[str]) -> Sequence[str]:
         """Those of the clients present, in the order of the plan, who answer a Deal with keys for others."""

@@ -181,8 +181,7 @@ class ClientRounds:
     def conclude(self, confirmations: Confirmations) -> ClientResult:
         """The result, once enough of the last round's clients ended with the same and nobody with another.
 
-        Two groups that a lying server leads to different results cannot both be that large if a round needs more than half
-        of the plan's clients, unless clients that help it are in both.
+        Two groups that a lying server leads to different results cannot both be that large; see `Masks.quorum` for when.
         """
         clustering, last = self._clustering(), self._included[-1]
         names = [name for name, _, _ in confirmations.confirmed]
