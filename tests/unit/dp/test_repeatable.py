@@ -19,6 +19,7 @@ from fastlloyd.errors import LocalProtocolError
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.runs import DurableClient, DurableServer
+from fastlloyd.federation.secagg.pairs import encapsulate
 from fastlloyd.federation.simulation import simulate
 from fastlloyd.federation.store import Role, Store
 from fastlloyd.mechanisms import central
@@ -104,13 +105,17 @@ def test_a_session_that_was_made_takes_no_other_noise_and_no_other_source_of_key
             party.session = session
 
 
+SYSTEM = "encapsulate", encapsulate  # which draws from the system's randomness; nothing else is taken for granted
+
+
 def test_sessions_take_their_arguments_by_these_names() -> None:
     def parameters(session: type) -> list[str]:
         parameters = inspect.signature(session).parameters.values()
-        assert all(parameter.default is inspect.Parameter.empty for parameter in parameters)
+        defaults = {parameter.name: parameter.default for parameter in parameters}
+        assert all(default is inspect.Parameter.empty or (name, default) == SYSTEM for name, default in defaults.items())
         return [f"{'*' * (parameter.kind is inspect.Parameter.KEYWORD_ONLY)}{parameter.name}" for parameter in parameters]
 
-    assert parameters(ClientSession) == ["plan", "name", "X", "*identity", "*noise", "*random_bytes"]
+    assert parameters(ClientSession) == ["plan", "name", "X", "*identity", "*noise", "*random_bytes", "*encapsulate"]
     assert parameters(ServerSession) == ["plan", "noise"]
     assert ServerSession(plan=PLAN, noise=SystemNoise()).plan is PLAN
 
