@@ -41,7 +41,7 @@ WHO = f"{len(HOSPITALS)} hospitals measured at most {N_RECORDS} tumours and may 
 LEAVES = "only masked sums, each with a share of noise in it, leave a hospital."
 WITH_SERVER = f"{WHO} with a server that none of them trusts with data, as four processes that talk over TLS: {LEAVES}"
 HOSTED = (
-    f"{WHO} without a server of others: {HOSPITALS[0]} hosts the run, and a fourth process adds up there what it cannot read. "
+    f"{WHO} without an outside server: {HOSPITALS[0]} hosts the run, and a fourth process there adds up what it cannot read. "
     f"They talk over TLS: {LEAVES}"
 )
 AGAIN = (
