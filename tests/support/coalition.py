@@ -113,7 +113,7 @@ class Pool:
 
 @dataclass(frozen=True, kw_only=True)
 class Coalition:
-    """What is attacked: FastLlloyd among M clients, all of them there, the last t of which pool with the server."""
+    """What is attacked: FastLloyd among M clients, all of them there, the last t of which pool with the server."""
 
     masks: Masks
     n_clients: int

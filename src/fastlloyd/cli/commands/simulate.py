@@ -64,10 +64,9 @@ def simulate(
         results.check_comparison(mechanism)
     check_options(mechanism, missing, outside)
     names = [f"client-{i}" for i in range(1, clients + 1)]
-    trust, masks = chosen_trust(mechanism, federation), given_masks(federation)
     dropped = [simulation.parse_drop(text, names) for text in drop or ()]
-    if dropped and masks is None:
-        masks = Masks.GROUP  # who is dropped is missing from a round
+    trust = chosen_trust(mechanism, federation)
+    masks = given_masks(federation) or (Masks.GROUP if dropped else None)  # who is dropped is missing from a round
     table = read_all(data, columns, missing)
     domain, n_records, leaks = public_numbers(mechanism, table, missing)
     X = on_grid(table, domain, outside)
