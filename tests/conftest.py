@@ -7,7 +7,9 @@ Whether the tests pass depends on the commit alone. So examples are derived from
 import importlib
 import os
 import pkgutil
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 # Tests run in as many processes as there are cores: threads of libraries in each of them, or waiting for work by turning round,
 # would only take the cores from one another. Read when these libraries are loaded, here and in processes that tests start.
@@ -24,6 +26,7 @@ from fastlloyd import testing
 
 pytest_plugins = ("command_line", "network_site")  # the fixtures `here`, `fastlloyd` and `site`
 
+MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes a folder of its own in it
 # A shared machine makes examples slow at random; a hang is caught by the run's own limit.
 CLOCKLESS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", CLOCKLESS, derandomize=True)
@@ -32,10 +35,14 @@ settings.load_profile("same")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Examples of a seed that is asked for; constants for them from all of our modules, whichever a test imports first."""
+    """Folders in memory; examples of a seed that is asked for; constants for them from all of our modules."""
     config.addinivalue_line("markers", "campaign: long forms of tests, run by `make campaign`")
     if config.getoption("--hypothesis-seed") is not None:
         settings.load_profile("new")
+    # Tests make tens of thousands of commits that wait for the disk. Their folders lie in memory where there is enough of it:
+    # what a loss of power leaves is asked by none.
+    if MEMORY.is_dir() and os.access(MEMORY, os.W_OK | os.X_OK) and shutil.disk_usage(MEMORY).free > 2 << 30:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
     if config.getoption("numprocesses", None):
         return  # this process only hands out the tests
     for module in pkgutil.walk_packages(fastlloyd.__path__, "fastlloyd."):

@@ -18,7 +18,8 @@ from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import Hello, Message
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.traffic import traffic
-from fastlloyd.federation.transport.in_process import Drops, Gone, Link, everything_arrives, run_in_process
+from fastlloyd.federation.transport.in_process import Drops, Link, everything_arrives, run_in_process
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.central import cluster, run
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, SULLOYD
 from fastlloyd.mechanisms.mechanism import Clustering
@@ -67,8 +68,7 @@ class Absences:
         client = recipient if sender == SERVER else sender
         if client in self.never_joined or (client in self.no_keys and not isinstance(message, Hello)):
             return ()
-        arriving = Drops(self.lost)(sender, recipient, message, data)
-        return [b for a in arriving for b in Gone(self.gone)(sender, recipient, message, a)]
+        return Drops(self.lost, self.gone)(sender, recipient, message, data)
 
     def included(self, plan: Plan) -> list[tuple[str, ...]]:
         """Of each round who is in the sum."""
@@ -188,7 +188,7 @@ def test_an_honest_run_is_the_central_run_with_the_same_total_noise_and_has_the_
     assert all(same_clustering(result.clustering, expected) for result in results.values())
     if of.plan.trust is TrustMode.SERVER_NOISE:  # what is known of the noise is the mechanism's own
         noise = injected_by_part(m, of.total_noise([names] * m.n_rounds))
-        assert same_clustering(cluster(m, np.concatenate(list(of.X.values())), noise), expected)
+        assert same_clustering(cluster(m, LocalRecords(m.domain, np.concatenate(list(of.X.values()))), noise), expected)
     for name in names:
         foretold = traffic(of.plan, name)
         assert (foretold.sent, foretold.received) == (sent[name], received[name])
@@ -253,7 +253,14 @@ def test_two_splits_of_the_same_records_give_the_same_centroids(
     for _ in range(2):
         parts = np.split(rng.permutation(records), np.sort(rng.integers(0, len(records) + 1, n_clients - 1)))
         sessions = [
-            ClientSession(plan, name, X, identity=identity(name), noise=InjectedNoise([]), random_bytes=entropy(name))
+            ClientSession(
+                plan,
+                name,
+                LocalRecords(plan.mechanism.domain, X),
+                identity=identity(name),
+                noise=InjectedNoise([]),
+                random_bytes=entropy(name),
+            )
             for name, X in zip(plan.names, parts, strict=True)
         ]
         outcome = run_in_process(ServerSession(plan, injected(noise)), sessions, link=everything_arrives)

@@ -65,11 +65,11 @@ def expected(plan: Plan, gone: dict[str, int]) -> tuple[tuple[tuple[str, ...], .
     included: list[tuple[str, ...]] = []
     for step in range(DEALING + 1, CONFIRMING):
         there = tuple(name for name in present if gone.get(name, NEVER) > step)
-        if len(there) < plan.needed(len(present)):
+        if len(there) < plan.quorum(len(present)).needed:
             return tuple(included), False
         included.append(there)
     confirming = [name for name in included[-1] if gone.get(name, NEVER) > CONFIRMING]
-    return tuple(included), len(confirming) >= plan.confirmations(len(present))
+    return tuple(included), len(confirming) >= plan.quorum(len(present)).confirmations
 
 
 def check(federation: Federation, gone: dict[str, int]) -> bool:
@@ -124,7 +124,7 @@ def test_any_subset_may_be_gone_from_any_step_on(trust: TrustMode, masks: Masks,
                 if masks is Masks.GROUP or step <= DEALING:
                     may_be_gone = max_dropouts
                 else:
-                    may_be_gone = n_clients - plan.confirmations(n_clients) if step == CONFIRMING else 0
+                    may_be_gone = n_clients - plan.quorum(n_clients).confirmations if step == CONFIRMING else 0
                 assert check(federation, dict.fromkeys(missing, step)) == (n_gone <= may_be_gone)
 
 

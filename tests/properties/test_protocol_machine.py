@@ -44,11 +44,15 @@ DEATHS = [
 
 
 def schedules(names: tuple[str, ...]) -> st.SearchStrategy[Schedule]:
-    small = st.integers(0, 255)
-    operation = st.tuples(st.sampled_from(often_in_order(names)), small, small)
-    # the length is drawn first: lists of bounded size are short by themselves
-    random = st.integers(0, MAX_OPERATIONS).flatmap(lambda n: st.lists(operation, min_size=n, max_size=n))
-    return st.tuples(st.sampled_from(BEGINNINGS), random).map(lambda parts: [*parts[0], *parts[1]])
+    """Three bytes an operation, drawn at once: number by number, drawing would take as long as playing."""
+    operations = often_in_order(names)
+
+    def read(drawn: bytes) -> Schedule:
+        return [(operations[i % len(operations)], a, b) for i, a, b in zip(*(drawn[of::3] for of in range(3)), strict=True)]
+
+    # the length is drawn first: bytes of bounded number are few by themselves
+    random = st.integers(0, MAX_OPERATIONS).flatmap(lambda n: st.binary(min_size=3 * n, max_size=3 * n))
+    return st.tuples(st.sampled_from(BEGINNINGS), random).map(lambda parts: [*parts[0], *read(parts[1])])
 
 
 @MASKS

@@ -13,11 +13,11 @@ The plan's noise scales give the likelihood ratio of the two worlds; the attacke
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Self
+from typing import Any, Self
 from unittest.mock import patch
 
 import numpy as np
@@ -34,6 +34,7 @@ from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.transport.in_process import InProcessOutcome, Link, everything_arrives, run_in_process
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
 from fastlloyd.mechanisms.mechanism import Mechanism
@@ -75,25 +76,35 @@ class Setting:
         return gdp_mu(self.epsilon, DELTA)
 
     def plan(self, identities: dict[str, Identity], public_seed: int = PUBLIC_SEED) -> Plan:
-        """FastLloyd on the line, with the same radius in all rounds so that one canary can attain it in each."""
-        cap = self.n_clusters * (N_COMMON + 1)
-        return design_plan(
-            FASTLLOYD.varied(radius="constant"),
-            Domain(features=("x",), lower=(-1.0,), upper=(1.0,)),
-            clients=tuple(Client(name=n, max_records=cap, signing_key=key.public.hex()) for n, key in identities.items()),
-            run_id=os.urandom(16),
+        return plan_on_the_line(
+            identities,
+            public_seed,
             n_clusters=self.n_clusters,
             epsilon=self.epsilon,
-            delta=DELTA,
-            public_seed=PublicSeed.from_int(public_seed),
             trust=self.trust,
             max_dropouts=0 if self.all_present else 1,
-            max_colluding=1,
             masks=self.masks,
             n_iterations=self.n_iterations,
             estimate_loss=self.loss_share is not None,
             loss_share=self.loss_share,
         )
+
+
+def plan_on_the_line(
+    identities: Mapping[str, Identity], public_seed: int = PUBLIC_SEED, *, n_clusters: int, **settings: Any
+) -> Plan:
+    """FastLloyd on the line, with the same radius in all rounds so that one canary can attain it in each."""
+    cap = n_clusters * (N_COMMON + 1)
+    return design_plan(
+        FASTLLOYD.varied(radius="constant"),
+        Domain(features=("x",), lower=(-1.0,), upper=(1.0,)),
+        clients=tuple(Client(name=n, max_records=cap, signing_key=key.public.hex()) for n, key in identities.items()),
+        run_id=os.urandom(16),
+        n_clusters=n_clusters,
+        delta=DELTA,
+        public_seed=PublicSeed.from_int(public_seed),
+        **settings,
+    )
 
 
 class OwnNoise:
@@ -161,7 +172,7 @@ class Experiment:
                 ClientSession(
                     self.plan,
                     name,
-                    self.records(name, present),
+                    LocalRecords(self.plan.mechanism.domain, self.records(name, present)),
                     identity=self.identities[name],
                     noise=noise if name == CURIOUS else SystemNoise(),
                     random_bytes=os.urandom,

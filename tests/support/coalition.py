@@ -15,13 +15,10 @@ from unittest.mock import patch
 
 import numpy as np
 
-from auditing import DELTA, MANY_CLUSTERS, N_COMMON, BoolArray, FloatArray, Observations, canaries, watched
-from designs import design_plan
+from auditing import MANY_CLUSTERS, N_COMMON, BoolArray, FloatArray, Observations, canaries, plan_on_the_line, watched
 from fastlloyd.base.arrays import IntArray
-from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.federation.plan.plan import Client, Masks, Plan, TrustMode
+from fastlloyd.federation.plan.plan import Masks, Plan, TrustMode
 from fastlloyd.federation.protocol.actions import SERVER
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.masked_round import MaskedRound
@@ -31,7 +28,7 @@ from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.secagg.masks import GroupMasks, PairwiseMasks
 from fastlloyd.federation.secagg.ring import RingVector
 from fastlloyd.federation.transport.in_process import run_in_process
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.queries.query import Query
 from kinds import lloyd_of
@@ -123,17 +120,10 @@ class Coalition:
     trust: TrustMode = TrustMode.CLIENT_NOISE
 
     def plan(self, identities: Mapping[str, Identity]) -> Plan:
-        """The same radius in all rounds, so that one canary can attain it in each."""
-        cap = self.n_clusters * (N_COMMON + 1)
-        return design_plan(
-            FASTLLOYD.varied(radius="constant"),
-            Domain(features=("x",), lower=(-1.0,), upper=(1.0,)),
-            clients=tuple(Client(name=n, max_records=cap, signing_key=key.public.hex()) for n, key in identities.items()),
-            run_id=os.urandom(16),
+        return plan_on_the_line(
+            identities,
             n_clusters=self.n_clusters,
             epsilon=self.epsilon,
-            delta=DELTA,
-            public_seed=PublicSeed.from_int(8),
             trust=self.trust,
             max_colluding=self.max_colluding,
             n_iterations=2,
@@ -176,7 +166,14 @@ class Attack:
         pool = Pool(self.plan, self.plan.names[self.plan.n_clients - self.coalition.max_colluding :])
         with watched(LloydMechanism) as view, pool.programs_of_the_coalition():
             clients = [
-                ClientSession(self.plan, name, X[name], identity=key, noise=SystemNoise(), random_bytes=os.urandom)
+                ClientSession(
+                    self.plan,
+                    name,
+                    LocalRecords(self.plan.mechanism.domain, X[name]),
+                    identity=key,
+                    noise=SystemNoise(),
+                    random_bytes=os.urandom,
+                )
                 for name, key in self.identities.items()
             ]
             run_in_process(ServerSession(self.plan, SystemNoise()), clients, link=pool.overhear)

@@ -25,6 +25,7 @@ from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.secagg.pairs import encapsulate
 from fastlloyd.federation.transport.in_process import InProcessOutcome, Link, everything_arrives, run_in_process
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.central import run
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.mechanism import Clustering, Evidence, Mechanism
@@ -153,7 +154,7 @@ class Federation:
         return ClientSession(
             self.plan,
             name,
-            self.X[name],
+            LocalRecords(self.plan.mechanism.domain, self.X[name]),
             identity=identity(name),
             noise=noise,
             random_bytes=entropy(name + seed),

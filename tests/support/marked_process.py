@@ -6,15 +6,19 @@ instead of genuine noise. grace : seconds that a client waits longer than the se
 that a client waits for the others to join. hurry : the server waits for so many
 clients to join, and then acts as if its time for joining were over. fast : draw no picture. silence : seconds
 without anyone connected after which a server ends whose run has no result. full : n, no file can grow during the n-th commit
-to a store, from 0; or "result", while the result is written.
+to a store, from 0; or "result", while the result is written. large : every file counts as large, and is read in blocks of ten
+records, none of which is kept. in_pass : [n, what], after the first block of the n-th pass over the records, from 0, "grow":
+the file gets a record more; "remove": it is gone; "wait": nothing, until the owner stops the process.
 
-None of this can be had from the command line itself.
+None of this can be had from the command line itself. `begin` is the same in a process that `Site` has forked from one that
+has imported all of this, which is most of what starting a process costs.
 """
 
 import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -25,6 +29,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from fastlloyd import __main__ as fastlloyd
 from fastlloyd.cli import results
+from fastlloyd.cli.own_records import OwnRecords
+from fastlloyd.clustering.domain import GridArray
+from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.dp import noise
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.transitions import ClientState, ServerState
@@ -32,9 +39,12 @@ from fastlloyd.federation.runs import DurableClient, DurableServer
 from fastlloyd.federation.store import Store
 from fastlloyd.federation.store.events import ClientJoined, ClientLeft, Event, PeerSigned
 from fastlloyd.federation.transport.grpc.server import GrpcServer
+from fastlloyd.records import delimited, reading
 from fastlloyd.reports import pictures
 from fastlloyd.testing import repeatable_noise
 from known_noise import KnownNoise
+
+ADDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
 def counts(events: Sequence[Event]) -> bool:
@@ -123,11 +133,54 @@ def wait_for_others(seconds: float) -> None:
     DurableClient.timeout = property(timeout)  # type: ignore[assignment,method-assign]  # the mark
 
 
+def large() -> None:
+    """No file is so small that it is held in memory, nor are the grid points of any."""
+    reading._is_large = lambda file: bool(file.pieces)
+    delimited.BLOCK_CELLS = 20
+    GridRecords.__init__.__kwdefaults__["kept_cells"] = 0  # type: ignore[index]  # it has one
+
+
+def in_pass(number: int, what: str) -> None:
+    """What happens after the first block of a pass."""
+    genuine, n_passes = OwnRecords.__iter__, 0
+
+    def happens(own: OwnRecords) -> None:
+        path = Path(own.records.source)
+        if what == "wait":
+            sys.stderr.write("in the pass\n")
+            while not own._is_stopped:
+                time.sleep(0.01)
+        elif what == "remove":
+            path.unlink()
+        else:
+            with path.open("a") as file:
+                file.write("1,2\n")
+
+    def one_pass(own: OwnRecords) -> Iterator[GridArray]:
+        nonlocal n_passes
+        is_it, n_passes = n_passes == number, n_passes + 1
+        for block in genuine(own):
+            yield block
+            if is_it:
+                is_it = False
+                happens(own)
+
+    OwnRecords.__iter__ = one_pass  # type: ignore[method-assign]  # the mark
+
+
+def mark_passes(marks: dict[str, Any]) -> None:
+    if marks.get("large"):
+        large()
+    if "in_pass" in marks:
+        in_pass(*marks["in_pass"])
+
+
 def no_picture(picture: pictures.Picture) -> bytes:
     return b""
 
 
 def main(marks: dict[str, Any]) -> int:
+    mark_passes(marks)
     if "die" in marks:
         die_at(*marks["die"])
     if "full" in marks:
@@ -146,6 +199,20 @@ def main(marks: dict[str, Any]) -> int:
         pictures.draw = no_picture
     with repeatable_noise() if "noise" in marks else nullcontext():
         return fastlloyd.main()
+
+
+def begin(folder: Path, log: str, environment: Mapping[str, str], marks: dict[str, Any], arguments: Sequence[str]) -> None:
+    """Be that process: its folder, its streams, its environment; this one was forked for nothing else."""
+    os.chdir(folder)
+    os.environ.update(environment)
+    for number, (name, flags) in enumerate(
+        [(os.devnull, os.O_RDONLY), *((f"{log}.{stream}", ADDING) for stream in ("out", "err"))]
+    ):
+        opened = os.open(name, flags, 0o600)
+        os.dup2(opened, number)
+        os.close(opened)
+    sys.argv = ["fastlloyd", *arguments]
+    sys.exit(main(marks))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.transport.in_process import run_in_process
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 
@@ -137,7 +138,7 @@ def _trial(
             ClientSession(
                 plan,
                 name,
-                X,
+                LocalRecords(plan.mechanism.domain, X),
                 identity=identities[name],
                 noise=own if name == CURIOUS else SystemNoise(),
                 random_bytes=os.urandom,

@@ -18,19 +18,21 @@ import pytest
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import StateError
+from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Finish, Send
 from fastlloyd.federation.protocol.messages import Limits, Message, decode, encode
 from fastlloyd.federation.runs import DurableClient, DurableServer
 from fastlloyd.federation.store import Role, Store
 from fastlloyd.federation.store.events import Event, ExchangeCharged, MessageRecorded
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.testing import repeatable_noise
 from federation import entropy, identity
 from known_noise import KnownNoise
 from stores import copy_store
 
 SERVER_KEY = identity("the server").public
-DATASET, FINGERPRINT = "patients", bytes(32)
+DATASET, FINGERPRINT = "patients", Fingerprint(bytes(32))
 BEFORE, AFTER = "before", "after"
 Death = tuple[int, str]
 """Which commit of a party, from 0, counted over all its lives; before or after it, or what its disk does in it."""
@@ -240,9 +242,18 @@ class World:
             if isinstance(mortal.party.outcome, ClientResult):
                 self.results.setdefault(name, []).append(mortal.party.outcome)
             self._hang_up(name)
-            for client in self.plan.names if name == SERVER else [name]:
-                self.connect(client)
+            died = [client for client in (self.plan.names if name == SERVER else [name]) if self._dies_connecting(client)]
+            if died:
+                return self._revive()
         return None
+
+    def _dies_connecting(self, client: str) -> bool:
+        try:
+            self.connect(client)
+        except Killed:
+            self._bury(client)
+            return True
+        return False
 
     @repeatable_noise()
     def open(self, name: str, store: Store, **changes: Any) -> DurableClient | DurableServer:
@@ -251,9 +262,9 @@ class World:
             return DurableServer.open(self.plan, store=store, noise=self.noise(SERVER), clock=self.clock)
         n_lives = self.parties[name].n_lives
         arguments: dict[str, Any] = {
-            "plan": self.plan, "name": name, "X": self.X[name], "identity": identity(name), "store": store,
-            "dataset": DATASET, "fingerprint": FINGERPRINT, "noise": self.noise(name),
-            "random_bytes": entropy(f"{name} {n_lives}"), "clock": self.clock,
+            "plan": self.plan, "name": name, "records": LocalRecords(self.plan.mechanism.domain, self.X[name]),
+            "identity": identity(name), "store": store, "dataset": DATASET, "fingerprint": FINGERPRINT,
+            "noise": self.noise(name), "random_bytes": entropy(f"{name} {n_lives}"), "clock": self.clock,
         }  # fmt: skip
         return DurableClient.join(**(arguments | changes))
 

@@ -94,9 +94,8 @@ class SessionServer:
     def gone(self) -> frozenset[str]:
         return frozenset()
 
-    def left(self, _name: str) -> list[Request]:
-        """Its session forgets with its process."""
-        return []
+    def left(self, name: str) -> list[Request]:
+        return requests(self.session.left(name))
 
     def draw_ahead(self) -> None:
         self.session.draw_ahead()

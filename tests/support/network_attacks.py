@@ -271,8 +271,13 @@ class Attacks(Parts):
     def false_abort(self, a: int, _b: int) -> None:
         self._sneak(a, Abort("no reason at all"))
 
-    def give_up(self, a: int, _b: int) -> None:
-        self._act(self._client(a).name, self._client(a).deadline())
+    def give_up(self, a: int, b: int) -> None:
+        """A client ends its run, and says so or not; or it says so and goes on."""
+        client = self._client(a)
+        if b % 3 < 2:
+            self._act(client.name, client.deadline())
+        if b % 3 > 0:
+            self._act(SERVER, self.server.left(client.name))
 
     # Odds and ends
 

@@ -1,6 +1,5 @@
 """A server and clients as processes of this machine: their files, their commands, and what they must end with."""
 
-import json
 import os
 import re
 import shutil
@@ -11,11 +10,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import marked_process
 from designs import design_plan
 from fastlloyd.base.files import write_file
 from fastlloyd.base.randomness import PublicSeed
@@ -34,7 +36,12 @@ from known_noise import KnownNoise
 
 NAMES, SERVER, DATASET = ("a", "b", "c"), "sums", "patients"
 HANG = 120  # seconds after which a process counts as hung; one that works needs a few
-WRAPPER = Path(__file__).with_name("marked_process.py")
+FORKS = get_context("forkserver")
+# What a server and a client import, imported once; in the midst of a run neither imports anything else that takes long.
+FORKS.set_forkserver_preload(["pytest", "mpmath", *(f"fastlloyd.{name}" for name in (
+    "cli.commands.join", "cli.commands.serve", "cli.network", "cli.results", "cli.screen", "federation.transport.grpc.client",
+    "federation.transport.grpc.server", "federation.runs", "federation.identity.x509", "reports.pictures", "testing",
+))])  # fmt: skip
 DOMAIN = Domain(features=("age", "dose"), lower=(0.0, 0.0), upper=(100.0, 5.0))
 N_COMMITS = {"a": 9, "b": 9, "c": 9, SERVER: 6}
 """Of a run of two rounds: a client commits its Hello, what it makes of the Deal, the keys of the others with its first upload,
@@ -66,12 +73,42 @@ def make_site(folder: Path) -> None:
 
 
 @dataclass
+class Forked:
+    """What tests ask of a `subprocess.Popen`, of a process that was forked."""
+
+    process: BaseProcess
+
+    @property
+    def pid(self) -> int:
+        assert self.process.pid is not None
+        return self.process.pid
+
+    def poll(self) -> int | None:
+        return self.process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self.process.join(timeout)
+        code = self.process.exitcode
+        assert code is not None, f"it has not ended in {timeout} seconds"
+        return code
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.process.kill()
+
+
+Process = Forked | subprocess.Popen[bytes]
+
+
+@dataclass
 class Site:
     """One run: a folder of its own with a plan of its own."""
 
     folder: Path
     plan: Plan
-    processes: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
+    processes: list[Process] = field(default_factory=list)
 
     @classmethod
     def make(
@@ -133,13 +170,17 @@ class Site:
     def command(self, name: str) -> list[str]:
         return self.serve() if name == SERVER else self.join(name)
 
-    def start(self, log: str, arguments: Sequence[str], marks: dict[str, Any] | None = None) -> "subprocess.Popen[bytes]":
-        """A process whose output goes to LOG.out and LOG.err."""
-        begin = ["-m", "fastlloyd"] if marks is None else [str(WRAPPER), json.dumps(marks)]
+    def start(self, log: str, arguments: Sequence[str], marks: dict[str, Any] | None = None) -> Process:
+        """A process whose output goes to LOG.out and LOG.err: without marks the genuine command, else a forked one."""
+        if marks is not None:
+            what = self.folder, log, dict(os.environ), marks, arguments
+            forked = FORKS.Process(target=marked_process.begin, args=what)
+            forked.start()
+            self.processes.append(Forked(forked))
+            return self.processes[-1]
         with (self.folder / f"{log}.out").open("ab") as out, (self.folder / f"{log}.err").open("ab") as err:
-            process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, *begin, *arguments], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err
-            )
+            command = [sys.executable, "-m", "fastlloyd", *arguments]
+            process = subprocess.Popen(command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err)  # noqa: S603 - our own program
         self.processes.append(process)
         return process
 
@@ -160,7 +201,7 @@ class Site:
             assert time.monotonic() < end, {path.name: path.read_text()[-500:] for path in self.folder.glob("*.err")}
             time.sleep(0.02)
 
-    def end(self, process: "subprocess.Popen[bytes]") -> int:
+    def end(self, process: Process) -> int:
         """SIGTERM, and the exit code."""
         process.send_signal(signal.SIGTERM)
         return process.wait(HANG)
@@ -183,17 +224,17 @@ class Site:
         clustering = Federation(self.plan, X, client_noise, server_noise).plain_result(everyone)
         return Result.of_run(self.plan, ClientResult(clustering=clustering, included=everyone, unconfirmed=())).files()
 
-    def run_to_the_end(self, deaths: dict[str, list[Death]] | None = None) -> int:
+    def run_to_the_end(self, deaths: dict[str, list[Death]] | None = None, **more: Any) -> int:
         """Start everyone, again whenever somebody died; how often somebody did. Results are compared with `expected`.
 
-        deaths : of each party, commits counted over its whole run, rising.
+        deaths : of each party, commits counted over its whole run, rising. more : further marks of all.
         """
         left = {name: list((deaths or {}).get(name, ())) for name in N_COMMITS}
         done, n_died = dict.fromkeys(N_COMMITS, 0), 0
-        running: dict[str, subprocess.Popen[bytes]] = {}
+        running: dict[str, Process] = {}
 
         def begin(name: str) -> None:
-            marks: dict[str, Any] = {"noise": SERVER_NAME if name == SERVER else name, "fast": True}
+            marks: dict[str, Any] = {"noise": SERVER_NAME if name == SERVER else name, "fast": True} | more
             if left[name]:
                 commit, when = left[name].pop(0)
                 marks |= mark_of(commit - done[name], when)

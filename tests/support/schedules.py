@@ -101,7 +101,7 @@ def check_after_bad_luck(network: Network) -> None:
     network.check_exact(lambda _name: True)
     network.check_everybody_opens_the_same()
     if network.server.state is ServerState.FINISHED:
-        assert len(network.results) >= network.plan.confirmations(len(network.server._present))
+        assert len(network.results) >= network.plan.quorum(len(network.server._present)).confirmations
 
 
 def check_after_attacks(network: Network) -> None:

@@ -10,10 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.protocol.messages import Broadcast, Message
 from fastlloyd.federation.runs import DurableClient, DurableServer
 from fastlloyd.federation.store import Role, Store
 from fastlloyd.federation.store.files import files
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.testing import repeatable_noise
 from federation import entropy, identity, injected, make_federation, make_plan
 from grpc_site import Outcome, Site, serving
@@ -62,11 +64,11 @@ def soak(
             site.parties[name] = (Watched if name == plan.names[0] else DurableClient).join(  # type: ignore[assignment]
                 plan,
                 name,
-                federation.X[name],
+                LocalRecords(plan.mechanism.domain, federation.X[name]),
                 identity=identity(name),
                 store=store,
                 dataset="records",
-                fingerprint=bytes(32),
+                fingerprint=Fingerprint(bytes(32)),
                 noise=injected(federation.client_noise[name]),
                 random_bytes=entropy(name),
             )

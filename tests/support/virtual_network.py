@@ -16,6 +16,7 @@ from fastlloyd.federation.protocol.rounds import ClientRounds
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ClientState, ServerState
 from fastlloyd.federation.secagg.masks import PairwiseMasks
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.testing import repeatable_noise
 from federation import Federation, entropy, identity
 from network_attacks import Attacks
@@ -121,7 +122,7 @@ class Network(Attacks, Rules):
         return ClientSession(
             self.plan,
             name,
-            self.federation.X[name],
+            LocalRecords(self.plan.mechanism.domain, self.federation.X[name]),
             identity=identity(name),
             noise=self.noise[name],
             random_bytes=self.entropy[name],

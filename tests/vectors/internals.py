@@ -26,6 +26,7 @@ from fastlloyd.federation.plan.plan import Masks, TrustMode, loss_estimate_of_ru
 from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.mechanisms import catalogue, central, uncertainty
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.mechanism import Clustering
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 from fastlloyd.reports.coalitions import coalitions
@@ -121,7 +122,7 @@ def _settings(within: Domain, given: Mapping[str, Any]) -> Settings[AnyAlgorithm
 
 def clustered(m: Mechanism, X: IntArray, seed: int) -> Clustering:
     """What the central model ends with; within `testing.repeatable_noise` only."""
-    return central.cluster(m, X, SeededNoise(seed))
+    return central.cluster(m, LocalRecords(m.domain, X), SeededNoise(seed))
 
 
 def identity(name: str) -> Identity:
@@ -135,7 +136,7 @@ def federated(p: Plan, X: IntArray, drops: Sequence[str], seed: int) -> ClientRe
     return simulation.simulate(
         p,
         {name: identity(name) for name in p.names},
-        simulation.split_evenly(X, p.n_clients, PublicSeed.from_int(seed)),
+        simulation.split(LocalRecords(p.mechanism.domain, X), p.n_clients, PublicSeed.from_int(seed)),
         drops=[simulation.parse_drop(text, p.names) for text in drops],
         noise=noise,
     )

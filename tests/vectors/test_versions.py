@@ -21,6 +21,7 @@ from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.simulation import simulate
 from fastlloyd.federation.store import read
 from fastlloyd.federation.store.events import ExchangeCharged
+from fastlloyd.mechanisms.answering import LocalRecords
 from network_processes import HANG, NAMES, SERVER, Site, cleared
 from network_site import FAST, refused
 
@@ -63,9 +64,10 @@ def test_a_run_of_version_3_is_given_up_and_its_plan_made_anew_as_the_sentence_s
 def test_a_plan_of_version_3_is_simulated_by_nobody(name: str) -> None:
     plan = Plan.from_toml((KEPT / name).read_text())
     assert (plan.protocol_version, plan.masks, plan.masks_kind) == (3, None, Masks.GROUP)
-    X = np.zeros((1, plan.mechanism.n_features), dtype=np.int64)
+    domain = plan.mechanism.domain
+    records = LocalRecords(domain, np.zeros((1, domain.n_features), dtype=np.int64))
     with pytest.raises(PlanError, match=r"protocol_version is 3; .*plan renew"):
-        simulate(plan, dict.fromkeys(plan.names, Identity.generate()), [X] * plan.n_clients)
+        simulate(plan, dict.fromkeys(plan.names, Identity.generate()), [records] * plan.n_clients)
 
 
 @pytest.mark.parametrize("kind", OF_VERSION_4)

@@ -22,7 +22,8 @@ from fastlloyd.federation.plan.plan import Plan, TrustMode
 from fastlloyd.federation.protocol.masked_round import Plausible
 from fastlloyd.federation.protocol.messages import Message, Parameters, Proposal, Upload
 from fastlloyd.federation.traffic import traffic
-from fastlloyd.federation.transport.in_process import Drops, Gone, run_in_process
+from fastlloyd.federation.transport.in_process import Drops, run_in_process
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.moment_lloyd import location
 from fastlloyd.mechanisms.moment_lloyd import state as states
@@ -85,7 +86,7 @@ def test_a_run_equals_the_central_model_with_the_same_noise_to_the_bit(plan: Pla
     assert outcome.refused == ()
     if plan.trust is TrustMode.SERVER_NOISE:
         pooled = np.concatenate(list(federation.X.values()))
-        expected = cluster(m, pooled, injected_by_part(m, federation.total_noise(everyone)))
+        expected = cluster(m, LocalRecords(m.domain, pooled), injected_by_part(m, federation.total_noise(everyone)))
     else:
         expected = federation.plain_result(everyone)
     assert all(same_clustering(result.clustering, expected) for result in found)
@@ -108,7 +109,7 @@ def test_where_a_client_misses_a_round_records_are_fewer_and_the_next_in_the_sum
 def test_a_leader_that_is_gone_for_good_is_replaced(since: int) -> None:
     plan = PLANS[1]
     federation = make_federation(plan, seed=since)
-    gone = Gone({"c0": since})
+    gone = Drops(gone={"c0": since})
 
     def link(sender: str, recipient: str, message: Message, data: bytes) -> object:
         said_after = isinstance(message, Proposal | Parameters) and message.round >= since
@@ -297,7 +298,7 @@ def test_a_box_is_read_as_it_was_written_and_one_unit_out_of_range_is_refused(pl
                 states.decode(m, names, wrong)
         at = 0
         for field in states._named(m, names):
-            dtype = states._dtype(field)
+            dtype = field.dtype
             for end, step in ((field.least, -1), (field.most, 1)):
                 value = int(np.asarray(end).ravel()[0]) + step
                 lie = data[:at] + np.array([value], dtype=dtype).tobytes() + data[at + dtype.itemsize :]

@@ -272,9 +272,9 @@ def test_whatever_the_transport_says_no_round_is_closed_early_but_over_those_tha
             assert step == "deadline"
         elif len(run.included) > n_closed:
             included = run.included[-1]
-            assert len(included) >= PLAN.needed(5)
+            assert len(included) >= PLAN.quorum(5).needed
             if run.n_deadlines == n_deadlines:
                 assert set("01234").difference(included) <= late & gone
             late |= set("01234").difference(included)
-        elif run.is_in(ServerState.AGGREGATING) and len(run.server._uploads) >= PLAN.needed(5):
+        elif run.is_in(ServerState.AGGREGATING) and len(run.server._uploads) >= PLAN.quorum(5).needed:
             assert {name[1:] for name in run.server.awaited} - (late & gone)

@@ -36,7 +36,7 @@ from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks, PairwiseMasks
 from fastlloyd.federation.secagg.pairs import PairContext, PairKey, RunKeys
-from fastlloyd.federation.transport.in_process import Gone, run_in_process
+from fastlloyd.federation.transport.in_process import Drops, run_in_process
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.queries.query import Query, ask
@@ -122,6 +122,7 @@ def test_w04_server_holds_no_key(masks: Masks, monkeypatch: pytest.MonkeyPatch) 
     assert n_looks > 20
     assert set(ServerSession.__slots__) == {
         "_away",
+        "_gone",
         "_broadcasts",
         "_confirmations",
         "_hellos",
@@ -357,7 +358,7 @@ def test_w15_missing_client_detected() -> None:
             client_after(federation, "c1", [*inbox[:2], silent])
         said = among(plan.names, silent, {missing: None})
         assert client_after(federation, "c1", [*inbox[:2], said]).state is ClientState.AGGREGATING
-    outcome = run_in_process(federation.server(), federation.clients(), link=Gone({"c2": 2}))
+    outcome = run_in_process(federation.server(), federation.clients(), link=Drops(gone={"c2": 2}))
     assert [result.included for result in results(outcome.clients.values())] == [(plan.names, ("c0", "c1"), ("c0", "c1"))] * 2
 
 

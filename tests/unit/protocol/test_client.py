@@ -29,6 +29,7 @@ from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.secagg.pairs import RunKeys
 from fastlloyd.federation.transport.in_process import Drops
+from fastlloyd.mechanisms.answering import LocalRecords
 from federation import (
     CAP,
     BrokenNoise,
@@ -74,16 +75,17 @@ def make_client(federation: Federation = FEDERATION, name: str = "c1", **changes
         "random_bytes": entropy(""),
     }
     given |= changes
-    X = given.pop("X")
-    return ClientSession(federation.plan, name, X, **given)
+    records = LocalRecords(federation.plan.mechanism.domain, given.pop("X"))
+    return ClientSession(federation.plan, name, records, **given)
 
 
 # What it takes
 
 
 def test_a_client_that_is_not_in_the_plan_is_refused() -> None:
+    records = LocalRecords(PLAN.mechanism.domain, FEDERATION.X["c0"])
     with pytest.raises(PlanError, match="no client 'zoe' in the plan; it names c0, c1, c2, c3"):
-        ClientSession(PLAN, "zoe", FEDERATION.X["c0"], identity=identity("zoe"), noise=injected([]), random_bytes=entropy(""))
+        ClientSession(PLAN, "zoe", records, identity=identity("zoe"), noise=injected([]), random_bytes=entropy(""))
 
 
 def test_an_identity_that_is_not_the_plans_is_refused() -> None:

@@ -31,6 +31,7 @@ from fastlloyd.federation.protocol.transitions import ClientState, ServerState
 from fastlloyd.federation.secagg.masks import GroupKey
 from fastlloyd.federation.secagg.sealing import SALT_BYTES, seal_parameters
 from fastlloyd.federation.transport.in_process import run_in_process
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
@@ -136,8 +137,9 @@ class Table:
         raise AssertionError("it was never sent")
 
     def restored(self, name: str) -> ClientSession:
+        plan = self.federation.plan
         session = ClientSession(
-            self.federation.plan, name, self.federation.X[name], identity=identity(name),
+            plan, name, LocalRecords(plan.mechanism.domain, self.federation.X[name]), identity=identity(name),
             noise=self.clients[name]._noise, random_bytes=entropy(f"{name}, another life"),
         )  # fmt: skip
         session.restore(self.secrets[name], [encode(message) for message in self.recorded[name]])

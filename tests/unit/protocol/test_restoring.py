@@ -28,6 +28,7 @@ from fastlloyd.federation.protocol.messages import (
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ClientState, ServerState
 from fastlloyd.federation.secagg.pairs import RunKeys
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.queries.query import Query
 from federation import (
@@ -102,7 +103,7 @@ def restored(name: str, kept: Kept, records: Sequence[Message], masks: Masks = M
         "encapsulate": no_encapsulation,
     } | changes
     plan = given.pop("plan", FEDERATIONS[masks].plan)
-    session = ClientSession(plan, name, FEDERATION.X[name], **given)
+    session = ClientSession(plan, name, LocalRecords(plan.mechanism.domain, FEDERATION.X[name]), **given)
     session.restore(kept, [encode(record) for record in records])
     return session
 

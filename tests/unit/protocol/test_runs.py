@@ -21,7 +21,8 @@ from fastlloyd.federation.protocol.messages import (
     message_digest,
 )
 from fastlloyd.federation.protocol.server import ServerSession
-from fastlloyd.federation.transport.in_process import Drops, Gone, InProcessOutcome, Link, everything_arrives, run_in_process
+from fastlloyd.federation.transport.in_process import Drops, InProcessOutcome, Link, everything_arrives, run_in_process
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, SULLOYD, Algorithm
 from federation import Federation, identity, injected, make_federation, make_plan, results, run_with_ledger, same_clustering
@@ -61,7 +62,7 @@ def test_an_honest_run_equals_the_central_model_bit_for_bit(
     outcome = run(federation)
     everyone = (plan.names,) * len(plan.mechanism.rounds)
     pooled = np.concatenate(list(federation.X.values()))
-    central = cluster(plan.mechanism, pooled, injected(federation.total_noise(everyone)))
+    central = cluster(plan.mechanism, LocalRecords(plan.mechanism.domain, pooled), injected(federation.total_noise(everyone)))
 
     found = finished(outcome)
     assert len(found) == n_clients
@@ -77,7 +78,11 @@ def test_an_honest_run_equals_the_central_model_bit_for_bit(
 def test_every_private_algorithm_runs_federated_as_it_runs_centrally(algorithm: Algorithm, masks: Masks) -> None:
     plan = make_plan(3, trust=TrustMode.SERVER_NOISE, algorithm=algorithm, masks=masks)
     federation = make_federation(plan)
-    central = cluster(plan.mechanism, np.concatenate(list(federation.X.values())), injected(federation.server_noise))
+    central = cluster(
+        plan.mechanism,
+        LocalRecords(plan.mechanism.domain, np.concatenate(list(federation.X.values()))),
+        injected(federation.server_noise),
+    )
     found = finished(run(federation))
     assert len(found) == 3
     assert same_clustering(found[0].clustering, central)
@@ -91,7 +96,14 @@ def test_a_run_with_the_production_noise_and_entropy_finishes(trust: TrustMode, 
     federation = make_federation(make_plan(3, trust=trust, masks=masks))
     plan = federation.plan
     clients = [
-        ClientSession(plan, name, X, identity=identity(name), noise=SystemNoise(), random_bytes=os.urandom)
+        ClientSession(
+            plan,
+            name,
+            LocalRecords(plan.mechanism.domain, X),
+            identity=identity(name),
+            noise=SystemNoise(),
+            random_bytes=os.urandom,
+        )
         for name, X in federation.X.items()
     ]
     outcome = run_in_process(ServerSession(plan, SystemNoise()), clients)
@@ -131,7 +143,7 @@ def test_whichever_clients_miss_a_round_the_sum_is_that_of_the_others(trust: Tru
 def test_a_client_that_is_gone_for_good_is_left_out_from_then_on(gone: str, since: int) -> None:
     federation = make_federation(make_plan(4, max_dropouts=1), seed=since)
     names = federation.plan.names
-    outcome = run(federation, Gone({gone: since}))
+    outcome = run(federation, Drops(gone={gone: since}))
     others = tuple(name for name in names if name != gone)
     included = tuple(names if number < since else others for number in (1, 2, 3))
     found = finished(outcome)
@@ -150,7 +162,7 @@ def test_too_few_clients_end_the_run_for_everybody_with_the_reason() -> None:
         (2, "2 clients answered in round 2"),
         (4, "2 clients of the last round confirmed the result"),
     ]:
-        outcome = run(federation, Gone({"c0": since, "c3": since}))
+        outcome = run(federation, Drops(gone={"c0": since, "c3": since}))
         assert outcome.server.reason == f"{reason}, and at least 3 are needed"
         assert results(outcome.clients.values()) == []
         ended = outcome.clients["c1"]
@@ -214,7 +226,7 @@ def test_pairwise_a_client_may_be_lost_before_the_first_round_and_after_the_last
     """Pair masks cancel only if all upload, so a client that is lost for good ends the run."""
     federation = make_federation(make_plan(4, max_dropouts=1, masks=Masks.PAIRWISE), seed=since)
     names = federation.plan.names
-    outcome = run(federation, Gone({"c2": since}))
+    outcome = run(federation, Drops(gone={"c2": since}))
     if since in (0, 4):
         everyone = names if since else tuple(name for name in names if name != "c2")
         found = finished(outcome)

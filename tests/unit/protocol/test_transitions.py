@@ -24,7 +24,14 @@ from fastlloyd.federation.protocol.messages import (
     Turn,
     Upload,
 )
-from fastlloyd.federation.protocol.transitions import CLIENT_TRANSITIONS, SERVER_TRANSITIONS, ClientState, ServerState
+from fastlloyd.federation.protocol.transitions import (
+    CLIENT_TRANSITIONS,
+    SERVER_TRANSITIONS,
+    ClientState,
+    Deadline,
+    ServerState,
+    Start,
+)
 from federation import client_after, inboxes, make_federation, make_plan
 
 FEDERATION = make_federation(make_plan(2))
@@ -132,6 +139,6 @@ def test_rows_name_messages_that_travel_in_the_right_direction() -> None:
     to_server = (Hello, SealedKeys, Upload, Confirmation, Proposal)
     to_client = (Deal, KeyBox, Broadcast, Confirmations, Abort, Parameters, Turn)
     for _, event in CLIENT_TRANSITIONS:
-        assert event in to_client or event.__name__ in ("Start", "Deadline")
+        assert event in to_client or event in (Start, Deadline)
     for _, event in SERVER_TRANSITIONS:
-        assert event in to_server or event.__name__ in ("Away", "Deadline")
+        assert event in to_server or event is Deadline

@@ -8,7 +8,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.errors import BudgetError, DataError, FastLloydError, RemoteProtocolError, StateError
+from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.ledger import account
 from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.plan.renewal import renew
@@ -18,6 +20,8 @@ from fastlloyd.federation.protocol.messages import Broadcast, Confirmations, Key
 from fastlloyd.federation.runs import reservation
 from fastlloyd.federation.store import LogPosition, Role, Store
 from fastlloyd.federation.store.events import LimitSet, Outcome
+from fastlloyd.mechanisms.answering import LocalRecords
+from fastlloyd.mechanisms.queries.query import Query
 from federation import identity, make_federation, make_plan, same_clustering
 from mortal_parties import AFTER, BEFORE, DATASET, FINGERPRINT, Killed, World, check_ledger, messages_of
 from stores import copy_store
@@ -81,7 +85,7 @@ def test_a_client_that_joined_takes_the_run_up_with_the_very_same_hello(world: W
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "records": ({"fingerprint": bytes(31) + b"1"}, "was begun with other records; go on with the same file"),
+    "records": ({"fingerprint": Fingerprint(bytes(31) + b"1")}, "was begun with other records; go on with the same file"),
     "data set": ({"dataset": "others"}, "was begun with --dataset patients; go on with the same name"),
     "plan": ({"plan": make_plan(3)}, "was begun with another plan of the same run id"),
 }
@@ -121,8 +125,9 @@ def test_what_would_be_refused_reserves_nothing(world: World) -> None:
     store.append([LimitSet(dataset=DATASET, epsilon=0.5, delta=1e-6)])
     with pytest.raises(BudgetError, match=r"has the limit epsilon 0\.5"):
         world.open("c0", store)
+    many = LocalRecords(world.plan.mechanism.domain, np.zeros((41, 2), dtype=np.int64))
     with pytest.raises(DataError, match="more records than its cap"):
-        world.open("c0", store, dataset="others", X=np.zeros((41, 2), dtype=np.int64))
+        world.open("c0", store, dataset="others", records=many)
     assert store.position.length == 1
     assert store.history.runs == {}
 
@@ -264,6 +269,49 @@ def test_an_error_of_this_machine_ends_the_process_and_not_the_run(either_world:
 
 
 # The end
+
+
+class Gauge:
+    """Records that count how often they are passed over."""
+
+    def __init__(self, name: str, world: World) -> None:
+        self.domain = world.plan.mechanism.domain
+        self._records, self.n_passes = LocalRecords(self.domain, world.X[name]), 0
+        self.n = self._records.n
+
+    def answer(self, query: Query) -> tuple[IntArray, int]:
+        self.n_passes += 1
+        return self._records.answer(query)
+
+
+def owing(world: World, gauge: Gauge) -> Any:
+    """The client of a process that was killed when a sum was durable, and its answer to the next question was not."""
+    broadcast = until(world, Broadcast)
+    client = world.parties["c1"].party
+    client._commit(client.session.accept(broadcast))
+    return reopened(world, "c1", records=gauge)
+
+
+def test_an_answer_that_is_owed_is_made_once_the_server_sees_the_client(either_world: World) -> None:
+    """A pass may be long: the server must not take the client for absent meanwhile."""
+    gauge = Gauge("c1", either_world)
+    client = owing(either_world, gauge)
+    before = client.position.length
+    assert (gauge.n_passes, client.outcome) == (0, None)
+    said = client.begin()
+    assert [send.message.round for send in said if isinstance(send.message, Upload)] == [2]
+    assert (gauge.n_passes, client.position.length) == (1, before + 2)
+    assert client.begin() == said
+    assert gauge.n_passes == 1
+    assert reopened(either_world, "c1", records=gauge).begin() == said
+    assert gauge.n_passes == 1
+
+
+def test_an_answer_that_is_owed_is_not_made_after_the_deadline(world: World) -> None:
+    gauge = Gauge("c1", world)
+    client = owing(world, gauge)
+    client.deadline()
+    assert (client.begin(), gauge.n_passes) == ([], 0)
 
 
 def test_a_client_that_finished_finds_its_result_again_until_it_concludes(world: World) -> None:

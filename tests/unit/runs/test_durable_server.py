@@ -12,6 +12,7 @@ from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Ended, Finish, Send, ServerResult
 from fastlloyd.federation.protocol.messages import Abort, Confirmations, Upload, decode
 from fastlloyd.federation.protocol.server import ServerSession
+from fastlloyd.federation.protocol.transitions import ServerState
 from fastlloyd.federation.runs.steps import MAX_BEGUN_AGAIN
 from fastlloyd.federation.store import Store
 from fastlloyd.federation.store.events import Outcome, PeerSigned
@@ -95,6 +96,25 @@ def test_a_server_that_dies_after_the_end_knows_who_has_taken_it(world: World) -
     again.conclude()
     assert again.left("c2") == []
     assert store.history.runs[RUN].left == ("c1", "c0")
+
+
+def test_a_client_that_leaves_for_good_is_waited_for_no_more_after_a_restart_either(world: World) -> None:
+    """A kill between the word and what follows from it is none: both are one commit. Its connections do not bring it back."""
+    server = started_without(world)
+    while server.session.state is not ServerState.AGGREGATING:
+        world._deliver(*world.queue.popleft())
+    server.left("c1")
+    for again in (False, True):
+        store = world.parties[SERVER].store
+        assert store is not None
+        assert store.history.runs[RUN].left == ("c1",)
+        if world.plan.masks_kind is Masks.PAIRWISE:
+            assert "c1" in server.outcome.reason
+            assert server.timeout == (0 if again else None)
+        else:
+            assert server.outcome is None
+            assert server.session.awaited == ("c0", "c2")
+        server = restarted(world)
 
 
 def test_too_few_end_the_run_and_everybody_is_told_also_after_a_restart(world: World) -> None:

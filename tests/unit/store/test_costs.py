@@ -50,7 +50,7 @@ def test_an_earlier_run_made_for_replaced_records_has_no_bound_where_one_is_adde
 def test_todays_runs_keep_both_in_an_event_of_its_own() -> None:
     event = reserved(run_id(1), n_exchanges=2)
     assert isinstance(decode(encode(event)), RunReserved)
-    assert encode(event)[1] == 7
+    assert encode(event)[1] == 10
     assert event.cost.under(ADD) == (Cost(Fraction(1, 100), Fraction(0)),) * 2
     assert event.cost.under(REPLACE) == (Cost(Fraction(4, 100), Fraction(0)),) * 2
     assert cost(Fraction(1)).costs == (ExchangeCost(Cost(Fraction(1), Fraction(0)), Cost(Fraction(4), Fraction(0))),)
