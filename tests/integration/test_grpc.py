@@ -15,6 +15,7 @@ import struct
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,8 @@ from authorities import Issuer, key_pem, pem, self_signed
 from fastlloyd.errors import NetworkError
 from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.positions import SignedPosition
-from fastlloyd.federation.protocol.actions import ClientResult, Ended, ServerResult
-from fastlloyd.federation.protocol.messages import Broadcast, Limits, Message, Upload, encode
+from fastlloyd.federation.protocol.actions import ClientResult, Ended, Send, ServerResult
+from fastlloyd.federation.protocol.messages import Broadcast, Deal, Limits, Message, Upload, decode, encode
 from fastlloyd.federation.store.events import LogPosition
 from fastlloyd.federation.transport.grpc import server as grpc_server
 from fastlloyd.federation.transport.grpc import tls
@@ -52,6 +53,7 @@ from fastlloyd.federation.transport.grpc.tls import (
     load_grpc,
     server_credentials,
 )
+from fastlloyd.federation.transport.grpc.turns import Pace
 from fastlloyd.federation.transport.party import Request
 from federation import make_federation, make_plan
 from grpc_site import CALM, HANG, Site, answer, serving, until, within
@@ -90,6 +92,70 @@ def test_a_server_that_nobody_asks_anything_draws_noise_ahead(monkeypatch: pytes
         async with serving(site.server()):
             assert await asyncio.to_thread(drawn.wait, HANG)
 
+    within(test)
+
+
+async def ask_again(site: Site, port: int, name: str, n_times: int, n_answers: int) -> list[Message]:
+    """Say Hello so often on a bare stream, and wait for so many answers."""
+    async with site.stream(name, port) as stream:
+        for frame in (site.attach(), *[site.hello(name)] * n_times):
+            await stream.write(frame)
+        assert isinstance(await answer(site, stream), Attached)
+        found = [await answer(site, stream) for _ in range(n_answers)]
+        assert all(isinstance(frame, Answer) for frame in found), found
+        return [decode(frame.message, Limits.of(site.plan)) for frame in found if isinstance(frame, Answer)]
+
+
+def all_but_one_joined() -> Site:
+    """A run that only c0 has not joined."""
+    site = Site()
+    for name in site.plan.names[1:]:
+        (send,) = site.parties[name].begin()
+        assert isinstance(send, Send)
+        assert site.party.session.receive(name, send.message) == []
+    return site
+
+
+def test_who_asks_again_for_what_all_were_told_has_nothing_encoded_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[Message] = []
+
+    def counted(message: Message) -> bytes:
+        encoded.append(message)
+        return encode(message)
+
+    monkeypatch.setattr(grpc_server, "encode", counted)
+
+    async def test() -> None:
+        site = all_but_one_joined()
+        async with serving(site.server()) as port:
+            answers = await ask_again(site, port, "c0", 15, 15)
+        assert [type(message) for message in answers] == [Deal] * 15
+        assert len(encoded) == 2  # as it was decided on, and as it is kept
+
+    within(test)
+
+
+def test_who_asks_more_than_others_need_waits_and_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    paces: dict[Pace, int] = Counter()
+
+    def pause(pace: Pace, _now: float) -> float:
+        """One that is heard four times, over all its streams, and then no more in the time of this test."""
+        paces[pace] += 1
+        return 0.0 if paces[pace] <= 4 else 100 * HANG
+
+    async def test() -> None:
+        site = all_but_one_joined()
+        async with serving(site.server()) as port:
+            for _ in range(2):
+                assert len(await ask_again(site, port, "c0", 2, 2)) == 2
+            asking = asyncio.create_task(ask_again(site, port, "c0", 9, 1))
+            await until(lambda: max(paces.values()) > 4)
+            assert len(await ask_again(site, port, "c1", 4, 4)) == 4
+            assert [name for name, _ in site.party.received] == ["c0"] * 4 + ["c1"] * 4
+            asking.cancel()
+            await asyncio.wait({asking})
+
+    monkeypatch.setattr(Pace, "pause", pause)
     within(test)
 
 
@@ -504,6 +570,51 @@ def test_a_client_that_stops_and_starts_again_goes_on() -> None:
             site.parties["c2"].on_message = lambda _: None
             last = await site.client("c2", port).run()
             site.check([*await others, last])
+
+    within(test)
+
+
+def test_nobody_waits_for_a_client_whose_run_has_ended_for_good() -> None:
+    """It finds its broadcast spoiled and refuses it; no step has a deadline here."""
+
+    async def test() -> None:
+        site = Site(make_federation(make_plan(3, masks=Masks.PAIRWISE)))
+        party = site.parties["c1"]
+        genuine = party.receive
+
+        def spoiled(message: Message) -> list[Request]:
+            if isinstance(message, Broadcast):
+                message = msgspec.structs.replace(message, payload=bytes(len(message.payload)))
+            return genuine(message)
+
+        party.receive = spoiled  # type: ignore[method-assign]
+        async with serving(site.server()) as port:
+            outcomes = await site.run_clients(port)
+        assert all(isinstance(outcome, Ended) for outcome in outcomes)
+        reasons = {name: outcome.reason for name, outcome in zip(site.plan.names, outcomes, strict=True) if outcome}  # type: ignore[union-attr]
+        assert reasons["c0"] == reasons["c2"] != reasons["c1"]
+        assert "c1" in reasons["c0"]
+
+    within(test)
+
+
+def test_a_client_whose_process_fails_has_not_left_and_goes_on_when_it_is_started_again() -> None:
+    async def test() -> None:
+        site = Site(make_federation(make_plan(3, masks=Masks.PAIRWISE)))
+
+        def full(message: Message) -> None:
+            if isinstance(message, Broadcast):
+                raise OSError("the disk is full")
+
+        site.parties["c1"].on_message = full
+        async with serving(site.server()) as port:
+            others = asyncio.gather(*(site.client(name, port).run() for name in ("c0", "c2")))
+            with pytest.raises(OSError, match="the disk is full"):
+                await site.client("c1", port).run()
+            site.parties["c1"].on_message = lambda _: None
+            (again,) = await site.run_clients(port, "c1")
+            first, last = await others
+            site.check([first, again, last])
 
     within(test)
 

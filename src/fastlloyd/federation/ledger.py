@@ -8,30 +8,26 @@ removed. What each exchange costs under either is in the store, of runs that ear
 """
 
 import enum
-import hmac
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from fastlloyd.base.names import unknown_name
 from fastlloyd.base.precision import rounded_up
-from fastlloyd.base.randomness import length_prefixed
 from fastlloyd.dp.accountant import Accountant, GaussianRelease
 from fastlloyd.dp.gdp import pure_mu_squared
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError
+from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.spending import Spending
 from fastlloyd.federation.store.events import AnyRunCost, Cost, EarlierRunReserved, ExchangeCost, LimitSet, RunCost, RunReserved
 from fastlloyd.federation.store.history import History, Run
 from fastlloyd.mechanisms.mechanism import NAME, Mechanism
 
-_FINGERPRINT_LABEL = b"fastlloyd/v1/fingerprint"
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 
 
@@ -208,15 +204,24 @@ def outlook(history: History, dataset: str, plan: Plan) -> str:
     return f"{said} The limit is epsilon {limit.epsilon:g}."
 
 
-def check_records(history: History, dataset: str, fingerprint: bytes) -> None:
-    """Raise BudgetError if these very records were used under another data set name, where what they spent is counted."""
-    for run in history.runs.values():
-        known = run.reserved
-        if known is not None and known.dataset != dataset and hmac.compare_digest(known.fingerprint, fingerprint):
+def check_records(history: History, dataset: str, fingerprint: Fingerprint) -> list[str]:
+    """Raise BudgetError if these very records were used under another data set name, where what they spent is counted.
+
+    Returns the names of other data sets whose records cannot be compared with these.
+    """
+    unknown = set()
+    for known in (run.reserved for run in history.runs.values()):
+        if known is None or known.dataset == dataset:
+            continue
+        is_known = fingerprint.is_of(known)
+        if is_known:
             raise BudgetError(
                 f"these records were used under the data set name {known.dataset!r} before; use that name instead of "
                 f"{dataset!r}, so that what is spent on them adds up"
             )
+        if is_known is None:
+            unknown.add(known.dataset)
+    return sorted(unknown)
 
 
 def check_dataset(dataset: str) -> None:
@@ -242,7 +247,7 @@ def check_slip(history: History, dataset: str, *, new: bool) -> None:
         raise BudgetError(f"data set {unknown_name(dataset, known)}: correct the name, or say --new-dataset for other records")
 
 
-def reserve(history: History, plan: Plan, *, client: str, dataset: str, fingerprint: bytes) -> RunReserved:
+def reserve(history: History, plan: Plan, *, client: str, dataset: str, fingerprint: Fingerprint) -> RunReserved:
     """The event that reserves a whole run on a data set, once it is known to fit; BudgetError if it does not."""
     cost = run_cost(plan.mechanism, plan.distance)
     check_records(history, dataset, fingerprint)
@@ -252,7 +257,7 @@ def reserve(history: History, plan: Plan, *, client: str, dataset: str, fingerpr
         plan_digest=plan.digest,
         client=client,
         dataset=dataset,
-        fingerprint=fingerprint,
+        fingerprint=fingerprint.digest,
         cost=cost,
     )
 
@@ -280,24 +285,6 @@ def _found_again(spent: Spending, epsilon: float, delta: float) -> bool:
     releases = [GaussianRelease(spent.whole, Fraction(1))] if spent.whole else []
     found = Accountant(ADD).compose(releases).get_delta(epsilon) if epsilon > 0 else 0.0
     return found <= delta * (1 + 2**-30)
-
-
-def fingerprint(key: bytes, columns: Sequence[str], values: NDArray[np.float64]) -> bytes:
-    """HMAC-SHA256 of records under a key of the store, 32 bytes: the same for the same records in another order.
-
-    values : (n, number of columns), as they were read, in original units: bounds and scaling of a plan change nothing, nor do
-    the orders of rows and columns. Rows are sorted as bytes; a second copy of the values is held meanwhile. It tells that
-    records are the very same, not that they are nearly so.
-    """
-    order = np.argsort(columns)
-    rows = np.ascontiguousarray(values[:, order], dtype="<f8") + 0.0  # no negative zeros
-    n, d = rows.shape
-    rows = np.sort(rows.view(np.dtype((np.void, 8 * d))).ravel())
-    mac = hmac.new(key, _FINGERPRINT_LABEL + d.to_bytes(8, "big") + n.to_bytes(8, "big"), "sha256")
-    for at in order:
-        mac.update(length_prefixed(columns[at].encode()))
-    mac.update(rows.view(np.uint8).data)
-    return mac.digest()
 
 
 _Counted = tuple[AnyRunCost, Sequence[int]]  # what a run costs, and which of its exchanges count

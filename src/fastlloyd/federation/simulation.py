@@ -6,21 +6,27 @@ It protects nobody from whoever runs it, who holds all records; it shows what th
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed, PublicStream
 from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import NoiseSource, SystemNoise
-from fastlloyd.errors import FastLloydError, PlanError
+from fastlloyd.errors import DataError, FastLloydError, PlanError
 from fastlloyd.federation.plan.plan import Client, Plan
 from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.federation.protocol.client import ClientSession
-from fastlloyd.federation.protocol.messages import Message
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.secagg.keys import Identity
-from fastlloyd.federation.transport.in_process import Drops, Gone, Link, everything_arrives, run_in_process
+from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks, MaskContext
+from fastlloyd.federation.secagg.ring import Ring, RingVector
+from fastlloyd.federation.transport.in_process import Drops, run_in_process
+from fastlloyd.mechanisms.answering import LocalRecords, Records
+from fastlloyd.mechanisms.queries.query import Query
 
 DROP = re.compile(r"(?P<client>.+)@(?P<round>[0-9]{1,4})(?P<for_good>\+?)")
 
@@ -48,8 +54,69 @@ def parse_drop(text: str, names: Sequence[str]) -> Drop:
 
 def split_evenly(X: GridArray, n_clients: int, seed: PublicSeed) -> list[GridArray]:
     """Shuffle records by a public seed and split them into parts whose sizes differ by at most one, the larger first."""
-    order = np.argsort(PublicStream(seed, b"fastlloyd/v1/simulation/split").words(len(X)), kind="stable")
-    return np.array_split(X[order], n_clients)
+    return [X[part] for part in _parts(len(X), n_clients, seed)]
+
+
+def split(records: LocalRecords, n_clients: int, seed: PublicSeed) -> list[Records]:
+    """The parts of `split_evenly`, one a client, of records that are never held at once: a pass answers for all clients.
+
+    One or two bytes a record are held. Raises what reading the records raises.
+    """
+    passes = _SharedPasses(records, n_clients, seed)
+    return [_Part(passes, client) for client in range(n_clients)]
+
+
+def _parts(n: int, n_clients: int, seed: PublicSeed) -> list[NDArray[np.intp]]:
+    """The numbers of each client's records, from 0."""
+    order = np.argsort(PublicStream(seed, b"fastlloyd/v1/simulation/split").words(n), kind="stable")
+    return np.array_split(order, n_clients)
+
+
+class _SharedPasses:
+    """The answers of all clients to a query, in one pass. sizes : how many records each client has."""
+
+    def __init__(self, records: LocalRecords, n_clients: int, seed: PublicSeed) -> None:
+        self.domain, self._records = records.domain, records
+        parts = _parts(records.count() if records.n is None else records.n, n_clients, seed)
+        self.sizes = [len(part) for part in parts]
+        self._owners = np.empty(sum(self.sizes), dtype=np.min_scalar_type(n_clients - 1))
+        for client, part in enumerate(parts):
+            self._owners[part] = client
+        self._asked: tuple[object, bytes] | None = None
+        self._answers: list[tuple[IntArray, int]] = []
+
+    def answers(self, query: Query) -> list[tuple[IntArray, int]]:
+        """Each client's answer, and how many records gave it: kept for the others, who ask the same in a round."""
+        if self._asked != (query.question, query.digest):
+            self._answers, self._asked = self._pass(query), (query.question, query.digest)
+        return self._answers
+
+    def _pass(self, query: Query) -> list[tuple[IntArray, int]]:
+        sums = np.zeros((len(self.sizes), *query.question.shape), dtype=np.int64)
+        sizes, at = np.zeros(len(self.sizes), dtype=np.int64), 0
+        for block in self._records.blocks():
+            owners = self._owners[at : at + len(block)]
+            at += len(block)
+            if len(owners) < len(block):
+                raise DataError("the number of records changed between two passes; leave the file alone while it is read")
+            counts = np.bincount(owners, minlength=len(self.sizes))
+            sizes += counts
+            mine = np.split(block[np.argsort(owners, kind="stable")], np.cumsum(counts)[:-1])
+            for client in np.flatnonzero(counts):
+                sums[client] += query.evaluate(mine[client])
+        return list(zip(sums, sizes.tolist(), strict=True))
+
+
+class _Part:
+    """`Records` of one client of a simulation."""
+
+    def __init__(self, passes: _SharedPasses, client: int) -> None:
+        self.domain, self.n = passes.domain, passes.sizes[client]
+        self._passes, self._client = passes, client
+
+    def answer(self, query: Query) -> tuple[IntArray, int]:
+        """See `Records`."""
+        return self._passes.answers(query)[self._client]
 
 
 def roster(names: Iterable[str], n_records: int) -> tuple[tuple[Client, ...], dict[str, Identity]]:
@@ -66,42 +133,48 @@ def roster(names: Iterable[str], n_records: int) -> tuple[tuple[Client, ...], di
 def simulate(
     plan: Plan,
     identities: Mapping[str, Identity],
-    records: Sequence[GridArray],
+    records: Sequence[Records],
     *,
     drops: Sequence[Drop] = (),
     noise: NoiseSource | None = None,
 ) -> ClientResult:
     """Run a plan in this process; what every client that finished ended with.
 
-    records : per client, in the order of the plan, grid points int64 (n_i, n_features). noise None: the system's. Raises
-    PlanError for drops outside the run, FastLloydError where the run ends without a result.
+    records : per client, in the order of the plan. noise None: the system's. Raises PlanError for drops outside the run,
+    FastLloydError where the run ends without a result.
     """
     T = plan.mechanism.n_rounds
     for drop in drops:
         if not 1 <= drop.round <= T:
             raise PlanError(f"{drop.client} is to be dropped in round {drop.round}, but the run has rounds 1 to {T}")
-    noise = SystemNoise() if noise is None else noise
+    noise, shared = SystemNoise() if noise is None else noise, partial(_SharedMasks, {})
     sessions = [
-        ClientSession(plan, name, X, identity=identities[name], noise=noise, random_bytes=os.urandom)
-        for name, X in zip(plan.names, records, strict=True)
+        ClientSession(plan, name, mine, identity=identities[name], noise=noise, random_bytes=os.urandom, group_masks=shared)
+        for name, mine in zip(plan.names, records, strict=True)
     ]
-    outcome = run_in_process(ServerSession(plan, noise), sessions, link=_link(drops))
+    lost = {(drop.client, drop.round) for drop in drops if not drop.for_good}
+    latest_first = sorted(drops, key=lambda drop: -drop.round)
+    gone = {drop.client: drop.round for drop in latest_first if drop.for_good}
+    outcome = run_in_process(ServerSession(plan, noise), sessions, link=Drops(lost, gone))
     finished = [result for result in outcome.clients.values() if isinstance(result, ClientResult)]
     if not finished:
         raise FastLloydError(f"the run ended without a result: {outcome.server.reason or 'no client was left at the end'}")
     return finished[0]
 
 
-def _link(drops: Sequence[Drop]) -> Link:
-    if not drops:
-        return everything_arrives
-    lost = Drops({(drop.client, drop.round) for drop in drops if not drop.for_good})
-    latest_first = sorted(drops, key=lambda drop: -drop.round)
-    gone = Gone({drop.client: drop.round for drop in latest_first if drop.for_good})
+class _SharedMasks(GroupMasks):
+    """Masks of a simulation's clients, who hold one group key: the first to open a sum derives all masks, once for all."""
 
-    def link(sender: str, recipient: str, message: Message, data: bytes) -> Iterable[bytes]:
-        return [
-            arrived for kept in lost(sender, recipient, message, data) for arrived in gone(sender, recipient, message, kept)
-        ]
+    __slots__ = ("_sums",)
 
-    return link
+    def __init__(self, sums: dict[object, RingVector], group_key: GroupKey, ring: Ring) -> None:
+        super().__init__(group_key, ring)
+        self._sums = sums
+
+    def open(self, total: RingVector, context: MaskContext, included: Mapping[str, bytes]) -> RingVector:
+        """See `MaskScheme`; the sum of the last round's masks is kept."""
+        what = self._group_key.secret, context, tuple(included.items())
+        if what not in self._sums:
+            self._sums.clear()
+            self._sums[what] = self._ring.subtract(total, super().open(total, context, included))
+        return self._ring.subtract(total, self._sums[what])

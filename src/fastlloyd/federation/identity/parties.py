@@ -70,6 +70,17 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     round: int = 600
     confirming: int = 600
 
+    @property
+    def longest_pass(self) -> int:
+        """Seconds that a pass over a client's records may take: one before Hello, two in a round if it is started again."""
+        return min(self.joining, self.round // 2)
+
+    def for_passes(self, seconds: int) -> "Timeouts":
+        """These timeouts, longer by the passes of a client to which one takes so long, and which is started again."""
+        return msgspec.structs.replace(
+            self, joining=self.joining + seconds, round=self.round + 2 * seconds, confirming=self.confirming + seconds
+        )
+
 
 def check_clients(clients: Sequence[Client]) -> None:
     """Raise PlanError unless the clients have usable names, caps, keys and certificates, each its own."""

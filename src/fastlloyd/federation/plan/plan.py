@@ -146,18 +146,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """The most shares of noise that the guarantee is ever made of (1 in server-noise: the server's)."""
         return 1 if self.trust is TrustMode.SERVER_NOISE else self.quorum(self.n_clients).shares
 
-    def needed(self, n_present: int) -> int:
-        """The fewest uploads in a round, with so many clients in the key set."""
-        return self.quorum(n_present).needed
-
-    def confirmations(self, n_present: int) -> int:
-        """The fewest clients that must confirm a result, with so many in the key set."""
-        return self.quorum(n_present).confirmations
-
-    def max_turns(self, n_present: int) -> int:
-        """How many further clients may be asked for parameters, with so many in the key set."""
-        return self.quorum(n_present).max_turns
-
     @property
     def patience(self) -> int:
         """Seconds that the server waits for what no other client can do: with pairwise masks as long as for an upload."""
@@ -281,7 +269,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
         n_present : how many clients are in the key set.
         """
-        question = round.question(self.mechanism)
+        question = self.mechanism.question(round)
         if self.trust is TrustMode.SERVER_NOISE:
             return np.zeros(question.shape, dtype=np.int64)
         shares = zip(question.parts, self.share_scales(round, n_present), strict=True)

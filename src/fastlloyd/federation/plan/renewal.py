@@ -25,23 +25,24 @@ def renew(
     authority: str | None = None,
     positions: Iterable[Positions] = (),
     masks: Masks | None = None,
+    host: str | None = None,
 ) -> Plan:
     """The plan with these public files in place of those of the same names, and without the clients left out.
 
     The mechanism stays as it is, so records, caps and noise of a sum too; with fewer clients each adds a larger share of it.
     None: as before. timeouts : seconds by step. authority : its certificate, base64 of DER. positions : of clients' stores, as
     servers export them; those of the plan stay where none is newer. masks : with others, the steps for which the plan waits as
-    long as the masks before have it wait as long as these have. Raises PlanError for unknown or repeated names, for
-    certificates that the authority did not issue, if what is left cannot give the guarantee, if half of the clients would be
-    enough for a round, and if an identity signed two positions of one length.
+    long as the masks before have it wait as long as these have. host : "" for none.
+
+    Raises PlanError for unknown or repeated names, for certificates that the authority did not issue, where what is left
+    cannot give the guarantee or half of the clients would be enough for a round, and if one identity signed two positions of a
+    length.
     """
     kind = masks or plan.masks_kind
     clients = {client.name: client for client in plan.clients}
     for name in leave_out:
         if name not in clients:
             raise PlanError(f"the client to leave out, {unknown_name(name, list(clients))}")
-        if name == plan.host:
-            raise PlanError(f"client {name!r} hosts the server, so it cannot be left out; make a plan with another --host")
         del clients[name]
     new = _members(members, clients, leave_out)
     M, D, t = len(clients), plan.max_dropouts, plan.max_colluding
@@ -62,6 +63,7 @@ def renew(
         ),
         authority=plan.authority if authority is None else authority,
         timeouts=msgspec.structs.replace(_timeouts(plan, kind), **dict(timeouts or {})),
+        host=plan.host if host is None else host or None,
     )
     renewed.check_undivided()
     return renewed

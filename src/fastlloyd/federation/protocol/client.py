@@ -3,13 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.dp.repeatable import check_private
 from fastlloyd.errors import FastLloydError, LocalProtocolError, PlanError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Keep, Record, Send, Unfinished
-from fastlloyd.federation.protocol.joining import RUN_KEYS, Encapsulate, Joining
+from fastlloyd.federation.protocol.joining import RUN_KEYS, Encapsulate, Joining, MakeMasks
 from fastlloyd.federation.protocol.messages import (
     Abort,
     Broadcast,
@@ -34,9 +33,9 @@ from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.protocol.rounds import ClientRounds
 from fastlloyd.federation.protocol.transitions import CLIENT_TRANSITIONS, ClientState, Deadline, Start
 from fastlloyd.federation.secagg.keys import Identity
-from fastlloyd.federation.secagg.masks import Secret
+from fastlloyd.federation.secagg.masks import GroupMasks, Secret
 from fastlloyd.federation.secagg.pairs import RunKeys, encapsulate
-from fastlloyd.mechanisms.answering import Records
+from fastlloyd.mechanisms.answering import CappedRecords, Records
 
 
 class ClientSession(Secret):
@@ -51,23 +50,25 @@ class ClientSession(Secret):
     ----------
     plan : the plan, whose digest the caller has compared with the one it was given.
     name : who this is in the plan.
-    X : int64 (n, n_features), grid points inside the domain (`Domain.to_grid`), at most `max_records` of them.
+    records : grid points of the plan's domain, at most `max_records` of them.
     identity : the key whose public half stands in the plan.
     noise : where this client's share of the noise comes from.
     random_bytes : fresh bytes for keys and nonces, in production `os.urandom`.
     encapsulate : what makes the secret of a pair of clients; another only in tests.
+    group_masks : what makes masks of the group key; another only in simulations.
 
     Raises
     ------
     LocalProtocolError : the noise is not private, outside `testing.repeatable_noise`.
     PlanError : the name is not in the plan, the identity is not that client's, or a signing key is missing.
-    DataError : the records have another dtype or shape, leave the domain, or are more than the cap. No value is shown.
+    DataError : the records are those of another domain, or more than the cap. No value is shown.
     """
 
     __slots__ = (
         "_accepted",
         "_encapsulate",
         "_first_sent",
+        "_group_masks",
         "_handled",
         "_last_sent",
         "_noise",
@@ -87,22 +88,23 @@ class ClientSession(Secret):
         self,
         plan: Plan,
         name: str,
-        X: GridArray,
+        records: Records,
         *,
         identity: Identity,
         noise: NoiseSource,
         random_bytes: Callable[[int], bytes],
         encapsulate: Encapsulate = encapsulate,
+        group_masks: MakeMasks = GroupMasks,
     ) -> None:
         plan.check_current()
         check_private(noise)
         client = plan.client(name)
-        self._records = Records(plan.mechanism.domain, X, client.check_cap)
+        self._records = CappedRecords(records, plan.mechanism.domain, client.check_cap)
         if identity.public.hex() != client.signing_key:
             raise PlanError(f"this identity is not the one whose signing_key the plan lists for client {name!r}")
         self.plan, self.name, self.state = plan, name, ClientState.NEW
         self.outcome: ClientResult | Ended | None = None
-        self._noise, self._random_bytes, self._encapsulate = noise, random_bytes, encapsulate
+        self._noise, self._random_bytes, self._encapsulate, self._group_masks = noise, random_bytes, encapsulate, group_masks
         self._roster = Roster.of(plan)
         self._phase: Identity | Joining | ClientRounds | None = identity  # forgotten once it has signed the Hello
         self._handled: set[bytes] = set()
@@ -402,7 +404,8 @@ class ClientSession(Secret):
     def _join(self, kept: Mapping[str, bytes]) -> Hello:
         match self._phase:
             case Identity() as identity:
-                self._phase = joining = Joining(self.plan, self._roster, self.name, identity, kept, self._encapsulate)
+                makers = self._encapsulate, self._group_masks
+                self._phase = joining = Joining(self.plan, self._roster, self.name, identity, kept, *makers)
                 return joining.hello
         raise AssertionError("a session joins once, before anything else")
 
@@ -422,5 +425,5 @@ class ClientSession(Secret):
         return [Record(Abort(reason)), Finish(self.outcome)]
 
     def _forget(self) -> None:
-        """Drop the keys, and what could be sent again."""
-        self._phase, self._first_sent, self._last_sent = None, [], []
+        """Drop the keys, and what could be sent, or is owed."""
+        self._phase, self._first_sent, self._last_sent, self._owes_reply = None, [], [], False

@@ -16,10 +16,12 @@ from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks, MaskScheme, PairwiseMasks, Secret
 from fastlloyd.federation.secagg.pairs import CIPHERTEXT_BYTES, PairKey, RunKeys
+from fastlloyd.federation.secagg.ring import Ring
 
 RUN_KEYS = "run-keys"
 Encapsulate = Callable[[bytes], tuple[bytes, bytes]]
 """ML-KEM: (public key) -> (secret, ciphertext), fresh ones at every call."""
+MakeMasks = Callable[[GroupKey, Ring], GroupMasks]
 
 
 class SharedKeys(Secret):
@@ -37,12 +39,14 @@ class Joining(Secret):
     Parameters
     ----------
     kept : the secrets that an earlier process kept, by name; `keep` makes them.
-    encapsulate : `secagg.pairs.encapsulate`; tests may know what it draws.
+    encapsulate : `secagg.pairs.encapsulate`; tests may know what it draws. group_masks : makes the masks where they are of the
+        group; in a simulation the clients may share what they derive.
     """
 
     __slots__ = (
         "_encapsulate",
         "_fresh",
+        "_group_masks",
         "_kept",
         "_keys",
         "_late",
@@ -56,9 +60,17 @@ class Joining(Secret):
     )
 
     def __init__(
-        self, plan: Plan, roster: Roster, name: str, identity: Identity, kept: Mapping[str, bytes], encapsulate: Encapsulate
+        self,
+        plan: Plan,
+        roster: Roster,
+        name: str,
+        identity: Identity,
+        kept: Mapping[str, bytes],
+        encapsulate: Encapsulate,
+        group_masks: MakeMasks,
     ) -> None:
-        self._plan, self._roster, self._name, self._encapsulate = plan, roster, name, encapsulate
+        self._plan, self._roster, self._name = plan, roster, name
+        self._encapsulate, self._group_masks = encapsulate, group_masks
         self._kept, self._fresh, self._sealed = dict(kept), list[Keep](), dict[str, bytes]()
         self._pairs: dict[str, PairKey] = {}
         self._keys = RunKeys.from_private_bytes(self._known(RUN_KEYS))
@@ -140,7 +152,7 @@ class Joining(Secret):
             group_key = pairs[agreed.names[0]].open(keys.box, agreed.digest)
         masks: MaskScheme
         if self._plan.masks_kind is Masks.GROUP:
-            masks = GroupMasks(group_key, self._plan.ring)
+            masks = self._group_masks(group_key, self._plan.ring)
         else:
             pairs |= {name: self._pair_with_later(name) for name in self._recipients}
             pair_keys = {name: pair.secret for name, pair in pairs.items()}

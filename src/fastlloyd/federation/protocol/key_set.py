@@ -1,10 +1,19 @@
 """The clients of a run that share keys: the Hellos of their Deal, and what each signs with the run key in its own."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from fastlloyd.base.randomness import length_prefixed
 from fastlloyd.errors import RemoteProtocolError
-from fastlloyd.federation.protocol.messages import Confirmation, Deal, Hello, Parameters, message_digest
+from fastlloyd.federation.protocol.messages import (
+    Confirmation,
+    Deal,
+    Hello,
+    KeyBox,
+    Parameters,
+    SealedKeys,
+    message_digest,
+)
 from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.secagg.keys import verify
 from fastlloyd.federation.secagg.masks import encode_name
@@ -47,6 +56,21 @@ class KeySet:
             earlier_hello=_digest(self.hellos[earlier]),
             later_hello=_digest(self.hellos[later]),
         )
+
+    def check_sealed(self, client: str, sealed: SealedKeys) -> None:
+        """Raise RemoteProtocolError unless `client` made a key for each client after it, and as dealer sealed the group key."""
+        n_later = len(self.names) - 1 - self._places[client]
+        if (len(sealed.ciphertexts), len(sealed.boxes)) != (n_later, 0 if self._places[client] else n_later):
+            raise RemoteProtocolError(f"client {client!r} did not make keys for exactly the clients it was asked to")
+
+    def key_boxes(self, sealed: Mapping[str, SealedKeys]) -> dict[str, KeyBox]:
+        """What each client is sent: all that those before it made for it, in order."""
+        boxes = {}
+        for at, name in enumerate(self.names):
+            made = [(i, sealed[maker]) for i, maker in enumerate(self.names[:at]) if maker in sealed]
+            ciphertexts = tuple(said.ciphertexts[at - i - 1] for i, said in made)
+            boxes[name] = KeyBox(self.digest, ciphertexts, made[0][1].boxes[at - 1] if at else None)
+        return boxes
 
     def proposal(self, client: str, round: int, salt: bytes, box: bytes) -> bytes:
         """What `client` signs of the parameters that it worked out for that round."""

@@ -70,10 +70,11 @@ class Roster:
         if not all(map(among.__contains__, names)):
             stranger = next(name for name in names if name not in among)
             raise RemoteProtocolError(f"{what} names {stranger!r}, which is not one of the clients it may name")
-        if len(set(names)) != len(names):
-            raise RemoteProtocolError(f"{what} names a client twice")
-        if list(names) != self.in_order(set(names)):
-            raise RemoteProtocolError(f"{what} is not in the order of the plan")
+        if tuple(names) != self.names:  # all of the plan are in its order
+            if len(set(names)) != len(names):
+                raise RemoteProtocolError(f"{what} names a client twice")
+            if list(names) != self.in_order(set(names)):
+                raise RemoteProtocolError(f"{what} is not in the order of the plan")
         if len(names) < at_least:
             raise RemoteProtocolError(f"{what} has {len(names)} clients; at least {at_least} are needed")
 

@@ -19,7 +19,7 @@ from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.secagg.keys import Ending
 from fastlloyd.federation.secagg.masks import UPLOAD_NONCE_BYTES, MaskContext, RoundContext
 from fastlloyd.federation.secagg.sealing import SALT_BYTES, open_parameters, seal_parameters
-from fastlloyd.mechanisms.answering import Records
+from fastlloyd.mechanisms.answering import CappedRecords
 from fastlloyd.mechanisms.doubt import is_doubtful
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.queries.relative import centroids_digest
@@ -37,19 +37,19 @@ class ClientRounds:
     plan: Plan
     roster: Roster
     name: str
-    records: InitVar[Records]
+    records: InitVar[CappedRecords]
     keys: InitVar[SharedKeys]
     noise: InitVar[NoiseSource]
     random_bytes: InitVar[Callable[[int], bytes]]
 
     def __post_init__(
-        self, records: Records, keys: SharedKeys, noise: NoiseSource, random_bytes: Callable[[int], bytes]
+        self, records: CappedRecords, keys: SharedKeys, noise: NoiseSource, random_bytes: Callable[[int], bytes]
     ) -> None:
         plan, roster, present = self.plan, self.roster, keys.key_set.names
         self._records, self._keys, self._noise, self._random_bytes = records, keys, noise, random_bytes
         caps = {client.name: client.max_records for client in plan.clients}
         self._caps = {name: caps[name] for name in present}
-        self._n_present = len(present)
+        self._n_present, self._quorum = len(present), plan.quorum(len(present))
         self._plausible = Plausible.of(plan)
         self._transcript_hash = start_transcript(roster.plan_digest, roster.run_id, keys.key_set.deal)
         self._included: list[tuple[str, ...]] = []
@@ -115,7 +115,7 @@ class ClientRounds:
         if broadcast.round != self.number or self._awaiting is not None:
             raise RemoteProtocolError(f"{what} is neither that of the open round, {self.number}, nor one that came before")
         included = broadcast.included(self.roster.names)
-        self.roster.check_members(what, list(included), self._caps, self.plan.needed(self._n_present))
+        self.roster.check_members(what, list(included), self._caps, self._quorum.needed)
         if included.get(self.name, self._nonce) != self._nonce:
             raise RemoteProtocolError(f"{what} names an upload of client {self.name!r} that it did not make")
         return included
@@ -194,7 +194,7 @@ class ClientRounds:
             )
         confirmed = {self.name, *names}
         unconfirmed = tuple(name for name in last if name not in confirmed)
-        if len(last) - len(unconfirmed) < (needed := self.plan.confirmations(self._n_present)):
+        if len(last) - len(unconfirmed) < (needed := self._quorum.confirmations):
             raise RemoteProtocolError(
                 f"{len(last) - len(unconfirmed)} clients of the last round confirmed the result; at least {needed} are needed"
             )

@@ -1,7 +1,9 @@
 """The server's side of a run: it relays keys it cannot open, adds up uploads it cannot read, and fixes each round once."""
 
-from collections.abc import Container, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +31,7 @@ from fastlloyd.federation.protocol.messages import (
     fits,
 )
 from fastlloyd.federation.protocol.roster import Roster
-from fastlloyd.federation.protocol.transitions import SERVER_TRANSITIONS, Away, Deadline, ServerState
+from fastlloyd.federation.protocol.transitions import SERVER_TRANSITIONS, Deadline, ServerState
 from fastlloyd.federation.secagg.ring import RingVector
 
 
@@ -67,6 +69,7 @@ class ServerSession:
     _turn: int = field(default=0, init=False)  # so many of the last sum were asked for parameters and did not answer
     _late: set[str] = field(default_factory=set, init=False)  # who kept the others waiting before
     _away: set[str] = field(default_factory=set, init=False)  # has no connection, says the transport, to every process anew
+    _gone: dict[str, None] = field(default_factory=dict, init=False)  # who has left for good, in this order
     _confirmations: dict[str, Confirmation] = field(default_factory=dict, init=False)
     _relayed: Confirmations | None = field(default=None, init=False)
 
@@ -135,31 +138,27 @@ class ServerSession:
             return [Send(sender, Abort(self.outcome.reason))]
         if self._present and sender not in self._present:
             return [Send(sender, Abort(f"the run began without client {sender}"))]
-        match message:
-            case Hello():
-                return self._hello(sender, message)
-            case SealedKeys():
-                return self._store_keys(sender, message)
-            case Upload():
-                return self._collect(sender, message)
-            case Proposal():
-                return self._settle(sender, message)
-            case Confirmation():
-                return self._confirmed(sender, message)
-        raise AssertionError(f"{type(message).__name__} stands in the table for {self.state.value}, but nothing handles it")
+        answers: Mapping[type, Callable[[str, Any], list[Action]]] = {
+            Hello: self._hello,
+            SealedKeys: self._store_keys,
+            Upload: self._collect,
+            Proposal: self._settle,
+            Confirmation: self._confirmed,
+        }
+        return answers[type(message)](sender, message)
 
     def deadline(self) -> list[Action]:
         """Stop waiting: go on with those that answered, if they are enough, and otherwise end the run."""
         match self.state:
             case ServerState.JOINING:
-                return self._deal(Deadline, self._roster.in_order(self._hellos))
+                return self._deal(Deadline)
             case ServerState.DEALING:  # the run goes on without those who were too late, if the others are enough
                 late = self.awaited
-                actions = self._deal(Deadline, [name for name in self._present if name not in late])
+                actions = self._deal(Deadline, late)
                 if self.outcome is not None:
                     return actions
-                gone = [Send(name, Abort(f"the run goes on without client {name}, which was too late")) for name in late]
-                return [*actions, *gone]
+                told = [Send(name, Abort(f"the run goes on without client {name}, which was too late")) for name in late]
+                return [*actions, *told]
             case ServerState.AGGREGATING:
                 return self._close_round(Deadline)
             case ServerState.SETTLING:
@@ -175,24 +174,53 @@ class ServerSession:
         everybody has.
         """
         self._away.add(name)
-        match self.state:
-            case ServerState.AGGREGATING if self._is_complete(self._uploads):
-                return self._close_round(Away)
-            case ServerState.CONFIRMING if self._is_complete(self._confirmations):
-                return self._relay(Away)
-        return []
+        return self._go_on(Deadline)
+
+    def left(self, name: str) -> list[Action]:
+        """Client `name` has ended its run for good: nobody waits for it, and a run for which too few are left ends."""
+        self._gone[name] = None
+        return self._go_on(Deadline)
 
     def back(self, name: str) -> None:
         """Client `name` has a connection (again): it is waited for."""
         self._away.discard(name)
 
+    def _go_on(self, event: type) -> list[Action]:
+        """Take the next step if nobody is waited for any more; end the run if too many have left for good."""
+        n_clients, gone = self.plan.n_clients, self._gone.keys()
+        is_short = bool(gone) and self._n_left < self._needed
+        match self.state:
+            case ServerState.JOINING if is_short or len(self._hellos.keys() | gone) == n_clients:
+                return self._deal(event)
+            case ServerState.DEALING if is_short or not gone.isdisjoint(self.awaited):
+                return self._deal(event)
+            case ServerState.AGGREGATING | ServerState.SETTLING | ServerState.CONFIRMING if is_short:
+                return self._abort(Deadline, f"{self._n_left} clients are left", self._needed)
+            case ServerState.AGGREGATING if self._is_complete(self._uploads):
+                return self._close_round(event)
+            case ServerState.SETTLING if not gone.isdisjoint(self.awaited):
+                return self._next_turn()
+            case ServerState.CONFIRMING if self._is_complete(self._confirmations):
+                return self._relay(event)
+        return []
+
+    @property
+    def _n_left(self) -> int:
+        """How many this step and all to come can count on: those who have not left, or whose last upload or confirmation came.
+
+        An earlier upload does not help: the others would pay for a further round, which could not close.
+        """
+        n_to_come = self.plan.mechanism.n_rounds - len(self._broadcasts)
+        answers: Container[str] = (self._confirmations, self._uploads, ())[min(n_to_come, 2)]
+        return sum(name not in self._gone or name in answers for name in self._counted)
+
     @property
     def _absent(self) -> set[str]:
-        """Whom nobody waits for until it is back: who was late before and is away now.
+        """Whom nobody waits for: who has left for good; and, until it is back, who was late before and is away now.
 
-        So one that is gone costs the others a step's time once, and one that comes and goes no more than that.
+        So one that is away costs the others a step's time once, and one that comes and goes no more than that.
         """
-        return self._late & self._away
+        return self._late & self._away | self._gone.keys()
 
     @property
     def _present(self) -> tuple[str, ...]:
@@ -207,8 +235,23 @@ class ServerSession:
     @property
     def _needed(self) -> int:
         """How many uploads, or confirmations, this step cannot do without."""
-        n_present = len(self._present)
-        return self.plan.confirmations(n_present) if self.state is ServerState.CONFIRMING else self.plan.needed(n_present)
+        if self._key_set is None:
+            return self.plan.min_present
+        quorum = self.plan.quorum(len(self._present))
+        return quorum.confirmations if self._is_summed else quorum.needed
+
+    @property
+    def _is_summed(self) -> bool:
+        """Whether the last round is closed."""
+        return len(self._broadcasts) == self.plan.mechanism.n_rounds
+
+    @property
+    def _counted(self) -> tuple[str, ...]:
+        """Those whose answers count: of uploads all, of confirmations those of clients of the last round.
+
+        Others only followed that round and do not vouch for it: no client would accept that.
+        """
+        return self._included[-1] if self._is_summed else self._present or self.plan.names
 
     def _unanswered(self, answers: Container[str]) -> tuple[str, ...]:
         absent = self._absent
@@ -216,20 +259,12 @@ class ServerSession:
 
     def _is_complete(self, answers: Mapping[str, object]) -> bool:
         """Whether everybody has answered but those that are absent, and enough have."""
-        n_unanswered = len(self._present) - len(answers)
-        if n_unanswered == 0:
-            return True
-        needed = self._needed
-        enough = len(answers) >= needed and n_unanswered <= len(self._absent)
-        return enough and not self._unanswered(answers) and self._n_vouching(answers) >= needed
+        may_be = len(self._present) - len(answers) <= len(self._absent)  # most often not, and then nobody is counted
+        return may_be and not self._unanswered(answers) and self._n_vouching(answers) >= self._needed
 
     def _n_vouching(self, answers: Container[str]) -> int:
-        """How many of these answers count: of uploads all, of confirmations those of clients of the last round.
-
-        Others only followed that round and do not vouch for it: no client would accept that.
-        """
-        counted = self._included[-1] if self.state is ServerState.CONFIRMING else self._present
-        return sum(name in answers for name in counted)
+        """How many of these answers count."""
+        return sum(name in answers for name in self._counted)
 
     def draw_ahead(self) -> None:
         """Draw the noise of the open round before anybody waits for it; for a driver that has nothing to answer."""
@@ -244,9 +279,7 @@ class ServerSession:
         if hello.name != sender:
             raise RemoteProtocolError(f"client {sender!r} said Hello in the name of {hello.name!r}")
         self._hellos[sender] = self._roster.checked(hello)
-        if len(self._hellos) < self.plan.n_clients:
-            return []
-        return self._deal(Hello, self._roster.in_order(self._hellos))
+        return self._go_on(Hello)
 
     def _say_again(self, sender: str) -> list[Action]:
         """What a client that repeats itself waits for, if it was already sent; who was in a sum has all of it."""
@@ -255,12 +288,13 @@ class ServerSession:
         key_box = [Send(sender, self._key_boxes[sender])] if self.state is not ServerState.DEALING else []
         return [Send(sender, self._key_set.deal), *key_box]
 
-    def _deal(self, event: type, present: Sequence[str]) -> list[Action]:
-        """Have those present make keys for each other."""
-        if len(present) < self.plan.min_present:
-            return self._abort(
-                event, f"{len(present)} of {self.plan.n_clients} clients were there in time", self.plan.min_present
-            )
+    def _deal(self, event: type, late: Container[str] = ()) -> list[Action]:
+        """Have those present make keys for each other: who said Hello, or was named before, and is neither late nor gone."""
+        named = self._present or self._roster.in_order(self._hellos)
+        present = [name for name in named if name not in late and name not in self._gone]
+        n, least = len(present), self.plan.min_present
+        if n < least:
+            return self._abort(event, f"{n} of {self.plan.n_clients} clients were there in time", least)
         return self._decide(event, [Deal(tuple(self._hellos[name] for name in present))], present)
 
     def _store_keys(self, sender: str, sealed: SealedKeys) -> list[Action]:
@@ -269,23 +303,13 @@ class ServerSession:
             return self._say_again(sender)
         if sender not in self._speakers:
             raise RemoteProtocolError(f"client {sender!r} sealed keys, but was not asked to")
-        n_later = len(self._present) - 1 - self._present.index(sender)
-        n_boxes = n_later if sender == self._present[0] else 0
-        if (len(sealed.ciphertexts), len(sealed.boxes)) != (n_later, n_boxes):
-            raise RemoteProtocolError(f"client {sender!r} did not make keys for exactly the clients it was asked to")
+        self._key_set.check_sealed(sender, sealed)
         if self._sealed.setdefault(sender, sealed) != sealed:
             raise RemoteProtocolError(f"client {sender!r} sealed keys twice, and others")
         if len(self._sealed) < len(self._speakers):
             return []
-        boxes = [self._key_box(at) for at in range(len(self._present))]
-        sends = [Send(name, box) for name, box in zip(self._present, boxes, strict=True)]
-        return [*self._decide(SealedKeys, boxes), *sends]
-
-    def _key_box(self, at: int) -> KeyBox:
-        """What those before it made for the client at this place of the Deal."""
-        made = [(i, self._sealed[name]) for i, name in enumerate(self._present[:at]) if name in self._sealed]
-        ciphertexts = tuple(sealed.ciphertexts[at - i - 1] for i, sealed in made)
-        return KeyBox(self._agreed.digest, ciphertexts, made[0][1].boxes[at - 1] if at else None)
+        boxes = self._key_set.key_boxes(self._sealed)
+        return [*self._decide(SealedKeys, list(boxes.values())), *itertools.starmap(Send, boxes.items())]
 
     def _collect(self, sender: str, upload: Upload) -> list[Action]:
         """Take one client's upload; the last one closes the round. One for a closed round is answered with its broadcast."""
@@ -303,10 +327,9 @@ class ServerSession:
             if upload != stored:
                 raise RemoteProtocolError(f"client {sender!r} sent two different uploads for round {upload.round}")
             return []
-        total, ring = self._begun(), self.plan.ring
-        self._total = ring.add(total, ring.from_bytes(upload.payload, total.size))
+        self.plan.ring.accumulate(self._begun(), upload.payload)
         self._uploads[sender] = upload
-        return self._close_round(Upload) if self._is_complete(self._uploads) else []
+        return self._go_on(Upload)
 
     def _begun(self) -> RingVector:
         """The open round's total, which begins with its noise, drawn once."""
@@ -318,14 +341,12 @@ class ServerSession:
 
     def _close_round(self, event: type) -> list[Action]:
         """Fix the included set and the sum, and let go of the uploads."""
+        number = len(self._broadcasts) + 1
         if self._total is None or len(self._uploads) < self._needed:
-            return self._abort(
-                event, f"{len(self._uploads)} clients answered in round {len(self._broadcasts) + 1}", self._needed
-            )
+            return self._abort(event, f"{len(self._uploads)} clients answered in round {number}", self._needed)
         nonces = {name: upload.nonce for name, upload in self._uploads.items()}
         payload = self.plan.ring.to_bytes(self._total)
-        broadcast = Broadcast.of(self.plan.names, len(self._broadcasts) + 1, nonces, payload)
-        return self._decide(event, [broadcast], self._present)
+        return self._decide(event, [Broadcast.of(self.plan.names, number, nonces, payload)], self._present)
 
     def _settle(self, sender: str, proposal: Proposal) -> list[Action]:
         """Store the first parameters that were asked for and relay them to all; whoever proposes others is told these.
@@ -346,9 +367,8 @@ class ServerSession:
     @property
     def may_ask_another(self) -> bool:
         """Whether a further client of the last sum may be asked for parameters."""
-        if self.state is not ServerState.SETTLING:
-            return False
-        return self._turn < min(self.plan.max_turns(len(self._present)), len(self._included[-1]) - 1)
+        is_settling = self.state is ServerState.SETTLING
+        return is_settling and self._turn < min(self.plan.quorum(len(self._present)).max_turns, len(self._included[-1]) - 1)
 
     def _next_turn(self) -> list[Action]:
         """Ask the next client of the last sum, if another may be asked."""
@@ -359,7 +379,7 @@ class ServerSession:
             return self._decide(Deadline, [Abort(reason)], self.plan.names)
         self._late.add(asked[self._turn])
         self._turn += 1
-        return [Send(asked[self._turn], Turn(len(self._broadcasts) + 1))]
+        return [Send(asked[self._turn], Turn(len(self._broadcasts) + 1)), *self._go_on(Deadline)]
 
     def _confirmed(self, sender: str, confirmation: Confirmation) -> list[Action]:
         self._agreed.check_confirmation(sender, confirmation)
@@ -368,14 +388,14 @@ class ServerSession:
             raise RemoteProtocolError(f"client {sender!r} sent two different confirmations")
         if self._relayed is not None:
             return [Send(sender, self._relayed)]
-        return self._relay(Confirmation) if self._is_complete(self._confirmations) else []
+        return self._go_on(Confirmation)
 
     def _relay(self, event: type) -> list[Action]:
         n_confirmed = self._n_vouching(self._confirmations)
         if n_confirmed < self._needed:
             return self._abort(event, f"{n_confirmed} clients of the last round confirmed the result", self._needed)
-        said = [(name, self._confirmations[name]) for name in self._present if name in self._confirmations]
-        confirmed = tuple((name, confirmation.mac, confirmation.signature) for name, confirmation in said)
+        said = self._confirmations
+        confirmed = tuple((name, said[name].mac, said[name].signature) for name in self._present if name in said)
         return self._decide(event, [Confirmations(confirmed)], self._present)
 
     @property
@@ -386,7 +406,8 @@ class ServerSession:
         return self._key_set
 
     def _abort(self, event: type, what: str, needed: int) -> list[Action]:
-        return self._decide(event, [Abort(f"{what}, and at least {needed} are needed")], self.plan.names)
+        why = "".join(f"client {name} left for good: " for name in list(self._gone)[-1:])
+        return self._decide(event, [Abort(f"{why}{what}, and at least {needed} are needed")], self.plan.names)
 
     def _decide(self, event: type, messages: Sequence[Message], to: Sequence[str] = ()) -> list[Action]:
         """Record what is decided and send it to these clients; it may end the run."""
@@ -397,7 +418,8 @@ class ServerSession:
                 raise LocalProtocolError(f"{event.__name__} does not lead from {before.value} to {following.value}")
             self._apply(message)
         finish = [] if self.outcome is None else [Finish(self.outcome)]
-        return [*map(Record, messages), *(Send(name, message) for message in messages for name in to), *finish]
+        sends = [Send(name, message) for message in messages for name in to]
+        return [*map(Record, messages), *sends, *finish, *self._go_on(Deadline)]
 
     def _state_after(self, message: Message) -> ServerState:
         """The state that a decision leads to; LocalProtocolError if it cannot be made in the present state."""

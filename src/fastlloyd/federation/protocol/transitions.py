@@ -31,11 +31,7 @@ class Start:
 
 
 class Deadline:
-    """The driver's clock says that the session has waited long enough."""
-
-
-class Away:
-    """The transport says that a client has had no connection for a while. Those that have none do not say so."""
+    """Nobody is waited for any longer: the driver's clock says so, or whoever has not answered is absent or has left."""
 
 
 class ClientState(enum.Enum):
@@ -102,12 +98,10 @@ SERVER_TRANSITIONS: Mapping[tuple[ServerState, type], set[ServerState]] = {
     (_S.DEALING, SealedKeys): {_S.DEALING, _S.AGGREGATING},
     (_S.DEALING, Deadline): {_S.DEALING, _S.ABORTED},
     (_S.AGGREGATING, Upload): _CLOSED,
-    (_S.AGGREGATING, Away): _CLOSED,
     (_S.AGGREGATING, Deadline): {*_CLOSED, _S.ABORTED},
     (_S.SETTLING, Proposal): {_S.AGGREGATING, _S.CONFIRMING},
     (_S.SETTLING, Deadline): {_S.SETTLING, _S.ABORTED},
     (_S.CONFIRMING, Confirmation): {_S.CONFIRMING, _S.FINISHED},
-    (_S.CONFIRMING, Away): {_S.CONFIRMING, _S.FINISHED},
     (_S.CONFIRMING, Deadline): {_S.FINISHED, _S.ABORTED},
     **_stays(_S.DEALING, Hello),
     **_stays(_S.AGGREGATING, Hello, SealedKeys, Proposal),

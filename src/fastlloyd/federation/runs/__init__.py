@@ -1,6 +1,6 @@
 """Runs that survive restarts: a session of the protocol beside the store that makes its steps durable."""
 
-from fastlloyd.federation.runs.durable_client import DurableClient, reservation
+from fastlloyd.federation.runs.durable_client import DurableClient, check_may_join, reservation
 from fastlloyd.federation.runs.durable_server import DurableServer
 
-__all__ = ["DurableClient", "DurableServer", "reservation"]
+__all__ = ["DurableClient", "DurableServer", "check_may_join", "reservation"]

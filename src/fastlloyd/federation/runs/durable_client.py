@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Self
 
-from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import RemoteProtocolError, StateError
-from fastlloyd.federation.ledger import reserve
+from fastlloyd.federation import ledger
+from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import Action, ClientResult, Ended, Finish, Keep, Record, Send
@@ -17,7 +17,8 @@ from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.runs.steps import Again, Clock, DurableParty, check_goes_on
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.store import LogPosition, Role, Store
-from fastlloyd.federation.store.events import Event, ExchangeCharged, Outcome, RunReserved, recorded
+from fastlloyd.federation.store.events import Event, ExchangeCharged, Outcome, Reservation, RunReserved, recorded
+from fastlloyd.mechanisms.answering import Records
 
 
 class DurableClient(DurableParty):
@@ -39,20 +40,19 @@ class DurableClient(DurableParty):
         cls,
         plan: Plan,
         name: str,
-        X: GridArray,
+        records: Records,
         *,
         identity: Identity,
         store: Store,
         dataset: str,
-        fingerprint: bytes,
+        fingerprint: Fingerprint,
         noise: NoiseSource,
         random_bytes: Callable[[int], bytes],
         clock: Clock = time.monotonic,
     ) -> Self:
         """Reserve what the run may cost on the data set and join it, or take it up where an earlier process left it.
 
-        X : grid points (n, n_features) of the plan's domain; fingerprint : `ledger.fingerprint` of the records they stand for.
-        Other parameters as `ClientSession`.
+        fingerprint : of the records in original units. Other parameters as `ClientSession`.
 
         Raises
         ------
@@ -63,13 +63,14 @@ class DurableClient(DurableParty):
         """
         store.check_owner(Role.CLIENT, identity.public)
         reserved = reservation(store, plan, name, dataset=dataset, fingerprint=fingerprint)
-        session = ClientSession(plan, name, X, identity=identity, noise=noise, random_bytes=random_bytes)
+        session = ClientSession(plan, name, records, identity=identity, noise=noise, random_bytes=random_bytes)
         client = cls(session, store, identity, clock)
         if reserved is not None:
             client._commit(session.start(), first=[reserved])
         else:
             session.restore(store.secrets(client._run_id), store.messages(client._run_id))
-            client._commit(session.resume())
+            if session.outcome is not None:
+                client._commit(session.resume())
         return client
 
     @property
@@ -100,7 +101,7 @@ class DurableClient(DurableParty):
             ClientState.JOINING: timeouts.joining + dealing,
             ClientState.DEALING: dealing,
             ClientState.AGGREGATING: timeouts.round,
-            ClientState.SETTLING: plan.max_turns(plan.n_clients) * timeouts.dealing + plan.patience,
+            ClientState.SETTLING: plan.quorum(plan.n_clients).max_turns * timeouts.dealing + plan.patience,
             ClientState.CONFIRMING: timeouts.confirming,
         }.get(session.state)
         return None if allowed is None else self._timer.left((session.state, session.round), allowed + plan.grace)
@@ -125,8 +126,12 @@ class DurableClient(DurableParty):
         self._timer.begin_again(Again.OTHER_SIDE_CAME_BACK)
 
     def begin(self) -> list[Send | Finish]:
-        """A connection stands: Hello, and what was sent last, the same bytes as ever."""
+        """A connection stands: Hello, and what was sent last, the same bytes as ever.
+
+        What an earlier process still owed is made now, and no sooner: a long pass is for a server that sees this client.
+        """
         self._check_footing()
+        self._commit(self._session.resume())
         return [action for action in self._session.reconnect() if isinstance(action, Send)]
 
     def receive(self, message: Message) -> list[Send | Finish]:
@@ -177,16 +182,17 @@ class DurableClient(DurableParty):
         return [action for action in actions if isinstance(action, Send | Finish)]
 
 
-def reservation(store: Store, plan: Plan, name: str, *, dataset: str, fingerprint: bytes) -> RunReserved | None:
-    """The event with which this client joins the run; None if it has joined it, and may take it up again. Nothing is stored.
+def check_may_join(store: Store, plan: Plan, name: str, *, dataset: str) -> Reservation | None:
+    """The event with which this client has joined the run; None if it has not. Raises what `reservation` raises of any records.
 
-    Raises BudgetError and StateError as `DurableClient.join`.
+    To be asked before a long pass over them.
     """
     if (known := plan.client(name).store) is not None:
         store.check_remembered(LogPosition(known.length, bytes.fromhex(known.head)), "the plan")
     run = store.history.runs.get(bytes.fromhex(plan.run_id))
     if run is None:
-        return reserve(store.history, plan, client=name, dataset=dataset, fingerprint=fingerprint)
+        ledger.check(store.history, dataset, ledger.run_cost(plan.mechanism, plan.distance))
+        return None
     check_goes_on(run, " for this client")
     begun = run.reserved
     if begun is None or begun.plan_digest != plan.digest:
@@ -195,7 +201,24 @@ def reservation(store: Store, plan: Plan, name: str, *, dataset: str, fingerprin
         raise StateError(f"run {plan.run_id} was begun as client {begun.client!r}, not as {name!r}")
     if begun.dataset != dataset:
         raise StateError(f"run {plan.run_id} was begun with --dataset {begun.dataset}; go on with the same name")
-    if begun.fingerprint != fingerprint:
+    return begun
+
+
+def reservation(store: Store, plan: Plan, name: str, *, dataset: str, fingerprint: Fingerprint) -> RunReserved | None:
+    """The event with which this client joins the run; None if it has joined it, and may take it up again. Nothing is stored.
+
+    Raises BudgetError and StateError as `DurableClient.join`.
+    """
+    begun = check_may_join(store, plan, name, dataset=dataset)
+    if begun is None:
+        return ledger.reserve(store.history, plan, client=name, dataset=dataset, fingerprint=fingerprint)
+    is_same = fingerprint.is_of(begun)
+    if is_same is None:
+        raise StateError(
+            f"run {plan.run_id} was begun by an earlier version of fastlloyd, and whether this file, which is large, holds the "
+            "same records cannot be told; go on with that version, or give the run up with `fastlloyd ledger release`"
+        )
+    if not is_same:
         raise StateError(
             f"run {plan.run_id} was begun with other records; go on with the same file, columns and treatment of missing cells"
         )

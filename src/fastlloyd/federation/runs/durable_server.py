@@ -45,7 +45,10 @@ class DurableServer(DurableParty):
             check_goes_on(run, "")
         session = ServerSession(plan, noise)
         session.restore(store.messages(run_id))
-        return cls(session, store, clock)
+        server = cls(session, store, clock)
+        server._commit([action for name in server.gone for action in session.left(name)])
+        server._end_is_said = False
+        return server
 
     @property
     def session(self) -> ServerSession:
@@ -110,12 +113,11 @@ class DurableServer(DurableParty):
         return frozenset(() if run is None else run.left)
 
     def left(self, name: str) -> list[Send | Finish]:
-        """Client `name` has taken the end: a process that is started again does not wait for it."""
+        """The run is over for client `name`: if it has no result, nobody waits for it; after a restart neither."""
         self._check_footing()
         run = self._store.history.runs.get(self._run_id)
-        if run is not None and run.ended is None and name not in run.left:
-            self._append([ClientLeft(run_id=self._run_id, client=name)], [])
-        return []
+        is_news = run is not None and run.ended is None and name not in run.left
+        return self._commit(self._session.left(name), [ClientLeft(run_id=self._run_id, client=name)] if is_news else ())
 
     def draw_ahead(self) -> None:
         """Like `ServerSession.draw_ahead`: in memory only, so that a process that is started again draws other noise."""
@@ -160,7 +162,7 @@ class DurableServer(DurableParty):
                 )
         return known
 
-    def _commit(self, actions: Sequence[Action], *, is_taken: bool = False) -> list[Send | Finish]:
+    def _commit(self, actions: Sequence[Action], first: Sequence[Event] = (), *, is_taken: bool = False) -> list[Send | Finish]:
         """Make durable what is to be recorded, and who was seen: with a record, or where one joined or an upload was taken."""
         messages = [action.message for action in actions if isinstance(action, Record)]
         signed = self._store.history.signed
@@ -173,8 +175,8 @@ class DurableServer(DurableParty):
             for name, position in self._seen.items()
             if (known := signed.get(self._keys[name])) is None or known.position != position
         ]
-        events += [*joined, *(recorded(self._run_id, message) for message in messages)]
-        if messages or joined or (is_taken and events):
+        events += [*first, *joined, *(recorded(self._run_id, message) for message in messages)]
+        if messages or first or joined or (is_taken and events):
             self._append(events, messages)
             self._seen.clear()
         self._log.write(messages)

@@ -72,6 +72,12 @@ class Ring(enum.Enum):
         self._check(left, right)
         return np.asarray(np.add(left, right, dtype=self.dtype))
 
+    def accumulate(self, total: RingVector, data: bytes) -> None:
+        """Add, modulo 2**bits and in place, a vector as `from_bytes` reads it."""
+        words = self.from_bytes(data, total.size)
+        self._check(total, words)
+        np.add(total, words, out=total)
+
     def subtract(self, left: RingVector, right: RingVector) -> RingVector:
         """Difference modulo 2**bits, elementwise; the shapes are equal."""
         self._check(left, right)

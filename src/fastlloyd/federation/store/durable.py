@@ -131,7 +131,7 @@ class Store:
         return {name: bytes(secret) for name, secret in self._rows("SELECT name, bytes FROM secrets WHERE run_id = ?", run_id)}
 
     def fingerprint_key(self) -> bytes:
-        """The key of `ledger.fingerprint`, 32 bytes, drawn when a client's store was made; it never leaves the store."""
+        """The key of fingerprints, 32 bytes, drawn when a client's store was made; it never leaves the store."""
         key = self.secrets(FOR_EVER).get(FINGERPRINT_KEY)
         if key is None:
             raise StateError(f"{self.path} is the store of a server, which has no records to know again")

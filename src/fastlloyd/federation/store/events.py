@@ -134,7 +134,7 @@ class _Event(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_
 class _Reserved(_Event, frozen=True):
     """Client: I join this run of this plan as `client`, with the data set of that name; all it may cost counts from now on.
 
-    fingerprint : `ledger.fingerprint` of the records.
+    fingerprint : of the records, of a kind that the event's own kind says.
     """
 
     run_id: RunId
@@ -144,14 +144,20 @@ class _Reserved(_Event, frozen=True):
     fingerprint: Digest
 
 
-class RunReserved(_Reserved, frozen=True, tag=7):
-    """A reservation that keeps the cost for both neighbouring relations."""
+class RunReserved(_Reserved, frozen=True, tag=10):
+    """A reservation; fingerprint : `fingerprint.RecordsHash`."""
+
+    cost: RunCost
+
+
+class SortedRunReserved(_Reserved, frozen=True, tag=7):
+    """A reservation of an earlier version; fingerprint : `fingerprint.sorted_fingerprint`. Not written any more."""
 
     cost: RunCost
 
 
 class EarlierRunReserved(_Reserved, frozen=True, tag=1):
-    """A reservation of an earlier version, which kept the cost for one neighbouring relation only; not written any more."""
+    """A `SortedRunReserved` of a still earlier version, which kept the cost for one neighbouring relation only."""
 
     cost: EarlierRunCost
 
@@ -209,7 +215,7 @@ class ClientJoined(_Event, frozen=True, tag=16):
 
 
 class ClientLeft(_Event, frozen=True, tag=17):
-    """Server: this client of the plan has taken the end of this run, and needs nothing more."""
+    """Server: the run is over for this client of the plan, which took its end or can have none: nobody waits for it."""
 
     run_id: RunId
     client: Name
@@ -229,7 +235,7 @@ class PeerForgotten(_Event, frozen=True, tag=9):
     name: Name
 
 
-Reservation = RunReserved | EarlierRunReserved
+Reservation = RunReserved | SortedRunReserved | EarlierRunReserved
 ClientEvent = Reservation | ExchangeCharged | LimitSet
 ServerEvent = ClientJoined | ClientLeft | PeerSeen | PeerSigned | PeerForgotten
 Event = ClientEvent | ServerEvent | MessageRecorded | RunEnded

@@ -14,7 +14,7 @@ from fastlloyd.federation.store.events import Event, LogPosition, Outcome, Role,
 class Run:
     """One run: what was reserved for it (None at a server), which exchanges were charged, in order, and how it ended.
 
-    joined, left : at a server, whose Hello was taken, and who has taken the end, in order.
+    joined, left : at a server, whose Hello was taken, and for whom the run is over, in order.
     """
 
     run_id: bytes
@@ -87,7 +87,7 @@ class History:
         """Take one more event."""
         self._check_role(event)
         match event:
-            case events.RunReserved() | events.EarlierRunReserved():
+            case events.RunReserved() | events.SortedRunReserved() | events.EarlierRunReserved():
                 if event.run_id in self.runs:
                     raise StateError(f"run {event.run_id.hex()} was joined before; a plan is good for one run, renew it")
                 self.runs[event.run_id] = Run(run_id=event.run_id, reserved=event)

@@ -3,9 +3,10 @@
 Every message travels as bytes, as between machines, through a link that may lose, repeat or change it.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fastlloyd.federation.protocol import messages
 from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Ended, ServerResult
@@ -43,32 +44,27 @@ def everything_arrives(_sender: str, _recipient: str, _message: Message, data: b
 
 @dataclass(frozen=True, slots=True)
 class Drops:
-    """A link that loses the uploads of these (client, round) pairs: those clients are left out of those rounds and go on."""
+    """A link that loses things.
 
-    uploads: Container[tuple[str, int]]
+    uploads : (client, round) of uploads that are lost: that client is left out of the round and goes on. gone : the round from
+    which on a client is gone for good; 0 means that it never says Hello.
+    """
 
-    def __call__(self, sender: str, _recipient: str, message: Message, data: bytes) -> Iterable[bytes]:
-        """See `Link`."""
-        return () if isinstance(message, messages.Upload) and (sender, message.round) in self.uploads else (data,)
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """A link on which each of these clients disappears from a round on, for good; 0 means that it never says Hello."""
-
-    since: Mapping[str, int]
+    uploads: Container[tuple[str, int]] = ()
+    gone: Mapping[str, int] = field(default_factory=dict)
 
     def __call__(self, sender: str, recipient: str, message: Message, data: bytes) -> Iterable[bytes]:
         """See `Link`."""
-        since = self.since.get(recipient if sender == SERVER else sender)
+        client = recipient if sender == SERVER else sender
+        since = self.gone.get(client, math.inf)
         match message:
-            case _ if since is None:
-                return (data,)
-            case messages.Upload() | messages.Broadcast():
-                return (data,) if message.round < since else ()
+            case messages.Upload(number) | messages.Broadcast(number):
+                is_lost = number >= since or (sender == client and (client, number) in self.uploads)
             case messages.Confirmation() | messages.Confirmations():
-                return ()
-        return (data,) if since > 0 else ()
+                is_lost = since < math.inf
+            case _:
+                is_lost = since == 0
+        return () if is_lost else (data,)
 
 
 def run_in_process(

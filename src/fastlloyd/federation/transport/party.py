@@ -124,13 +124,11 @@ class ClientDriver:
 def serve(session: ServerSession, wire: Wire) -> ServerResult:
     """Drive the server of a run to its end.
 
-    A client that breaks the protocol is told so and is out; the others go on. A deadline passes when nobody who is awaited is
-    left, or the wire waits no longer.
+    A client that breaks the protocol is told so and is out; the others go on. A deadline passes when the wire waits no longer.
     """
     limits, clients, gone = Limits.of(session.plan), session.plan.names, set[str]()
     while session.outcome is None:
-        heard = None
-        if not gone.issuperset(session.awaited) and (heard := wire.receive(_A_MOMENT)) is None:
+        if (heard := wire.receive(_A_MOMENT)) is None:
             session.draw_ahead()
             heard = wire.receive()
         match heard:
@@ -138,6 +136,7 @@ def serve(session: ServerSession, wire: Wire) -> ServerResult:
                 perform(session.deadline(), wire.send)
             case Heard(name, Kind.LEAVE):
                 gone.add(name)
+                perform(session.left(name), wire.send)
             case Heard(name, _, data):
                 if reason := answer(session, name, data, limits, wire.send):
                     wire.tell(name, Kind.REFUSED, printable(reason))
@@ -198,7 +197,7 @@ class ServerParty(Party, Protocol):
         """The clients that left before this process, and are not waited for at the end."""
 
     def left(self, name: str) -> list[Request]:
-        """Client `name` has taken the end of the run, and needs nothing more."""
+        """The run is over for client `name`, with a result or for good without one: nobody need wait for it."""
 
     def attach(self, name: str, log: SignedPosition) -> LogPosition:
         """Client `name`, whose log stands at `log`, is there (again): the position last remembered of it.

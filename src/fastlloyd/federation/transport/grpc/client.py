@@ -73,6 +73,8 @@ class GrpcClient:
     async def run(self) -> ClientResult | Ended | None:
         """Take part until the run is over for this client; None after `stop`, when it can be taken up again.
 
+        Raises what the party raises, but for RemoteProtocolError; the server is not told that this client has left.
+
         Whatever breaks the connection is mended until the party's deadline, and what went wrong last is said in `Ended`. If
         the server refuses this client, or breaks the protocol, that ends this call with `Ended`; the run itself is over only
         if the party has said so.
@@ -93,7 +95,8 @@ class GrpcClient:
             await self._turns.watch()
             await self._over.wait()
             await self._turns.close()
-            self._outbox.close(*([frames.encode_frame(frames.Leave())] if self._outcome.done() else []))
+            is_over = self._outcome.done() and self._outcome.exception() is None  # after an error the run can be taken up again
+            self._outbox.close(*([frames.encode_frame(frames.Leave())] if is_over else []))
             await asyncio.wait({connection}, timeout=_LAST_FRAME_SECONDS)
         finally:
             await self._turns.close()
@@ -197,7 +200,11 @@ class GrpcClient:
         while (frame := await self._read(call)) is not None:
             if not isinstance(frame, frames.Answer):
                 raise RemoteProtocolError(f"the server sent {type(frame).__name__} on a stream that is attached")
-            await self._turns.ask(partial(self._party.receive, decode(frame.message, self._limits)))
+            message = decode(frame.message, self._limits)
+            try:
+                await self._turns.ask(partial(self._party.receive, message))
+            except RemoteProtocolError as error:  # which ended the run durably: the others are told by Leave
+                self._end(Ended(str(error)))
 
     async def _read(self, call: "Call") -> frames.Attached | frames.Answer | None:
         """The next frame; None once the server has ended the stream in order."""

@@ -38,7 +38,7 @@ class Post(_Frame, frozen=True, tag=2):
 
 
 class Leave(_Frame, frozen=True, tag=3):
-    """Client: the run is over for me, and I shall not come back."""
+    """Client: the run is over for me, durably, and I shall not come back. One that stops to come again ends its stream."""
 
 
 class Attached(_Frame, frozen=True, tag=4):

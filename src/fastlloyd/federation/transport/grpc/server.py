@@ -17,7 +17,7 @@ from fastlloyd.federation.store.events import LogPosition
 from fastlloyd.federation.transport.grpc import frames, tls
 from fastlloyd.federation.transport.grpc.log import SparingLog
 from fastlloyd.federation.transport.grpc.outbox import Meter, Outbox
-from fastlloyd.federation.transport.grpc.turns import LOOK, PAUSE, Arrivals, Presence, Turns
+from fastlloyd.federation.transport.grpc.turns import LOOK, PAUSE, Arrivals, Pace, Presence, Turns
 from fastlloyd.federation.transport.party import Outcome, Request, ServerParty
 
 if TYPE_CHECKING:
@@ -76,6 +76,9 @@ class GrpcServer:
         self._presence = Presence(grace, lambda name: self._turns.tell(partial(self._party.away, name)))
         self._left = set(party.gone)
         self._waiting: deque[tuple[str, SignedPosition]] = deque()  # messages whose turn has not come, and their clients' logs
+        self._framed: dict[type, tuple[Message, bytes]] = {}  # of each kind the last that was encoded
+        burst = 4 * (plan.mechanism.n_rounds + 2)  # twice what an honest client says whose connection holds
+        self._paces = {name: Pace(burst) for name in plan.names}
         self._log = SparingLog(_LOG)
         self.meter = Meter()
         self._is_stopped = self._is_cut_short = False
@@ -103,7 +106,7 @@ class GrpcServer:
         self._outcome: asyncio.Future[ServerResult] = asyncio.get_running_loop().create_future()
         self._turns = Turns(
             self._party,
-            frame=lambda message: frames.encode_frame(frames.Answer(encode(message))),
+            frame=self._frame,
             post=self._post,
             finish=self._finish,
             fail=self._fail,
@@ -239,6 +242,8 @@ class GrpcServer:
                 match frame:
                     case frames.Post(log, data):
                         message = decode(data, self._limits)
+                        if pause := self._paces[name].pause(asyncio.get_running_loop().time()):
+                            await asyncio.sleep(pause)
                         self._waiting.append((name, log))
                         await self._turns.ask(partial(self._receive, name, log, message))
                     case frames.Leave():
@@ -288,6 +293,14 @@ class GrpcServer:
             self._log.info(name, "client %s is connected", name)
 
         await self._turns.take(partial(self._party.attach, name, log), register)
+
+    def _frame(self, message: Message) -> bytes:
+        """The frame of a message, in the party's thread: encoded once, however many it is for and however often they ask."""
+        last, frame = self._framed.get(type(message), (None, b""))
+        if last is not message:
+            frame = frames.encode_frame(frames.Answer(encode(message)))
+            self._framed[type(message)] = message, frame
+        return frame
 
     def _post(self, name: str, frame: bytes) -> None:
         """Put a frame in a client's outbox. A client that is away asks again when it is back."""

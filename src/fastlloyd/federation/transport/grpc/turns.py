@@ -7,6 +7,7 @@ breaks while its upload completes a round must not take the others' broadcast wi
 """
 
 import asyncio
+import math
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
@@ -34,7 +35,7 @@ class Turns:
     Parameters
     ----------
     party : called in its own thread only.
-    frame : encodes a message, once however many it is for, in the party's thread.
+    frame : encodes a message, in the party's thread.
     post : sends a frame to the party of that name, in the loop's thread.
     finish : is told how the run ended for the party, in the loop's thread.
     fail : is told any error that is not a RemoteProtocolError: the run cannot go on in this process.
@@ -85,13 +86,10 @@ class Turns:
 
     def _prepare(self, requests: list[Request]) -> list[Callable[[], None]]:
         """Return what is left to do in the loop: post the frames, and say how the run ended, if it did."""
-        frames: dict[int, bytes] = {}
         left: list[Callable[[], None]] = []
 
         def send(to: str, message: Message) -> None:
-            if id(message) not in frames:
-                frames[id(message)] = self._frame(message)
-            left.append(partial(self._post, to, frames[id(message)]))
+            left.append(partial(self._post, to, self._frame(message)))
 
         if (outcome := perform(requests, send)) is not None:
             left.append(partial(self._finish, outcome))
@@ -254,6 +252,21 @@ class Presence:
 
     def _wait_for(self, peer: str) -> None:
         self._timers[peer] = asyncio.get_running_loop().call_later(self._grace, self._report, peer)
+
+
+class Pace:
+    """Has a peer that says more than others need wait: it is heard `burst` times at once, and then once a second.
+
+    So it is answered no faster, over however many streams it asks again and again for what it has had.
+    """
+
+    def __init__(self, burst: int) -> None:
+        self._burst, self._heard_until = burst, -math.inf
+
+    def pause(self, now: float) -> float:
+        """Seconds from `now` until one more message of the peer is to be heard; it counts as heard."""
+        self._heard_until = max(self._heard_until, now - self._burst) + 1.0
+        return max(0.0, self._heard_until - now)
 
 
 class Arrivals:

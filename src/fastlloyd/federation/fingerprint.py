@@ -1,0 +1,115 @@
+"""Fingerprints of records: whether these are the very records of an earlier run, under a key that never leaves the store.
+
+A fingerprint is the same for the same records in another order, in other blocks and with their columns in another order. It
+tells that records are the very same, not that they are nearly so; whoever holds them can change a bit.
+"""
+
+import hmac
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastlloyd.base.arrays import RealArray
+from fastlloyd.base.randomness import keystream, length_prefixed
+from fastlloyd.federation.store.events import Reservation, RunReserved
+from fastlloyd.records.table import ColumnBlock
+
+_LABEL = b"fastlloyd/v2/fingerprint"
+_SORTED_LABEL = b"fastlloyd/v1/fingerprint"
+_LANES: Final = 4
+_SPAN: Final = 1 << 13  # records whose lanes stay in a core's cache
+_HALF, _LOW = np.uint64(32), np.uint64(2**32 - 1)
+
+Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What tells these records from others.
+
+    digest : of the present kind, `RecordsHash`, 32 bytes. earlier : works out that of the kind which stores of earlier versions
+    hold, `sorted_fingerprint`; None where the records are too many to be held in memory.
+    """
+
+    digest: bytes
+    earlier: Callable[[], bytes] | None = None
+
+    def is_of(self, reserved: Reservation) -> bool | None:
+        """Whether a run was joined with these very records; None where that cannot be told."""
+        if isinstance(reserved, RunReserved):
+            return hmac.compare_digest(reserved.fingerprint, self.digest)
+        return None if self.earlier is None else hmac.compare_digest(reserved.fingerprint, self.earlier())
+
+
+class RecordsHash:
+    """A keyed hash of a multiset of records, which are added in blocks of any size and in any order.
+
+    A record becomes four numbers modulo 2**64, its lanes, which are summed over the records; HMAC-SHA256 binds the sums with
+    columns and number. With l and h the halves of a cell's 64 bits, a lane is the sum of (l + a)(h + b) over the columns, where
+    a and b are keys of 32 bits each (NH: Black et al., UMAC, CRYPTO 1999), so that two different records have the same lanes
+    with a probability of at most 2**-128. It is mixed by a one-to-one function before it is summed: else records that swap the
+    cells of a column would have the same sums.
+
+    Parameters
+    ----------
+    key : of the store, 32 bytes.
+    columns : names of the cells of a record, in the order of the blocks.
+    """
+
+    def __init__(self, key: bytes, columns: Sequence[str]) -> None:
+        d = len(columns)
+        self._key, self._columns, self._order = key, columns, sorted(range(d), key=columns.__getitem__)
+        drawn = np.frombuffer(keystream(key, _LABEL, 8 * _LANES * (2 * d + 2)), dtype="<u8").reshape(_LANES, -1)
+        self._low, self._high, self._odd = drawn[:, :d] & _LOW, drawn[:, d : 2 * d] & _LOW, drawn[:, 2 * d :] | np.uint64(1)
+        self._n, self._sums = 0, np.zeros(_LANES, dtype=np.uint64)
+
+    def add(self, block: RealArray | ColumnBlock) -> None:
+        """Add records (n, number of columns), float32 or float64 in original units."""
+        columns = block.arrays if isinstance(block, ColumnBlock) else block.T
+        for start in range(0, len(block), _SPAN):
+            self._sums += self._lanes([columns[at][start : start + _SPAN] for at in self._order])
+        self._n += len(block)
+
+    def digest(self) -> bytes:
+        """The fingerprint of what was added, 32 bytes."""
+        names = length_prefixed(*(self._columns[at].encode() for at in self._order))
+        shape = len(self._columns).to_bytes(8, "big") + self._n.to_bytes(8, "big")
+        return hmac.digest(self._key, _LABEL + shape + names + self._sums.astype("<u8").tobytes(), "sha256")
+
+    def _lanes(self, columns: Sequence[RealArray]) -> Words:
+        """The sums of the lanes of so many records as one column has, modulo 2**64."""
+        lanes = np.zeros((_LANES, len(columns[0])), dtype=np.uint64)
+        left, right = np.empty((2, len(columns[0])), dtype=np.uint64)
+        for cells, lows, highs in zip(columns, self._low.T, self._high.T, strict=True):
+            with np.errstate(invalid="ignore"):  # cells that are no numbers are refused elsewhere
+                bits = (cells.astype(np.float64) + 0.0).view(np.uint64)  # no negative zeros
+            low, high = bits & _LOW, bits >> _HALF
+            for lane, a, b in zip(lanes, lows, highs, strict=True):
+                np.add(low, a, out=left)
+                np.add(high, b, out=right)
+                np.multiply(left, right, out=left)
+                np.add(lane, left, out=lane)
+        for odd in self._odd.T:
+            lanes ^= lanes >> _HALF
+            lanes *= odd[:, np.newaxis]
+        lanes ^= lanes >> _HALF
+        return np.asarray(lanes.sum(axis=1, dtype=np.uint64))
+
+
+def sorted_fingerprint(key: bytes, columns: Sequence[str], values: NDArray[np.float64]) -> bytes:
+    """The fingerprint that earlier versions stored, 32 bytes: HMAC-SHA256 of all records, sorted as bytes.
+
+    values : (n, number of columns), as they were read, in original units. A second copy of them is held meanwhile.
+    """
+    order = np.argsort(columns)
+    rows = np.ascontiguousarray(values[:, order], dtype="<f8") + 0.0  # no negative zeros
+    n, d = rows.shape
+    rows = np.sort(rows.view(np.dtype((np.void, 8 * d))).ravel())
+    mac = hmac.new(key, _SORTED_LABEL + d.to_bytes(8, "big") + n.to_bytes(8, "big"), "sha256")
+    for at in order:
+        mac.update(length_prefixed(columns[at].encode()))
+    mac.update(rows.view(np.uint8).data)
+    return mac.digest()
