@@ -49,6 +49,10 @@ class NetworkError(FastLloydError, OSError):
     """The network, or what this machine needs for it, cannot be used as asked."""
 
 
+class EngineError(FastLloydError):
+    """The processes or the cluster that were to pass over the records cannot be used, or ended."""
+
+
 class WeakGuaranteeWarning(UserWarning):
     """The guarantee holds as stated, but states little: delta is large."""
 

@@ -4,7 +4,6 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from pathlib import Path
 from typing import TypeGuard
 
 import numpy as np
@@ -13,7 +12,7 @@ from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
 from fastlloyd.records.columns import Columns, chosen
 from fastlloyd.records.files import opened
-from fastlloyd.records.record_file import BLOCK_CELLS, Missing, Reader
+from fastlloyd.records.reader import BLOCK_CELLS, Missing, Reader
 
 
 class JsonLinesFile(Reader):
@@ -21,11 +20,11 @@ class JsonLinesFile(Reader):
 
     n_rows = None
 
-    def __init__(self, path: Path, columns: Columns, _missing: Missing) -> None:
+    def __init__(self, path: str, columns: Columns, _missing: Missing) -> None:
         self._path = path
         _, first = next(self._lines(), (0, {}))
         self.names = tuple(first)
-        indices = chosen(self.names, columns, str(path), "first line", lambda i: _is_number(first[self.names[i]]))
+        indices = chosen(self.names, columns, path, "first line", lambda i: _is_number(first[self.names[i]]))
         self.columns = tuple(self.names[i] for i in indices)
 
     def blocks(self) -> Iterator[RealArray]:

@@ -29,6 +29,7 @@ from fastlloyd.errors import PlanError
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.federation.transport.in_process import run_in_process
 from fastlloyd.mechanisms import catalogue
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.reports.statement import mechanism_statement, plan_statement
 from fastlloyd.testing import SeededNoise
@@ -67,7 +68,9 @@ def test_it_costs_what_it_may_and_with_a_little_less_noise_it_is_refused(relatio
 
 def test_the_central_model_finds_the_mean_of_an_array_and_of_blocks() -> None:
     X = BOX.to_grid(np.random.default_rng(1).normal((4.0, 0.5), (1.0, 0.1), (2000, 2)))
-    one, blocks = (cluster(designed(estimate_loss=False), given, SeededNoise(1)) for given in (X, [X[:700], X[700:]]))
+    one, blocks = (
+        cluster(designed(estimate_loss=False), LocalRecords(BOX, given), SeededNoise(1)) for given in (X, [X[:700], X[700:]])
+    )
     assert same_clustering(one, blocks)
     np.testing.assert_allclose(BOX.from_grid(one.centroids), [[4.0, 0.5]], atol=0.1)
 

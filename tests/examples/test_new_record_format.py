@@ -17,7 +17,7 @@ from json_lines import JsonLinesFile
 import fastlloyd
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import GridRecords, Outside
-from fastlloyd.records import NUMERIC, Missing, open_records, read_table, reading
+from fastlloyd.records import NUMERIC, Missing, open_records, pieces, read_table
 from record_files import SECRET, refusal
 
 LINES = '{"age": 61, "name": "a", "bmi": 22.5}\n{"age": null, "name": "b", "bmi": 31}\n{"bmi": 19.25, "age": 47}\n'
@@ -25,7 +25,7 @@ LINES = '{"age": 61, "name": "a", "bmi": 22.5}\n{"age": null, "name": "b", "bmi"
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(reading, "_FORMATS", {**reading._FORMATS, ".jsonl": JsonLinesFile})
+    monkeypatch.setattr(pieces, "FORMATS", {**pieces.FORMATS, ".jsonl": JsonLinesFile})
     path = tmp_path / "visits.jsonl"
     path.write_text(LINES)
     return path
@@ -76,7 +76,7 @@ def test_a_patch_that_adds_it_adds_one_file_and_changes_one(tmp_path: Path) -> N
     package = Path(fastlloyd.__file__).parent
     patched = shutil.copytree(package, tmp_path / "fastlloyd", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(Path(__file__).with_name("json_lines.py"), patched / "records")
-    table = patched / "records/reading.py"
+    table = patched / "records/pieces.py"
     for before, row in (
         ("from fastlloyd.records.numpy_files", "from fastlloyd.records.json_lines import JsonLinesFile\n"),
         ('    ".parquet"', '    ".jsonl": JsonLinesFile,\n'),
@@ -89,4 +89,4 @@ def test_a_patch_that_adds_it_adds_one_file_and_changes_one(tmp_path: Path) -> N
     assert output == "[22.5, 31.0, 19.25]\n"
     sources = {str(path.relative_to(patched)): path.read_text() for path in patched.rglob("*.py")}
     old = {str(path.relative_to(package)): path.read_text() for path in package.rglob("*.py")}
-    assert {name for name, text in sources.items() if old.get(name) != text} == {"records/json_lines.py", "records/reading.py"}
+    assert {name for name, text in sources.items() if old.get(name) != text} == {"records/json_lines.py", "records/pieces.py"}

@@ -1,6 +1,6 @@
-"""Types of arrays, said once."""
+"""Types of arrays, and arrays that nobody changes."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,3 +9,11 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 RealArray = NDArray[np.floating[Any]]
 """Real numbers as they were found, float32 or float64."""
+
+_Array = TypeVar("_Array", bound=NDArray[Any])
+
+
+def fixed(values: _Array) -> _Array:
+    """The array, which nobody can change from now on: all who ask for it share it."""
+    values.setflags(write=False)
+    return values

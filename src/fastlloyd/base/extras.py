@@ -11,6 +11,8 @@ MODULES: Final = {
     "data": ("pyarrow",),
     "network": ("grpc",),
     "datasets": ("pooch",),
+    "remote": ("fsspec", "s3fs"),
+    "dask": ("dask", "distributed"),
     "mpi": ("mpi4py",),
 }
 """What can be imported once an extra is installed."""

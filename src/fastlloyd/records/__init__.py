@@ -7,8 +7,9 @@ never from records.
 
 from fastlloyd.records.columns import NUMERIC
 from fastlloyd.records.frames import table_from_frame
+from fastlloyd.records.reader import Missing
 from fastlloyd.records.reading import open_records, read_csv, read_table, table_or_file
-from fastlloyd.records.record_file import Missing, RecordFile
+from fastlloyd.records.record_file import RecordFile
 from fastlloyd.records.table import Table
 
 __all__ = [

@@ -23,7 +23,7 @@ from fastlloyd.base.arrays import RealArray
 from fastlloyd.base.names import listing
 from fastlloyd.errors import DataError
 from fastlloyd.records.columns import Columns, chosen
-from fastlloyd.records.record_file import BLOCK_CELLS, Missing, Reader
+from fastlloyd.records.reader import BLOCK_CELLS, Missing, Reader
 from fastlloyd.records.table import ColumnBlock
 
 _EXACT = 1 << 53  # integers below are exact in float64; so are powers of ten up to 10**22

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import chain, islice
+from itertools import chain, islice, repeat, tee
 from operator import itemgetter
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from fastlloyd.base import extras
 from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
+from fastlloyd.records.arrow_csv import ArrowText, Parsed
+from fastlloyd.records.cells import is_header, is_missing, is_number, is_plain
 from fastlloyd.records.columns import NUMERIC, Columns, chosen, numbered
-from fastlloyd.records.files import opened
-from fastlloyd.records.record_file import NOT_FINITE, NOT_THERE, WORDS, Missing, Reader, wrong_cells
+from fastlloyd.records.files import is_pipe
+from fastlloyd.records.lines import Row, Rows, chunks
+from fastlloyd.records.reader import NOT_FINITE, NOT_THERE, Missing, Reader, wrong_cells
+from fastlloyd.records.table import ColumnBlock
 
 _ANSWERS = frozenset({"true", "false", "yes", "no", "t", "f", "y", "n"})
 _COMMAS = re.compile(r"[-+]?[0-9][0-9. ]*(,[0-9]+)+")  # between digits: of decimals or of thousands
@@ -30,16 +33,9 @@ EMPTY = "empty it if it stands for a missing value (--missing drop leaves out al
 LOOKED_AT = 100  # records that tell what a column holds
 BLOCK_CELLS = 1 << 16  # cells held as text at a time: Python's text takes many times the memory of the numbers
 
-HEADER_LENGTH = 1 << 14  # characters of a header that spans lines, looked at for the delimiter
-
-_QUOTED = re.compile(r'(?:^|(?<=[,;\t\r\n])) *"[^"]*(?:""[^"]*)*(?:"|(?P<open>\Z))')  # a cell between quotation marks
-_LINE_END = re.compile(r"\r\n|\r|\n")
-_OPEN = (
-    "the row does not end in its line, because a quotation mark stays open; take the mark out or close it, or, if a column of "
-    "text has line breaks, export without that column, or as Parquet"
-)
-
-_Row = tuple[int, list[str]]  # line number, cells
+FIRST_BYTES = 1 << 16  # of the chunk with the header, which Python's parser reads: few files need another
+CHUNK_BYTES, MOST_CHUNK_BYTES, CHUNK_ROWS = 1 << 20, 1 << 22, 1 << 9  # of the others
+_CELL_BYTES = 8  # as a rule
 
 
 class DelimitedFile(Reader):
@@ -56,68 +52,88 @@ class DelimitedFile(Reader):
 
     n_rows = None
 
-    def __init__(self, path: Path, columns: Columns, missing: Missing) -> None:
-        self._path, self._columns, self._missing, self._once = path, columns, missing, not path.is_file()
+    def __init__(self, path: str, columns: Columns, missing: Missing) -> None:
+        self._path, self._missing, self._once = path, missing, is_pipe(path)
         self._way_out = CHOOSE if columns is None else EMPTY  # who has chosen, or has a plan that did, cannot choose others
-        names, where, head, rows = self._begin()
+        self._chunk_bytes = CHUNK_BYTES
+        kept, coming = tee(self._chunks())
+        names, where, parser, rows = self._begin(coming)
+        head = list(islice(chain(rows, parser.every(coming)), 1 + LOOKED_AT if columns is NUMERIC else 1))
+        if where == path and head and not any(is_number(cell) or is_missing(cell) for cell in head[0][1]):
+            # only because nothing in it is a number does the first line pass for names, which messages may show
+            raise DataError(
+                f"{path}: no cell of the first two lines is a number; separate cells by commas, semicolons or tabs, "
+                f"write decimals with a point, and give at least one column of numbers{POINTS}"
+            )
 
-        def is_number(column: int) -> bool:
+        def is_number_in_head(column: int) -> bool:
             cells = [cells[column] for _, cells in head if len(cells) == len(names)]
-            return all(_is_missing(cell) or _is_number(cell) for cell in cells)
+            return all(is_missing(cell) or is_number(cell) for cell in cells)
 
-        self._chosen = chosen(names, columns, where, "header", is_number)
+        self._chosen = chosen(names, columns, where, "header", is_number_in_head)
         if not head:
             raise DataError(f"{path}: the file has a header and no records")
         self.names = tuple(names)
         self.columns = tuple(names[i] for i in self._chosen)
-        # what a pipe has given away does not come again
-        self._rows: Iterator[_Row] | None = chain(head, rows) if self._once else None
+        self._delimiter = parser.delimiter
+        self._chunk_bytes = min(max(CHUNK_BYTES, CHUNK_ROWS * len(names) * _CELL_BYTES), MOST_CHUNK_BYTES)
+        self._kept = kept if self._once else None  # what a pipe has given away does not come again
 
-    def blocks(self) -> Iterator[RealArray]:
+    def blocks(self) -> Iterator[RealArray | ColumnBlock]:
         """Read the file from its beginning: float64 (n_i, n_features), NaN where a cell is missing."""
-        rows, self._rows = self._rows, None
-        if rows is None:
-            if self._once:
-                raise DataError(f"{self._path}: what comes through a pipe can be read only once; write it to a file")
-            rows = self._all_rows()
+        coming, self._kept = self._kept if self._once else self._chunks(), None
+        if coming is None:
+            raise DataError(f"{self._path}: what comes through a pipe can be read only once; write it to a file")
+        _, _, parser, rows = self._begin(coming)
+        yield from self._of_rows(rows)
+        for chunk, following, numbers in self._parsed(coming):
+            if numbers is None:
+                yield from self._of_rows(parser.of(chain([chunk], following)))
+            else:
+                parser.skip(chunk)
+                yield numbers
+
+    def place(self, record: int) -> str:
+        """Give the number of its line; not for what comes through a pipe."""
+        coming = self._chunks()
+        _, _, parser, rows = self._begin(coming)
+        return f"line {next(islice(chain(rows, parser.every(coming)), record - 1, None))[0]}"
+
+    def _chunks(self) -> Iterator[bytes]:
+        return chunks(self._path, chain([FIRST_BYTES], repeat(self._chunk_bytes)))
+
+    def _begin(self, coming: Iterator[bytes]) -> tuple[list[str], str, Rows, Iterator[Row]]:
+        """Names of the columns and where they stand, the parser, and the records of the first chunk."""
+        parser = Rows(self._path)
+        rows = parser.of(coming)
+        first = next(rows, None)
+        if first is None:
+            raise DataError(f"{self._path}: the file is empty")
+        names = [cell.strip() for cell in first[1]]
+        if names[0].lower() == "sep=":  # the rest of it is the separator
+            raise DataError(f"{self._path}: the first line is a note for Excel, not a header; delete it")
+        if is_header(names):
+            return names, self._path, parser, rows
+        return numbered(len(names)), f"{self._path} (no header in its first line)", parser, chain([first], rows)
+
+    def _parsed(self, coming: Iterator[bytes]) -> Iterator[Parsed]:
+        """Further chunks, each with those that follow it, and with its numbers where Arrow is there and sure of them.
+
+        In a table of one column, blank lines mean something.
+        """
+        for chunk in coming:  # not before there is one: to load Arrow takes longer than to read a short file
+            further = chain([chunk], coming)
+            if len(self.names) > 1 and extras.is_installed("data"):
+                yield from ArrowText(self._delimiter, len(self.names), self._chosen, self._missing).parsed(further)
+            else:
+                yield from ((chunk, coming, None) for chunk in further)
+
+    def _of_rows(self, rows: Iterator[Row]) -> Iterator[RealArray]:
         n = max(1, BLOCK_CELLS // len(self.names))
         while block := list(islice(rows, n)):
             yield self._numbers(block)
 
-    def place(self, record: int) -> str:
-        """Give the number of its line; not for what comes through a pipe."""
-        return f"line {next(islice(self._all_rows(), record - 1, None))[0]}"
-
-    def _all_rows(self) -> Iterator[_Row]:
-        _, _, head, rows = self._begin()
-        return chain(head, rows)
-
-    def _begin(self) -> tuple[list[str], str, list[_Row], Iterator[_Row]]:
-        """Names of the columns and where they stand, the first rows, which tell what columns hold, and the further rows."""
-        source = str(self._path)
-        rows = _rows(self._path)
-        first = next(rows, None)
-        if first is None:
-            raise DataError(f"{source}: the file is empty")
-        names = [cell.strip() for cell in first[1]]
-        if names[0].lower() == "sep=":  # the rest of it is the separator
-            raise DataError(f"{source}: the first line is a note for Excel, not a header; delete it")
-        if _is_header(names):
-            where, head = source, list(islice(rows, 1))
-            if head and not any(_is_number(cell) or _is_missing(cell) for cell in head[0][1]):
-                # only because nothing in it is a number does the first line pass for names, which messages may show
-                raise DataError(
-                    f"{source}: no cell of the first two lines is a number; separate cells by commas, semicolons or tabs, "
-                    f"write decimals with a point, and give at least one column of numbers{POINTS}"
-                )
-        else:
-            where, head = f"{source} (no header in its first line)", [first]
-            names = numbered(len(names))
-        if self._columns is NUMERIC:
-            head += islice(rows, LOOKED_AT)
-        return names, where, head, rows
-
-    def _numbers(self, rows: Sequence[_Row]) -> npt.NDArray[np.float64]:
+    def _numbers(self, rows: Sequence[Row]) -> npt.NDArray[np.float64]:
         """Return the chosen cells, float64 (n, n_chosen), NaN where one is missing. Raises DataError for the first fault.
 
         A missing cell costs what one exception costs, and changes nothing for the cells around it: who watches the time of a
@@ -126,14 +142,14 @@ class DelimitedFile(Reader):
         width, several = len(self.names), len(self._chosen) > 1
         picked = map(itemgetter(*self._chosen), [cells for _, cells in rows if len(cells) == width])
         cells = list(chain.from_iterable(picked) if several else picked)
-        if len(cells) < len(rows) * len(self._chosen) or not _is_plain("".join(cells)):
+        if len(cells) < len(rows) * len(self._chosen) or not is_plain("".join(cells)):
             raise DataError(next(self._faults(rows)))
         values, left = array("d"), iter(cells)
         while len(values) < len(cells):
             with suppress(ValueError):
                 values.extend(map(float, left))  # keeps what came before the cell that is no number
                 break
-            if self._missing is not Missing.DROP or not _is_missing(cells[len(values)]):
+            if self._missing is not Missing.DROP or not is_missing(cells[len(values)]):
                 raise DataError(next(self._faults(rows)))
             values.append(math.nan)
         numbers = np.frombuffer(values)
@@ -141,7 +157,7 @@ class DelimitedFile(Reader):
             raise DataError(next(self._faults(rows)))
         return numbers.reshape(len(rows), len(self._chosen))
 
-    def _faults(self, rows: Sequence[_Row]) -> Iterator[str]:
+    def _faults(self, rows: Sequence[Row]) -> Iterator[str]:
         """Look at all cells again: where something is wrong, and what."""
         for line, cells in rows:
             if len(cells) != len(self.names):
@@ -157,67 +173,11 @@ class DelimitedFile(Reader):
                     yield f"{self._path}, line {line}, column {self.names[column]!r}: {fault}{hint}"
 
     def _fault(self, cell: str) -> str:
-        if _is_missing(cell):
+        if is_missing(cell):
             return "" if self._missing is Missing.DROP else NOT_THERE
-        if not _is_number(cell):
+        if not is_number(cell):
             return f"not a number; {_remedy(cell, self._way_out)}"
         return "" if math.isfinite(float(cell)) else NOT_FINITE
-
-
-def _rows(path: Path) -> Iterator[_Row]:
-    """Split a text file into rows of cells, each with its line, without the blank lines. Raises DataError.
-
-    A record is one line: where a quotation mark stays open, a reader of CSV takes the records that follow for text of that
-    cell, up to the next quotation mark, and nobody would notice. Only a header may go on in further lines.
-    """
-    with opened(path) as text:
-        start = _first_row(text)
-        unquoted = _QUOTED.sub("", "".join(start))
-        delimiter = next((character for character in ",;\t" if character in unquoted), ",")
-        reader = csv.reader(chain(start, text), delimiter=delimiter, skipinitialspace=True, strict=True)
-        width = blank = last = 0
-        try:
-            for cells in reader:
-                line, last = last + 1, reader.line_num
-                if not cells:
-                    blank = line
-                    continue
-                if last > line and (width or not _is_long_header(cells, delimiter)):
-                    raise DataError(f"{path}, line {line}: {_OPEN}")
-                if blank and width == 1:
-                    yield blank, [""]  # in a table of one column a blank line between records is a missing cell
-                yield line, cells
-                width, blank = width or len(cells), 0
-        except csv.Error:
-            fault = _OPEN if reader.line_num > last + 1 else "a quotation mark has no partner, or a cell is far too long"
-            raise DataError(f"{path}, line {last + 1}: {fault}") from None
-
-
-def _first_row(text: Iterable[str]) -> list[str]:
-    """The lines up to the end of the first row that is not blank, which tells the delimiter; of a long one the first lines."""
-    lines: list[str] = []
-    row = ""
-    for line in text:
-        lines.append(line)
-        row += line if row or line.strip() else ""
-        is_open = any(cell["open"] is not None for cell in _QUOTED.finditer(row))
-        if (row and not is_open) or len(row) > HEADER_LENGTH:
-            break
-    return lines
-
-
-def _is_long_header(cells: Sequence[str], delimiter: str) -> bool:
-    """Whether a first row that spans lines is a header, and none of its lines a record that a quotation mark swallowed.
-
-    A record that was swallowed brings its delimiters along, or, in a table of one column, a number or a missing cell.
-    """
-    if not _is_header(cells):
-        return False
-    long = [cell for cell in cells if _LINE_END.search(cell)]
-    if len(cells) > 1:
-        return not any(delimiter in cell for cell in long)
-    further = [line for cell in long for line in _LINE_END.split(cell)[1:]]
-    return not any(_is_number(line) or _is_missing(line) or set(line) & set(",;\t") for line in further)
 
 
 def _remedy(cell: str, way_out: str) -> str:
@@ -227,29 +187,3 @@ def _remedy(cell: str, way_out: str) -> str:
     if _COMMAS.fullmatch(cell.strip()):
         return f"a comma stands in it: write decimals with a point (3.14) and thousands without a separator (1234){POINTS}"
     return f"{way_out}, or correct the cell"
-
-
-def _is_header(cells: Sequence[str]) -> bool:
-    return not any(_is_number(cell) or (cell and _is_missing(cell)) for cell in cells) and any(cells)
-
-
-def _is_missing(cell: str) -> bool:
-    return cell.isascii() and cell.strip().lower() in WORDS
-
-
-def _is_number(cell: str) -> bool:
-    with suppress(ValueError):
-        return bool(list(floats([cell])))
-    return False
-
-
-def floats(cells: Sequence[str]) -> Iterator[float]:
-    """Convert decimal text; ValueError also for what only Python reads as a number: 1_000 and other scripts' digits."""
-    if not _is_plain("".join(cells)):
-        raise ValueError
-    return map(float, cells)
-
-
-def _is_plain(text: str) -> bool:
-    """Whether the text has nothing, such as 1_000, that only Python reads as a number."""
-    return "_" not in text and text.isascii()

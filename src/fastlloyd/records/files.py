@@ -1,41 +1,104 @@
-"""Files: what the file system and codecs raise becomes one sentence; and whether a file is still the one it was."""
+"""Files: which ones a path means, whether one is still what it was; and what systems and codecs raise, in one sentence."""
 
 from __future__ import annotations
 
+import glob
 import gzip
 import io
 import os
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import BinaryIO, NamedTuple, NoReturn, TextIO, cast
 
 from fastlloyd.errors import DataError
+from fastlloyd.records import stores
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_BUFFER = 1 << 22  # bytes asked of a store at a time
 
 
 class FileState(NamedTuple):
-    """What changes when a file is replaced or written to."""
+    """What changes when a file is replaced or written to; plain data, equal on all machines that share the file.
 
-    device: int
-    inode: int
+    version : of a file its time and inode, of an object what its store states (ETag).
+    """
+
     size: int
-    modified_ns: int
+    version: str
 
 
-def state(path: Path) -> FileState | None:
-    """The state of a regular file, None for what can be read once only (a pipe). Raises DataError where nothing can be read."""
+States = Mapping[str, FileState | None]
+
+
+def find(source: str) -> States:
+    """The files that a file, folder, pattern or address means, sorted by path, each with its state (None for a pipe).
+
+    Of a folder, all files in it and below, but none whose name begins with . or _, as engines call what holds no records,
+    unless the pattern asks for it. Raises DataError where there is none.
+    """
+    if stores.is_address(source):
+        found = {path: FileState(*state) for path, state in stores.find(source).items()}
+    elif Path(source).is_dir() or is_pattern(source):
+        matches = glob.glob(source, recursive=True) if is_pattern(source) else [source]  # noqa: PTH207 - knows absolute ones
+        plain = stores.literal(source) if is_pattern(source) else source
+        with readable(source):
+            paths = [path for match in matches for path in (_below(match) if Path(match).is_dir() else [match])]
+            found = {path: _state(Path(path).stat()) for path in paths if not stores.is_hidden(path, plain)}
+    else:
+        return {source: state(source)}
+    if not found:
+        raise DataError(
+            f"{source}: {'no file matches this pattern' if is_pattern(source) else 'there are no files in this folder'}"
+        )
+    return dict(sorted(found.items()))
+
+
+def is_pattern(source: str) -> bool:
+    """Whether a path stands for those that match it: it has *, ? or [, and no file has this name."""
+    return glob.has_magic(source) and (stores.is_address(source) or not os.path.lexists(source))
+
+
+def _below(folder: str) -> Iterator[str]:
+    for at, _, names in os.walk(folder, onerror=_raise):
+        yield from (f"{at.rstrip('/')}/{name}" for name in names)
+
+
+def _raise(error: OSError) -> NoReturn:
+    raise error
+
+
+def state(path: str) -> FileState | None:
+    """The state of a file, None for what can be read once only (a pipe). Raises DataError where nothing can be read."""
+    if stores.is_address(path):
+        return find(path)[path]
     with readable(path):
-        found = path.stat()
+        found = Path(path).stat()
         if stat.S_ISDIR(found.st_mode):
             raise IsADirectoryError
         if not stat.S_ISREG(found.st_mode):
             return None
-        with path.open("rb"):  # may it be read?
-            return FileState(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        with Path(path).open("rb"):  # may it be read?
+            return _state(found)
+
+
+def is_pipe(path: str) -> bool:
+    """Whether it can be read once only."""
+    return not stores.is_address(path) and not Path(path).is_file()
+
+
+def _state(found: os.stat_result) -> FileState:
+    return FileState(found.st_size, f"{found.st_mtime_ns}-{found.st_ino}")
+
+
+def open_binary(path: str, *, buffer: int = _BUFFER) -> BinaryIO:
+    """Open a file or an object. Raises OSError for a file, DataError for an object, whose reading does too."""
+    if not stores.is_address(path):
+        return Path(path).open("rb")
+    stored = stores.open_object(path)
+    return io.BufferedReader(stored, buffer) if buffer else cast("BinaryIO", stored)
 
 
 @contextmanager
@@ -52,18 +115,23 @@ def readable(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[TextIO]:
-    """Open a text file, unpacked if its content is gzip's; what file system and codecs raise becomes DataError."""
+def unpacked(path: str) -> Iterator[BinaryIO]:
+    """Open a file for reading bytes, unpacked if its content is gzip's; what file system and codecs raise becomes DataError."""
     try:
-        with readable(path), path.open("rb") as raw:
-            packed = raw.peek(2)[:2] == _GZIP_MAGIC
-            plain = gzip.GzipFile(fileobj=raw) if packed else raw
+        with readable(path), cast("io.BufferedReader", open_binary(path)) as raw:
             try:
-                with io.TextIOWrapper(plain, encoding="utf-8-sig", newline="") as text:
-                    yield text
+                yield cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if raw.peek(2)[:2] == _GZIP_MAGIC else raw
             except gzip.BadGzipFile:  # an OSError, but not the file system's
                 raise EOFError from None
     except (EOFError, zlib.error):
         raise DataError(f"{path}: the gzip file is damaged or cut short; copy it anew") from None
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[TextIO]:
+    """Open a text file as `unpacked` does; text that is not UTF-8 is a DataError too."""
+    try:
+        with unpacked(os.fspath(path)) as plain, io.TextIOWrapper(plain, encoding="utf-8-sig", newline="") as text:
+            yield text
     except UnicodeDecodeError:
         raise DataError(f"{path}: the text is not UTF-8; save it as UTF-8") from None

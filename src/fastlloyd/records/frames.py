@@ -8,7 +8,8 @@ from typing import Any
 from fastlloyd.errors import DataError
 from fastlloyd.records.arrow import ArrowRecords, load
 from fastlloyd.records.columns import chosen
-from fastlloyd.records.record_file import Missing, RecordFile
+from fastlloyd.records.reader import Missing
+from fastlloyd.records.record_file import RecordFile
 from fastlloyd.records.table import Table
 
 _ROWS = 1 << 16  # of an Arrow table, taken over at a time
@@ -35,7 +36,7 @@ def table_from_frame(frame: Any, columns: Sequence[str] | None = None, *, missin
         n_rows=table.num_rows,
         missing=missing,
     )
-    return RecordFile(records, source, None, missing).table()
+    return RecordFile(records, source, missing).table()
 
 
 def _of_arrow(pa: Any, frame: Any, source: str) -> Any:

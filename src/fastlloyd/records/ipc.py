@@ -7,33 +7,33 @@ compressed batch is unpacked whole: how much memory that takes was decided by wh
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from fastlloyd.errors import DataError
 from fastlloyd.records.arrow import ArrowRecords, errors, load
 from fastlloyd.records.columns import Columns
-from fastlloyd.records.files import readable
-from fastlloyd.records.record_file import Missing
+from fastlloyd.records.files import open_binary, readable
+from fastlloyd.records.reader import Missing
+from fastlloyd.records.stores import is_address
 
 _WHAT = "an Arrow IPC file"
 _MAPPED = 1 << 26  # bytes after which the file is mapped anew; opening it takes time in proportion to its batches
 _FILE_MAGIC, _OLD_MAGIC = b"ARROW1", b"FEA1"
 
 
-def open_ipc(path: Path, columns: Columns, missing: Missing) -> ArrowRecords:
+def open_ipc(source: str, columns: Columns, missing: Missing) -> ArrowRecords:
     """Check the schema. Raises DataError."""
-    source = str(path)
     load("pyarrow.ipc", source)
     pa = load("pyarrow", source)
-    with readable(path), path.open("rb") as raw:
+    with readable(source), open_binary(source, buffer=0) as raw:
         magic = raw.read(len(_FILE_MAGIC))
     if magic.startswith(_OLD_MAGIC):
         raise DataError(f"{source}: version 1 of the Feather format is not read; write the records anew as Arrow IPC")
     is_stream = magic != _FILE_MAGIC
-    with errors(source, _WHAT), pa.OSFile(source) if is_stream else pa.memory_map(source) as opened:
+    with errors(source, _WHAT), _opened(pa, source, mapped=not is_stream) as opened:
         reader = pa.ipc.open_stream(opened) if is_stream else pa.ipc.open_file(opened)
-        schema, n_rows = reader.schema, None if is_stream else reader.count_rows()
+        # in a store, to count them takes a request for each batch
+        schema, n_rows = reader.schema, None if is_stream or is_address(source) else reader.count_rows()
         names = list(schema.names)
 
     def batches(taken: tuple[str, ...]) -> Iterator[Any]:
@@ -46,7 +46,7 @@ def _of_file(pa: Any, source: str) -> Iterator[Any]:
     """Batches with all columns: to choose some would make Arrow copy what is otherwise only mapped."""
     number, n = 0, 1
     while number < n:
-        with pa.memory_map(source) as mapped:
+        with _opened(pa, source, mapped=True) as mapped:
             reader = pa.ipc.open_file(mapped)
             n, seen = reader.num_record_batches, 0
             while number < n and seen < _MAPPED:
@@ -57,5 +57,11 @@ def _of_file(pa: Any, source: str) -> Iterator[Any]:
 
 def _of_stream(pa: Any, source: str, fields: list[int]) -> Iterator[Any]:
     """Batches with the columns of these indices."""
-    with pa.OSFile(source) as raw:
+    with _opened(pa, source, mapped=False) as raw:
         yield from pa.ipc.open_stream(raw, options=pa.ipc.IpcReadOptions(included_fields=fields))
+
+
+def _opened(pa: Any, source: str, *, mapped: bool) -> Any:
+    if is_address(source):
+        return pa.PythonFile(open_binary(source, buffer=0 if mapped else _MAPPED), mode="r")
+    return pa.memory_map(source) if mapped else pa.OSFile(source)

@@ -6,6 +6,7 @@ program is ended by the system without a word.
 
 from __future__ import annotations
 
+import os
 import tokenize
 import zipfile
 import zlib
@@ -14,7 +15,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from math import prod
-from pathlib import Path
 from typing import IO
 
 import numpy as np
@@ -25,8 +25,8 @@ from fastlloyd.base.arrays import RealArray
 from fastlloyd.base.names import listing
 from fastlloyd.errors import DataError
 from fastlloyd.records.columns import Columns, chosen, numbered
-from fastlloyd.records.files import readable
-from fastlloyd.records.record_file import BLOCK_CELLS, Missing, Reader
+from fastlloyd.records.files import open_binary, readable
+from fastlloyd.records.reader import BLOCK_CELLS, Missing, Reader
 
 _VERSIONS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
 _PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -37,7 +37,7 @@ _SUFFIX = ".npy"
 class _Array:
     """A saved array: where it lies, and what its header says. `member` : its name in an archive, None for a file of its own."""
 
-    path: Path
+    path: str
     member: str | None
     shape: tuple[int, ...]
     by_columns: bool
@@ -130,14 +130,14 @@ class _Columns(Reader):
                 yield block.T
 
 
-def open_npy(path: Path, columns: Columns, _missing: Missing) -> _Matrix:
+def open_npy(path: str, columns: Columns, _missing: Missing) -> _Matrix:
     """Check the header of an array (n, d), columns x1, x2, ..., or (n,), column x1. Raises DataError."""
     return _matrix(_array(path, None), columns)
 
 
-def open_npz(path: Path, columns: Columns, _missing: Missing) -> _Matrix | _Columns:
+def open_npz(path: str, columns: Columns, _missing: Missing) -> _Matrix | _Columns:
     """Check the headers of an archive: one array (n, d) as in .npy, or arrays (n,) whose names are the columns' names."""
-    with _damage(path), readable(path), zipfile.ZipFile(path) as archive:
+    with _damage(path), readable(path), open_binary(path) as packed, zipfile.ZipFile(packed) as archive:
         members = archive.namelist()
         if any(info.flag_bits & 1 or info.compress_type not in _PACKED for info in archive.infolist()):
             raise DataError(f"{path}: the archive is encrypted or packed in a way that NumPy does not use; save it anew")
@@ -171,7 +171,7 @@ def _matrix(array: _Array, columns: Columns) -> _Matrix:
     return _Matrix(array=array, names=names, columns=taken, indices=indices, n_rows=array.shape[0])
 
 
-def _array(path: Path, member: str | None) -> _Array:
+def _array(path: str, member: str | None) -> _Array:
     """Read a header. Raises DataError where it asks for more cells than there are."""
     with _damage(path), _opened(path, member) as stream:
         read = _VERSIONS.get(npy_format.read_magic(stream))
@@ -180,7 +180,9 @@ def _array(path: Path, member: str | None) -> _Array:
         shape, by_columns, dtype = read(stream)
         array = _Array(path=path, member=member, shape=shape, by_columns=by_columns, dtype=dtype, offset=stream.tell())
         size = array.offset + prod(shape) * dtype.itemsize
-        if any(n < 0 for n in shape) or size > _size(path, member):  # else a false length would ask for any amount of memory
+        if any(n < 0 for n in shape) or size > stream.seek(
+            0, os.SEEK_END
+        ):  # else a false length would ask for any amount of memory
             raise EOFError
         return array
 
@@ -192,25 +194,18 @@ def _sizes(n: int, width: int) -> Iterator[int]:
 
 
 @contextmanager
-def _opened(path: Path, member: str | None) -> Iterator[IO[bytes]]:
+def _opened(path: str, member: str | None) -> Iterator[IO[bytes]]:
     """A file, or a file in an archive, for reading."""
     if member is None:
-        with readable(path), path.open("rb") as file:
+        with readable(path), open_binary(path) as file:
             yield file
     else:
-        with readable(path), zipfile.ZipFile(path) as archive, archive.open(member) as file:
+        with readable(path), open_binary(path) as packed, zipfile.ZipFile(packed) as archive, archive.open(member) as file:
             yield file
-
-
-def _size(path: Path, member: str | None) -> int:
-    if member is None:
-        return path.stat().st_size
-    with zipfile.ZipFile(path) as archive:
-        return archive.getinfo(member).file_size
 
 
 @contextmanager
-def _damage(path: Path) -> Iterator[None]:
+def _damage(path: str) -> Iterator[None]:
     """Turn what damaged files make NumPy and zipfile raise into DataError."""
     try:
         yield

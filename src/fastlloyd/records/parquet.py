@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fastlloyd.records.arrow import ArrowRecords, errors, load
 from fastlloyd.records.columns import Columns
-from fastlloyd.records.record_file import BLOCK_CELLS, Missing
+from fastlloyd.records.files import open_binary
+from fastlloyd.records.reader import BLOCK_CELLS, Missing
+from fastlloyd.records.stores import is_address
 
 _WHAT = "a Parquet file"
 _BUFFERS = 1 << 24  # bytes read ahead, all columns together
@@ -19,23 +20,38 @@ _LEAST, _MOST = 1 << 14, 1 << 16  # of one column
 _AHEAD = 1 << 25  # bytes of blocks read ahead: four times as many were no faster
 
 
-def open_parquet(path: Path, columns: Columns, missing: Missing) -> ArrowRecords:
-    """Check the schema. Raises DataError."""
-    parquet = load("pyarrow.parquet", str(path))
+def open_parquet(path: str, columns: Columns, missing: Missing, groups: Sequence[int] | None = None) -> ArrowRecords:
+    """Check the schema. `groups` are the row groups to read, None for all. Raises DataError."""
+    stored = is_address(path)
 
     def opened(n_columns: int) -> Any:
-        # pre_buffer would hold the whole file, and no buffer_size a whole column of a row group
-        buffer = min(max(_BUFFERS // n_columns, _LEAST), _MOST)
-        return parquet.ParquetFile(path, pre_buffer=False, buffer_size=buffer, page_checksum_verification=True)
+        # pre_buffer would hold the whole file, and no buffer_size a whole column of a row group: of what a store holds the
+        # columns of a row group are asked for at once, as each answer takes its time
+        buffer = 0 if stored else min(max(_BUFFERS // n_columns, _LEAST), _MOST)
+        return _opened(path, pre_buffer=stored, buffer_size=buffer, page_checksum_verification=True)
 
     def batches(names: tuple[str, ...]) -> Iterator[Any]:
         with opened(len(names)) as file:
             # one thread: it reads ahead while others work on the block before, who would only be in each other's way
             rows = max(1, BLOCK_CELLS // len(names))
-            yield from file.iter_batches(batch_size=rows, columns=list(names), use_threads=False)
+            every = range(file.num_row_groups) if groups is None else groups
+            for together in [[group] for group in every] if stored else [list(every)]:
+                yield from file.iter_batches(batch_size=rows, columns=list(names), use_threads=False, row_groups=together)
 
-    with errors(str(path), _WHAT), opened(1) as file:
-        schema, n_rows = file.schema_arrow, file.metadata.num_rows
+    with errors(path, _WHAT), opened(1) as file:
+        schema = file.schema_arrow
+        n_rows = file.metadata.num_rows if groups is None else sum(file.metadata.row_group(i).num_rows for i in groups)
         schema.names  # noqa: B018 - may not be text
-    records = ArrowRecords.of(schema, columns, batches, source=str(path), what=_WHAT, n_rows=n_rows, missing=missing)
+    records = ArrowRecords.of(schema, columns, batches, source=path, what=_WHAT, n_rows=n_rows, missing=missing)
     return replace(records, n_ahead=max(1, _AHEAD // (BLOCK_CELLS * np.dtype(records.dtype).itemsize)))
+
+
+def row_groups(path: str) -> list[int]:
+    """The number of records of each row group. Raises DataError."""
+    with errors(path, _WHAT), _opened(path) as file:
+        return [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+
+
+def _opened(path: str, **options: Any) -> Any:
+    parquet = load("pyarrow.parquet", path)
+    return parquet.ParquetFile(open_binary(path, buffer=0) if is_address(path) else path, **options)

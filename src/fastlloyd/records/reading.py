@@ -1,66 +1,100 @@
-"""The door: from a path to its records, by the format that its suffix stands for."""
+"""The door: from a path to its records."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 
+from fastlloyd.base.names import listing
 from fastlloyd.errors import DataError
-from fastlloyd.records import files
-from fastlloyd.records.columns import Columns
+from fastlloyd.records import files, stores
+from fastlloyd.records.columns import NUMERIC, Columns
 from fastlloyd.records.delimited import DelimitedFile
-from fastlloyd.records.ipc import open_ipc
-from fastlloyd.records.numpy_files import open_npy, open_npz
-from fastlloyd.records.parquet import open_parquet
-from fastlloyd.records.record_file import Missing, Reader, RecordFile
+from fastlloyd.records.pieces import Piece, folders_of, opener
+from fastlloyd.records.reader import Missing, Reader
+from fastlloyd.records.record_file import RecordFile
 from fastlloyd.records.table import Table
 
 LARGE_CELLS = 1 << 25  # 256 MiB of float64
 LARGE_TEXT = 1 << 28  # bytes
 
-STANDARD_INPUT = Path("-")
+STANDARD_INPUT = "-"
+_AT_ONCE = 16  # files that are opened side by side at the door: a store takes its time to answer
 _Named = Sequence[str] | None
-_FORMATS: Mapping[str, Callable[[Path, Columns, Missing], Reader]] = {
-    ".csv": DelimitedFile,
-    ".tsv": DelimitedFile,
-    ".txt": DelimitedFile,
-    ".parquet": open_parquet,
-    ".pq": open_parquet,
-    ".arrow": open_ipc,
-    ".feather": open_ipc,
-    ".ipc": open_ipc,
-    ".npy": open_npy,
-    ".npz": open_npz,
-}
-_STREAMS = (".csv", ".tsv", ".txt")  # may be packed by gzip, or come through a pipe
-_SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 
 
 def open_records(path: str | os.PathLike[str], columns: Columns = None, *, missing: Missing = Missing.REFUSE) -> RecordFile:
-    """Check a file at the door, without reading its records: it exists, is what its suffix says, and has the columns.
+    """Check files at the door, without reading their records: they exist, are what their suffix says, and have the columns.
 
+    `path` is a file, a folder (all files in it and below, but those whose names begin with . or _), a pattern with *, ?, [] or
+    **, or the address of one in an object store (s3://bucket/visits/*.parquet). The files of a source have one format.
     `columns` chooses columns by name and gives their order (None: all; NUMERIC: those of numbers, as far as the format or, of
     text, the first records tell); what the other columns hold is ignored. Raises DataError, in one sentence, for an unknown
-    suffix, a file that cannot be read, repeated or unknown names, and, where the format has types, chosen columns that are not
-    numbers. `-` is standard input: CSV, read once.
+    suffix, a file that cannot be read, repeated or unknown names, files that differ in format or columns, and, where the format
+    has types, chosen columns that are not numbers. `-` is standard input: CSV, read once.
     """
-    path = Path(path)
-    if path == STANDARD_INPUT:
-        return _open_csv(Path("/dev/stdin"), columns, missing)
-    suffix = path.suffix.lower()
-    unpacked = Path(path.stem).suffix.lower() if suffix == ".gz" else suffix
-    if suffix in _SHEETS:
-        raise DataError(f"{path}: workbooks are not read; save the sheet as CSV in UTF-8, with decimal points")
-    if unpacked not in _STREAMS and suffix not in _FORMATS:
-        raise DataError(
-            f"{path}: the suffix must say the format: {', '.join(_STREAMS)}, each of which may be followed by .gz, or "
-            f"{', '.join(known for known in _FORMATS if known not in _STREAMS)}"
+    source = os.fspath(path)
+    if source == STANDARD_INPUT:
+        return RecordFile(DelimitedFile("/dev/stdin", columns, missing), "/dev/stdin", missing)
+    states = files.find(source)
+    _check_formats(source, states)
+    first, *others = _pieces(source, states, columns, missing)
+    if first.state is None:
+        if opener(source) is not DelimitedFile:
+            raise DataError(f"{source}: this is not a regular file, which this format needs; write the records to one")
+        return RecordFile(first.open(), source, missing)
+    reader = first.open()
+    pieces = [replace(first, columns=reader.columns, n_rows=reader.n_rows)]
+    check = partial(_agreeing, first, reader)
+    with ThreadPoolExecutor(_AT_ONCE) as openers:
+        pieces += openers.map(check, (replace(piece, columns=reader.columns) for piece in others))
+    return RecordFile(reader, source, missing, pieces, states)
+
+
+def _pieces(source: str, states: files.States, columns: Columns, missing: Missing) -> list[Piece]:
+    """The files, each with what the names of its folders below the source state."""
+    base = len(stores.literal(source).rpartition("/")[0] if files.is_pattern(source) else source)
+    stated = {path: folders_of(path[base:]) for path in states}
+    text = {name for folders in stated.values() for name, value in folders.items() if value is None}
+    first = next(iter(states))
+    own = set(opener(first)(first, NUMERIC, missing).names) if any(stated.values()) else set[str]()
+    return [
+        Piece(
+            path=path,
+            columns=columns,
+            missing=missing,
+            state=states[path],
+            folders={name: None if name in text else value for name, value in folders.items() if name not in own},
         )
-    state = files.state(path)
-    if state is None and unpacked not in _STREAMS:
-        raise DataError(f"{path}: this is not a regular file, which this format needs; write the records to one")
-    return RecordFile(_FORMATS[unpacked](path, columns, missing), str(path), state, missing)
+        for path, folders in stated.items()
+    ]
+
+
+def _check_formats(source: str, paths: Iterable[str]) -> None:
+    """Raise DataError for an unknown suffix, and for two formats."""
+    first, *others = paths
+    for path in others:
+        if opener(path) is not opener(first):
+            raise DataError(f"{source}: {first} and {path} differ in format; choose those of one by a pattern such as *.csv")
+    opener(first)
+
+
+def _agreeing(first: Piece, reader: Reader, piece: Piece) -> Piece:
+    """The piece, of which the number of records is known now. Raises DataError where it has not the columns of the first."""
+    asked_by_name = first.columns is not None and first.columns is not NUMERIC
+    try:
+        other = piece.open()
+    except DataError as error:
+        raise DataError(f"{error}; in {first.path} they are as asked, and all files must have the same columns") from None
+    if differing := set(other.names) ^ set(reader.names) if not asked_by_name else None:
+        raise DataError(
+            f"{first.path} and {piece.path} differ in their columns: only one has {listing(sorted(differing))}; choose columns "
+            "that all have with --columns, or files that belong together"
+        )
+    return replace(piece, n_rows=other.n_rows)
 
 
 def read_table(path: str | os.PathLike[str], columns: _Named = None, *, missing: Missing = Missing.REFUSE) -> Table:
@@ -78,18 +112,17 @@ def table_or_file(
 
 def read_csv(path: str | os.PathLike[str], columns: _Named = None, *, missing: Missing = Missing.REFUSE) -> Table:
     """All records of a text file, whatever its suffix; see `DelimitedFile`."""
-    return _open_csv(Path(path), columns, missing).table()
+    return _open_csv(os.fspath(path), columns, missing).table()
 
 
-def _open_csv(path: Path, columns: Columns, missing: Missing) -> RecordFile:
+def _open_csv(path: str, columns: Columns, missing: Missing) -> RecordFile:
     state = files.state(path)
-    return RecordFile(DelimitedFile(path, columns, missing), str(path), state, missing)
+    return RecordFile(DelimitedFile(path, columns, missing), path, missing, states=state and {path: state})
 
 
 def _is_large(file: RecordFile) -> bool:
-    """Whether the chosen columns take more than some hundred megabytes as numbers; for text a guess by the file's size."""
+    """Whether the chosen columns take more than some hundred megabytes as numbers; for text a guess by the files' sizes."""
     if file.n_rows is not None:
         return file.n_rows * len(file.columns) > LARGE_CELLS
-    path = Path(file.source)
-    packed = 8 if path.suffix.lower() == ".gz" else 1
-    return path.is_file() and path.stat().st_size * packed > LARGE_TEXT
+    sizes = (piece.state.size * (8 if piece.path.lower().endswith(".gz") else 1) for piece in file.pieces if piece.state)
+    return sum(sizes) > LARGE_TEXT

@@ -1,124 +1,64 @@
-"""A file of records that is read as often as needed, in blocks, always with the same outcome.
-
-Readers put NaN where a cell is missing. Infinity is a value, and a wrong one: it is refused always.
-"""
+"""Records in one or many files, read as often as needed, in blocks, always with the same outcome."""
 
 from __future__ import annotations
 
-import enum
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
-import numpy.typing as npt
 
 from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
 from fastlloyd.records import files
 from fastlloyd.records.files import FileState
+from fastlloyd.records.pieces import Piece
+from fastlloyd.records.reader import Missing, Reader, complete
 from fastlloyd.records.table import ColumnBlock, Table, joined, numbered
-
-WORDS = frozenset({"", "na", "nan", "null", "?"})  # in text files, in any case and with spaces around
-FEW = 32  # features that are looked at one by one, though they do not lie so in memory
-DROP_HINT = " (--missing drop leaves out all such records)"
-NOT_THERE = "the cell is missing; fill it in or take the record out" + DROP_HINT
-NOT_FINITE = "not a finite number; correct the cell or take the record out"
-BLOCK_CELLS = 1 << 21  # of a block: 8 MiB of float32, large enough that what a block costs beside its cells is nothing
-
-
-class Missing(enum.Enum):
-    """What becomes of a record with a missing cell. Either is decided for each record by that record alone."""
-
-    REFUSE = "refuse"  # the file is refused, and where the cell is missing is said
-    DROP = "drop"  # the record is left out, and counted
-
-
-def complete(
-    block: RealArray | ColumnBlock, columns: Sequence[str], missing: Missing, source: str, first: int
-) -> RealArray | ColumnBlock:
-    """The records of a block (n, n_features) in which no cell is missing (NaN); memory order is kept.
-
-    `first` is the number of the block's first record. Raises DataError for the first record with an infinite cell, or with a
-    missing one unless these are dropped.
-    """
-    arrays = block.arrays if isinstance(block, ColumnBlock) else (block,)
-    if np.any([wrong_cells(array, missing).any() for array in arrays]):
-        values = np.asarray(block)
-        wrong = wrong_cells(values, missing)
-        record = int(wrong.any(axis=1).argmax())
-        column = int(wrong[record].argmax())
-        fault = NOT_THERE if np.isnan(values[record, column]) else NOT_FINITE
-        raise DataError(f"{source}, record {first + record}, column {columns[column]!r}: {fault}")
-    if missing is Missing.REFUSE:
-        return block
-    # all records are copied, whether one is left out or none is: those that stay take the same path
-    if isinstance(block, ColumnBlock):
-        whole = ~_any_missing(block.arrays)
-        return ColumnBlock([array[whole] for array in block.arrays])
-    by_feature = block.flags.f_contiguous or block.shape[1] <= FEW
-    kept = ~_any_missing(block.T) if by_feature else ~np.isnan(block).any(axis=1)
-    if block.flags.f_contiguous:
-        return np.array([column[kept] for column in block.T]).T
-    return np.compress(kept, block, axis=0)
-
-
-def wrong_cells(values: RealArray, missing: Missing) -> npt.NDArray[np.bool_]:
-    """Which cells are refused: infinite ones, and missing ones unless these are dropped."""
-    return np.isinf(values) if missing is Missing.DROP else ~np.isfinite(values)
-
-
-def _any_missing(features: Iterable[RealArray]) -> npt.NDArray[np.bool_]:
-    """Which records have NaN in one of the features, each (n,)."""
-    gaps: npt.NDArray[np.bool_] = np.isnan(next(iter(features)))
-    for values in features:
-        gaps |= np.isnan(values)
-    return gaps
-
-
-class Reader(ABC):
-    """What a format has to offer.
-
-    names : of all columns. columns : of the chosen ones. n_rows : number of records, None where only reading tells. n_ahead :
-    how many blocks are worth their memory before they are asked for.
-    """
-
-    names: tuple[str, ...]
-    columns: tuple[str, ...]
-    n_rows: int | None
-    n_ahead = 1
-
-    @abstractmethod
-    def blocks(self) -> Iterator[RealArray | ColumnBlock]:
-        """Read the file from its beginning: float32 or float64 (n_i, n_features), NaN where a cell is missing."""
-
-    def place(self, record: int) -> str:
-        """Where the record of a number, counted from 1, stands in the file, for messages."""
-        return numbered(record)
 
 
 class RecordFile:
-    """Records in a file: chosen columns, known to be numbers where the format says so, and not yet read.
+    """Records in files: chosen columns, known to be numbers where the format says so, and not yet read.
 
-    columns : names of the chosen columns; others : those of the file that were not chosen; source : the file, for messages;
-    n_rows : number of records before any is dropped, None where only reading tells; dropped : how many records a complete
-    pass left out because a cell was missing, None before the first (a private number, as n_rows is); n_ahead : how many blocks
-    another thread reads before they are asked for.
+    columns : names of the chosen columns; others : those of the files that were not chosen; source : file, folder or pattern,
+    for messages; pieces : the files, sorted by path, () where the records come from no regular file; n_rows : number of records
+    before any is dropped, None where only reading tells; dropped : how many records a complete pass left out because a cell was
+    missing, None before the first (a private number, as n_rows is); n_ahead : how many blocks another thread reads before they
+    are asked for.
 
-    `state` is that of the file before it was opened, None where the records do not come from a regular file.
+    `reader` is that of the first piece, `states` those of all files of the source before any was opened.
     """
 
-    def __init__(self, reader: Reader, source: str, state: FileState | None, missing: Missing) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        source: str,
+        missing: Missing,
+        pieces: Sequence[Piece] = (),
+        states: Mapping[str, FileState | None] | None = None,
+    ) -> None:
         self.columns = reader.columns
         self.others = tuple(name for name in reader.names if name not in set(reader.columns))
         self.source = source
-        self.n_rows = reader.n_rows
+        self.pieces = tuple(pieces)
+        sizes = [piece.n_rows for piece in pieces] or [reader.n_rows]
+        known = [size for size in sizes if size is not None]
+        self.n_rows = sum(known) if len(known) == len(sizes) else None
         self.n_ahead = reader.n_ahead
         self.dropped: int | None = None
         self._reader = reader
-        self._state = state
+        self._states = states
         self._missing = missing
-        self._rows_read = reader.n_rows
+        self._rows_read = self.n_rows
+        self._least = 1  # records that there must be
+        self._begins = [0]  # for each piece, how many records stand before it
+
+    @classmethod
+    def of_piece(cls, piece: Piece) -> RecordFile:
+        """The records of one piece alone, wherever it is opened; there may be none in it. Raises DataError."""
+        file = cls(piece.open(), piece.path, piece.missing, [piece], {piece.path: piece.state})
+        file._least = 0
+        return file
 
     def __repr__(self) -> str:
         """Show names, and no number of records."""
@@ -149,11 +89,11 @@ class RecordFile:
         """
         kept = 0
         for first, block in self._pass():
-            records = complete(block, self.columns, self._missing, self.source, first)
+            records = complete(block, self.columns, self._missing, self._where, first)
             kept += len(records)
             if len(records):
                 yield records
-        if not kept:
+        if kept < self._least:
             raise DataError(f"{self.source}: every record has a missing cell")
         self.dropped = (self._rows_read or 0) - kept
 
@@ -173,51 +113,69 @@ class RecordFile:
 
     def check(self, block: RealArray | ColumnBlock, first: int) -> None:
         """Raise what `column_blocks` raises for such a block."""
-        complete(block, self.columns, self._missing, self.source, first)
+        complete(block, self.columns, self._missing, self._where, first)
 
     def blocks_with_gaps(self) -> Iterator[RealArray]:
         """Like `blocks`, but records with missing cells are not dropped: NaN stands for such a cell."""
         for first, block in self._pass():
-            complete(block, self.columns, self._missing, self.source, first)  # refuses what `blocks` does
+            complete(block, self.columns, self._missing, self._where, first)  # refuses what `blocks` does
             yield np.asarray(block)
 
     def place(self, record: int) -> str:
-        """Where a record stands in the file: its line, or its number. `record` counts from 1, without the dropped ones.
+        """Where a record stands in the source: its line, or its number, in which file if there are several.
 
-        The file is read again for it, as for every pass; of what came through a pipe only the number among those kept is known.
+        `record` counts from 1, without the dropped ones, and is one that a pass has come to. The files are read again for it,
+        as for every pass; of what came through a pipe only the number among those kept is known.
         """
-        self._check_unchanged()
-        if self._state is None:
+        self.check_unchanged()
+        if self._states is None:
             return numbered(record) + (" of those that were not dropped" if self.dropped else "")
-        row = record if self._missing is Missing.REFUSE else self._row(record)
-        return self._reader.place(row)
+        index, row = self._stands(record if self._missing is Missing.REFUSE else self._row(record))
+        place = (self.pieces[index].open() if index else self._reader).place(row)
+        return place if self._path(index) == self.source else f"{self._path(index)}, {place}"
 
     def _row(self, record: int) -> int:
-        """The number in the file of a record that was kept."""
+        """The number in the source of a record that was kept."""
         for first, block in self._pass():
             kept = np.flatnonzero(~np.isnan(np.asarray(block)).any(axis=1))
             if record <= len(kept):
                 return first + int(kept[record - 1])
             record -= len(kept)
-        raise AssertionError("a record that was kept stands in the file")
+        raise AssertionError("a record that was kept stands in the source")
+
+    def _stands(self, row: int) -> tuple[int, int]:
+        """In which piece a record of the last pass stands, and its number in that file."""
+        index = bisect_right(self._begins, row - 1) - 1
+        return index, row - self._begins[index] + (self.pieces[index].before if self.pieces else 0)
+
+    def _where(self, row: int) -> str:
+        index, row = self._stands(row)
+        return f"{self._path(index)}, {numbered(row)}"
+
+    def _path(self, index: int) -> str:
+        return self.pieces[index].path if self.pieces else self.source
 
     def _pass(self) -> Iterator[tuple[int, RealArray | ColumnBlock]]:
         """All blocks of a pass, each with the number of its first record."""
-        self._check_unchanged()
-        n = 0
-        for block in self._reader.blocks():
-            yield n + 1, block
-            n += len(block)
-        self._check_unchanged(n)
+        self.check_unchanged()
+        n, begins = 0, list[int]()
+        self._begins = begins  # of this pass, whichever others are under way
+        for reader in chain([self._reader], map(Piece.open, self.pieces[1:])):
+            begins.append(n)
+            for block in reader.blocks():
+                yield n + 1, block
+                n += len(block)
+        self.check_unchanged(n)
         self._rows_read = n
-        if not n:
+        if n < self._least:
             raise DataError(f"{self.source}: there are no records")
 
-    def _check_unchanged(self, n_rows: int | None = None) -> None:
-        """Raise DataError if the file is another one than before, or has another number of records than an earlier pass."""
-        is_same_file = self._state is None or files.state(Path(self.source)) == self._state
-        if not is_same_file or (self._rows_read is not None and n_rows not in (None, self._rows_read)):
+    def check_unchanged(self, n_rows: int | None = None) -> None:
+        """Raise DataError if a file, or the number of records, is another one than in an earlier pass."""
+        found = None if self._states is None else files.find(self.source)
+        if found != self._states or (self._rows_read is not None and n_rows not in (None, self._rows_read)):
+            changed = {path for path, _ in (found or {}).items() ^ (self._states or {}).items()}
             raise DataError(
-                f"{self.source}: the file was changed while it was in use, and every pass must see the same records; copy it "
-                "to where nobody writes, and start again"
+                f"{min(changed, default=self.source)}: the file was changed while it was in use, and every pass must see the "
+                "same records; copy it to where nobody writes, and start again"
             )

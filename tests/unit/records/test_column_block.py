@@ -18,7 +18,7 @@ from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.clustering.parallel import is_compiled
 from fastlloyd.errors import DataError
 from fastlloyd.records import Missing, arrow, open_records, read_table
-from fastlloyd.records.record_file import BLOCK_CELLS
+from fastlloyd.records.reader import BLOCK_CELLS
 from fastlloyd.records.table import ColumnBlock
 from record_files import pa, pq
 

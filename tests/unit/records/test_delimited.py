@@ -134,7 +134,9 @@ def test_a_long_file_is_read_in_blocks_and_the_line_of_a_late_fault_is_right(fol
     assert "line 45679, column 'b'" in refusal(lambda: read_csv(write(folder, "\n".join(lines))))
 
 
-def test_the_memory_beyond_the_table_does_not_grow_with_the_file(folder: Path) -> None:
+def test_the_memory_beyond_the_table_does_not_grow_with_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delimited, "CHUNK_BYTES", 1 << 16)
+
     def extra(n: int) -> float:
         path = write(folder, "0.123456789,2,3,4\n" * n, f"{n}.csv")
         tracemalloc.start()

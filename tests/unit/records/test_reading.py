@@ -150,7 +150,7 @@ def test_a_path_where_no_file_can_be_read_is_refused_by_name(
     (folder / f"plain{suffix}").write_text("x")
     for name, what in (
         ("absent", "no such file"),
-        ("folder", "this is a folder"),
+        ("folder", "there are no files in this folder"),
         (f"plain{suffix}/below", "cannot be read ("),
     ):
         path = folder / f"{name}{suffix}"

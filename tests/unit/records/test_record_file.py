@@ -25,6 +25,8 @@ def blocks_of(cells: int, patch: pytest.MonkeyPatch) -> None:
     for module in (arrow, delimited, numpy_files):
         patch.setattr(module, "BLOCK_CELLS", cells)
     patch.setattr("fastlloyd.records.parquet.BLOCK_CELLS", cells)
+    for name in ("FIRST_BYTES", "CHUNK_BYTES", "MOST_CHUNK_BYTES"):
+        patch.setattr(delimited, name, cells)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -109,7 +111,7 @@ def test_a_file_whose_content_changes_and_whose_state_does_not_is_known_by_its_n
             self.n -= 1
             return [np.ones((self.n + 1, 1))]
 
-    file = RecordFile(Shrinking(), "memory", None, Missing.REFUSE)  # type: ignore[arg-type]  # a list is iterated all the same
+    file = RecordFile(Shrinking(), "memory", Missing.REFUSE)  # type: ignore[arg-type]  # a list is iterated all the same
     assert sum(map(len, file.blocks())) == 3
     assert "was changed" in refusal(lambda: list(file.blocks()))
 

@@ -1,0 +1,97 @@
+"""Numbers of text by Arrow's parser, where it is sure to read what Python's does; elsewhere Python's is asked.
+
+Both round to the nearest float64. But Arrow's parser takes text after a closing quotation mark, line breaks within marks, cells
+of any length, and bytes that are not UTF-8. So it is given no text with these, and what it finds counts only if every cell is a
+finite number, or is missing in a way that it knows and such records are left out.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
+
+import numpy as np
+
+from fastlloyd.records.arrow import load, numbers, numbers_or_nan
+from fastlloyd.records.reader import WORDS, Missing
+from fastlloyd.records.table import ColumnBlock
+
+_MOST_THREADS = 8  # each has a chunk and its numbers in memory
+_MOST_COLUMNS = 1 << 14  # of all threads: Arrow keeps some kilobytes for each, most of them for the words below
+_SPELLED = sorted({space + kind(word) for word in WORDS for space in ("", " ") for kind in (str.lower, str.upper, str.title)})
+_MISSING = {Missing.REFUSE: [], Missing.DROP: [*_SPELLED, "NaN", " NaN"]}
+
+Parsed = tuple[bytes, Iterator[bytes], ColumnBlock | None]  # a chunk, those that follow it, and its numbers
+
+
+class ArrowText:
+    """Numbers of the chosen columns, by index, of text with `width` columns, two or more."""
+
+    def __init__(self, delimiter: str, width: int, chosen: Sequence[int], missing: Missing) -> None:
+        self._pa, self._csv = load("pyarrow", "Arrow"), load("pyarrow.csv", "Arrow")
+        names = list(map(str, range(width)))
+        self._names, self._chosen, self._missing = names, [names[i] for i in chosen], missing
+        self._parsing = self._csv.ParseOptions(delimiter=delimiter)
+        self._converting = self._csv.ConvertOptions(
+            include_columns=self._chosen,
+            column_types=dict.fromkeys(self._chosen, self._pa.float64()),
+            null_values=_MISSING[missing],
+        )
+        mark = re.escape(delimiter.encode())
+        self._separator = re.compile(rb"[%b\r\n]" % mark)
+        self._quoted = re.compile(rb'"(?<![^%b\r\n]")[^"\r\n]*(?:""[^"\r\n]*)*"(?![^%b\r\n])' % (mark, mark))
+
+    def parsed(self, coming: Iterator[bytes]) -> Iterator[Parsed]:
+        """Each chunk, those that follow it, and its numbers or None; meanwhile other threads are at the next ones."""
+        waiting = deque[tuple[bytes, Future[ColumnBlock | None]]]()
+        n_threads = max(1, min(self._pa.cpu_count(), _MOST_THREADS, _MOST_COLUMNS // len(self._chosen)))
+        with ThreadPoolExecutor(n_threads) as pool:
+            try:
+                for chunk in chain(coming, [None] * n_threads):
+                    if chunk is not None:
+                        waiting.append((chunk, pool.submit(self.parse, chunk)))
+                    if len(waiting) > n_threads or (chunk is None and waiting):
+                        first, found = waiting.popleft()
+                        yield first, chain((chunk for chunk, _ in waiting), coming), found.result()
+            finally:
+                for _, unread in waiting:
+                    unread.cancel()
+
+    def parse(self, chunk: bytes) -> ColumnBlock | None:
+        """The numbers in a chunk of lines, NaN where a cell is missing; None where Python's parser has to decide."""
+        if not self._is_plain(chunk):
+            return None
+        reading = self._csv.ReadOptions(use_threads=False, block_size=len(chunk) + 1, column_names=self._names)
+        try:
+            table = self._csv.read_csv(self._pa.BufferReader(chunk), reading, self._parsing, self._converting)
+        except (ValueError, self._pa.ArrowException):
+            return None
+        columns = [column.chunk(0) for column in table.columns]
+        if self._missing is Missing.REFUSE:
+            arrays = list(map(numbers, columns))
+            return ColumnBlock(arrays) if all(np.isfinite(array).all() for array in arrays) else None
+        arrays = [numbers_or_nan(column) for column in columns]
+        n_missing = [np.count_nonzero(np.isnan(array)) for array in arrays]  # other words for NaN are left to Python's parser
+        if n_missing != [column.null_count for column in columns] or any(np.isinf(array).any() for array in arrays):
+            return None
+        return ColumnBlock(arrays)
+
+    def _is_plain(self, chunk: bytes) -> bool:
+        """Whether both parsers split the chunk alike: it is UTF-8, no cell is too long, every quotation mark is in its place.
+
+        A cell that is too long would fill one of these windows, which then had no separator.
+        """
+        try:
+            chunk.isascii() or chunk.decode()
+        except UnicodeDecodeError:
+            return False
+        marks = b'"' in chunk
+        if marks and b'"' in self._quoted.sub(b"", chunk):
+            return False
+        window = csv.field_size_limit() // 2
+        between = re.compile(rb"[\r\n]") if marks else self._separator
+        return all(between.search(chunk, start, start + window) for start in range(0, len(chunk) - window, window))

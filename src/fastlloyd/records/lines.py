@@ -1,0 +1,130 @@
+"""Text in chunks of whole lines, and the rows of cells in them as Python's parser splits them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+from fastlloyd.errors import DataError
+from fastlloyd.records.cells import is_header, is_missing, is_number
+from fastlloyd.records.files import unpacked
+
+HEADER_LENGTH = 1 << 14  # characters of a header that spans lines, looked at for the delimiter
+
+_MARK = b"\xef\xbb\xbf"  # of UTF-8, before the first line
+_QUOTED = re.compile(r'(?:^|(?<=[,;\t\r\n])) *"[^"]*(?:""[^"]*)*(?:"|(?P<open>\Z))')  # a cell between quotation marks
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_OPEN = (
+    "the row does not end in its line, because a quotation mark stays open; take the mark out or close it, or, if a column of "
+    "text has line breaks, export without that column, or as Parquet"
+)
+
+Row = tuple[int, list[str]]  # line number, cells
+
+
+def chunks(path: str, sizes: Iterable[int]) -> Iterator[bytes]:
+    """The text of a file in chunks of about these sizes in bytes, each to the end of a line. Raises DataError as `unpacked`."""
+    with unpacked(path) as stream:
+        left = stream.read(len(_MARK)).removeprefix(_MARK)
+        for size in sizes:
+            read = stream.read(size)
+            left += read
+            # what a carriage return ends may go on with a line feed
+            end = (left.rfind(b"\n") + 1 or left.rfind(b"\r", 0, -1) + 1) if read else len(left)
+            if end:
+                yield left[:end]
+                left = left[end:]
+            if not read:
+                return
+
+
+class Rows:
+    """Splits chunks of text, one after the other, into rows of cells, each with its line, without the blank lines.
+
+    A record is one line: where a quotation mark stays open, a reader of CSV takes the records that follow for text of that
+    cell, up to the next quotation mark, and nobody would notice. Only a header may go on in further lines. The first row tells
+    the delimiter and the width; in a table of one column a blank line between records is a missing cell.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.delimiter = ""
+        self.width = 0
+        self._path, self._line, self._blank, self._n_lines = path, 0, 0, 0
+
+    def skip(self, chunk: bytes) -> None:
+        """Count the lines of a chunk that something else has split."""
+        self._line += chunk.count(b"\n") + (chunk.count(b"\r") - chunk.count(b"\r\n") if b"\r" in chunk else 0)
+
+    def every(self, coming: Iterator[bytes]) -> Iterator[Row]:
+        """The rows of all chunks. Raises DataError."""
+        for chunk in coming:
+            yield from self.of(chain([chunk], coming))
+
+    def of(self, coming: Iterator[bytes]) -> Iterator[Row]:
+        """The rows of the next chunk; a header may need the one after it. Raises DataError."""
+        self._n_lines = 0
+        text = self._lines(coming)
+        if not self.delimiter:
+            start = _first_row(text)
+            unquoted, text = _QUOTED.sub("", "".join(start)), chain(start, text)
+            self.delimiter = next((character for character in ",;\t" if character in unquoted), ",")
+        reader = csv.reader(text, delimiter=self.delimiter, skipinitialspace=True, strict=True)
+        before, last = self._line, 0
+        try:
+            for cells in reader:
+                line, last = last + 1, reader.line_num
+                if not cells:
+                    self._blank = before + line
+                else:
+                    if last > line and (self.width or not _is_long_header(cells, self.delimiter)):
+                        raise DataError(f"{self._path}, line {before + line}: {_OPEN}")
+                    if self._blank and self.width == 1:
+                        yield self._blank, [""]
+                    self.width, self._blank = self.width or len(cells), 0
+                    yield before + line, cells
+                if last == self._n_lines:
+                    break
+        except csv.Error:
+            fault = _OPEN if reader.line_num > last + 1 else "a quotation mark has no partner, or a cell is far too long"
+            raise DataError(f"{self._path}, line {before + last + 1}: {fault}") from None
+        self._line = before + last
+
+    def _lines(self, coming: Iterator[bytes]) -> Iterator[str]:
+        """The lines of chunks, which are asked for one by one."""
+        for chunk in coming:
+            try:
+                lines = list(io.StringIO(chunk.decode(), newline=""))
+            except UnicodeDecodeError:
+                raise DataError(f"{self._path}: the text is not UTF-8; save it as UTF-8") from None
+            self._n_lines += len(lines)
+            yield from lines
+
+
+def _first_row(text: Iterable[str]) -> list[str]:
+    """The lines up to the end of the first row that is not blank, which tells the delimiter; of a long one the first lines."""
+    lines: list[str] = []
+    row = ""
+    for line in text:
+        lines.append(line)
+        row += line if row or line.strip() else ""
+        is_open = any(cell["open"] is not None for cell in _QUOTED.finditer(row))
+        if (row and not is_open) or len(row) > HEADER_LENGTH:
+            break
+    return lines
+
+
+def _is_long_header(cells: Sequence[str], delimiter: str) -> bool:
+    """Whether a first row that spans lines is a header, and none of its lines a record that a quotation mark swallowed.
+
+    A record that was swallowed brings its delimiters along, or, in a table of one column, a number or a missing cell.
+    """
+    if not is_header(cells):
+        return False
+    long = [cell for cell in cells if _LINE_END.search(cell)]
+    if len(cells) > 1:
+        return not any(delimiter in cell for cell in long)
+    further = [line for cell in long for line in _LINE_END.split(cell)[1:]]
+    return not any(is_number(line) or is_missing(line) or set(line) & set(",;\t") for line in further)

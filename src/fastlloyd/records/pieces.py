@@ -1,0 +1,147 @@
+"""What can be read alone and anywhere: a file, or row groups of one; and the formats, by the suffix that stands for each.
+
+Of the folders that a file lies in, those called name=value stand for a column with this value in all of its records, as Hive
+and Spark write them. It is used only where it is chosen by name, or where all columns of numbers are asked for; a column of the
+files that has its name comes first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from urllib.parse import unquote
+
+import numpy as np
+
+from fastlloyd.base.arrays import RealArray
+from fastlloyd.errors import DataError
+from fastlloyd.records.cells import floats
+from fastlloyd.records.columns import NUMERIC, Columns
+from fastlloyd.records.delimited import DelimitedFile
+from fastlloyd.records.files import FileState
+from fastlloyd.records.ipc import open_ipc
+from fastlloyd.records.numpy_files import open_npy, open_npz
+from fastlloyd.records.parquet import open_parquet, row_groups
+from fastlloyd.records.reader import Missing, Reader
+from fastlloyd.records.table import ColumnBlock
+
+PIECE_CELLS = 1 << 24  # of row groups that are read together, where a file is split
+
+Opener = Callable[[str, Columns, Missing], Reader]
+STREAMS: Mapping[str, Opener] = {".csv": DelimitedFile, ".tsv": DelimitedFile, ".txt": DelimitedFile}  # may be packed by gzip
+FORMATS: Mapping[str, Opener] = {
+    **STREAMS,
+    ".parquet": open_parquet,
+    ".pq": open_parquet,
+    ".arrow": open_ipc,
+    ".feather": open_ipc,
+    ".ipc": open_ipc,
+    ".npy": open_npy,
+    ".npz": open_npz,
+}
+_SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+def opener(path: str) -> Opener:
+    """What opens a file with this suffix. Raises DataError."""
+    name = PurePosixPath(path)
+    suffix = name.suffix.lower()
+    if suffix in _SHEETS:
+        raise DataError(f"{path}: workbooks are not read; save the sheet as CSV in UTF-8, with decimal points")
+    known = STREAMS.get(PurePosixPath(name.stem).suffix.lower()) if suffix == ".gz" else FORMATS.get(suffix)
+    if known is None:
+        raise DataError(
+            f"{path}: the suffix must say the format: {', '.join(STREAMS)}, each of which may be followed by .gz, or "
+            f"{', '.join(other for other in FORMATS if other not in STREAMS)}"
+        )
+    return known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Records that can be opened in any process that can reach the file: plain data, which is pickled and compared.
+
+    path : of the file, or its address; columns : names, in the order asked for; state : of the file at the door; n_rows :
+    number of records, None where only reading tells; groups : row groups of a Parquet file, None for all of it; before : how
+    many records of the file stand before the piece; folders : value of each column that the names of folders state, NaN where
+    it is missing, None where it is no number.
+    """
+
+    path: str
+    columns: Columns
+    missing: Missing
+    state: FileState | None
+    n_rows: int | None = field(default=None, repr=False)
+    groups: tuple[int, ...] | None = None
+    before: int = field(default=0, repr=False)
+    folders: Mapping[str, float | None] = field(default_factory=dict)
+
+    def open(self) -> Reader:
+        """Open it and check its schema. Raises DataError."""
+        own = self.columns
+        if own is not None and own is not NUMERIC:
+            own = [name for name in own if name not in self.folders]
+        if self.groups is not None:
+            reader: Reader = open_parquet(self.path, own, self.missing, self.groups)
+        else:
+            reader = opener(self.path)(self.path, own, self.missing)
+        return _InFolders(reader, self) if self.folders else reader
+
+    def split(self) -> list[Piece]:
+        """The piece in parts of about PIECE_CELLS cells, where its format allows that; otherwise itself alone."""
+        if opener(self.path) is not open_parquet or self.groups is not None:
+            return [self]
+        parts, groups, before, n = list[Piece](), list[int](), 0, 0
+        sizes, width = row_groups(self.path), len(self.open().columns)
+        for group, size in enumerate(sizes):
+            groups.append(group)
+            n += size
+            if n * width >= PIECE_CELLS or group == len(sizes) - 1:
+                parts.append(replace(self, groups=tuple(groups), before=before, n_rows=n))
+                groups, before, n = [], before + n, 0
+        return parts
+
+
+class _InFolders(Reader):
+    """A reader with the columns that folders state besides its own."""
+
+    def __init__(self, reader: Reader, piece: Piece) -> None:
+        self.n_rows, self.n_ahead, self.place = reader.n_rows, reader.n_ahead, reader.place  # type: ignore[method-assign]
+        self.names = (*reader.names, *piece.folders)
+        if piece.columns is NUMERIC:
+            self.columns = (*reader.columns, *(name for name, value in piece.folders.items() if value is not None))
+        else:
+            self.columns = reader.columns if piece.columns is None else tuple(piece.columns)
+        self._reader, self._folders = reader, {}
+        for name in set(self.columns) - set(reader.columns):
+            value = piece.folders[name]
+            if value is None:
+                raise DataError(f"{piece.path}: column {name!r}, which names of folders state, is not a number in all of them")
+            self._folders[name] = value
+
+    def blocks(self) -> Iterator[RealArray | ColumnBlock]:
+        """Blocks of the file, with a column for each value that a folder states."""
+        if not self._folders:
+            yield from self._reader.blocks()
+            return
+        for block in self._reader.blocks():
+            arrays = block.arrays if isinstance(block, ColumnBlock) else np.ascontiguousarray(block.T)
+            own = dict(zip(self._reader.columns, arrays, strict=True))
+            stated = {name: np.full(len(block), value) for name, value in self._folders.items()}
+            yield ColumnBlock([(own | stated)[name] for name in self.columns])
+
+
+def folders_of(path: str) -> dict[str, float | None]:
+    """The columns that the names of folders on a path state: their values, NaN if missing, None if not a number."""
+    found: dict[str, float | None] = {}
+    for part in PurePosixPath(path).parts[:-1]:
+        name, equals, value = part.partition("=")
+        if name and equals:
+            found[unquote(name)] = math.nan if value == _NULL else None
+            with suppress(ValueError):
+                found[unquote(name)] = next(floats([unquote(value)]))
+    return found

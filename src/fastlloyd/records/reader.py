@@ -1,0 +1,94 @@
+"""What a format has to offer, and what becomes of missing cells.
+
+Readers put NaN where a cell is missing. Infinity is a value, and a wrong one: it is refused always.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from fastlloyd.base.arrays import RealArray
+from fastlloyd.errors import DataError
+from fastlloyd.records.table import ColumnBlock, numbered
+
+WORDS = frozenset({"", "na", "nan", "null", "?"})  # in text files, in any case and with spaces around
+FEW = 32  # features that are looked at one by one, though they do not lie so in memory
+DROP_HINT = " (--missing drop leaves out all such records)"
+NOT_THERE = "the cell is missing; fill it in or take the record out" + DROP_HINT
+NOT_FINITE = "not a finite number; correct the cell or take the record out"
+BLOCK_CELLS = 1 << 21  # of a block: 8 MiB of float32, large enough that what a block costs beside its cells is nothing
+
+
+class Missing(enum.Enum):
+    """What becomes of a record with a missing cell. Either is decided for each record by that record alone."""
+
+    REFUSE = "refuse"  # the file is refused, and where the cell is missing is said
+    DROP = "drop"  # the record is left out, and counted
+
+
+def complete(
+    block: RealArray | ColumnBlock, columns: Sequence[str], missing: Missing, where: Callable[[int], str], first: int
+) -> RealArray | ColumnBlock:
+    """The records of a block (n, n_features) in which no cell is missing (NaN); memory order is kept.
+
+    `first` is the number of the block's first record, and `where` says where the record of a number stands. Raises DataError
+    for the first record with an infinite cell, or with a missing one unless these are dropped.
+    """
+    arrays = block.arrays if isinstance(block, ColumnBlock) else (block,)
+    if np.any([wrong_cells(array, missing).any() for array in arrays]):
+        values = np.asarray(block)
+        wrong = wrong_cells(values, missing)
+        record = int(wrong.any(axis=1).argmax())
+        column = int(wrong[record].argmax())
+        fault = NOT_THERE if np.isnan(values[record, column]) else NOT_FINITE
+        raise DataError(f"{where(first + record)}, column {columns[column]!r}: {fault}")
+    if missing is Missing.REFUSE:
+        return block
+    # all records are copied, whether one is left out or none is: those that stay take the same path
+    if isinstance(block, ColumnBlock):
+        whole = ~_any_missing(block.arrays)
+        return ColumnBlock([array[whole] for array in block.arrays])
+    by_feature = block.flags.f_contiguous or block.shape[1] <= FEW
+    kept = ~_any_missing(block.T) if by_feature else ~np.isnan(block).any(axis=1)
+    if block.flags.f_contiguous:
+        return np.array([column[kept] for column in block.T]).T
+    return np.compress(kept, block, axis=0)
+
+
+def wrong_cells(values: RealArray, missing: Missing) -> npt.NDArray[np.bool_]:
+    """Which cells are refused: infinite ones, and missing ones unless these are dropped."""
+    return np.isinf(values) if missing is Missing.DROP else ~np.isfinite(values)
+
+
+def _any_missing(features: Iterable[RealArray]) -> npt.NDArray[np.bool_]:
+    """Which records have NaN in one of the features, each (n,)."""
+    gaps: npt.NDArray[np.bool_] = np.isnan(next(iter(features)))
+    for values in features:
+        gaps |= np.isnan(values)
+    return gaps
+
+
+class Reader(ABC):
+    """What a format has to offer.
+
+    names : of all columns. columns : of the chosen ones. n_rows : number of records, None where only reading tells. n_ahead :
+    how many blocks are worth their memory before they are asked for.
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    n_rows: int | None
+    n_ahead = 1
+
+    @abstractmethod
+    def blocks(self) -> Iterator[RealArray | ColumnBlock]:
+        """Read the file from its beginning: float32 or float64 (n_i, n_features), NaN where a cell is missing."""
+
+    def place(self, record: int) -> str:
+        """Where the record of a number, counted from 1, stands in the file, for messages."""
+        return numbered(record)
