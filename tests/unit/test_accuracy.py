@@ -17,6 +17,7 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import NoisyResultWarning
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
@@ -200,7 +201,7 @@ def _coverage(places: list[float], sizes: list[int], d: int, runs: int) -> tuple
         m = design_mechanism(
             MOMENTLLOYD, domain, n_clusters=len(sizes), n_records=len(X), epsilon=1.0, public_seed=PublicSeed.from_int(seed)
         )
-        ended = cluster(m, X, SeededNoise(seed))
+        ended = cluster(m, LocalRecords(m.domain, X), SeededNoise(seed))
         found = assess(m, ended, noise_deviation(m))
         labels = kernels.assign(X, ended.centroids)
         means = np.array([X[labels == j].mean(axis=0) if (labels == j).any() else [np.nan] * d for j in range(m.n_clusters)])

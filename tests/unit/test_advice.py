@@ -20,6 +20,7 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError, FastLloydError, PlanError
 from fastlloyd.federation.plan.plan import Client, Masks, TrustMode
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.catalogue import ALGORITHMS
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
@@ -191,7 +192,7 @@ def test_whole_runs_on_equal_clusters_err_as_foretold(algorithm: Algorithm, low:
     m = _mechanism(q, 1.0, seed=3)
     squares = []
     for seed in range(150):
-        found = cluster(m, X, SeededNoise(seed)).centroids
+        found = cluster(m, LocalRecords(m.domain, X), SeededNoise(seed)).centroids
         squared = ((means[:, None, :] - found) ** 2).sum(axis=2)
         assert sorted(squared.argmin(axis=1)) == [0, 1, 2, 3]  # every cluster was found: no poor local optimum
         squares += squared.min(axis=1).tolist()
@@ -459,7 +460,7 @@ def test_records_that_the_table_was_not_made_with_lie_in_its_range() -> None:
     error = m.expected_error()
     found = []
     for seed in range(40):
-        centroids = m.domain.from_grid(cluster(m, grid, SeededNoise(seed)).centroids)
+        centroids = m.domain.from_grid(cluster(m, LocalRecords(m.domain, grid), SeededNoise(seed)).centroids)
         nearest = np.argmin(((X[:, None] - centroids) ** 2).sum(axis=2), axis=1)
         moved = [float(np.linalg.norm(centroids[j] - X[nearest == j].mean(axis=0))) for j in range(3)]
         found.append(float(np.median(moved)) / (m.planned_radius / B))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fastlloyd.base.names import parse_columns
 from fastlloyd.errors import DataError
 from fastlloyd.records import read_csv
-from fastlloyd.records.bounds import TEMPLATE_HEADING, bounds_template, parse_bounds
+from fastlloyd.records.bounds import TEMPLATE_HEADING, bounds_template, data_bounds, parse_bounds
 from record_files import FINITE, refusal
 
 
@@ -213,3 +213,15 @@ def test_w21_bounds_come_from_what_is_stated_and_no_record_moves_them(folder: Pa
         lower, upper = parse_bounds("age=0:120,bmi=10:60", table.columns)
         stated.append((lower.tolist(), upper.tolist()))
     assert stated == [([0.0, 10.0], [120.0, 60.0])] * 2
+
+
+@given(n=st.integers(1, 300), d=st.integers(1, 5), cut=st.integers(1, 299), order=st.sampled_from("CF"))
+def test_bounds_of_data_are_the_least_and_greatest_value_of_each_column(n: int, d: int, cut: int, order: str) -> None:
+    X = np.random.default_rng(n * d).normal(0, 100, (n, d)).astype(np.int16 if d == 2 else float)
+    parts = [np.asarray(part, order=order) for part in (X[:cut], X[cut:]) if len(part)]  # type: ignore[call-overload]
+    lower, upper = data_bounds(parts)
+    for column, low, high in zip(X.T.tolist(), lower, upper, strict=True):
+        if min(column) < max(column):
+            assert (low, high) == (min(column), max(column))
+        else:
+            assert low < column[0] < high

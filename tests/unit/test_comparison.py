@@ -12,6 +12,7 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.evaluation import comparison
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
@@ -29,7 +30,7 @@ def _private(algorithm: Algorithm, scaling: Scaling, search: RadiusSearch) -> Re
         algorithm, Domain(features=("age", "dose"), lower=(0.0, -1.0), upper=(100.0, 3.0), scaling=scaling), n_clusters=5,
         n_records=500, epsilon=1.0, public_seed=PublicSeed.from_int(4), initialization=search,
     )  # fmt: skip
-    clustering = cluster(m, m.domain.to_grid(X), SeededNoise(1))
+    clustering = cluster(m, LocalRecords(m.domain, m.domain.to_grid(X)), SeededNoise(1))
     return Result.of(m, clustering, noise_deviation(m))
 
 

@@ -20,6 +20,7 @@ from fastlloyd.federation.protocol.masked_round import Plausible
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.transport.in_process import Drops, run_in_process
 from fastlloyd.mechanisms import doubt
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.doubt import is_doubtful
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, SULLOYD
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
@@ -102,7 +103,14 @@ class Lying:
 def sessions(plan: Plan, X: list[IntArray], seed: int) -> Iterator[ClientSession]:
     for number, (name, records) in enumerate(zip(plan.names, X, strict=True)):
         noise = SeededNoise(9 * seed + number)
-        yield ClientSession(plan, name, records, identity=identity(name), noise=noise, random_bytes=entropy(f"{name}{seed}"))
+        yield ClientSession(
+            plan,
+            name,
+            LocalRecords(plan.mechanism.domain, records),
+            identity=identity(name),
+            noise=noise,
+            random_bytes=entropy(f"{name}{seed}"),
+        )
 
 
 @pytest.mark.parametrize(("algorithm", "trust"), BOTH, ids=lambda value: getattr(value, "name", None))
@@ -133,7 +141,14 @@ def test_a_client_that_adds_to_a_sum_is_warned_about_and_the_result_is_there(lie
     offsets[2][0] = int(lie * CAP * m.parts(m.rounds[1])[0].bound)  # the first sum of round 2
     clients = list(sessions(plan, [federation.X[name] for name in plan.names], 5))
     liar: Any = Lying(SeededNoise(1), offsets)
-    clients[2] = ClientSession(plan, "c2", federation.X["c2"], identity=identity("c2"), noise=liar, random_bytes=entropy("c2"))
+    clients[2] = ClientSession(
+        plan,
+        "c2",
+        LocalRecords(plan.mechanism.domain, federation.X["c2"]),
+        identity=identity("c2"),
+        noise=liar,
+        random_bytes=entropy("c2"),
+    )
     outcome = run_in_process(ServerSession(plan, SeededNoise(2)), clients)
     found = results(outcome.clients.values())
     assert len(found) == (0 if lie == 100 else 4)  # then it is above all clients' caps

@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from fastlloyd import FastLloyd, FastLloydError, GLloyd, Lloyd, MomentLloyd, NoisyResultWarning, PrivacyLeakWarning, SuLloyd
 from fastlloyd.errors import BudgetError, ClippedRecordsWarning, DataError, PlanError, WeakGuaranteeWarning
 from fastlloyd.evaluation.metrics import wcss
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
 from fastlloyd.mechanisms.mechanism import Clustering
@@ -165,7 +166,7 @@ def test_lloyd_is_the_same_loop_without_noise() -> None:
         two_sided_geometric = gaussian
 
     grid = model.mechanism_.domain.to_grid(X)
-    again = cluster(model.mechanism_, grid, Silence())
+    again = cluster(model.mechanism_, LocalRecords(model.mechanism_.domain, grid), Silence())
     assert np.array_equal(model.mechanism_.domain.from_grid(again.centroids), model.cluster_centers_)
     assert model.noisy_counts_.sum() == len(X)
 
@@ -255,13 +256,15 @@ def test_nonsense_is_refused_with_the_name_of_the_parameter(given: dict[str, Any
     assert isinstance(caught.value, FastLloydError)
 
 
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16, object])
 @pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf])
-def test_nan_and_infinity_are_refused(poison: float) -> None:
-    records = X.copy()
+def test_nan_and_infinity_are_refused(poison: float, kind: type) -> None:
+    records = X.astype(kind)
     records[17, 2] = poison
     words = "X contains NaN, which stands for" if np.isnan(poison) else "X contains infinity, or a value too large for float64;"
     model = FastLloyd(3, **PUBLIC).fit(X)
-    for use in (FastLloyd(3, **PUBLIC).fit, model.predict, model.transform, model.score):
+    from_data = FastLloyd(3, n_records=200)
+    for use in (FastLloyd(3, **PUBLIC).fit, from_data.fit, model.predict, model.transform, model.score, model.plot):
         with pytest.raises(DataError, match=words) as refused:
             use(records)
         assert len(str(refused.value)) < 160
@@ -407,7 +410,8 @@ def test_a_cell_of_text_is_refused_without_being_quoted() -> None:
     records = X.astype(object)
     records[3, 1] = "Maria S., positive"
     model = FastLloyd(3, **PUBLIC).fit(X)
-    for use in (FastLloyd(3, **PUBLIC).fit, model.predict, model.transform, model.score):
+    from_data = FastLloyd(3, n_records=200)
+    for use in (FastLloyd(3, **PUBLIC).fit, from_data.fit, model.predict, model.transform, model.score, model.plot):
         with pytest.raises(DataError, match="select numeric columns") as refused:
             use(records)
         assert "Maria" not in "".join(traceback.format_exception(refused.value))

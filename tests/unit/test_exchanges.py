@@ -35,6 +35,7 @@ from fastlloyd.federation.plan.plan import (
 )
 from fastlloyd.federation.plan.shares import MIN_SHARE_DEVIATION, aliasing_slack
 from fastlloyd.mechanisms import central
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.loss import planned_share
@@ -391,7 +392,7 @@ def test_the_estimate_is_unbiased_and_its_standard_error_is_true(algorithm: Algo
     loss, unit = loss_of(m), 4.0**-16
     errors, stated = [], set()
     for seed in range(600 if algorithm is not LLOYD else 1):
-        clustering = central.cluster(m, X, SeededNoise(seed))
+        clustering = central.cluster(m, LocalRecords(m.domain, X), SeededNoise(seed))
         estimate = loss_estimate(m, clustering)
         assert estimate is not None
         stated.add(estimate.standard_error)
@@ -414,7 +415,7 @@ def test_the_standard_error_of_a_run_is_that_of_the_shares_in_it(n_included: int
     of = plan(max_dropouts=1, masks=masks)
     loss = loss_of(of.mechanism)
     m = of.mechanism
-    clustering = central.cluster(m, m.domain.to_grid([[0.5, 0.5]]), SeededNoise(1))
+    clustering = central.cluster(m, LocalRecords(m.domain, m.domain.to_grid([[0.5, 0.5]])), SeededNoise(1))
     estimate = loss_estimate_of_run(of, clustering, n_included)
     assert estimate is not None
     noise = SeededNoise(2)
@@ -426,4 +427,4 @@ def test_the_standard_error_of_a_run_is_that_of_the_shares_in_it(n_included: int
 
 def test_without_the_loss_there_is_no_estimate() -> None:
     m = design()
-    assert loss_estimate(m, central.cluster(m, m.domain.to_grid([[0.5, 0.5]]), SeededNoise(1))) is None
+    assert loss_estimate(m, central.cluster(m, LocalRecords(m.domain, m.domain.to_grid([[0.5, 0.5]])), SeededNoise(1))) is None

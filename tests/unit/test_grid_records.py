@@ -20,6 +20,7 @@ from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.clustering.parallel import n_threads
 from fastlloyd.errors import DataError
 from fastlloyd.mechanisms import central
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.records import Table
 from fastlloyd.testing import SeededNoise
@@ -138,9 +139,9 @@ def test_every_pass_gives_the_grid_points_of_all_records_and_few_records_are_rea
 def test_the_result_is_that_of_all_records_in_one_array_bit_for_bit() -> None:
     source = records(300, 5, 700)
     m = design_mechanism(FASTLLOYD, DOMAIN, n_clusters=4, n_records=2000, epsilon=1.0, public_seed=PublicSeed.from_int(1))
-    expected = central.cluster(m, DOMAIN.to_grid(np.concatenate(source.parts)), SeededNoise(7))
+    expected = central.cluster(m, LocalRecords(m.domain, DOMAIN.to_grid(np.concatenate(source.parts))), SeededNoise(7))
     for kept in (0, 10**6):
-        found = central.cluster(m, on_grid(source, kept), SeededNoise(7))
+        found = central.cluster(m, LocalRecords(m.domain, on_grid(source, kept)), SeededNoise(7))
         assert np.array_equal(found.centroids, expected.centroids)
         assert np.array_equal(found.answer, expected.answer)
 
@@ -182,7 +183,7 @@ def test_records_that_become_more_or_fewer_between_two_passes_are_refused() -> N
     changing = Changing(np.ones((50, 2)))
     m = design_mechanism(FASTLLOYD, DOMAIN, n_clusters=2, n_records=100, epsilon=1.0, public_seed=PublicSeed.from_int(1))
     with pytest.raises(DataError, match="changed between two passes"):
-        central.cluster(m, on_grid(changing, 0), SeededNoise(1))
+        central.cluster(m, LocalRecords(m.domain, on_grid(changing, 0)), SeededNoise(1))
 
 
 def test_neither_records_nor_their_number_are_shown() -> None:
@@ -252,4 +253,4 @@ def test_points_of_another_domain_are_looked_at() -> None:
     narrow = Domain(features=("age", "dose"), lower=(0.0, 0.0), upper=(100.0, 5.0), fraction_bits=8)
     m = design_mechanism(FASTLLOYD, narrow, n_clusters=2, n_records=100, epsilon=1.0, public_seed=PublicSeed.from_int(1))
     with pytest.raises(DataError, match="outside the bounds of the domain"):
-        central.cluster(m, on_grid(records(50), 0), SeededNoise(1))
+        central.cluster(m, LocalRecords(m.domain, on_grid(records(50), 0)), SeededNoise(1))

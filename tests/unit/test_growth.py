@@ -54,7 +54,7 @@ CONFIRMATIONS = {
 HELLOS = {"federation/protocol/key_set.py KeySet.__init__", "federation/protocol/roster.py Roster.checked"}
 PAIRS = {
     "federation/protocol/key_set.py KeySet.pair",
-    "federation/protocol/server.py ServerSession._key_box",
+    "federation/protocol/key_set.py KeySet.key_boxes",
     "federation/protocol/actions.py Keep.__init__",
     "federation/secagg/masks.py MaskContext.before",
     "federation/secagg/masks.py MaskContext.after",

@@ -22,6 +22,7 @@ from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.errors import DataError, FastLloydError, PlanError
 from fastlloyd.evaluation import labels
 from fastlloyd.evaluation.labels import FittedClustering, record_blocks
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.uncertainty import Accuracy, Status, noise_deviation
@@ -40,7 +41,7 @@ def _result(domain: Domain, n_clusters: int = 4, seed: int = 1) -> Result:
         FASTLLOYD, domain, n_clusters=n_clusters, n_records=200, epsilon=5.0, public_seed=PublicSeed.from_int(seed),
         min_count=Fraction(0),
     )  # fmt: skip
-    clustering = cluster(m, X, SeededNoise(seed))
+    clustering = cluster(m, LocalRecords(m.domain, X), SeededNoise(seed))
     return Result.of(m, clustering, noise_deviation(m))
 
 

@@ -27,6 +27,7 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import MAX_SCALE, Noise
 from fastlloyd.errors import BudgetError, DataError, OverflowRisk, PlanError
 from fastlloyd.mechanisms import central
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, RadiusSchedule
 from fastlloyd.mechanisms.lloyd.design import count_share
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
@@ -496,7 +497,7 @@ def test_the_extremes_of_dimension_and_a_single_cluster_are_planned_and_run(algo
     m = design(algorithm, d=d, n_clusters=1)
     assert m.initial_centroids().tolist() == [[0] * d]
     assert m.n_released == len(m.rounds) * (d + 1)
-    result = central.cluster(m, np.zeros((7, d), dtype=np.int64), SeededNoise(0))
+    result = central.cluster(m, LocalRecords(m.domain, np.zeros((7, d), dtype=np.int64)), SeededNoise(0))
     assert result.centroids.shape == (1, d)
 
 
@@ -509,14 +510,14 @@ def test_w23_every_number_of_records_under_the_cap_takes_the_same_rounds_and_the
     k, d = m.n_clusters, m.n_features
     for n in (0, 1, 49, 50):
         noise = InjectedNoise([np.zeros(k * d), np.zeros(k)] * 4)
-        central.cluster(m, np.zeros((n, d), dtype=np.int64), noise)
+        central.cluster(m, LocalRecords(m.domain, np.zeros((n, d), dtype=np.int64)), noise)
         assert noise._given == 8
 
 
 def test_more_records_than_the_cap_are_refused_without_saying_how_many() -> None:
     m = design(n_records=50)
     with pytest.raises(DataError, match="more records than the cap of 50") as caught:
-        central.cluster(m, np.zeros((7351, 2), dtype=np.int64), SeededNoise(0))
+        central.cluster(m, LocalRecords(m.domain, np.zeros((7351, 2), dtype=np.int64)), SeededNoise(0))
     assert "7351" not in str(caught.value)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from fastlloyd.cli import network
 from fastlloyd.errors import RemoteProtocolError, StateError
+from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.positions import SignedPosition
@@ -21,6 +22,7 @@ from fastlloyd.federation.runs import DurableClient, DurableServer
 from fastlloyd.federation.runs.steps import MAX_BEGUN_AGAIN, Again, StepTimer
 from fastlloyd.federation.store import LogPosition, Role, Store
 from fastlloyd.federation.store.events import LimitSet
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.testing import InjectedNoise
 from federation import Federation, entropy, identity, injected, make_federation, make_plan, signed
 
@@ -55,11 +57,11 @@ def durable_c0(federation: Federation, store: Store) -> DurableClient:
     return DurableClient.join(
         federation.plan,
         "c0",
-        federation.X["c0"],
+        LocalRecords(federation.plan.mechanism.domain, federation.X["c0"]),
         identity=identity("c0"),
         store=store,
         dataset="records",
-        fingerprint=bytes(32),
+        fingerprint=Fingerprint(bytes(32)),
         noise=injected(federation.client_noise["c0"]),
         random_bytes=entropy("c0"),
     )

@@ -146,7 +146,7 @@ def check_accepted(plan: Plan) -> None:
     h = plan.n_shares
     assert h == (plan.n_clients if plan.masks is Masks.PAIRWISE else least) - plan.max_colluding
     for n, r in product(range(least, plan.n_clients + 1), m.rounds):
-        unknown = plan.needed(n) - plan.max_colluding  # shares in every sum, and none more
+        unknown = plan.quorum(n).needed - plan.max_colluding  # shares in every sum, and none more
         assert unknown >= 1
         for share, total in zip(plan.share_scales(r, n), (r.sum_scale, r.count_scale), strict=True):
             assert unknown * share**2 >= total**2

@@ -47,14 +47,14 @@ def test_two_groups_that_each_confirm_a_result_have_an_honest_client_in_common_a
     of = plan(*shape)
     for n in key_sets(of):
         honest = n - of.max_colluding
-        assert 2 * (of.confirmations(n) - of.max_colluding) > honest
+        assert 2 * (of.quorum(n).confirmations - of.max_colluding) > honest
         # of two key sets, in which the honest are in one each
         if 2 * of.max_dropouts < of.n_clients - of.max_colluding:
-            least = min(map(of.confirmations, key_sets(of)))
-            assert of.confirmations(n) + least - 2 * of.max_colluding > of.n_clients - of.max_colluding
-        assert of.confirmations(n) <= n
-        assert of.needed(n) == n
-        assert of.max_turns(n) == n - 1
+            least = min(of.quorum(other).confirmations for other in key_sets(of))
+            assert of.quorum(n).confirmations + least - 2 * of.max_colluding > of.n_clients - of.max_colluding
+        assert of.quorum(n).confirmations <= n
+        assert of.quorum(n).needed == n
+        assert of.quorum(n).max_turns == n - 1
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -65,7 +65,7 @@ def test_without_the_shares_of_those_who_pool_enough_noise_is_left_in_the_smalle
     of = plan(*shape, masks)
     for round, n in product(of.mechanism.all_rounds, key_sets(of)):
         for share, scale in zip(of.share_scales(round, n), round.scales, strict=True):
-            left = of.needed(n) - of.max_colluding
+            left = of.quorum(n).needed - of.max_colluding
             assert left * share**2 >= scale**2
             assert share >= MIN_SHARE_DEVIATION
 

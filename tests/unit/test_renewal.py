@@ -137,11 +137,15 @@ def test_with_other_masks_a_plan_waits_as_long_as_these_need_but_for_what_was_se
     assert renew(old, run_id=NEXT, masks=Masks.PAIRWISE, timeouts={"round": 9}).timeouts.round == 9
 
 
-def test_the_host_cannot_be_left_out() -> None:
+def test_the_host_stays_unless_another_is_named_or_none_and_must_be_a_client() -> None:
     hosted = plan(masks=Masks.PAIRWISE, host="b")
     assert renew(hosted, run_id=NEXT, leave_out=["a"]).host == "b"
-    with pytest.raises(PlanError, match="'b' hosts the server"):
-        renew(hosted, run_id=NEXT, leave_out=["b"])
+    assert renew(hosted, run_id=NEXT, leave_out=["b"], host="a").host == "a"
+    assert renew(hosted, run_id=NEXT, leave_out=["b"], host="").host is None
+    assert renew(renew(hosted, run_id=NEXT, host=""), run_id=NEXT, host="c").host == "c"
+    for left_out, host in ((["b"], None), (["a"], "a"), ([], "e")):
+        with pytest.raises(PlanError, match=f"host is '{host or 'b'}'"):
+            renew(hosted, run_id=NEXT, leave_out=left_out, host=host)
     with pytest.raises(PlanError, match="group masks"):
         renew(hosted, run_id=NEXT, masks=Masks.GROUP)
 

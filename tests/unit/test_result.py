@@ -20,6 +20,7 @@ from fastlloyd.cli import screen
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.federation.plan.plan import Client, Masks, Plan
 from fastlloyd.mechanisms import central, uncertainty
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, LLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.uncertainty import Accuracy, Status
@@ -35,7 +36,7 @@ DOMAIN = Domain(features=("age", "dose, mg"), lower=(0.0, -1.0), upper=(100.0, 3
 def _result(algorithm: Algorithm = FASTLLOYD, *, epsilon: float = 1.0, n: int = 400) -> Result:
     m = design_mechanism(algorithm, DOMAIN, n_clusters=3, n_records=500, epsilon=epsilon, public_seed=PublicSeed.from_int(5))
     X = DOMAIN.to_grid(np.random.default_rng(1).uniform([0, -1], [100, 3], (n, 2)))
-    clustering = central.cluster(m, X, SeededNoise(5))
+    clustering = central.cluster(m, LocalRecords(m.domain, X), SeededNoise(5))
     return Result.of(m, clustering, uncertainty.noise_deviation(m))
 
 
@@ -247,7 +248,7 @@ def test_the_estimate_of_the_loss_stands_in_the_statement_with_all_that_it_means
         FASTLLOYD, DOMAIN, n_clusters=3, n_records=500, epsilon=1.0, public_seed=PublicSeed.from_int(5),
         n_expected=400, estimate_loss=True, loss_share=0.1,
     )  # fmt: skip
-    clustering = central.cluster(m, DOMAIN.to_grid([[50.0, 1.0]] * 300), SeededNoise(0))
+    clustering = central.cluster(m, LocalRecords(m.domain, DOMAIN.to_grid([[50.0, 1.0]] * 300)), SeededNoise(0))
     noise = uncertainty.noise_deviation(m)
     result = Result.of(m, clustering, noise, loss=uncertainty.loss_estimate(m, clustering))
     said = result.statement()

@@ -16,6 +16,7 @@ from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.simulation import roster
 from fastlloyd.federation.traffic import traffic
 from fastlloyd.federation.transport.in_process import run_in_process
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.testing import SeededNoise
 
@@ -67,7 +68,12 @@ def test_every_client_sends_and_receives_the_bytes_that_were_foretold(
 
     noise, key = SeededNoise(0), np.random.default_rng(3)
     X = np.zeros((2, n_features), dtype=np.int64)
-    sessions = [ClientSession(plan, name, X, identity=identities[name], noise=noise, random_bytes=key.bytes) for name in names]
+    sessions = [
+        ClientSession(
+            plan, name, LocalRecords(plan.mechanism.domain, X), identity=identities[name], noise=noise, random_bytes=key.bytes
+        )
+        for name in names
+    ]
     run_in_process(ServerSession(plan, noise), sessions, link=link)
     for name in names:
         foretold = traffic(plan, name)

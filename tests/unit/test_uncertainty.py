@@ -15,6 +15,7 @@ from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.federation.plan.plan import Client, Masks, TrustMode, noise_deviation_of_run
 from fastlloyd.mechanisms import central
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
@@ -206,7 +207,7 @@ def test_noisy_counts_are_the_counts_of_the_last_round_and_the_noise_drawn_for_t
     update, in FastLloyd within the radius."""
     X = m.domain.to_grid(np.random.default_rng(3).uniform([0, -1], [60, 2], (N - 700, 2)))
     noise = _RememberedNoise(4)
-    ended = central.cluster(m, X, noise)
+    ended = central.cluster(m, LocalRecords(m.domain, X), noise)
     counts = np.bincount(kernels.assign(X, ended.previous), minlength=m.n_clusters) << m.count_bits
     if isinstance(m, LloydMechanism):
         counts = around(m, m.rounds[-1], ended.previous).evaluate(X)[:, -1]

@@ -9,16 +9,16 @@ it depends on that record and on public settings only, so the data set's sensiti
 
 import enum
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.base.arrays import FloatArray, IntArray, fixed
 from fastlloyd.base.precision import exact, fifty_digits
 from fastlloyd.clustering.parallel import is_compiled, over_spans
 from fastlloyd.errors import DataError, PlanError
@@ -33,6 +33,7 @@ BLOCK_ELEMENTS = 1 << 17  # values converted together: 1 MiB of float64
 EXACT_BITS = 53  # integers below 2**53 are exact in float64, and so are sums and products that stay below it
 
 
+@cache
 def finest_bits(n_features: int) -> int:
     """The most fraction_bits, up to 32, with which squared distances of so many features are exact; 0 if none are."""
     return max((q for q in range(1, 33) if n_features * (2 << q) ** 2 < 1 << EXACT_BITS), default=0)
@@ -45,7 +46,7 @@ class Scaling(enum.Enum):
     COMMON = "common"  # one factor for all: Euclidean distances of the original units are kept
 
 
-class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True, dict=True):
     """Public bounds of each feature, and the grid of step 2**-fraction_bits.
 
     features : names, one per feature.
@@ -134,15 +135,18 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def _widths(self) -> FloatArray:
         return np.array(self.upper, dtype=np.float64) - np.array(self.lower, dtype=np.float64)
 
-    @property
+    @cached_property
     def half_widths(self) -> IntArray:
         """B of each feature in grid units, int64 (n_features,): 2**q, or less in narrow features under common scaling."""
         B = 1 << self.fraction_bits
         if self.scaling is Scaling.PER_FEATURE:
-            return np.full(self.n_features, B, dtype=np.int64)
-        return np.array(_in_common_units(tuple(self._widths.tolist()), B), dtype=np.int64)
+            return fixed(np.full(self.n_features, B, dtype=np.int64))
+        # halves go down: `to_grid` rounds them up, so that half a unit above -B_i no record could reach -B_i itself
+        widths = [Fraction(width) for width in self._widths.tolist()]
+        scale = B / max(widths)
+        return fixed(np.array([math.ceil(width * scale - Fraction(1, 2)) for width in widths], dtype=np.int64))
 
-    @property
+    @cached_property
     def saturation(self) -> int:
         """c_max: centroid coordinates stay in [-c_max, c_max] grid units, so that squared distances stay exact in float64.
 
@@ -154,21 +158,21 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             c *= 2
         return c
 
-    @property
+    @cached_property
     def squared_half_diagonal(self) -> int:
         """The largest squared L2 norm of a grid point, sum of B_i^2 (int)."""
-        return sum(int(b) ** 2 for b in self.half_widths)
+        return sum(b**2 for b in self.half_widths.tolist())
 
-    @property
+    @cached_property
     def units(self) -> FloatArray:
         """One grid unit of each feature in original units, float64 (n_features,)."""
         width = self._widths if self.scaling is Scaling.PER_FEATURE else np.full(self.n_features, self._widths.max())
-        return width / (2 << self.fraction_bits)
+        return fixed(width / (2 << self.fraction_bits))
 
-    @property
+    @cached_property
     def centre(self) -> FloatArray:
         """The middle of the bounds, float64 (n_features,), original units."""
-        return np.array(self.lower) + self._widths / 2
+        return fixed(np.array(self.lower) + self._widths / 2)
 
     def to_grid(self, X: ArrayLike | ColumnBlock) -> GridArray:
         """Grid points of records, int32 (n, n_features), in the memory order that `kernels` handles best.
@@ -217,6 +221,8 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def _is_within(self, X: GridArray) -> bool:
         B = self.half_widths
+        if X.flags.c_contiguous and (B[0] == B).all():  # all coordinates as if of one feature
+            X, B = X.reshape(-1, 1), B[:1]
         if X.dtype == np.int32 and X.flags.f_contiguous and is_compiled(X.size):
             from fastlloyd.clustering.compiled.grid import is_within
 
@@ -265,8 +271,12 @@ def squared_radius(domain: Domain, n_clusters: int, alpha: Fraction) -> int:
     beta / 2 is half the diagonal of the box, so eta_d^2 = alpha^2 sum(B_i^2) / k^(2/d). Exact: the largest integer h with
     h^d k^2 <= (alpha^2 sum(B_i^2))^d.
     """
-    d, k = domain.n_features, n_clusters
-    scaled = alpha**2 * domain.squared_half_diagonal
+    return _squared_radius(domain.n_features, n_clusters, alpha**2 * domain.squared_half_diagonal)
+
+
+@lru_cache(maxsize=64)
+def _squared_radius(d: int, k: int, scaled: Fraction) -> int:
+    """The largest integer h with h^d k^2 <= scaled^d."""
 
     def fits(h: int) -> bool:
         return int(h**d) * k**2 * int(scaled.denominator**d) <= int(scaled.numerator**d)
@@ -291,17 +301,9 @@ def usable_radius(domain: Domain, n_clusters: int, alpha: Fraction) -> int:
     return H2
 
 
-@lru_cache(maxsize=64)  # exact fractions take a while, and every round asks
-def _in_common_units(widths: tuple[float, ...], B: int) -> tuple[int, ...]:
-    """Half of each width in grid units; that of the widest is B."""
-    # halves go down: `to_grid` rounds them up, so that half a unit above -B_i no record could reach -B_i itself
-    widest = Fraction(max(widths))
-    return tuple(math.ceil(Fraction(w) / widest * B - Fraction(1, 2)) for w in widths)
-
-
 def _compiled_grid(table: NDArray[Any], frame: FloatArray, grid: NDArray[np.int32], outside: NDArray[np.bool_]) -> bool:
     """Fill the grid by compiled code; False if it has none for such a table, or if a value is not finite."""
-    from fastlloyd.clustering.compiled.grid import grid_rows
+    from fastlloyd.clustering.compiled.grid import grid_features, grid_rows
 
     if table.dtype not in (np.float32, np.float64) or not table.flags.aligned:
         return False
@@ -310,16 +312,11 @@ def _compiled_grid(table: NDArray[Any], frame: FloatArray, grid: NDArray[np.int3
         return _compiled_columns(table.T, frame, grid, outside)
     rows = max(1, BLOCK_ELEMENTS // table.shape[1])  # what is copied is copied in parts
 
-    def fill(first: int, last: int) -> bool:
-        for start in range(first, last, rows):
-            part = slice(start, min(start + rows, last))
-            if by_feature:
-                filled = _fill_columns(np.ascontiguousarray(table[part].T), frame, grid[part], outside[part])
-            else:
-                filled = grid_rows(np.ascontiguousarray(table[part]), frame, grid[part], outside[part])
-            if not filled:
-                return False
-        return True
+    def fill(start: int, stop: int) -> bool:
+        if by_feature:
+            return grid_features(table, start, stop, frame, grid.T, outside)
+        parts = (slice(first, min(first + rows, stop)) for first in range(start, stop, rows))
+        return all(grid_rows(np.ascontiguousarray(table[part]), frame, grid[part], outside[part]) for part in parts)
 
     return all(over_spans(fill, grid))
 
@@ -328,19 +325,13 @@ def _compiled_columns(
     columns: Sequence[NDArray[Any]] | NDArray[Any], frame: FloatArray, grid: NDArray[np.int32], outside: NDArray[np.bool_]
 ) -> bool:
     """Fill the grid from columns that are contiguous in memory; False if a value is not finite."""
-
-    def fill(start: int, stop: int) -> bool:
-        return _fill_columns([column[start:stop] for column in columns], frame, grid[start:stop], outside[start:stop])
-
-    return all(over_spans(fill, grid))
-
-
-def _fill_columns(
-    columns: Iterable[NDArray[Any]], frame: FloatArray, grid: NDArray[np.int32], outside: NDArray[np.bool_]
-) -> bool:
     from fastlloyd.clustering.compiled.grid import grid_column
 
-    return all(grid_column(column, frame[:, j], grid[:, j], outside) for j, column in enumerate(columns))
+    def fill(start: int, stop: int) -> bool:
+        part = slice(start, stop)
+        return all(grid_column(column[part], frame[:, j], grid[part, j], outside[part]) for j, column in enumerate(columns))
+
+    return all(over_spans(fill, grid))
 
 
 def is_by_feature(X: NDArray[Any]) -> bool:

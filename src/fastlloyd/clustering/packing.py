@@ -9,8 +9,10 @@ import numpy as np
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import PublicSeed, PublicStream
 from fastlloyd.clustering.domain import Domain, finest_bits
+from fastlloyd.clustering.parallel import is_compiled
 
 ATTEMPTS = 100  # "after 100 repeated attempts"
+BLOCK_WORDS = 1 << 12  # drawn at once: 32 KiB
 PACKING_BITS = 16  # of the grid on which centroids are packed where that of the domain is coarser
 
 
@@ -75,17 +77,39 @@ def _largest_feasible(half_widths: IntArray, n_clusters: int, seed: PublicSeed) 
 
 def pack(half_widths: IntArray, n_clusters: int, radius: int, seed: PublicSeed) -> IntArray | None:
     """Place the points one after another, each after at most 100 attempts; None where one finds no place."""
-    d = len(half_widths)
-    reach = half_widths - np.minimum(radius, half_widths)
-    stream = PublicStream(seed, b"fastlloyd/v1/sphere-packing" + radius.to_bytes(8, "little"))
-    points = np.empty((n_clusters, d))  # whole numbers
-    for n in range(n_clusters):
-        candidates = stream.integers(-reach, reach, shape=(ATTEMPTS, d)).astype(np.float64)
-        place = _first_free(candidates, points[:n], 4 * radius**2)
+    points = np.empty((n_clusters, len(half_widths)))  # whole numbers
+    reach, label = half_widths - np.minimum(radius, half_widths), b"fastlloyd/v1/sphere-packing" + radius.to_bytes(8, "little")
+    placed = None
+    if is_compiled(ATTEMPTS * n_clusters * points.size // 8):  # rarely all attempts, beside half of the points
+        placed = _placed_by_compiled_code(points, reach, PublicStream(seed, label), 4 * radius**2)
+    if placed is None:
+        placed = _placed(points, reach, PublicStream(seed, label), 4 * radius**2)
+    return points.astype(np.int64) if placed else None
+
+
+def _placed_by_compiled_code(points: FloatArray, reach: IntArray, stream: PublicStream, squared_gap: int) -> bool | None:
+    """The same as `_placed`; None where `PublicStream.integers` rejects a word, one of 2**31 at most, and then takes others."""
+    from fastlloyd.clustering.compiled.public import place
+
+    k, d = points.shape
+    together = max(1, BLOCK_WORDS // (ATTEMPTS * d))
+    for first in range(0, k, together):
+        words = stream.words(min(together, k - first) * ATTEMPTS * d)
+        placed = place(words, reach, points, first, ATTEMPTS, float(squared_gap))
+        if placed != 1:
+            return None if placed < 0 else False
+    return True
+
+
+def _placed(points: FloatArray, reach: IntArray, stream: PublicStream, squared_gap: int) -> bool:
+    """Place the points (k, d), each after at most 100 attempts; False if one finds no place."""
+    for n in range(len(points)):
+        candidates = stream.integers(-reach, reach, shape=(ATTEMPTS, len(reach))).astype(np.float64)
+        place = _first_free(candidates, points[:n], squared_gap)
         if place is None:
-            return None
+            return False
         points[n] = place
-    return points.astype(np.int64)
+    return True
 
 
 def _first_free(candidates: FloatArray, points: FloatArray, squared_gap: int) -> FloatArray | None:

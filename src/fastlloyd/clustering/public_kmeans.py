@@ -7,14 +7,17 @@ so that how long it takes says little of the points.
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import Draws
+from fastlloyd.clustering.parallel import is_compiled
 from fastlloyd.errors import LocalProtocolError
 
 BLOCK_ELEMENTS = 1 << 17  # distances worked on together: 1 MiB of float64
+BLAS_STEPS = 8  # of the steps of a k-means in the time of one that `is_compiled` counts
 BLOCK_STEPS = 1 << 18  # multiplications worked on together: few enough that BLAS does not wake its threads for each block
 LARGEST = 2.0**400  # of a coordinate: sums of squares stay far from overflow
 SMALLEST = 2.0**-400  # of a weight beside the largest: what it is multiplied by does not underflow
@@ -86,13 +89,35 @@ class _Lloyd:
 
     def after(self, n_steps: int, centroids: FloatArray) -> FloatArray:
         """Centroids (k, r) after so many steps from these."""
-        for _ in range(n_steps):
-            centroids = self._step(centroids)
+        centroids, left = centroids.copy(), n_steps
+        while left > 0:
+            left -= self._sure_steps(left, centroids)[0]
+            if left > 0:
+                centroids, left = self._step(centroids), left - 1
         return centroids
 
     def loss(self, centroids: FloatArray) -> float:
         """Weighted sum of squared distances to the nearest centroids."""
-        return float(self._weights @ _squared_distances(self._points, centroids, _labels(self._with_ones, centroids)))
+        found, labels = self._sure_steps(0, centroids)
+        if not found:
+            labels = _labels(self._with_ones, centroids)
+        return float(self._weights @ _squared_distances(self._points, centroids, labels))
+
+    def _sure_steps(self, n_steps: int, centroids: FloatArray) -> tuple[int, IntArray]:
+        """Make steps by compiled code, in place, as far as they are sure; see `compiled.public.lloyd_steps`."""
+        labels = np.empty(len(self._points), dtype=np.int64)
+        if not is_compiled(n_steps * self._points.size * len(centroids) // BLAS_STEPS):
+            return 0, labels
+        from fastlloyd.clustering.compiled.public import lloyd_steps
+
+        return lloyd_steps(*self._compiled_points, centroids, labels, n_steps), labels
+
+    @cached_property
+    def _compiled_points(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        from fastlloyd.clustering.compiled.public import blocks_of
+
+        lengths = np.sqrt(np.einsum("ij,ij->i", self._points, self._points))
+        return blocks_of(self._points), lengths, self._weights, self._weighted.T.copy()
 
     def _step(self, centroids: FloatArray) -> FloatArray:
         k = len(centroids)
@@ -132,7 +157,7 @@ def _with_ones(points: FloatArray) -> FloatArray:
 
 def _squared_distances(points: FloatArray, centroids: FloatArray, labels: IntArray) -> FloatArray:
     """Squared distance (n,) of each point to the centroid of its label."""
-    offsets = points - centroids[labels]
+    offsets = points - centroids.take(labels, axis=0)
     squared: FloatArray = np.einsum("ij,ij->i", offsets, offsets)
     return squared
 

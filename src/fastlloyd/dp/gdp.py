@@ -85,6 +85,7 @@ def pure_mu_squared(epsilon: Fraction) -> Fraction:
     return Fraction(m) ** 2
 
 
+@lru_cache(maxsize=4096)
 def mu_from_squared(mu_squared: Fraction) -> float:
     """Return the least float that is not below the square root of `mu_squared` (a Fraction >= 0), decided exactly."""
     if mu_squared < 0:

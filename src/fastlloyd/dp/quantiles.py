@@ -61,15 +61,15 @@ class Cells:
     """The quantile function q of a law, cell by cell, arrays of shape (n_cells,).
 
     coarse : z0, in units of 2^-20. centre, rest : 2^64 F(z0) as a whole number, and 1/2 less what is left of it. width : about
-    half the words of the cell, a power of two. coefficients : of t = (word + 1/2 - 2^64 F(z0)) / width, first power first.
-    bound : how far q(u) may be from what float64 makes of it, for every u that begins with the word.
+    half the words of the cell, a power of two. coefficients : (degree, n_cells), of t = (word + 1/2 - 2^64 F(z0)) / width, the
+    first power first. bound : how far q(u) may be from what float64 makes of it, for every u that begins with the word.
     """
 
     coarse: NDArray[np.int64]
     centre: NDArray[np.uint64]
     rest: NDArray[np.float64]
     width: NDArray[np.float64]
-    coefficients: tuple[NDArray[np.float64], ...]
+    coefficients: NDArray[np.float64]
     bound: NDArray[np.float64]
 
     def brackets(self, words: NDArray[np.uint64], scale: Fraction, shift: float) -> NDArray[np.int64]:
@@ -87,12 +87,13 @@ class Cells:
         leading = words.astype(np.float64).view(np.int64) >> (52 - _CELL_BITS)  # exponent and first bits
         cell = np.minimum(leading - ((1023 + LOWEST_BIT) << _CELL_BITS), self.coarse.size - 1)
         t = ((words - self.centre.take(cell)).view(np.int64) + self.rest.take(cell)) / self.width.take(cell)
-        *lower, offset = (coefficient.take(cell) for coefficient in self.coefficients)
+        *lower, offset = self.coefficients.take(cell, axis=1)
         for coefficient in reversed(lower):
             offset = offset * t + coefficient
         offset *= t
-        coarse, whole = self.coarse.take(cell), int(scale) >> _COARSE_BITS
-        value = coarse * float(scale / 2**_COARSE_BITS - whole) + (offset * float(scale) - shift)
+        coarse, unit = self.coarse.take(cell), scale.denominator << _COARSE_BITS
+        whole, part = divmod(scale.numerator, unit)  # the scale is whole + part / unit, in units of 2^20
+        value = coarse * (part / unit) + (offset * float(scale) - shift)
         error = self.bound.take(cell) * float(scale) + _REST
         ends: NDArray[np.int64] = np.ceil([value - error, value + error]).astype(np.int64) + coarse * whole
         return ends
@@ -119,7 +120,7 @@ def cells_of(law: Law) -> Cells:
         centre=np.array([centre.word for centre in centres], dtype=np.uint64),
         rest=np.array([0.5 - (centre.mass - (centre.word << 64)) / 2**64 for centre in centres]),
         width=np.array([2.0**width for width in widths]),
-        coefficients=tuple(np.array(column) for column in zip(*coefficients, strict=True)),
+        coefficients=np.array(coefficients).T.copy(),
         bound=np.array(bounds),
     )
 

@@ -39,7 +39,7 @@ from fastlloyd.errors import (
     WeakGuaranteeWarning,
 )
 from fastlloyd.mechanisms import central, uncertainty
-from fastlloyd.mechanisms.answering import check_cap
+from fastlloyd.mechanisms.answering import LocalRecords, check_cap
 from fastlloyd.mechanisms.catalogue import design, read_mechanism
 from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, RadiusSchedule
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
@@ -61,7 +61,7 @@ try:
     from sklearn.utils import Tags, check_random_state
     from sklearn.utils.validation import check_is_fitted
 
-    from fastlloyd.estimators.validation import check_numbers, validate_records
+    from fastlloyd.estimators.validation import check_numbers, refuse_not_finite, validate_records
 except ImportError:
     raise ImportError(f"the estimators need scikit-learn 1.6 or later: {extras.command('sklearn')}") from None
 
@@ -162,10 +162,11 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         Raises DataError, PlanError or BudgetError (all ValueErrors); TypeError on sparse X and on any other keyword.
         """
         self._refuse("fit", unknown)
-        check_numbers(self.get_params(deep=False))
-        values = validate_records(self, X, reset=True)
+        check_numbers(vars(self))
+        values = validate_records(self, X, reset=True, ensure_all_finite=self.bounds is None)
         leaks: list[str] = []
         domain = self._domain(values, leaks)
+        grid, outside = _on_grid(domain, values)
         mechanism = self._mechanism(domain, len(values), leaks)
         if leaks and mechanism.noise is not Noise.NONE:
             warnings.warn(
@@ -176,7 +177,6 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             )
         for caution in cautions(mechanism):
             warnings.warn(caution, WeakGuaranteeWarning, stacklevel=2)
-        grid, outside = domain.to_grid_and_outside(values)
         if np.count_nonzero(outside) > len(values) / 10:
             warnings.warn(
                 "more than a tenth of the records have values outside the bounds, which are clipped: are the bounds in the "
@@ -184,7 +184,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
                 ClippedRecordsWarning,
                 stacklevel=2,
             )
-        clustering = central.cluster(mechanism, grid, SystemNoise())
+        clustering = central.cluster(mechanism, LocalRecords(domain, grid), SystemNoise())
         self.mechanism_ = mechanism
         self.cluster_centers_ = domain.from_grid(clustering.centroids)
         noise = noise_deviation(mechanism)
@@ -245,7 +245,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
 
     def _grid(self, X: ArrayLike) -> GridArray:
         check_is_fitted(self)
-        return self.mechanism_.domain.to_grid(validate_records(self, X, reset=False))
+        return _on_grid(self.mechanism_.domain, validate_records(self, X, reset=False, ensure_all_finite=False))[0]
 
     def _fraction_bits(self) -> int:
         """The bits of the grid where the user names none."""
@@ -324,6 +324,16 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     def __dir__(self) -> list[str]:
         """All names but `labels_`: scikit-learn draws every attribute listed here into notebooks, which are passed on."""
         return [name for name in super().__dir__() if name != "labels_"]
+
+
+def _on_grid(domain: Domain, values: NDArray[Any]) -> tuple[GridArray, NDArray[np.bool_]]:
+    """`Domain.to_grid_and_outside`, which sees what is not finite; that is refused as validation refuses it."""
+    try:
+        return domain.to_grid_and_outside(values)
+    except DataError as error:
+        refused = error
+    refuse_not_finite(values)
+    raise refused
 
 
 def plain(value: Fraction) -> float | Fraction:

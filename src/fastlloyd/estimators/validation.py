@@ -1,13 +1,13 @@
 """What the estimators are given, checked: records by scikit-learn without quoting them, settings by their types."""
 
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import assert_all_finite, validate_data
 
 from fastlloyd.errors import DataError, PlanError
 
@@ -18,17 +18,20 @@ _NOT_CONVERTED = ("float() argument", "too large to convert")  # by Python itsel
 _NOT_FINITE = ("contains NaN", "contains infinity")  # and long advice, some of which would leak
 
 
-def validate_records(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> NDArray[Any]:
+def validate_records(estimator: BaseEstimator, X: ArrayLike, *, reset: bool, ensure_all_finite: bool = True) -> NDArray[Any]:
     """Real numbers (n_samples, n_features), finite, in X's own dtype; not copied where X is a numeric array.
 
-    reset : whether the estimator learns the number and names of features (`fit`) or compares them. Raises what scikit-learn
-    raises, but DataError where that would show a value of X.
+    reset : whether the estimator learns the number and names of features (`fit`) or compares them. ensure_all_finite : False
+    where the caller sees by itself whether an array of float32 or float64 is finite, and calls `refuse_not_finite`. Raises what
+    scikit-learn raises, but DataError where that would show a value of X.
     """
     _refuse_without_cells(X)
     _refuse_dates(X)
     refused = ""
+    finite = ensure_all_finite or not (type(X) is np.ndarray and X.dtype in (np.float32, np.float64))
     try:
-        values: NDArray[Any] = np.asarray(validate_data(estimator, X, reset=reset, dtype="numeric"))
+        checked = validate_data(estimator, X, reset=reset, dtype="numeric", ensure_all_finite=finite)
+        values: NDArray[Any] = np.asarray(checked)
     except np.exceptions.DTypePromotionError:
         refused = "no common type"
     except (ValueError, TypeError, OverflowError) as error:
@@ -43,18 +46,33 @@ def validate_records(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> 
         raise DataError(f"{reason}. Reshape your data to (n_samples, n_features), real numbers")
     if "inhomogeneous" in refused:
         raise DataError("the rows of X have different lengths; give every record a value for every feature")
-    if "contains NaN" in refused:
-        raise DataError(
-            "X contains NaN, which stands for a missing value; leave these records out, or fill in a constant chosen without "
-            "looking at the data"
-        )
-    if "contains infinity" in refused:
-        raise DataError("X contains infinity, or a value too large for float64; correct these values, or leave the records out")
+    if any(words in refused for words in _NOT_FINITE):
+        raise _not_finite(refused)
     if refused or values.dtype.kind not in "biuf":
         name = _first_without_numbers(X)
         where = "X" if name is None else f"column {name!r:.80} of X"
         raise DataError(f"{where} holds text, dates or something else that is not a number; select numeric columns")
     return values
+
+
+def refuse_not_finite(values: NDArray[Any]) -> None:
+    """Raise DataError if scikit-learn finds NaN or infinity among the values."""
+    try:
+        assert_all_finite(values)
+    except ValueError as error:
+        refused = _not_finite(str(error))
+    else:
+        return
+    raise refused
+
+
+def _not_finite(refused: str) -> DataError:
+    if "contains NaN" in refused:
+        return DataError(
+            "X contains NaN, which stands for a missing value; leave these records out, or fill in a constant chosen without "
+            "looking at the data"
+        )
+    return DataError("X contains infinity, or a value too large for float64; correct these values, or leave the records out")
 
 
 def _refuse_without_cells(X: Any) -> None:
@@ -90,7 +108,7 @@ def _first_without_numbers(X: Any) -> str | None:
     return None
 
 
-def check_numbers(settings: dict[str, Any]) -> None:
+def check_numbers(settings: Mapping[str, Any]) -> None:
     """Refuse settings that are no numbers, or no truth value, where such are needed; raises PlanError naming the parameter.
 
     settings : the parameters of an estimator, which has some of those named here.

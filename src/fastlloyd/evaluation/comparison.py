@@ -16,6 +16,7 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.evaluation import metrics
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import LLOYD
@@ -61,7 +62,7 @@ def lloyd(m: Mechanism, X: Iterable[GridArray]) -> Result:
         initialization=m.initialization,
     )
     plain = design(settings)
-    clustering = cluster(plain, X, SystemNoise())
+    clustering = cluster(plain, LocalRecords(plain.domain, X), SystemNoise())
     return Result.of(plain, clustering, noise_deviation(plain))
 
 

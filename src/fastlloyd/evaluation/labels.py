@@ -56,7 +56,7 @@ class FittedClustering(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def record_blocks(path: Path, columns: tuple[str, ...], missing: Missing = Missing.REFUSE) -> Iterator[RealArray]:
+def record_blocks(path: str | Path, columns: tuple[str, ...], missing: Missing = Missing.REFUSE) -> Iterator[RealArray]:
     """The named columns of a records file, block of rows by block of rows, (n, n_features). Raises DataError.
 
     No record is left out: with `Missing.DROP` NaN stands for a missing cell.

@@ -1,12 +1,13 @@
 """The central model: one holder of all records asks every round and adds the noise itself."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 
-from fastlloyd.clustering.domain import GridArray
+import numpy as np
+
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.dp.repeatable import check_private
-from fastlloyd.mechanisms.answering import Records, check_cap
+from fastlloyd.mechanisms.answering import CappedRecords, Records, check_cap
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.queries.query import Query
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise
@@ -27,18 +28,30 @@ def run(mechanism: Mechanism, ask: Ask) -> Clustering:
     return mechanism.clustering(state)
 
 
-def cluster(mechanism: Mechanism, X: GridArray | Iterable[GridArray], noise: NoiseSource) -> Clustering:
-    """Run the mechanism on grid points X (n, n_features): one array, or blocks of them, as `Records` takes them.
-
-    The result satisfies the mechanism's guarantee if `noise` is `SystemNoise`. Raises LocalProtocolError for noise that is not
-    private outside `testing.repeatable_noise`; DataError when X is not made of grid points of the domain, when there are more
-    records than the public cap `mechanism.n_records`, or when their number changes between two rounds.
-    """
-    check_private(noise)
-    records = Records(mechanism.domain, X, partial(check_cap, cap=mechanism.n_records))
+def rehearse(mechanism: Mechanism) -> list[Query]:
+    """Return what a run over no records asks without noise, round by round: to find out how long answers take."""
+    asked: list[Query] = []
 
     def ask(number: int, query: Query) -> tuple[Answer, AnswerNoise]:
-        exact = records.answer(query)
+        asked.append(query)
+        return np.zeros(query.question.shape, dtype=np.int64), mechanism.answer_noise(number)
+
+    run(mechanism, ask)
+    return asked
+
+
+def cluster(mechanism: Mechanism, records: Records, noise: NoiseSource) -> Clustering:
+    """Run the mechanism on records.
+
+    The result satisfies the mechanism's guarantee if `noise` is `SystemNoise`. Raises LocalProtocolError for noise that is not
+    private outside `testing.repeatable_noise`; DataError when the records are not grid points of the mechanism's domain, when
+    there are more than the public cap `mechanism.n_records`, or when their number changes between two rounds.
+    """
+    check_private(noise)
+    capped = CappedRecords(records, mechanism.domain, partial(check_cap, cap=mechanism.n_records))
+
+    def ask(number: int, query: Query) -> tuple[Answer, AnswerNoise]:
+        exact = capped.answer(query)
         return exact + mechanism.draw_noise(mechanism.all_rounds[number], noise), mechanism.answer_noise(number)
 
     return run(mechanism, ask)

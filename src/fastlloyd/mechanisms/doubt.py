@@ -33,4 +33,4 @@ def is_doubtful(m: Mechanism, round: Round, answer: Answer, n_records: int, nois
         slack = reach(m.noise, values, n_draws, exponent) + ROUNDING * (np.abs(left) + np.abs(right))
         return bool((left - right > slack).any())
 
-    return any(map(fails, round.question(m).inequalities(answer, n_records)))
+    return any(map(fails, m.question(round).inequalities(answer, n_records)))

@@ -10,7 +10,9 @@ There are two kinds: `LloydMechanism` (`lloyd/mechanism.py`) for the paper's alg
 import math
 import re
 from collections.abc import Sequence
+from copy import copy
 from fractions import Fraction
+from functools import cached_property
 from typing import NamedTuple, Self
 
 import msgspec
@@ -25,7 +27,7 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import MAX_SCALE, Noise, NoiseSource
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
-from fastlloyd.mechanisms.queries.query import Query
+from fastlloyd.mechanisms.queries.query import Query, Question
 from fastlloyd.mechanisms.queries.sensitivity import Release
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, LossRound, Part, Round, State, draw
 
@@ -109,7 +111,7 @@ class Choices(NamedTuple):
     of_result: list[str]
 
 
-class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True, dict=True):
     """A private clustering, fully determined but for the records and the noise.
 
     Made by `catalogue.design`. Neighbouring relation: `neighboring_relation`; the unit of protection is one record (one row).
@@ -229,7 +231,7 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """The unit of sums and of their noise, in words for the privacy statement."""
         raise NotImplementedError
 
-    @property
+    @cached_property
     def planned_radius(self) -> float:
         """The radius a cluster is planned to have, grid units: what errors of centroids are compared with."""
         return math.sqrt(squared_radius(self.domain, self.n_clusters, self.radius_share))
@@ -249,7 +251,7 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """The number of features, d."""
         return self.domain.n_features
 
-    @property
+    @cached_property
     def all_rounds(self) -> tuple[Round, ...]:
         """All that is asked of the records, in order: the rounds of the clustering and, if it is estimated, the loss."""
         return (*self.rounds, *([] if self.loss is None else [self.loss]))
@@ -264,12 +266,12 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """How many times centroids move."""
         return sum(round.moves_centroids for round in self.rounds)
 
-    @property
+    @cached_property
     def n_released(self) -> int:
         """K, how many noisy numbers are released: T k (d + 1) for Lloyd's loops, and one more with the loss."""
         return sum(math.prod(self.shape(round)) for round in self.all_rounds)
 
-    @property
+    @cached_property
     def count_scales(self) -> tuple[Fraction, ...]:
         """Scales of the noise of all numbers of records, in units of 2**-count_bits records."""
         return tuple(round.scales[-1] for round in self.rounds if round.counts_records)
@@ -286,23 +288,44 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return 0.0
         return self.noise.spread * float(self.loss.scale) * self.loss.unit(self.domain.fraction_bits)
 
+    @cached_property
+    def _questions(self) -> dict[Round, Question]:
+        return {round: round.question(self) for round in self.all_rounds}
+
+    def question(self, round: Round) -> Question:
+        """What the plan fixes of a round's query."""
+        return self._questions.get(round) or round.question(self)
+
     def parts(self, round: Round) -> tuple[Part, ...]:
         """The columns of a round's answer, with the noise it must carry."""
-        question = round.question(self)
+        question = self.question(round)
         each = zip(question.parts, round.scales, question.sensitivity.entries, strict=True)
         return tuple(Part(n_columns=n, scale=scale, bound=bound) for n, scale, bound in each)
 
     def shape(self, round: Round) -> tuple[int, int]:
         """Rows and columns of a round's answer."""
-        return round.question(self).shape
+        return self.question(round).shape
 
     def releases_of(self, round: Round, relation: NeighboringRelation | None = None) -> list[Release]:
         """What one round reveals, as an accountant takes it; relation : None for the mechanism's own."""
-        return round.question(self).sensitivity.releases(self.noise, round.scales, relation or self.neighboring_relation)
+        sensitivity = self.question(round).sensitivity
+        return sensitivity.releases(self.noise, round.scales, relation or self.neighboring_relation)
 
     def accountant(self) -> Accountant:
         """An accountant that has seen the whole run."""
-        return Accountant(self.neighboring_relation).compose(self.releases())
+        return copy(self._whole)
+
+    @cached_property
+    def _whole(self) -> Accountant:
+        whole = Accountant(self.neighboring_relation)
+        for round in self.all_rounds:
+            whole.mu_squared += self._costs[round].mu_squared
+            whole.pure_epsilon += self._costs[round].pure_epsilon
+        return whole
+
+    @cached_property
+    def _costs(self) -> dict[Round, Accountant]:
+        return {round: self.accountant_of(round) for round in self._questions}
 
     def releases(self) -> list[Release]:
         """Everything the run reveals, for an accountant that knows nothing of clusters."""
@@ -318,7 +341,7 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def share_of_budget(self, round: Round) -> Fraction:
         """What a round costs as a share of what the run costs: of mu^2, or of epsilon with Laplace noise."""
-        whole, alone = self.accountant(), self.accountant_of(round)
+        whole, alone = self._whole, self._costs.get(round) or self.accountant_of(round)
         return (alone.mu_squared + alone.pure_epsilon) / (whole.mu_squared + whole.pure_epsilon)  # one of each pair is 0
 
     def draw_noise(self, round: Round, source: NoiseSource) -> IntArray:

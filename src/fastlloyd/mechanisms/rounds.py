@@ -39,7 +39,7 @@ class AnswerNoise:
     share: float
 
 
-class Round(msgspec.Struct, frozen=True, kw_only=True):
+class Round(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     """One query and its noisy answer, as a plan holds it. `m` is the mechanism that it is a round of.
 
     moves_centroids : whether they move by its answer. counts_records : whether the last column of its answer counts records.
@@ -73,7 +73,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
         raise NotImplementedError
 
 
-class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True):
+class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The round after the last iteration that estimates the loss: what one record counts at most, and the noise of the sum.
 
     # Departs from the paper, which has no private estimate of the loss.
@@ -106,7 +106,7 @@ class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, ca
 
     def query(self, m: Any, state: State) -> Query:
         """The loss of the centroids of the state."""
-        return ask(self.question(m), centroids=state.centroids)
+        return ask(m.question(self), centroids=state.centroids)
 
     def advance(self, m: Any, state: State, answer: Answer, noise: AnswerNoise) -> State:  # noqa: ARG002 - needs neither
         """The state with its loss."""

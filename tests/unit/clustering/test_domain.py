@@ -6,12 +6,14 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastlloyd.base.sealed_toml import canonical
 from fastlloyd.clustering.domain import EXACT_BITS, Domain, Scaling
+from fastlloyd.clustering.parallel import is_compiled
 from fastlloyd.errors import DataError, PlanError
 
 UGLY = [
@@ -298,3 +300,26 @@ def test_units_and_centre_are_those_of_the_original_bounds(domain: Domain) -> No
     largest = widths.max() if domain.scaling is Scaling.COMMON else widths
     assert np.allclose(domain.units * 2 ** (domain.fraction_bits + 1), largest, rtol=1e-15)
     assert np.allclose(domain.from_grid(np.zeros((1, domain.n_features), dtype=np.int64)), domain.centre)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("scaling", Scaling)
+def test_a_single_coordinate_beyond_the_box_is_no_grid_point(
+    scaling: Scaling, order: Any, kind: type, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if compiled and not is_compiled(1 << 40):
+        pytest.skip("there is no compiled code")
+    monkeypatch.setattr("fastlloyd.clustering.domain.is_compiled", lambda _: compiled)
+    box = domain((-1.0, 1.0), (0.0, 1.0), (-3.0, 5.0), scaling=scaling, q=8)
+    B = box.half_widths
+    corners: npt.NDArray[Any] = np.array([B, -B, 0 * B, B, -B], dtype=kind, order=order)
+    box.check_grid(corners)
+    box.check_grid(corners[:0])
+    for place in np.ndindex(corners.shape):
+        for beyond in (B[place[1]] + 1, -B[place[1]] - 1):
+            moved = corners.copy(order="K")
+            moved[place] = beyond
+            with pytest.raises(DataError, match="bounds of the domain"):
+                box.check_grid(moved)

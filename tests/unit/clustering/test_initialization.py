@@ -5,14 +5,16 @@ import hashlib
 import inspect
 import math
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import IntArray
-from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.base.randomness import PublicSeed, PublicStream
 from fastlloyd.clustering import packing
 from fastlloyd.clustering.domain import Domain, Scaling, finest_bits
 from fastlloyd.clustering.packing import ATTEMPTS, RadiusSearch, initial_centroids, pack, sphere_packing
@@ -182,6 +184,53 @@ def test_the_start_depends_on_public_settings_only_and_is_a_copy() -> None:
     other = sphere_packing(cube(2), 4, PublicSeed.from_int(4), RadiusSearch.BISECTION)
     assert not np.array_equal(other, second)
     assert ATTEMPTS == 100
+
+
+@settings(deadline=None)
+@given(
+    st.integers(1, 20),
+    st.integers(1, 12),
+    st.integers(0, 2**16),
+    st.integers(0, 2**64),
+    st.lists(st.integers(1, 2**16), min_size=20),
+)
+def test_compiled_code_packs_the_same_points(d: int, k: int, radius: int, seed: int, widths: list[int]) -> None:
+    pytest.importorskip("numba")
+    half_widths = np.array(widths[:d], dtype=np.int64)
+    found = []
+    for compiled in (True, False):
+        with mock.patch.multiple(packing, is_compiled=lambda _, compiled=compiled: compiled, BLOCK_WORDS=2**9):
+            found.append(pack(half_widths, k, radius, PublicSeed.from_int(seed)))
+    compiled_points, points = found
+    assert (compiled_points is None) == (points is None)
+    if compiled_points is not None and points is not None:
+        assert np.array_equal(compiled_points, points)
+
+
+@pytest.mark.parametrize("wrong", [0, 199, 200, 299, 399, 400])
+def test_compiled_code_leaves_words_that_are_rejected_to_the_stream(wrong: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    real, seed = PublicStream.words, PublicSeed.from_int(1)
+    calls: list[tuple[PublicStream, int]] = []
+
+    def words(self: PublicStream, n_words: int) -> NDArray[np.uint64]:
+        drawn = real(self, n_words).copy()
+        before = sum(n for stream, n in calls if stream is self)
+        calls.append((self, n_words))
+        if before <= wrong < before + n_words:
+            drawn[wrong - before] = 2**64 - 1
+        return drawn
+
+    monkeypatch.setattr(PublicStream, "words", words)
+    monkeypatch.setattr(packing, "is_compiled", lambda _: False)
+    plain = pack(cube(2), 2, 2000, seed)
+    monkeypatch.setattr(packing, "is_compiled", lambda _: True)
+    compiled = pack(cube(2), 2, 2000, seed)
+    assert plain is not None
+    assert compiled is not None
+    assert np.array_equal(plain, compiled)
+    streams = {id(stream) for stream, _ in calls}
+    assert len(streams) == (3 if wrong < 400 else 2)  # the compiled one begins anew where a word of its points is rejected
 
 
 def test_packing_uses_no_matrix_product_of_a_library() -> None:

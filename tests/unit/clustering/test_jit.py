@@ -86,6 +86,27 @@ def test_machine_code_on_disk_is_renewed_when_any_file_of_compiled_functions_cha
         assert done.stdout.split() == [str(number), str(is_known)]
 
 
+def test_that_code_is_compiled_is_said_once_and_only_on_a_terminal_or_in_the_log(tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    two_kernels = f"{LOAD_ROWS}\nfrom fastlloyd.clustering.compiled.grid import is_within\nis_within(*ARGUMENTS)"
+    arguments = "import numpy as np\nARGUMENTS = np.zeros((1, 2), np.int32), 0, 2, np.ones(1, np.int64)"
+
+    def lines(copies: str, *before: str) -> list[str]:
+        program = "\n".join(["import sys", arguments, *before, two_kernels])
+        settings = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / copies)}
+        command = [sys.executable, "-B", "-c", program]
+        done = subprocess.run(command, check=True, env=settings, capture_output=True, text=True)  # noqa: S603 - ours
+        return [*done.stdout.splitlines(), *done.stderr.splitlines()]
+
+    terminal = "sys.stderr.isatty = lambda: True"
+    log = "import logging; logging.basicConfig(level=logging.INFO, stream=sys.stdout, format='%(message)s')"
+    said = lines("terminal", terminal)
+    assert len(said) == 1
+    assert lines("terminal", terminal) == []
+    assert lines("pipe") == []
+    assert lines("log", log, terminal) == said
+
+
 def test_many_small_computations_load_compiled_code_as_one_large_one_does() -> None:
     pytest.importorskip("numba")
     program = """

@@ -17,6 +17,7 @@ from fastlloyd.clustering import reference
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.clustering.update import Postprocessing
 from fastlloyd.mechanisms import central
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.catalogue import ALGORITHMS
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
@@ -138,7 +139,7 @@ def test_without_noise_the_loop_is_plain_k_means_on_the_grid(seed: int) -> None:
     X = np.random.default_rng(seed).integers(-(2**10), 2**10, (200, 2))
     m = design_mechanism(LLOYD, box, n_clusters=4, n_records=200, epsilon=1.0, public_seed=PublicSeed.from_int(seed))
     assert len(m.rounds) == 7
-    result = central.cluster(m, X, SeededNoise(0))
+    result = central.cluster(m, LocalRecords(m.domain, X), SeededNoise(0))
     assert np.array_equal(result.centroids, plain_lloyd(m, X))
     sums, counts = reference.cluster_statistics(X, result.previous, None)
     assert np.array_equal(result.answer[:, -1], counts)
@@ -160,7 +161,7 @@ def test_the_central_model_is_query_plus_noise_then_update_in_every_round(algori
             sums = sums + counts[:, None] * centroids
         answer = np.column_stack([sums[:, 0] + noise[2 * number], counts + noise[2 * number + 1]])
         centroids = np.array(slow_next_centroids(m, round, centroids, answer)[0])
-    assert np.array_equal(central.cluster(m, X, InjectedNoise(noise)).centroids, centroids)
+    assert np.array_equal(central.cluster(m, LocalRecords(m.domain, X), InjectedNoise(noise)).centroids, centroids)
 
 
 def test_centroids_that_ran_away_stop_where_arithmetic_is_still_exact() -> None:
@@ -180,7 +181,7 @@ def test_centroids_that_ran_away_stop_where_arithmetic_is_still_exact() -> None:
     away = [np.array([2**60, -(2**60), -(2**60), 2**50]), np.array([1, 1])]
     still = [np.zeros(4, dtype=np.int64), np.zeros(2, dtype=np.int64)]
     c = box.saturation
-    found = central.cluster(m, X, InjectedNoise([*away, *still, *still]))
+    found = central.cluster(m, LocalRecords(m.domain, X), InjectedNoise([*away, *still, *still]))
     # the first answers sent the centroids to the corners; records tie or not exactly as integers say
     corners = np.array([[c, -c], [-c, c]])
     sums, counts = reference.cluster_statistics(X, corners, None)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fastlloyd.clustering import domain, parallel
-from fastlloyd.clustering.domain import Domain
+from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.clustering.parallel import is_compiled
 from fastlloyd.errors import DataError
@@ -105,3 +105,44 @@ def test_points_and_marks_are_the_same_by_every_way(
         grid, outside = wide.to_grid_and_outside(records)
         assert np.array_equal(grid, expected)
         assert np.array_equal(outside, marks)
+
+
+@given(
+    X=st.sampled_from([np.float32, np.float64]).flatmap(
+        lambda dtype: arrays(
+            dtype,
+            st.tuples(st.integers(1, 40), st.integers(1, 20)),
+            elements=st.floats(-3, 3, width=32) | st.sampled_from([np.nan, np.inf, -np.inf, -0.0, 1.5, 1e38]),
+            fill=st.floats(-2, 2, width=32),
+        )
+    ),
+    order=st.sampled_from(["C", "F", "every second record", "every second feature", "backwards"]),
+    common=st.booleans(),
+)
+def test_compiled_code_makes_the_points_and_marks_of_numpy_in_every_memory_order(
+    X: npt.NDArray[np.floating[Any]], order: str, common: bool
+) -> None:
+    pytest.importorskip("numba")
+    assert is_compiled(1 << 40)
+    n, d = X.shape
+    lower, upper = tuple(-np.linspace(1.0, 2.0, d)), tuple(np.linspace(1.5, 0.3, d))
+    scaling = Scaling.COMMON if common else Scaling.PER_FEATURE
+    box = Domain(features=tuple(map(str, range(d))), lower=lower, upper=upper, scaling=scaling)
+    match order:
+        case "every second record":
+            X = np.repeat(X, 2, axis=0)[::2]
+        case "every second feature":
+            X = np.repeat(X, 2, axis=1)[:, ::2]
+        case "backwards":
+            X = np.ascontiguousarray(X[::-1, ::-1])[::-1, ::-1]
+        case _:
+            X = np.asarray(X, order=order)  # type: ignore[call-overload]
+    found, expected = (np.full((n, d), 7, dtype=np.int32, order="F" if domain.is_by_feature(X) else "C") for _ in range(2))
+    marks, expected_marks = np.zeros((2, n), dtype=np.bool_)
+    finite = domain._compiled_grid(X, box._frame(), found, marks)
+    assert finite == np.isfinite(X).all()
+    if finite:
+        box._plain_grid(X, box._frame(), expected, expected_marks)
+        assert np.array_equal(found, expected)
+        assert np.array_equal(marks, expected_marks)
+        box.check_grid(found)

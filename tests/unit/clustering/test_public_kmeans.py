@@ -1,5 +1,9 @@
 """k-means of public points. All draws are fixed; hypothesis' examples are the same every time."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.randomness import Draws, PublicSeed
+from fastlloyd.clustering import public_kmeans
 from fastlloyd.clustering.public_kmeans import PublicClusters, _Lloyd, k_means
 from fastlloyd.errors import LocalProtocolError
 
@@ -184,6 +189,47 @@ def test_how_many_numbers_are_drawn_follows_from_the_shapes_alone() -> None:
         k_means(points, np.ones(50), 6, draws, n_restarts=3, n_steps=2)
         after.append(draws.integers(0, 2**62, (1,))[0])
     assert after[0] == after[1]
+
+
+@contextmanager
+def _forced(compiled: bool) -> Iterator[None]:
+    with mock.patch.object(public_kmeans, "is_compiled", return_value=compiled):
+        yield
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    n=st.sampled_from([1, 2, 30, 255, 256, 257, 600]),
+    r=st.integers(1, 9),
+    k=st.integers(1, 12),
+    grid=st.sampled_from([0, 1, 3, 1000]),
+    exponent=st.sampled_from([-530, -180, 0, 300]),
+    seed=st.integers(0, 2**32),
+)
+def test_compiled_steps_are_those_of_numpy_bit_for_bit(n: int, r: int, k: int, grid: int, exponent: int, seed: int) -> None:
+    """Points on a coarse grid are often as far from one centroid as from another; tiny ones lose digits to underflow."""
+    pytest.importorskip("numba")
+    points, w = _mixture(n, r, k, seed)
+    points = (np.rint(points * grid) / grid if grid else points) * 2.0**exponent
+    found = []
+    for compiled in (True, False):
+        with _forced(compiled):
+            found.append(_clusters(points, k, weights=w, seed=seed, n_restarts=6, n_steps=16))
+    assert np.array_equal(found[0].centroids, found[1].centroids)
+    assert np.array_equal(found[0].labels, found[1].labels)
+    assert found[0].loss == found[1].loss
+
+
+def test_compiled_steps_end_where_a_label_is_not_sure_and_where_a_cluster_is_empty() -> None:
+    pytest.importorskip("numba")
+    with _forced(True):
+        # a point is in the middle between the centroids in the first step, in the second, or never
+        for points, made in (((0, 2, 3, 8), 0), ((0, 2, 4, 10), 1), ((0, 1, 5, 8), 3)):
+            assert _Lloyd(_column(*points), np.ones(4))._sure_steps(2, _column(0, 6))[0] == made
+        assert _Lloyd(_column(0, 1), np.ones(2))._sure_steps(2, _column(0, 1, 9))[0] == 0
+        found, labels = _Lloyd(_column(0, 1), np.ones(2))._sure_steps(0, _column(0, 1, 9))
+    assert found == 1
+    assert labels.tolist() == [0, 1]
 
 
 _TWO = np.ones(2)

@@ -9,26 +9,29 @@ from contextvars import Context, copy_context
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import fastlloyd
 from fastlloyd.dp.noise import NoiseSource, SystemNoise
 from fastlloyd.dp.repeatable import check_private
 from fastlloyd.errors import LocalProtocolError
+from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.runs import DurableClient, DurableServer
+from fastlloyd.federation.secagg.masks import GroupMasks
 from fastlloyd.federation.secagg.pairs import encapsulate
 from fastlloyd.federation.simulation import simulate
 from fastlloyd.federation.store import Role, Store
 from fastlloyd.mechanisms import central
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.testing import InjectedNoise, SeededNoise, repeatable_noise
 from federation import entropy, identity, make_federation, make_plan
 
 PACKAGE = Path(fastlloyd.__file__).parent
 FEDERATION = make_federation(make_plan(3))
 PLAN = FEDERATION.plan
+RECORDS = {name: LocalRecords(PLAN.mechanism.domain, X) for name, X in FEDERATION.X.items()}
 
 
 class Unsaid(SystemNoise):
@@ -38,14 +41,14 @@ class Unsaid(SystemNoise):
 
 
 def client(noise: NoiseSource) -> ClientSession:
-    return ClientSession(PLAN, "c0", FEDERATION.X["c0"], identity=identity("c0"), noise=noise, random_bytes=entropy(""))
+    return ClientSession(PLAN, "c0", RECORDS["c0"], identity=identity("c0"), noise=noise, random_bytes=entropy(""))
 
 
 def durable_client(noise: NoiseSource, folder: Path) -> DurableClient:
     with Store.create(folder / "c0.store", role=Role.CLIENT, identity=identity("c0").public) as store:
         return DurableClient.join(
-            PLAN, "c0", FEDERATION.X["c0"], identity=identity("c0"), store=store, dataset="records", fingerprint=bytes(32),
-            noise=noise, random_bytes=entropy(""),
+            PLAN, "c0", RECORDS["c0"], identity=identity("c0"), store=store, dataset="records",
+            fingerprint=Fingerprint(bytes(32)), noise=noise, random_bytes=entropy(""),
         )  # fmt: skip
 
 
@@ -55,13 +58,13 @@ def durable_server(noise: NoiseSource, folder: Path) -> DurableServer:
 
 
 DOORS: dict[str, Callable[[NoiseSource, Path], Any]] = {
-    "cluster": lambda noise, _: central.cluster(PLAN.mechanism, np.zeros((3, 2), dtype=np.int64), noise),
+    "cluster": lambda noise, _: central.cluster(PLAN.mechanism, RECORDS["c0"], noise),
     "client": lambda noise, _: client(noise),
     "server": lambda noise, _: ServerSession(PLAN, noise),
     "durable client": durable_client,
     "durable server": durable_server,
     "simulation": lambda noise, _: simulate(
-        PLAN, {name: identity(name) for name in PLAN.names}, list(FEDERATION.X.values()), noise=noise
+        PLAN, {name: identity(name) for name in PLAN.names}, list(RECORDS.values()), noise=noise
     ),
 }
 
@@ -105,17 +108,19 @@ def test_a_session_that_was_made_takes_no_other_noise_and_no_other_source_of_key
             party.session = session
 
 
-SYSTEM = "encapsulate", encapsulate  # which draws from the system's randomness; nothing else is taken for granted
+# the one draws from the system's randomness, the other draws nothing; nothing else is taken for granted
+GRANTED = {"encapsulate": encapsulate, "group_masks": GroupMasks}
 
 
 def test_sessions_take_their_arguments_by_these_names() -> None:
     def parameters(session: type) -> list[str]:
         parameters = inspect.signature(session).parameters.values()
         defaults = {parameter.name: parameter.default for parameter in parameters}
-        assert all(default is inspect.Parameter.empty or (name, default) == SYSTEM for name, default in defaults.items())
+        assert all(default is inspect.Parameter.empty or default is GRANTED[name] for name, default in defaults.items())
         return [f"{'*' * (parameter.kind is inspect.Parameter.KEYWORD_ONLY)}{parameter.name}" for parameter in parameters]
 
-    assert parameters(ClientSession) == ["plan", "name", "X", "*identity", "*noise", "*random_bytes", "*encapsulate"]
+    keywords = ["*identity", "*noise", "*random_bytes", "*encapsulate", "*group_masks"]
+    assert parameters(ClientSession) == ["plan", "name", "records", *keywords]
     assert parameters(ServerSession) == ["plan", "noise"]
     assert ServerSession(plan=PLAN, noise=SystemNoise()).plan is PLAN
 

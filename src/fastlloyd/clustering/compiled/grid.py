@@ -11,10 +11,26 @@ from numba import types
 from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.clustering.compiled.jit import INTEGER, REAL, RECORDS, TABLE, Points, kernel, read
+from fastlloyd.clustering.compiled.jit import INTEGER, REAL, RECORDS, TABLE, Points, kernel, read, rounded_helper
+
+BLOCK_CELLS = 4096  # of a block of records whose features are worked on in turn: stays in the innermost cache
 
 _Marks = NDArray[np.bool_]
 _FLOATS, _MARKS = (types.float32, types.float64), types.boolean[::1]
+
+
+@rounded_helper
+def _column(values: Any, frame: FloatArray, points: Points, outside: _Marks) -> bool:
+    """See `grid_column`."""
+    low, high, centre, unit, box = frame[0], frame[1], frame[2], frame[3], frame[4]
+    finite = True
+    for r in range(len(points)):
+        value = np.float64(values[r])
+        finite &= value - value == 0.0
+        x = min(max(value, low), high)
+        outside[r] |= x != value
+        points[r] = np.int32(min(max(np.floor((x - centre) / unit + 0.5), -box), box))
+    return finite
 
 
 @kernel(*(types.boolean(read(x, 1), read(REAL, 1, "A"), types.int32[::1], _MARKS) for x in _FLOATS), exact=False)
@@ -24,14 +40,25 @@ def grid_column(values: Any, frame: FloatArray, points: Points, outside: _Marks)
     values : float32 or float64 (n,). frame : lower and upper bound, centre, unit and half width. points : set. outside : bool
     (n,), set to True for each record whose value is outside the bounds.
     """
-    low, high, centre, unit, box = frame[0], frame[1], frame[2], frame[3], frame[4]
+    return _column(values, frame, points, outside)
+
+
+@kernel(*(types.boolean(read(x, 2, "A"), INTEGER, INTEGER, TABLE, types.int32[:, ::1], _MARKS) for x in _FLOATS), exact=False)
+def grid_features(X: Any, start: int, stop: int, frame: FloatArray, points: Points, outside: _Marks) -> bool:
+    """Do as `grid_column` for each feature of the records X[start:stop] (n, d), of any memory order: points (d, n).
+
+    In blocks, so that a record that is read for one feature is still in the cache for the next.
+    """
+    d = X.shape[1]
+    rows = max(1, BLOCK_CELLS // d)
+    column = np.empty(rows, X.dtype)
     finite = True
-    for r in range(len(points)):
-        value = np.float64(values[r])
-        finite &= value - value == 0.0
-        x = min(max(value, low), high)
-        outside[r] |= x != value
-        points[r] = np.int32(min(max(np.floor((x - centre) / unit + 0.5), -box), box))
+    for first in range(start, stop, rows):
+        last = min(first + rows, stop)
+        for j in range(d):
+            for r in range(first, last):
+                column[r - first] = X[r, j]
+            finite &= _column(column, frame[:, j], points[j, first:last], outside[first:last])
     return finite
 
 

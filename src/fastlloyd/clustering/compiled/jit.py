@@ -4,6 +4,8 @@ A kernel is called from Python and runs without the interpreter's lock; what it 
 stated, so that each is compiled once, at its first call.
 """
 
+import logging
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -23,6 +25,8 @@ Points = NDArray[np.int32]
 Labels = NDArray[np.int32]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_LOG = logging.getLogger(__name__)
+COMPILING = "fastlloyd compiles its inner loops for this machine: some seconds, once per installation"
 _EXACT = {"reassoc", "contract", "nsz", "nnan"}
 
 
@@ -51,6 +55,11 @@ def helper(function: _Function) -> _Function:
     return cast("_Function", numba.njit(nogil=True, error_model="numpy", fastmath=_EXACT)(function))
 
 
+def rounded_helper(function: _Function) -> _Function:
+    """Make a function for kernels to call, each of whose operations is rounded as it is written."""
+    return cast("_Function", numba.njit(nogil=True, error_model="numpy")(function))
+
+
 class _Kernel:
     """A function that is compiled, or read from disk, when it is first called."""
 
@@ -63,8 +72,16 @@ class _Kernel:
 
     def __call__(self, *arguments: Any) -> Any:
         if self.code is None:
+            if not self._is_on_disk():
+                _announce()
             self.code = self._compiled()
         return self.code(*arguments)
+
+    def _is_on_disk(self) -> bool:
+        with suppress(Exception):  # see `_compiled`
+            copies = Path(str(numba.njit(cache=True)(self._function).stats.cache_path))
+            return any(copies.glob(f"*.{self._function.__qualname__}-*.nbi"))
+        return False
 
     def _compiled(self) -> Any:
         """Return machine code; what cannot be read from disk or kept there costs a compilation and not the result.
@@ -77,6 +94,15 @@ class _Kernel:
             numba.njit(cache=True)(self._function).recompile()  # forgets what is on disk
             return numba.njit(self._signatures, cache=True, **self._options)(self._function)
         return numba.njit(self._signatures, **self._options)(self._function)
+
+
+@cache
+def _announce() -> None:
+    """Say, once, why it takes so long: in the log if there is one, else on a terminal."""
+    if _LOG.hasHandlers() and _LOG.isEnabledFor(logging.INFO):
+        _LOG.info(COMPILING)
+    elif sys.stderr is not None and sys.stderr.isatty():
+        sys.stderr.write(f"{COMPILING}\n")
 
 
 @cache

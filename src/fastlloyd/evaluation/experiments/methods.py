@@ -15,7 +15,8 @@ from fastlloyd.evaluation.experiments.problem import Problem
 from fastlloyd.evaluation.experiments.references import is_reference, resolve
 from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Masks, TrustMode
-from fastlloyd.federation.simulation import roster, simulate, split_evenly
+from fastlloyd.federation.simulation import roster, simulate, split
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.catalogue import design, preset
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD
@@ -133,7 +134,7 @@ def _run(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> Outcome
     with repeatable_noise():
         if setting.clients == 1 or algorithm.noise is Noise.NONE:
             mechanism: Mechanism = design(settings)
-            clustering = cluster(mechanism, problem.grid, SeededNoise(setting.noise_seed))
+            clustering = cluster(mechanism, LocalRecords(problem.domain, problem.grid), SeededNoise(setting.noise_seed))
         else:
             mechanism, clustering = _federated(settings, problem, setting)
     centroids = clustering.centroids / 2**problem.domain.fraction_bits
@@ -150,7 +151,7 @@ def _federated(settings: Settings[AnyAlgorithm], problem: Problem, setting: Sett
         trust=choose(TrustMode, str(setting.options.get("trust", TrustMode.SERVER_NOISE.value)), "trust"),
         masks=Masks.GROUP,  # the quicker kind: masks come off every sum, and leave the noise as it is
     )
-    parts = split_evenly(problem.grid, setting.clients, setting.public_seed)
+    parts = split(LocalRecords(problem.domain, problem.grid), setting.clients, setting.public_seed)
     result = simulate(plan, identities, parts, noise=SeededNoise(setting.noise_seed))
     return plan.mechanism, result.clustering
 

@@ -6,7 +6,6 @@ A process stays with one set; in the end all help with what is left.
 import os
 import signal
 import sys
-import threading
 import warnings
 from collections import Counter, deque
 from collections.abc import Generator, Iterable, Iterator
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from fastlloyd.base.processes import uninterrupted
 from fastlloyd.errors import FastLloydError
 from fastlloyd.evaluation.experiments.trial import Report, Trial, failed, perform
 
@@ -131,7 +131,7 @@ class Pool:
         context = get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_work, args=(theirs, self._folder), daemon=True)
-        with _one_thread(), _uninterrupted():
+        with _one_thread(), uninterrupted():
             process.start()
         theirs.close()
         self._workers[ours] = _Worker(process, ours)
@@ -206,19 +206,6 @@ def _one_thread() -> Iterator[None]:
         for name in _ONE_THREAD:
             del os.environ[name]
         os.environ.update(before)
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Keep Ctrl-C from a process that starts now, which inherits what is blocked; here it comes in when this ends."""
-    if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _ending(process: SpawnProcess) -> str:

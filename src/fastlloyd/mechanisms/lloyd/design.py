@@ -11,6 +11,7 @@ only: one thread at a time.
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from fastlloyd.base.precision import exact, fifty_digits
@@ -22,6 +23,7 @@ from fastlloyd.mechanisms.lloyd.algorithm import MAX_ITERATIONS, MIN_ITERATIONS,
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
 from fastlloyd.mechanisms.loss import loss_round, loss_share, scale_up
 from fastlloyd.mechanisms.queries.relative import Moments, centroids_digest
+from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
 from fastlloyd.mechanisms.settings import Settings
 
 LLOYD_ITERATIONS = 7
@@ -145,13 +147,21 @@ def default_min_count(noise: Noise, round: LloydRound, count_bits: int) -> Fract
 
 
 def _round(s: Settings[Algorithm], question: Moments, T: int, budget: Fraction) -> LloydRound:
-    """One round out of T with its noise scales, each rounded up; budget : of all rounds, epsilon or squared mu."""
-    algorithm, replace = s.algorithm, s.neighboring_relation is NeighboringRelation.REPLACE_ONE
-    H2, sensitivity = question.squared_radius, question.sensitivity
+    """One round out of T with its noise scales; budget : of all rounds, epsilon or squared mu."""
+    sums, counts = _scales(s.algorithm, s.domain.n_features, question.sensitivity, T, budget, s.neighboring_relation)
+    return LloydRound(sum_scale=sums, count_scale=counts, squared_radius=question.squared_radius)
+
+
+@lru_cache(maxsize=64)  # most rounds of a run are alike, and those of fits with the same settings
+def _scales(
+    algorithm: Algorithm, d: int, sensitivity: Sensitivity, T: int, budget: Fraction, relation: NeighboringRelation
+) -> tuple[Fraction, Fraction]:
+    """Noise scales of sums and counts, each rounded up."""
+    replace = relation is NeighboringRelation.REPLACE_ONE
     if algorithm.noise is Noise.NONE:
-        return LloydRound(sum_scale=Fraction(0), count_scale=Fraction(0), squared_radius=H2)
+        return Fraction(0), Fraction(0)
     with fifty_digits() as mp:
-        counts = count_share(mp, algorithm, s.domain.n_features)
+        counts = count_share(mp, algorithm, d)
         sums = 1 - counts
         if algorithm.noise is Noise.LAPLACE:
             per_round = exact(mp, budget) / T / (2 if replace else 1)
@@ -162,4 +172,4 @@ def _round(s: Settings[Algorithm], question: Moments, T: int, budget: Fraction) 
             mu2 = exact(mp, budget) / (T * worst)
             ((squared_l2, squared_count),) = sensitivity.added
             sum_scale, count_scale = (squared_l2 / (sums * mu2)) ** 0.5, (squared_count / (counts * mu2)) ** 0.5
-        return LloydRound(sum_scale=scale_up(mp, sum_scale), count_scale=scale_up(mp, count_scale), squared_radius=H2)
+        return scale_up(mp, sum_scale), scale_up(mp, count_scale)

@@ -21,7 +21,7 @@ from fastlloyd.mechanisms.queries.relative import Moments, centroids_digest
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round
 
 
-class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, cache_hash=True):
+class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One iteration: its squared radius H2 (None: no radius) and the total noise its answer must carry.
 
     sum_scale in grid units, count_scale in units of 2**-count_bits records; see `Round.scales`.
@@ -44,7 +44,7 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
 
     def query(self, m: "LloydMechanism", state: Clustering) -> Query:
         """Ask for sums and counts around the centroids of the state."""
-        return ask(self.question(m), centroids=state.centroids)
+        return ask(m.question(self), centroids=state.centroids)
 
     def advance(self, m: "LloydMechanism", state: Clustering, answer: Answer, noise: AnswerNoise) -> Clustering:  # noqa: ARG002
         """Divide, clip to the radius, shift, bring back into the domain: integers throughout (Eqn 10 and Section 5.3.5).
@@ -63,7 +63,7 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
 
     def statement(self, m: "LloydMechanism") -> dict[str, Any]:
         """Its radius, sensitivities and noise."""
-        s = self.question(m).sensitivity
+        s = m.question(self).sensitivity
         ((squared_l2, _),) = s.added
         replace = m.neighboring_relation is NeighboringRelation.REPLACE_ONE
         return {

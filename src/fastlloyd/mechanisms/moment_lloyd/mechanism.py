@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar
 
 import msgspec
@@ -33,9 +34,7 @@ NAME = MOMENTLLOYD.name
 MAX_DIRECTIONS = 64  # five times what is planned: a stranger's plan cannot ask for candidates that fill the memory
 
 
-class MomentMechanism(
-    MomentFields, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True, tag_field="kind", tag=NAME
-):
+class MomentMechanism(MomentFields, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag=NAME):
     """The `Mechanism` of MomentLloyd; its fields are those of `MomentFields`, and its rounds."""
 
     name: ClassVar[str] = NAME
@@ -61,12 +60,12 @@ class MomentMechanism(
             round.check(self, number)
         check_guarantee(self)
 
-    @property
+    @cached_property
     def n_candidates(self) -> int:
         """How many candidates are voted on; 0 without a vote."""
         return max(round.n_candidates for round in self.rounds)
 
-    @property
+    @cached_property
     def sum_deviation(self) -> float:
         """Standard deviation of the noise in a coordinate of the first round's sum, grid units."""
         unit, _ = self.rounds[0].units_of_parts(self, self.start())
@@ -102,7 +101,11 @@ class MomentMechanism(
 
     def travelling_bytes(self, number: int) -> int:
         """The length of the fields that a later round needs; 0 after the loss."""
-        return n_bytes(self, self._travelling(number)) if number < len(self.rounds) else 0
+        return self._travelling_bytes[number] if number < len(self.rounds) else 0
+
+    @cached_property
+    def _travelling_bytes(self) -> tuple[int, ...]:
+        return tuple(n_bytes(self, self._travelling(number)) for number in range(len(self.rounds)))
 
     def write_state(self, number: int, state: State) -> bytes:
         """The fields that a later round needs, as bytes."""

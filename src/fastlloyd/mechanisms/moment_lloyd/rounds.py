@@ -109,7 +109,7 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
     def query(self, m: MomentFields, state: State) -> Query:
         """Ask around the mean; kinds that ask elsewhere override this."""
-        return ask(self.question(m), centre=state.centre, radius=self.clips_at(m, state))
+        return ask(m.question(self), centre=state.centre, radius=self.clips_at(m, state))
 
     def needs(self, m: MomentFields) -> set[str]:  # noqa: ARG002 - some kinds need more where there are directions
         """The fields of a state that this round or a later one uses."""
@@ -121,7 +121,7 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
     def noisy_parts(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> list[Noisy]:
         """The parts of an answer in grid units, squared grid units, or records."""
-        ends = np.cumsum(self.question(m).parts)[:-1]
+        ends = np.cumsum(m.question(self).parts)[:-1]
         columns = np.split(answer.astype(np.float64), ends, axis=1)
         each = zip(columns, noise.deviations, self.units_of_parts(m, state), strict=True)
         return [Noisy(values, deviation).scaled(unit) for values, deviation, unit in each]
@@ -157,7 +157,7 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
     def statement(self, m: MomentFields) -> dict[str, Any]:
         """What it asks, its sensitivity, its noise and its cost."""
-        question = self.question(m)
+        question = m.question(self)
         return {
             "asks": type(self).__struct_config__.tag,
             "numbers": [*question.shape],
@@ -193,9 +193,7 @@ class ClippingRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_field
         return _times(self.radius, m.domain.squared_half_diagonal)
 
 
-class MeanRound(
-    ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True, tag_field="asks", tag="mean"
-):
+class MeanRound(ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="mean"):
     """The sum of the records, clipped to `radius` half diagonals of the box around its middle, and how many they are."""
 
     in_words: ClassVar[str] = "the number of records and their mean"
@@ -210,7 +208,7 @@ class MeanRound(
     def query(self, m: MomentFields, state: State) -> Query:
         """Ask around the middle of the box."""
         middle = np.zeros((1, m.n_features), dtype=np.int64)
-        return ask(self.question(m), centroids=middle, radius=self.clips_at(m, state))
+        return ask(m.question(self), centroids=middle, radius=self.clips_at(m, state))
 
     def follow(self, m: MomentFields, state: State, sums: Noisy, count: Noisy) -> State:
         """The state with the number of records and their mean."""
@@ -308,7 +306,7 @@ class VotesRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=T
     def query(self, m: MomentFields, state: State) -> Query:
         """Ask about the candidates, along the directions if there are any."""
         frame = {"origin": state.centre, "directions": state.directions} if m.n_directions else {}
-        return ask(self.question(m), candidates=state.candidates, **frame)
+        return ask(m.question(self), candidates=state.candidates, **frame)
 
     def needs(self, m: MomentFields) -> set[str]:
         """The candidates and, with directions, the fitted Gaussian."""
@@ -340,7 +338,7 @@ class StepRound(ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def query(self, m: MomentFields, state: State) -> Query:
         """Ask around the centroids, seen in the directions or among all features."""
-        question, R = self.question(m), self.clips_at(m, state)
+        question, R = m.question(self), self.clips_at(m, state)
         if self.in_directions:
             return ask(question, centroids=state.points, radius=R, origin=state.centre, directions=state.directions)
         return ask(question, centroids=state.centroids, radius=R)

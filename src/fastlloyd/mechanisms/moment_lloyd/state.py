@@ -9,7 +9,7 @@ import math
 from collections.abc import Container
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property
 from typing import Any, Self
 
 import msgspec
@@ -33,6 +33,11 @@ class MomentFields(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     n_directions: int
     edge: Fraction
+
+    @cached_property
+    def fields_of_state(self) -> dict[str, Parameter]:
+        """See `fields`; by name."""
+        return {field.name: field for field in _fields(self)}
 
     @property
     def n_candidates(self) -> int:
@@ -134,9 +139,12 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         return cls(**zeros)
 
 
-@lru_cache(maxsize=16)  # of public numbers; every party asks many times a round
 def fields(m: MomentFields) -> tuple[Parameter, ...]:
     """The fields of a state of this mechanism in order, each with its shape and the range of its entries."""
+    return tuple(m.fields_of_state.values())
+
+
+def _fields(m: MomentFields) -> tuple[Parameter, ...]:
     d, k, r = m.n_features, m.n_clusters, m.n_directions
     B = m.domain.half_widths
     diameter2 = squared_diameter(B)
@@ -161,13 +169,13 @@ def fields(m: MomentFields) -> tuple[Parameter, ...]:
 
 def known(m: MomentFields, state: State, **changes: Value) -> State:
     """The state with some fields replaced, each checked against its range."""
-    ranges = {field.name: field for field in fields(m)}
+    ranges = m.fields_of_state
     return msgspec.structs.replace(state, **{name: ranges[name].check(value) for name, value in changes.items()})
 
 
 def limit(m: MomentFields, name: str) -> Any:
     """What the entries of that field are at most."""
-    return next(field.most for field in fields(m) if field.name == name)
+    return m.fields_of_state[name].most
 
 
 def encode(m: MomentFields, names: Container[str], state: State) -> bytes:
@@ -175,7 +183,7 @@ def encode(m: MomentFields, names: Container[str], state: State) -> bytes:
 
     Every number takes 4 bytes, or 8 where its range is wider, little-endian; so the length is known beforehand.
     """
-    return b"".join(np.asarray(getattr(state, field.name)).astype(_dtype(field)).tobytes() for field in _named(m, names))
+    return b"".join(np.asarray(getattr(state, field.name)).astype(field.dtype).tobytes() for field in _named(m, names))
 
 
 def decode(m: MomentFields, names: Container[str], data: bytes) -> State:
@@ -187,7 +195,7 @@ def decode(m: MomentFields, names: Container[str], data: bytes) -> State:
         raise OverflowRisk(f"the parameters have {len(data)} bytes; expected {n_bytes(m, names)}")
     values: dict[str, Any] = {}
     for field in _named(m, names):
-        dtype = _dtype(field)
+        dtype = field.dtype
         part, data = data[: field.size * dtype.itemsize], data[field.size * dtype.itemsize :]
         numbers = np.frombuffer(part, dtype=dtype).astype(np.int64)
         values[field.name] = numbers.reshape(field.shape) if field.shape else int(numbers[0])
@@ -196,13 +204,8 @@ def decode(m: MomentFields, names: Container[str], data: bytes) -> State:
 
 def n_bytes(m: MomentFields, names: Container[str]) -> int:
     """How many bytes `encode` writes."""
-    return sum(field.size * _dtype(field).itemsize for field in _named(m, names))
+    return sum(field.size * field.dtype.itemsize for field in _named(m, names))
 
 
 def _named(m: MomentFields, names: Container[str]) -> list[Parameter]:
     return [field for field in fields(m) if field.name in names]
-
-
-def _dtype(field: Parameter) -> np.dtype[np.signedinteger]:
-    reach = max(int(np.abs(field.least).max(initial=0)), int(np.abs(field.most).max(initial=0)))
-    return np.dtype("<i4") if reach < 1 << 31 else np.dtype("<i8")

@@ -1,6 +1,7 @@
 """How the records spread around a centre: sums of functions of x - g, clipped."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
 from fastlloyd.mechanisms.queries.spaces import centre_and_radius
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _Centred(Question):
     """Parameters: `centre` g within the box, and `radius`. Answers are (1, number of columns)."""
 
@@ -26,7 +27,7 @@ class _Centred(Question):
     def __post_init__(self) -> None:
         check_units(self.units)
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """`centre` and `radius`."""
         return centre_and_radius(self.domain.half_widths)
@@ -56,7 +57,7 @@ class _Centred(Question):
         return total
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ClippedLengths(_Centred):
     """Sum over the records of min(|x - centre|, radius): (1, 1), radius / units grid units.
 
@@ -65,7 +66,7 @@ class ClippedLengths(_Centred):
 
     parts: ClassVar[tuple[int, ...]] = (1,)
 
-    @property
+    @cached_property
     def sensitivity(self) -> Sensitivity:
         """See the class."""
         squared = ((self.units**2,),)
@@ -79,7 +80,7 @@ class ClippedLengths(_Centred):
         return parts_of_records(answer, 0, self.units, n_records)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ClippedSquares(_Centred):
     """Sum over the records of z * z, coordinate by coordinate, z = clip(x - centre): (1, d), (radius / units)**2 each.
 
@@ -92,7 +93,7 @@ class ClippedSquares(_Centred):
         """A column per feature."""
         return (self.domain.n_features,)
 
-    @property
+    @cached_property
     def sensitivity(self) -> Sensitivity:
         """See the class."""
         U, ways = self.units, min(2, self.domain.n_features)
@@ -108,7 +109,7 @@ class ClippedSquares(_Centred):
         return parts_of_records(answer, 0, self.units**2, n_records)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SecondMoment(_Centred):
     """Sum over the records of z_i z_j, i <= j, z = clip(x - centre): (1, d (d + 1) / 2), (radius / units)**2 each.
 
@@ -123,7 +124,7 @@ class SecondMoment(_Centred):
         d = self.domain.n_features
         return d, d * (d - 1) // 2
 
-    @property
+    @cached_property
     def sensitivity(self) -> Sensitivity:
         """See the class; |z_i z_j| <= (z_i**2 + z_j**2) / 2 bounds an entry above the diagonal."""
         U = self.units

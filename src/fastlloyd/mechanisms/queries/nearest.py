@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -24,7 +25,7 @@ MAX_COUNT_BITS = 32
 RECORDS_PER_SUM = 64  # with fewer, adding up what threads found takes longer than finding it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Votes(Question):
     """How many records each candidate is the nearest of, ties to the lowest index: (m, 1), on a grid of 2**-count_bits records.
 
@@ -39,7 +40,7 @@ class Votes(Question):
     def __post_init__(self) -> None:
         check_count("n_candidates", self.n_candidates, self.count_bits)
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """`candidates` among the points of the space, int64 (n_candidates, n_coordinates), and what places the records."""
         limits = self.space.limits
@@ -50,7 +51,7 @@ class Votes(Question):
         """A row per candidate."""
         return self.n_candidates
 
-    @property
+    @cached_property
     def sensitivity(self) -> Sensitivity:
         """See the class."""
         one = 1 << self.count_bits
@@ -66,7 +67,7 @@ class Votes(Question):
         return parts_of_records(answer, 0, 1 << self.count_bits, n_records)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ClippedOffsets(Question):
     """Per centroid, the sum of z = clip(x - centroid) over the records nearest to it (ties: lowest index), and their number.
 
@@ -84,7 +85,7 @@ class ClippedOffsets(Question):
         check_units(self.units)
         check_count("n_clusters", self.n_clusters, self.count_bits)
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """`centroids` among the space's points, int64 (n_clusters, n_coordinates), `radius`, and what places the records."""
         limits = self.space.limits
@@ -101,7 +102,7 @@ class ClippedOffsets(Question):
         """Sums and counts."""
         return len(self.space.limits), 1
 
-    @property
+    @cached_property
     def sensitivity(self) -> Sensitivity:
         """See the class."""
         U, l1 = self.units, math.isqrt(len(self.space.limits) * self.units**2)

@@ -6,6 +6,7 @@ utility, never privacy.
 """
 
 import math
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from fastlloyd.errors import OverflowRisk
 Value = int | IntArray
 
 
-class Parameter(msgspec.Struct, frozen=True, kw_only=True):
+class Parameter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One parameter: its name, its shape, and what its entries may be.
 
     shape : () for a Python int, otherwise that of an int64 array.
@@ -36,10 +37,16 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
             if isinstance(limits, np.ndarray):
                 limits.setflags(write=False)  # all who ask share them
 
-    @property
+    @cached_property
     def size(self) -> int:
         """The number of its integers."""
         return math.prod(self.shape)
+
+    @cached_property
+    def dtype(self) -> np.dtype[np.signedinteger]:
+        """In which they travel: 4 bytes, or 8 where their range is wider, little-endian."""
+        reach = max(int(np.abs(self.least).max(initial=0)), int(np.abs(self.most).max(initial=0)))
+        return np.dtype("<i4") if reach < 1 << 31 else np.dtype("<i8")
 
     def check(self, value: Value) -> Value:
         """The value, arrays as a copy that nobody else can change; raises OverflowRisk, which shows no value."""

@@ -7,6 +7,7 @@ Answers of disjoint sets of records add up to the answer of their union.
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -23,8 +24,6 @@ MAX_BLOCK_RECORDS = 1 << 30  # one record moves an entry by at most 2**32, so th
 class Question:
     """What the plan fixes of a query: everything but the parameters."""
 
-    __slots__ = ()
-
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """What must be given to ask the question, in the order in which it is sent."""
@@ -40,7 +39,7 @@ class Question:
         """How many columns each part of the answer has: the entries of a part carry noise of one scale."""
         raise NotImplementedError
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int]:
         """Rows and columns of the answer."""
         return self.n_rows, sum(self.parts)

@@ -6,6 +6,7 @@ Departs from the paper, which scales counts by 2**16 like sums.
 import hashlib
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -19,14 +20,14 @@ from fastlloyd.mechanisms.queries.query import Question
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _AroundCentroids(Question):
     """A question whose parameters are the centroids."""
 
     domain: Domain
     n_clusters: int
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """`centroids`, int64 (n_clusters, n_features), grid units, as far out as `Domain.saturation` lets them be."""
         shape = self.n_clusters, self.domain.n_features
@@ -38,7 +39,7 @@ class _AroundCentroids(Question):
         return _prefix(self.n_clusters, self.domain.n_features)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Moments(_AroundCentroids):
     """For each centroid a sum over the records nearest to it (ties: lowest index), and their number: (k, d + 1).
 
@@ -63,7 +64,7 @@ class Moments(_AroundCentroids):
         """Sums and counts."""
         return self.domain.n_features, 1
 
-    @property
+    @cached_property
     def sensitivity(self) -> Sensitivity:
         """As derived in the docstring of the class."""
         H2, domain, one = self.squared_radius, self.domain, 1 << self.count_bits
@@ -89,7 +90,7 @@ class Moments(_AroundCentroids):
         return sums_and_counts(answer, bounds, 1 << self.count_bits, n_records)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ClippedLoss(_AroundCentroids):
     """The sum of squared distances to the nearest centroid, each at most cap << shift, in units of 2**shift: (1, 1).
 
@@ -100,7 +101,7 @@ class ClippedLoss(_AroundCentroids):
     cap: int
     shift: int
 
-    @property
+    @cached_property
     def sensitivity(self) -> Sensitivity:
         """As derived in the docstring of the class."""
         cap, squared = (self.cap,), ((self.cap**2,),)

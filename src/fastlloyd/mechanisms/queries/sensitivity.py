@@ -79,4 +79,5 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
         def at(corner: Corner) -> list[GaussianRelease]:
             return [GaussianRelease(Fraction(a), scale**2) for a, scale in zip(corner, scales, strict=True)]
 
-        return max(map(at, self.corners(relation)), key=lambda parts: sum((r.mu_squared for r in parts), Fraction(0)))
+        each = [at(corner) for corner in self.corners(relation)]
+        return max(each, key=lambda parts: sum((r.mu_squared for r in parts), Fraction(0))) if len(each) > 1 else each[0]

@@ -6,10 +6,11 @@ units of 2**-20. The products of integers are exact in float64, so every machine
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from fastlloyd.base.arrays import IntArray
+from fastlloyd.base.arrays import IntArray, fixed
 from fastlloyd.clustering.domain import EXACT_BITS, FEW_FEATURES, Domain, GridArray
 from fastlloyd.clustering.kernels import blocks
 from fastlloyd.clustering.parallel import NUMPY_STEPS, over_spans
@@ -40,7 +41,7 @@ class Features:
         return X
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Subspace:
     """So many directions; unused ones are columns of zeros. Raises PlanError where distances would not be exact.
 
@@ -59,13 +60,13 @@ class Subspace:
                 f"fraction_bits {self.domain.fraction_bits} is too fine for {self.n_directions} directions; use fewer"
             )
 
-    @property
+    @cached_property
     def limits(self) -> IntArray:
         """|V_j'(x - g)| <= |x - g|, at most the diagonal of the box."""
         diagonal = math.isqrt(squared_diameter(self.domain.half_widths))
-        return np.full(self.n_directions, diagonal, dtype=np.int64)
+        return fixed(np.full(self.n_directions, diagonal, dtype=np.int64))
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """g and V."""
         d, B, one = self.domain.n_features, self.domain.half_widths, 1 << DIRECTION_BITS

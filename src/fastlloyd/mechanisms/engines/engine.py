@@ -1,0 +1,33 @@
+"""What an engine has to offer: it hands pieces of records to workers, which may die and be replaced."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+Result = TypeVar("Result")
+
+
+class Engine(Protocol):
+    """Workers that reach the pieces by themselves.
+
+    name : for messages. n_workers : how many there are; kept_bytes : what they may hold between passes, all together.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102 - see the class
+    @property
+    def n_workers(self) -> int: ...  # noqa: D102
+    @property
+    def kept_bytes(self) -> int: ...  # noqa: D102
+
+    def map(self, function: Callable[[Any], Result], pieces: Sequence[Any]) -> Iterator[tuple[int, Result]]:
+        """What the function returns for each piece, with the number of the piece, from 0; in any order.
+
+        The function is plain data that can be called, and raises nothing. It may be called again for a piece whose worker died;
+        only what is returned counts. The iterator may be given up. Raises EngineError.
+        """
+
+    def keep(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:
+        """For each piece what stands in `map` for the function's result, which stays where it was made until `close`."""
+
+    def close(self) -> None:
+        """Let go of the workers, and of what they keep."""

@@ -1,0 +1,123 @@
+"""Processes of this machine, which begin with nothing of this one but what they are sent."""
+
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from typing import Any, NamedTuple
+
+from fastlloyd.base.processes import forbid_core_dumps, uninterrupted
+from fastlloyd.clustering.parallel import n_threads
+from fastlloyd.errors import EngineError
+from fastlloyd.mechanisms.engines.engine import Result
+
+KEPT_BYTES = 1 << 28  # of a process
+_PATIENCE = 10.0  # seconds that a process has to end by itself
+
+
+class LocalEngine:
+    """So many processes; see `Engine`. They share the cores, and end with the process that started them."""
+
+    def __init__(self, n_workers: int) -> None:
+        self.name, self.n_workers, self.kept_bytes = f"local:{n_workers}", n_workers, n_workers * KEPT_BYTES
+        threads = max(1, n_threads() // n_workers)
+        self._workers = [_Worker.started(threads) for _ in range(n_workers)]
+        self._n_kept = self._n_passes = 0
+
+    def map(self, function: Callable[[Any], Result], pieces: Sequence[Any]) -> Iterator[tuple[int, Result]]:
+        """See `Engine`. A process that dies ends the pass: what it died of, such as too little memory, would end the next."""
+        this = self._n_passes = self._n_passes + 1
+        own: list[deque[int]] = [deque() for _ in self._workers]  # what only that process has
+        others = deque[int]()
+        for number, piece in enumerate(pieces):
+            (own[piece.worker] if isinstance(piece, _Kept) else others).append(number)
+        busy: dict[Connection, tuple[int, int]] = {}
+
+        def feed(worker: int) -> None:
+            if queue := own[worker] or others:
+                number = queue.popleft()
+                busy[self._workers[worker].connection] = worker, number
+                with suppress(OSError):  # that it has died is seen when it is read
+                    self._workers[worker].connection.send((this, function, pieces[number]))
+
+        for worker in range(self.n_workers):
+            feed(worker)
+        while busy:
+            for ready in wait(list(busy)):
+                of, found = self._workers[busy[ready][0]].received(self.name)  # type: ignore[index]  # what was waited for
+                if of == this:  # and not of a pass that was given up
+                    worker, number = busy.pop(ready)  # type: ignore[call-overload]
+                    feed(worker)
+                    yield number, found
+
+    def keep(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:
+        """See `Engine`: a process makes what it keeps when it is asked for it first."""
+        first, self._n_kept = self._n_kept, self._n_kept + len(pieces)
+        return [_Kept(i, i % self.n_workers, function, piece) for i, piece in enumerate(pieces, first)]
+
+    def close(self) -> None:
+        """See `Engine`."""
+        for worker in self._workers:
+            worker.connection.close()
+            worker.process.terminate()
+        for worker in self._workers:
+            worker.process.join(_PATIENCE)
+
+
+class _Kept(NamedTuple):
+    """What stands for function(piece), which the process of number `worker` keeps as `number`."""
+
+    number: int
+    worker: int
+    function: Callable[[Any], Any]
+    piece: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Worker:
+    process: SpawnProcess
+    connection: Connection
+
+    @classmethod
+    def started(cls, threads: int) -> "_Worker":
+        context = get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_work, args=(theirs, threads), daemon=True)
+        with uninterrupted():
+            process.start()
+        theirs.close()
+        return cls(process, ours)
+
+    def received(self, name: str) -> Any:
+        """What the process has sent. Raises EngineError where it has ended."""
+        try:
+            return self.connection.recv()
+        except (EOFError, OSError):
+            self.process.join(_PATIENCE)
+            raise EngineError(
+                f"a process of {name} ended in the middle of its work (exit code {self.process.exitcode}; -9 is often too "
+                "little memory): take fewer processes, or leave --engine out"
+            ) from None
+
+
+def _work(connection: Connection, threads: int) -> None:
+    """Do what comes, until nobody sends any more."""
+    forbid_core_dumps()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends us
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    sys.stdout = sys.stderr
+    kept: dict[int, Any] = {}
+    with suppress(EOFError, OSError):  # the parent has ended
+        while True:
+            of, function, piece = connection.recv()
+            if isinstance(piece, _Kept):
+                if piece.number not in kept:
+                    kept[piece.number] = piece.function(piece.piece)
+                piece = kept[piece.number]
+            connection.send((of, function(piece)))

@@ -1,0 +1,254 @@
+"""Engines: processes of this machine and a Dask cluster give the integers of one process, or say in a sentence why not."""
+
+import importlib
+import os
+import pickle
+import pickletools
+import signal
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from command_line import Command, refused
+from designs import design_mechanism
+from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.clustering.grid_records import GridRecords, Outside
+from fastlloyd.errors import DataError, EngineError
+from fastlloyd.mechanisms import central
+from fastlloyd.mechanisms.answering import LocalRecords
+from fastlloyd.mechanisms.engines import dask
+from fastlloyd.mechanisms.engines.engine import Engine
+from fastlloyd.mechanisms.engines.local import LocalEngine
+from fastlloyd.mechanisms.engines.named import engine
+from fastlloyd.mechanisms.engines.records import EngineRecords
+from fastlloyd.mechanisms.engines.tasks import Answer, Fault
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
+from fastlloyd.mechanisms.settings import AnyAlgorithm
+from fastlloyd.records import Missing, open_records
+from fastlloyd.testing import SeededNoise
+from record_files import SECRET, pa, pq
+
+DOMAIN = Domain(features=("a", "b"), lower=(0.0, 0.0), upper=(100.0, 5.0))
+SIZES = (40, 1, 300, 0, 75, 20, 33, 64)
+pytestmark = pytest.mark.usefixtures("repeatable_noise")
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A Dask cluster of two processes."""
+    distributed = importlib.import_module("distributed")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
+        yield cluster.scheduler_address.removeprefix("tcp://")
+
+
+@pytest.fixture(scope="module", params=["local", "dask"])
+def workers(request: pytest.FixtureRequest, address: str) -> Iterator[Engine]:
+    """Two workers of each kind."""
+    started = engine("local:2" if request.param == "local" else f"dask://{address}")
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Eight files, one of them without records; some records are outside the bounds, some lack a cell."""
+    rng = np.random.default_rng(0)
+    for i, n in enumerate(SIZES):
+        a, b = rng.choice([20.0, 80.0], n) + rng.normal(0, 12, n), rng.uniform(0, 5, n)
+        a[5::17] = np.nan
+        pq.write_table(
+            pa.table({"a": pa.array(a.astype("f4")), "b": pa.array(b)}), tmp_path / f"{i}.parquet", row_group_size=50
+        )
+    return tmp_path
+
+
+def far(folder: Path, workers: Engine, missing: Missing = Missing.DROP, **given: Any) -> EngineRecords:
+    return EngineRecords(open_records(folder, missing=missing), DOMAIN, Outside.CLIP, workers, **given)
+
+
+def question() -> Any:
+    m = design_mechanism(FASTLLOYD, DOMAIN, n_clusters=2, n_records=1000, epsilon=1.0, public_seed=PublicSeed.from_int(1))
+    return m.query(0, m.start())
+
+
+@pytest.mark.parametrize("algorithm", [FASTLLOYD, MOMENTLLOYD])
+@pytest.mark.parametrize("kept_bytes", [0, 1000, 1 << 20])
+def test_workers_give_the_integers_of_one_process(
+    algorithm: AnyAlgorithm, kept_bytes: int, folder: Path, workers: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "kept_bytes", kept_bytes)
+    m = design_mechanism(
+        algorithm, DOMAIN, n_clusters=3, n_records=1000, epsilon=1.0, public_seed=PublicSeed.from_int(1), estimate_loss=True
+    )
+    records = open_records(folder, missing=Missing.DROP)
+    here = GridRecords(records, DOMAIN, Outside.CLIP, source="here")
+    expected = central.cluster(m, LocalRecords(DOMAIN, here), SeededNoise(7))
+    dropped, records.dropped = records.dropped, None
+    steps: list[tuple[int, int]] = []
+    away = EngineRecords(records, DOMAIN, Outside.CLIP, workers, lambda *step: steps.append(step))
+    found = central.cluster(m, away, SeededNoise(7))
+    assert np.array_equal(found.centroids, expected.centroids)
+    assert np.array_equal(found.answer, expected.answer)
+    assert (found.loss, away.n_outside, records.dropped) == (expected.loss, here.n_outside, dropped)
+    assert here.n_outside > 0
+    assert dropped
+    assert steps == [(i + 1, len(SIZES)) for i in range(len(SIZES))] * m.n_rounds
+
+
+def test_what_a_killed_worker_of_dask_had_is_done_again_and_counts_once(folder: Path, address: str) -> None:
+    cluster = dask.DaskEngine.connected(address)
+    [pid, *_] = cluster._client.run(os.getpid).values()
+    killed: list[int] = []
+
+    def kill(_done: int, _of: int) -> None:
+        if away.n is not None and not killed:  # in the second pass, when pieces are kept
+            killed.append(pid)
+            os.kill(pid, signal.SIGKILL)
+
+    away = far(folder, cluster, report=kill)
+    first, n = away.answer(question())
+    second, again = away.answer(question())
+    cluster.close()
+    assert killed
+    assert np.array_equal(first, second)
+    assert n == again == away.n
+
+
+def test_a_process_that_is_killed_ends_the_pass_in_a_sentence(folder: Path) -> None:
+    workers = LocalEngine(2)
+
+    def kill(_done: int, _of: int) -> None:
+        for worker in workers._workers:
+            os.kill(worker.process.pid or 0, signal.SIGKILL)
+
+    with pytest.raises(EngineError, match="local:2"):
+        far(folder, workers, report=kill).answer(question())
+    workers.close()
+    assert not any(worker.process.is_alive() for worker in workers._workers)
+
+
+def test_a_worker_with_other_code_is_refused(folder: Path, workers: Engine) -> None:
+    task = replace(Answer(domain=DOMAIN, outside=Outside.CLIP, query=question()), code="of another version")
+    pieces = open_records(folder, missing=Missing.DROP).pieces
+    found = [fault for _, fault in workers.map(task, pieces)]
+    assert len(found) == len(pieces)
+    assert all(isinstance(fault, Fault) and "version" in fault.sentence for fault in found)
+
+
+def test_a_file_that_changes_between_passes_is_seen_here_and_on_workers(folder: Path, workers: Engine) -> None:
+    for change in (Path.unlink, lambda path: path.write_bytes(b"")):
+        away = far(folder, workers)
+        away.answer(question())
+        path = folder / "2.parquet"
+        content = path.read_bytes()
+        change(path)
+        with pytest.raises(DataError, match=r"2\.parquet"):
+            away.answer(question())
+        [(_, fault)] = workers.map(Answer(domain=DOMAIN, outside=Outside.CLIP, query=question()), [away._records.pieces[2]])
+        assert isinstance(fault, Fault)
+        assert str(path) in fault.sentence
+        path.write_bytes(content)
+
+
+def test_a_bad_cell_is_named_by_file_record_and_column(folder: Path, workers: Engine) -> None:
+    with pytest.raises(DataError, match=r"[0-9]\.parquet, record 6, column 'a'"):
+        far(folder, workers, Missing.REFUSE).answer(question())
+    assert far(folder, workers).answer(question())[1] > 400  # a pass that is given up leaves nothing behind
+    (folder / "text").mkdir()
+    for i in range(3):
+        (folder / "text" / f"{i}.csv").write_text("a,b\n1,2\n" + (f"{SECRET},2\n" if i == 1 else ""))
+    with pytest.raises(DataError, match=r"1\.csv, line 3, column 'a'") as refused:
+        far(folder / "text", workers).answer(question())
+    assert SECRET not in str(refused.value)
+
+
+def test_no_log_of_a_cluster_has_a_cell(folder: Path) -> None:
+    distributed = importlib.import_module("distributed")
+    (folder / "text").mkdir()
+    (folder / "text" / "1.csv").write_text(f"a,b\n1,2\n{SECRET},2\n")
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster:
+        workers = dask.DaskEngine(cluster.get_client(), "dask")
+        with pytest.raises(DataError):
+            far(folder / "text", workers).answer(question())
+        assert SECRET not in str(cluster.get_logs())
+
+
+def test_workers_are_sent_questions_and_places_and_nothing_of_noise_keys_or_stores(folder: Path) -> None:
+    sent = list[Any]()
+
+    class Telling:
+        name, n_workers, kept_bytes = "telling", 1, 1 << 20
+
+        def map(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+            sent.extend([function, *pieces])
+            return ((i, function(piece)) for i, piece in enumerate(pieces))
+
+        def keep(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:
+            sent.extend([function, *pieces])
+            return [function(piece) for piece in pieces[:2]] + list(pieces[2:])
+
+        def close(self) -> None: ...
+
+    m = design_mechanism(MOMENTLLOYD, DOMAIN, n_clusters=3, n_records=1000, epsilon=1.0, public_seed=PublicSeed.from_int(1))
+    central.cluster(m, far(folder, Telling()), SeededNoise(7))
+    modules = set[str]()
+    for thing in sent:
+        strings = list[str]()
+        for code, value, _ in pickletools.genops(pickle.dumps(thing)):
+            if isinstance(value, str):
+                strings.append(value)
+            if code.name == "STACK_GLOBAL":
+                modules.update(text for text in strings[-2:] if text.startswith("fastlloyd."))
+    assert {name for name in modules if not name.startswith("fastlloyd.mechanisms.queries.")} <= {
+        "fastlloyd.clustering.domain",
+        "fastlloyd.clustering.grid_records",
+        "fastlloyd.mechanisms.engines.tasks",
+        "fastlloyd.records.files",
+        "fastlloyd.records.pieces",
+        "fastlloyd.records.reader",
+    }
+
+
+def test_what_is_no_scheduler_and_one_without_workers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask, "_PATIENCE", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(EngineError, match="no Dask scheduler"):
+            dask.DaskEngine.connected(f"127.0.0.1:{port}")
+    with pytest.raises(EngineError, match="no Dask scheduler"):
+        dask.DaskEngine.connected(f"127.0.0.1:{port}")
+    distributed = importlib.import_module("distributed")
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address=":0") as cluster,
+        pytest.raises(EngineError, match="no workers"),
+    ):
+        dask.DaskEngine.connected(cluster.scheduler_address.removeprefix("tcp://"))
+
+
+def test_fit_with_an_engine(fastlloyd: Command, folder: Path, address: str) -> None:
+    command = (
+        "fit",
+        f"{folder}/*.parquet",
+        "-k",
+        "2",
+        "--bounds",
+        "a=0:100,b=0:5",
+        "--n-records",
+        "1000",
+        "--missing",
+        "drop",
+        "--no-out",
+    )
+    for name in ("local:2", f"dask://{address}"):
+        code, out, err = fastlloyd(*command, "--engine", name)
+        assert code == 0, err
+        assert "momentlloyd: centroids" in out
+        assert ("Engine: dask" in err) == name.startswith("dask")
+    refused(fastlloyd(*command, "--engine", "spark"), "--engine", "local:N")
