@@ -1,5 +1,6 @@
 """`fastlloyd fit`: the records it reads: formats, missing cells, values outside the bounds, very many."""
 
+import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -171,3 +172,39 @@ def test_a_workbook_is_refused_with_the_way_out(fastlloyd: Command, here: Path) 
     (here / "sheet.xlsx").write_bytes(b"PK")
     way_out = "sheet.xlsx: workbooks are not read; save the sheet as CSV in UTF-8, with decimal points"
     refused(fastlloyd("fit", "sheet.xlsx", *PUBLIC), way_out)
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["in memory", "in passes"])
+def test_a_folder_and_a_pattern_are_read_as_one_file_is(
+    fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
+    monkeypatch.setattr(reading, "LARGE_TEXT", 0 if large else 1 << 28)
+    header, *records = (here / "data.csv").read_text().splitlines()
+    for year in (2023, 2024):
+        (here / f"visits/year={year}").mkdir(parents=True)
+        (here / f"visits/year={year}/part-0.csv").write_text("\n".join([header, *records[year == 2024 :: 2]]))
+    exact = ("-k", "3", "--algorithm", "lloyd", "--bounds", "0:100", "--n-records", "500", "--public-seed", "1")
+    assert fastlloyd("fit", "data.csv", *exact, "--out", "one").code == 0
+    for source in ("visits", "visits/*/*.csv"):
+        assert fastlloyd("fit", source, *exact).code == 0
+        [folder] = here.glob("visits-k3-*")
+        assert (folder / "centroids.csv").read_bytes() == Path("one/centroids.csv").read_bytes()
+        assert fastlloyd("assign", str(folder), source, "--out", "labels.csv").code == 0
+        assert len(Path("labels.csv").read_text().splitlines()) == len(records) + 1
+        shutil.rmtree(folder)
+        Path("labels.csv").unlink()
+    assert "year" in fastlloyd("bounds", "template", "visits").out
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        ("*.tsv", "*.tsv: no file matches this pattern"),
+        ("empty", "empty: there are no files in this folder"),
+        ("ftp://example.org/x.csv", "ftp://example.org/x.csv: stores of this kind are not read"),
+    ],
+)
+def test_a_source_without_files_is_refused_at_every_door(fastlloyd: Command, here: Path, source: str, sentence: str) -> None:
+    (here / "empty").mkdir()
+    for command in (("fit", source, *PUBLIC), ("simulate", source, "--clients", "2", *PUBLIC), ("bounds", "template", source)):
+        refused(fastlloyd(*command), sentence)

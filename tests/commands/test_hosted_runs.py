@@ -18,7 +18,7 @@ from fastlloyd.federation.identity.parties import Timeouts
 from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.store import read
 from fastlloyd.reports.result import PLAN
-from network_processes import HANG, NAMES, SERVER, Site, cleared
+from network_processes import HANG, NAMES, SERVER, Process, Site, cleared
 from network_site import FAST, NO_RESULT, REFUSED, STOPPED, TURNED_AWAY, events, here, left, other_site, refused
 from stores import copy_store
 
@@ -56,7 +56,7 @@ def parents() -> dict[int, int]:
     return found
 
 
-def server_of(process: "subprocess.Popen[bytes]") -> int:
+def server_of(process: Process) -> int:
     """The process that a hosting command has started."""
     (child,) = [pid for pid, parent in parents().items() if parent == process.pid]
     return child
@@ -262,7 +262,7 @@ def test_nothing_is_spent_while_the_server_cannot_listen_and_no_server_is_left_w
     assert events(site, HOST) == 0
     with socket.create_server(("127.0.0.1", port)):
         pass
-    server = site.start(SERVER, site.serve())
+    server = site.start(SERVER, site.serve(), FAST)
     site.wait_for(lambda: "listening at" in site.said(SERVER))
     code, _, err = here(site, host(site))
     assert (code, f"{SERVER}.store is in use by another process" in err.splitlines()[-1]) == (REFUSED, True)
@@ -272,7 +272,9 @@ def test_nothing_is_spent_while_the_server_cannot_listen_and_no_server_is_left_w
 def test_a_rehearsal_of_the_host_makes_no_store_and_needs_nobody_else(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # no proxy is between the two halves
     before = set(site.folder.iterdir())
-    code, out, err = site.run(host(site, "--dry-run", "--listen", f"127.0.0.1:{site.plan.server.address.rpartition(':')[2]}"))
+    code, out, err = site.run(
+        host(site, "--dry-run", "--listen", f"127.0.0.1:{site.plan.server.address.rpartition(':')[2]}"), FAST
+    )
     assert code == 0, err
     assert "Everything is ready" in out
     assert f"Whether the others reach it at {site.plan.server.address}" in out
@@ -280,11 +282,11 @@ def test_a_rehearsal_of_the_host_makes_no_store_and_needs_nobody_else(site: Site
 
 
 def test_the_servers_half_alone_can_be_rehearsed_with_and_is_no_command_to_type(site: Site) -> None:
-    code, out, err = site.run(["hosted"])
+    code, out, err = site.run(["hosted"], FAST)
     assert (code, out) == (REFUSED, "")
     assert "`fastlloyd join --serve FILE`" in err
-    assert "hosted" not in site.run(["--help"])[1]
-    server = site.start(SERVER, site.serve())
+    assert "hosted" not in here(site, ["--help"])[1]
+    server = site.start(SERVER, site.serve(), FAST)
     site.wait_for(lambda: "listening at" in site.said(SERVER))
     assert here(site, site.join("b", "--dry-run"))[0] == 0
     code, out, err = here(site, site.join(HOST, "--dry-run"))

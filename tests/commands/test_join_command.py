@@ -48,7 +48,7 @@ def test_join_refuses_records_it_cannot_use(site: Site) -> None:
     refused(
         site, site.join("a", "--data", "text.csv"), "not a number; empty it if it stands for a missing value (--missing drop"
     )
-    assert "--columns" not in site.run(site.join("a", "--data", "text.csv"))[2]  # the plan has chosen them
+    assert "--columns" not in site.run(site.join("a", "--data", "text.csv"), FAST)[2]  # the plan has chosen them
     refused(site, site.join("a", "--data", "none.csv", "--outside", "refuze"), "did you mean 'refuse'")
     refused(site, site.join("a", "--data", "columns.csv"), "dose")
     refused(site, site.join("a", "--data", "many.csv"), "more records than its cap, max_records 50", new=("a",))
@@ -78,10 +78,10 @@ def test_what_is_no_plan_is_called_by_its_name(site: Site) -> None:
 
 def test_a_limit_and_known_records_are_refused_before_anything_is_spent(site: Site) -> None:
     limit = ["ledger", "limit", "a.identity.toml", "--dataset", DATASET, "--delta", "1e-6", "--epsilon"]
-    assert site.run([*limit, "0.1", "--new"])[0] == 0
+    assert here(site, [*limit, "0.1", "--new"])[0] == 0
     refused(site, site.join("a"), "has the limit epsilon 0.1")
     refused(site, site.join("a", "--dry-run"), "has the limit epsilon 0.1")
-    assert site.run([*limit, "inf"])[0] == 0
+    assert here(site, [*limit, "inf"])[0] == 0
     client = site.start("a", site.join("a"))
     site.wait_for(lambda: "nobody listens" in site.said("a"))
     refused(site, site.join("a", "--out", "other"), "in use by another process")
@@ -99,22 +99,23 @@ def test_a_limit_and_known_records_are_refused_before_anything_is_spent(site: Si
 
 def test_a_rehearsal_spends_nothing_with_a_server_or_without(site: Site) -> None:
     refused(site, site.join("a", "--dry-run", without=["--out"]), "are as they must be, but nobody listens at")
-    server = site.start(SERVER, site.serve())
+    server = site.start(SERVER, site.serve(), FAST)
     site.wait_for(lambda: reachable(site))
-    code, out, err = site.run(site.join("a", "--dry-run"))
+    code, out, err = site.run(site.join("a", "--dry-run"), FAST)
     assert (code, err) == (0, "")
     for said in ("Everything is ready", "Nothing was spent", f"'{DATASET}' has no limit. To set one before the run"):
         assert said in out
-    code, out, err = site.run(site.join("a", "--dry-run", "--json"))
+    code, out, err = site.run(site.join("a", "--dry-run", "--json"), FAST)
     assert (code, err) == (0, "")
     ready = {"ready": True, "run_id": site.plan.run_id, "client": "a", "server": site.plan.server.address, "limit": None}
-    assert json.loads(out) == ready
+    ready |= {"longest_pass": 1800, "ask_for_pass_seconds": None}
+    assert json.loads(out) == ready | {"pass_seconds": json.loads(out)["pass_seconds"]}
     assert not (site.folder / "a.store").exists()  # a rehearsal makes none
     limit = ["ledger", "limit", "a.identity.toml", "--dataset", DATASET, "--delta", "1e-6", "--epsilon"]
     refused(site, [*limit, "9"], "say --new")
     code, out, err = here(site, [*limit, "9", "--new"])
     assert (code, out.count("\n"), err.count("Note: made")) == (0, 1, 1)
-    code, out, err = site.run(site.join("a", "--dry-run"))
+    code, out, err = site.run(site.join("a", "--dry-run"), FAST)
     assert (code, err) == (0, "")
     assert f"Data set '{DATASET}' has the limit epsilon 9 at delta 1e-06; the run fits." in out
     assert json.loads(here(site, site.join("a", "--dry-run", "--json"))[1])["limit"] == {"epsilon": 9.0, "delta": 1e-6}
@@ -181,7 +182,7 @@ def test_a_client_that_the_server_turns_away_is_told_that_its_run_is_not_over(si
 
 
 def test_an_old_copy_of_a_clients_store_is_refused(site: Site) -> None:
-    server = site.start(SERVER, site.serve())
+    server = site.start(SERVER, site.serve(), FAST)
     client = site.start("b", site.join("b"), FAST)
     site.wait_for(lambda: "client b is connected" in site.said(SERVER))
     assert site.end(client) == STOPPED

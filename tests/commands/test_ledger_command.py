@@ -14,6 +14,7 @@ from fastlloyd.cli.failures import run
 from fastlloyd.dp.gdp import gdp_epsilon
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import StateError
+from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.ledger import account, reserve, run_cost
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.spending import Spending
@@ -34,7 +35,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for number, charged in enumerate([(1, 2, 3), (1,), ()]):
             plan = make_plan(run_id=bytes([number]) * 16)
             run = bytes.fromhex(plan.run_id)
-            event = reserve(store.history, plan, client="c0", dataset="patients", fingerprint=bytes(32))
+            event = reserve(store.history, plan, client="c0", dataset="patients", fingerprint=Fingerprint(bytes(32)))
             charges: list[Event] = [ExchangeCharged(run_id=run, number=exchange) for exchange in charged]
             store.append([event, *charges])
             if charged:
@@ -234,7 +235,7 @@ def shown(store: Path, capsys: pytest.CaptureFixture[str], *more: str) -> str:
 
 
 def join_one(store: Store, plan: Plan) -> None:
-    store.append([reserve(store.history, plan, client="c0", dataset="patients", fingerprint=bytes(32))])
+    store.append([reserve(store.history, plan, client="c0", dataset="patients", fingerprint=Fingerprint(bytes(32)))])
 
 
 def test_a_limit_from_before_the_first_run_is_said_to_hold_until_it_is_raised(

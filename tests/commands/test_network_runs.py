@@ -35,7 +35,7 @@ def test_three_clients_and_a_server_end_with_one_result_that_status_and_ledger_s
     (run,) = json.loads(out)["runs"]
     assert (code, run["state"], run["client"]) == (0, "waiting for the keys of the run", "b")
     assert (run["rounds"], run["charged"]) == (0, [])
-    code, out, _ = site.run(["status", "b.identity.toml"])
+    code, out, _ = here(site, ["status", "b.identity.toml"])
     assert code == 0
     assert "a client, 2 events" in out
     assert {"b,", "data", "set", DATASET} <= set(out.split())
@@ -54,13 +54,13 @@ def test_three_clients_and_a_server_end_with_one_result_that_status_and_ledger_s
     assert {line["message"] for line in log} >= {f"client {name} is connected" for name in NAMES}
     rounds = [(line["round"], line["included"], line["missing"]) for line in log if line.get("round")]
     assert rounds == [(1, list(NAMES), []), (2, list(NAMES), [])]
-    _, out, _ = site.run(["status", "a.store", "--json"])
+    _, out, _ = here(site, ["status", "a.store", "--json"])
     (run,) = json.loads(out)["runs"]
     assert (run["state"], run["charged"], run["rounds"]) == ("finished", [1, 2], 2)
-    _, out, _ = site.run(["status", f"{SERVER}.store", "--json"])
+    _, out, _ = here(site, ["status", f"{SERVER}.store", "--json"])
     (run,) = json.loads(out)["runs"]
     assert (run["state"], run["client"], run["rounds"]) == ("finished", None, 2)
-    _, out, _ = site.run(["ledger", "show", "a.identity.toml", "--json"])
+    _, out, _ = here(site, ["ledger", "show", "a.identity.toml", "--json"])
     (account,) = json.loads(out)["data_sets"]
     assert account["data_set"] == DATASET
     assert [(r["charged"], r["released"]) for r in account["runs"]] == [([1, 2], [])]
@@ -150,7 +150,7 @@ def test_sigterm_stops_either_side_and_the_same_command_goes_on(site: Site) -> N
     client.send_signal(signal.SIGINT)
     assert client.wait(HANG) == STOPPED
     n_events = events(site, "b")
-    server = site.start(SERVER, site.serve())
+    server = site.start(SERVER, site.serve(), FAST)
     clients = [site.start(name, site.join(name), FAST) for name in NAMES]
     assert [process.wait(HANG) for process in clients] == [0, 0, 0], site.said("b")
     assert server.wait(HANG) == 0
@@ -160,7 +160,7 @@ def test_sigterm_stops_either_side_and_the_same_command_goes_on(site: Site) -> N
 
 def test_a_server_that_is_stopped_while_somebody_may_ask_for_the_end_goes_on_answering(site: Site) -> None:
     """`b` dies after it confirmed; the others finish, the server is stopped and started again, and `b` gets its result."""
-    server = site.start(SERVER, site.serve())
+    server = site.start(SERVER, site.serve(), FAST)
     # b commits Hello, a Deal, an upload with the keys, a sum, an upload, a sum, its confirmation; then the others'
     clients = {
         name: site.start(name, site.join(name), FAST | ({"die": [7, "before"]} if name == "b" else {})) for name in NAMES
@@ -168,11 +168,11 @@ def test_a_server_that_is_stopped_while_somebody_may_ask_for_the_end_goes_on_ans
     assert [clients[name].wait(HANG) for name in NAMES] == [0, -signal.SIGKILL, 0]
     site.wait_for(lambda: left(site) == {"a", "c"})
     assert site.end(server) == STOPPED
-    _, out, _ = site.run(["status", f"{SERVER}.store", "--json"])
+    _, out, _ = here(site, ["status", f"{SERVER}.store", "--json"])
     assert json.loads(out)["runs"][0]["state"] == "confirmed"
-    _, out, _ = site.run(["status", "b.store", "--json"])
+    _, out, _ = here(site, ["status", "b.store", "--json"])
     assert json.loads(out)["runs"][0]["state"] == "waiting for the others' confirmations"
-    server = site.start(SERVER, site.serve())
+    server = site.start(SERVER, site.serve(), FAST)
     assert site.run(site.join("b"), FAST)[0] == 0
     assert len(set(site.centroids().values())) == 1
     assert len(site.centroids()) == 3
@@ -180,7 +180,7 @@ def test_a_server_that_is_stopped_while_somebody_may_ask_for_the_end_goes_on_ans
 
 
 def test_a_result_that_was_written_right_before_a_kill_is_found_again(site: Site) -> None:
-    server = site.start(SERVER, site.serve())
+    server = site.start(SERVER, site.serve(), FAST)
     others = [site.start(name, site.join(name), FAST) for name in "ac"]
     dying = site.start("b", site.join("b"), FAST | {"die": [8, "before"]})  # the wipe, after the folder was written
     assert [process.wait(HANG) for process in (*others, dying)] == [0, 0, -signal.SIGKILL]
@@ -194,7 +194,7 @@ def test_a_result_that_was_written_right_before_a_kill_is_found_again(site: Site
 
 def test_a_client_that_is_killed_right_after_the_wipe_has_finished_all_the_same(site: Site) -> None:
     """The same command says so while the folder holds its result, and with --json it prints the result."""
-    server = site.start(SERVER, site.serve())
+    server = site.start(SERVER, site.serve(), FAST)
     others = [site.start(name, site.join(name), FAST) for name in "ac"]
     dying = site.start("b", site.join("b"), FAST | {"die": [8, "after"]})
     assert [process.wait(HANG) for process in (*others, dying)] == [0, 0, -signal.SIGKILL]
@@ -247,7 +247,7 @@ def test_a_folder_that_only_looks_like_the_result_is_no_reason_to_lose_the_resul
     (site.folder / "result-b").mkdir()
     for name in (PLAN, EXACT, "rounds.json", "privacy.json"):
         (site.folder / "result-b" / name).write_text((site.folder / PLAN).read_text() if name == PLAN else "{}")
-    server = site.start(SERVER, site.serve())
+    server = site.start(SERVER, site.serve(), FAST)
     clients = [site.start(name, site.join(name), FAST) for name in NAMES]
     assert [process.wait(HANG) for process in clients] == [0, REFUSED, 0]
     assert server.wait(HANG) == 0

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fastlloyd.cli.failures import run
+from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.ledger import reserve
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store import Role, Store
@@ -70,7 +71,7 @@ def test_the_readers_own_ledger_says_what_was_spent_before(capsys: pytest.Captur
     plan = Plan.from_toml((here / "plan.toml").read_text())
     with new_store(here) as store:
         store.append([LimitSet(dataset="patients", epsilon=1.4, delta=1e-6)])
-        store.append([reserve(store.history, plan, client="clinic-a", dataset="patients", fingerprint=bytes(32))])
+        store.append([reserve(store.history, plan, client="clinic-a", dataset="patients", fingerprint=Fingerprint(bytes(32)))])
         path = str(store.path)
     mine = ("--store", path, "--dataset", "patients")
     text = said(capsys, "plan", "explain", "next.toml", *mine)

@@ -30,6 +30,21 @@ def test_with_pairwise_masks_it_is_said_what_a_lost_client_means(fastlloyd: Comm
     assert read().timeouts == Timeouts(round=77)
 
 
+def test_a_pass_that_takes_long_makes_the_timeouts_longer_unless_they_are_given(fastlloyd: Command) -> None:
+    day = 24 * 3600
+    passes = ("--pass-seconds", "1000")
+    assert fastlloyd(*TEN, "--masks", "pairwise", *passes).code == 0
+    assert read().timeouts == Timeouts(joining=4600, dealing=60, round=day + 2000, confirming=day + 1000)
+    assert fastlloyd(*TEN, "--masks", "group", *passes, "--round-timeout", "77", "--dealing-timeout", "5", "--force").code == 0
+    assert read().timeouts == Timeouts(joining=4600, dealing=5, round=77, confirming=1600)
+    assert fastlloyd("plan", "renew", "plan.toml", *passes).code == 0
+    assert read("renewed.toml").timeouts == Timeouts(joining=4600, dealing=5, round=2600, confirming=1600)
+    assert read("renewed.toml").timeouts.longest_pass == 1300
+    too_long = fastlloyd(*TEN, "--masks", "pairwise", "--pass-seconds", "260000", "--force")
+    assert (too_long.code, "a week" in too_long.err) == (2, True)
+    assert fastlloyd(*TEN, "--masks", "pairwise", "--pass-seconds", "0", "--force").code == 2
+
+
 def test_masks_and_host_stand_in_every_view(fastlloyd: Command) -> None:
     assert fastlloyd(*TEN, "--masks", "pairwise", "--host", "c3", "--max-colluding", "2").code == 0
     shown = json.loads(fastlloyd("plan", "show", "plan.toml", "--json").out)
@@ -77,6 +92,16 @@ def test_a_renewed_plan_keeps_its_masks_or_takes_those_named(fastlloyd: Command)
     assert fastlloyd("plan", "renew", "plan.toml", "--masks", "pairwise", "--force").code == 0
     assert read("renewed.toml").masks_kind is Masks.PAIRWISE
     assert read("renewed.toml").timeouts.round == 24 * 3600
+
+
+def test_a_renewed_plan_keeps_its_host_or_takes_the_one_named(fastlloyd: Command) -> None:
+    assert fastlloyd(*TEN, "--masks", "pairwise", "--host", "c3", "--max-colluding", "2").code == 0
+    for n, (options, host) in enumerate([([], "c3"), (["--host", "c4", "--leave-out", "c3"], "c4"), (["--host", ""], None)]):
+        assert fastlloyd("plan", "renew", "plan.toml", *options, "--out", f"{n}.toml").code == 0
+        assert read(f"{n}.toml").host == host
+    assert "which hosts the server" in fastlloyd("plan", "explain", "1.toml").out
+    refused(fastlloyd("plan", "renew", "plan.toml", "--leave-out", "c3"), "host is 'c3'")
+    refused(fastlloyd("plan", "renew", "2.toml", "--host", "c1", "--masks", "group"), "'c1'")
 
 
 def test_a_certificate_that_ends_before_a_run_may_is_named(fastlloyd: Command) -> None:

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import typer
 
 from fastlloyd.cli.app import COMMANDS, subcommand
 from fastlloyd.cli.commands.demo import free_address
 from fastlloyd.cli.failures import run
-from fastlloyd.federation.ledger import fingerprint, reserve
+from fastlloyd.federation.fingerprint import Fingerprint
+from fastlloyd.federation.ledger import reserve
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store import Store
 
@@ -57,9 +57,8 @@ def _join_a_run() -> None:
     privacy = ["--epsilon", "1", "--delta", "1e-5", "--iterations", "4", "--public-seed", "1"]
     assert run(["plan", "new", "--simulation", *clients, *records, *privacy]) == 0
     plan = Plan.from_toml(Path("plan.toml").read_text())
-    X = np.array([[31, 2.5], [54, 4.0], [47, 1.5]])
     with Store.open(Path("clinic-a.store")) as store:
-        known = fingerprint(store.fingerprint_key(), plan.mechanism.domain.features, X)
+        known = Fingerprint(bytes(32))  # of no records
         store.append([reserve(store.history, plan, client="clinic-a", dataset="patients", fingerprint=known)])
 
 

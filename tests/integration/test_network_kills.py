@@ -1,4 +1,7 @@
-"""Processes of a run over a network that are killed at their commits: started again, all end with the same centroids."""
+"""Processes of a run over a network that are killed at their commits: started again, all end with the same centroids.
+
+With pairwise masks, the default. `make campaign` kills with both kinds; `unit/runs/test_kills.py` too, within one process.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,9 +19,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(params=Masks)
-def site(made: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
-    with cleared(Site.make(made, tmp_path, masks=request.param)) as site:
+@pytest.fixture
+def site(made: Path, tmp_path: Path) -> Iterator[Site]:
+    with cleared(Site.make(made, tmp_path, masks=Masks.PAIRWISE)) as site:
         yield site
 
 

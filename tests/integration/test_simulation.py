@@ -1,5 +1,8 @@
 """Federated runs in one process: who is in which round, and the same centroids as the central model's."""
 
+from collections.abc import Iterable, Iterator
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,15 +10,17 @@ from hypothesis import strategies as st
 
 from designs import design_plan
 from fastlloyd.base.arrays import IntArray
-from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.base.randomness import Keystreams, PublicSeed
 from fastlloyd.clustering import reference
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import DataError, FastLloydError, PlanError
+from fastlloyd.federation import simulation
 from fastlloyd.federation.plan.plan import Masks, Plan, TrustMode
 from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.federation.secagg.keys import Identity
-from fastlloyd.federation.simulation import Drop, parse_drop, roster, simulate, split_evenly
+from fastlloyd.federation.simulation import Drop, parse_drop, roster, split, split_evenly
 from fastlloyd.mechanisms import central
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, SULLOYD, Algorithm
 from fastlloyd.testing import InjectedNoise, SeededNoise
 from kinds import lloyd_of
@@ -26,6 +31,10 @@ pytestmark = pytest.mark.usefixtures("repeatable_noise")
 DOMAIN = Domain(features=("age", "dose"), lower=(0.0, 0.0), upper=(100.0, 5.0))
 SEED = PublicSeed.from_int(3)
 T = 3
+
+
+def simulate(plan: Plan, identities: dict[str, Identity], parts: Iterable[IntArray], **options: Any) -> ClientResult:
+    return simulation.simulate(plan, identities, [LocalRecords(DOMAIN, part) for part in parts], **options)
 
 
 def _records(n: int) -> IntArray:
@@ -91,6 +100,59 @@ def test_every_record_goes_to_one_client_and_no_client_exceeds_its_cap(n: int, n
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
+class Blocks:
+    """Blocks of records that count how often they are read."""
+
+    def __init__(self, X: IntArray, cuts: list[int]) -> None:
+        self.parts, self.n_passes = np.split(X, sorted(min(cut, len(X)) for cut in cuts)), 0
+
+    def __iter__(self) -> Iterator[IntArray]:
+        self.n_passes += 1
+        return iter(self.parts)
+
+
+@settings(max_examples=25)
+@given(
+    n=st.integers(0, 300),
+    n_clients=st.integers(1, 12),
+    seed=st.integers(0, 2**64),
+    cuts=st.lists(st.integers(0, 300), max_size=5),
+)
+def test_one_pass_gives_every_client_the_answer_of_its_part(n: int, n_clients: int, seed: int, cuts: list[int]) -> None:
+    X = _records(n)
+    blocks = Blocks(X, cuts)
+    shares = split(LocalRecords(DOMAIN, blocks), n_clients, PublicSeed.from_int(seed))
+    parts = split_evenly(X, n_clients, PublicSeed.from_int(seed))
+    assert [share.n for share in shares] == [len(part) for part in parts]
+    lloyd = lloyd_of(_plan(2)[0])
+    for centroids in (lloyd.initial_centroids(), lloyd.initial_centroids() // 2):
+        query = around(lloyd, lloyd.rounds[0], centroids)
+        for share, part in zip(shares, parts, strict=True):
+            answer, size = share.answer(query)
+            assert size == len(part)
+            assert np.array_equal(answer, query.evaluate(part))
+    assert blocks.n_passes == 3  # one to count them
+
+
+def test_a_simulation_passes_over_the_records_once_a_round_however_many_clients_there_are() -> None:
+    plan, identities = _plan(5)
+    blocks = Blocks(_records(300), [7, 200])
+    shares = split(LocalRecords(DOMAIN, blocks), 5, SEED)
+    run = simulation.simulate(plan, identities, shares, noise=_silence(plan))
+    assert blocks.n_passes == 1 + T
+    assert np.array_equal(run.clustering.centroids, _centroids_of(plan, run, split_evenly(_records(300), 5, SEED)))
+
+
+@pytest.mark.parametrize("n", [299, 301])
+def test_records_that_become_more_or_fewer_between_two_rounds_are_refused(n: int) -> None:
+    plan, identities = _plan(3)
+    blocks = Blocks(_records(300), [150])
+    shares = split(LocalRecords(DOMAIN, blocks), 3, SEED)
+    blocks.parts = [_records(n)]
+    with pytest.raises(DataError, match="changed between two passes"):
+        simulation.simulate(plan, identities, shares)
+
+
 def test_the_split_is_decided_by_the_seed_and_not_by_the_order_alone() -> None:
     X = np.arange(400).reshape(200, 2)
     first, again, other = (split_evenly(X, 2, PublicSeed.from_int(s)) for s in (1, 1, 2))
@@ -106,7 +168,7 @@ def test_a_simulated_run_equals_the_central_model_bit_for_bit(n_clients: int, ri
     plan, identities = _plan(n_clients, trust=TrustMode.SERVER_NOISE, ring_bits=ring_bits)
     X = _records(400)
     run = simulate(plan, identities, split_evenly(X, n_clients, SEED), noise=SeededNoise(1))
-    alone = central.cluster(plan.mechanism, X, SeededNoise(1))
+    alone = central.cluster(plan.mechanism, LocalRecords(plan.mechanism.domain, X), SeededNoise(1))
     assert np.array_equal(run.clustering.centroids, alone.centroids)
     assert np.array_equal(run.clustering.answer, alone.answer)
     assert run.included == (plan.names,) * T
@@ -136,11 +198,30 @@ def test_more_clients_than_records_run_too() -> None:
     assert np.array_equal(run.clustering.centroids, _centroids_of(plan, run, parts))
 
 
+@pytest.mark.parametrize("n_clients", [2, 7, 20])
+def test_masks_are_derived_as_often_as_there_are_clients_and_not_as_there_are_pairs(
+    n_clients: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    derived, genuine = [], Keystreams.of
+
+    def counted(self: Keystreams, rest: bytes, n_bytes: int) -> bytes:
+        derived.append(n_bytes)
+        return genuine(self, rest, n_bytes)
+
+    plan, identities = _plan(n_clients)
+    monkeypatch.setattr(Keystreams, "of", counted)
+    simulate(plan, identities, split_evenly(_records(100), n_clients, SEED))
+    assert len(derived) == T * (n_clients + n_clients - 1)  # to hide, and to open the sum but for one's own
+
+
 def test_laplace_noise_is_added_by_the_server() -> None:
     plan, identities = _plan(3, algorithm=SULLOYD, trust=TrustMode.SERVER_NOISE)
     X = _records(200)
     run = simulate(plan, identities, split_evenly(X, 3, SEED), noise=SeededNoise(2))
-    assert np.array_equal(run.clustering.centroids, central.cluster(plan.mechanism, X, SeededNoise(2)).centroids)
+    assert np.array_equal(
+        run.clustering.centroids,
+        central.cluster(plan.mechanism, LocalRecords(plan.mechanism.domain, X), SeededNoise(2)).centroids,
+    )
 
 
 def test_the_noise_of_a_simulation_is_the_systems_unless_given() -> None:

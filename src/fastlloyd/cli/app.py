@@ -14,8 +14,8 @@ from fastlloyd.cli.options import with_option_groups
 from fastlloyd.cli.usage import Command, Group
 
 COMMANDS = {
-    "fit": "Cluster the records of one file with differential privacy.",
-    "simulate": "Split the records of one file over clients and run them together in this process.",
+    "fit": "Cluster the records of one holder with differential privacy.",
+    "simulate": "Split records over clients and run them together in this process.",
     "advise": "Say what to expect of a run (error, noise, bytes) before there is one, from public numbers.",
     "assign": "Label records of your own by the nearest centroid of a result: NOT PRIVATE.",
     "bounds": "Make files of public bounds.",

@@ -26,10 +26,10 @@ in_study, in_ablation = map(_panel, ("Study", "Ablation"))
 _FOLDER = "Folder to make: centroids.csv (.json: every digit), privacy.json, the settings as TOML, clusters.png."
 
 Data = Annotated[
-    Path,
+    str,  # a Path would make one slash of the two in s3://
     typer.Argument(
-        help="Records, one row each: .csv, .tsv, .txt (each also .gz), .parquet, .arrow, .feather, .npy or .npz; - for CSV on "
-        "standard input.",
+        help="Records, one row each: .csv, .tsv, .txt (each also .gz), .parquet, .arrow, .feather, .npy or .npz; a folder of "
+        "such files, a pattern in quotes ('visits/*.csv'), or s3://BUCKET/...; - for CSV on standard input.",
         metavar="DATA",
         show_default=False,
     ),
@@ -43,6 +43,15 @@ MissingCells = Annotated[
 ]
 OutsideBounds = Annotated[
     str, in_privacy("--outside", help="A value outside the bounds: clip it to them, or refuse the file.", metavar="clip|refuse")
+]
+Engine = Annotated[
+    str | None,
+    in_clustering(
+        "--engine",
+        help="Who passes over DATA: local:N, so many processes; dask://HOST:PORT, a cluster of yours whose workers reach DATA "
+        "by the same path. Default: this process.",
+        metavar="ENGINE",
+    ),
 ]
 CompareNonPrivate = Annotated[
     bool,
@@ -217,6 +226,15 @@ class NetworkOptions:
         in_network(
             help="Positions of clients' stores that a server saw, exported by ledger positions. As often as needed.",
             metavar="FILE",
+        ),
+    ] = None
+    pass_seconds: Annotated[
+        int | None,
+        in_network(
+            min=1,
+            help="The longest that a client needs to read its records once, as join --dry-run tells: the timeouts that "
+            "follow become so much longer.",
+            metavar="SECONDS",
         ),
     ] = None
     joining_timeout: Annotated[

@@ -1,5 +1,6 @@
 """What becomes of the result of a run: the folder it goes to, the files there, the screen, and JSON for programs."""
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -74,7 +75,7 @@ def named(options: OutputOptions) -> Destination:
     return Destination(folder=options.out, force=options.force)
 
 
-def of_run(options: ResultOptions, data: Path, n_clusters: int) -> Destination:
+def of_run(options: ResultOptions, data: str, n_clusters: int) -> Destination:
     """Return the folder that is named, or a new one in the working directory: a run spends epsilon, so its result is kept.
 
     Refused before anything is computed if it could not be written.
@@ -83,7 +84,8 @@ def of_run(options: ResultOptions, data: Path, n_clusters: int) -> Destination:
         raise OutputError("--no-out keeps nothing, and --out names a folder to keep the result in; leave one of them out")
     if options.no_out or options.out is not None or options.force:
         return named(options)
-    name = data.name.partition(".")[0][:LONGEST].strip(" -") or "records"
+    plain = re.split(r"[*?[]", data)[0]  # of a pattern
+    name = Path(plain).name.partition(".")[0][:LONGEST].strip(" -") or "records"
     folder = Path(f"{name}-k{n_clusters}-{time.strftime('%Y-%m-%d-%H%M%S')}")
     check_destination(free_name(folder), force=False)
     return Destination(folder=folder, is_new=True)

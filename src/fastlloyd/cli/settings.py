@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import asdict
 
 from fastlloyd.base.names import choose, fraction, parse_columns
 from fastlloyd.base.randomness import PublicSeed
@@ -20,14 +21,14 @@ from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import DataError, IdentityError, PlanError
 from fastlloyd.federation.identity.certificates import certificates_in, parse_authority
 from fastlloyd.federation.identity.identity import PRIVATE_HEADING, PUBLIC_HEADING, PublicIdentity
-from fastlloyd.federation.plan.plan import Client, Masks, Plan, Server, Study, TrustMode
+from fastlloyd.federation.plan.plan import Client, Masks, Plan, Server, Study, Timeouts, TrustMode
 from fastlloyd.federation.positions import Positions
 from fastlloyd.mechanisms.answering import check_cap
 from fastlloyd.mechanisms.catalogue import algorithm, preset
 from fastlloyd.mechanisms.lloyd.algorithm import VARIED
 from fastlloyd.mechanisms.mechanism import MAX_RECORDS
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings, check_expected
-from fastlloyd.records import Missing, RecordFile, Table, read_table, table_or_file
+from fastlloyd.records import Missing, RecordFile, Table, open_records, table_or_file
 from fastlloyd.records.bounds import TEMPLATE_HEADING, data_bounds, parse_bounds
 
 FROM_DATA = "from-data"
@@ -74,14 +75,14 @@ def check_options(options: MechanismOptions, missing: str, outside: str) -> None
     given_settings(options, unknown_yet, given_cap(options) or MAX_RECORDS)
 
 
-def read_records(data: Path, columns: str | None, missing: str) -> Records:
-    """The records of a file, all columns or those chosen; a file with very many is read in passes."""
+def read_records(data: str, columns: str | None, missing: str) -> Records:
+    """The records of a source, all columns or those chosen; very many are read in passes."""
     return table_or_file(data, _chosen_columns(columns), missing=choose(Missing, missing, "missing"))
 
 
-def read_all(data: Path, columns: str | None, missing: str) -> Table:
-    """The records of a file, all at once."""
-    return read_table(data, _chosen_columns(columns), missing=choose(Missing, missing, "missing"))
+def open_source(data: str, columns: str | None, missing: str) -> RecordFile:
+    """The records of a source, to be read in passes."""
+    return open_records(data, _chosen_columns(columns), missing=choose(Missing, missing, "missing"))
 
 
 def _chosen_columns(columns: str | None) -> list[str] | None:
@@ -297,10 +298,11 @@ def given_positions(network: NetworkOptions) -> list[Positions]:
     return [Positions.load(path) for path in network.positions or ()]
 
 
-def given_timeouts(network: NetworkOptions) -> dict[str, int]:
-    """Seconds by step, of those that were given."""
+def given_timeouts(network: NetworkOptions, usual: Timeouts) -> dict[str, int]:
+    """Seconds by step, of those that were given, or follow from the time of a pass."""
+    longer = asdict(usual.for_passes(network.pass_seconds or 0)).items() - asdict(usual).items()
     given = {step: getattr(network, f"{step}_timeout") for step in STEPS}
-    return {step: seconds for step, seconds in given.items() if seconds is not None}
+    return dict(longer) | {step: seconds for step, seconds in given.items() if seconds is not None}
 
 
 def _split(text: str, what: str, form: str) -> tuple[str, int]:

@@ -140,6 +140,28 @@ def passes(mechanism: "Mechanism", X: "Iterable[GridArray]") -> "Iterator[Iterab
 
 
 @contextmanager
+def pieces(mechanism: "Mechanism") -> Iterator[Callable[[int, int], None]]:
+    """Yield whom an engine tells how many pieces of a round are done, and of how many; on a terminal a bar shows it."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _of: None
+        return
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+
+    T = mechanism.n_rounds
+    with progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()) as shown:
+        task, complete = shown.add_task(f"round 1 of {T}", total=T), 0
+
+        def report(done: int, of: int) -> None:
+            nonlocal complete
+            shown.update(
+                task, completed=complete + done / of, description=f"round {complete + 1} of {T}, {done} of {of} pieces"
+            )
+            complete += done == of
+
+        yield report
+
+
+@contextmanager
 def progress(*columns: "ProgressColumn", **options: Any) -> "Iterator[Progress]":
     """Show progress on stderr until the work is done."""
     from rich.progress import Progress

@@ -105,7 +105,7 @@ def advise(
 
 
 def _parse_epsilons(text: str) -> list[float]:
-    from fastlloyd.records.delimited import floats
+    from fastlloyd.records.cells import floats
 
     try:
         return sorted(floats(split_list(text)))

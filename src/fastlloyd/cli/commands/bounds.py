@@ -40,7 +40,7 @@ def template(data: Data, columns: Columns = None, out: Template = None, force: F
             "Choose columns yourself with --columns.",
             err=True,
         )
-        for reason in _reasons(data, records.others[:EXPLAINED]):
+        for reason in _reasons(data, records.others[:EXPLAINED] if records.pieces else ()):
             typer.echo(f"- {reason}", err=True)
     if out is None:
         typer.echo(text, nl=False)
@@ -49,11 +49,11 @@ def template(data: Data, columns: Columns = None, out: Template = None, force: F
         typer.echo(f"Written to {out}. Fill in two public numbers for every column, then pass --bounds {out}.")
 
 
-def _reasons(data: Path, columns: Iterable[str]) -> Iterator[str]:
-    """Yield why each column is left out: the error that choosing it gives. Standard input and pipes cannot be read again."""
+def _reasons(data: str, columns: Iterable[str]) -> Iterator[str]:
+    """Yield why each column is left out: the error that choosing it gives. What comes through a pipe cannot be read again."""
     from fastlloyd.records import Missing, open_records
 
-    for name in columns if data.is_file() else ():
+    for name in columns:
         try:
             next(open_records(data, [name], missing=Missing.DROP).blocks(), None)
         except DataError as error:

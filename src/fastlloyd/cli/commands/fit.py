@@ -1,6 +1,15 @@
 """`fastlloyd fit`: the central model, one holder of all records."""
 
-from fastlloyd.cli.options import Columns, CompareNonPrivate, Data, MechanismOptions, MissingCells, OutsideBounds, ResultOptions
+from fastlloyd.cli.options import (
+    Columns,
+    CompareNonPrivate,
+    Data,
+    Engine,
+    MechanismOptions,
+    MissingCells,
+    OutsideBounds,
+    ResultOptions,
+)
 
 
 def fit(
@@ -10,11 +19,12 @@ def fit(
     columns: Columns = None,
     missing: MissingCells = "refuse",
     outside: OutsideBounds = "clip",
+    engine: Engine = None,
     compare_non_private: CompareNonPrivate = False,
 ) -> None:
-    """Cluster the records of one file with differential privacy. A file larger than memory is read anew in each round."""
-    from fastlloyd.cli import results, terminal
-    from fastlloyd.cli.settings import check_options, given_settings, on_grid, public_numbers, read_records
+    """Cluster the records of one holder with differential privacy. A file larger than memory is read anew in each round."""
+    from fastlloyd.cli import engines, results, terminal
+    from fastlloyd.cli.settings import check_options, given_settings, on_grid, open_source, public_numbers, read_records
     from fastlloyd.dp.noise import SystemNoise
     from fastlloyd.mechanisms import uncertainty
     from fastlloyd.mechanisms.catalogue import design
@@ -25,13 +35,14 @@ def fit(
     if compare_non_private:
         results.check_comparison(mechanism)
     check_options(mechanism, missing, outside)
-    records = read_records(data, columns, missing)
-    domain, n_records, leaks = public_numbers(mechanism, records, missing)
-    with terminal.placing(mechanism.n_clusters):
-        m = design(given_settings(mechanism, domain, n_records))
-    X = on_grid(records, domain, outside)
-    with terminal.passes(m, X) as watched:
-        clustering = cluster(m, watched, SystemNoise())
+    with engines.named(engine) as workers:
+        records = (read_records if workers is None else open_source)(data, columns, missing)
+        domain, n_records, leaks = public_numbers(mechanism, records, missing)
+        with terminal.placing(mechanism.n_clusters):
+            m = design(given_settings(mechanism, domain, n_records))
+        X = on_grid(records, domain, outside)
+        with engines.answering(m, records, X, outside, workers) as answering:
+            clustering = cluster(m, answering, SystemNoise())
     result = Result.of(
         m, clustering, uncertainty.noise_deviation(m), leaks=leaks, loss=uncertainty.loss_estimate(m, clustering)
     )

@@ -3,31 +3,35 @@
 import asyncio
 import math
 import os
+import sys
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from fastlloyd.base.names import choose
 from fastlloyd.cli import terminal
 from fastlloyd.cli.options import HostOptions, MissingCells, OutputOptions, OutsideBounds, PassphraseFile
-from fastlloyd.errors import NetworkError, OutputError, PlanError, StateError
+from fastlloyd.errors import DataError, NetworkError, OutputError, PlanError, StateError
 
 if TYPE_CHECKING:
     from fastlloyd.cli.hosting import ServerProcess
+    from fastlloyd.cli.own_records import OwnRecords
     from fastlloyd.cli.results import Destination
-    from fastlloyd.clustering.domain import GridArray
+    from fastlloyd.federation.fingerprint import Fingerprint
     from fastlloyd.federation.identity.identity import PrivateIdentity
     from fastlloyd.federation.plan.plan import Plan
     from fastlloyd.federation.protocol.actions import ClientResult, Ended
     from fastlloyd.federation.runs import DurableClient
     from fastlloyd.federation.store import Store
     from fastlloyd.federation.store.events import LimitSet
-    from fastlloyd.records import Table
+    from fastlloyd.mechanisms.queries.query import Query
     from fastlloyd.reports.result import Result
 
+T = TypeVar("T")
 PlanFile = Annotated[Path, typer.Argument(help="The plan that was agreed on.", metavar="PLAN")]
 Digest = Annotated[
     str,
@@ -58,7 +62,7 @@ def join(
     plan: PlanFile,
     digest: Digest,
     key: Key,
-    data: Annotated[Path, typer.Option(help="Your records.", metavar="DATA")],
+    data: Annotated[str, typer.Option(help="Your records.", metavar="DATA")],
     dataset: Dataset,
     output: OutputOptions,
     host: HostOptions,
@@ -95,18 +99,17 @@ def join(
     ):
         planned = agreed.server.address if server is None else server
         client = _Client(plan=agreed, identity=identity, planned=planned, beside=beside, as_json=output.json)
-        table, X = _records(agreed, data, missing, outside, as_json=output.json)
+        mine = _records(agreed, data, missing, outside)
         where = network.place_of_store(identity.name, key, store)
         network.check_kept(agreed, identity.name, where)
         if dry_run:
-            agreed.client(identity.name).check_cap(len(X))
-            limit = _rehearsed_budget(agreed, identity, where, dataset, table, new_dataset)
+            limit = _rehearsed_budget(client, where, dataset, mine, new_dataset)
             _rehearse_connection(client)
-            _say_ready(client, key, dataset, limit)
+            _say_ready(client, key, dataset, limit, mine.seconds)
             return
         with network.store_of(identity.public, key, store, Role.CLIENT, as_json=output.json) as kept:
             check_slip(kept.history, dataset, new=new_dataset)
-            ended = _run(client, kept, dataset, table, X, output, place)
+            ended = _run(client, kept, dataset, mine, output, place)
         if beside is not None:
             beside.see_out(as_json=output.json)
     if ended is not None:
@@ -140,8 +143,7 @@ def _run(
     client: _Client,
     kept: "Store",
     dataset: str,
-    table: "Table",
-    X: "GridArray",
+    mine: "OwnRecords",
     output: OutputOptions,
     place: "Destination",
 ) -> typer.Exit | None:
@@ -155,12 +157,12 @@ def _run(
         return None
     if client.beside is not None and network.has_ended(kept.history, client.plan):
         client.beside.see_out(as_json=client.as_json)  # whoever has not been told is told, before this command is refused
-    party = _party(client, kept, dataset, table, X)
-    outcome = _take_part(party, client)
+    party = _party(client, kept, dataset, mine)
+    outcome = _take_part(party, client, mine)
     if isinstance(outcome, Ended):
         return _keep_unfinished(party, client.plan, outcome, output, place)
     result = Result.of_run(client.plan, outcome)
-    paths = _write(result, output, place, table, kept)
+    paths = _write(result, output, place, mine, kept)
     party.conclude()
     results.for_machines(result, output, paths)
     if not output.json:  # it says all that the screen would, and stderr is a log of JSON
@@ -169,46 +171,85 @@ def _run(
     return None
 
 
-def _records(plan: "Plan", data: Path, missing: str, outside: str, *, as_json: bool) -> "tuple[Table, GridArray]":
-    """Read the plan's features of the records; return them as they were read and on the grid."""
-    import numpy as np
-
-    from fastlloyd.cli import network, screen
-    from fastlloyd.cli.settings import on_grid
+def _records(plan: "Plan", data: str, missing: str, outside: str) -> "OwnRecords":
+    """Open the records, or read them if they are few: the plan's features."""
+    from fastlloyd.cli.own_records import OwnRecords
     from fastlloyd.clustering.grid_records import Outside
-    from fastlloyd.records import Missing, read_table
+    from fastlloyd.records import Missing, table_or_file
 
     treatment = choose(Missing, missing, "missing")
     choose(Outside, outside, "outside")  # before any record is read
     domain = plan.mechanism.domain
-    table = read_table(data, list(domain.features), missing=treatment)
-    grid = on_grid(table, domain, outside)
-    X = np.concatenate(list(grid))
-    say = partial(network.say, as_json=as_json)
-    screen.left_out(table.dropped, say)
-    screen.clipped(grid.n_outside, say)
-    return table, X
+    return OwnRecords(table_or_file(data, list(domain.features), missing=treatment), domain, outside)
 
 
-def _party(client: _Client, store: "Store", dataset: str, table: "Table", X: "GridArray") -> "DurableClient":
+def _look(client: _Client, mine: "OwnRecords", key: bytes, rehearsed: "Sequence[Query]" = ()) -> "Fingerprint":
+    """Pass over the records for the first time, and tell their owner what was found. Raises DataError, or typer.Exit."""
+    from fastlloyd.cli import network, screen
+
+    found = _drive(mine, lambda: asyncio.to_thread(mine.look, key, rehearsed), mine.stop, lambda: "before the run")
+    if found is None:
+        raise network.stopped(as_json=client.as_json)
+    client.plan.client(client.identity.name).check_cap(mine.answers.n or 0)
+    say = partial(network.say, as_json=client.as_json)
+    if not rehearsed and (to_ask_for := _pass_to_ask_for(client.plan, mine.seconds)) is not None:
+        say(f"Warning: {_of_passes(client.plan, mine.seconds, to_ask_for)}")
+    screen.left_out(mine.dropped, say)
+    screen.clipped(mine.n_outside, say)
+    return found
+
+
+def _party(client: _Client, store: "Store", dataset: str, mine: "OwnRecords") -> "DurableClient":
     from fastlloyd.dp.noise import SystemNoise
     from fastlloyd.federation import ledger
-    from fastlloyd.federation.runs import DurableClient
+    from fastlloyd.federation.runs import DurableClient, check_may_join
 
+    name = client.identity.name
+    is_new = check_may_join(store, client.plan, name, dataset=dataset) is None  # else a long pass would be for nothing
+    fingerprint = _look(client, mine, store.fingerprint_key())
+    for other in ledger.check_records(store.history, dataset, fingerprint) if is_new else ():
+        _warn_of_unknown(client, dataset, other)
     return DurableClient.join(
         client.plan,
-        client.identity.name,
-        X,
+        name,
+        mine.answers,
         identity=client.identity.signing,
         store=store,
         dataset=dataset,
-        fingerprint=ledger.fingerprint(store.fingerprint_key(), table.columns, table.values),
+        fingerprint=fingerprint,
         noise=SystemNoise(),
         random_bytes=os.urandom,
     )
 
 
-def _take_part(party: "DurableClient", client: _Client) -> "ClientResult | Ended":
+def _drive(
+    mine: "OwnRecords",
+    run: Callable[[], Coroutine[Any, Any, T]],
+    stop: Callable[[], None],
+    step: Callable[[], str],
+    details: Callable[[], str] = str,
+) -> T | None:
+    """Run to the end as `network.drive` does, and show how far a pass is; None if it was given up in the middle of one."""
+    from fastlloyd.cli import network
+    from fastlloyd.cli.own_records import Stopped
+
+    try:
+        return network.drive(run, stop, step, lambda: details() + mine.progress(exact=sys.stderr.isatty()))
+    except Stopped:
+        return None
+
+
+def _warn_of_unknown(client: _Client, dataset: str, other: str) -> None:
+    from fastlloyd.cli import network
+
+    network.say(
+        f"Note: an earlier version of fastlloyd joined runs on data set {other!r}, and whether these records were used there "
+        f"cannot be told, as they are many. If they were, stop, and join with --dataset {other} instead of {dataset}.",
+        as_json=client.as_json,
+    )
+
+
+def _take_part(party: "DurableClient", client: _Client, mine: "OwnRecords") -> "ClientResult | Ended":
     """Run to the end and return how it ended; raises typer.Exit if it goes on without this process."""
     from fastlloyd.cli import network
     from fastlloyd.federation.protocol.actions import Ended
@@ -217,17 +258,29 @@ def _take_part(party: "DurableClient", client: _Client) -> "ClientResult | Ended
     if party.outcome is not None:  # of a process that was killed before it had written what the run led to
         return party.outcome
     connected, beside = GrpcClient(party, client.plan, **client.server), client.beside
+
+    def stop() -> None:
+        mine.stop()
+        connected.stop()
+
     if beside is not None and not beside.is_running:
         raise StateError(
             f"run {client.plan.run_id} is over at the server, and this client did not get its end; give up what it reserved "
             "with `fastlloyd ledger release`"
         )
-    outcome = network.drive(
-        connected.run if beside is None else partial(beside.accompany, connected.run, connected.stop),
-        connected.stop,
-        lambda: party.session.progress,
-        lambda: f"{network.seconds_left(party.timeout)}; {connected.meter}",
-    )
+    try:
+        outcome = _drive(
+            mine,
+            connected.run if beside is None else partial(beside.accompany, connected.run, stop),
+            stop,
+            lambda: party.session.progress,
+            lambda: f"{network.seconds_left(party.timeout)}; {connected.meter}",
+        )
+    except DataError as error:
+        raise DataError(
+            f"{error}. The run is not over for this client: what it sent stays charged, and with the same records as before "
+            "the same command goes on"
+        ) from None
     if outcome is None:
         raise network.stopped(as_json=client.as_json) if beside is None else beside.gone(as_json=client.as_json)
     if isinstance(outcome, Ended) and party.outcome is None:
@@ -251,12 +304,12 @@ def _keep_unfinished(
     return raised
 
 
-def _write(result: "Result", output: OutputOptions, place: "Destination", table: "Table", store: "Store") -> list[Path]:
+def _write(result: "Result", output: OutputOptions, place: "Destination", mine: "OwnRecords", store: "Store") -> list[Path]:
     """Return the files of the result; writes them unless a process that was killed already did. Raises OutputError."""
     from fastlloyd.cli import results
 
     try:
-        return results.written_before(output.out, result.files()) or results.write(result, output, place, table)
+        return results.written_before(output.out, result.files()) or results.write(result, output, place, mine.records)
     except OutputError as error:
         raise OutputError(
             f"{error}; the result is kept in {store.path}: the same command, with space or another --out, writes it"
@@ -279,22 +332,25 @@ def _say_again(plan: "Plan", output: OutputOptions) -> None:
         terminal.print_json(found)
 
 
-def _rehearsed_budget(
-    plan: "Plan", identity: "PrivateIdentity", path: Path, dataset: str, table: "Table", new_dataset: bool
-) -> "LimitSet | None":
-    """Return the limit that the run must keep to, None if there is none; nothing is stored, and no store is made.
+def _rehearsed_budget(client: _Client, path: Path, dataset: str, mine: "OwnRecords", new_dataset: bool) -> "LimitSet | None":
+    """Pass over the records; return the limit that the run must keep to, None if there is none. Nothing is stored.
 
-    Raises BudgetError and StateError, as taking part would.
+    Raises DataError, BudgetError and StateError, as taking part would; makes no store.
     """
     from fastlloyd.federation import ledger
-    from fastlloyd.federation.runs import reservation
+    from fastlloyd.federation.runs import check_may_join, reservation
     from fastlloyd.federation.store import Role, Store
+    from fastlloyd.mechanisms.central import rehearse
 
+    plan, identity = client.plan, client.identity
+    queries = rehearse(plan.mechanism)
     if not path.exists():
+        _look(client, mine, os.urandom(32), queries)
         return None
     with Store.open(path, role=Role.CLIENT, identity=identity.signing.public) as store:
         ledger.check_slip(store.history, dataset, new=new_dataset)
-        fingerprint = ledger.fingerprint(store.fingerprint_key(), table.columns, table.values)
+        check_may_join(store, plan, identity.name, dataset=dataset)
+        fingerprint = _look(client, mine, store.fingerprint_key(), queries)
         reservation(store, plan, identity.name, dataset=dataset, fingerprint=fingerprint)
         return store.history.limits.get(dataset)
 
@@ -309,18 +365,21 @@ def _rehearse_connection(client: _Client) -> None:
         raise NetworkError(f"records, bounds, cap and budget are as they must be, but {error}") from None
 
 
-def _say_ready(client: _Client, key: Path, dataset: str, limit: "LimitSet | None") -> None:
+def _say_ready(client: _Client, key: Path, dataset: str, limit: "LimitSet | None", seconds: float) -> None:
     plan, address = client.plan, client.server["address"]
+    to_ask_for = _pass_to_ask_for(plan, seconds)
     is_limited = limit is not None and math.isfinite(limit.epsilon)
     if client.as_json:
         kept_to = {"epsilon": limit.epsilon, "delta": limit.delta} if limit is not None and is_limited else None
         ready = {"ready": True, "run_id": plan.run_id, "client": client.identity.name, "server": address, "limit": kept_to}
+        ready |= {"pass_seconds": seconds, "longest_pass": plan.timeouts.longest_pass, "ask_for_pass_seconds": to_ask_for}
         terminal.print_json(ready)
         return
     typer.echo(
         f"Everything is ready for run {plan.run_id}: records, bounds, cap, budget and certificate are as they must be, and the "
         f"server at {address} serves this plan. Nothing was spent."
     )
+    typer.echo(_of_passes(plan, seconds, to_ask_for))
     if client.beside is not None:
         typer.echo(
             f"Whether the others reach it at {plan.server.address} only they can tell: `fastlloyd serve` lets them rehearse."
@@ -329,3 +388,16 @@ def _say_ready(client: _Client, key: Path, dataset: str, limit: "LimitSet | None
         typer.echo(f"Data set {dataset!r} has the limit epsilon {limit.epsilon:g} at delta {limit.delta:g}; the run fits.")
     else:
         typer.echo(f"Data set {dataset!r} has no limit. To set one before the run: fastlloyd ledger limit {key}")
+
+
+def _of_passes(plan: "Plan", seconds: float, to_ask_for: int | None) -> str:
+    """Say how long a pass took and whether the plan leaves time for it."""
+    from fastlloyd.reports.explain import duration
+
+    said = f"To read the records once took {seconds:.3g} s; the plan leaves time for {duration(plan.timeouts.longest_pass)}"
+    return f"{said}." if to_ask_for is None else f"{said}: ask for a plan made with --pass-seconds {to_ask_for}."
+
+
+def _pass_to_ask_for(plan: "Plan", seconds: float) -> int | None:
+    """How long a pass the plan must allow, None if it does: twice as long as one took, in whole minutes."""
+    return None if seconds <= plan.timeouts.longest_pass else 60 * math.ceil(2 * seconds / 60)

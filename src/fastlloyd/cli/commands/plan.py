@@ -42,6 +42,10 @@ Host = Annotated[
     str | None,
     in_federation("--host", help="The client that also runs the server (join --serve).", metavar="NAME"),
 ]
+NewHost = Annotated[
+    str | None,
+    in_federation("--host", help='The client that runs the server from now on; "" if none does.', metavar="NAME"),
+]
 NewMasks = Annotated[str | None, in_federation("--masks", help="Other masks than before.", metavar="pairwise|group")]
 Features = Annotated[str, in_clustering(help="Columns all clients have, as a,b,c.", metavar="NAMES")]
 NewPlan = Annotated[Path, in_output(help="File to make.", metavar="FILE")]
@@ -106,7 +110,7 @@ def new(
             clients=clients,
             run_id=os.urandom(16),
             server=server,
-            timeouts=structs.replace(masks.timeouts, **settings.given_timeouts(network)),
+            timeouts=structs.replace(masks.timeouts, **settings.given_timeouts(network, masks.timeouts)),
             authority=settings.given_authority(network),
             study=settings.given_study(study),
             trust=settings.chosen_trust(mechanism, federation),
@@ -209,6 +213,7 @@ def renew(
     member: NewMembers = [],  # noqa: B006 - typer's default, never changed
     leave_out: LeaveOut = [],  # noqa: B006 - the same
     masks: NewMasks = None,
+    host: NewHost = None,
     out: NewPlan = Path("renewed.toml"),
     force: Force = False,
 ) -> None:
@@ -220,17 +225,19 @@ def renew(
     from fastlloyd.federation.plan.renewal import renew as renewed
 
     check_file(out, heading=HEADING, force=force)
+    before, kind = read_plan(file), None if masks is None else choose(Masks, masks, "masks")
     plan = renewed(
-        read_plan(file),
+        before,
         run_id=os.urandom(16),
         members=[PublicIdentity.load(path) for path in member],
         server=None if network.server is None else PublicIdentity.load(network.server),
         address=network.address,
-        timeouts=given_timeouts(network),
+        timeouts=given_timeouts(network, (kind or before.masks_kind).timeouts),
         leave_out=leave_out,
         authority=given_authority(network),
         positions=given_positions(network),
-        masks=None if masks is None else choose(Masks, masks, "masks"),
+        masks=kind,
+        host=host,
     )
     _write(plan, out)
     typer.echo("A run of it spends its epsilon again, on the same records too.")

@@ -39,10 +39,8 @@ def simulate(
     drop: DroppedUploads = None,
     compare_non_private: CompareNonPrivate = False,
 ) -> None:
-    """Split the records of one file over clients and run them together in this process, message by message."""
+    """Split records over clients and run them together in this process, message by message."""
     import os
-
-    import numpy as np
 
     from fastlloyd.cli import results, screen, terminal
     from fastlloyd.cli.settings import (
@@ -52,11 +50,12 @@ def simulate(
         given_settings,
         on_grid,
         public_numbers,
-        read_all,
+        read_records,
     )
     from fastlloyd.federation import simulation
     from fastlloyd.federation.plan.design import design_plan
     from fastlloyd.federation.plan.plan import Masks
+    from fastlloyd.mechanisms.answering import LocalRecords, check_cap
     from fastlloyd.reports.result import Result
 
     place = results.of_run(output, data, mechanism.n_clusters)
@@ -67,9 +66,9 @@ def simulate(
     dropped = [simulation.parse_drop(text, names) for text in drop or ()]
     trust = chosen_trust(mechanism, federation)
     masks = given_masks(federation) or (Masks.GROUP if dropped else None)  # who is dropped is missing from a round
-    table = read_all(data, columns, missing)
-    domain, n_records, leaks = public_numbers(mechanism, table, missing)
-    X = on_grid(table, domain, outside)
+    records = read_records(data, columns, missing)
+    domain, n_records, leaks = public_numbers(mechanism, records, missing)
+    X = on_grid(records, domain, outside)
     roster, identities = simulation.roster(names, n_records)
     settings = given_settings(mechanism, domain, n_records)
     with terminal.placing(mechanism.n_clusters):
@@ -83,8 +82,10 @@ def simulate(
             ring_bits=federation.ring_bits,
             masks=masks,
         )
-    parts = simulation.split_evenly(np.concatenate(list(X)), clients, settings.public_seed)
     with terminal.at_work(f"{clients} clients at work", plan.mechanism):
+        whole = LocalRecords(domain, X)
+        check_cap(whole.count(), n_records)
+        parts = simulation.split(whole, clients, settings.public_seed)
         run = simulation.simulate(plan, identities, parts, drops=dropped)
     result = Result.of_run(plan, run, leaks=leaks, cautions=(screen.DROPPED,) if dropped else ())
-    results.end(result, output, place, table, X, with_comparison=compare_non_private)
+    results.end(result, output, place, records, X, with_comparison=compare_non_private)
