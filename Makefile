@@ -10,7 +10,7 @@ DAMAGES ?= 4000
 EXECUTIONS ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test compatibility lint audit campaign bench bench-stream bench-network bench-overhead study-groups study-coverage paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
+.PHONY: help demo test compatibility lint audit campaign bench bench-rivals bench-stream bench-engine bench-network bench-overhead study-groups study-coverage paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -61,11 +61,21 @@ campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed p
 	$(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/fault_campaign.py
 	EXECUTIONS=$(EXECUTIONS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/fuzz_campaign.py
 
-bench: $(READY)  ## kernels, noise, masks, rounds and fits beside named peers; rewrites docs/results/performance.md
+bench: bench-rivals  ## bench-rivals, then noise, masks, rounds, start-up and growth; rewrites docs/results/performance.md
 	$(BIN)/python -m benchmarks
+
+RIVALS := .venv-rivals/bin
+bench-rivals: $(READY)  ## fits and iterations beside scikit-learn, its extension by Intel and faiss, which .venv-rivals holds
+	test -x $(RIVALS)/python || $(BIN)/python -m venv .venv-rivals
+	$(RIVALS)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements-rivals.lock \
+		|| { echo "no rivals but scikit-learn: the others were not installed (pip says why; they have wheels for few platforms)"; rm -r .venv-rivals; }
+	$(BIN)/python -m benchmarks.rivals
 
 bench-stream: $(READY)  ## a Parquet file of 3.2 GB, written to the temporary folder, clustered in passes
 	$(BIN)/python -m benchmarks.stream
+
+bench-engine: $(READY)  ## a pass over a folder of Parquet, 1 GB: this process, other processes, a Dask cluster
+	$(BIN)/python -m benchmarks.engines
 
 bench-network: $(READY)  ## rounds over gRPC, with and without durable state, a run of a hundred clients, and what pairwise masks cost
 	$(BIN)/python -m benchmarks.network
@@ -123,6 +133,7 @@ lock:  ## resolve the dependencies anew (needs uv)
 	uv pip compile --quiet pyproject.toml --extra dev --universal --generate-hashes --no-annotate --no-header --python-version 3.11 --upgrade -o requirements.lock
 	uv pip compile --quiet requirements-fuzz.in --universal --generate-hashes --no-annotate --no-header --python-version 3.11 --upgrade -o requirements-fuzz.lock
 	uv pip compile --quiet requirements-overhead.in --universal --generate-hashes --no-annotate --no-header --python-version 3.11 --upgrade -o requirements-overhead.lock
+	uv pip compile --quiet requirements-rivals.in --universal --generate-hashes --no-annotate --no-header --python-version 3.11 --upgrade -o requirements-rivals.lock
 
 clean:  ## remove everything that was made
-	rm -rf .venv build demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-rivals build demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,1 +1,1 @@
-"""Measurements: `python -m benchmarks` for speed, `.peers` for other libraries."""
+"""Measurements: `python -m benchmarks` for the parts, `.rivals` for fits beside other libraries."""

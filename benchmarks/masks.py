@@ -127,8 +127,15 @@ def _seconds(setup: Setup, measured: list[str]) -> tuple[Seconds, Seconds]:
 
 
 def _client(setup: Setup, name: str) -> ClientSession:
-    identity, X = Identity.from_private_bytes(setup.signing[name]), records_of(setup.plan)
-    return ClientSession(setup.plan, name, X, identity=identity, noise=SystemNoise(), random_bytes=os.urandom)
+    identity, records = Identity.from_private_bytes(setup.signing[name]), records_of(setup.plan)
+    return ClientSession(
+        setup.plan,
+        name,
+        records,
+        identity=identity,
+        noise=SystemNoise(),
+        random_bytes=os.urandom,
+    )
 
 
 def _rounds_over_grpc() -> Iterator[list[str]]:

@@ -30,8 +30,8 @@ from benchmarks.network_parties import (
 )
 from benchmarks.network_run import Setup, over_grpc
 from benchmarks.report import as_table, machine, write_section
-from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import SystemNoise
+from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.actions import SERVER, Send
 from fastlloyd.federation.protocol.client import ClientSession
@@ -43,6 +43,7 @@ from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.secagg.masks import UPLOAD_NONCE_BYTES, GroupKey, GroupMasks, MaskContext
 from fastlloyd.federation.store import Role
 from fastlloyd.federation.transport.party import ClientParty, ServerParty
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.mechanism import Mechanism
 
 N_ROUNDS = 300
@@ -196,7 +197,7 @@ def _large_parts(plan: Plan) -> float:
     for _ in range(5):
         begun = time.perf_counter()
         nonce = os.urandom(UPLOAD_NONCE_BYTES)
-        masked.hide(query.evaluate(X) + plan.draw_client_noise(round, noise, plan.n_clients), plan.names[0], nonce)
+        masked.hide(X.answer(query)[0] + plan.draw_client_noise(round, noise, plan.n_clients), plan.names[0], nonce)
         masks.open(plan.ring.zeros(plan.n_words(plan.mechanism.rounds[0])), context, dict.fromkeys(plan.names, nonce))
         seconds.append(time.perf_counter() - begun)
     return plan.n_clients * statistics.median(seconds)
@@ -209,8 +210,8 @@ def server_in_memory(plan: Plan, pause: float = 0.0) -> ServerParty:
 
 def client_in_memory(setup: Setup, name: str, pause: float = 0.0) -> ClientParty:
     """A whole session with a clock, without a store."""
-    identity, X = Identity.from_private_bytes(setup.signing[name]), records_of(setup.plan)
-    session = ClientSession(setup.plan, name, X, identity=identity, noise=SystemNoise(), random_bytes=os.urandom)
+    identity, records = Identity.from_private_bytes(setup.signing[name]), records_of(setup.plan)
+    session = ClientSession(setup.plan, name, records, identity=identity, noise=SystemNoise(), random_bytes=os.urandom)
     client = VolatileClient(session, pause)
     return Clocked(client, client.commits)
 
@@ -234,7 +235,7 @@ def _durable_client(folder: Path, setup: Setup, name: str) -> ClientParty:
         identity=identity,
         store=store,
         dataset="benchmark",
-        fingerprint=bytes(32),
+        fingerprint=Fingerprint(bytes(32)),
         noise=SystemNoise(),
         random_bytes=os.urandom,
     )
@@ -245,10 +246,10 @@ def _pulse(setup: Setup, _name: str) -> Pulse:
     return Pulse(setup.plan)
 
 
-def records_of(plan: Plan) -> GridArray:
+def records_of(plan: Plan) -> LocalRecords:
     """As many as every client may have."""
     n = min(client.max_records for client in plan.clients)
-    return np.zeros((n, len(plan.mechanism.domain.features)), dtype=np.int64)
+    return LocalRecords(plan.mechanism.domain, np.zeros((n, plan.mechanism.n_features), dtype=np.int64))
 
 
 def ms(seconds: float) -> str:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.kernels import B
-from benchmarks.report import Row
+from benchmarks.report import Row, as_markdown
 from benchmarks.stream import read_alone
 from benchmarks.timing import Pair, Work, paired
 from fastlloyd.base.randomness import PublicSeed
@@ -23,17 +22,20 @@ from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks, MaskContext
 from fastlloyd.federation.secagg.ring import Ring
 from fastlloyd.federation.simulation import roster, simulate, split_evenly
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.settings import Settings
 from fastlloyd.records import open_records
 
 ROUNDS = 40
+REPETITIONS = 15
+B = 1 << 16  # of the grid
 
 
-def rows(repetitions: int) -> list[Row]:
+def table() -> str:
     """A row for each part."""
-    return [*(part(repetitions) for part in (noise, masks, a_round, reading)), *starting(repetitions)]
+    return as_markdown([*(part(REPETITIONS) for part in (noise, masks, a_round, reading)), *starting(REPETITIONS)])
 
 
 def noise(repetitions: int) -> Row:
@@ -88,7 +90,8 @@ def a_round(repetitions: int) -> Row:
                 for _ in range(2):  # its own for the upload, which serves for the broadcast as well, and the other's
                     masks.hide(plan.ring.zeros(plan.n_words(plan.mechanism.rounds[0])), _context(), "a", os.urandom(8))
 
-    whole, alone, ratio = paired(lambda: simulate(plan, identities, parts), parts_alone, repetitions)
+    records = [LocalRecords(domain, part) for part in parts]
+    whole, alone, ratio = paired(lambda: simulate(plan, identities, records), parts_alone, repetitions)
     return Row(
         "a federated round in process, 2 clients, k = 15, d = 2",
         "its kernels, noise and masks alone",

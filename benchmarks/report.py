@@ -8,9 +8,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
-from rich.console import Console
-from rich.table import Table
-
 from benchmarks.timing import Pair
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "performance.md"
@@ -25,16 +22,6 @@ class Row(NamedTuple):
     pair: Pair
 
 
-def show(title: str, rows: Iterable[Row]) -> None:
-    """Print a table."""
-    table = Table(title=f"{title}; milliseconds")
-    for name in ("what", "ours", "peer", "peer / ours", "named peer"):
-        table.add_column(name, justify="left" if name in ("what", "named peer") else "right")
-    for row in rows:
-        table.add_row(*_cells(row))
-    Console(width=150).print(table)
-
-
 def as_markdown(rows: Iterable[Row]) -> str:
     """The rows as a table of a page."""
     return as_table(["what", "ours, ms", "peer, ms", "peer / ours", "named peer"], "lrrrl", map(_cells, rows))
@@ -44,6 +31,11 @@ def as_table(headings: Sequence[str], alignment: str, rows: Iterable[Sequence[st
     """A Markdown table. alignment : a letter for each column, l for text or r for numbers."""
     marks = "".join(f"{'---' if letter == 'l' else '---:'}|" for letter in alignment)
     return "\n".join([f"| {' | '.join(headings)} |", f"|{marks}", *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def milliseconds(seconds: Iterable[float]) -> str:
+    """A cell with several times."""
+    return " / ".join(f"{1e3 * each:,.1f}" for each in seconds)
 
 
 def machine(*more: str) -> str:

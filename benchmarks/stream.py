@@ -22,26 +22,27 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.dp.noise import SystemNoise
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.settings import Settings
 from fastlloyd.records import open_records
-from fastlloyd.records.record_file import BLOCK_CELLS
+from fastlloyd.records.reader import BLOCK_CELLS
 
 FEATURES, CLUSTERS, ROW_GROUP = 16, 10, 1_000_000
 NAMES = tuple(f"x{i}" for i in range(FEATURES))
 
 
-def write(path: Path, n: int) -> None:
+def write(path: Path, n: int, n_features: int = FEATURES) -> None:
     """Uniform float32 records, not compressed: the hardest case for whoever must keep up with the reader."""
     pa, pq = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     rng = np.random.default_rng(0)
-    schema = pa.schema([(name, pa.float32()) for name in NAMES])
+    schema = pa.schema([(name, pa.float32()) for name in NAMES[:n_features]])
     with pq.ParquetWriter(path, schema, use_dictionary=False, compression="none") as writer:
         for start in range(0, n, ROW_GROUP):
             m = min(ROW_GROUP, n - start)
-            writer.write_table(pa.table([rng.random(m, dtype=np.float32) for _ in NAMES], schema=schema))
+            writer.write_table(pa.table([rng.random(m, dtype=np.float32) for _ in schema], schema=schema))
 
 
 def read_alone(path: Path, n_features: int = FEATURES) -> float:
@@ -79,7 +80,7 @@ def fit(path: Path, n: int) -> dict[str, list[float]]:
     )  # fmt: skip
     m = design(settings)
     timed = Timed(path, domain)
-    cluster(m, timed, SystemNoise())
+    cluster(m, LocalRecords(m.domain, timed), SystemNoise())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"alone": timed.alone, "ours": timed.ours, "peak_mib": [peak]}
 

@@ -1,15 +1,23 @@
-"""Paired timings: both sides in turn, in one process, so that whatever else the machine does meets both."""
+"""Timings in turn, so that whatever else the machine does meets all sides. It imports only NumPy: rivals use it too."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 SHORTEST = 0.05  # seconds: work that takes less is repeated; the system takes some ms to put two threads on two cores
 PAUSE = 0.03  # seconds before each timing: threads of the other side that wait for work by turning round have gone to sleep
 
 Work = Callable[[], object]
+
+
+class Spent(NamedTuple):
+    """Seconds by the clock, and of the processor in all threads of the process."""
+
+    wall: float
+    cpu: float
 
 
 class Pair(NamedTuple):
@@ -20,18 +28,32 @@ class Pair(NamedTuple):
     ratio: float
 
 
+def spent(work: Work, times: int) -> Spent:
+    """What doing the work takes each time."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    for _ in range(times):
+        work()
+    return Spent((time.perf_counter() - wall) / times, (time.process_time() - cpu) / times)
+
+
+def in_turn(timers: Sequence[Callable[[int], Spent]], repetitions: int) -> NDArray[np.float64]:
+    """Time all in turn, `repetitions` times, after each has run once; what is shorter than `SHORTEST` is repeated.
+
+    timers : what the work of a side takes each time if it is done so many times. Returns (repetitions, sides, wall and CPU).
+    """
+    for timer in timers:
+        timer(1)
+    times = [max(1, int(SHORTEST / _rested(timer, 1).wall)) for timer in timers]
+    return np.array([[_rested(timer, n) for timer, n in zip(timers, times, strict=True)] for _ in range(repetitions)])
+
+
 def paired(ours: Work, peer: Work, repetitions: int) -> Pair:
-    """Time both in turn, `repetitions` times, after each has run once; what is shorter than `SHORTEST` is repeated."""
-    _seconds(ours, 1), _seconds(peer, 1)
-    times = [max(1, int(SHORTEST / _seconds(work, 1))) for work in (ours, peer)]
-    a = np.array([[_seconds(work, n) / n for work, n in zip((ours, peer), times, strict=True)] for _ in range(repetitions)])
+    """Both by the clock, in this process."""
+    a = in_turn([lambda times: spent(ours, times), lambda times: spent(peer, times)], repetitions)[:, :, 0]
     medians = np.median(a, axis=0)
     return Pair(float(medians[0]), float(medians[1]), float(np.median(a[:, 1] / a[:, 0])))
 
 
-def _seconds(work: Work, times: int) -> float:
+def _rested(timer: Callable[[int], Spent], times: int) -> Spent:
     time.sleep(PAUSE)
-    start = time.perf_counter()
-    for _ in range(times):
-        work()
-    return time.perf_counter() - start
+    return timer(times)

@@ -29,7 +29,8 @@ from fastlloyd.evaluation.datasets import named
 from fastlloyd.evaluation.metrics import nicv
 from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import TrustMode
-from fastlloyd.federation.simulation import roster, simulate, split_evenly
+from fastlloyd.federation.simulation import roster, simulate, split
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.settings import PRESETS, Settings
 
@@ -92,7 +93,7 @@ def run_cell(
             initialization=search,
         )
         plan = design_plan(settings, clients=clients, run_id=os.urandom(16), trust=TrustMode.SERVER_NOISE)
-        result = simulate(plan, identities, split_evenly(grid, 2, seed))
+        result = simulate(plan, identities, split(LocalRecords(domain, grid), 2, seed))
         values.append(nicv(grid, result.clustering.centroids) / 4**domain.fraction_bits)
     return Cell(float(np.mean(values)), float(np.median(values)), float(np.std(values, ddof=1) / math.sqrt(RUNS)))
 

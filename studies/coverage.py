@@ -23,7 +23,8 @@ from fastlloyd.errors import FastLloydError
 from fastlloyd.evaluation.datasets import load
 from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Masks, noise_deviation_of_run
-from fastlloyd.federation.simulation import Drop, roster, simulate, split_evenly
+from fastlloyd.federation.simulation import Drop, roster, simulate, split
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.catalogue import ALGORITHMS, design
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.mechanism import Clustering
@@ -64,7 +65,7 @@ def trial(case: Case, run: int) -> Fit:
 
 def _central(case: Case, domain: Domain, grid: GridArray, seed: int) -> tuple[Clustering, Accuracy]:
     m = design(_settings(case, domain, len(grid), seed))
-    clustering = cluster(m, grid, SeededNoise(seed))
+    clustering = cluster(m, LocalRecords(m.domain, grid), SeededNoise(seed))
     return clustering, assess(m, clustering, noise_deviation(m))
 
 
@@ -72,7 +73,7 @@ def _federated(case: Case, domain: Domain, grid: GridArray, seed: int) -> tuple[
     clients, identities = roster([f"c{i}" for i in range(case.clients)], len(grid))
     settings = _settings(case, domain, len(grid), seed)
     plan = design_plan(settings, clients=clients, run_id=seed.to_bytes(16), max_dropouts=1, masks=Masks.GROUP)
-    parts = split_evenly(grid, case.clients, PublicSeed.from_int(seed))
+    parts = split(LocalRecords(domain, grid), case.clients, PublicSeed.from_int(seed))
     run = simulate(plan, identities, parts, drops=[Drop(client="c1", round=2, for_good=False)], noise=SeededNoise(seed))
     noise = noise_deviation_of_run(plan, len(run.included[len(plan.mechanism.rounds) - 1]))
     return run.clustering, assess(plan.mechanism, run.clustering, noise)

@@ -25,6 +25,7 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.evaluation.experiments.problem import Problem
 from fastlloyd.evaluation.metrics import nicv
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
@@ -46,7 +47,7 @@ _CASES = {case.name: case for case in CASES}
 def _of_the_product(algorithm: AnyAlgorithm, preset: str = "default") -> Method:
     def run(problem: Problem, asked: dict[str, Any], seed: int) -> FloatArray:
         mechanism = design(Settings(algorithm=algorithm, domain=problem.domain, preset=PRESETS[preset], **asked))
-        found = cluster(mechanism, problem.grid, SeededNoise(seed))
+        found = cluster(mechanism, LocalRecords(mechanism.domain, problem.grid), SeededNoise(seed))
         return np.asarray(found.centroids / 2.0**problem.domain.fraction_bits)
 
     return run

@@ -19,6 +19,7 @@ from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Masks, Plan, TrustMode
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.simulation import roster, split_evenly
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 from paper.overhead.parties import MeasuredClient, MeasuredServer, Stopwatch, Times
@@ -160,11 +161,9 @@ class Part:
 
     def client(self, name: str) -> MeasuredClient:
         """A client for one more run; the keys of a run are drawn anew."""
-        X, identity = (
-            np.load(self.folder / f"{name}.npy"),
-            Identity.from_private_bytes((self.folder / f"{name}.key").read_bytes()),
-        )
-        session = MeasuredClient(self.plan, name, X, identity=identity, noise=SystemNoise(), random_bytes=os.urandom)
+        records = LocalRecords(self.plan.mechanism.domain, np.load(self.folder / f"{name}.npy"))
+        identity = Identity.from_private_bytes((self.folder / f"{name}.key").read_bytes())
+        session = MeasuredClient(self.plan, name, records, identity=identity, noise=SystemNoise(), random_bytes=os.urandom)
         session.stopwatch, session.latency = self.stopwatch, self.latency
         return session
 

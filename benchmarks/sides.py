@@ -1,0 +1,153 @@
+"""A side of a comparison: a process that holds the records and does one library's work on them whenever it is asked to.
+
+Libraries have threads of their own, which disturb each other in one process, and rivals live in an environment of their own:
+this module imports only NumPy before it knows whose work it does.
+"""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.timing import Spent, Work, spent
+
+T = 5
+RECORDS, START = "records.npy", "start.npy"
+Array = NDArray[Any]
+Maker = Callable[[Array, Array], Work]  # of records and initial centroids (float64)
+
+
+class Side:
+    """The other end of such a process. python : the interpreter of the library's environment."""
+
+    def __init__(self, work: str, library: str, *, threads: int, python: str, until: ExitStack) -> None:
+        command = [python, "-m", "benchmarks.sides", work, library]
+        env = os.environ | {"OMP_NUM_THREADS": str(threads), "OPENBLAS_CORETYPE": _processor()}
+        process = subprocess.Popen(command, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process: Any = until.enter_context(process)
+
+    def prepare(self, folder: Path, dtypes: list[str]) -> None:
+        """Load the records and initial centroids of a folder. A fit of ours leaves there its own centroids: ask it first."""
+        self._ask([str(folder), dtypes])
+
+    def spent(self, dtype: str, times: int) -> Spent:
+        """What the work takes each time."""
+        return Spent(*self._ask([dtype, times]))
+
+    def _ask(self, question: list[Any]) -> Any:
+        print(json.dumps(question), file=self.process.stdin, flush=True)
+        return json.loads(self.process.stdout.readline() or sys.exit("a side has ended and says why above"))
+
+
+def main() -> None:
+    """Answer questions until there are no more."""
+    make = WORKS[sys.argv[1], sys.argv[2]]
+    if hasattr(os, "sched_setaffinity"):  # from which TBB takes the number of its threads
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(os.environ["OMP_NUM_THREADS"])])
+    warnings.simplefilter("ignore")
+    works: dict[str, Work] = {}
+    for line in sys.stdin:
+        match json.loads(line):
+            case [str(folder), list(dtypes)]:
+                works.clear()  # and with them the records they hold
+                C = np.load(Path(folder) / START)
+                for dtype in dtypes:
+                    works[dtype] = make(np.load(Path(folder) / RECORDS).astype(dtype), C)
+                np.save(Path(folder) / START, C)
+                print("null", flush=True)
+            case [dtype, times]:
+                print(json.dumps(spent(works[dtype], times)), flush=True)
+
+
+def _processor() -> str:
+    """What NumPy's OpenBLAS takes the processor for: an older one, as faiss comes with, may not know it and be slow."""
+    from threadpoolctl import threadpool_info
+
+    return next((str(found["architecture"]) for found in threadpool_info() if "architecture" in found), "")
+
+
+def fastlloyd_fit(X: Array, C: Array) -> Work:
+    """Everything: checks, grid, T iterations with noise, statement, labels. It puts its own initial centroids into C."""
+    from fastlloyd import FastLloyd
+
+    model = FastLloyd(len(C), epsilon=1.0, bounds=(-1.0, 1.0), n_records=len(X), n_iter=T, random_state=0)
+    m = model.fit(X).mechanism_
+    C[:] = m.domain.from_grid(m.initial_centroids())
+    return lambda: model.fit(X)
+
+
+def fastlloyd_kernel(X: Array, C: Array) -> Work:
+    """Exact relative sums and counts of the records within the radius."""
+    from fastlloyd.clustering import kernels
+    from fastlloyd.clustering.domain import Domain, squared_radius
+    from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
+
+    d = X.shape[1]
+    domain = Domain(features=tuple(f"x{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d)
+    grid, centroids = domain.to_grid(X), domain.to_grid(C).astype(np.int64)
+    radius = squared_radius(domain, len(C), FASTLLOYD.alpha)
+    return lambda: kernels.cluster_statistics(grid, centroids, radius, limits=domain.half_widths)
+
+
+def kmeans_fit(module: str) -> Maker:
+    """As many iterations of a class with scikit-learn's interface, and its labels."""
+
+    def fit(X: Array, C: Array) -> Work:
+        kmeans = importlib.import_module(module).KMeans
+        model = kmeans(len(C), init=C.astype(X.dtype), n_init=1, max_iter=T, tol=0, algorithm="lloyd")
+        assert model.fit(X).n_iter_ == T, f"{module} converged before {T} iterations"
+        return lambda: model.fit(X)
+
+    return fit
+
+
+def scikit_learn_kernel(X: Array, C: Array) -> Work:
+    """Sums and counts by its compiled function for dense records."""
+    from sklearn.cluster._k_means_lloyd import lloyd_iter_chunked_dense
+
+    start, weights, labels = C.astype(X.dtype), np.ones(len(X), X.dtype), np.full(len(X), -1, np.int32)
+    new, counts, shift = np.zeros_like(start), np.zeros(len(C), X.dtype), np.zeros(len(C), X.dtype)
+    threads = int(os.environ["OMP_NUM_THREADS"])
+    return lambda: lloyd_iter_chunked_dense(X, weights, start, new, counts, labels, shift, threads)
+
+
+def faiss_fit(X: Array, C: Array) -> Work:
+    """As many iterations over all records, and a search for labels."""
+    faiss, start = importlib.import_module("faiss"), C.astype(X.dtype)
+
+    def fit() -> object:
+        kmeans = faiss.Kmeans(X.shape[1], len(C), niter=T, min_points_per_centroid=1, max_points_per_centroid=len(X))
+        kmeans.train(X, init_centroids=start)
+        return kmeans.index.search(X, 1)
+
+    return fit
+
+
+def faiss_kernel(X: Array, C: Array) -> Work:
+    """The nearest centroids, no sums."""
+    index = importlib.import_module("faiss").IndexFlatL2(X.shape[1])
+    index.add(C.astype(X.dtype))
+    return lambda: index.search(X, 1)
+
+
+WORKS = {
+    ("fit", "fastlloyd"): fastlloyd_fit,
+    ("fit", "scikit-learn"): kmeans_fit("sklearn.cluster"),
+    ("fit", "scikit-learn-intelex"): kmeans_fit("sklearnex.cluster"),
+    ("fit", "faiss-cpu"): faiss_fit,
+    ("kernel", "fastlloyd"): fastlloyd_kernel,
+    ("kernel", "scikit-learn"): scikit_learn_kernel,
+    ("kernel", "faiss-cpu"): faiss_kernel,
+}
+
+if __name__ == "__main__":
+    main()
