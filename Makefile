@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-# Set to auto-detect the cores; `make test WORKERS=0` runs in one process.
+# As many processes as cores and one more; `make test WORKERS=0` runs in one process.
 WORKERS ?= auto
 SCHEDULES ?= 100000
 KILLS ?= 500

@@ -49,6 +49,12 @@ def pytest_configure(config: pytest.Config) -> None:
         importlib.import_module(module.name)
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One process more than there are cores: while a test waits, for a process or a deadline, another is worked at."""
+    del config
+    return (os.cpu_count() or 1) + 1
+
+
 @pytest.fixture(scope="module")
 def repeatable_noise() -> Iterator[None]:
     """For tests that give sessions or `central.cluster` noise they know."""
