@@ -1,16 +1,19 @@
 """Many schedules on the virtual network: `make campaign`, 100,000 of them, or as many as SCHEDULES says.
 
 Plain `pytest` does not collect it. Each schedule follows from its number, so a campaign of n plays the first n of every larger
-one. One that breaks a rule is shown as short as it could be made, to be pinned as a test.
+one. One that breaks a rule is shown as short as it could be made, to be pinned as a test. TAKE_UP=FILE keeps in FILE what has
+been played, part by part; given again it plays the rest only, so a long campaign may be stopped, and goes on with today's code.
 """
 
 import datetime as dt
+import json
 import os
 import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,7 +37,8 @@ pytestmark = pytest.mark.campaign
 
 FULL_SIZE = 100_000
 N_SCHEDULES = int(os.environ.get("SCHEDULES", str(FULL_SIZE)))
-BATCH = 250
+PART = 2500  # schedules of one kind in one federation
+TAKE_UP = os.environ.get("TAKE_UP", "")
 KINDS = {"bad luck": (BAD_LUCK, check_after_bad_luck), "attacks": (BAD_LUCK + ATTACKS, check_after_attacks)}
 OUTCOMES = ("schedules", "finished", "some finished", "none finished", "fewer share keys", "left out", "accused")
 MOMENTS = ("before commit", "after commit", "after sending some", "between steps")
@@ -42,7 +46,7 @@ MOMENTS = ("before commit", "after commit", "after sending some", "between steps
 TEXT = """\
 {measured}
 {n:,} schedules of up to {max_operations} operations on a virtual network, each drawn from its number; none broke a rule.
-Half of them begin with one client missing when keys are shared.
+Half of them begin with one client missing when keys are shared.{taken_up}
 
 {table}
 
@@ -58,6 +62,8 @@ Crashes, by the moment at which they came. A crashed party starts again from its
 send what they should not. `schedules.py` has the rules.
 
 Not shown: longer schedules; more clients; attacks that nobody thought of; real networks and processes (Kills)."""
+
+TAKEN_UP = " {n:,} were played before, by earlier commits."
 
 
 @dataclass
@@ -141,15 +147,36 @@ def crashes(cells: Cells) -> list[tuple[str, ...]]:
     return [("", *(f"{kind}, {party}" for kind, party in parties)), *found]
 
 
+Part = tuple[str, str, int, int]  # kind, federation, first number, the one after the last
+
+
+def kept() -> dict[Part, Counter[str]]:
+    """The parts that were played without a broken rule, from the file that TAKE_UP names."""
+    lines = Path(TAKE_UP).read_text(encoding="utf-8").splitlines() if TAKE_UP and Path(TAKE_UP).exists() else []
+    return {tuple(part): Counter(counts) for part, counts in map(json.loads, lines)}
+
+
+def keep(part: Part, cell: Cell) -> None:
+    if TAKE_UP and not cell.failures:
+        with Path(TAKE_UP).open("a", encoding="utf-8") as file:
+            file.write(json.dumps([part, cell.counts]) + "\n")
+
+
 def test_no_schedule_breaks_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
     started = dt.datetime.now(dt.UTC)
     cells = {(kind, subject): Cell() for kind in KINDS for subject in FEDERATIONS}
     each = -(-N_SCHEDULES // len(cells))
-    jobs = [(cell, range(n, min(n + BATCH, each))) for n in range(0, each, BATCH) for cell in cells]
+    parts = [(*cell, n, min(n + PART, each)) for n in range(0, each, PART) for cell in cells]
+    earlier = {part: counts for part, counts in kept().items() if part in parts}
+    for (kind, subject, *_), counts in earlier.items():
+        cells[kind, subject] += Cell(counts)
+    n_earlier = sum(counts["schedules"] for counts in earlier.values())
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        running = {pool.submit(batch, *cell, numbers): cell for cell, numbers in jobs}
+        running = {pool.submit(batch, *part[:2], range(*part[2:])): part for part in parts if part not in earlier}
         for done in as_completed(running):
-            cells[running[done]] += done.result()
+            part = running[done]
+            keep(part, done.result())
+            cells[part[:2]] += done.result()
     with capsys.disabled():
         for lines in (outcomes(cells), crashes(cells)):
             sys.stdout.write(f"\n{campaign_page.aligned(lines)}\n")
@@ -157,6 +184,7 @@ def test_no_schedule_breaks_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
     text = TEXT.format(
         measured=campaign_page.measured(started, NumPy=np.__version__),
         n=len(cells) * each,
+        taken_up=TAKEN_UP.format(n=n_earlier) if n_earlier else "",
         max_operations=MAX_OPERATIONS,
         table=campaign_page.table(outcomes(cells)[0], outcomes(cells)[1:]),
         crashes=campaign_page.table(crashes(cells)[0], crashes(cells)[1:]),
