@@ -8,10 +8,13 @@ by shape (measured in docs/results/performance.md):
 - many features: one matrix product per block by BLAS, the rest compiled;
 - small data, or without numba: one matrix product per block, the rest NumPy.
 
+Labels of points on a grid of a few features, as candidates for votes are, take no distances: each axis is searched by itself.
+
 Shapes, centroids and the range in which records *may* lie decide what is done, never where records do lie: what a record costs
 is the same for all records, up to what the processor makes of their bits.
 """
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -19,9 +22,12 @@ from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering.domain import GridArray, is_by_feature
-from fastlloyd.clustering.parallel import is_compiled, over_spans, sum_over_spans
+from fastlloyd.clustering.parallel import NUMPY_STEPS, is_compiled, over_spans, sum_over_spans
 
 BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64 for the larger of the block's two matrices: stays in the cache
+MOST_AXES = 3  # of a grid: with more, no grid has few enough points
+LEAST_POINTS = 64  # of a grid that is worth the search for its axes
+AXIS_ROWS = 1 << 13  # records whose places on an axis stay in the cache
 FEATURE_CELLS = 4800  # of a block of the compiled loops with all that is computed of it, 38 KB: about the innermost cache
 
 _NO_LIMITS = np.zeros(0, dtype=np.int64)
@@ -60,7 +66,9 @@ def assign(X: GridArray, centroids: IntArray, *, limits: IntArray | None = None,
     labels = np.zeros(len(X), dtype=np.int32)
     if len(centroids) == 1:
         return labels
-    if not _is_compiled(X, centroids):
+    if axes := _axes(centroids):
+        _grid_labels(X, axes, labels)
+    elif not _is_compiled(X, centroids):
         _plain_labels(X, centroids, block_rows, labels)
     else:
         compiled = _feature_labels if is_by_feature(X) else _row_labels
@@ -151,6 +159,50 @@ def _row_statistics(X: GridArray, centroids: IntArray, group: float, squared_rad
         return totals[:k].astype(np.int64)
 
     return sum_over_spans(of_span, X, k, blas=True)
+
+
+def _axes(centroids: IntArray) -> list[IntArray]:
+    """The coordinates along each axis if the centroids are all points of a grid, the last axis fastest; else nothing."""
+    k, d = centroids.shape
+    if d > MOST_AXES or k < LEAST_POINTS:
+        return []
+    axes = [np.unique(column) for column in centroids.T]
+    if math.prod(map(len, axes)) != k:
+        return []
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(k, d)
+    return axes if np.array_equal(points, centroids) else []
+
+
+def _grid_labels(X: GridArray, axes: list[IntArray], labels: Labels) -> None:
+    """Of the nearest points of a grid the lowest has, along each axis, the lowest of the nearest coordinates.
+
+    A coordinate x is at most halfway from a to b if x <= floor((a + b) / 2).
+    """
+    halves = [(axis[:-1] + axis[1:]) // 2 for axis in axes]
+
+    def label(start: int, stop: int) -> None:
+        for first, last in blocks(stop - start, 1, AXIS_ROWS):
+            found = np.zeros(last - first, dtype=np.intp)
+            for j, axis in enumerate(axes):
+                found *= len(axis)
+                found += _number_below(X[start + first : start + last, j], halves[j])
+            labels[start + first : start + last] = found
+
+    over_spans(label, X, NUMPY_STEPS)
+
+
+def _number_below(x: GridArray, ascending: IntArray) -> NDArray[np.intp]:
+    """How many of the ascending numbers are less than each x, by the same steps for any x.
+
+    NumPy's `searchsorted` begins where its last search ended, so one record would change the steps of another.
+    """
+    n_steps = len(ascending).bit_length()
+    padded = np.full((1 << n_steps) - 1, np.iinfo(np.int64).max)
+    padded[: len(ascending)] = ascending
+    below = np.zeros(len(x), dtype=np.intp)
+    for step in (1 << i for i in reversed(range(n_steps))):
+        below += (padded.take(below + (step - 1)) < x) * step
+    return below
 
 
 def _plain_labels(X: GridArray, centroids: IntArray, block_rows: int | None, labels: Labels) -> None:

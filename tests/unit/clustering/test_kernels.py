@@ -125,6 +125,47 @@ def test_assign_names_the_lowest_of_the_nearest_centroids(
             assert labels.tolist() == [row.tolist().index(row.min()) for row in squared]
 
 
+@st.composite
+def grids(draw: st.DrawFn) -> tuple[IntArray, IntArray]:
+    """Points of a grid of 1 to 3 features, the last axis fastest, and records: many halfway between two of them, or beyond."""
+    axes = draw(st.lists(st.lists(st.integers(-9, 9), min_size=1, max_size=5, unique=True).map(sorted), min_size=1, max_size=3))
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+    records = draw(st.lists(st.tuples(*[st.integers(-11, 11)] * len(axes)), max_size=20))
+    return np.array(records, dtype=np.int64).reshape(-1, len(axes)), points
+
+
+@settings(max_examples=300)
+@given(grids(), st.sampled_from([np.int32, np.int64]), st.booleans())
+def test_labels_on_a_grid_are_found_axis_by_axis_without_a_distance(
+    grid: tuple[IntArray, IntArray], dtype: type, is_shuffled: bool
+) -> None:
+    X, points = grid
+    searched: list[int] = []
+
+    def search(*arguments: Any) -> None:
+        searched.append(len(points))
+        search_axes(*arguments)
+
+    if is_shuffled:
+        points = points[::-1]
+    squared = ((X[:, None, :] - points) ** 2).sum(axis=2)
+    search_axes = kernels._grid_labels
+    with mock.patch.multiple(kernels, LEAST_POINTS=2, AXIS_ROWS=7, _grid_labels=search):
+        labels = kernels.assign(X.astype(dtype), points)
+    assert labels.tolist() == [row.tolist().index(row.min()) for row in squared]
+    assert bool(searched) == (len(points) > 1 and not is_shuffled)
+
+
+def test_what_is_no_whole_grid_is_not_searched_as_one() -> None:
+    grid = np.stack(np.meshgrid(range(9), range(8), indexing="ij"), axis=-1).reshape(-1, 2)
+    doubled = np.concatenate([grid[:-1], grid[:1]])
+    moved = grid + np.eye(72, 2, dtype=np.int64)
+    assert [bool(kernels._axes(C)) for C in (grid, grid[:-1], doubled, moved, np.repeat(grid, 2, axis=1))] == [
+        True,
+        *[False] * 4,
+    ]
+
+
 @each_way
 @pytest.mark.parametrize(("n", "k", "d", "q"), [(300, 3, 1024, 16), (700, 100, 8, 16), (5000, 15, 2, 24), (1000, 7, 1, 25)])
 def test_the_kernel_is_the_reference_on_large_shapes_and_in_several_default_blocks(
