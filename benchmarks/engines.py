@@ -54,7 +54,7 @@ def timed(folder: Path, n: int, workers: int) -> dict[str, list[float]]:
             for kept_bytes, how in ((0, "read anew"), (n * FEATURES * 4, "kept by them")):
                 engine = LocalEngine(workers) if name == "local" else DaskEngine(cluster.get_client(), name)
                 engine.kept_bytes = kept_bytes
-                ways[f"{workers} workers of {name}, {how}"] = EngineRecords(source, DOMAIN, Outside.CLIP, engine)
+                ways[f"{workers} workers of {name}, {how}"] = EngineRecords.of_files(source, DOMAIN, Outside.CLIP, engine)
         found: dict[str, list[float]] = {name: [] for name in ("pyarrow, which only reads", *ways)}
         answers = set[bytes]()
         for _ in range(1 + TURNS):

@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, settings
 import fastlloyd
 from fastlloyd import testing
 
-pytest_plugins = ("command_line", "network_site")  # the fixtures `here`, `fastlloyd` and `site`
+pytest_plugins = ("command_line", "dask_cluster", "network_site")  # the fixtures `here`, `fastlloyd`, `address` and `site`
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes a folder of its own in it
 # A shared machine makes examples slow at random; a hang is caught by the run's own limit.

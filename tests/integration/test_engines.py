@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from command_line import Command, refused
 from designs import design_mechanism
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
@@ -27,7 +26,7 @@ from fastlloyd.mechanisms.engines.engine import Engine
 from fastlloyd.mechanisms.engines.local import LocalEngine
 from fastlloyd.mechanisms.engines.named import engine
 from fastlloyd.mechanisms.engines.records import EngineRecords
-from fastlloyd.mechanisms.engines.tasks import Answer, Fault
+from fastlloyd.mechanisms.engines.tasks import Ask, Fault, FilePart
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.settings import AnyAlgorithm
@@ -38,14 +37,6 @@ from record_files import SECRET, pa, pq
 DOMAIN = Domain(features=("a", "b"), lower=(0.0, 0.0), upper=(100.0, 5.0))
 SIZES = (40, 1, 300, 0, 75, 20, 33, 64)
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """A Dask cluster of two processes."""
-    distributed = importlib.import_module("distributed")
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
-        yield cluster.scheduler_address.removeprefix("tcp://")
 
 
 @pytest.fixture(scope="module", params=["local", "dask"])
@@ -70,7 +61,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def far(folder: Path, workers: Engine, missing: Missing = Missing.DROP, **given: Any) -> EngineRecords:
-    return EngineRecords(open_records(folder, missing=missing), DOMAIN, Outside.CLIP, workers, **given)
+    return EngineRecords.of_files(open_records(folder, missing=missing), DOMAIN, Outside.CLIP, workers, **given)
 
 
 def question() -> Any:
@@ -92,14 +83,15 @@ def test_workers_give_the_integers_of_one_process(
     expected = central.cluster(m, LocalRecords(DOMAIN, here), SeededNoise(7))
     dropped, records.dropped = records.dropped, None
     steps: list[tuple[int, int]] = []
-    away = EngineRecords(records, DOMAIN, Outside.CLIP, workers, lambda *step: steps.append(step))
+    away = EngineRecords.of_files(records, DOMAIN, Outside.CLIP, workers, lambda *step: steps.append(step))
     found = central.cluster(m, away, SeededNoise(7))
     assert np.array_equal(found.centroids, expected.centroids)
     assert np.array_equal(found.answer, expected.answer)
-    assert (found.loss, away.n_outside, records.dropped) == (expected.loss, here.n_outside, dropped)
+    assert (found.loss, away.n_outside, away.dropped) == (expected.loss, here.n_outside, dropped)
     assert here.n_outside > 0
     assert dropped
-    assert steps == [(i + 1, len(SIZES)) for i in range(len(SIZES))] * m.n_rounds
+    assert [done for done, _ in dict.fromkeys(steps)] == list(range(len(SIZES) + 1))
+    assert steps.count((len(SIZES), len(SIZES))) == m.n_rounds
 
 
 def test_what_a_killed_worker_of_dask_had_is_done_again_and_counts_once(folder: Path, address: str) -> None:
@@ -121,6 +113,18 @@ def test_what_a_killed_worker_of_dask_had_is_done_again_and_counts_once(folder: 
     assert n == again == away.n
 
 
+def test_a_cluster_without_workers_ends_the_run_after_a_stated_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask, "_ALONE", 0.3)
+    monkeypatch.setattr(dask, "PULSE", 0.1)
+    distributed = importlib.import_module("distributed")
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster:
+        away = far(folder, dask.DaskEngine(cluster.get_client(), "dask"))
+        away.answer(question())
+        cluster.sync(cluster.workers[0].close)
+        with pytest.raises(EngineError, match=r"no workers for 0\.3 seconds"):
+            away.answer(question())
+
+
 def test_a_process_that_is_killed_ends_the_pass_in_a_sentence(folder: Path) -> None:
     workers = LocalEngine(2)
 
@@ -135,14 +139,15 @@ def test_a_process_that_is_killed_ends_the_pass_in_a_sentence(folder: Path) -> N
 
 
 def test_a_worker_with_other_code_is_refused(folder: Path, workers: Engine) -> None:
-    task = replace(Answer(domain=DOMAIN, outside=Outside.CLIP, query=question()), code="of another version")
-    pieces = open_records(folder, missing=Missing.DROP).pieces
-    found = [fault for _, fault in workers.map(task, pieces)]
+    task = replace(Ask(domain=DOMAIN, outside=Outside.CLIP, asked=question()), code="of another version")
+    pieces = [FilePart(i, piece) for i, piece in enumerate(open_records(folder, missing=Missing.DROP).pieces)]
+    found = [came[1] for came in workers.map(task, pieces) if came is not None]
     assert len(found) == len(pieces)
     assert all(isinstance(fault, Fault) and "version" in fault.sentence for fault in found)
 
 
 def test_a_file_that_changes_between_passes_is_seen_here_and_on_workers(folder: Path, workers: Engine) -> None:
+    ask, open_pieces = Ask(domain=DOMAIN, outside=Outside.CLIP, asked=question()), open_records(folder).pieces
     for change in (Path.unlink, lambda path: path.write_bytes(b"")):
         away = far(folder, workers)
         away.answer(question())
@@ -151,7 +156,8 @@ def test_a_file_that_changes_between_passes_is_seen_here_and_on_workers(folder: 
         change(path)
         with pytest.raises(DataError, match=r"2\.parquet"):
             away.answer(question())
-        [(_, fault)] = workers.map(Answer(domain=DOMAIN, outside=Outside.CLIP, query=question()), [away._records.pieces[2]])
+        part = FilePart(0, open_pieces[2])
+        [fault] = [came[1] for came in workers.map(ask, [part]) if came is not None]
         assert isinstance(fault, Fault)
         assert str(path) in fault.sentence
         path.write_bytes(content)
@@ -232,23 +238,18 @@ def test_what_is_no_scheduler_and_one_without_workers_are_refused(monkeypatch: p
         dask.DaskEngine.connected(cluster.scheduler_address.removeprefix("tcp://"))
 
 
-def test_fit_with_an_engine(fastlloyd: Command, folder: Path, address: str) -> None:
-    command = (
-        "fit",
-        f"{folder}/*.parquet",
-        "-k",
-        "2",
-        "--bounds",
-        "a=0:100,b=0:5",
-        "--n-records",
-        "1000",
-        "--missing",
-        "drop",
-        "--no-out",
-    )
-    for name in ("local:2", f"dask://{address}"):
-        code, out, err = fastlloyd(*command, "--engine", name)
-        assert code == 0, err
-        assert "momentlloyd: centroids" in out
-        assert ("Engine: dask" in err) == name.startswith("dask")
-    refused(fastlloyd(*command, "--engine", "spark"), "--engine", "local:N")
+def test_tls_is_used_where_dask_has_certificates_and_refused_where_it_has_none(folder: Path) -> None:
+    distributed = importlib.import_module("distributed")
+    with pytest.raises(EngineError, match="names no certificates"):
+        engine("tls://127.0.0.1:8786")
+    known = distributed.Security.temporary()
+    tls = {"ca-file": known.tls_ca_file, "client.cert": known.tls_client_cert, "client.key": known.tls_client_key}
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", protocol="tls", security=known
+    ) as cluster:
+        with importlib.import_module("dask").config.set({f"distributed.comm.tls.{name}": text for name, text in tls.items()}):
+            workers = engine(cluster.scheduler_address)
+            assert far(folder, workers).answer(question())[1] > 400
+            workers.close()
+        with pytest.raises(EngineError, match="no Dask scheduler"):
+            engine(cluster.scheduler_address.replace("tls", "dask"))

@@ -67,8 +67,9 @@ class Keystreams:
         return _chacha20(mac.digest()).update(bytes(n_bytes))
 
 
-def _chacha20(key: bytes) -> CipherContext:
-    return Cipher(algorithms.ChaCha20(key, nonce=bytes(16)), mode=None).encryptor()
+def _chacha20(key: bytes, block: int = 0) -> CipherContext:
+    """The keystream from this block of 64 bytes on."""
+    return Cipher(algorithms.ChaCha20(key, nonce=block.to_bytes(4, "little") + bytes(12)), mode=None).encryptor()
 
 
 def _check_key(key: bytes) -> None:
@@ -116,13 +117,16 @@ class PublicSeed:
 class PublicStream:
     """Public random integers, the same on every machine and for every version of NumPy.
 
-    A seed and a label determine a stream of 64-bit words, little-endian in the keystream; each call takes the next ones.
+    A seed and a label determine a stream of 64-bit words, little-endian in the keystream; each call takes the next ones,
+    from the word number `first` on.
     """
 
-    def __init__(self, seed: PublicSeed, label: bytes) -> None:
+    def __init__(self, seed: PublicSeed, label: bytes, first: int = 0) -> None:
         if not isinstance(seed, PublicSeed):
             raise LocalProtocolError("public randomness is expanded from a PublicSeed, never from a key")
-        self._stream = _chacha20(derive(seed.value, _PUBLIC_LABEL + length_prefixed(label)))
+        block, skipped = divmod(8 * first, 64)
+        self._stream = _chacha20(derive(seed.value, _PUBLIC_LABEL + length_prefixed(label)), block)
+        self._stream.update(bytes(skipped))
 
     def words(self, n_words: int) -> npt.NDArray[np.uint64]:
         """Take the next `n_words` words of the stream, uniform on [0, 2**64)."""

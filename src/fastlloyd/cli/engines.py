@@ -1,13 +1,13 @@
 """Engines on the command line: the one that is named, what its owner must know, and who answers with it or without."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from fastlloyd.base.names import choose
 from fastlloyd.cli import screen, terminal
 from fastlloyd.clustering.grid_records import GridRecords, Outside
-from fastlloyd.mechanisms.answering import LocalRecords, Records
+from fastlloyd.mechanisms.answering import AllRecords, LocalRecords
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.records import RecordFile, Table
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def named(text: str | None) -> "Iterator[Engine | None]":
+def named(text: str | None, say: Callable[[str], None] = screen.on_stderr) -> "Iterator[Engine | None]":
     """Yield the engine that an option names, None for this process alone; it lets go of its workers in the end."""
     if text is None:
         yield None
@@ -26,9 +26,9 @@ def named(text: str | None) -> "Iterator[Engine | None]":
     with terminal.moving(f"starting {text}"):
         workers = engine(text)
     try:
-        if text.startswith("dask:"):
+        if not text.startswith("local:"):
             n = workers.n_workers
-            screen.on_stderr(
+            say(
                 f"Engine: {text}, {n} worker{'s' * (n != 1)}. Scheduler, workers, their logs and disks handle your records and "
                 "exact sums: they must be yours alone."
             )
@@ -39,19 +39,25 @@ def named(text: str | None) -> "Iterator[Engine | None]":
 
 @contextmanager
 def answering(
-    mechanism: Mechanism, records: Table | RecordFile, X: GridRecords, outside: str, workers: "Engine | None"
-) -> Iterator[Records]:
-    """Yield who answers the mechanism behind a bar: the workers of an engine, or X, the records on the grid, in this process.
+    records: Table | RecordFile,
+    X: GridRecords,
+    outside: str,
+    workers: "Engine | None",
+    *,
+    behind_bar_of: Mechanism | None = None,
+) -> Iterator[AllRecords]:
+    """Yield who answers: the workers of an engine, or X, the records on the grid, in this process.
 
-    In the end X says either way how many records were outside the bounds.
+    behind_bar_of : whose rounds a bar shows. In the end X says either way how many records were outside the bounds, and the
+    records how many were dropped.
     """
-    if workers is None or not isinstance(records, RecordFile):
-        with terminal.passes(mechanism, X) as watched:
+    if workers is None or isinstance(records, Table):
+        with nullcontext(X) if behind_bar_of is None else terminal.passes(behind_bar_of, X) as watched:
             yield LocalRecords(X.domain, watched)
         return
-    from fastlloyd.mechanisms.engines.records import EngineRecords
+    from fastlloyd.mechanisms.engines.records import EngineRecords, silent
 
-    with terminal.pieces(mechanism) as report:
-        far = EngineRecords(records, X.domain, choose(Outside, outside, "outside"), workers, report)
+    with nullcontext(silent) if behind_bar_of is None else terminal.pieces(behind_bar_of) as report:
+        far = EngineRecords.of_files(records, X.domain, choose(Outside, outside, "outside"), workers, report)
         yield far
-        X.n_outside = far.n_outside
+    X.n_outside, records.dropped = far.n_outside, far.dropped

@@ -48,8 +48,8 @@ Engine = Annotated[
     str | None,
     in_clustering(
         "--engine",
-        help="Who passes over DATA: local:N, so many processes; dask://HOST:PORT, a cluster of yours whose workers reach DATA "
-        "by the same path. Default: this process.",
+        help="Who passes over DATA: local:N, so many processes; dask://HOST:PORT, or tls://HOST:PORT, a cluster of yours whose "
+        "workers reach DATA by the same path. Default: this process.",
         metavar="ENGINE",
     ),
 ]

@@ -3,15 +3,21 @@
 import time
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 from fastlloyd.base.names import choose
 from fastlloyd.cli.settings import Records
 from fastlloyd.clustering.domain import Domain, GridArray
-from fastlloyd.clustering.grid_records import Block, GridRecords, Outside
+from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.federation.fingerprint import Fingerprint, RecordsHash, sorted_fingerprint
-from fastlloyd.mechanisms.answering import LocalRecords
+from fastlloyd.mechanisms.answering import NOTHING, AllRecords, Asked, LocalRecords
 from fastlloyd.mechanisms.queries.query import Query
 from fastlloyd.records import Table
+from fastlloyd.records.seen import SeenRecords
+
+if TYPE_CHECKING:
+    from fastlloyd.mechanisms.engines.engine import Engine
+    from fastlloyd.mechanisms.engines.records import EngineRecords
 
 TRIED = 1 << 14  # records
 
@@ -21,19 +27,21 @@ class Stopped(Exception):  # noqa: N818 - nothing is wrong: the owner wants it
 
 
 class OwnRecords:
-    """A client's records, kept on the grid where they are few, else read anew in every pass.
+    """A client's records, kept on the grid where they are few, else read anew in every pass, here or by an engine's workers.
 
     answers : the `Records` of the session. n_outside, dropped : numbers of records, after the first pass: private.
     seconds : that the first pass took.
     """
 
-    def __init__(self, records: Records, domain: Domain, outside: str) -> None:
+    def __init__(self, records: Records, domain: Domain, outside: str, workers: "Engine | None" = None) -> None:
+        treatment = choose(Outside, outside, "outside")
         self.records = records
-        self._hashed = _Hashed(records)
-        self._grid = GridRecords(self._hashed, domain, choose(Outside, outside, "outside"), source=records.source)
-        self.answers = LocalRecords(domain, self)
+        self._seen = SeenRecords(records)
+        self._grid = GridRecords(self._seen, domain, treatment, source=records.source)
+        self._far = self._passed_over_by(workers, domain, treatment)
+        self.answers: AllRecords = LocalRecords(domain, self) if self._far is None else self._far
         self.seconds = 0.0
-        self._n, self._since, self._is_stopped = 0, 0.0, False
+        self._how_far, self._since, self._is_stopped = "", 0.0, False
 
     def look(self, key: bytes, rehearsed: Sequence[Query] = ()) -> Fingerprint:
         """Pass over all records for the first time: count them, find what is wrong with them, and their fingerprint.
@@ -41,24 +49,37 @@ class OwnRecords:
         key : of the store. rehearsed : queries, of which the one that takes longest is answered, and the answer forgotten, so
         that the pass takes as long as the longest of a run. Raises DataError, and Stopped.
         """
-        slowest = self._slowest(rehearsed)
-        self._hashed.hash = known = RecordsHash(key, self.records.columns)
+        asked = self._slowest(rehearsed)
+        known = RecordsHash(key, self.records.columns)
         begun = time.monotonic()
-        if slowest is None:
-            self.answers.count()
-        else:
-            self.answers.answer(slowest)
+        self._first_pass(known, asked)
         self.seconds = time.monotonic() - begun
-        self._hashed.hash = None
         table = self.records
         if not isinstance(table, Table):
             return Fingerprint(known.digest())
         return Fingerprint(known.digest(), cache(lambda: sorted_fingerprint(key, table.columns, table.values)))
 
-    def _slowest(self, queries: Sequence[Query]) -> Query | None:
-        """The query that takes longest for the first records; None if there is none."""
-        if not queries:
+    def _passed_over_by(self, workers: "Engine | None", domain: Domain, outside: Outside) -> "EngineRecords | None":
+        if workers is None or isinstance(self.records, Table):
             return None
+        from fastlloyd.mechanisms.engines.records import EngineRecords
+
+        return EngineRecords.of_files(self.records, domain, outside, workers, self._report)
+
+    def _first_pass(self, known: RecordsHash, asked: Asked) -> None:
+        """Ask this of all records, and add them to the hash."""
+        if self._far is not None:
+            _, n, sums = self._far.look(asked, known.lanes)
+            known.add_sums(sums, n)
+            return
+        self._seen.see = known.add
+        self.answers.total(asked)
+        self._seen.see = None
+
+    def _slowest(self, queries: Sequence[Query]) -> Asked:
+        """The query that takes longest for the first records; nothing if there is none."""
+        if not queries:
+            return NOTHING
         some = next(iter(self))[:TRIED]
 
         def seconds(query: Query) -> float:
@@ -72,12 +93,12 @@ class OwnRecords:
     @property
     def n_outside(self) -> int:
         """How many records have a value outside the bounds: private."""
-        return self._grid.n_outside
+        return self._grid.n_outside if self._far is None else self._far.n_outside
 
     @property
     def dropped(self) -> int:
         """How many records were left out because a cell was missing: private."""
-        return self.records.dropped or 0
+        return (self.records.dropped or 0) if self._far is None else self._far.dropped
 
     def stop(self) -> None:
         """Give up the pass that is under way, and every other, at the next block; from any thread."""
@@ -88,31 +109,27 @@ class OwnRecords:
         if not self._since:
             return ""
         seconds = f", at the records for {time.monotonic() - self._since:.0f} s"
-        return f"{seconds}: {self._n:,} (exact: NOT PRIVATE)" if exact else seconds
+        return f"{seconds}: {self._how_far} (exact: NOT PRIVATE)" if exact else seconds
+
+    def _report(self, done: int, of: int) -> None:
+        """Hear how many parts of a pass workers have done."""
+        if self._is_stopped:
+            raise Stopped
+        self._how_far = f"{done} of {of} pieces"
+        if done == 0:
+            self._since = self._since or time.monotonic()
+        elif done == of:
+            self._since = 0.0
 
     def __iter__(self) -> Iterator[GridArray]:
         """One pass over the grid points of all records."""
-        self._n, self._since = 0, time.monotonic()
+        n, self._how_far, self._since = 0, "0", time.monotonic()
         try:
             for block in self._grid:
                 if self._is_stopped:
                     raise Stopped
                 yield block
-                self._n += len(block)
+                n += len(block)
+                self._how_far = f"{n:,}"
         finally:
             self._since = 0.0
-
-
-class _Hashed:
-    """Blocks of records, which are added to `hash` when they are read, if there is one."""
-
-    def __init__(self, records: Records) -> None:
-        self._records = records
-        self.n_rows, self.n_ahead, self.check, self.place = records.n_rows, records.n_ahead, records.check, records.place
-        self.hash: RecordsHash | None = None
-
-    def blocks_to_check(self) -> Iterator[Block]:
-        for first, block in self._records.blocks_to_check():
-            if self.hash is not None:
-                self.hash.add(block)
-            yield first, block

@@ -75,14 +75,10 @@ def check_options(options: MechanismOptions, missing: str, outside: str) -> None
     given_settings(options, unknown_yet, given_cap(options) or MAX_RECORDS)
 
 
-def read_records(data: str, columns: str | None, missing: str) -> Records:
-    """The records of a source, all columns or those chosen; very many are read in passes."""
-    return table_or_file(data, _chosen_columns(columns), missing=choose(Missing, missing, "missing"))
-
-
-def open_source(data: str, columns: str | None, missing: str) -> RecordFile:
-    """The records of a source, to be read in passes."""
-    return open_records(data, _chosen_columns(columns), missing=choose(Missing, missing, "missing"))
+def read_records(data: str, columns: str | None, missing: str, *, in_passes: bool = False) -> Records:
+    """The records of a source, all columns or those chosen; very many are read in passes, or however many there are."""
+    read = open_records if in_passes else table_or_file
+    return read(data, _chosen_columns(columns), missing=choose(Missing, missing, "missing"))
 
 
 def _chosen_columns(columns: str | None) -> list[str] | None:

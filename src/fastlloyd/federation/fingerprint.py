@@ -24,6 +24,7 @@ _SPAN: Final = 1 << 13  # records whose lanes stay in a core's cache
 _HALF, _LOW = np.uint64(32), np.uint64(2**32 - 1)
 
 Words = NDArray[np.uint64]
+Block = RealArray | ColumnBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,40 +45,24 @@ class Fingerprint:
         return None if self.earlier is None else hmac.compare_digest(reserved.fingerprint, self.earlier())
 
 
-class RecordsHash:
-    """A keyed hash of a multiset of records, which are added in blocks of any size and in any order.
+class Lanes:
+    """The sums of the lanes of records (see `RecordsHash`), by keys that tell nothing of the one they were drawn from."""
 
-    A record becomes four numbers modulo 2**64, its lanes, which are summed over the records; HMAC-SHA256 binds the sums with
-    columns and number. With l and h the halves of a cell's 64 bits, a lane is the sum of (l + a)(h + b) over the columns, where
-    a and b are keys of 32 bits each (NH: Black et al., UMAC, CRYPTO 1999), so that two different records have the same lanes
-    with a probability of at most 2**-128. It is mixed by a one-to-one function before it is summed: else records that swap the
-    cells of a column would have the same sums.
+    __slots__ = ("_high", "_low", "_odd", "_order")
 
-    Parameters
-    ----------
-    key : of the store, 32 bytes.
-    columns : names of the cells of a record, in the order of the blocks.
-    """
-
-    def __init__(self, key: bytes, columns: Sequence[str]) -> None:
-        d = len(columns)
-        self._key, self._columns, self._order = key, columns, sorted(range(d), key=columns.__getitem__)
+    def __init__(self, key: bytes, order: Sequence[int]) -> None:
+        d = len(order)
         drawn = np.frombuffer(keystream(key, _LABEL, 8 * _LANES * (2 * d + 2)), dtype="<u8").reshape(_LANES, -1)
         self._low, self._high, self._odd = drawn[:, :d] & _LOW, drawn[:, d : 2 * d] & _LOW, drawn[:, 2 * d :] | np.uint64(1)
-        self._n, self._sums = 0, np.zeros(_LANES, dtype=np.uint64)
+        self._order = tuple(order)
 
-    def add(self, block: RealArray | ColumnBlock) -> None:
-        """Add records (n, number of columns), float32 or float64 in original units."""
+    def __call__(self, block: Block) -> Words:
+        """The sums modulo 2**64 over records (n, number of columns), float32 or float64 in original units: uint64 (4,)."""
         columns = block.arrays if isinstance(block, ColumnBlock) else block.T
+        sums = np.zeros(_LANES, dtype=np.uint64)
         for start in range(0, len(block), _SPAN):
-            self._sums += self._lanes([columns[at][start : start + _SPAN] for at in self._order])
-        self._n += len(block)
-
-    def digest(self) -> bytes:
-        """The fingerprint of what was added, 32 bytes."""
-        names = length_prefixed(*(self._columns[at].encode() for at in self._order))
-        shape = len(self._columns).to_bytes(8, "big") + self._n.to_bytes(8, "big")
-        return hmac.digest(self._key, _LABEL + shape + names + self._sums.astype("<u8").tobytes(), "sha256")
+            sums += self._lanes([columns[at][start : start + _SPAN] for at in self._order])
+        return sums
 
     def _lanes(self, columns: Sequence[RealArray]) -> Words:
         """The sums of the lanes of so many records as one column has, modulo 2**64."""
@@ -97,6 +82,42 @@ class RecordsHash:
             lanes *= odd[:, np.newaxis]
         lanes ^= lanes >> _HALF
         return np.asarray(lanes.sum(axis=1, dtype=np.uint64))
+
+
+class RecordsHash:
+    """A keyed hash of a multiset of records, which are added in blocks of any size and in any order.
+
+    A record becomes four numbers modulo 2**64, its lanes, which are summed over the records; HMAC-SHA256 binds the sums with
+    columns and number. With l and h the halves of a cell's 64 bits, a lane is the sum of (l + a)(h + b) over the columns, where
+    a and b are keys of 32 bits each (NH: Black et al., UMAC, CRYPTO 1999), so that two different records have the same lanes
+    with a probability of at most 2**-128. It is mixed by a one-to-one function before it is summed: else records that swap the
+    cells of a column would have the same sums.
+
+    Parameters
+    ----------
+    key : of the store, 32 bytes.
+    columns : names of the cells of a record, in the order of the blocks.
+    """
+
+    def __init__(self, key: bytes, columns: Sequence[str]) -> None:
+        self._key, self._columns, self._order = key, columns, sorted(range(len(columns)), key=columns.__getitem__)
+        self.lanes = Lanes(key, self._order)
+        self._n, self._sums = 0, np.zeros(_LANES, dtype=np.uint64)
+
+    def add(self, block: Block) -> None:
+        """Add records (n, number of columns), float32 or float64 in original units."""
+        self.add_sums(self.lanes(block), len(block))
+
+    def add_sums(self, sums: Words, n: int) -> None:
+        """Add n records whose `lanes` were added up elsewhere."""
+        self._sums += sums
+        self._n += n
+
+    def digest(self) -> bytes:
+        """The fingerprint of what was added, 32 bytes."""
+        names = length_prefixed(*(self._columns[at].encode() for at in self._order))
+        shape = len(self._columns).to_bytes(8, "big") + self._n.to_bytes(8, "big")
+        return hmac.digest(self._key, _LABEL + shape + names + self._sums.astype("<u8").tobytes(), "sha256")
 
 
 def sorted_fingerprint(key: bytes, columns: Sequence[str], values: NDArray[np.float64]) -> bytes:

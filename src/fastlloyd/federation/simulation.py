@@ -3,9 +3,11 @@
 It protects nobody from whoever runs it, who holds all records; it shows what the clients of such a run would get.
 """
 
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -25,9 +27,10 @@ from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks, MaskContext
 from fastlloyd.federation.secagg.ring import Ring, RingVector
 from fastlloyd.federation.transport.in_process import Drops, run_in_process
-from fastlloyd.mechanisms.answering import LocalRecords, Records
+from fastlloyd.mechanisms.answering import AllRecords, Records
 from fastlloyd.mechanisms.queries.query import Query
 
+_SPLIT = b"fastlloyd/v1/simulation/split"  # label of the words that share records out
 DROP = re.compile(r"(?P<client>.+)@(?P<round>[0-9]{1,4})(?P<for_good>\+?)")
 
 
@@ -57,31 +60,80 @@ def split_evenly(X: GridArray, n_clients: int, seed: PublicSeed) -> list[GridArr
     return [X[part] for part in _parts(len(X), n_clients, seed)]
 
 
-def split(records: LocalRecords, n_clients: int, seed: PublicSeed) -> list[Records]:
+def split(records: AllRecords, n_clients: int, seed: PublicSeed) -> list[Records]:
     """The parts of `split_evenly`, one a client, of records that are never held at once: a pass answers for all clients.
 
-    One or two bytes a record are held. Raises what reading the records raises.
+    Raises what reading the records raises.
     """
-    passes = _SharedPasses(records, n_clients, seed)
+    n = records.count() if records.n is None else records.n
+    passes = _SharedPasses(records, _Owners.of(n, n_clients, seed))
     return [_Part(passes, client) for client in range(n_clients)]
 
 
 def _parts(n: int, n_clients: int, seed: PublicSeed) -> list[NDArray[np.intp]]:
     """The numbers of each client's records, from 0."""
-    order = np.argsort(PublicStream(seed, b"fastlloyd/v1/simulation/split").words(n), kind="stable")
+    order = np.argsort(PublicStream(seed, _SPLIT).words(n), kind="stable")
     return np.array_split(order, n_clients)
 
 
-class _SharedPasses:
-    """The answers of all clients to a query, in one pass. sizes : how many records each client has."""
+@dataclass(frozen=True, slots=True)
+class _Owners:
+    """Whose a record is, by its number: plain data. As `_parts`, which shares records out in the order of their words.
 
-    def __init__(self, records: LocalRecords, n_clients: int, seed: PublicSeed) -> None:
-        self.domain, self._records = records.domain, records
-        parts = _parts(records.count() if records.n is None else records.n, n_clients, seed)
-        self.sizes = [len(part) for part in parts]
-        self._owners = np.empty(sum(self.sizes), dtype=np.min_scalar_type(n_clients - 1))
-        for client, part in enumerate(parts):
-            self._owners[part] = client
+    words, numbers : of the first record of each client but the first, in that order; sizes : how many each client has.
+    """
+
+    seed: PublicSeed
+    words: NDArray[np.uint64]
+    numbers: NDArray[np.intp]
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, n: int, n_clients: int, seed: PublicSeed) -> "_Owners":
+        parts = _parts(n, n_clients, seed)
+        sizes = tuple(map(len, parts))
+        numbers = np.array([part[0] for part in parts[1:] if len(part)], dtype=np.intp)
+        return cls(seed, PublicStream(seed, _SPLIT).words(n)[numbers], numbers, sizes)
+
+    def among(self, first: int, n: int) -> NDArray[np.intp]:
+        """The clients of n records from number `first` on."""
+        words = PublicStream(self.seed, _SPLIT, first).words(n)
+        owners = np.searchsorted(self.words, words, side="right")
+        begins = np.append(self.words, np.uint64(0))[owners - 1] == words  # of equal words the earlier record comes first
+        for at in np.flatnonzero(begins & (owners > 0)):
+            same = slice(np.searchsorted(self.words, words[at], side="left"), owners[at])
+            owners[at] -= np.count_nonzero(self.numbers[same] > first + at)
+        return owners
+
+
+@dataclass(frozen=True, slots=True)
+class _ByOwner:
+    """A query answered for each client, a row each: how many records gave the answer, and the answer."""
+
+    query: Query
+    owners: _Owners
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Clients, and the entries of an answer and one more."""
+        return len(self.owners.sizes), 1 + math.prod(self.query.shape)
+
+    def evaluate(self, X: GridArray, first: int) -> IntArray:
+        """See `Asked`."""
+        found = np.zeros(self.shape, dtype=np.int64)
+        owners = self.owners.among(first, len(X))
+        found[:, 0] = counts = np.bincount(owners, minlength=len(found))
+        each = np.split(X[np.argsort(owners, kind="stable")], np.cumsum(counts)[:-1])
+        for client in np.flatnonzero(counts):
+            found[client, 1:] = self.query.evaluate(each[client]).ravel()
+        return found
+
+
+class _SharedPasses:
+    """The answers of all clients to a query, in one pass."""
+
+    def __init__(self, records: AllRecords, owners: _Owners) -> None:
+        self.domain, self.owners, self._records = records.domain, owners, records
         self._asked: tuple[object, bytes] | None = None
         self._answers: list[tuple[IntArray, int]] = []
 
@@ -92,26 +144,17 @@ class _SharedPasses:
         return self._answers
 
     def _pass(self, query: Query) -> list[tuple[IntArray, int]]:
-        sums = np.zeros((len(self.sizes), *query.question.shape), dtype=np.int64)
-        sizes, at = np.zeros(len(self.sizes), dtype=np.int64), 0
-        for block in self._records.blocks():
-            owners = self._owners[at : at + len(block)]
-            at += len(block)
-            if len(owners) < len(block):
-                raise DataError("the number of records changed between two passes; leave the file alone while it is read")
-            counts = np.bincount(owners, minlength=len(self.sizes))
-            sizes += counts
-            mine = np.split(block[np.argsort(owners, kind="stable")], np.cumsum(counts)[:-1])
-            for client in np.flatnonzero(counts):
-                sums[client] += query.evaluate(mine[client])
-        return list(zip(sums, sizes.tolist(), strict=True))
+        found, n = self._records.total(_ByOwner(query, self.owners))
+        if n != sum(self.owners.sizes):
+            raise DataError("the number of records changed between two passes; leave the file alone while it is read")
+        return [(row[1:].reshape(query.shape), int(row[0])) for row in found]
 
 
 class _Part:
     """`Records` of one client of a simulation."""
 
     def __init__(self, passes: _SharedPasses, client: int) -> None:
-        self.domain, self.n = passes.domain, passes.sizes[client]
+        self.domain, self.n = passes.domain, passes.owners.sizes[client]
         self._passes, self._client = passes, client
 
     def answer(self, query: Query) -> tuple[IntArray, int]:

@@ -27,8 +27,40 @@ class Records(Protocol):
         """The exact answer, int64 of the shape of its question, and how many records gave it."""
 
 
+class Asked(Protocol):
+    """What is asked of records: plain data. shape : of what is added up over them, a query's answer for example."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...  # noqa: D102 - see the class
+
+    def evaluate(self, X: GridArray, first: int, /) -> IntArray:
+        """Integers for grid points X, int64 of that shape; `first` is the number of the first one in a pass, from 0."""
+
+
+class _Nothing:
+    """What is asked where only the number of records counts."""
+
+    shape = (0,)
+
+    def evaluate(self, _X: GridArray, _first: int, /) -> IntArray:
+        return np.zeros(0, dtype=np.int64)
+
+
+NOTHING: Asked = _Nothing()
+
+
+class AllRecords(Records, Protocol):
+    """`Records` that can be asked more than queries."""
+
+    def total(self, asked: Asked) -> tuple[IntArray, int]:
+        """What is asked, added up in one pass, and the number of records."""
+
+    def count(self) -> int:
+        """How many records there are, by a pass that asks nothing; what asks for numbers of records comes after it."""
+
+
 class LocalRecords:
-    """`Records` on this machine: grid points X (n, n_features) in one array, or in blocks that are read anew for each query.
+    """`AllRecords` on this machine: grid points X (n, n_features) in one array, or in blocks that are read anew for each query.
 
     An array is looked at once and must stay as it is; blocks are looked at each time, except those of `GridRecords` under the
     same domain, which are grid points by the way they are made. Raises DataError when X is not made of grid points.
@@ -45,19 +77,22 @@ class LocalRecords:
 
     def answer(self, query: Query) -> tuple[IntArray, int]:
         """See `Records`: one pass. Raises what reading the blocks raises."""
-        n, answer = 0, np.zeros(query.question.shape, dtype=np.int64)
-        for block in self.blocks():
-            answer += query.evaluate(block)
+        return self.total(query)
+
+    def total(self, asked: Asked, first: int = 0) -> tuple[IntArray, int]:
+        """See `AllRecords`; first : number of the first record, where these are a piece of others."""
+        n, total = 0, np.zeros(asked.shape, dtype=np.int64)
+        for block in self._blocks():
+            total += asked.evaluate(block, first + n)
             n += len(block)
         self.n = n
-        return answer, n
+        return total, n
 
     def count(self) -> int:
-        """How many records there are, by a pass that answers nothing. Raises what reading the blocks raises."""
-        self.n = sum(map(len, self.blocks()))
-        return self.n
+        """See `AllRecords`."""
+        return self.total(NOTHING)[1]
 
-    def blocks(self) -> Iterator[GridArray]:
+    def _blocks(self) -> Iterator[GridArray]:
         """Grid points (n_i, n_features) of all records. Raises what reading them raises."""
         if isinstance(self._X, np.ndarray):
             for start in range(0, len(self._X), MAX_BLOCK_RECORDS):

@@ -24,7 +24,7 @@ def fit(
 ) -> None:
     """Cluster the records of one holder with differential privacy. A file larger than memory is read anew in each round."""
     from fastlloyd.cli import engines, results, terminal
-    from fastlloyd.cli.settings import check_options, given_settings, on_grid, open_source, public_numbers, read_records
+    from fastlloyd.cli.settings import check_options, given_settings, on_grid, public_numbers, read_records
     from fastlloyd.dp.noise import SystemNoise
     from fastlloyd.mechanisms import uncertainty
     from fastlloyd.mechanisms.catalogue import design
@@ -36,12 +36,12 @@ def fit(
         results.check_comparison(mechanism)
     check_options(mechanism, missing, outside)
     with engines.named(engine) as workers:
-        records = (read_records if workers is None else open_source)(data, columns, missing)
+        records = read_records(data, columns, missing, in_passes=workers is not None)
         domain, n_records, leaks = public_numbers(mechanism, records, missing)
         with terminal.placing(mechanism.n_clusters):
             m = design(given_settings(mechanism, domain, n_records))
         X = on_grid(records, domain, outside)
-        with engines.answering(m, records, X, outside, workers) as answering:
+        with engines.answering(records, X, outside, workers, behind_bar_of=m) as answering:
             clustering = cluster(m, answering, SystemNoise())
     result = Result.of(
         m, clustering, uncertainty.noise_deviation(m), leaks=leaks, loss=uncertainty.loss_estimate(m, clustering)

@@ -14,8 +14,8 @@ import typer
 
 from fastlloyd.base.names import choose
 from fastlloyd.cli import terminal
-from fastlloyd.cli.options import HostOptions, MissingCells, OutputOptions, OutsideBounds, PassphraseFile
-from fastlloyd.errors import DataError, NetworkError, OutputError, PlanError, StateError
+from fastlloyd.cli.options import Engine, HostOptions, MissingCells, OutputOptions, OutsideBounds, PassphraseFile
+from fastlloyd.errors import DataError, EngineError, NetworkError, OutputError, PlanError, StateError
 
 if TYPE_CHECKING:
     from fastlloyd.cli.hosting import ServerProcess
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fastlloyd.federation.runs import DurableClient
     from fastlloyd.federation.store import Store
     from fastlloyd.federation.store.events import LimitSet
+    from fastlloyd.mechanisms.engines.engine import Engine as Workers
     from fastlloyd.mechanisms.queries.query import Query
     from fastlloyd.reports.result import Result
 
@@ -71,11 +72,12 @@ def join(
     passphrase_file: PassphraseFile = None,
     missing: MissingCells = "drop",
     outside: OutsideBounds = "clip",
+    engine: Engine = None,
     new_dataset: NewDataset = False,
     dry_run: DryRun = False,
 ) -> None:
     """Take part in a run with your records, which stay here. It can be stopped and started at any time."""
-    from fastlloyd.cli import hosting, network, results
+    from fastlloyd.cli import engines, hosting, network, results
     from fastlloyd.federation.identity.parties import check_address
     from fastlloyd.federation.ledger import check_dataset, check_slip
     from fastlloyd.federation.store import Role
@@ -95,11 +97,12 @@ def join(
     network.check_member(identity, agreed, key)
     with (
         network.logging_to_stderr(as_json=output.json),
+        engines.named(engine, partial(network.say, as_json=output.json)) as workers,
         hosting.server_process(agreed, plan, identity.name, host, is_rehearsal=dry_run, as_json=output.json) as beside,
     ):
         planned = agreed.server.address if server is None else server
         client = _Client(plan=agreed, identity=identity, planned=planned, beside=beside, as_json=output.json)
-        mine = _records(agreed, data, missing, outside)
+        mine = _records(agreed, data, missing, outside, workers)
         where = network.place_of_store(identity.name, key, store)
         network.check_kept(agreed, identity.name, where)
         if dry_run:
@@ -171,16 +174,16 @@ def _run(
     return None
 
 
-def _records(plan: "Plan", data: str, missing: str, outside: str) -> "OwnRecords":
+def _records(plan: "Plan", data: str, missing: str, outside: str, workers: "Workers | None") -> "OwnRecords":
     """Open the records, or read them if they are few: the plan's features."""
     from fastlloyd.cli.own_records import OwnRecords
     from fastlloyd.clustering.grid_records import Outside
-    from fastlloyd.records import Missing, table_or_file
+    from fastlloyd.records import Missing, open_records, table_or_file
 
-    treatment = choose(Missing, missing, "missing")
+    treatment, read = choose(Missing, missing, "missing"), table_or_file if workers is None else open_records
     choose(Outside, outside, "outside")  # before any record is read
     domain = plan.mechanism.domain
-    return OwnRecords(table_or_file(data, list(domain.features), missing=treatment), domain, outside)
+    return OwnRecords(read(data, list(domain.features), missing=treatment), domain, outside, workers)
 
 
 def _look(client: _Client, mine: "OwnRecords", key: bytes, rehearsed: "Sequence[Query]" = ()) -> "Fingerprint":
@@ -276,8 +279,8 @@ def _take_part(party: "DurableClient", client: _Client, mine: "OwnRecords") -> "
             lambda: party.session.progress,
             lambda: f"{network.seconds_left(party.timeout)}; {connected.meter}",
         )
-    except DataError as error:
-        raise DataError(
+    except (DataError, EngineError) as error:
+        raise type(error)(
             f"{error}. The run is not over for this client: what it sent stays charged, and with the same records as before "
             "the same command goes on"
         ) from None

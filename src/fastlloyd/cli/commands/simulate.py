@@ -6,6 +6,7 @@ from fastlloyd.cli.options import (
     Columns,
     CompareNonPrivate,
     Data,
+    Engine,
     FederationOptions,
     MechanismOptions,
     MissingCells,
@@ -36,13 +37,14 @@ def simulate(
     columns: Columns = None,
     missing: MissingCells = "refuse",
     outside: OutsideBounds = "clip",
+    engine: Engine = None,
     drop: DroppedUploads = None,
     compare_non_private: CompareNonPrivate = False,
 ) -> None:
     """Split records over clients and run them together in this process, message by message."""
     import os
 
-    from fastlloyd.cli import results, screen, terminal
+    from fastlloyd.cli import engines, results, screen, terminal
     from fastlloyd.cli.settings import (
         check_options,
         chosen_trust,
@@ -55,7 +57,7 @@ def simulate(
     from fastlloyd.federation import simulation
     from fastlloyd.federation.plan.design import design_plan
     from fastlloyd.federation.plan.plan import Masks
-    from fastlloyd.mechanisms.answering import LocalRecords, check_cap
+    from fastlloyd.mechanisms.answering import check_cap
     from fastlloyd.reports.result import Result
 
     place = results.of_run(output, data, mechanism.n_clusters)
@@ -66,26 +68,31 @@ def simulate(
     dropped = [simulation.parse_drop(text, names) for text in drop or ()]
     trust = chosen_trust(mechanism, federation)
     masks = given_masks(federation) or (Masks.GROUP if dropped else None)  # who is dropped is missing from a round
-    records = read_records(data, columns, missing)
-    domain, n_records, leaks = public_numbers(mechanism, records, missing)
-    X = on_grid(records, domain, outside)
-    roster, identities = simulation.roster(names, n_records)
-    settings = given_settings(mechanism, domain, n_records)
-    with terminal.placing(mechanism.n_clusters):
-        plan = design_plan(
-            settings,
-            clients=roster,
-            run_id=os.urandom(16),
-            trust=trust,
-            max_dropouts=len({drop.client for drop in dropped}) if federation.max_dropouts is None else federation.max_dropouts,
-            max_colluding=federation.max_colluding,
-            ring_bits=federation.ring_bits,
-            masks=masks,
-        )
-    with terminal.at_work(f"{clients} clients at work", plan.mechanism):
-        whole = LocalRecords(domain, X)
-        check_cap(whole.count(), n_records)
-        parts = simulation.split(whole, clients, settings.public_seed)
-        run = simulation.simulate(plan, identities, parts, drops=dropped)
+    with engines.named(engine) as workers:
+        records = read_records(data, columns, missing, in_passes=workers is not None)
+        domain, n_records, leaks = public_numbers(mechanism, records, missing)
+        X = on_grid(records, domain, outside)
+        roster, identities = simulation.roster(names, n_records)
+        settings = given_settings(mechanism, domain, n_records)
+        with terminal.placing(mechanism.n_clusters):
+            plan = design_plan(
+                settings,
+                clients=roster,
+                run_id=os.urandom(16),
+                trust=trust,
+                max_dropouts=len({drop.client for drop in dropped})
+                if federation.max_dropouts is None
+                else federation.max_dropouts,
+                max_colluding=federation.max_colluding,
+                ring_bits=federation.ring_bits,
+                masks=masks,
+            )
+        with (
+            terminal.at_work(f"{clients} clients at work", plan.mechanism),
+            engines.answering(records, X, outside, workers) as whole,
+        ):
+            check_cap(whole.count(), n_records)
+            parts = simulation.split(whole, clients, settings.public_seed)
+            run = simulation.simulate(plan, identities, parts, drops=dropped)
     result = Result.of_run(plan, run, leaks=leaks, cautions=(screen.DROPPED,) if dropped else ())
     results.end(result, output, place, records, X, with_comparison=compare_non_private)

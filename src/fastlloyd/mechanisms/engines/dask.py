@@ -2,43 +2,60 @@
 
 import asyncio
 import importlib
+import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from fastlloyd.base import extras
 from fastlloyd.errors import EngineError
-from fastlloyd.mechanisms.engines.engine import Result
+from fastlloyd.mechanisms.engines.engine import PULSE, Result
 
 KEPT_SHARE = 0.25  # of the memory that Dask allows a worker; from 0.6 on it writes to disk
 KEPT_BYTES = 1 << 28  # of a worker whose memory is not limited
 _SILENCE = {"distributed": "critical", "distributed.client": "critical"}
 _KEY = "fastlloyd"  # what Dask calls the work, on its dashboard too
 _PATIENCE = 10  # seconds in which a scheduler answers, and has workers
+_ALONE = 120  # seconds for which a scheduler may have no workers in the middle of a pass
 
 
 class DaskEngine:
-    """The workers of a cluster; see `Engine`. client : a `distributed.Client`, which `close` closes."""
+    """The workers of a cluster; see `Engine`. client : a `distributed.Client`, which `close` closes.
+
+    What it is handed may also be Dask's own: a future, or something delayed.
+    """
 
     def __init__(self, client: Any, name: str) -> None:
         self._client, self.name = client, name
+        self._delayed = importlib.import_module("dask").delayed
+        self._alone_since: float | None = None
         workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
         self.n_workers = len(workers)
         self.kept_bytes = sum(int(KEPT_SHARE * worker["memory_limit"]) or KEPT_BYTES for worker in workers)
 
     @classmethod
-    def connected(cls, address: str) -> "DaskEngine":
-        """The cluster of the scheduler at HOST:PORT. Raises EngineError where none answers, or none that has workers."""
+    def connected(cls, address: str, *, tls: bool = False) -> "DaskEngine":
+        """The cluster of the scheduler at HOST:PORT, by TLS where Dask is configured so; tls : refuse anything else.
+
+        Raises EngineError where none answers, or none that has workers.
+        """
         if not extras.is_installed("dask"):
             raise EngineError(f"Dask is not installed: {extras.command('dask')}")
         dask = importlib.import_module("dask")
         # its log would tell of what is said in a sentence below
         dask.config.set({"logging": _SILENCE, "distributed.comm.timeouts.connect": f"{_PATIENCE}s"})
         has_tls = dask.config.get("distributed.comm.tls.ca-file", None)
+        if tls and not has_tls:
+            raise EngineError(
+                "Dask's configuration names no certificates: set distributed.comm.tls (ca-file, client.cert, client.key) in "
+                "~/.config/dask"
+            )
         distributed = importlib.import_module("distributed")
-        url = f"{'tls' if has_tls else 'tcp'}://{address}"
+        protocol = "tls" if has_tls else "tcp"
         try:
-            asyncio.run(_greet(distributed, url))
-            client = distributed.Client(url, timeout=_PATIENCE, set_as_default=False)
+            asyncio.run(_greet(distributed, f"{protocol}://{address}"))
+            client = distributed.Client(f"{protocol}://{address}", timeout=_PATIENCE, set_as_default=False)
         except Exception as error:  # noqa: BLE001 - whatever answers there may say anything
             raise EngineError(
                 f"no Dask scheduler answers at {address} ({type(error).__name__}); start one with `dask scheduler`, or correct "
@@ -49,35 +66,71 @@ class DaskEngine:
         except TimeoutError:
             client.close()
             raise EngineError(f"the Dask cluster at {address} has no workers; start some with `dask worker`") from None
-        return cls(client, f"dask://{address}")
+        return cls(client, f"{'tls' if tls else 'dask'}://{address}")
 
-    def map(self, function: Callable[[Any], Result], pieces: Sequence[Any]) -> Iterator[tuple[int, Result]]:
+    def map(self, function: Callable[[Any], Result], pieces: Sequence[Any]) -> Iterator[tuple[int, Result] | None]:
         """See `Engine`."""
-        as_completed = importlib.import_module("distributed").as_completed
-        futures = self._client.map(function, pieces, key=_KEY, pure=False)
+        futures = self._submitted(function, pieces)
         numbers = {future.key: number for number, future in enumerate(futures)}
+        done = SimpleQueue[Any]()
+        for future in futures:
+            future.add_done_callback(done.put)
         try:
-            for future in as_completed(futures, loop=self._client.loop):
-                yield numbers[future.key], self._result(future)
+            for _ in futures:
+                while (future := self._next(done)) is None:
+                    yield None
+                while (found := self._result(future)) is None:  # a worker died with it, and another works it out again
+                    yield None
+                yield numbers[future.key], found
         finally:
             self._client.cancel(futures)
 
     def keep(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:
         """See `Engine`: what a worker that dies has kept is made again by another."""
-        return list(self._client.map(function, pieces, key=_KEY, pure=False))
+        return self._submitted(function, pieces)
 
     def close(self) -> None:
         """See `Engine`."""
         self._client.close()
 
+    def _submitted(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:
+        task, name = self._delayed(function, pure=False, traverse=False), f"{_KEY}-{uuid.uuid4().hex}"
+        tasks = [task(piece, dask_key_name=f"{name}-{number}") for number, piece in enumerate(pieces)]
+        return list(self._client.compute(tasks)) if tasks else []
+
+    def _next(self, done: "SimpleQueue[Any]") -> Any:
+        """The next future that is done; None where none is after a while. Raises EngineError where none can be."""
+        try:
+            future = done.get(timeout=PULSE)
+        except Empty:
+            self._check_workers()
+            return None
+        self._alone_since = None
+        return future
+
     def _result(self, future: Any) -> Any:
         try:
-            return future.result()  # waits where a worker died with it, and another works it out again
+            return future.result(timeout=PULSE)
+        except TimeoutError:
+            self._check_workers()
+            return None
         except Exception as error:  # noqa: BLE001 - of the cluster: the work itself raises nothing
             raise EngineError(
                 f"{self.name} could not do a piece of the work ({type(error).__name__}): its scheduler or workers ended, have "
                 "too little memory, or lack fastlloyd"
             ) from None
+
+    def _check_workers(self) -> None:
+        """Raise EngineError where the scheduler has had no workers for too long."""
+        now = time.monotonic()
+        if self._client.scheduler_info(n_workers=1)["workers"]:
+            self._alone_since = None
+        elif self._alone_since is None:
+            self._alone_since = now
+        elif now - self._alone_since > _ALONE:
+            raise EngineError(
+                f"{self.name} has had no workers for {_ALONE} seconds; start some with `dask worker`, and the command again"
+            )
 
 
 async def _greet(distributed: Any, url: str) -> None:

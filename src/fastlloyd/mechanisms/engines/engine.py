@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 Result = TypeVar("Result")
+PULSE = 0.5  # seconds in which something comes, or None
 
 
 class Engine(Protocol):
@@ -19,11 +20,12 @@ class Engine(Protocol):
     @property
     def kept_bytes(self) -> int: ...  # noqa: D102
 
-    def map(self, function: Callable[[Any], Result], pieces: Sequence[Any]) -> Iterator[tuple[int, Result]]:
+    def map(self, function: Callable[[Any], Result], pieces: Sequence[Any]) -> Iterator[tuple[int, Result] | None]:
         """What the function returns for each piece, with the number of the piece, from 0; in any order.
 
+        None stands for a while in which nothing came, so that whoever waits may give up.
         The function is plain data that can be called, and raises nothing. It may be called again for a piece whose worker died;
-        only what is returned counts. The iterator may be given up. Raises EngineError.
+        only what is returned counts. Raises EngineError.
         """
 
     def keep(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:

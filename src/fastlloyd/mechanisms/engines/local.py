@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from fastlloyd.base.processes import forbid_core_dumps, uninterrupted
 from fastlloyd.clustering.parallel import n_threads
 from fastlloyd.errors import EngineError
-from fastlloyd.mechanisms.engines.engine import Result
+from fastlloyd.mechanisms.engines.engine import PULSE, Result
 
 KEPT_BYTES = 1 << 28  # of a process
 _PATIENCE = 10.0  # seconds that a process has to end by itself
@@ -30,7 +30,7 @@ class LocalEngine:
         self._workers = [_Worker.started(threads) for _ in range(n_workers)]
         self._n_kept = self._n_passes = 0
 
-    def map(self, function: Callable[[Any], Result], pieces: Sequence[Any]) -> Iterator[tuple[int, Result]]:
+    def map(self, function: Callable[[Any], Result], pieces: Sequence[Any]) -> Iterator[tuple[int, Result] | None]:
         """See `Engine`. A process that dies ends the pass: what it died of, such as too little memory, would end the next."""
         this = self._n_passes = self._n_passes + 1
         own: list[deque[int]] = [deque() for _ in self._workers]  # what only that process has
@@ -49,7 +49,10 @@ class LocalEngine:
         for worker in range(self.n_workers):
             feed(worker)
         while busy:
-            for ready in wait(list(busy)):
+            arrived = wait(list(busy), timeout=PULSE)
+            if not arrived:
+                yield None
+            for ready in arrived:
                 of, found = self._workers[busy[ready][0]].received(self.name)  # type: ignore[index]  # what was waited for
                 if of == this:  # and not of a pass that was given up
                     worker, number = busy.pop(ready)  # type: ignore[call-overload]

@@ -1,8 +1,8 @@
-"""Records whose pieces an engine's workers pass over."""
+"""Records whose parts an engine's workers pass over."""
 
 import os
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +12,9 @@ from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import Outside
 from fastlloyd.errors import DataError, EngineError
+from fastlloyd.mechanisms.answering import NOTHING, Asked
 from fastlloyd.mechanisms.engines.engine import Engine
-from fastlloyd.mechanisms.engines.tasks import Answer, Fault, MakeGrid, Tally
+from fastlloyd.mechanisms.engines.tasks import Ask, Fault, FilePart, Found, MakeGrid, Summary, Tally, Words
 from fastlloyd.mechanisms.queries.query import Query
 from fastlloyd.records.pieces import Piece
 from fastlloyd.records.record_file import RecordFile
@@ -21,58 +22,124 @@ from fastlloyd.records.stores import is_address
 
 _POINT_BYTES = 4  # of a coordinate on the grid
 
-
 Report = Callable[[int, int], None]
 
 
-def _silent(_done: int, _of: int) -> None:
+def silent(_done: int, _of: int) -> None:
     """Tell nobody."""
 
 
-class EngineRecords:
-    """`Records` of a file, folder or pattern, passed over by workers that reach it by the same path.
+def _unchanging() -> None:
+    """Find nothing changed."""
 
-    As many pieces as fit are kept by the workers as grid points; the others are read anew in each pass. n_outside : as of
-    `GridRecords`; a complete pass also sets `dropped` of the file. Raises DataError where the records come through a pipe; a
-    pass raises what `RecordFile` and `GridRecords` raise, and EngineError. report : is told how many pieces of a pass are done,
-    and of how many.
+
+class EngineRecords:
+    """`AllRecords` in parts that an engine's workers pass over.
+
+    As many parts as fit are kept by the workers as grid points; the others are read anew in each pass. n_outside, dropped : as
+    of `GridRecords` and `RecordFile`, after a complete pass. A pass raises what these raise, EngineError, and whatever `report`
+    raises, which gives it up.
+
+    Parameters
+    ----------
+    source : of the records, for messages.
+    parts : what stands on the engine for each `Part`, in the order of their numbers.
+    cells : the most that each part can have, None where only reading tells.
+    report : is told now and then, and after each part, how many parts of the pass are done, and of how many.
+    check_unchanged : raises DataError where the records are others than at the beginning.
     """
 
-    def __init__(self, records: RecordFile, domain: Domain, outside: Outside, engine: Engine, report: Report = _silent) -> None:
+    def __init__(
+        self,
+        source: str,
+        parts: Sequence[Any],
+        cells: Sequence[int | None],
+        domain: Domain,
+        outside: Outside,
+        engine: Engine,
+        *,
+        report: Report = silent,
+        check_unchanged: Callable[[], None] = _unchanging,
+    ) -> None:
+        self.domain, self.n_outside, self.dropped = domain, 0, 0
+        self.n: int | None = None
+        self._source, self._outside, self._engine, self._report = source, outside, engine, report
+        self._check_unchanged = check_unchanged
+        self._places, self._cells = list(parts), cells
+        self._room = engine.kept_bytes // _POINT_BYTES
+        self._sizes: list[int | None] = [None] * len(parts)
+
+    @classmethod
+    def of_files(
+        cls, records: RecordFile, domain: Domain, outside: Outside, engine: Engine, report: Report = silent
+    ) -> "EngineRecords":
+        """The records of a file, folder or pattern, which workers reach by the same path. Raises DataError for a pipe."""
         if not records.pieces:
             raise DataError(f"{records.source}: workers read files by their paths; write the records to one")
-        self.domain, self.n_outside = domain, 0
-        self.n: int | None = None
-        self._records, self._outside, self._engine, self._report = records, outside, engine, report
         pieces = [part for piece in records.pieces for part in _anywhere(piece).split()]
-        kept = _fitting(pieces, engine.kept_bytes // _POINT_BYTES, domain.n_features)
-        made = engine.keep(MakeGrid(domain=domain, outside=outside), [pieces[number] for number in kept])
-        self._places: list[Any] = list(pieces)
-        for number, place in zip(kept, made, strict=True):
-            self._places[number] = place
-        self._sizes: list[int | None] = [None] * len(pieces)
+        parts = [FilePart(number, piece) for number, piece in enumerate(pieces)]
+        cells = [_most_cells(piece, domain.n_features) for piece in pieces]
+        check = records.check_unchanged
+        return cls(records.source, parts, cells, domain, outside, engine, report=report, check_unchanged=check)
 
     def answer(self, query: Query) -> tuple[IntArray, int]:
         """See `Records`: one pass."""
-        self._records.check_unchanged()
-        total, n, n_outside, dropped = np.zeros(query.question.shape, dtype=np.int64), 0, 0, 0
-        for number, tally in self._tallies(Answer(domain=self.domain, outside=self._outside, query=query)):
+        return self.total(query)
+
+    def count(self) -> int:
+        """See `AllRecords`."""
+        return self.total(NOTHING)[1]
+
+    def total(self, asked: Asked) -> tuple[IntArray, int]:
+        """See `AllRecords`: one pass."""
+        return self.look(asked)[:2]
+
+    def look(self, asked: Asked, summarize: Summary | None = None) -> tuple[IntArray, int, Words]:
+        """As `total`, and in the first pass also what `summarize` adds up to over the records."""
+        self._check_unchanged()
+        is_first = self.n is None
+        make = MakeGrid(domain=self.domain, outside=self._outside, summarize=summarize)
+        if is_first:
+            self._keep(make, ((i, cells) for i, cells in enumerate(self._cells) if cells is not None))
+        total, n, found = np.zeros(asked.shape, dtype=np.int64), 0, Found()
+        firsts = () if is_first else tuple(np.cumsum([0, *self._sizes])[:-1].tolist())
+        ask = Ask(domain=self.domain, outside=self._outside, summarize=summarize, asked=asked, firsts=firsts)
+        for number, tally in self._tallies(ask):
             if self._sizes[number] not in (None, tally.n):
-                raise DataError("the number of records changed between two passes; leave the files alone while they are read")
+                raise DataError("the number of records changed between two passes; leave them alone while they are read")
             self._sizes[number] = tally.n
             total += tally.answer
-            n, n_outside, dropped = n + tally.n, n_outside + tally.n_outside, dropped + tally.dropped
-        self._records.check_unchanged()
+            n, found = n + tally.n, found + tally.found
+        self._check_unchanged()
         if not n:
-            what = "every record has a missing cell" if dropped else "there are no records"
-            raise DataError(f"{self._records.source}: {what}")
-        self.n, self.n_outside, self._records.dropped = n, n_outside, dropped
-        return total, n
+            what = "every record has a missing cell" if found.dropped else "there are no records"
+            raise DataError(f"{self._source}: {what}")
+        self.n, self.n_outside, self.dropped = n, found.n_outside, found.dropped
+        if is_first:
+            sizes = ((i, (size or 0) * self.domain.n_features) for i, size in enumerate(self._sizes))
+            self._keep(make, ((i, cells) for i, cells in sizes if self._cells[i] is None))
+        return total, n, found.summary
 
-    def _tallies(self, ask: Answer) -> Iterator[tuple[int, Tally]]:
-        """What each piece says, once, with its number."""
-        left = set(range(len(self._places)))
-        for number, found in self._engine.map(ask, self._places):
+    def _keep(self, make: MakeGrid, cells: Iterable[tuple[int, int]]) -> None:
+        """Have the workers keep parts that have so many cells, as long as there is room."""
+        fitting = list[int]()
+        for number, most in cells:
+            if most <= self._room:
+                self._room -= most
+                fitting.append(number)
+        made = self._engine.keep(make, [self._places[number] for number in fitting])
+        for number, place in zip(fitting, made, strict=True):
+            self._places[number] = place
+
+    def _tallies(self, ask: Ask) -> Iterator[tuple[int, Tally]]:
+        """What each part says, once, with its number."""
+        left, of = set(range(len(self._places))), len(self._places)
+        self._report(0, of)
+        for came in self._engine.map(ask, self._places):
+            if came is None:
+                self._report(of - len(left), of)
+                continue
+            number, found = came
             if isinstance(found, Fault):
                 raise DataError(
                     found.sentence if found.host == platform.node() else f"on worker {found.host}: {found.sentence}"
@@ -80,7 +147,7 @@ class EngineRecords:
             if number in left:
                 left.remove(number)
                 yield number, found
-                self._report(len(self._places) - len(left), len(self._places))
+                self._report(of - len(left), of)
         if left:
             raise EngineError(f"{self._engine.name} left out pieces of the records; start the command again")
 
@@ -90,17 +157,10 @@ def _anywhere(piece: Piece) -> Piece:
     return piece if is_address(piece.path) else replace(piece, path=os.path.abspath(piece.path))  # noqa: PTH100 - keeps links
 
 
-def _fitting(pieces: Sequence[Piece], cells: int, n_features: int) -> list[int]:
-    """Numbers of pieces that have no more cells than these together, however few characters a cell of text has."""
-    kept = list[int]()
-    for number, piece in enumerate(pieces):
-        if piece.n_rows is not None:
-            most = piece.n_rows * n_features
-        elif piece.state is not None and not piece.path.lower().endswith(".gz"):
-            most = piece.state.size // 2  # a digit and what separates it from the next
-        else:
-            continue
-        if most <= cells:
-            kept.append(number)
-            cells -= most
-    return kept
+def _most_cells(piece: Piece, n_features: int) -> int | None:
+    """The most that a piece can have, however few characters a cell of text has; None where only reading tells."""
+    if piece.n_rows is not None:
+        return piece.n_rows * n_features
+    if piece.state is not None and not piece.path.lower().endswith(".gz"):
+        return piece.state.size // 2  # a digit and what separates it from the next
+    return None

@@ -1,23 +1,32 @@
-"""What workers do with a piece: plain data that can be called. It holds no key, no noise and nothing of a store.
+"""What workers do with a part of the records: plain data that can be called. It holds no noise and nothing of a store.
 
 Nothing is raised on a worker, whose logs would quote what was at hand: what is wrong is returned, in one sentence.
 """
 
 import platform
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import length_prefixed
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.errors import FastLloydError
-from fastlloyd.mechanisms.answering import LocalRecords
-from fastlloyd.mechanisms.queries.query import Query
+from fastlloyd.mechanisms.answering import Asked, LocalRecords
 from fastlloyd.records.pieces import Piece
 from fastlloyd.records.record_file import RecordFile
+from fastlloyd.records.seen import Block, SeenRecords
+
+Words = NDArray[np.uint64]
+Summary = Callable[[Block], Words]
+"""What is added up modulo 2**64 over records in original units, while they are read: plain data, one shape for all blocks."""
 
 
 @cache
@@ -29,45 +38,95 @@ def code_digest() -> str:
     return sha256(length_prefixed(*parts)).hexdigest()
 
 
+class Part(Protocol):
+    """Some of the records, which a worker opens; number : of the part, from 0."""
+
+    @property
+    def number(self) -> int: ...  # noqa: D102 - see the class
+    def open(self) -> RecordFile: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """`Part` that is a piece of files."""
+
+    number: int
+    piece: Piece
+
+    def open(self) -> RecordFile:
+        """Open it. Raises DataError."""
+        return RecordFile.of_piece(self.piece)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What the records of a part are found to be, and what they are summed up to (see `Summary`)."""
+
+    n_outside: int = field(default=0, repr=False)  # clipped
+    dropped: int = field(default=0, repr=False)  # before
+    summary: Words = field(default_factory=lambda: np.zeros((), dtype=np.uint64), repr=False)
+
+    def __add__(self, other: "Found") -> "Found":
+        """What all are, of both."""
+        return Found(
+            n_outside=self.n_outside + other.n_outside,
+            dropped=self.dropped + other.dropped,
+            summary=np.add(self.summary, other.summary),
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """The grid points of a piece in blocks, and how many of its records were clipped, or dropped before."""
+    """The grid points of a part in blocks."""
 
+    number: int
     blocks: tuple[GridArray, ...] = field(repr=False)
-    n_outside: int = field(repr=False)
-    dropped: int = field(repr=False)
+    found: Found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """The exact answer of a piece, int64 of the question's shape, and how many records gave it; the rest as of `Grid`."""
+    """What a part says to what is asked, int64 of its shape, and how many records gave it."""
 
     answer: IntArray = field(repr=False)
     n: int = field(repr=False)
-    n_outside: int = field(repr=False)
-    dropped: int = field(repr=False)
+    found: Found
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a piece, or with the worker it fell to: a sentence without a value of a record; host : where."""
+    """What is wrong with a part, or with the worker it fell to: a sentence without a value of a record; host : where."""
 
     sentence: str
     host: str = field(default_factory=platform.node)
 
 
+class _Reading:
+    """The grid points of a part, which is read when they are asked for; what it is found to be then."""
+
+    def __init__(self, task: "_OfPart", part: Part) -> None:
+        self._records, self._summarize = part.open(), task.summarize
+        self._summary: Words = np.zeros((), dtype=np.uint64)
+        seen = SeenRecords(self._records, None if task.summarize is None else self._add)
+        self.points = GridRecords(seen, task.domain, task.outside, source=self._records.source, kept_cells=0)
+
+    def _add(self, block: Block) -> None:
+        if self._summarize is not None:
+            self._summary = np.add(self._summary, self._summarize(block))
+
+    @property
+    def found(self) -> Found:
+        return Found(n_outside=self.points.n_outside, dropped=self._records.dropped or 0, summary=self._summary)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _OfPiece:
-    """What is done with a piece under a domain, by workers that run the very code of whoever asks (`code`)."""
+class _OfPart:
+    """What is done with a part under a domain, by workers that run the very code of whoever asks (`code`)."""
 
     domain: Domain
     outside: Outside
+    summarize: Summary | None = field(default=None, repr=False)
     code: str = field(default_factory=code_digest)
-
-    def _grid_records(self, piece: Piece) -> tuple[RecordFile, GridRecords]:
-        """The records of a piece, not yet read."""
-        records = RecordFile.of_piece(piece)
-        return records, GridRecords(records, self.domain, self.outside, source=piece.path, kept_cells=0)
 
     def _fault(self) -> Fault | None:
         if self.code != code_digest():
@@ -76,40 +135,44 @@ class _OfPiece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MakeGrid(_OfPiece):
-    """Make the grid points of a piece, to be kept."""
+class MakeGrid(_OfPart):
+    """Make the grid points of a part, to be kept."""
 
-    def __call__(self, piece: Piece) -> Grid | Fault:
-        """The grid points, or what is wrong with the piece."""
+    def __call__(self, part: Part) -> Grid | Fault:
+        """The grid points, or what is wrong with the part."""
         try:
             if fault := self._fault():
                 return fault
-            records, X = self._grid_records(piece)
-            blocks = tuple(X)
-            return Grid(blocks=blocks, n_outside=X.n_outside, dropped=records.dropped or 0)
+            read = _Reading(self, part)
+            return Grid(number=part.number, blocks=tuple(read.points), found=read.found)
         except Exception as error:  # noqa: BLE001 - see the module
             return _said(error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer(_OfPiece):
-    """Answer a query, from grid points that were kept or from a piece, which is read."""
+class Ask(_OfPart):
+    """Answer what is asked, from grid points that were kept or from a part, which is read.
 
-    query: Query
+    firsts : number of the first record of each part, () before they were counted.
+    """
 
-    def __call__(self, piece: Piece | Grid | Fault) -> Tally | Fault:
-        """The answer, or what is wrong with the piece."""
+    asked: Asked = field(repr=False)
+    firsts: tuple[int, ...] = field(default=(), repr=False)
+
+    def __call__(self, part: Part | Grid | Fault) -> Tally | Fault:
+        """The answer, or what is wrong with the part."""
         try:
-            if isinstance(piece, Fault):
-                return piece
+            if isinstance(part, Fault):
+                return part
             if fault := self._fault():
                 return fault
-            if isinstance(piece, Grid):
-                answer, n = LocalRecords(self.domain, piece.blocks).answer(self.query)
-                return Tally(answer=answer, n=n, n_outside=piece.n_outside, dropped=piece.dropped)
-            records, X = self._grid_records(piece)
-            answer, n = LocalRecords(self.domain, X).answer(self.query)
-            return Tally(answer=answer, n=n, n_outside=X.n_outside, dropped=records.dropped or 0)
+            first = self.firsts[part.number] if self.firsts else 0
+            if isinstance(part, Grid):
+                answer, n = LocalRecords(self.domain, part.blocks).total(self.asked, first)
+                return Tally(answer=answer, n=n, found=part.found)
+            read = _Reading(self, part)
+            answer, n = LocalRecords(self.domain, read.points).total(self.asked, first)
+            return Tally(answer=answer, n=n, found=read.found)
         except Exception as error:  # noqa: BLE001 - see the module
             return _said(error)
 

@@ -88,7 +88,12 @@ class Query:
         values = (np.asarray(value, dtype="<i8").tobytes() for value in self.values.values())
         return hashlib.sha256(self.question.digest_prefix + b"".join(values)).digest()
 
-    def evaluate(self, X: GridArray) -> IntArray:
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the answer."""
+        return self.question.shape
+
+    def evaluate(self, X: GridArray, first: int = 0) -> IntArray:  # noqa: ARG002 - see `answering.Asked`
         """The exact answer for grid points X of the question's domain (`Domain.check_grid`), int64 of the question's shape."""
         if len(X) > MAX_BLOCK_RECORDS:
             raise DataError(f"there are more than {MAX_BLOCK_RECORDS} records in one block; pass smaller blocks")
