@@ -15,6 +15,8 @@ from types import SimpleNamespace
 
 import pytest
 from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf import scrypt
+from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from authorities import Issuer, pem
 from command_line import Command, Outcome, refused
@@ -57,6 +59,12 @@ def fastlloyd(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: p
         return Outcome(run(arguments), *capsys.readouterr())
 
     return command
+
+
+@pytest.fixture(autouse=True)
+def _quick_passphrases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stretched as briefly as scrypt can; how long it takes by itself is asked where identities are tested."""
+    monkeypatch.setattr(scrypt, "Scrypt", lambda salt, length, **cost: Scrypt(salt, length, **cost | {"n": 2}))
 
 
 @pytest.fixture

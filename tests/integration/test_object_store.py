@@ -32,23 +32,29 @@ def endpoint() -> Iterator[str]:
     running.stop()
 
 
-@pytest.fixture
-def s3(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The file system of fsspec, with an empty bucket; what an earlier test connected to is forgotten."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.delenv("AWS_PROFILE", raising=False)
+@pytest.fixture(scope="module")
+def store(endpoint: str) -> Iterator[Any]:
+    """The file system of fsspec, which keeps no listings; one connection serves all tests, as making it costs most."""
     kind = importlib.import_module("s3fs").S3FileSystem
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("AWS_ENDPOINT_URL", endpoint)
+        environment.setenv("AWS_ACCESS_KEY_ID", "somebody")
+        environment.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+        environment.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        environment.setenv("AWS_MAX_ATTEMPTS", "1")
+        environment.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        environment.delenv("AWS_PROFILE", raising=False)
+        kind.clear_instance_cache()
+        yield kind(use_listings_cache=False)
     kind.clear_instance_cache()
-    fs = kind(use_listings_cache=False)
-    fs.mkdir("hospital")
-    yield fs
-    fs.rm("hospital", recursive=True)
-    kind.clear_instance_cache()
+
+
+@pytest.fixture
+def s3(store: Any) -> Iterator[Any]:
+    """The same with an empty bucket."""
+    store.mkdir("hospital")
+    yield store
+    store.rm("hospital", recursive=True)
 
 
 def stored(s3: Any, name: str, path: Path) -> str:
@@ -64,7 +70,8 @@ def test_an_object_a_folder_and_a_pattern_hold_the_records_of_the_files(s3: Any,
     stored(s3, f"visits/y=2/b{suffix}", written(tmp_path, kind, X[9:]))
     s3.pipe("hospital/visits/_SUCCESS", b"")
     s3.pipe("hospital/visits_of_others.csv", b"a\n1\n")
-    for source in (one, "s3://hospital/visits/", f"s3://hospital/vis*s/*/*{suffix}"):
+    sources = (one, "s3://hospital/visits/", f"s3://hospital/vis*s/*/*{suffix}")
+    for source in sources if kind in ("csv", "parquet") else sources[:1]:  # what is found does not depend on its format
         records = open_records(source)
         assert np.concatenate(list(records.blocks())).tobytes() == X.tobytes()
         found = [part for piece in pickle.loads(pickle.dumps(records.pieces)) for part in piece.split()]  # noqa: S301 - our own
@@ -144,7 +151,10 @@ def test_a_source_that_is_not_there(s3: Any, source: str, what: str) -> None:
     assert what in sentence
 
 
-def test_without_credentials_a_service_or_access_the_sentence_says_so(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_credentials_a_service_or_access_the_sentence_says_so(
+    s3: Any, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    request.addfinalizer(type(s3).clear_instance_cache)
     s3.pipe("hospital/x.csv", b"a,b\n1,2\n")
     ask = partial(open_records, "s3://hospital/x.csv")
     with monkeypatch.context() as patch:

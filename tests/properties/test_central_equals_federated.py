@@ -164,12 +164,14 @@ def test_a_run_with_absent_clients_is_the_plain_integer_run_over_the_included_se
     results, included = play(of, absences.link), absences.included(of.plan)
     away = absences.never_joined | absences.no_keys | set(absences.gone)
     assert set(results) == set(of.plan.names) - away
+    expected = of.plain_result(included) if results else None
     for result in results.values():
         assert result.included == tuple(included)
-        assert same_clustering(result.clustering, of.plain_result(result.included))
+        assert expected is not None
+        assert same_clustering(result.clustering, expected)
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(run=runs())
 def test_an_honest_run_is_the_central_run_with_the_same_total_noise_and_has_the_bytes_that_were_foretold(
     run: tuple[Federation, Absences],

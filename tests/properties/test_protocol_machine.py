@@ -1,12 +1,12 @@
 """Schedules of bad luck and of attacks on a virtual network: whatever happens, what finishes is right, and nothing is opened
 or masked twice.
 
-2,400 schedules of at most 60 operations with both kinds of masks, half of them bad luck only. The network delivers, drops,
-duplicates, delays, reorders and replays messages and lets deadlines pass; processes die at any point of a step, and are
-restored from what was durable then; the attacker also corrupts messages, misdirects them, shows clients different key sets and
-different broadcasts (among them proper sums over other sets of real uploads), deals keys it knows, and speaks in the name of
-others. A key set needs two clients of three, more than half, so that no two groups can be led to different results. `make
-campaign` plays as many as are asked for.
+1,200 schedules of at most 60 operations with both kinds of masks, half of them bad luck only; who adds the noise is drawn with
+each. The network delivers, drops, duplicates, delays, reorders and replays messages and lets deadlines pass; processes die at
+any point of a step, and are restored from what was durable then; the attacker also corrupts messages, misdirects them, shows
+clients different key sets and different broadcasts (among them proper sums over other sets of real uploads), deals keys it
+knows, and speaks in the name of others. A key set needs two clients of three, more than half, so that no two groups can be led
+to different results. `make campaign` plays as many as are asked for.
 """
 
 from collections import Counter
@@ -36,6 +36,7 @@ from virtual_network import Network, Watch
 
 TRUST = pytest.mark.parametrize("trust", TrustMode)
 MASKS = pytest.mark.parametrize("masks", Masks)
+DRAWN_TRUST, DRAWN_MASKS = st.sampled_from(TrustMode), st.sampled_from(Masks)
 DEATHS = [
     f"{who}, {when}"
     for who in ("client", "server")
@@ -56,15 +57,12 @@ def schedules(names: tuple[str, ...]) -> st.SearchStrategy[Schedule]:
 
 
 @MASKS
-@TRUST
-def test_under_bad_luck_nobody_is_accused_and_every_opened_sum_is_exact(
-    trust: TrustMode, masks: Masks, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_under_bad_luck_nobody_is_accused_and_every_opened_sum_is_exact(masks: Masks, monkeypatch: pytest.MonkeyPatch) -> None:
     watch, outcomes = Watch.install(monkeypatch), Counter[str]()
 
     @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
-    @given(schedules(BAD_LUCK))
-    def check(schedule: Schedule) -> None:
+    @given(DRAWN_TRUST, schedules(BAD_LUCK))
+    def check(trust: TrustMode, schedule: Schedule) -> None:
         network = play(subject(FASTLLOYD, trust, masks), watch, schedule)
         check_after_bad_luck(network)
         network.count(outcomes)
@@ -75,15 +73,12 @@ def test_under_bad_luck_nobody_is_accused_and_every_opened_sum_is_exact(
 
 
 @MASKS
-@TRUST
-def test_under_attack_what_finishes_is_right_and_the_same_for_all(
-    trust: TrustMode, masks: Masks, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_under_attack_what_finishes_is_right_and_the_same_for_all(masks: Masks, monkeypatch: pytest.MonkeyPatch) -> None:
     watch, outcomes = Watch.install(monkeypatch), Counter[str]()
 
     @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
-    @given(schedules(BAD_LUCK + ATTACKS))
-    def check(schedule: Schedule) -> None:
+    @given(DRAWN_TRUST, schedules(BAD_LUCK + ATTACKS))
+    def check(trust: TrustMode, schedule: Schedule) -> None:
         network = play(subject(FASTLLOYD, trust, masks), watch, schedule)
         check_after_attacks(network)
         network.count(outcomes)
@@ -98,9 +93,7 @@ def test_under_attack_what_finishes_is_right_and_the_same_for_all(
     ("names", "check_after"), [(BAD_LUCK, check_after_bad_luck), (BAD_LUCK + ATTACKS, check_after_attacks)]
 )
 @MASKS
-@TRUST
 def test_the_same_where_parameters_travel(
-    trust: TrustMode,
     masks: Masks,
     names: tuple[str, ...],
     check_after: Callable[[Network], None],
@@ -109,8 +102,8 @@ def test_the_same_where_parameters_travel(
     watch, outcomes = Watch.install(monkeypatch), Counter[str]()
 
     @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
-    @given(schedules(names))
-    def check(schedule: Schedule) -> None:
+    @given(DRAWN_TRUST, schedules(names))
+    def check(trust: TrustMode, schedule: Schedule) -> None:
         network = play(subject(MOMENTLLOYD, trust, masks), watch, schedule)
         check_after(network)
         network.count(outcomes)
@@ -123,15 +116,14 @@ def test_the_same_where_parameters_travel(
 @pytest.mark.parametrize(
     ("names", "check_after"), [(BAD_LUCK, check_after_bad_luck), (BAD_LUCK + ATTACKS, check_after_attacks)]
 )
-@MASKS
 def test_the_same_where_two_of_five_may_be_missing_and_two_may_pool_what_they_see(
-    masks: Masks, names: tuple[str, ...], check_after: Callable[[Network], None], monkeypatch: pytest.MonkeyPatch
+    names: tuple[str, ...], check_after: Callable[[Network], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch, outcomes = Watch.install(monkeypatch), Counter[str]()
 
     @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
-    @given(schedules(names))
-    def check(schedule: Schedule) -> None:
+    @given(DRAWN_MASKS, schedules(names))
+    def check(masks: Masks, schedule: Schedule) -> None:
         network = play(f"five clients, {masks.value}", watch, schedule)
         check_after(network)
         network.count(outcomes)

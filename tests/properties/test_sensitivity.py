@@ -1,6 +1,6 @@
 """One record moves the exact statistics by no more than the stated integers, and by exactly them in the worst case.
 
-5,000 pairs of neighbours, each added, removed and replaced, with ties, coincident and saturated centroids, and records exactly
+2,500 pairs of neighbours, each added, removed and replaced, with ties, coincident and saturated centroids, and records exactly
 at the radius and one squared unit beyond it; then all data sets of up to three records on a small grid; then the pairs that
 attain each bound.
 """
@@ -72,8 +72,12 @@ def make_pair(domain: Domain, seed: int, kind: int, k: int, count_bits: int) -> 
 
 
 def change(query: Query, before: list[IntArray], after: list[IntArray]) -> tuple[list[list[int]], list[int]]:
-    moved = query.evaluate(np.vstack(after)) - query.evaluate(np.vstack(before))
-    return moved[:, :-1].tolist(), moved[:, -1].tolist()
+    return moved(query.evaluate(np.vstack(before)), query.evaluate(np.vstack(after)))
+
+
+def moved(before: IntArray, after: IntArray) -> tuple[list[list[int]], list[int]]:
+    difference = after - before
+    return difference[:, :-1].tolist(), difference[:, -1].tolist()
 
 
 def within(s: Bounds, sums: list[list[int]], counts: list[int]) -> bool:
@@ -98,7 +102,7 @@ def replace_bound(s: Bounds, k: int, sum_variance: Fraction, count_variance: Fra
 
 
 @pytest.mark.parametrize("domain", SETTINGS, ids=NAMES)
-@settings(max_examples=1000)
+@settings(max_examples=500)
 @given(
     seed=st.integers(0, 2**63),
     kind=st.integers(0, 31),
@@ -116,14 +120,22 @@ def test_no_neighbour_moves_the_statistics_by_more_than_the_stated_integers(
         (moments(pair.centroids, None, count_bits, domain), None),
     ):
         s = sensitivity(domain, squared_radius, count_bits)
-        sums, counts = change(query, [pair.common], [pair.common, pair.record])
+        without, with_record, record_first, with_other = (
+            query.evaluate(np.vstack(records))
+            for records in (
+                [pair.common],
+                [pair.common, pair.record],
+                [pair.record, pair.common],
+                [pair.other, pair.common],
+            )
+        )
+        sums, counts = moved(without, with_record)
         assert within(s, sums, counts)
         kept = squared_radius is None or near(pair.record[0], pair.centroids) <= squared_radius
         assert sum(counts) == (2**count_bits if kept else 0)
-        removed = change(query, [pair.record, pair.common], [pair.common])
-        assert removed == ([[-v for v in row] for row in sums], [-c for c in counts])
+        assert np.array_equal(record_first, with_record)
 
-        replaced, recounted = change(query, [pair.common, pair.record], [pair.other, pair.common])
+        replaced, recounted = moved(with_record, with_other)
         assert gaussian_cost(replaced, recounted, *variances) <= replace_bound(s, len(pair.centroids), *variances)
         assert sum(abs(v) for row in replaced for v in row) <= 2 * s.l1
         assert sum(map(abs, recounted)) <= 2 * s.count
@@ -161,7 +173,7 @@ def test_on_a_small_grid_the_largest_change_over_all_data_sets_and_centroids_is_
 
 
 @pytest.mark.parametrize("domain", SETTINGS, ids=NAMES)
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(
     seed=st.integers(0, 2**63),
     kind=st.integers(0, 31),
