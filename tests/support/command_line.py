@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from fastlloyd.cli.failures import run
+from fastlloyd.reports import pictures
 
 SECRET_NUMBER, SECRET_TEXT = "271828.18", "Zebra"
 SECRETS = ("271828", "2.7182", SECRET_TEXT)
@@ -49,9 +50,21 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+DRAWN: dict[tuple[str, ...], bytes] = {}
+
+
+def drawn_once(picture: pictures.Picture, draw: Callable[[pictures.Picture], bytes] = pictures.draw) -> bytes:
+    """The first picture of that title and of those features: drawing takes most of a command's time, and few tests look."""
+    subject = picture.name, *picture.features
+    if subject not in DRAWN:
+        DRAWN[subject] = draw(picture)
+    return DRAWN[subject]
+
+
 @pytest.fixture
-def fastlloyd(capsys: pytest.CaptureFixture[str], here: Path) -> Command:
+def fastlloyd(capsys: pytest.CaptureFixture[str], here: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     """Run the command line in this process."""
+    monkeypatch.setattr(pictures, "draw", drawn_once)
 
     def command(*arguments: str) -> Outcome:
         capsys.readouterr()
