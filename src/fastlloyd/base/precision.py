@@ -83,25 +83,40 @@ def rounded(value: float, error: float) -> float:
     return (float(f"{value:.{WITHOUT_ERROR}g}") if places is None else round(float(value), places)) + 0.0  # never -0.0
 
 
-def least_float(holds: Callable[[float], bool]) -> float:
+def least_float(holds: Callable[[float], bool], near: float | None = None) -> float:
     """Return the least float >= 0 at which `holds`, a condition that stays true once it is true (else infinity).
 
-    The bit patterns of the floats from 0 to infinity are consecutive integers in the same order, so 63 questions
-    decide it to the last bit.
+    The bit patterns of the floats from 0 to infinity are consecutive integers in the same order, so 63 questions decide it
+    to the last bit. A guess takes fewer if it is `near`: steps away from it double until the answer changes.
     """
     low, high = -1, _bits(math.inf)
+    middle, step = ((low + high) // 2, high) if near is None else (_bits(near), 1)
     while high - low > 1:
-        middle = (low + high) // 2
         if holds(_float(middle)):
-            high = middle
+            high, middle = middle, middle - step
         else:
-            low = middle
+            low, middle = middle, middle + step
+        step *= 2
+        if not low < middle < high:
+            middle = (low + high) // 2
     return _float(high)
 
 
-def greatest_float(holds: Callable[[float], bool]) -> float:
+def greatest_float(holds: Callable[[float], bool], near: float | None = None) -> float:
     """Return the greatest finite float >= 0 at which `holds`, a condition true at 0 and false from some point on."""
-    return math.nextafter(least_float(lambda x: not holds(x)), 0.0)
+    return math.nextafter(least_float(lambda x: not holds(x), near), 0.0)
+
+
+def secant(function: Callable[[float], float], x: float, y: float) -> float:
+    """Return about where an increasing `function` is 0, from two points beside it: a place to look from, not proven."""
+    before = function(x)
+    for _ in range(16):
+        value = function(y)
+        slope = (value - before) / (y - x)
+        if not 0 < slope < math.inf or abs(value) <= slope * math.ulp(y):
+            break
+        x, y, before = y, y - value / slope, value
+    return y
 
 
 def _bits(x: float) -> int:

@@ -12,16 +12,16 @@ becomes a float: delta and epsilon up, mu down.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
-from fastlloyd.base.precision import exact, greatest_float, least_float, round_up, working_precision
+from fastlloyd.base.precision import exact, greatest_float, least_float, round_up, secant, working_precision
 from fastlloyd.errors import BudgetError
 
 _BITS = 170  # 50 decimal digits, and some
 _FAR = 40  # Phi(-40) < 2^-1074: from here on delta is below the least float, or above the greatest one under 1
-_LEAST = math.ulp(0.0)
 _LARGE = 1000  # a pure epsilon from which on a simple bound is good enough
 
 
@@ -44,7 +44,13 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     """
     _check_epsilon(epsilon)
     _check_delta(delta)
-    return greatest_float(lambda mu: _delta(mu, epsilon) <= delta)
+
+    def mu_at(a: float) -> float:
+        root = math.hypot(a, math.sqrt(2) * math.sqrt(epsilon))
+        return root + a if a > 0 else epsilon / ((root - a) / 2)
+
+    near = mu_at(_near(lambda a: (mu_at(a), epsilon), delta))
+    return greatest_float(lambda mu: _delta(mu, epsilon) <= delta, near)
 
 
 @lru_cache(maxsize=4096)
@@ -56,7 +62,15 @@ def gdp_epsilon(mu: float | Fraction, delta: float) -> float:
     """
     _check_mu(mu)
     _check_delta(delta)
-    return least_float(lambda epsilon: _delta(mu, epsilon) <= delta)
+    if mu == 0:
+        return 0.0
+    m = float(min(mu, 1e300))
+
+    def epsilon_at(a: float) -> float:
+        return max(0.0, m * (m / 2 - a))
+
+    near = epsilon_at(_near(lambda a: (mu, epsilon_at(a)), delta))
+    return least_float(lambda epsilon: _delta(mu, epsilon) <= delta, near)
 
 
 @lru_cache(maxsize=4096)
@@ -102,6 +116,26 @@ def compose(mus_squared: Iterable[Fraction]) -> Fraction:
     return sum(squares, Fraction(0))
 
 
+def _near(along: Callable[[float], tuple[float | Fraction, float]], delta: float) -> float:
+    """About the a = mu/2 - epsilon/mu at which the curve is `delta`, over the pairs (mu, epsilon) that `along` gives for an a.
+
+    It only says where the search for the float begins. The logarithm of the odds is nearly a parabola in either tail; the curve
+    is about Phi(a), and either tail of that at most e^(-a^2/2).
+    """
+
+    def excess(a: float) -> float:
+        mu, epsilon = along(a)
+        if math.isinf(epsilon):
+            return -math.inf
+        with working_precision(_BITS) as mp:
+            curve = _curve(mp, mu, epsilon)
+            return float(mp.log(curve / max(1 - curve, mp.ldexp(1, -90)) * (1 - mp.mpf(delta)) / delta))
+
+    tail = math.sqrt(-2 * math.log(min(delta, 1 - delta)))
+    start = -tail if delta < 0.5 else tail
+    return secant(excess, start - 0.1, start)
+
+
 def _delta(mu: float | Fraction, epsilon: float) -> float:
     """Round the curve up to a float; here epsilon may also be 0 or infinite, and mu infinite."""
     if mu == 0 or math.isinf(epsilon):
@@ -109,19 +143,23 @@ def _delta(mu: float | Fraction, epsilon: float) -> float:
     if isinstance(mu, float) and math.isinf(mu):
         return 1.0
     with working_precision(_BITS) as mp:
-        m, e = exact(mp, mu), mp.mpf(epsilon)
-        # Bits for what cancels between epsilon/mu and mu/2, and for what exp() loses to the size of its argument.
-        mp.prec += 2 * max(0, mp.mag(e / m), mp.mag(m))
-        a = exact(mp, mu) / 2 - e / exact(mp, mu)
-        if a < -_FAR:
-            return _LEAST
-        if a > _FAR:
-            return 1.0
-        # Bits for the difference of the two terms: within these bounds it is about mu/40 of either, or more.
-        mp.prec += 2 * max(0, -mp.mag(m))
-        m = exact(mp, mu)
-        curve = mp.ncdf(m / 2 - e / m) - mp.exp(e) * mp.ncdf(-m / 2 - e / m)
-        return min(1.0, round_up(curve * (1 + mp.ldexp(1, -140))))
+        return min(1.0, round_up(_curve(mp, mu, epsilon) * (1 + mp.ldexp(1, -140))))
+
+
+def _curve(mp: Any, mu: float | Fraction, epsilon: float) -> Any:
+    """The curve to 2^-140 of itself; 2^-1075 or 1 where it is below the least float, or above the greatest one under 1."""
+    m, e = exact(mp, mu), mp.mpf(epsilon)
+    # Bits for what cancels between epsilon/mu and mu/2, and for what exp() loses to the size of its argument.
+    mp.prec += 2 * max(0, mp.mag(e / m), mp.mag(m))
+    a = exact(mp, mu) / 2 - e / exact(mp, mu)
+    if a < -_FAR:
+        return mp.ldexp(1, -1075)
+    if a > _FAR:
+        return mp.one
+    # Bits for the difference of the two terms: within these bounds it is about mu/40 of either, or more.
+    mp.prec += 2 * max(0, -mp.mag(m))
+    m = exact(mp, mu)
+    return mp.ncdf(m / 2 - e / m) - mp.exp(e) * mp.ncdf(-m / 2 - e / m)
 
 
 def _check_epsilon(epsilon: float) -> None:

@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 from typing import Any
+from unittest import mock
 
 import mpmath
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
+from fastlloyd.dp import gdp
 from fastlloyd.dp.gdp import compose, gdp_delta, gdp_epsilon, gdp_mu, mu_from_squared
 from fastlloyd.errors import BudgetError
 
@@ -176,6 +178,15 @@ def test_the_whole_range_of_targets_is_served(epsilon: float, delta: float) -> N
     assert 0 < mu < math.inf
     assert gdp_epsilon(mu, delta) <= epsilon
     assert gdp_delta(mu, epsilon) <= delta
+
+
+def test_a_usual_target_takes_a_dozen_values_of_the_curve_and_not_one_for_each_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    curve = mock.Mock(wraps=gdp._curve)
+    monkeypatch.setattr(gdp, "_curve", curve)
+    for epsilon, delta in random_targets(40):
+        mu = gdp_mu.__wrapped__(epsilon, delta)
+        gdp_epsilon.__wrapped__(mu, delta)
+    assert curve.call_count <= 2 * 40 * 14
 
 
 # Shape

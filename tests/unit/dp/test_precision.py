@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +33,22 @@ HANG = 300  # seconds after which the system ends a child that waits for ever; o
 POSITIVE = st.floats(min_value=0, allow_infinity=False, allow_nan=False)
 
 
-@given(POSITIVE)
-def test_least_float_finds_every_float_exactly(threshold: float) -> None:
-    assert least_float(lambda x: x >= threshold) == threshold
+@given(POSITIVE, st.none() | POSITIVE)
+def test_least_and_greatest_float_find_every_float_exactly_wherever_they_begin(threshold: float, near: float | None) -> None:
+    assert least_float(lambda x: x >= threshold, near) == threshold
+    assert greatest_float(lambda x: x <= threshold, near) == threshold
 
 
-@given(POSITIVE)
-def test_greatest_float_finds_every_float_exactly(threshold: float) -> None:
-    assert greatest_float(lambda x: x <= threshold) == threshold
+@given(st.floats(1e-300, 1e300), st.integers(0, 30))
+def test_a_guess_near_the_float_takes_few_questions(threshold: float, log2_off: int) -> None:
+    asked: list[float] = []
+
+    def holds(x: float) -> bool:
+        asked.append(x)
+        return x >= threshold
+
+    assert least_float(holds, threshold * (1 + 2.0 ** (log2_off - 52))) == threshold
+    assert len(asked) <= 2 * log2_off + 5  # up to 2^(log2_off + 1) floats away: so many doublings, and halvings
 
 
 def test_least_float_is_infinite_where_no_float_suffices() -> None:
@@ -108,13 +117,14 @@ def test_a_child_forked_while_another_thread_computes_can_compute_too() -> None:
 
 
 SOURCES = Path(fastlloyd.__file__).parent
+NODES = cache(lambda: {path: list(ast.walk(ast.parse(path.read_text()))) for path in SOURCES.rglob("*.py")})
 
 
 def test_mpmath_is_imported_in_one_place_only() -> None:
     importing = {
         source.relative_to(SOURCES).as_posix()
-        for source in SOURCES.rglob("*.py")
-        for node in ast.walk(ast.parse(source.read_text()))
+        for source, nodes in NODES().items()
+        for node in nodes
         if (isinstance(node, ast.Import) and any(name.name.split(".")[0] == "mpmath" for name in node.names))
         or (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "mpmath")
     }
@@ -124,18 +134,18 @@ def test_mpmath_is_imported_in_one_place_only() -> None:
 def test_the_context_is_taken_in_a_with_statement_wherever_it_is_taken() -> None:
     # or handed on by a function that does nothing else, and is named here
     handing_on = {"working_precision", "fifty_digits"}
-    for source in SOURCES.rglob("*.py"):
-        tree = ast.parse(source.read_text())
-        entered = {id(item.context_expr) for node in ast.walk(tree) if isinstance(node, ast.With) for item in node.items}
+    for source, nodes in NODES().items():
+        entered = {id(item.context_expr) for node in nodes if isinstance(node, ast.With) for item in node.items}
         within = {
             id(call)
-            for function in ast.walk(tree)
+            for function in nodes
             if isinstance(function, ast.FunctionDef) and function.name in handing_on
             for call in ast.walk(function)
         }
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in handing_on:
-                assert id(node) in entered | within, f"{source}, line {node.lineno}"
+        for node in nodes:
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+                name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+                assert name not in handing_on or id(node) in entered | within, f"{source}, line {node.lineno}"
 
 
 @pytest.fixture
