@@ -41,6 +41,8 @@ from fastlloyd.errors import (
 from fastlloyd.mechanisms import central, uncertainty
 from fastlloyd.mechanisms.answering import LocalRecords, check_cap
 from fastlloyd.mechanisms.catalogue import design, read_mechanism
+from fastlloyd.mechanisms.engines.collections import collection_records, is_collection
+from fastlloyd.mechanisms.engines.records import EngineRecords
 from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, RadiusSchedule
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
 from fastlloyd.mechanisms.mechanism import Mechanism
@@ -61,7 +63,7 @@ try:
     from sklearn.utils import Tags, check_random_state
     from sklearn.utils.validation import check_is_fitted
 
-    from fastlloyd.estimators.validation import check_numbers, refuse_not_finite, validate_records
+    from fastlloyd.estimators.validation import check_numbers, refuse_not_finite, validate_collection, validate_records
 except ImportError:
     raise ImportError(f"the estimators need scikit-learn 1.6 or later: {extras.command('sklearn')}") from None
 
@@ -155,6 +157,9 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
 
         X : array or data frame (n_samples, n_features), finite real numbers; values outside the bounds are clipped. y is
         ignored. There is no sample_weight: a weight would multiply what one record can change.
+        X of Dask (a data frame, or an array) stays on the cluster that this process is connected to, whose workers see records
+        and exact sums. bounds must be stated, and n_records but for replace_one. There are no `labels_` then, which would take
+        one more pass: `X.map_partitions(model.predict)` has them.
         Warns PrivacyLeakWarning naming each public parameter that had to be taken from X, and WeakGuaranteeWarning where delta
         is above 1 / (100 n_records); ClippedRecordsWarning, which is for the owner of X only, where more than a tenth of the
         records lie outside the bounds; NoisyResultWarning, which the guarantee covers, where the noise dominates the
@@ -163,11 +168,15 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         """
         self._refuse("fit", unknown)
         check_numbers(vars(self))
-        values = validate_records(self, X, reset=True, ensure_all_finite=self.bounds is None)
         leaks: list[str] = []
-        domain = self._domain(values, leaks)
-        grid, outside = _on_grid(domain, values)
-        mechanism = self._mechanism(domain, len(values), leaks)
+        far = self._on_cluster(X) if is_collection(X) else None
+        if far is None:
+            values = validate_records(self, X, reset=True, ensure_all_finite=self.bounds is None)
+            domain = self._domain(values.shape[1], values, leaks)
+            grid, outside = _on_grid(domain, values)
+        else:
+            domain = far.domain
+        mechanism = self._mechanism(domain, len(values) if far is None else far.n or 0, leaks)
         if leaks and mechanism.noise is not Noise.NONE:
             warnings.warn(
                 f"{'; '.join(leaks)}. The guarantee does not hold, and privacy_spent_ says that the result is not private: "
@@ -177,14 +186,14 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             )
         for caution in cautions(mechanism):
             warnings.warn(caution, WeakGuaranteeWarning, stacklevel=2)
-        if np.count_nonzero(outside) > len(values) / 10:
-            warnings.warn(
-                "more than a tenth of the records have values outside the bounds, which are clipped: are the bounds in the "
-                "units of X? This is an exact fact about the records: keep it to yourself.",
-                ClippedRecordsWarning,
-                stacklevel=2,
-            )
-        clustering = central.cluster(mechanism, LocalRecords(domain, grid), SystemNoise())
+        if far is None:
+            _warn_if_clipped(int(np.count_nonzero(outside)), len(values))
+            clustering = central.cluster(mechanism, LocalRecords(domain, grid), SystemNoise())
+            self.labels_ = kernels.assign(grid, clustering.centroids, limits=domain.half_widths).astype(np.int32)
+        else:
+            clustering = central.cluster(mechanism, far, SystemNoise())
+            self.__dict__.pop("labels_", None)  # of an earlier fit
+            _warn_if_clipped(far.n_outside, far.n or 0)
         self.mechanism_ = mechanism
         self.cluster_centers_ = domain.from_grid(clustering.centroids)
         noise = noise_deviation(mechanism)
@@ -202,7 +211,6 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             self.privacy_spent_["loss_estimate"]["standard_error"] = self.noisy_loss_std_
         self.n_iter_ = mechanism.n_iterations
         self._centroids = clustering.centroids
-        self.labels_ = kernels.assign(grid, clustering.centroids, limits=domain.half_widths).astype(np.int32)
         self._n_features_out = mechanism.n_clusters
         typical = uncertainty.typical_error(mechanism, found, self.noisy_counts_, noise.counts)
         dominates = [NOISE_DOMINATES] if Verdict.on(typical) is Verdict.MOSTLY_NOISE else []
@@ -251,18 +259,33 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         """The bits of the grid where the user names none."""
         return 16
 
-    def _domain(self, values: NDArray[Any], leaks: list[str]) -> Domain:
-        d = values.shape[1]
+    def _on_cluster(self, X: Any) -> EngineRecords:
+        """The records of a Dask collection. Raises PlanError where something public is missing."""
+        validate_collection(self, X)
+        stated = "must be stated where X is a collection of Dask"
+        if self.bounds is None:
+            raise PlanError(f"bounds {stated}: what each feature can be, known without looking at X")
+        relation = choose(NeighboringRelation, self.neighboring_relation, "neighboring_relation")
+        if self.n_records is None and relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+            raise PlanError(f"n_records {stated}: a round number above the number of records")
+        records = collection_records(X, self._domain(self.n_features_in_, None, []))
+        if self.n_records is None:
+            records.count()
+        return records
+
+    def _domain(self, d: int, values: NDArray[Any] | None, leaks: list[str]) -> Domain:
+        """The domain of d features; values : None where bounds are stated."""
         names = [str(name) for name in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None
         columns = names or [f"x{i}" for i in range(d)]
         scaling = choose(Scaling, self.scaling, "scaling")
         bits = self._fraction_bits() if self.fraction_bits is None else int(self.fraction_bits)
-        if self.bounds is None:
+        if self.bounds is None and values is not None:
             leaks.append("bounds were taken from the data, so the smallest and largest value of each feature leak")
             return Domain.of_data(columns, *data_bounds([values]), scaling=scaling, fraction_bits=bits)
         return Domain.of_bounds(columns, *given_bounds(self.bounds, names, d), scaling=scaling, fraction_bits=bits)
 
     def _mechanism(self, domain: Domain, n_samples: int, leaks: list[str]) -> Mechanism:
+        """The mechanism for so many records, 0 where they are not counted yet and n_records is stated."""
         n_records = self.n_records
         relation = choose(NeighboringRelation, self.neighboring_relation, "neighboring_relation")
         if n_records is None:
@@ -334,6 +357,17 @@ def _on_grid(domain: Domain, values: NDArray[Any]) -> tuple[GridArray, NDArray[n
         refused = error
     refuse_not_finite(values)
     raise refused
+
+
+def _warn_if_clipped(n_outside: int, n: int) -> None:
+    """Warn the owner, where `fit` was called, of bounds that cut many records."""
+    if n_outside > n / 10:
+        warnings.warn(
+            "more than a tenth of the records have values outside the bounds, which are clipped: are the bounds in the "
+            "units of X? This is an exact fact about the records: keep it to yourself.",
+            ClippedRecordsWarning,
+            stacklevel=3,
+        )
 
 
 def plain(value: Fraction) -> float | Fraction:

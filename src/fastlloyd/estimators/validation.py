@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import assert_all_finite, validate_data
 
 from fastlloyd.errors import DataError, PlanError
+from fastlloyd.mechanisms.engines.collections import is_collection, sample
 
 # What scikit-learn and NumPy say where they would quote cells, print X, or tell the number of records.
 _QUOTING = ("could not convert", "bytes/strings", "inhomogeneous", "array=", "Complex data", "setting an array element")
@@ -18,19 +19,21 @@ _NOT_CONVERTED = ("float() argument", "too large to convert")  # by Python itsel
 _NOT_FINITE = ("contains NaN", "contains infinity")  # and long advice, some of which would leak
 
 
-def validate_records(estimator: BaseEstimator, X: ArrayLike, *, reset: bool, ensure_all_finite: bool = True) -> NDArray[Any]:
+def validate_records(
+    estimator: BaseEstimator, X: ArrayLike, *, reset: bool, ensure_all_finite: bool = True, least: int = 1
+) -> NDArray[Any]:
     """Real numbers (n_samples, n_features), finite, in X's own dtype; not copied where X is a numeric array.
 
     reset : whether the estimator learns the number and names of features (`fit`) or compares them. ensure_all_finite : False
-    where the caller sees by itself whether an array of float32 or float64 is finite, and calls `refuse_not_finite`. Raises what
-    scikit-learn raises, but DataError where that would show a value of X.
+    where the caller sees by itself whether an array of float32 or float64 is finite, and calls `refuse_not_finite`. least : how
+    many records there must be. Raises what scikit-learn raises, but DataError where that would show a value of X.
     """
     _refuse_without_cells(X)
     _refuse_dates(X)
     refused = ""
     finite = ensure_all_finite or not (type(X) is np.ndarray and X.dtype in (np.float32, np.float64))
     try:
-        checked = validate_data(estimator, X, reset=reset, dtype="numeric", ensure_all_finite=finite)
+        checked = validate_data(estimator, X, reset=reset, dtype="numeric", ensure_all_finite=finite, ensure_min_samples=least)
         values: NDArray[Any] = np.asarray(checked)
     except np.exceptions.DTypePromotionError:
         refused = "no common type"
@@ -55,6 +58,17 @@ def validate_records(estimator: BaseEstimator, X: ArrayLike, *, reset: bool, ens
     return values
 
 
+def validate_collection(estimator: BaseEstimator, X: Any) -> None:
+    """Have the estimator learn the number and names of features of a Dask collection. Raises as `validate_records`."""
+    frame = sample(X)
+    for name, kind in getattr(frame, "dtypes", {}).items():
+        if getattr(kind, "kind", "O") not in "biufmM":
+            raise DataError(
+                f"column {str(name)!r:.80} of X holds text or something else that is not a number; select numeric columns"
+            )
+    validate_records(estimator, frame, reset=True, least=0)
+
+
 def refuse_not_finite(values: NDArray[Any]) -> None:
     """Raise DataError if scikit-learn finds NaN or infinity among the values."""
     try:
@@ -76,7 +90,11 @@ def _not_finite(refused: str) -> DataError:
 
 
 def _refuse_without_cells(X: Any) -> None:
-    """Refuse what scikit-learn would misread: a query that has not been run, and a mask, which it drops."""
+    """Refuse what scikit-learn would misread: a query that has not been run, a mask, which it drops, and what is elsewhere."""
+    if is_collection(X):
+        raise DataError(
+            "X is a collection of Dask, which only fit takes: label its partitions by X.map_partitions(model.predict)"
+        )
     if type(X).__module__.partition(".")[0] == "polars" and type(X).__name__ == "LazyFrame":
         raise DataError("X is a LazyFrame of Polars, which holds no records before it is collected: pass X.collect()")
     if np.ma.is_masked(X):

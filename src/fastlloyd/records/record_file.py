@@ -17,6 +17,20 @@ from fastlloyd.records.reader import Missing, Reader, complete
 from fastlloyd.records.table import ColumnBlock, Table, joined, numbered
 
 
+class _Array(Reader):
+    """An array, read in one block."""
+
+    n_ahead = 0
+
+    def __init__(self, values: RealArray, columns: Sequence[str]) -> None:
+        self.names = self.columns = tuple(columns)
+        self.n_rows, self._values = len(values), values
+
+    def blocks(self) -> Iterator[RealArray]:
+        if len(self._values):
+            yield self._values
+
+
 class RecordFile:
     """Records in files: chosen columns, known to be numbers where the format says so, and not yet read.
 
@@ -57,6 +71,13 @@ class RecordFile:
     def of_piece(cls, piece: Piece) -> RecordFile:
         """The records of one piece alone, wherever it is opened; there may be none in it. Raises DataError."""
         file = cls(piece.open(), piece.path, piece.missing, [piece], {piece.path: piece.state})
+        file._least = 0
+        return file
+
+    @classmethod
+    def of_array(cls, values: RealArray, columns: Sequence[str], source: str) -> RecordFile:
+        """Records in memory, float32 or float64 (n, number of columns); there may be none."""
+        file = cls(_Array(values, columns), source, Missing.REFUSE)
         file._least = 0
         return file
 

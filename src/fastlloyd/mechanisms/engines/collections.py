@@ -1,0 +1,90 @@
+"""Data frames and arrays of Dask, whose partitions stay where they are: recognised without importing Dask."""
+
+import importlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fastlloyd.base.arrays import RealArray
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.clustering.grid_records import Outside
+from fastlloyd.errors import DataError, EngineError
+from fastlloyd.mechanisms.engines.dask import DaskEngine
+from fastlloyd.mechanisms.engines.records import EngineRecords
+from fastlloyd.records.record_file import RecordFile
+
+_SOURCE = "X"
+
+
+def is_collection(X: Any) -> bool:
+    """Whether X is one of Dask's collections, or made of some."""
+    return hasattr(type(X), "__dask_graph__")
+
+
+@dataclass(frozen=True, slots=True)
+class FramePart:
+    """`Part` that is a partition: a data frame or an array (n_i, n_features)."""
+
+    number: int
+    records: Any = field(repr=False)
+    features: Sequence[str]
+
+    def open(self) -> RecordFile:
+        """Take it as records in memory. Raises DataError."""
+        where = f"partition {self.number + 1} of {_SOURCE}"
+        values = _numbers(self.records)
+        if values is None or values.ndim != 2 or values.shape[1] != len(self.features):
+            raise DataError(f"{where} is no table of {len(self.features)} columns of numbers; make all partitions alike")
+        if not (finite := np.isfinite(values).all(axis=0)).all():
+            raise DataError(
+                f"{where}, column {self.features[int(finite.argmin())]!r}: a value is missing or infinite; leave such records "
+                "out, or fill in a constant chosen without looking at the data"
+            )
+        return RecordFile.of_array(values, self.features, where)
+
+
+def _numbers(records: Any) -> RealArray | None:
+    """The cells as float32 or float64, None where that cannot be."""
+    try:
+        values = np.asarray(records)
+        if values.dtype.kind == "O" and hasattr(records, "to_numpy"):  # columns that may lack cells
+            values = records.to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError):  # which quote cells
+        return None
+    if values.dtype.kind not in "biuf":
+        return None
+    return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+
+
+def sample(X: Any) -> Any:
+    """No records of the collection, with its columns and types: a data frame, or an array. Raises DataError."""
+    if getattr(X, "ndim", 0) == 2 and hasattr(X, "to_delayed"):
+        return X._meta if hasattr(X, "columns") else np.empty((0, X.shape[1]), dtype=X.dtype)  # noqa: SLF001 - its only name
+    raise DataError(f"X is a {type(X).__name__} of Dask; expected a data frame of Dask, or an array of two dimensions")
+
+
+def collection_records(X: Any, domain: Domain) -> EngineRecords:
+    """The records of a data frame or an array of Dask, passed over by the cluster that this process is connected to.
+
+    As many as fit stay with the workers as grid points; persist X to spare it being made in each pass. Raises EngineError where
+    there is no cluster.
+    """
+    dask, distributed = map(importlib.import_module, ("dask", "distributed"))
+    try:
+        client = distributed.default_client()
+    except ValueError:
+        raise EngineError(
+            "X is a collection of Dask, and this process is connected to no cluster; make a distributed.Client first"
+        ) from None
+    if hasattr(X, "columns"):
+        partitions, sizes = X.to_delayed(), [math.nan] * X.npartitions
+    else:
+        X = X.rechunk({1: -1})  # all features of a record in one place
+        partitions, sizes = X.to_delayed()[:, 0], X.chunks[0]
+    part = dask.delayed(FramePart, pure=False)
+    parts = [part(number, partition, domain.features) for number, partition in enumerate(partitions)]
+    cells = [None if math.isnan(n) else int(n) * domain.n_features for n in sizes]
+    return EngineRecords(_SOURCE, parts, cells, domain, Outside.CLIP, DaskEngine(client, "the Dask cluster"))
