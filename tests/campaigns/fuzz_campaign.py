@@ -12,14 +12,14 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from campaign_page import aligned, measured, table, write_section
+from campaign_page import aligned, keep, kept, measured, table, write_section
 from fuzz_mutants import MUTANTS
 from fuzz_process import COUNTS, FAULT, FIELDS, LAST, MAX_REASONS, MEASURED, SECONDS, WORD
 from fuzz_targets import EXECUTIONS, TARGETS
@@ -34,7 +34,7 @@ COLUMNS = ("target", "executions", "accepted", "refused", "reasons", "branches",
 TEXT = """\
 {measured}
 Atheris, which is libFuzzer for Python, on every parser that a stranger's bytes reach: {n_found} faults.
-
+{taken_up}
 {targets}
 
 - *executions*: inputs tried. Documents take longer, because reading them works out plans and checks signatures.
@@ -59,6 +59,8 @@ The fuzzer's power: {n_mutants} mistakes planted into the parsers, all found.
 Not shown: that no fault exists. The decoders' own branches (msgspec, tomllib, OpenSSL) are not seen, and no sanitizer watched
 compiled code. Private files under a passphrase are fuzzed without scrypt. Records and stores on disk come from their owner, not
 from a stranger; of a store only the events are fuzzed. Schedules cover valid messages in a wrong order."""
+
+TAKEN_UP = "{n} of the targets were fuzzed in an earlier run, by an earlier commit.\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +113,25 @@ def executions(target: str) -> int:
 def test_no_parser_is_broken_by_any_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     started = dt.datetime.now(dt.UTC)
     jobs = [
-        *((name, mutant.target, mutant.executions) for name, mutant in MUTANTS.items()),
-        *(("", target, executions(target)) for target in TARGETS),
+        *((mutant.target, name, mutant.executions) for name, mutant in MUTANTS.items()),
+        *((target, "", executions(target)) for target in TARGETS),
     ]
+    earlier = {job: Outcome(**found) for job, found in kept().items()}
+    n_earlier = len(earlier)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        futures = [pool.submit(fuzz, job[1], job[0], job[2], tmp_path / str(i)) for i, job in enumerate(jobs)]
-        outcomes = [future.result() for future in futures]
+        running = {job: pool.submit(fuzz, *job, tmp_path / str(i)) for i, job in enumerate(jobs) if job not in earlier}
+        for job, future in running.items():
+            earlier[job] = future.result()
+            if bool(job[1]) == bool(earlier[job].fault):
+                keep(job, asdict(earlier[job]))
+    outcomes = [earlier[job] for job in jobs]
     found = dict(zip(MUTANTS, outcomes, strict=False))
     targets = dict(zip(TARGETS, outcomes[len(MUTANTS) :], strict=True))
     rows = [[target, *outcome.row] for target, outcome in targets.items()]
     with capsys.disabled():
         planted = [[name, f"found after {outcome.counts['executions']:,}"] for name, outcome in found.items() if outcome.fault]
         sys.stdout.write(f"\n{aligned([COLUMNS, *rows])}\n\n{aligned(planted)}\n")
+        sys.stdout.writelines(f"{target}: {outcome.fault}\n" for target, outcome in targets.items() if outcome.fault)
     assert {name: outcome.fault for name, outcome in targets.items() if outcome.fault} == {}
     assert {name: found[name].fault for name, mutant in MUTANTS.items() if mutant.shown not in found[name].fault} == {}
     text = TEXT.format(
@@ -130,6 +139,7 @@ def test_no_parser_is_broken_by_any_bytes(tmp_path: Path, capsys: pytest.Capture
             started, Atheris=version("atheris"), msgspec=version("msgspec"), cryptography=version("cryptography")
         ),
         n_found="no",
+        taken_up=TAKEN_UP.format(n=n_earlier) if n_earlier else "",
         targets=table(COLUMNS, rows),
         max_reasons=MAX_REASONS,
         measured_every=MEASURED,

@@ -1,19 +1,16 @@
 """Many schedules on the virtual network: `make campaign`, 100,000 of them, or as many as SCHEDULES says.
 
 Plain `pytest` does not collect it. Each schedule follows from its number, so a campaign of n plays the first n of every larger
-one. One that breaks a rule is shown as short as it could be made, to be pinned as a test. TAKE_UP=FILE keeps in FILE what has
-been played, part by part; given again it plays the rest only, so a long campaign may be stopped, and goes on with today's code.
+one. One that breaks a rule is shown as short as it could be made, to be pinned as a test. With TAKE_UP it may be stopped.
 """
 
 import datetime as dt
-import json
 import os
 import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from multiprocessing import get_context
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -38,7 +35,6 @@ pytestmark = pytest.mark.campaign
 FULL_SIZE = 100_000
 N_SCHEDULES = int(os.environ.get("SCHEDULES", str(FULL_SIZE)))
 PART = 2500  # schedules of one kind in one federation
-TAKE_UP = os.environ.get("TAKE_UP", "")
 KINDS = {"bad luck": (BAD_LUCK, check_after_bad_luck), "attacks": (BAD_LUCK + ATTACKS, check_after_attacks)}
 OUTCOMES = ("schedules", "finished", "some finished", "none finished", "fewer share keys", "left out", "accused")
 MOMENTS = ("before commit", "after commit", "after sending some", "between steps")
@@ -147,27 +143,12 @@ def crashes(cells: Cells) -> list[tuple[str, ...]]:
     return [("", *(f"{kind}, {party}" for kind, party in parties)), *found]
 
 
-Part = tuple[str, str, int, int]  # kind, federation, first number, the one after the last
-
-
-def kept() -> dict[Part, Counter[str]]:
-    """The parts that were played without a broken rule, from the file that TAKE_UP names."""
-    lines = Path(TAKE_UP).read_text(encoding="utf-8").splitlines() if TAKE_UP and Path(TAKE_UP).exists() else []
-    return {tuple(part): Counter(counts) for part, counts in map(json.loads, lines)}
-
-
-def keep(part: Part, cell: Cell) -> None:
-    if TAKE_UP and not cell.failures:
-        with Path(TAKE_UP).open("a", encoding="utf-8") as file:
-            file.write(json.dumps([part, cell.counts]) + "\n")
-
-
 def test_no_schedule_breaks_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
     started = dt.datetime.now(dt.UTC)
     cells = {(kind, subject): Cell() for kind in KINDS for subject in FEDERATIONS}
     each = -(-N_SCHEDULES // len(cells))
     parts = [(*cell, n, min(n + PART, each)) for n in range(0, each, PART) for cell in cells]
-    earlier = {part: counts for part, counts in kept().items() if part in parts}
+    earlier = {part: Counter(counts) for part, counts in campaign_page.kept().items() if part in parts}
     for (kind, subject, *_), counts in earlier.items():
         cells[kind, subject] += Cell(counts)
     n_earlier = sum(counts["schedules"] for counts in earlier.values())
@@ -175,8 +156,9 @@ def test_no_schedule_breaks_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
         running = {pool.submit(batch, *part[:2], range(*part[2:])): part for part in parts if part not in earlier}
         for done in as_completed(running):
             part = running[done]
-            keep(part, done.result())
             cells[part[:2]] += done.result()
+            if not done.result().failures:
+                campaign_page.keep(part, done.result().counts)
     with capsys.disabled():
         for lines in (outcomes(cells), crashes(cells)):
             sys.stdout.write(f"\n{campaign_page.aligned(lines)}\n")

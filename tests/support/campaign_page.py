@@ -1,13 +1,17 @@
 """docs/results/campaigns.md: each campaign writes its own section, and leaves those of the others as they are.
 
 A run of full size writes the page. A smaller one only prints, unless CAMPAIGN_PAGE names the file that it is to write.
+TAKE_UP=FILE keeps in FILE what was found, part by part, each part that had no fault; given again a campaign goes on with the
+rest, and with the code as it is then.
 """
 
 import datetime as dt
+import json
 import os
 import platform
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from fastlloyd import __version__
 
@@ -44,6 +48,19 @@ def measured(started: dt.datetime, **versions: str) -> str:
         f"Measured on {started.date().isoformat()} with fastlloyd {__version__} ({used}) on {platform.system()}, "
         f"{platform.machine()}, {os.cpu_count()} cores, in {max(1, round(minutes))} min."
     )
+
+
+def kept() -> dict[tuple[Any, ...], Any]:
+    """What earlier runs found, by part, from the file that TAKE_UP names."""
+    path = Path(os.environ.get("TAKE_UP") or os.devnull)
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return {tuple(part): found for part, found in map(json.loads, lines)}
+
+
+def keep(part: tuple[Any, ...], found: Any) -> None:
+    """Add what was found in a part, which JSON can hold, to that file."""
+    with Path(os.environ.get("TAKE_UP") or os.devnull).open("a", encoding="utf-8") as file:
+        file.write(json.dumps([part, found]) + "\n")
 
 
 def write_section(title: str, text: str, *, is_full_size: bool) -> None:

@@ -50,9 +50,11 @@ def _sealed(content: dict[str, Any], heading: str) -> bytes:
     return (heading + "\n" + tomli_w.dumps(content | {"seal": {"digest": _digest(content)}})).encode()
 
 
-def _is_sealed(text: str) -> bool:
-    content = tomllib.loads(text)
-    return bool(content.pop("seal")["digest"] == _digest(content))
+def _is_sealed(text: str, again: str) -> bool:
+    """Whether a text says what the text that is written `again` says, 0 for 0.0 too, and both have the digest of the second."""
+    content, written = tomllib.loads(text), tomllib.loads(again)
+    seals = {found.pop("seal")["digest"] for found in (content, written)}
+    return content == written and seals == {_digest(written)}
 
 
 def document(data: bytes, chance: Chance, sign: Callable[[dict[str, Any]], None] | None = None) -> bytes:
@@ -93,7 +95,7 @@ def read_plan(data: bytes) -> None:
     path.write_bytes(data)
     text = load_text(path)
     plan = Plan.from_toml(text)
-    assert _is_sealed(text), "a plan whose digest is another's was accepted"
+    assert _is_sealed(text, plan.to_toml()), "a plan whose digest is another's was accepted"
     assert Plan.from_toml(plan.to_toml()) == plan
 
 
@@ -121,7 +123,7 @@ def read_public(data: bytes) -> None:
     path = Path("clinic-a.public.toml")
     path.write_bytes(data)
     public = PublicIdentity.load(path, NOW)
-    assert _is_sealed(data.decode()), "a public file whose digest is another's was accepted"
+    assert _is_sealed(data.decode(), public.to_toml()), "a public file whose digest is another's was accepted"
     assert PublicIdentity.from_toml(public.to_toml(), "again", NOW) == public
     statement = identity._statement(public.name, public.signing_key, public.certificate)
     Ed25519PublicKey.from_public_bytes(bytes.fromhex(public.signing_key)).verify(bytes.fromhex(public.signature), statement)
