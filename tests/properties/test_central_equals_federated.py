@@ -157,7 +157,7 @@ def central(of: Federation, present: Iterable[str]) -> Clustering:
     return run(m, ask)
 
 
-@settings(max_examples=200)
+@settings(max_examples=150)
 @given(run=runs())
 def test_a_run_with_absent_clients_is_the_plain_integer_run_over_the_included_sets(run: tuple[Federation, Absences]) -> None:
     of, absences = run

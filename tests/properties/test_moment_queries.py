@@ -80,7 +80,7 @@ def all_respect_their_bounds(domain: Domain, seed: int, units: int, count_bits: 
 
 @WAYS
 @EACH_DOMAIN
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(SEEDS, UNITS, BITS, st.integers(1, 4))
 def test_no_neighbour_moves_an_answer_by_more_than_the_stated_integers(
     domain: Domain, compiled: bool, seed: int, units: int, count_bits: int, k: int

@@ -92,9 +92,7 @@ def test_under_attack_what_finishes_is_right_and_the_same_for_all(masks: Masks, 
 @pytest.mark.parametrize(
     ("names", "check_after"), [(BAD_LUCK, check_after_bad_luck), (BAD_LUCK + ATTACKS, check_after_attacks)]
 )
-@MASKS
 def test_the_same_where_parameters_travel(
-    masks: Masks,
     names: tuple[str, ...],
     check_after: Callable[[Network], None],
     monkeypatch: pytest.MonkeyPatch,
@@ -102,8 +100,8 @@ def test_the_same_where_parameters_travel(
     watch, outcomes = Watch.install(monkeypatch), Counter[str]()
 
     @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
-    @given(DRAWN_TRUST, schedules(names))
-    def check(trust: TrustMode, schedule: Schedule) -> None:
+    @given(DRAWN_TRUST, DRAWN_MASKS, schedules(names))
+    def check(trust: TrustMode, masks: Masks, schedule: Schedule) -> None:
         network = play(subject(MOMENTLLOYD, trust, masks), watch, schedule)
         check_after(network)
         network.count(outcomes)
