@@ -8,6 +8,7 @@ import importlib
 import os
 import pkgutil
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from hypothesis import HealthCheck, settings
 
 import fastlloyd
 from fastlloyd import testing
+
+sys.dont_write_bytecode = False  # or this process would rewrite the assertions of all tests anew
 
 pytest_plugins = ("command_line", "dask_cluster", "network_site")  # the fixtures `here`, `fastlloyd`, `address` and `site`
 
