@@ -201,7 +201,7 @@ def test_a_folder_and_a_pattern_are_read_as_one_file_is(
     [
         ("*.tsv", "*.tsv: no file matches this pattern"),
         ("empty", "empty: there are no files in this folder"),
-        ("ftp://example.org/x.csv", "ftp://example.org/x.csv: stores of this kind are not read"),
+        ("ftp://example.org/x.csv", "ftp: stores of this kind are not read"),
     ],
 )
 def test_a_source_without_files_is_refused_at_every_door(fastlloyd: Command, here: Path, source: str, sentence: str) -> None:

@@ -140,8 +140,6 @@ def test_what_is_wrong_in_an_object_is_said_as_of_a_file(s3: Any, tmp_path: Path
         ("s3://nowhere/none.csv", "there is no such object, folder or bucket"),
         ("s3://hospital/*.tsv", "no file matches this pattern"),
         ("s3://hospital/README", "the suffix must say the format"),
-        ("S4://hospital/x.csv", "stores of this kind are not read; addresses begin with s3, "),
-        ("https://example.org/x.csv", "stores of this kind are not read"),
     ],
 )
 def test_a_source_that_is_not_there(s3: Any, source: str, what: str) -> None:
@@ -149,6 +147,25 @@ def test_a_source_that_is_not_there(s3: Any, source: str, what: str) -> None:
     sentence = refusal(partial(open_records, source))
     assert sentence.startswith(f"{source}: ")
     assert what in sentence
+
+
+@pytest.mark.parametrize(
+    ("source", "what"),
+    [
+        ("S4://hospital/x.csv", "s4: stores of this kind are not read; addresses begin with s3, "),
+        (f"https://example.org/x.csv?signature={SECRET}", "https: stores of this kind are not read"),
+        (f"s3://somebody:{SECRET}@hospital/x.csv", "s3: an address holds no credentials"),
+    ],
+)
+def test_an_address_that_may_hold_credentials_is_not_repeated(source: str, what: str) -> None:
+    assert refusal(partial(open_records, source)).startswith(what)
+
+
+def test_a_table_of_a_lake_is_refused(s3: Any, tmp_path: Path) -> None:
+    stored(s3, "visits/a.parquet", written(tmp_path, "plain parquet", X))
+    s3.pipe("hospital/visits/_delta_log/0.json", b"{}")
+    for source in ("s3://hospital/visits", "s3://hospital/visits/", "s3://hospital/visits/**"):
+        assert refusal(partial(open_records, source)).startswith("hospital/visits: this is a table of Delta Lake")
 
 
 def test_without_credentials_a_service_or_access_the_sentence_says_so(

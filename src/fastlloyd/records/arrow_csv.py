@@ -1,8 +1,8 @@
 """Numbers of text by Arrow's parser, where it is sure to read what Python's does; elsewhere Python's is asked.
 
 Both round to the nearest float64. But Arrow's parser takes text after a closing quotation mark, line breaks within marks, cells
-of any length, and bytes that are not UTF-8. So it is given no text with these, and what it finds counts only if every cell is a
-finite number, or is missing in a way that it knows and such records are left out.
+of any length, bytes that are not UTF-8, and a byte order mark where a chunk begins. So it is given no text with these, and what
+it finds counts only if every cell is a finite number, or is missing in a way that it knows and such records are left out.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ class ArrowText:
         A cell that is too long would fill one of these windows, which then had no separator.
         """
         try:
-            chunk.isascii() or chunk.decode()
+            if not chunk.isascii() and chunk.decode().startswith("\ufeff"):
+                return False
         except UnicodeDecodeError:
             return False
         marks = b'"' in chunk

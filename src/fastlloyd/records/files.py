@@ -37,7 +37,7 @@ def find(source: str) -> States:
     """The files that a file, folder, pattern or address means, sorted by path, each with its state (None for a pipe).
 
     Of a folder, all files in it and below, but none whose name begins with . or _, as engines call what holds no records,
-    unless the pattern asks for it. Raises DataError where there is none.
+    unless the pattern asks for it. Raises DataError where there is none, and where records would count twice.
     """
     if stores.is_address(source):
         found = {path: FileState(*state) for path, state in stores.find(source).items()}
@@ -45,8 +45,10 @@ def find(source: str) -> States:
         matches = glob.glob(source, recursive=True) if is_pattern(source) else [source]  # noqa: PTH207 - knows absolute ones
         plain = stores.literal(source) if is_pattern(source) else source
         with readable(source):
-            paths = [path for match in matches for path in (_below(match) if Path(match).is_dir() else [match])]
-            found = {path: _state(Path(path).stat()) for path in paths if not stores.is_hidden(path, plain)}
+            paths = {path for match in matches for path in (_below(match) if Path(match).is_dir() else [match])}
+            there = {path: Path(path).stat() for path in sorted(paths) if not stores.is_hidden(path, plain)}
+        _check_once(there)
+        found = {path: _state(state) for path, state in there.items()}
     else:
         return {source: state(source)}
     if not found:
@@ -62,12 +64,24 @@ def is_pattern(source: str) -> bool:
 
 
 def _below(folder: str) -> Iterator[str]:
-    for at, _, names in os.walk(folder, onerror=_raise):
+    for at, _, names in os.walk(folder, onerror=_raise, followlinks=True):
         yield from (f"{at.rstrip('/')}/{name}" for name in names)
 
 
 def _raise(error: OSError) -> NoReturn:
     raise error
+
+
+def _check_once(found: Mapping[str, os.stat_result]) -> None:
+    """Raise DataError for a file of two names, whose records a run would not protect, and for what nobody reads to its end."""
+    seen = dict[tuple[int, int], str]()
+    for path, of in found.items():
+        if not stat.S_ISREG(of.st_mode):
+            raise DataError(f"{path}: this is not a regular file; take it out of the folder, or name it alone")
+        if (first := seen.setdefault((of.st_dev, of.st_ino), path)) != path:
+            stores.refuse_twice(first, path)
+    folders = {folder for path in found for folder in Path(path).parents}
+    stores.check_table(f"{folder}/{log}/" for folder in sorted(folders) for log in stores.LOGS if (folder / log).is_dir())
 
 
 def state(path: str) -> FileState | None:

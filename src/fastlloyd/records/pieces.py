@@ -119,6 +119,8 @@ class _InFolders(Reader):
         self._reader, self._folders = reader, {}
         for name in set(self.columns) - set(reader.columns):
             value = piece.folders[name]
+            if name in reader.names:  # and in those of the first file not
+                raise DataError(f"{piece.path}: column {name!r} stands in the file and in the name of its folder; drop one")
             if value is None:
                 raise DataError(f"{piece.path}: column {name!r}, which names of folders state, is not a number in all of them")
             self._folders[name] = value

@@ -74,9 +74,12 @@ def _pieces(source: str, states: files.States, columns: Columns, missing: Missin
 
 
 def _check_formats(source: str, paths: Iterable[str]) -> None:
-    """Raise DataError for an unknown suffix, and for two formats."""
-    first, *others = paths
+    """Raise DataError for an unknown suffix, for two formats, and for a file beside itself packed."""
+    first, *others = every = list(paths)
+    known = set(every)
     for path in others:
+        if path.endswith(".gz") and (plain := path.removesuffix(".gz")) in known:
+            stores.refuse_twice(plain, path)
         if opener(path) is not opener(first):
             raise DataError(f"{source}: {first} and {path} differ in format; choose those of one by a pattern such as *.csv")
     opener(first)

@@ -11,9 +11,9 @@ import importlib
 import io
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from fastlloyd.base import extras
 from fastlloyd.errors import DataError
@@ -23,6 +23,8 @@ PACKAGES: Final = {
     "hdfs": "pyarrow",
 }  # fmt: skip
 """What reads the addresses that begin so, besides fsspec."""
+LOGS: Final = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
+"""Folders in which tables keep which of their files count now."""
 _VERSIONS = ("ETag", "etag", "generation", "mtime", "LastModified", "last_modified")  # the first that a store states is taken
 
 
@@ -49,6 +51,7 @@ def find(address: str) -> Mapping[str, tuple[int, str]]:
         found: dict[str, Any] = {}
         for name, match in (fs.glob(root, detail=True) if is_pattern else {root: info}).items():
             found |= fs.find(name, detail=True) if match["type"] == "directory" else {name: match}
+    check_table(sorted(found))
     fixed = address[: len(address) - len(root) + len(plain)]
     return {
         fixed + name[len(plain) :]: _state(info)
@@ -65,6 +68,22 @@ def literal(pattern: str) -> str:
 def is_hidden(path: str, plain: str) -> bool:
     """Whether a name in a path that begins with `plain` begins, after that, with . or _."""
     return re.search("/[._]", f"/{path}"[len(plain) :]) is not None
+
+
+def check_table(paths: Iterable[str]) -> None:
+    """Raise DataError if one of the paths is that of a table's log."""
+    for path in paths:
+        for log, kind in LOGS.items():
+            if (at := f"/{path}".find(f"/{log}/")) >= 0:
+                raise DataError(
+                    f"{path[: max(0, at - 1)]}: this is a table of {kind}, whose files also hold what was deleted, and some "
+                    "records twice; write its present records to a folder of their own"
+                )
+
+
+def refuse_twice(first: str, second: str) -> NoReturn:
+    """Raise DataError for a file of two names."""
+    raise DataError(f"{first} and {second} are one file, whose records would count twice; take one out, or choose by a pattern")
 
 
 def open_object(address: str) -> io.RawIOBase:
@@ -106,9 +125,11 @@ class _Object(io.RawIOBase):
 
 def _store(address: str) -> tuple[Any, str]:
     """The file system of fsspec for an address, and the name of the object in it."""
-    scheme = address.partition("://")[0].lower()
-    if scheme not in PACKAGES:
-        raise DataError(f"{address}: stores of this kind are not read; addresses begin with {', '.join(PACKAGES)} and ://")
+    scheme, _, rest = address.partition("://")
+    if (scheme := scheme.lower()) not in PACKAGES:  # what follows may be signed
+        raise DataError(f"{scheme}: stores of this kind are not read; addresses begin with {', '.join(PACKAGES)} and ://")
+    if PACKAGES[scheme] in ("s3fs", "gcsfs") and "@" in rest.partition("/")[0]:
+        raise DataError(f"{scheme}: an address holds no credentials; set them as the store's own tools do, e.g. AWS_PROFILE")
     with _answering(address):
         store = importlib.import_module("fsspec.core").url_to_fs(address, use_listings_cache=False)
     return store[0], store[1].rstrip("/")

@@ -300,3 +300,13 @@ def test_no_thread_is_left_when_a_pass_is_given_up(tmp_path: Path) -> None:
         assert threading.active_count() > before
         del blocks
         assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("missing", Missing)
+def test_a_mark_of_utf_8_between_lines_is_refused_wherever_a_chunk_begins(tmp_path: Path, missing: Missing) -> None:
+    path = tmp_path / "two-files-in-one.csv"
+    path.write_text("a,b\n1,2\n\ufeff3,4\n5,6\n", encoding="utf-8")
+    for first in (3, 6, 9, 12):
+        for arrow in (True, False):
+            with chunks_of(first, 4, arrow=arrow):
+                assert "line 3, column 'a': not a number" in refusal(open_records(path, missing=missing).table)

@@ -182,6 +182,63 @@ def test_a_column_of_a_file_is_not_replaced_by_what_its_folder_states(tmp_path: 
         assert records.table().values.tolist() == [[1, 1]] * 2 + [[0, 0]] * 2
 
 
+def test_a_folder_does_not_replace_a_column_that_only_some_files_have(tmp_path: Path) -> None:
+    for folder, text in (("year=1", "x\n5\n"), ("year=2", "x,year\n6,9\n")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.csv").write_text(text)
+    assert read_table(tmp_path, ["x"]).values.tolist() == [[5], [6]]
+    for columns in (["x", "year"], NUMERIC):
+        sentence = refusal(partial(open_records, tmp_path, columns))
+        assert sentence.startswith(f"{tmp_path}/year=2/a.csv: column 'year' stands in the file and in the name of its folder")
+
+
+# One file, once
+
+
+@pytest.mark.parametrize("make", ["symlink_to", "hardlink_to"])
+def test_a_file_of_two_names_is_refused_because_its_records_would_count_twice(tmp_path: Path, make: str) -> None:
+    (tmp_path / "2024.csv").write_text("a,b\n1,2\n")
+    getattr(tmp_path / "latest.csv", make)(tmp_path / "2024.csv")
+    sentence = f"{tmp_path}/2024.csv and {tmp_path}/latest.csv are one file, whose records would count twice"
+    assert refusal(partial(open_records, tmp_path)).startswith(sentence)
+    assert refusal(partial(open_records, tmp_path / "*.csv")).startswith(sentence)
+    assert read_table(tmp_path / "2*.csv").values.tolist() == [[1, 2]]
+
+
+def test_a_file_beside_itself_packed_is_refused(tmp_path: Path) -> None:
+    for kind in ("csv", "gzip"):
+        [path] = parts(tmp_path, kind, [np.ones((1, 2))])
+    sentence = refusal(partial(open_records, tmp_path))
+    assert sentence.startswith(f"{tmp_path}/a0.csv and {path} are one file, whose records would count twice")
+
+
+def test_linked_folders_are_read_as_others_are_and_a_circle_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "a.csv").write_text("a,b\n3,4\n")
+    folder = tmp_path / "visits"
+    folder.mkdir()
+    (folder / "b.csv").write_text("a,b\n1,2\n")
+    (folder / "linked").symlink_to(tmp_path / "elsewhere")
+    for source in (folder, folder / "**"):
+        assert read_table(source).values.tolist() == [[1, 2], [3, 4]]
+    (folder / "self").symlink_to(folder)
+    refusal(partial(open_records, folder))
+
+
+def test_what_never_ends_is_not_opened_in_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    os.mkfifo(tmp_path / "b.csv")
+    assert refusal(partial(open_records, tmp_path)).startswith(f"{tmp_path}/b.csv: this is not a regular file")
+
+
+@pytest.mark.parametrize("log", ["_delta_log", ".hoodie"])
+def test_the_files_of_a_lake_table_hold_deleted_records_and_some_twice(tmp_path: Path, log: str) -> None:
+    parts(tmp_path, "parquet", [np.ones((2, 2)), np.ones((2, 2))], ["visits/year=1/"])
+    (tmp_path / "visits" / log).mkdir()
+    for source in ("visits", "visits/**/*.parquet", "visits/year=1", "vis*"):
+        assert refusal(partial(open_records, tmp_path / source)).startswith(f"{tmp_path}/visits: this is a table of")
+
+
 # Refusals
 
 
