@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,7 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
         assert not anchor or anchor in _anchors(there), f"{page.name} links to {target}#{anchor}"
 
 
+@cache
 def _names() -> set[str]:
     """Every `module.name` and `Class.member` of the code."""
     found = set()
@@ -78,11 +80,15 @@ def test_every_name_of_code_on_a_page_exists(page: str) -> None:
     assert {name for name in named if not name.endswith(endings)} <= _names()
 
 
+@cache
+def _names_of_tests() -> set[str]:
+    return {name for path in (ROOT / "tests").rglob("*.py") for name in re.findall(r"def (test_\w+)\(", path.read_text())}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_test_that_a_page_names_exists(page: Path) -> None:
-    tests = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("*.py"))
     for name in set(re.findall(r"\b(test_w\d\d_\w+|(?<=`)test_\w+(?=`))", page.read_text())):
-        assert f"def {name}(" in tests, f"{page.name} names {name}"
+        assert name in _names_of_tests(), f"{page.name} names {name}"
 
 
 def test_the_mechanism_of_the_paper_is_read_in_six_files_of_no_more_lines_than_promised() -> None:

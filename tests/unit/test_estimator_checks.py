@@ -124,7 +124,7 @@ def test_at_a_huge_epsilon_every_check_passes_whatever_the_noise(kind: type[Fast
     MomentLloyd fails `check_pipeline_consistency`, which scikit-learn leaves out for such estimators: with such noise nearly
     always, with genuine noise 2 times of 150.
     """
-    for _ in range(3):
+    for _ in range(2):
         every_check_passes(kind(epsilon=1e12, delta=1e-6))
 
 
@@ -166,7 +166,7 @@ def fits_alike(estimator: FastLloyd, n_pairs: int) -> bool:
 @pytest.mark.usefixtures("any_noise")
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_at_a_huge_epsilon_two_fits_are_alike_whatever_the_noise(kind: type[FastLloyd]) -> None:
-    assert fits_alike(kind(epsilon=1e12, delta=1e-6), 40)
+    assert fits_alike(kind(epsilon=1e12, delta=1e-6), 20)
 
 
 @pytest.mark.usefixtures("any_noise")

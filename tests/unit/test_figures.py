@@ -158,7 +158,7 @@ def test_profiles_name_features_and_clusters_and_count_what_they_leave_out(monke
     assert "the 8 features in which clusters differ most, of 64;" in many.lower()
     assert "hollow" in many
     assert many.count("NOT PRIVATE") == 2
-    assert _size(draw(_picture(64, 60)))[0] == 2600
+    assert figure_of(_picture(64, 60)).bbox.width == 2600
 
 
 def test_a_dashed_line_of_a_profile_is_explained_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,10 +6,12 @@ import json
 import os
 import pickle
 import stat
+import tempfile
 import tomllib
 import unicodedata
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +54,20 @@ def saved(folder: Path, **options: Any) -> Path:
     return path
 
 
+def protected(folder: Path) -> Path:
+    """The same under the passphrase, which takes as long to stretch as it should: once for all tests."""
+    path = folder / "clinic-a.identity.toml"
+    path.touch(0o600)
+    path.write_text(_protected_text())
+    return path
+
+
+@cache
+def _protected_text() -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        return saved(Path(folder), passphrase=PASSPHRASE).read_text()
+
+
 def reseal(text: str, change: Callable[[dict[str, Any]], None]) -> str:
     """Change a file and seal it again, as anyone can, keeping its first line."""
     content = tomllib.loads(text)
@@ -83,7 +99,7 @@ def test_the_key_of_the_channel_is_the_one_in_the_certificate() -> None:
 
 
 def test_under_a_passphrase_the_file_holds_no_secret_and_two_of_them_nothing_alike(tmp_path: Path) -> None:
-    text = saved(tmp_path, passphrase=PASSPHRASE).read_text()
+    text = protected(tmp_path).read_text()
     A.save(tmp_path / "again.toml", passphrase=PASSPHRASE)
     again = (tmp_path / "again.toml").read_text()
     assert not any(secret in text for secret in [*secrets_of(A), PASSPHRASE])
@@ -95,7 +111,7 @@ def test_under_a_passphrase_the_file_holds_no_secret_and_two_of_them_nothing_ali
 
 def test_the_passphrase_is_stretched_by_scrypt_as_is_written(tmp_path: Path) -> None:
     """A second implementation opens the file: scrypt with 128 MiB, then ChaCha20-Poly1305, then the two keys."""
-    stored = tomllib.loads(saved(tmp_path, passphrase=PASSPHRASE).read_text())
+    stored = tomllib.loads(protected(tmp_path).read_text())
     key = Scrypt(bytes.fromhex(stored["salt"]), 32, n=2**17, r=8, p=1).derive(PASSPHRASE.encode())
     opened = ChaCha20Poly1305(key).decrypt(
         bytes(12), bytes.fromhex(stored["under_passphrase"]), b"fastlloyd/v1/private-identity"
@@ -112,7 +128,7 @@ def test_a_passphrase_is_the_same_however_the_keyboard_composes_it(tmp_path: Pat
 
 
 def test_a_wrong_or_missing_passphrase_is_a_sentence_that_does_not_repeat_it(tmp_path: Path) -> None:
-    path = saved(tmp_path, passphrase=PASSPHRASE)
+    path = protected(tmp_path)
     with pytest.raises(IdentityError, match=r"the passphrase of .*clinic-a.identity.toml is wrong; try again") as caught:
         PrivateIdentity.load(path, ask_passphrase=lambda: "my other passphrase")
     assert "my other" not in str(caught.value)
@@ -163,8 +179,7 @@ def test_a_public_file_in_the_place_of_the_private_one_is_called_what_it_is_whoe
 
 
 def test_an_expired_identity_is_refused_before_the_passphrase_is_asked_for(tmp_path: Path) -> None:
-    for options in ({}, {"passphrase": PASSPHRASE}):
-        path = saved(tmp_path, replace=True, **options)
+    for path in (saved(tmp_path), protected(tmp_path)):
         with pytest.raises(IdentityError, match=f"the certificate of 'clinic-a' expired on {A.public.expires}"):
             PrivateIdentity.load(path, now=LATER)
 
@@ -211,7 +226,7 @@ def test_a_private_file_that_does_not_fit_together_is_refused_however_it_is_seal
 
 
 def test_a_box_that_is_none_opens_to_nothing(tmp_path: Path) -> None:
-    path = saved(tmp_path, passphrase=PASSPHRASE)
+    path = protected(tmp_path)
     for box in ("ab", "0" * 160, "not hex"):
         path.write_text(reseal(path.read_text(), lambda c, box=box: c.update(under_passphrase=box)))  # type: ignore[misc]  # default
         with pytest.raises(IdentityError, match=r"the passphrase of .* is wrong"):

@@ -80,7 +80,7 @@ def tables(draw: st.DrawFn) -> tuple[str, int]:
     width, delimiter = draw(st.integers(1, 4)), draw(st.sampled_from(",;\t"))
     odd = draw(st.sampled_from([0, 0, 1, 3]))
     lines = [delimiter.join(f"c{i}" for i in range(width))]
-    for _ in range(draw(st.integers(1, 15))):
+    for _ in range(draw(st.integers(1, 8))):
         kind = draw(mostly)
         n = width + (kind < odd) - (odd <= kind < 2 * odd)
         lines.append("" if 2 * odd <= kind < 5 * odd else delimiter.join(draw(cells(odd)) for _ in range(n)))
