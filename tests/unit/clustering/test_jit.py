@@ -48,22 +48,49 @@ FULL_DISK = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16)
 KNOWN = "assert load_rows.code.stats.cache_hits"
 
 
-def run(copies: Path, *lines: str) -> None:
-    """A process that finds and keeps copies of machine code in that folder."""
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(copies)}
-    subprocess.run([sys.executable, "-B", "-c", "\n".join(lines)], check=True, env=environment)  # noqa: S603 - our own program
+FORKS = """
+import os, sys, traceback, numba
+numba.njit(numba.types.void())(lambda: None)  # loads the rest of it
+for number, program in enumerate({programs!r}):
+    print("process", number, flush=True)
+    if not os.fork():
+        try:
+            exec(program, {{}})
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        sys.stdout.flush()
+        os._exit(0)
+    assert os.wait()[1] == 0, program
+"""
+
+
+def said_by(copies: Path, *programs: str) -> list[list[str]]:
+    """The lines that each of these programs writes, in a process of its own: forks of one that has loaded numba, which takes
+    longer than most of them. They find and keep copies of machine code in that folder.
+    """
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(copies), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", FORKS.format(programs=programs)]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)  # noqa: S603 - ours
+    assert done.returncode == 0, done.stdout
+    return [part.splitlines()[1:] for part in done.stdout.split("process ")[1:]]
 
 
 def test_machine_code_that_cannot_be_kept_or_read_back_is_compiled_anew(tmp_path: Path) -> None:
     pytest.importorskip("numba")
-    run(tmp_path, FULL_DISK, LOAD_ROWS)
-    run(tmp_path, LOAD_ROWS)
-    run(tmp_path, LOAD_ROWS, KNOWN)
-    for suffix in ("nbi", "nbc"):
-        (damaged,) = tmp_path.rglob(f"distances.load_rows*.{suffix}")
-        damaged.write_bytes(damaged.read_bytes()[:-20])
-        run(tmp_path, LOAD_ROWS)
-        run(tmp_path, LOAD_ROWS, KNOWN)  # and kept again
+    damage = """
+from pathlib import Path
+(damaged,) = Path({!r}).rglob("distances.load_rows*.{}")
+damaged.write_bytes(damaged.read_bytes()[:-20])
+"""
+    known = f"{LOAD_ROWS}\n{KNOWN}"
+    damaged = [damage.format(str(tmp_path), suffix) for suffix in ("nbi", "nbc")]
+    said_by(
+        tmp_path,
+        *(f"{FULL_DISK}\n{LOAD_ROWS}", LOAD_ROWS, known),
+        *(damaged[0], LOAD_ROWS, known),  # and kept again
+        *(damaged[1], LOAD_ROWS, known),
+    )
 
 
 def test_machine_code_on_disk_is_renewed_when_any_file_of_compiled_functions_changes(tmp_path: Path) -> None:
@@ -76,35 +103,38 @@ def test_machine_code_on_disk_is_renewed_when_any_file_of_compiled_functions_cha
         "from jit import INTEGER, kernel\nfrom inner import number\n\n@kernel(INTEGER())\ndef asked():\n    return number()\n",
         encoding="utf-8",
     )
-    program = "import outer; print(outer.asked(), bool(outer.asked.code.stats.cache_hits))"
-    settings = {"NUMBA_CACHE_DIR": str(tmp_path / "copies"), "PYTHONPATH": str(tmp_path)}
-    for number, is_known in ((1, False), (1, True), (2, False)):
-        inner = f"from jit import helper\n\n@helper\ndef number():\n    return {number}\n"
-        (tmp_path / "inner.py").write_text(inner, encoding="utf-8")
-        command = [sys.executable, "-B", "-c", program]
-        done = subprocess.run(command, check=True, env=os.environ | settings, capture_output=True, text=True)  # noqa: S603 - ours
-        assert done.stdout.split() == [str(number), str(is_known)]
+    program = """
+import sys
+from pathlib import Path
+Path({inner!r}).write_text("from jit import helper\\n\\n@helper\\ndef number():\\n    return {number}\\n", encoding="utf-8")
+sys.path.insert(0, {folder!r})
+import outer
+print(outer.asked(), bool(outer.asked.code.stats.cache_hits))
+"""
+    programs = [program.format(inner=str(tmp_path / "inner.py"), number=number, folder=str(tmp_path)) for number in (1, 1, 2)]
+    assert said_by(tmp_path / "copies", *programs) == [["1 False"], ["1 True"], ["2 False"]]
 
 
 def test_that_code_is_compiled_is_said_once_and_only_on_a_terminal_or_in_the_log(tmp_path: Path) -> None:
     pytest.importorskip("numba")
-    two_kernels = f"{LOAD_ROWS}\nfrom fastlloyd.clustering.compiled.grid import is_within\nis_within(*ARGUMENTS)"
-    arguments = "import numpy as np\nARGUMENTS = np.zeros((1, 2), np.int32), 0, 2, np.ones(1, np.int64)"
 
-    def lines(copies: str, *before: str) -> list[str]:
-        program = "\n".join(["import sys", arguments, *before, two_kernels])
-        settings = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / copies)}
-        command = [sys.executable, "-B", "-c", program]
-        done = subprocess.run(command, check=True, env=settings, capture_output=True, text=True)  # noqa: S603 - ours
-        return [*done.stdout.splitlines(), *done.stderr.splitlines()]
+    def program(copies: str, *before: str) -> str:
+        return "\n".join([
+            "import sys, numba, numpy as np",
+            f"numba.config.CACHE_DIR = {str(tmp_path / copies)!r}",
+            *before,
+            LOAD_ROWS,
+            "from fastlloyd.clustering.compiled.grid import is_within",
+            "is_within(np.zeros((1, 2), np.int32), 0, 2, np.ones(1, np.int64))",
+        ])  # fmt: skip
 
     terminal = "sys.stderr.isatty = lambda: True"
     log = "import logging; logging.basicConfig(level=logging.INFO, stream=sys.stdout, format='%(message)s')"
-    said = lines("terminal", terminal)
-    assert len(said) == 1
-    assert lines("terminal", terminal) == []
-    assert lines("pipe") == []
-    assert lines("log", log, terminal) == said
+    said = said_by(
+        tmp_path, program("terminal", terminal), program("terminal", terminal), program("pipe"), program("log", log, terminal)
+    )
+    assert [len(lines) for lines in said] == [1, 0, 0, 1]
+    assert said[0] == said[3]
 
 
 def test_many_small_computations_load_compiled_code_as_one_large_one_does() -> None:
