@@ -160,7 +160,7 @@ def test_the_repository_speaks_of_the_product_alone() -> None:
         assert not re.search(r"(?<![\w.])/(?:work|root|home)/|[.][.]/shared", text), path
 
 
-@pytest.mark.parametrize("page", ["docs/index.md", "docs/coming-from.md", "docs/synthetic-data.md"])
+@pytest.mark.parametrize("page", ["docs/coming-from.md", "docs/synthetic-data.md"])
 def test_the_python_examples_run(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert blocks
