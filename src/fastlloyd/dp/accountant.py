@@ -151,7 +151,7 @@ def _hockey_stick(mp: Any, mu: Any, c: Any) -> Any:
     """Return the integral over s > 0 of (1 - e^(-mu s)) e^(-c s - s^2/2), its cut-off tail bounded from above.
 
     With L = epsilon + mu s, the expectation is this times the normal density at c. Every factor is positive, and
-    computed without cancellation.
+    computed without cancellation: 1 - e^(-x) is 2 e^(-x/2) sinh(x/2).
     """
     end = mp.sqrt(c * c + 200) - c
     points = [mp.zero]
@@ -159,7 +159,8 @@ def _hockey_stick(mp: Any, mu: Any, c: Any) -> Any:
     while points[-1] < end:  # short steps where 1 - e^(-mu s) bends, then doubled up to the width of a bell
         points.append(points[-1] + step)
         step = min(2 * step, mp.mpf(4))
-    body = mp.quad(lambda s: -mp.expm1(-mu * s) * mp.exp(-c * s - s * s / 2), points, method="gauss-legendre")
+    half = mu / 2
+    body = 2 * mp.quad(lambda s: mp.sinh(half * s) * mp.exp(-(c + half + s / 2) * s), points, method="gauss-legendre")
     # 1 - e^(-mu s) <= mu s, and s <= 2 (s + c) from here on
     rest = 2 * mu * mp.exp(-c * points[-1] - points[-1] ** 2 / 2)
     return body + rest
