@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import typer
 
+from command_line import drawn_once
 from fastlloyd.cli.app import COMMANDS, subcommand
 from fastlloyd.cli.commands.demo import free_address
 from fastlloyd.cli.failures import run
@@ -16,6 +17,7 @@ from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.ledger import reserve
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store import Store
+from fastlloyd.reports import pictures
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -97,6 +99,7 @@ def test_everything_on_the_page_runs_in_its_order_and_shows_what_it_says(
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(pictures, "draw", drawn_once)
     port = free_address().rpartition(":")[2]
     blocks = BLOCK.findall((DOCS / page).read_text().replace(":8443", f":{port}"))
     assert len(blocks) > 2 or page in NOTHING_TO_TYPE
