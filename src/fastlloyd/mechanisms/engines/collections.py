@@ -53,7 +53,7 @@ def _numbers(records: Any) -> RealArray | None:
     """The cells as float32 or float64, None where that cannot be."""
     try:
         if isinstance(records, np.ma.MaskedArray):  # what is masked is missing
-            records = records.astype(np.float64).filled(np.nan)
+            records = np.ma.filled(records.astype(np.float64), np.nan)
         values = np.asarray(records)
         if values.dtype.kind == "O" and hasattr(records, "to_numpy"):  # columns that may lack cells
             values = records.to_numpy(dtype=np.float64, na_value=np.nan)
