@@ -27,8 +27,7 @@ from fastlloyd.records.table import ColumnBlock
 # records on the grid: int32 as the domain makes them (enough, and half as large) or int64
 GridArray = NDArray[np.signedinteger]
 
-FEW_FEATURES = 16  # up to here `kernels` works feature by feature
-SOME_FEATURES = 32  # and up to here, if the records lie feature by feature in memory, as in columnar files
+FEW_FEATURES = 128  # up to here `kernels` works feature by feature
 BLOCK_ELEMENTS = 1 << 17  # values converted together: 1 MiB of float64
 EXACT_BITS = 53  # integers below 2**53 are exact in float64, and so are sums and products that stay below it
 
@@ -197,7 +196,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def _columns_to_grid(self, X: ColumnBlock, outside: NDArray[np.bool_]) -> GridArray | None:
         """The grid points by compiled code; None if that is not used for such a block, or if a value is not finite."""
-        if not (X.shape[1] == self.n_features <= SOME_FEATURES and X.is_plain and is_compiled(math.prod(X.shape))):
+        if not (X.shape[1] == self.n_features <= FEW_FEATURES and X.is_plain and is_compiled(math.prod(X.shape))):
             return None
         grid = np.empty(X.shape, dtype=np.int32, order="F")
         return grid if _compiled_columns(X.arrays, self._frame(), grid, outside) else None
@@ -336,8 +335,7 @@ def _compiled_columns(
 
 def is_by_feature(X: NDArray[Any]) -> bool:
     """Whether records (n, n_features) are best worked on feature by feature."""
-    d = X.shape[1]
-    return d <= FEW_FEATURES or (d <= SOME_FEATURES and X.flags.f_contiguous)
+    return bool(X.shape[1] <= FEW_FEATURES)
 
 
 def _real_numbers(X: ArrayLike) -> NDArray[Any]:

@@ -1,17 +1,18 @@
 """The function of `reference.py`, fast, in bounded memory and on all cores, and equal to it bit for bit.
 
-Squared distances are sums of products of integers in float64. d (B + c_max)^2 < 2**53 (`Domain.saturation`), so all of them
-are exact, whatever the order, the block size, the number of threads and the machine. Three ways to the same integers, chosen
-by shape (measured in docs/results/performance.md):
+Three ways to the same integers, chosen by shape (measured in docs/results/performance.md):
 
-- few features: compiled loops over records, feature by feature (`compiled/`);
-- many features: one matrix product per block by BLAS, the rest compiled;
-- small data, or without numba: one matrix product per block, the rest NumPy.
+- few features: compiled loops over records, feature by feature, in float64 (`compiled/distances.py`);
+- more features: a matrix product per block by BLAS in float32, and exact decisions where that leaves a doubt (`filter.py`);
+- small data, or without numba: one matrix product per block in float64, the rest NumPy.
 
 Labels of points on a grid of a few features, as candidates for votes are, take no distances: each axis is searched by itself.
 
-Shapes, centroids and the range in which records *may* lie decide what is done, never where records do lie: what a record costs
-is the same for all records, up to what the processor makes of their bits.
+In float64 squared distances are sums of products of integers. d (B + c_max)^2 < 2**53 (`Domain.saturation`), so all of them are
+exact, whatever the order, the block size, the number of threads and the machine.
+
+Shapes, centroids and the range in which records *may* lie decide what is done, not where records do lie: what a record costs
+is the same for all, but for one exact decision of that record, and what the processor makes of its bits.
 """
 
 import math
@@ -22,17 +23,19 @@ from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering.domain import GridArray, is_by_feature
+from fastlloyd.clustering.filter import Labels, Nearest, is_certain
 from fastlloyd.clustering.parallel import NUMPY_STEPS, is_compiled, over_spans, sum_over_spans
 
 BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64 for the larger of the block's two matrices: stays in the cache
 MOST_AXES = 3  # of a grid: with more, no grid has few enough points
 LEAST_POINTS = 64  # of a grid that is worth the search for its axes
 AXIS_ROWS = 1 << 13  # records whose places on an axis stay in the cache
+KEYED_FEATURES = 8  # up to here the loops of `compiled/distances.py` are the faster, or the more even where all records tie
+MASKED_CLUSTERS = 16  # up to here each record is added to all sums, to those of others as 0
 FEATURE_CELLS = 4800  # of a block of the compiled loops with all that is computed of it, 38 KB: about the innermost cache
 
 _NO_LIMITS = np.zeros(0, dtype=np.int64)
 Statistics = tuple[IntArray, IntArray]
-Labels = NDArray[np.int32]
 
 
 def cluster_statistics(
@@ -53,9 +56,11 @@ def cluster_statistics(
     radius = np.inf if squared_radius is None else float(squared_radius)
     if not _is_compiled(X, centroids):
         totals = _plain_statistics(X, centroids, radius, block_rows)
+    elif X.shape[1] <= KEYED_FEATURES:
+        totals = _feature_statistics(X, centroids, _group_size(centroids, limits), radius, block_rows)
     else:
-        compiled = _feature_statistics if is_by_feature(X) else _row_statistics
-        totals = compiled(X, centroids, _group_size(centroids, limits), radius, block_rows)
+        near = Nearest(centroids, radius, by_feature=is_by_feature(X), block_rows=block_rows)
+        totals = _near_statistics(X, near, limits)
     sums, counts = totals[:, :-1], totals[:, -1].copy()
     return sums - counts[:, None] * centroids, counts
 
@@ -70,9 +75,10 @@ def assign(X: GridArray, centroids: IntArray, *, limits: IntArray | None = None,
         _grid_labels(X, axes, labels)
     elif not _is_compiled(X, centroids):
         _plain_labels(X, centroids, block_rows, labels)
+    elif X.shape[1] <= KEYED_FEATURES:
+        _feature_labels(X, centroids, _group_size(centroids, limits), block_rows, labels)
     else:
-        compiled = _feature_labels if is_by_feature(X) else _row_labels
-        compiled(X, centroids, _group_size(centroids, limits), block_rows, labels)
+        _near_labels(X, Nearest(centroids, np.inf, by_feature=is_by_feature(X), block_rows=block_rows), labels)
     return labels
 
 
@@ -144,21 +150,47 @@ def _feature_statistics(
     return sum_over_spans(of_span, X, len(centroids))
 
 
-def _row_statistics(X: GridArray, centroids: IntArray, group: float, squared_radius: float, block_rows: int | None) -> IntArray:
-    """Absolute sums and counts (k, d + 1) by a matrix product per block."""
-    from fastlloyd.clustering.compiled.distances import keys
-    from fastlloyd.clustering.compiled.sums import row_statistics
-
-    k, d = centroids.shape
-    A, constants = keys(centroids, group)
+def _near_statistics(X: GridArray, near: Nearest, limits: IntArray | None) -> IntArray:
+    """Absolute sums and counts (k, d + 1) by the labels of `filter.py`."""
+    records = _feature_major if near.by_feature else _row_major
+    largest = (1 << 27) + np.abs(near.C).max() if limits is None else limits.max()  # |x - c|^2 < 2**53
 
     def of_span(start: int, stop: int) -> IntArray:
-        totals = np.zeros((k + 1, d + 1))
-        for block, squares, products, _ in _products(X, start, stop, A, block_rows):
-            row_statistics(block, squares, products, constants, group, squared_radius, totals)
-        return totals[:k].astype(np.int64)
+        sums = _Sums(near, int(largest))
+        for Z, span, _ in records(X, start, stop):
+            for place, labels, _ in near.labels(Z, *span):
+                sums.add(Z, place, labels)
+        return sums.totals()
 
-    return sum_over_spans(of_span, X, k, blas=True)
+    return sum_over_spans(of_span, X, len(near.C), blas=True)
+
+
+class _Sums:
+    """Absolute sums and counts (k, d + 1) of records with coordinates up to `largest`, in int32 as long as they fit."""
+
+    def __init__(self, near: Nearest, largest: int) -> None:
+        from fastlloyd.clustering.compiled import sums
+
+        k, d = near.C.shape
+        self._by_label = (sums.add_masked if k <= MASKED_CLUSTERS else sums.add_features) if near.by_feature else sums.add_rows
+        self._totals, self._part = np.zeros((k + 1, d + 1), dtype=np.int64), np.zeros((k + 1, d + 1), dtype=np.int32)
+        self._room = self._left = max(1, ((1 << 31) - 1) // max(largest, 1))
+
+    def add(self, Z: NDArray[np.int32], start: int, labels: Labels) -> None:
+        """Add the records of Z from `start` on."""
+        for first in range(0, len(labels), self._room):
+            some = labels[first : first + self._room]
+            if self._left < len(some):
+                self.totals()
+            self._left -= len(some)
+            self._by_label(Z, start + first, some, self._part)
+
+    def totals(self) -> IntArray:
+        """Sums and counts of all that was added."""
+        self._totals += self._part
+        self._part[:] = 0
+        self._left = self._room
+        return self._totals[:-1]
 
 
 def _axes(centroids: IntArray) -> list[IntArray]:
@@ -223,20 +255,21 @@ def _feature_labels(X: GridArray, centroids: IntArray, group: float, block_rows:
     over_spans(label, X, len(centroids))
 
 
-def _row_labels(X: GridArray, centroids: IntArray, group: float, block_rows: int | None, labels: Labels) -> None:
-    from fastlloyd.clustering.compiled.distances import keys, row_labels
-
-    A, constants = keys(centroids, group)
+def _near_labels(X: GridArray, near: Nearest, labels: Labels) -> None:
+    records = _feature_major if near.by_feature else _row_major
 
     def label(start: int, stop: int) -> None:
-        for _, squares, products, first in _products(X, start, stop, A, block_rows):
-            row_labels(squares, products, constants, group, np.inf, labels[first:])
+        for Z, (first, last), place in records(X, start, stop):
+            for at, found, _ in near.labels(Z, first, last):
+                labels[place + at - first :][: len(found)] = found
 
-    over_spans(label, X, len(centroids), blas=True)
+    over_spans(label, X, len(near.C), blas=True)
 
 
 def _is_compiled(X: GridArray, centroids: IntArray) -> bool:
-    return X.dtype.kind == "i" and is_compiled(X.size * len(centroids))  # it would cut off the digits of what is no integer
+    if X.dtype.kind != "i" or not is_compiled(X.size * len(centroids)):  # it would cut off the digits of what is no integer
+        return False
+    return X.shape[1] <= KEYED_FEATURES or is_certain(X.shape[1])
 
 
 def _is_int32(X: GridArray) -> bool:
@@ -265,23 +298,10 @@ def _feature_major(X: GridArray, start: int, stop: int) -> Iterator[tuple[NDArra
         yield X[start + first : start + last].T.astype(np.int32, order="C"), (0, last - first), start + first
 
 
-def _products(
-    X: GridArray, start: int, stop: int, A: FloatArray, block_rows: int | None
-) -> Iterator[tuple[FloatArray, FloatArray, FloatArray, int]]:
-    """Blocks of X[start:stop], their squared norms, their products with the keys, their place; overwritten by the next."""
-    from fastlloyd.clustering.compiled.distances import load_rows
-
-    k, d = A.shape
-    spans = blocks(stop - start, max(k, d), block_rows)
-    rows = spans[0][1] if spans else 0
-    all_rows, all_squares, all_products = np.empty((rows, d)), np.empty(rows), np.empty(k * rows)
-    in_place = _is_int32(X) and X.flags.c_contiguous
-    for first, last in spans:
-        m, place = last - first, start + first
-        block, squares, products = all_rows[:m], all_squares[:m], all_products[: k * m].reshape(k, m)
-        if in_place:
-            load_rows(X, place, block, squares)
-        else:
-            load_rows(X[place : place + m].astype(np.int32, order="C"), 0, block, squares)
-        np.matmul(A, block.T, out=products)
-        yield block, squares, products, place
+def _row_major(X: GridArray, start: int, stop: int) -> Iterator[tuple[NDArray[np.int32], tuple[int, int], int]]:
+    """X[start:stop] as `_feature_major` gives it, but with X (n, d) in C order."""
+    if _is_int32(X) and X.flags.c_contiguous:
+        yield X, (start, stop), start
+        return
+    for first, last in blocks(stop - start, 1, max(1, BLOCK_ELEMENTS // X.shape[1])):
+        yield X[start + first : start + last].astype(np.int32, order="C"), (0, last - first), start + first

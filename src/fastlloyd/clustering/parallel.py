@@ -27,7 +27,7 @@ from fastlloyd.base.arrays import IntArray
 WORTH_LOADING = 1 << 24
 WORTH_THREADS = 1 << 20
 NUMPY_STEPS = 8  # that some operations of NumPy on a number take
-SPAN_STEPS = 1 << 22  # of a span: some milliseconds, after which an interrupt is seen and other threads may take their part
+SPAN_STEPS = 1 << 28  # of a span: some milliseconds, after which an interrupt is seen and other threads may take their part
 LEAST_RECORDS = 1024  # in a span, unless the caller knows better
 MOST_STEPS = 1 << 30  # in a span in any case: some tenths of a second
 MOST_RECORDS = 1 << 25  # as well, so that sums of theirs stay below 2**53 in float64

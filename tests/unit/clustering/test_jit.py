@@ -39,9 +39,9 @@ def test_where_numba_is_told_not_to_compile_it_is_done_without() -> None:
 
 LOAD_ROWS = """
 import numpy as np
-from fastlloyd.clustering.compiled.distances import load_rows
-squares = np.empty(2)
-load_rows(np.array([[1, 2], [3, 4]], dtype=np.int32), 0, np.empty((2, 2)), squares)
+from fastlloyd.clustering.compiled.filter import load_rows
+squares = np.empty(2, dtype=np.float32)
+load_rows(np.array([[1, 2], [3, 4]], dtype=np.int32), 0, 2, np.empty((1, 2, 2), dtype=np.float32), squares)
 assert squares.tolist() == [5, 25]
 """
 FULL_DISK = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16))"
@@ -80,7 +80,7 @@ def test_machine_code_that_cannot_be_kept_or_read_back_is_compiled_anew(tmp_path
     pytest.importorskip("numba")
     damage = """
 from pathlib import Path
-(damaged,) = Path({!r}).rglob("distances.load_rows*.{}")
+(damaged,) = Path({!r}).rglob("filter.load_rows*.{}")
 damaged.write_bytes(damaged.read_bytes()[:-20])
 """
     known = f"{LOAD_ROWS}\n{KNOWN}"

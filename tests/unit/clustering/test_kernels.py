@@ -25,12 +25,14 @@ def cube(d: int, q: int) -> Domain:
     return Domain(features=tuple(f"f{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d, fraction_bits=q)
 
 
-# Three ways to the same integers, which `kernels` chooses from by shape; here each is forced on every shape. Blocks of one
-# more feature than the cache would like, and two threads that share small data, make every branch of them run.
+# Ways to the same integers, which `kernels` chooses from by shape; here each is forced on every shape, keys on those of up to
+# KEYED_FEATURES. Blocks of one more feature than the cache would like, and two threads that share small data, make every branch
+# of them run.
 WAYS: dict[str, dict[str, Any]] = {
     "plain": {"is_compiled": lambda _: False},
-    "by feature": {"is_compiled": lambda _: True, "is_by_feature": lambda _: True},
-    "by row": {"is_compiled": lambda _: True, "is_by_feature": lambda _: False},
+    "by key": {"is_compiled": lambda _: True, "is_by_feature": lambda _: True},
+    "by feature": {"is_compiled": lambda _: True, "is_by_feature": lambda _: True, "KEYED_FEATURES": 0},
+    "by row": {"is_compiled": lambda _: True, "is_by_feature": lambda _: False, "KEYED_FEATURES": 0},
 }
 each_way = pytest.mark.parametrize("way", WAYS)
 
@@ -308,7 +310,7 @@ def test_as_many_centroids_share_a_key_as_stay_exact_for_every_record_of_the_ran
 
 
 @pytest.mark.parametrize(("d", "k"), [(1, 40), (2, 3), (2, 15), (3, 9), (5, 7), (16, 10), (20, 37)])
-@pytest.mark.parametrize("way", ["by feature", "by row"])
+@pytest.mark.parametrize("way", ["by key", "by feature", "by row"])
 def test_at_the_finest_grid_records_and_centroids_in_the_corners_are_told_apart(way: str, d: int, k: int) -> None:
     """Where few or no two centroids share a key, and ties are between groups."""
     q = finest_bits(d)
@@ -333,7 +335,7 @@ def test_the_domains_of_the_paper_have_one_key_for_all_clusters() -> None:
     assert kernels._group_size(np.full((k, d), -B), np.full(d, B)) == k
 
 
-@pytest.mark.parametrize("way", ["by feature", "by row"])
+@pytest.mark.parametrize("way", ["by key", "by feature", "by row"])
 @settings(max_examples=100)
 @given(st.integers(1, 12), st.integers(1, 6), st.sampled_from([0, 1, 2**20]), st.booleans())
 def test_a_record_out_of_every_range_gets_some_label_and_no_number_beyond(
@@ -375,9 +377,9 @@ class Nowhere:
     @classmethod
     def from_function(cls, function, path): return None
 caching.CacheImpl._locator_classes = [Nowhere]
-from fastlloyd.clustering.compiled.distances import load_rows
-squares = np.empty(2)
-load_rows(np.array([[1, 2], [3, 4]], dtype=np.int32), 0, np.empty((2, 2)), squares)
+from fastlloyd.clustering.compiled.filter import load_rows
+squares = np.empty(2, dtype=np.float32)
+load_rows(np.array([[1, 2], [3, 4]], dtype=np.int32), 0, 2, np.empty((1, 2, 2), dtype=np.float32), squares)
 assert squares.tolist() == [5, 25]
 """
     subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603 - our own program
@@ -424,9 +426,12 @@ kernels.is_compiled = lambda _: True
 parallel.WORTH_THREADS = parallel.LEAST_RECORDS = 1
 assert parallel.is_compiled(1 << 40)
 generator = np.random.default_rng(0)
-for by_feature in (False, True):
-    kernels.is_by_feature = lambda _: by_feature
-    for n, k, d, rows in [(1, 1, 1, 1), (9, 2, 2, 4), (9, 5, 3, 2), (11, 3, 5, 5), (300, 7, 6, 0), (5, 9, 11, 8)]:
+for by_feature, keyed in ((False, 0), (True, 0), (True, 8)):
+    kernels.is_by_feature, kernels.KEYED_FEATURES = lambda _: by_feature, keyed
+    for n, k, d, rows in [
+        (1, 1, 1, 1), (9, 2, 2, 4), (9, 5, 3, 2), (11, 3, 5, 5), (300, 7, 6, 0),
+        (9, 3, 8, 4), (5, 9, 11, 8), (40, 19, 9, 0),
+    ]:
         X = generator.integers(-9, 9, (n, d)).astype(np.int32)
         C = generator.integers(-9, 9, (k, d))
         for X in (X, np.asfortranarray(X)):

@@ -1,4 +1,4 @@
-"""The nearest centroid of every record.
+"""The nearest centroid of every record that has few features, up to `kernels.KEYED_FEATURES`.
 
 Records are worked on in blocks that stay in the cache, feature by feature, so that the compiler turns every loop over records
 into vector instructions. All numbers are integers below 2**53 held in float64: sums and products are exact in any order, so
@@ -23,9 +23,7 @@ from fastlloyd.clustering.compiled.jit import (
     INTEGER,
     LABELS,
     REAL,
-    REALS,
     RECORDS,
-    TABLE,
     Labels,
     Points,
     helper,
@@ -34,7 +32,6 @@ from fastlloyd.clustering.compiled.jit import (
 )
 
 _EXACT = float(1 << 53)
-_KEYS = types.Tuple((TABLE, REALS))  # type: ignore[no-untyped-call]  # numba has few types
 
 
 @kernel(REAL(CENTROIDS, read(types.int64, 1)))
@@ -72,45 +69,19 @@ def feature_labels(XT: Points, start: int, stop: int, centroids: IntArray, L: fl
         block_labels(block, scratch, A, constants, group, L, np.inf, len(centroids), labels[first - start :], m)
 
 
-@kernel(types.void(RECORDS, INTEGER, TABLE, REALS))
-def load_rows(X: Points, start: int, block: FloatArray, squares: FloatArray) -> None:
-    """Copy the records X[start:] to `block` (m, d), as many as it holds, and their squared norms to `squares` (m,)."""
-    records = X[start : start + len(block)]
-    for r in range(len(block)):
-        record, row, square = records[r], block[r], 0.0
-        for j in range(len(row)):
-            x = np.float64(record[j])
-            row[j] = x
-            square += x * x
-        squares[r] = square
-
-
-@kernel(types.void(REALS, TABLE, REALS, REAL, REAL, LABELS))
-def row_labels(
-    squares: FloatArray, products: FloatArray, constants: FloatArray, L: float, squared_radius: float, labels: Labels
-) -> None:
-    """Set labels (m, or more) to the index of the nearest centroid of each record, or to k beyond the radius.
-
-    squares : |x|^2, float64 (m,). products : A X^T, float64 (k, m), of the keys' A and constants.
-    """
-    labels_of_products(squares, products, constants, L, squared_radius, labels)
-
-
-@kernel(_KEYS(CENTROIDS, REAL))
-def keys(centroids: IntArray, L: float) -> tuple[FloatArray, FloatArray]:
-    """A (k, d) and constants (k,): the keys of x are A x + constants."""
-    A, constants, _ = padded_keys(centroids, L, 1, centroids.shape[1])
-    return A, constants
-
-
 @helper
-def padded_keys(centroids: IntArray, L: float, multiple: int, n_columns: int) -> tuple[FloatArray, FloatArray, int]:
-    """A, constants and rows of a group: the keys of x are A x + constants.
+def feature_keys(centroids: IntArray, L: float) -> tuple[FloatArray, FloatArray, int]:
+    """A, constants and rows of a group: the keys of x are A x + constants, padded as `_least_keys` needs them.
 
-    Groups are padded to a multiple of so many rows with centroids whose keys are infinite, and centroids to n_columns features
-    with zeros.
+    Groups are padded to a multiple of so many rows with centroids whose keys are infinite, and centroids to as many features
+    as `block` has, with zeros.
     """
     k, d = centroids.shape
+    multiple, n_columns = 2, d + d % 2
+    if d <= 2:
+        multiple, n_columns = 4, 2
+    elif d == 5:
+        n_columns = 5
     size = min(int(L), k)
     group = (size + multiple - 1) // multiple * multiple
     last = k - (k - 1) // size * size  # centroids in the last group
@@ -124,18 +95,6 @@ def padded_keys(centroids: IntArray, L: float, multiple: int, n_columns: int) ->
             norm += x * x
         constants[row] = L * norm + c % size
     return A, constants, group
-
-
-@helper
-def feature_keys(centroids: IntArray, L: float) -> tuple[FloatArray, FloatArray, int]:
-    """A, constants and rows of a group, padded as `_least_keys` needs them: `block` has as many features as A columns."""
-    d = centroids.shape[1]
-    multiple, n_columns = 2, d + d % 2
-    if d <= 2:
-        multiple, n_columns = 4, 2
-    elif d == 5:
-        n_columns = 5
-    return padded_keys(centroids, L, multiple, n_columns)
 
 
 @helper
@@ -179,26 +138,6 @@ def block_labels(
 
 
 @helper
-def labels_of_products(
-    squares: FloatArray, products: FloatArray, constants: FloatArray, L: float, squared_radius: float, labels: Labels
-) -> None:
-    """Set labels (m, or more) to the index of the nearest centroid of each record, or to k beyond the radius."""
-    m, k, group = len(squares), len(constants), np.intp(L)
-    best = np.empty(m)
-    _least_products(products[:group], constants[:group], best)
-    if group >= k:
-        _labels_within(best, squares, L, squared_radius, k, labels, m)
-        return
-    scores, found = np.empty(m), np.empty(m)
-    scores[:] = np.inf
-    for first in range(0, k, group):
-        if first:
-            _least_products(products[first : first + group], constants[first : first + group], best)
-        _keep_lesser(best, L, np.float64(first), scores, found, m)
-    _found_within(scores, found, squares, squared_radius, k, labels, m)
-
-
-@helper
 def _least_keys(
     block: FloatArray, A: FloatArray, constants: FloatArray, best: FloatArray, s: FloatArray, t: FloatArray, m: int
 ) -> None:
@@ -216,15 +155,9 @@ def _least_keys(
             else:
                 _six_features(block, constants[c], constants[c + 1], A[c], A[c + 1], best, m)
         return
-    last = (len(block) - 1) // 4 * 4
     for c in range(0, len(constants), 2):
         _open_four(s, t, constants[c], constants[c + 1], block[:4], A[c, :4], A[c + 1, :4], m)
-        for j in range(4, last, 4):
-            _add_four(s, t, block[j : j + 4], A[c, j : j + 4], A[c + 1, j : j + 4], m)
-        if len(block) - last == 2:
-            _close_two(s, t, block[last:], A[c, last:], A[c + 1, last:], best, m)
-        else:
-            _close_four(s, t, block[last:], A[c, last:], A[c + 1, last:], best, m)
+        _close_four(s, t, block[4:], A[c, 4:], A[c + 1, 4:], best, m)
 
 
 @helper
@@ -285,43 +218,14 @@ def _open_four(s: FloatArray, t: FloatArray, u: float, v: float, x: FloatArray, 
 
 
 @helper
-def _add_four(s: FloatArray, t: FloatArray, x: FloatArray, a: FloatArray, b: FloatArray, m: int) -> None:
-    """Add the products of four further features to the keys s and t of two centroids."""
-    x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
-    a0, a1, a2, a3, b0, b1, b2, b3 = a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]
-    for r in range(m):
-        s[r] = s[r] + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r]
-        t[r] = t[r] + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r]
-
-
-@helper
 def _close_four(s: FloatArray, t: FloatArray, x: FloatArray, a: FloatArray, b: FloatArray, best: FloatArray, m: int) -> None:
-    """Add the products of the last four features, and keep the lesser key."""
+    """Add the products of four further features to the keys s and t, and keep the lesser."""
     x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
     a0, a1, a2, a3, b0, b1, b2, b3 = a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]
     for r in range(m):
         u = s[r] + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r]
         v = t[r] + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r]
         best[r] = min(best[r], u, v)
-
-
-@helper
-def _close_two(s: FloatArray, t: FloatArray, x: FloatArray, a: FloatArray, b: FloatArray, best: FloatArray, m: int) -> None:
-    """Add the products of the last two features, and keep the lesser key."""
-    x0, x1, a0, a1, b0, b1 = x[0], x[1], a[0], a[1], b[0], b[1]
-    for r in range(m):
-        u, v = s[r] + a0 * x0[r] + a1 * x1[r], t[r] + b0 * x0[r] + b1 * x1[r]
-        best[r] = min(best[r], u, v)
-
-
-@helper
-def _least_products(products: FloatArray, constants: FloatArray, best: FloatArray) -> None:
-    """Set best[r] to the least key of record r from A block^T, one row per centroid."""
-    best[:] = np.inf
-    for c in range(len(products)):
-        row, constant = products[c], constants[c]
-        for r in range(len(best)):
-            best[r] = min(best[r], row[r] + constant)
 
 
 @helper

@@ -7,12 +7,11 @@ from numba import types
 from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.clustering.compiled.distances import block_labels, feature_keys, labels_of_products, load_features
+from fastlloyd.clustering.compiled.distances import block_labels, feature_keys, load_features
 from fastlloyd.clustering.compiled.jit import (
     CENTROIDS,
     INTEGER,
     REAL,
-    REALS,
     RECORDS,
     TABLE,
     Labels,
@@ -22,8 +21,11 @@ from fastlloyd.clustering.compiled.jit import (
     read,
 )
 
+Totals = NDArray[np.int32]
 _Unsigned = NDArray[np.uint32]  # labels of which the compiler need not expect that one is negative
-_OFFSETS = (read(types.int32, 1), INTEGER, INTEGER, read(REAL, 2), REAL, REAL, TABLE)
+MASKED_ROWS = 2048  # of records: they, two features of theirs and their labels stay in the innermost cache
+_GIVEN, _TOTALS = read(types.int32, 1), types.int32[:, ::1]
+_OFFSETS = (_GIVEN, INTEGER, INTEGER, read(REAL, 2), REAL, REAL, TABLE)
 
 
 @kernel(types.int64[:, ::1](RECORDS, INTEGER, INTEGER, CENTROIDS, REAL, REAL, INTEGER))
@@ -59,25 +61,88 @@ def feature_statistics(
     return _integers(totals, k, d)
 
 
-@kernel(types.void(TABLE, REALS, TABLE, REALS, REAL, REAL, TABLE))
-def row_statistics(
-    block: FloatArray,
-    squares: FloatArray,
-    products: FloatArray,
-    constants: FloatArray,
-    L: float,
-    squared_radius: float,
-    totals: FloatArray,
-) -> None:
-    """Add the records of `block` (m, d), and their number, to totals (k + 1, d + 1), given products = A block^T (k, m)."""
-    signed = np.empty(len(block), np.int32)
-    labels_of_products(squares, products, constants, L, squared_radius, signed)
-    labels, d = signed.view(np.uint32), block.shape[1]
-    for r in range(len(block)):
-        row, total = block[r], totals[labels[r]]
-        total[d] += 1.0
+@kernel(types.void(RECORDS, INTEGER, _GIVEN, _TOTALS))
+def add_rows(X: Points, start: int, labels: Labels, totals: Totals) -> None:
+    """Add the records X[start:] to the totals (k + 1, d + 1) of their labels, and 1 to their last column."""
+    d = X.shape[1]
+    for r in range(len(labels)):
+        record, total = X[start + r], totals[labels[r]]
         for j in range(d):
-            total[j] += row[j]
+            total[j] = np.int32(total[j] + record[j])
+        total[d] = np.int32(total[d] + 1)
+
+
+@kernel(types.void(RECORDS, INTEGER, _GIVEN, _TOTALS))
+def add_features(XT: Points, start: int, labels: Labels, totals: Totals) -> None:
+    """Do as `add_rows` with records XT (d, n), four features at a time."""
+    d, m = len(XT), len(labels)
+    owners, width = labels.view(np.uint32), np.intp(totals.shape[1])
+    line = totals.reshape(totals.size)
+    for j in range(0, d - 3, 4):
+        x0, x1 = XT[j, start : start + m], XT[j + 1, start : start + m]
+        x2, x3 = XT[j + 2, start : start + m], XT[j + 3, start : start + m]
+        for r in range(m):
+            place = np.intp(owners[r]) * width + j
+            line[place] = np.int32(line[place] + x0[r])
+            line[place + 1] = np.int32(line[place + 1] + x1[r])
+            line[place + 2] = np.int32(line[place + 2] + x2[r])
+            line[place + 3] = np.int32(line[place + 3] + x3[r])
+    for j in range(d // 4 * 4, d):
+        x = XT[j, start : start + m]
+        for r in range(m):
+            place = np.intp(owners[r]) * width + j
+            line[place] = np.int32(line[place] + x[r])
+    for r in range(m):
+        place = np.intp(owners[r]) * width + d
+        line[place] = np.int32(line[place] + 1)
+
+
+@kernel(types.void(RECORDS, INTEGER, _GIVEN, _TOTALS))
+def add_masked(XT: Points, start: int, labels: Labels, totals: Totals) -> None:
+    """Do as `add_features`, but add 0 to the totals of other clusters than a record's own: faster for few clusters."""
+    d, k = len(XT), len(totals) - 1
+    for first in range(0, len(labels), MASKED_ROWS):
+        owners = labels[first : first + MASKED_ROWS]
+        here = start + first
+        end = here + len(owners)
+        for c in range(0, k, 4):
+            for i in range(c, min(c + 4, k)):
+                totals[i, d] = np.int32(totals[i, d] + _members(owners, np.int32(i)))
+            for j in range(0, d, 2):
+                last = min(j + 1, d - 1)
+                found = _two_by_four(XT[j, here:end], XT[last, here:end], owners, c)
+                for i in range(min(4, k - c)):
+                    totals[c + i, j] = np.int32(totals[c + i, j] + found[i][0])
+                    if last > j:
+                        totals[c + i, last] = np.int32(totals[c + i, last] + found[i][1])
+
+
+@helper
+def _members(owners: Labels, c: np.int32) -> np.int32:
+    """How many records belong to a cluster."""
+    n = np.int32(0)
+    for r in range(len(owners)):
+        n = np.int32(n + (np.int32(1) if owners[r] == c else np.int32(0)))
+    return n
+
+
+@helper
+def _two_by_four(x: Points, y: Points, owners: Labels, c: int) -> tuple[tuple[np.int32, np.int32], ...]:
+    """Sums of two features over the records of the clusters c to c + 3, in registers."""
+    x0, x1, x2, x3 = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
+    y0, y1, y2, y3 = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
+    c0, c1, c2, c3, none = np.int32(c), np.int32(c + 1), np.int32(c + 2), np.int32(c + 3), np.int32(0)
+    for r in range(len(owners)):
+        owner, u, v = owners[r], x[r], y[r]
+        x0 = np.int32(x0 + (u if owner == c0 else none))
+        x1 = np.int32(x1 + (u if owner == c1 else none))
+        x2 = np.int32(x2 + (u if owner == c2 else none))
+        x3 = np.int32(x3 + (u if owner == c3 else none))
+        y0 = np.int32(y0 + (v if owner == c0 else none))
+        y1 = np.int32(y1 + (v if owner == c1 else none))
+        y2 = np.int32(y2 + (v if owner == c2 else none))
+        y3 = np.int32(y3 + (v if owner == c3 else none))
+    return (x0, y0), (x1, y1), (x2, y2), (x3, y3)
 
 
 @kernel(*(REAL(read(x, 2, "A"), *_OFFSETS) for x in (types.int32, types.int64)), exact=False)

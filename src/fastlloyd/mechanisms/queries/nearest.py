@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import GridArray
+from fastlloyd.clustering.filter import Labels
 from fastlloyd.clustering.parallel import is_compiled, sum_over_spans
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.queries.clipping import check_largest, check_units, clip
@@ -123,7 +124,7 @@ class ClippedOffsets(Question):
         return sums_and_counts(answer, bounds, 1 << self.count_bits, n_records)
 
 
-def _plain_sums(points: GridArray, labels: kernels.Labels, centroids: IntArray, radius: int, units: int) -> IntArray:
+def _plain_sums(points: GridArray, labels: Labels, centroids: IntArray, radius: int, units: int) -> IntArray:
     C = centroids.astype(np.float64)
     sums = np.zeros(centroids.shape, dtype=np.int64)
     for start, stop in kernels.blocks(len(points), len(C[0]), None):
@@ -134,7 +135,7 @@ def _plain_sums(points: GridArray, labels: kernels.Labels, centroids: IntArray, 
     return sums
 
 
-def _compiled_sums(points: GridArray, labels: kernels.Labels, centroids: IntArray, radius: int, units: int) -> IntArray:
+def _compiled_sums(points: GridArray, labels: Labels, centroids: IntArray, radius: int, units: int) -> IntArray:
     """The integers of `_plain_sums`, without temporary arrays, and on all cores where there are many records per sum."""
     from fastlloyd.clustering.compiled.sums import add_clipped_offsets
 

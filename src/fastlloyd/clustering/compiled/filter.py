@@ -1,0 +1,164 @@
+"""Before and after the matrix products of `clustering/filter.py`: records to float32, and scores to labels.
+
+Records stand in parts of R, feature by feature (parts, d, R) or record by record (parts, R, d). Loops over the records of a
+part have no branches, so that the compiler makes vector instructions of them. A record in doubt is looked at on its own.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from fastlloyd.base.arrays import FloatArray
+from fastlloyd.clustering.compiled.jit import INTEGER, LABELS, REAL, RECORDS, TABLE, Labels, Points, helper, kernel, read
+
+_F, _F3, _F4 = types.float32[::1], types.float32[:, :, ::1], types.float32[:, :, :, ::1]
+_ANY = read(types.int32, 2, "A")
+_GIVEN = read(types.int32, 1)
+
+
+@kernel(types.void(RECORDS, INTEGER, INTEGER, _F3, _F))
+def load_features(XT: Points, start: int, m: int, block: Any, squares: Any) -> None:
+    """Set block (parts, d, R) to the records XT[:, start:start + m], and squares (parts R,) to their squared norms."""
+    parts, d, R = block.shape
+    squares[:] = 0
+    if m < parts * R:
+        block[:] = 0
+    for j in range(0, d - 3, 4):
+        for first in range(0, m, R):
+            n, p = min(R, m - first), first // R
+            _load_four(XT[j : j + 4], start + first, block[p, j : j + 4], squares[first : first + n])
+    for j in range(d // 4 * 4, d):
+        for first in range(0, m, R):
+            feature, target, norms = XT[j, start + first : start + m], block[first // R, j], squares[first : first + R]
+            for r in range(min(R, m - first)):
+                x = np.float32(feature[r])
+                target[r] = x
+                norms[r] += x * x
+
+
+@helper
+def _load_four(XT: Points, start: int, target: Any, norms: Any) -> None:
+    n = len(norms)
+    x0, x1, x2, x3 = XT[0, start : start + n], XT[1, start : start + n], XT[2, start : start + n], XT[3, start : start + n]
+    t0, t1, t2, t3 = target[0], target[1], target[2], target[3]
+    for r in range(n):
+        a, b, c, d = np.float32(x0[r]), np.float32(x1[r]), np.float32(x2[r]), np.float32(x3[r])
+        t0[r] = a
+        t1[r] = b
+        t2[r] = c
+        t3[r] = d
+        norms[r] += a * a + b * b + c * c + d * d
+
+
+@kernel(types.void(RECORDS, INTEGER, INTEGER, _F3, _F))
+def load_rows(X: Points, start: int, m: int, block: Any, squares: Any) -> None:
+    """Set block (parts, R, d) to the records X[start:start + m], and squares (parts R,) to their squared norms."""
+    parts, R, _ = block.shape
+    for i in range(parts * R):
+        row, square = block[i // R, i % R], np.float32(0)
+        if i < m:
+            record = X[start + i]
+            for j in range(len(row)):
+                x = np.float32(record[j])
+                row[j] = x
+                square += x * x
+        else:
+            row[:] = 0
+        squares[i] = square
+
+
+@kernel(types.int64(_ANY, INTEGER, INTEGER, INTEGER, _F4, _F, _F, TABLE, REAL, REAL, REAL, LABELS), exact=False)
+def decide(
+    XT: Points,
+    start: int,
+    first: int,
+    m: int,
+    products: Any,
+    constants: Any,
+    squares: Any,
+    C: FloatArray,
+    squared_radius: float,
+    share: float,
+    most: float,
+    labels: Labels,
+) -> int:
+    """Set labels to the nearest centroids of some records, or to k beyond the radius; return how many were in doubt.
+
+    XT : (d, n); record i stands in column start + i. first : the first record. m : the number of records of the block, which is
+    that of `squares` and `labels`. products : A X^T (chunks, parts, centroids of a chunk, R). C : the centroids (k, d).
+    share, most : e, and 4 e times the largest |c|^2.
+    """
+    chunks, parts, size, R = products.shape
+    scratch, integers = np.empty((3, R), np.float32), np.empty((2, R), np.int32)
+    best, second, margin, found, doubts = scratch[0], scratch[1], scratch[2], integers[0], integers[1]
+    record, n = np.empty(len(XT)), 0
+    radius, top, none, zero = np.float32(squared_radius), np.float32(most), np.int32(len(C)), np.float32(0)
+    two, wide = np.float32(2.02 * share), np.float32(8.4 * share)
+    for p in range(parts):
+        best[:] = np.inf
+        second[:] = np.inf
+        found[:] = 0
+        for chunk in range(chunks):
+            of_chunk = constants[chunk * size : (chunk + 1) * size]
+            _least_two(products[chunk, p], of_chunk, chunk * size, best, second, found)
+        norms = squares[first + p * R : first + (p + 1) * R]
+        for r in range(R):
+            distance = norms[r] + best[r]
+            margin[r] = two * norms[r] + min(top, wide * (norms[r] + max(distance, zero)))
+            gap = min(second[r] - best[r], abs(distance - radius))
+            doubts[r] = np.int32(1) if gap < margin[r] else np.int32(0)
+            found[r] = none if distance > radius else found[r]
+        for r in range(min(R, m - first - p * R)):
+            i = first + p * R + r
+            labels[i] = found[r]
+            if doubts[r]:
+                n += 1
+                for j in range(len(record)):
+                    record[j] = np.float64(XT[j, start + i])
+                labels[i] = _exact_label(record, products[:, p, :, r], constants, best[r] + margin[r], C, squared_radius)
+    return n
+
+
+@helper
+def _exact_label(record: FloatArray, products: Any, constants: Any, limit: float, C: FloatArray, squared_radius: float) -> int:
+    """Label by squared distances, which are exact integers, to the centroids whose scores are at most `limit`."""
+    least, label = np.inf, len(C)
+    chunks, size = products.shape
+    for chunk in range(chunks):
+        for i in range(min(size, len(C) - chunk * size)):
+            c = chunk * size + i
+            if products[chunk, i] + constants[c] <= limit:
+                centroid, square = C[c], 0.0
+                for j in range(len(record)):
+                    square += (record[j] - centroid[j]) * (record[j] - centroid[j])
+                if square < least:
+                    least, label = square, c
+    return label if least <= squared_radius else len(C)
+
+
+@helper
+def _least_two(products: Any, constants: Any, start: int, best: Any, second: Any, found: Labels) -> None:
+    """Take the scores products + constants (centroids, R) of further centroids, from the `start`-th on, into account."""
+    last = len(products) // 4 * 4
+    for c in range(0, last, 4):
+        p0, p1, p2, p3 = products[c], products[c + 1], products[c + 2], products[c + 3]
+        n0, n1, n2, n3 = constants[c], constants[c + 1], constants[c + 2], constants[c + 3]
+        i0 = np.int32(start + c)
+        i1, i2, i3 = np.int32(i0 + 1), np.int32(i0 + 2), np.int32(i0 + 3)
+        for r in range(len(best)):
+            s, t, u, v = p0[r] + n0, p1[r] + n1, p2[r] + n2, p3[r] + n3
+            low, high, a = min(s, t), max(s, t), i0 if s <= t else i1
+            less, more, b = min(u, v), max(u, v), i2 if u <= v else i3
+            lowest, label = min(low, less), a if low <= less else b
+            next_one = min(max(low, less), high, more)
+            second[r] = min(second[r], next_one, max(best[r], lowest))
+            found[r] = label if lowest < best[r] else found[r]
+            best[r] = min(best[r], lowest)
+    for c in range(last, len(products)):
+        row, constant, i = products[c], constants[c], np.int32(start + c)
+        for r in range(len(best)):
+            s = row[r] + constant
+            second[r] = min(second[r], max(best[r], s))
+            found[r] = i if s < best[r] else found[r]
+            best[r] = min(best[r], s)

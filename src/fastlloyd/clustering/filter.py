@@ -1,0 +1,107 @@
+"""The nearest centroid of every record: float32 proposes it, and exact numbers decide where that leaves a doubt.
+
+The score of a record x and a centroid c is |c|^2 - 2 x.c, which orders centroids as distances do. In float32 it is off by at
+most e (|x|^2 + |c|^2), and the margin of a record follows from that (docs/proofs/filter.md). If its two least scores, or its
+distance and the radius, are nearer to each other than the margin, the record is in doubt. Then its distances to the centroids
+that may be the nearest are worked out exactly. So labels are those of exact arithmetic, ties going to the lowest index, and no
+record changes what another costs.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastlloyd.base.arrays import IntArray
+
+Labels = NDArray[np.int32]
+
+MOST_FEATURES = 1 << 15  # for the proof
+PRODUCT_STEPS = 900_000  # of a matrix product: OpenBLAS multiplies in place up to a million, and copies what is larger
+PART_CELLS = 1 << 13  # of the records of a product
+BLOCK_CELLS = 1 << 17  # of the records that are worked on together: half a megabyte
+SCORE_CELLS = 1 << 17  # of their scores
+
+
+class Nearest:
+    """Centroids C (k, d), int64, that records are compared with; k is the label of a record beyond the squared radius.
+
+    |x - c|^2 < 2**53 for all records x and centroids c. by_feature : how records will lie in memory.
+    block_rows : records worked on together, None for a good number.
+    """
+
+    def __init__(self, C: IntArray, squared_radius: float, *, by_feature: bool, block_rows: int | None = None) -> None:
+        k, d = C.shape
+        self.C, self.squared_radius, self.by_feature = C.astype(np.float64), squared_radius, by_feature
+        self.rows, self.parts = (block_rows, 1) if block_rows else _part(d)
+        self.size = k  # of a chunk of centroids
+        if self.rows * k * d > PRODUCT_STEPS:
+            chunks = -(-k // max(4, PRODUCT_STEPS // (self.rows * d) // 4 * 4))
+            self.size = (-(-k // chunks) + 3) // 4 * 4
+        self.width = -(-k // self.size) * self.size  # more centroids stand behind the last, infinitely far away
+        self.e = relative_error(d)
+        squares = np.einsum("ij,ij->i", self.C, self.C)
+        self.most = 4.0 * self.e * float(squares.max())
+        self.constants = np.full(self.width, np.inf, dtype=np.float32)
+        self.constants[:k] = squares * (1.0 - 2.0 * self.e)
+        A = np.zeros((self.width, d), dtype=np.float32)
+        np.multiply(self.C, -2.0, out=A[:k], casting="same_kind")
+        self.A = A.reshape(-1, 1, self.size, d)
+
+    def labels(self, Z: NDArray[np.int32], start: int, stop: int) -> Iterator[tuple[int, Labels, int]]:
+        """Block by block of the records from start to stop: the place of the first, their labels, how many were in doubt.
+
+        Z : int32 (n, d), by feature (d, n), in C order. The next block overwrites the labels.
+        """
+        from fastlloyd.clustering.compiled.filter import decide, load_features, load_rows
+
+        rows, d = self.rows, self.C.shape[1]
+        parts = max(1, min(self.parts, -(-(stop - start) // rows)))
+        at_once = max(1, min(parts, SCORE_CELLS // (self.width * rows)))
+        block = np.empty((parts, d, rows) if self.by_feature else (parts, rows, d), dtype=np.float32)
+        squares, labels = np.empty(parts * rows, dtype=np.float32), np.empty(parts * rows, dtype=np.int32)
+        scores = np.empty(self.width * at_once * rows, dtype=np.float32)
+        load, columns, XT = (load_features, block, Z) if self.by_feature else (load_rows, block.transpose(0, 2, 1), Z.T)
+        for place in range(start, stop, parts * rows):
+            m, n_doubts = min(parts * rows, stop - place), 0
+            load(Z, place, m, block, squares)
+            for p in range(0, -(-m // rows), at_once):
+                some = columns[p : min(p + at_once, -(-m // rows))]
+                products = scores[: self.width * len(some) * rows].reshape(-1, len(some), self.size, rows)
+                np.matmul(self.A, some, out=products)
+                n_doubts += decide(
+                    XT, place, p * rows, m, products, self.constants, squares, self.C,
+                    self.squared_radius, self.e, self.most, labels,
+                )  # fmt: skip
+            yield place, labels[:m], n_doubts
+
+
+def relative_error(d: int) -> float:
+    """The e of the proof, for d features: more than d + 3 roundings and some for what is done with their result."""
+    return (d + 12) * 2.0**-24 * 1.01
+
+
+def is_certain(d: int) -> bool:
+    """Whether the proof holds for so many features, and matrix products here."""
+    return d <= MOST_FEATURES and _float32_is_whole()
+
+
+def _part(d: int) -> tuple[int, int]:
+    """How many records of d features are multiplied at once, and how many times as many are loaded together."""
+    rows = max(32, min(512, PART_CELLS >> (d - 1).bit_length()))
+    return rows, BLOCK_CELLS // (d * rows)
+
+
+@cache
+def _float32_is_whole() -> bool:
+    """Whether products of float32 matrices round no factor to fewer than 24 bits, as some libraries can be told to.
+
+    Products of odd numbers of 24 bits with one another, all else being 0, must be those of single numbers.
+    """
+    A, B = (np.random.default_rng(0).integers(1 << 22, 1 << 23, (2, 128, 128)) * 2 + 1).astype(np.float32)
+    return all(
+        np.array_equal(np.matmul(np.diag(row[:n]), B[:n, :n]), row[:n, np.newaxis] * B[:n, :n])
+        for n in (64, 128)
+        for row in A[:3]
+    )
