@@ -31,7 +31,7 @@ from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.settings import AnyAlgorithm
 from federation import make_federation, make_plan, starts_cheaply
 
-SIZES = (6, 12, 24)
+SIZES = (4, 8, 16)
 SOURCES = str(Path(fastlloyd.__file__).parent)
 COMPREHENSION = re.compile(r"\.<locals>\.<(listcomp|setcomp|dictcomp|genexpr|lambda)>")
 
@@ -90,7 +90,7 @@ def grow_faster(make: Callable[[int], Callable[[], object]]) -> set[str]:
     """Our functions that are called, or call others, more than in proportion to the number of clients."""
     few, more, most = (calls(make(n)) for n in SIZES)
     # in proportion the second step is twice the first, with the square of the number it is four times
-    found = {name for name in most if most[name] - more[name] > 2.5 * (more[name] - few[name]) + 40}
+    found = {name for name in most if most[name] - more[name] > 2.5 * (more[name] - few[name]) + 18}
     return {name.split(" -> ")[0] for name in found}
 
 
