@@ -21,7 +21,7 @@ N_COMMITS = {"c0": 11, "c1": 11, "c2": 11, SERVER: 15}
 
 
 def moments_of(masks: Masks) -> Federation:
-    return make_federation(make_plan(3, algorithm=MOMENTLLOYD, n_clusters=1, n_features=1, epsilon=0.2, masks=masks), seed=4)
+    return make_federation(make_plan(3, algorithm=MOMENTLLOYD, n_clusters=1, n_features=1, epsilon=0.05, masks=masks), seed=4)
 
 
 MOMENTS = {masks: moments_of(masks) for masks in Masks}

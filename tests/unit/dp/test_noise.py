@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import cache
 
 import mpmath
 import numpy as np
@@ -50,21 +51,24 @@ class Script:
         return b"".join(word.to_bytes(8, "little") for word in taken)
 
 
-def normal_quantile(p: mpmath.mpf) -> mpmath.mpf:
+@cache
+def normal_quantile(p: Fraction) -> mpmath.mpf:
     """Phi^-1(p) for 0 < p < 1/2 by Newton's method on log Phi, from the asymptotic start."""
-    z = -mpmath.sqrt(-2 * mpmath.log(p)) if p < 0.1 else (p - mpmath.mpf(1) / 2) * 2.5
-    for _ in range(200):
-        step = (mpmath.log(mpmath.ncdf(z)) - mpmath.log(p)) * mpmath.ncdf(z) / mpmath.npdf(z)
-        z -= step
-        if abs(step) < mpmath.ldexp(1, -BITS // 2 - 20):
-            return z
+    with mpmath.workprec(BITS):
+        q = mpmath.mpf(p.numerator) / p.denominator
+        z = -mpmath.sqrt(-2 * mpmath.log(q)) if q < 0.1 else (q - mpmath.mpf(1) / 2) * 2.5
+        for _ in range(200):
+            step = (mpmath.log(mpmath.ncdf(z)) - mpmath.log(q)) * mpmath.ncdf(z) / mpmath.npdf(z)
+            z -= step
+            if abs(step) < mpmath.ldexp(1, -BITS // 2 - 20):
+                return z
     raise AssertionError("Newton's method did not converge")
 
 
 def exact_gaussian(p: Fraction, scale: Fraction) -> int:
     with mpmath.workprec(BITS):
         sigma = mpmath.mpf(scale.numerator) / scale.denominator
-        return int(mpmath.floor(sigma * normal_quantile(mpmath.mpf(p.numerator) / p.denominator) + mpmath.mpf(1) / 2))
+        return int(mpmath.floor(sigma * normal_quantile(p) + mpmath.mpf(1) / 2))
 
 
 def exact_geometric(u: Fraction, scale: Fraction) -> int:

@@ -532,7 +532,7 @@ SMALL = {
 
 MOMENTS = {
     masks: make_federation(
-        make_plan(3, masks=masks, max_dropouts=1, n_clusters=1, n_features=1, algorithm=MOMENTLLOYD, epsilon=0.2), seed=2
+        make_plan(3, masks=masks, max_dropouts=1, n_clusters=1, n_features=1, algorithm=MOMENTLLOYD, epsilon=0.05), seed=2
     )
     for masks in Masks
 }
