@@ -82,6 +82,8 @@ def test_the_first_pass_of_an_engine_finds_what_that_of_this_process_finds_and_r
         assert (there.answers.n, there.n_outside, there.dropped) == (here.answers.n, here.n_outside, here.dropped)
         for query in QUERIES:
             assert np.array_equal(there.answers.answer(query)[0], here.answers.answer(query)[0])
+        anew = OwnRecords(open_records(folder, missing=Missing.DROP), DOMAIN, "clip")
+        assert there.look(b"l" * 32).digest == anew.look(b"l" * 32).digest  # by another key, although points are kept
 
 
 def test_an_owner_stops_a_pass_of_an_engine_between_two_parts(folder: Path) -> None:

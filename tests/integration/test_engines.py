@@ -114,15 +114,18 @@ def test_what_a_killed_worker_of_dask_had_is_done_again_and_counts_once(folder: 
 
 
 def test_a_cluster_without_workers_ends_the_run_after_a_stated_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = list[tuple[int, int]]()
     monkeypatch.setattr(dask, "_ALONE", 0.3)
     monkeypatch.setattr(dask, "PULSE", 0.1)
     distributed = importlib.import_module("distributed")
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster:
-        away = far(folder, dask.DaskEngine(cluster.get_client(), "dask"))
+        away = far(folder, dask.DaskEngine(cluster.get_client(), "dask"), report=lambda *step: steps.append(step))
         away.answer(question())
         cluster.sync(cluster.workers[0].close)
+        steps.clear()
         with pytest.raises(EngineError, match=r"no workers for 0\.3 seconds"):
             away.answer(question())
+    assert steps[:3] == [(0, len(SIZES))] * 3  # whoever hears them may give up meanwhile
 
 
 def test_a_process_that_is_killed_ends_the_pass_in_a_sentence(folder: Path) -> None:

@@ -94,7 +94,8 @@ class DaskEngine:
         self._client.close()
 
     def _submitted(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:
-        task, name = self._delayed(function, pure=False, traverse=False), f"{_KEY}-{uuid.uuid4().hex}"
+        name = f"{_KEY}-{uuid.uuid4().hex}"
+        task = self._delayed(function, name=f"{name}-function", pure=False, traverse=False)
         tasks = [task(piece, dask_key_name=f"{name}-{number}") for number, piece in enumerate(pieces)]
         return list(self._client.compute(tasks)) if tasks else []
 

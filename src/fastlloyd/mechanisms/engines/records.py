@@ -65,8 +65,8 @@ class EngineRecords:
         self.n: int | None = None
         self._source, self._outside, self._engine, self._report = source, outside, engine, report
         self._check_unchanged = check_unchanged
-        self._places, self._cells = list(parts), cells
-        self._room = engine.kept_bytes // _POINT_BYTES
+        self._parts, self._cells = parts, cells
+        self._places, self._room = list(parts), 0
         self._sizes: list[int | None] = [None] * len(parts)
 
     @classmethod
@@ -95,14 +95,15 @@ class EngineRecords:
         return self.look(asked)[:2]
 
     def look(self, asked: Asked, summarize: Summary | None = None) -> tuple[IntArray, int, Words]:
-        """As `total`, and in the first pass also what `summarize` adds up to over the records."""
+        """As `total`, and what `summarize` adds up to over the records, which are all read where it is given."""
         self._check_unchanged()
-        is_first = self.n is None
+        is_read = self.n is None or summarize is not None
         make = MakeGrid(domain=self.domain, outside=self._outside, summarize=summarize)
-        if is_first:
+        if is_read:
+            self._places, self._room = list(self._parts), self._engine.kept_bytes // _POINT_BYTES
             self._keep(make, ((i, cells) for i, cells in enumerate(self._cells) if cells is not None))
         total, n, found = np.zeros(asked.shape, dtype=np.int64), 0, Found()
-        firsts = () if is_first else tuple(np.cumsum([0, *self._sizes])[:-1].tolist())
+        firsts = () if self.n is None else tuple(np.cumsum([0, *self._sizes])[:-1].tolist())
         ask = Ask(domain=self.domain, outside=self._outside, summarize=summarize, asked=asked, firsts=firsts)
         for number, tally in self._tallies(ask):
             if self._sizes[number] not in (None, tally.n):
@@ -115,7 +116,7 @@ class EngineRecords:
             what = "every record has a missing cell" if found.dropped else "there are no records"
             raise DataError(f"{self._source}: {what}")
         self.n, self.n_outside, self.dropped = n, found.n_outside, found.dropped
-        if is_first:
+        if is_read:
             sizes = ((i, (size or 0) * self.domain.n_features) for i, size in enumerate(self._sizes))
             self._keep(make, ((i, cells) for i, cells in sizes if self._cells[i] is None))
         return total, n, found.summary
