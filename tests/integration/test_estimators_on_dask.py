@@ -128,3 +128,13 @@ def test_only_fit_takes_a_collection_and_only_with_a_cluster(client: Any) -> Non
         patch.setattr(distributed, "default_client", lambda: (_ for _ in ()).throw(ValueError("No clients found")))
         with pytest.raises(EngineError, match="connected to no cluster"):
             FastLloyd(2, **PUBLIC).fit(X)
+
+
+def test_an_array_of_units_that_could_wrap_one_of_dask_is_an_array() -> None:
+    class Quantity(np.ndarray):
+        def __dask_graph__(self) -> None:
+            return None
+
+    X = frame().to_numpy()
+    settings = PUBLIC | {"bounds": ([0, 0], [100, 5])}
+    assert FastLloyd(2, **settings).fit(X.view(Quantity)).labels_.tolist() == FastLloyd(2, **settings).fit(X).labels_.tolist()
