@@ -164,7 +164,12 @@ def test_an_address_that_may_hold_credentials_is_not_repeated(source: str, what:
 def test_a_table_of_a_lake_is_refused(s3: Any, tmp_path: Path) -> None:
     stored(s3, "visits/a.parquet", written(tmp_path, "plain parquet", X))
     s3.pipe("hospital/visits/_delta_log/0.json", b"{}")
-    for source in ("s3://hospital/visits", "s3://hospital/visits/", "s3://hospital/visits/**"):
+    for source in (
+        "s3://hospital/visits",
+        "s3://hospital/visits/",
+        "s3://hospital/visits/**",
+        "s3://hospital/visits/*.parquet",
+    ):
         assert refusal(partial(open_records, source)).startswith("hospital/visits: this is a table of Delta Lake")
 
 

@@ -48,10 +48,11 @@ def find(address: str) -> Mapping[str, tuple[int, str]]:
             return {address: _state(info)}
         is_pattern = info["type"] == "pattern"
         plain = literal(root) if is_pattern else root
-        found: dict[str, Any] = {}
+        folder, found = plain.rpartition("/")[0], dict[str, Any]()
+        logs = [f"{folder}/{log}/" for log in LOGS if is_pattern and fs.exists(f"{folder}/{log}")]
         for name, match in (fs.glob(root, detail=True) if is_pattern else {root: info}).items():
             found |= fs.find(name, detail=True) if match["type"] == "directory" else {name: match}
-    check_table(sorted(found))
+    check_table([*logs, *sorted(found)])
     fixed = address[: len(address) - len(root) + len(plain)]
     return {
         fixed + name[len(plain) :]: _state(info)
