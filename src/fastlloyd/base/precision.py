@@ -87,10 +87,10 @@ def least_float(holds: Callable[[float], bool], near: float | None = None) -> fl
     """Return the least float >= 0 at which `holds`, a condition that stays true once it is true (else infinity).
 
     The bit patterns of the floats from 0 to infinity are consecutive integers in the same order, so 63 questions decide it
-    to the last bit. A guess takes fewer if it is `near`: steps away from it double until the answer changes.
+    to the last bit. A guess takes fewer if it is `near`: steps away from it double until the answer changes. NaN is no guess.
     """
     low, high = -1, _bits(math.inf)
-    middle, step = ((low + high) // 2, high) if near is None else (_bits(near), 1)
+    middle, step = (_bits(near), 1) if near is not None and near >= 0 else ((low + high) // 2, high)
     while high - low > 1:
         if holds(_float(middle)):
             high, middle = middle, middle - step
