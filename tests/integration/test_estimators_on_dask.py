@@ -120,7 +120,7 @@ def test_what_cannot_be_met_is_refused_in_a_sentence_that_quotes_no_cell(setting
 def test_only_fit_takes_a_collection_and_only_with_a_cluster(client: Any) -> None:
     X = dd.from_pandas(frame(), npartitions=2)
     model = FastLloyd(2, **PUBLIC).fit(X)
-    for method in (model.predict, model.transform, model.score):
+    for method in (model.predict, model.transform, model.score, FastLloyd(2, **PUBLIC).fit_predict):
         with pytest.raises(DataError, match="which only fit takes"):
             method(X)
     distributed = importlib.import_module("distributed")

@@ -63,7 +63,13 @@ try:
     from sklearn.utils import Tags, check_random_state
     from sklearn.utils.validation import check_is_fitted
 
-    from fastlloyd.estimators.validation import check_numbers, refuse_not_finite, validate_collection, validate_records
+    from fastlloyd.estimators.validation import (
+        check_numbers,
+        refuse_collection,
+        refuse_not_finite,
+        validate_collection,
+        validate_records,
+    )
 except ImportError:
     raise ImportError(f"the estimators need scikit-learn 1.6 or later: {extras.command('sklearn')}") from None
 
@@ -217,6 +223,11 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         for sentence in [*uncertainty.cautions(found.status, noise.counts), *dominates]:
             warnings.warn(sentence, NoisyResultWarning, stacklevel=2)
         return self
+
+    def fit_predict(self, X: ArrayLike, y: object = None, **unknown: object) -> IntArray:
+        """Cluster the records as `fit` does, and return `labels_`. NOT PRIVATE. Raises DataError for X of Dask."""
+        refuse_collection(X)
+        return np.asarray(super().fit_predict(X, y, **unknown))
 
     def predict(self, X: ArrayLike) -> IntArray:
         """Index of the nearest centroid of each record in the scaled domain, int32 (n_samples,). NOT PRIVATE."""

@@ -89,12 +89,17 @@ def _not_finite(refused: str) -> DataError:
     return DataError("X contains infinity, or a value too large for float64; correct these values, or leave the records out")
 
 
-def _refuse_without_cells(X: Any) -> None:
-    """Refuse what scikit-learn would misread: a query that has not been run, a mask, which it drops, and what is elsewhere."""
+def refuse_collection(X: Any) -> None:
+    """Refuse X of Dask where all records are wanted here."""
     if is_collection(X):
         raise DataError(
             "X is a collection of Dask, which only fit takes: label its partitions by X.map_partitions(model.predict)"
         )
+
+
+def _refuse_without_cells(X: Any) -> None:
+    """Refuse what scikit-learn would misread: a query that has not been run, a mask, which it drops, and what is elsewhere."""
+    refuse_collection(X)
     if type(X).__module__.partition(".")[0] == "polars" and type(X).__name__ == "LazyFrame":
         raise DataError("X is a LazyFrame of Polars, which holds no records before it is collected: pass X.collect()")
     if np.ma.is_masked(X):

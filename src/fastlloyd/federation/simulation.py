@@ -95,7 +95,7 @@ class _Owners:
         numbers = np.array([part[0] for part in parts[1:] if len(part)], dtype=np.intp)
         return cls(seed, PublicStream(seed, _SPLIT).words(n)[numbers], numbers, sizes)
 
-    def among(self, first: int, n: int) -> NDArray[np.intp]:
+    def among(self, first: int, n: int) -> NDArray[np.unsignedinteger]:
         """The clients of n records from number `first` on."""
         words = PublicStream(self.seed, _SPLIT, first).words(n)
         owners = np.searchsorted(self.words, words, side="right")
@@ -103,7 +103,7 @@ class _Owners:
         for at in np.flatnonzero(begins & (owners > 0)):
             same = slice(np.searchsorted(self.words, words[at], side="left"), owners[at])
             owners[at] -= np.count_nonzero(self.numbers[same] > first + at)
-        return owners
+        return owners.astype(np.min_scalar_type(len(self.sizes)))  # short numbers are sorted in linear time
 
 
 @dataclass(frozen=True, slots=True)
