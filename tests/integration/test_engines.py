@@ -8,6 +8,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,19 @@ def test_a_process_that_is_killed_ends_the_pass_in_a_sentence(folder: Path) -> N
         far(folder, workers, report=kill).answer(question())
     workers.close()
     assert not any(worker.process.is_alive() for worker in workers._workers)
+
+
+def test_a_pass_that_is_given_up_holds_up_no_other_however_large_its_answers_are() -> None:
+    workers, pieces = LocalEngine(1), [np.full(1 << 17, float(i)) for i in range(3)]  # more than a pipe holds
+    try:
+        for n_taken in (1, 0, 2):
+            given_up = (came for came in workers.map(np.negative, pieces) if came is not None)
+            assert [number for number, _ in islice(given_up, n_taken)] == list(range(n_taken))
+            given_up.close()
+        found = dict(came for came in workers.map(np.negative, pieces) if came is not None)
+    finally:
+        workers.close()
+    assert {number: set(values) for number, values in found.items()} == {0: {0.0}, 1: {-1.0}, 2: {-2.0}}
 
 
 def test_a_worker_with_other_code_is_refused(folder: Path, workers: Engine) -> None:

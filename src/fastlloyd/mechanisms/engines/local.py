@@ -28,23 +28,27 @@ class LocalEngine:
         self.name, self.n_workers, self.kept_bytes = f"local:{n_workers}", n_workers, n_workers * KEPT_BYTES
         threads = max(1, n_threads() // n_workers)
         self._workers = [_Worker.started(threads) for _ in range(n_workers)]
-        self._n_kept = self._n_passes = 0
+        self._n_kept = 0
+        self._busy: dict[Connection, tuple[int, int]] = {}  # which process is at which piece
 
     def map(self, function: Callable[[Any], Result], pieces: Sequence[Any]) -> Iterator[tuple[int, Result] | None]:
         """See `Engine`. A process that dies ends the pass: what it died of, such as too little memory, would end the next."""
-        this = self._n_passes = self._n_passes + 1
+        busy = self._busy
+        while busy:  # with a pass that was given up: who is asked and still answers would wait for us, and we for them
+            for ready in wait(list(busy), timeout=PULSE):
+                self._workers[busy.pop(ready)[0]].received(self.name)  # type: ignore[call-overload]
+            yield None
         own: list[deque[int]] = [deque() for _ in self._workers]  # what only that process has
         others = deque[int]()
         for number, piece in enumerate(pieces):
             (own[piece.worker] if isinstance(piece, _Kept) else others).append(number)
-        busy: dict[Connection, tuple[int, int]] = {}
 
         def feed(worker: int) -> None:
             if queue := own[worker] or others:
                 number = queue.popleft()
                 busy[self._workers[worker].connection] = worker, number
                 with suppress(OSError):  # that it has died is seen when it is read
-                    self._workers[worker].connection.send((this, function, pieces[number]))
+                    self._workers[worker].connection.send((function, pieces[number]))
 
         for worker in range(self.n_workers):
             feed(worker)
@@ -53,11 +57,10 @@ class LocalEngine:
             if not arrived:
                 yield None
             for ready in arrived:
-                of, found = self._workers[busy[ready][0]].received(self.name)  # type: ignore[index]  # what was waited for
-                if of == this:  # and not of a pass that was given up
-                    worker, number = busy.pop(ready)  # type: ignore[call-overload]
-                    feed(worker)
-                    yield number, found
+                worker, number = busy.pop(ready)  # type: ignore[call-overload]  # what was waited for
+                found = self._workers[worker].received(self.name)
+                feed(worker)
+                yield number, found
 
     def keep(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:
         """See `Engine`: a process makes what it keeps when it is asked for it first."""
@@ -118,9 +121,9 @@ def _work(connection: Connection, threads: int) -> None:
     kept: dict[int, Any] = {}
     with suppress(EOFError, OSError):  # the parent has ended
         while True:
-            of, function, piece = connection.recv()
+            function, piece = connection.recv()
             if isinstance(piece, _Kept):
                 if piece.number not in kept:
                     kept[piece.number] = piece.function(piece.piece)
                 piece = kept[piece.number]
-            connection.send((of, function(piece)))
+            connection.send(function(piece))
