@@ -16,6 +16,7 @@ from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.federation import simulation
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.central import rehearse
+from fastlloyd.mechanisms.engines.engine import Engine
 from fastlloyd.mechanisms.engines.records import EngineRecords
 from fastlloyd.mechanisms.engines.tasks import FilePart
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
@@ -29,10 +30,19 @@ QUERIES = rehearse(
 SIZES = (40, 1, 300, 75)
 
 
+class OneMethod(Engine):
+    """An engine as people write it for a cluster of theirs."""
+
+    name = "one method"
+
+    def map(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        return ((i, function(piece)) for i, piece in enumerate(pieces))
+
+
 class Inline:
     """An engine that works at once; kept_bytes : as of `Engine`. between : is done after each part."""
 
-    name, n_workers = "inline", 1
+    name = "inline"
 
     def __init__(self, kept_bytes: int = 0, between: Callable[[], None] = lambda: None) -> None:
         self.kept_bytes, self._between = kept_bytes, between
@@ -103,11 +113,13 @@ def test_an_owner_stops_a_pass_of_an_engine_between_two_parts(folder: Path) -> N
     assert "1 of 4 pieces (exact: NOT PRIVATE)" in said[0]
 
 
-@pytest.mark.parametrize("n_clients", [1, 3, 500])
-def test_a_simulation_deals_the_same_records_to_the_same_clients_with_an_engine(n_clients: int, folder: Path) -> None:
+@pytest.mark.parametrize(("n_clients", "workers"), [(1, Inline(2000)), (3, OneMethod()), (500, Inline(2000))])
+def test_a_simulation_deals_the_same_records_to_the_same_clients_with_an_engine(
+    n_clients: int, workers: Engine, folder: Path
+) -> None:
     records, seed = open_records(folder, missing=Missing.DROP), PublicSeed.from_int(4)
     here = LocalRecords(DOMAIN, GridRecords(records, DOMAIN, Outside.CLIP, source="here"))
-    far = EngineRecords.of_files(records, DOMAIN, Outside.CLIP, Inline(2000))
+    far = EngineRecords.of_files(records, DOMAIN, Outside.CLIP, workers)
     alone, away = (simulation.split(whole, n_clients, seed) for whole in (here, far))
     assert [share.n for share in away] == [share.n for share in alone]
     for mine, theirs in zip(alone, away, strict=True):

@@ -207,7 +207,7 @@ def test_workers_are_sent_questions_and_places_and_nothing_of_noise_keys_or_stor
     sent = list[Any]()
 
     class Telling:
-        name, n_workers, kept_bytes = "telling", 1, 1 << 20
+        name, kept_bytes = "telling", 1 << 20
 
         def map(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[tuple[int, Any]]:
             sent.extend([function, *pieces])

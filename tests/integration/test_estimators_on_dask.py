@@ -108,6 +108,12 @@ def test_bounds_that_cut_many_records_are_said_after_a_fit_which_forgets_earlier
         ({}, lambda: dd.from_pandas(frame(), npartitions=2).map_partitions(lambda part: part.assign(b="Zebra"), meta=frame(0)),
          "partition [12] of X is no table of 2 columns of numbers"),
         ({}, lambda: dd.from_pandas(frame(), npartitions=2).query("a > 1000"), "there are no records"),
+        ({}, lambda: dd.from_map(lambda names: frame()[list(names)], ["ab", "ba"], meta=frame(0)),
+         "partition 2 of X has other columns than X"),
+        ({"bounds": (0, 5)}, lambda: da.ma.masked_greater(da.from_array(frame().to_numpy(), chunks=(150, 2)), 4.5),
+         r"partition [1-4] of X, column 'x.': a value is missing"),
+        ({}, lambda: importlib.import_module("dask").delayed(frame()), "expected a data frame of Dask, or an array"),
+        ({}, lambda: da.zeros((4, 2))[:, da.ones(2) > 0], "the number of its columns is not known"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_met_is_refused_in_a_sentence_that_quotes_no_cell(settings: Any, X: Any, said: str) -> None:

@@ -23,9 +23,10 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 ALL_PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *DOCS.glob("**/*.md")])
 PAGES = ["tutorial.md", *(f"how-to/{path.name}" for path in sorted(DOCS.glob("how-to/*.md")))]
-NOTHING_TO_TYPE = {  # here: about other programs' settings; for people at several machines
+NOTHING_TO_TYPE = {  # here: about other programs' settings; for people at several machines; with packages that are not here
     "how-to/firewalls-and-proxies.md",
     "how-to/run-a-study.md",
+    "how-to/spark-and-ray.md",
 }
 BLOCK = re.compile(r"^ *```(python|console|toml|text)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^ *\$ ((?:[A-Z_]+=\S+ )*)(\S+) (.*)\n((?: *[^ $].*\n)*)", re.MULTILINE)

@@ -36,6 +36,9 @@ class FramePart:
     def open(self) -> RecordFile:
         """Take it as records in memory. Raises DataError."""
         where = f"partition {self.number + 1} of {_SOURCE}"
+        names = [name for name in getattr(self.records, "columns", ()) if isinstance(name, str)]
+        if names and names != list(self.features):  # which only some of Dask's functions compare
+            raise DataError(f"{where} has other columns than {_SOURCE}, or in another order; make all partitions alike")
         values = _numbers(self.records)
         if values is None or values.ndim != 2 or values.shape[1] != len(self.features):
             raise DataError(f"{where} is no table of {len(self.features)} columns of numbers; make all partitions alike")
@@ -50,6 +53,8 @@ class FramePart:
 def _numbers(records: Any) -> RealArray | None:
     """The cells as float32 or float64, None where that cannot be."""
     try:
+        if isinstance(records, np.ma.MaskedArray):  # what is masked is missing
+            records = np.ma.filled(records.astype(np.float64), np.nan)
         values = np.asarray(records)
         if values.dtype.kind == "O" and hasattr(records, "to_numpy"):  # columns that may lack cells
             values = records.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -62,7 +67,9 @@ def _numbers(records: Any) -> RealArray | None:
 
 def sample(X: Any) -> Any:
     """No records of the collection, with its columns and types: a data frame, or an array. Raises DataError."""
-    if getattr(X, "ndim", 0) == 2 and hasattr(X, "to_delayed"):
+    if hasattr(type(X), "to_delayed") and getattr(X, "ndim", 0) == 2:
+        if math.isnan(X.shape[1]):
+            raise DataError("X is an array of Dask, and the number of its columns is not known; call its compute_chunk_sizes")
         return X._meta if hasattr(X, "columns") else np.empty((0, X.shape[1]), dtype=X.dtype)  # noqa: SLF001 - its only name
     raise DataError(f"X is a {type(X).__name__} of Dask; expected a data frame of Dask, or an array of two dimensions")
 

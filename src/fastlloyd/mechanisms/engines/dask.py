@@ -21,7 +21,7 @@ _ALONE = 120  # seconds for which a scheduler may have no workers in the middle 
 
 
 class DaskEngine:
-    """The workers of a cluster; see `Engine`. client : a `distributed.Client`, which `close` closes.
+    """The workers of a cluster, so many in the beginning; see `Engine`. client : a `distributed.Client`, which `close` closes.
 
     What it is handed may also be Dask's own: a future, or something delayed.
     """

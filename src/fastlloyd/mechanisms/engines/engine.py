@@ -8,17 +8,16 @@ PULSE = 0.5  # seconds in which something comes, or None
 
 
 class Engine(Protocol):
-    """Workers that reach the pieces by themselves.
+    """Workers that reach the pieces by themselves. Who derives from this class writes `name` and `map`, and keeps nothing.
 
-    name : for messages. n_workers : how many there are; kept_bytes : what they may hold between passes, all together.
+    name : for messages. kept_bytes : what the workers may hold between passes, all together.
     """
 
     @property
     def name(self) -> str: ...  # noqa: D102 - see the class
     @property
-    def n_workers(self) -> int: ...  # noqa: D102
-    @property
-    def kept_bytes(self) -> int: ...  # noqa: D102
+    def kept_bytes(self) -> int:  # noqa: D102
+        return 0
 
     def map(self, function: Callable[[Any], Result], pieces: Sequence[Any]) -> Iterator[tuple[int, Result] | None]:
         """What the function returns for each piece, with the number of the piece, from 0; in any order.
@@ -27,9 +26,12 @@ class Engine(Protocol):
         The function is plain data that can be called, and raises nothing. It may be called again for a piece whose worker died;
         only what is returned counts. Raises EngineError.
         """
+        ...
 
-    def keep(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:
+    def keep(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:  # noqa: ARG002 - nothing is kept
         """For each piece what stands in `map` for the function's result, which stays where it was made until `close`."""
+        return list(pieces)
 
     def close(self) -> None:
         """Let go of the workers, and of what they keep."""
+        return

@@ -4,11 +4,10 @@ import re
 
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.engines.dask import DaskEngine
-from fastlloyd.mechanisms.engines.engine import Engine
 from fastlloyd.mechanisms.engines.local import LocalEngine
 
 
-def engine(text: str) -> Engine:
+def engine(text: str) -> LocalEngine | DaskEngine:
     """The engine named local:N, or dask://HOST:PORT or tls://HOST:PORT, which insists on TLS.
 
     Raises PlanError for another name, EngineError where it cannot be used.
