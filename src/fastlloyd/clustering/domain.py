@@ -27,7 +27,7 @@ from fastlloyd.records.table import ColumnBlock
 # records on the grid: int32 as the domain makes them (enough, and half as large) or int64
 GridArray = NDArray[np.signedinteger]
 
-FEW_FEATURES = 128  # up to here `kernels` works feature by feature
+FEW_FEATURES = 32  # up to here `kernels` works feature by feature
 BLOCK_ELEMENTS = 1 << 17  # values converted together: 1 MiB of float64
 EXACT_BITS = 53  # integers below 2**53 are exact in float64, and so are sums and products that stay below it
 

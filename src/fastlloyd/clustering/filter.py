@@ -20,6 +20,7 @@ Labels = NDArray[np.int32]
 MOST_FEATURES = 1 << 15  # for the proof
 PRODUCT_STEPS = 900_000  # of a matrix product: OpenBLAS multiplies in place up to a million, and copies what is larger
 PART_CELLS = 1 << 13  # of the records of a product
+TURNED_CLUSTERS = 128  # from here on, records that come one after the other are best copied feature by feature
 BLOCK_CELLS = 1 << 17  # of the records that are worked on together: half a megabyte
 SCORE_CELLS = 1 << 17  # of their scores
 
@@ -34,7 +35,8 @@ class Nearest:
     def __init__(self, C: IntArray, squared_radius: float, *, by_feature: bool, block_rows: int | None = None) -> None:
         k, d = C.shape
         self.C, self.squared_radius, self.by_feature = C.astype(np.float64), squared_radius, by_feature
-        self.rows, self.parts = (block_rows, 1) if block_rows else _part(d)
+        self.is_turned = not by_feature and k >= TURNED_CLUSTERS
+        self.rows, self.parts = (block_rows, 1) if block_rows else _part(d if by_feature or self.is_turned else max(d, 1 << 8))
         self.size = k  # of a chunk of centroids
         if self.rows * k * d > PRODUCT_STEPS:
             chunks = -(-k // max(4, PRODUCT_STEPS // (self.rows * d) // 4 * 4))
@@ -54,15 +56,20 @@ class Nearest:
 
         Z : int32 (n, d), by feature (d, n), in C order. The next block overwrites the labels.
         """
-        from fastlloyd.clustering.compiled.filter import decide, load_features, load_rows
+        from fastlloyd.clustering.compiled.filter import decide, load_features, load_rows, turn_rows
 
         rows, d = self.rows, self.C.shape[1]
         parts = max(1, min(self.parts, -(-(stop - start) // rows)))
         at_once = max(1, min(parts, SCORE_CELLS // (self.width * rows)))
-        block = np.empty((parts, d, rows) if self.by_feature else (parts, rows, d), dtype=np.float32)
         squares, labels = np.empty(parts * rows, dtype=np.float32), np.empty(parts * rows, dtype=np.int32)
         scores = np.empty(self.width * at_once * rows, dtype=np.float32)
-        load, columns, XT = (load_features, block, Z) if self.by_feature else (load_rows, block.transpose(0, 2, 1), Z.T)
+        if self.by_feature or self.is_turned:
+            block = columns = np.empty((parts, d, rows), dtype=np.float32)
+            load = load_features if self.by_feature else turn_rows
+        else:
+            block = np.empty((parts, rows, d), dtype=np.float32)
+            load, columns = load_rows, block.transpose(0, 2, 1)
+        XT = Z if self.by_feature else Z.T
         for place in range(start, stop, parts * rows):
             m, n_doubts = min(parts * rows, stop - place), 0
             load(Z, place, m, block, squares)

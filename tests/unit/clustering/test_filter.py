@@ -61,12 +61,12 @@ def hard(draw: st.DrawFn) -> tuple[IntArray, IntArray, float]:
 
 
 @settings(max_examples=300)
-@given(hard(), st.booleans(), st.sampled_from([None, 1, 7, 32]))
-def test_labels_are_those_of_exact_integers(
-    situation: tuple[IntArray, IntArray, float], by_feature: bool, rows: int | None
-) -> None:
+@given(hard(), st.sampled_from(["by feature", "by row", "turned"]), st.sampled_from([None, 1, 7, 32]))
+def test_labels_are_those_of_exact_integers(situation: tuple[IntArray, IntArray, float], way: str, rows: int | None) -> None:
     X, C, H2 = situation
-    assert labelled(X, C, H2, by_feature=by_feature, rows=rows)[0].tolist() == by_definition(X, C, H2)
+    with mock.patch.object(proposed, "TURNED_CLUSTERS", 0 if way == "turned" else 128):
+        found, _ = labelled(X, C, H2, by_feature=way == "by feature", rows=rows)
+    assert found.tolist() == by_definition(X, C, H2)
 
 
 @settings(max_examples=100)

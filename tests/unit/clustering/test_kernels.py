@@ -419,15 +419,15 @@ def test_compiled_code_stays_inside_its_arrays(tmp_path: Path) -> None:
     pytest.importorskip("numba")
     program = """
 import numpy as np
-from fastlloyd.clustering import kernels, parallel
+from fastlloyd.clustering import filter, kernels, parallel
 from fastlloyd.mechanisms.queries import nearest
 nearest.RECORDS_PER_SUM = 1
 kernels.is_compiled = lambda _: True
 parallel.WORTH_THREADS = parallel.LEAST_RECORDS = 1
 assert parallel.is_compiled(1 << 40)
 generator = np.random.default_rng(0)
-for by_feature, keyed in ((False, 0), (True, 0), (True, 8)):
-    kernels.is_by_feature, kernels.KEYED_FEATURES = lambda _: by_feature, keyed
+for by_feature, keyed, turned in ((False, 0, 0), (False, 0, 99), (True, 0, 0), (True, 8, 0)):
+    kernels.is_by_feature, kernels.KEYED_FEATURES, filter.TURNED_CLUSTERS = lambda _: by_feature, keyed, turned
     for n, k, d, rows in [
         (1, 1, 1, 1), (9, 2, 2, 4), (9, 5, 3, 2), (11, 3, 5, 5), (300, 7, 6, 0),
         (9, 3, 8, 4), (5, 9, 11, 8), (40, 19, 9, 0),

@@ -68,6 +68,25 @@ def load_rows(X: Points, start: int, m: int, block: Any, squares: Any) -> None:
         squares[i] = square
 
 
+@kernel(types.void(RECORDS, INTEGER, INTEGER, _F3, _F))
+def turn_rows(X: Points, start: int, m: int, block: Any, squares: Any) -> None:
+    """Set block (parts, d, R), feature by feature, to the records X[start:start + m], and squares to their squared norms."""
+    _, d, R = block.shape
+    squares[:] = 0
+    if m < len(squares):
+        block[:] = 0
+    for first in range(0, len(squares), R):
+        for some in range(first, min(first + R, m), 16):  # as many as make a line of the cache
+            n = min(16, first + R - some, m - some)
+            norms = squares[some : some + n]
+            for j in range(d):
+                target = block[first // R, j, some - first : some - first + n]
+                for r in range(n):
+                    x = np.float32(X[start + some + r, j])
+                    target[r] = x
+                    norms[r] += x * x
+
+
 @kernel(types.int64(_ANY, INTEGER, INTEGER, INTEGER, _F4, _F, _F, TABLE, REAL, REAL, REAL, LABELS), exact=False)
 def decide(
     XT: Points,
