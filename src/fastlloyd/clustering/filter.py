@@ -21,7 +21,7 @@ MOST_FEATURES = 1 << 15  # for the proof
 PRODUCT_STEPS = 900_000  # of a matrix product: OpenBLAS multiplies in place up to a million, and copies what is larger
 PART_CELLS = 1 << 13  # of the records of a product
 TURNED_CLUSTERS = 128  # from here on, records that come one after the other are best copied feature by feature
-BLOCK_CELLS = 1 << 17  # of the records that are worked on together: half a megabyte
+BLOCK_CELLS = 1 << 18  # of the records that are worked on together: a megabyte
 SCORE_CELLS = 1 << 17  # of their scores
 
 
