@@ -129,6 +129,21 @@ def test_a_cluster_without_workers_ends_the_run_after_a_stated_time(folder: Path
     assert steps[:3] == [(0, len(SIZES))] * 3  # whoever hears them may give up meanwhile
 
 
+def test_a_scheduler_that_is_gone_ends_the_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask, "_PATIENCE", 1)
+    distributed = importlib.import_module("distributed")
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", protocol="tcp"
+    ) as cluster:
+        workers = dask.DaskEngine.connected(cluster.scheduler_address.removeprefix("tcp://"))
+        away = far(folder, workers)
+        away.answer(question())
+    for _ in range(2):
+        with pytest.raises(EngineError, match=r"dask://.* could not do a piece of the work"):
+            away.answer(question())
+    workers.close()
+
+
 def test_a_process_that_is_killed_ends_the_pass_in_a_sentence(folder: Path) -> None:
     workers = LocalEngine(2)
 

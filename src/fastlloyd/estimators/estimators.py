@@ -110,7 +110,7 @@ class FastLloyd(Estimator):
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of str (n_features_in_,), only where X had column names
         Their names.
-    labels_ : int32 ndarray (n_samples,)
+    labels_ : int32 ndarray (n_samples,), not after X of Dask
         Cluster of each record of X, from 0. NOT PRIVATE: computed from the records without noise, and left out when the model
         is pickled, copied or drawn. There is no `inertia_` for the same reason.
 
@@ -294,7 +294,7 @@ class MomentLloyd(Estimator):
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of str (n_features_in_,), only where X had column names
         Their names.
-    labels_ : int32 ndarray (n_samples,)
+    labels_ : int32 ndarray (n_samples,), not after X of Dask
         Cluster of each record of X, from 0. NOT PRIVATE: computed from the records without noise, and left out when the model
         is pickled, copied or drawn. There is no `inertia_` for the same reason.
 

@@ -5,6 +5,7 @@ import importlib
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -83,7 +84,8 @@ class DaskEngine:
                     yield None
                 yield numbers[future.key], found
         finally:
-            self._client.cancel(futures)
+            with suppress(Exception):  # the scheduler may be gone
+                self._client.cancel(futures)
 
     def keep(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:
         """See `Engine`: what a worker that dies has kept is made again by another."""
@@ -97,7 +99,10 @@ class DaskEngine:
         name = f"{_KEY}-{uuid.uuid4().hex}"
         task = self._delayed(function, name=f"{name}-function", pure=False, traverse=False)
         tasks = [task(piece, dask_key_name=f"{name}-{number}") for number, piece in enumerate(pieces)]
-        return list(self._client.compute(tasks)) if tasks else []
+        try:
+            return list(self._client.compute(tasks)) if tasks else []
+        except Exception as error:  # noqa: BLE001 - a client whose scheduler is gone
+            raise self._failed(error) from None
 
     def _next(self, done: "SimpleQueue[Any]") -> Any:
         """The next future that is done; None where none is after a while. Raises EngineError where none can be."""
@@ -116,15 +121,20 @@ class DaskEngine:
             self._check_workers()
             return None
         except Exception as error:  # noqa: BLE001 - of the cluster: the work itself raises nothing
-            raise EngineError(
-                f"{self.name} could not do a piece of the work ({type(error).__name__}): its scheduler or workers ended, have "
-                "too little memory, or lack fastlloyd"
-            ) from None
+            raise self._failed(error) from None
+
+    def _failed(self, error: Exception) -> EngineError:
+        return EngineError(
+            f"{self.name} could not do a piece of the work ({type(error).__name__}): its scheduler or workers ended, have "
+            "too little memory, or lack fastlloyd"
+        )
 
     def _check_workers(self) -> None:
-        """Raise EngineError where the scheduler has had no workers for too long."""
+        """Raise EngineError where the scheduler is gone, or has had no workers for too long."""
         now = time.monotonic()
-        if self._client.scheduler_info(n_workers=1)["workers"]:
+        if self._client.status in ("closing", "closed"):  # it has given up to connect again
+            raise self._failed(ConnectionError())
+        if self._client.scheduler_info(n_workers=1).get("workers"):  # none where the scheduler is gone
             self._alone_since = None
         elif self._alone_since is None:
             self._alone_since = now
