@@ -34,6 +34,7 @@ def test_join_refuses_what_is_not_what_was_agreed_on(site: Site) -> None:
     refused(site, site.join("a", "--key", f"{SERVER}.identity.toml"), SERVER)
     refused(site, site.join("a", "--key", "a.public.toml"), "a.public.toml")
     refused(site, site.join("a", "--key", "none.toml"), "none.toml")
+    refused(site, site.join("a", "--engine", "dask://192.0.2.7:1"), "run code in this command, which holds your keys")
     refused(site, site.join("a", "--server", "nonsense"), "is not HOST:PORT")
     refused(site, site.join("a", without=["--out"]), "--out")
     (site.folder / "result-a").mkdir()

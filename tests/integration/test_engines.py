@@ -270,6 +270,25 @@ def test_what_is_no_scheduler_and_one_without_workers_are_refused(monkeypatch: p
         dask.DaskEngine.connected(cluster.scheduler_address.removeprefix("tcp://"))
 
 
+@pytest.mark.parametrize("host", ["cluster.example.org", "192.0.2.7", "[2001:db8::1]"])
+def test_who_holds_keys_meets_a_cluster_of_other_machines_by_tls_only(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask's messages can run code."""
+    met = list[str]()
+
+    def greet(_distributed: object, url: str) -> None:
+        met.append(url)
+        raise OSError
+
+    monkeypatch.setattr(dask, "_greet", greet)
+    with pytest.raises(EngineError, match="run code in this command, which holds your keys; name it as tls://"):
+        engine(f"dask://{host}:8786", holds_keys=True)
+    assert met == []
+    for guarded, holds_keys in ((f"dask://{host}:1", False), ("dask://127.0.0.1:2", True), ("dask://[::1]:3", True)):
+        with pytest.raises(EngineError, match="no Dask scheduler answers"):
+            engine(guarded, holds_keys=holds_keys)
+    assert met == [f"tcp://{host}:1", "tcp://127.0.0.1:2", "tcp://[::1]:3"]
+
+
 def test_tls_is_used_where_dask_has_certificates_and_refused_where_it_has_none(folder: Path) -> None:
     distributed = importlib.import_module("distributed")
     with pytest.raises(EngineError, match="names no certificates"):

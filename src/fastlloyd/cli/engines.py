@@ -16,15 +16,20 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def named(text: str | None, say: Callable[[str], None] = screen.on_stderr) -> "Iterator[Engine | None]":
-    """Yield the engine that an option names, None for this process alone; it lets go of its workers in the end."""
+def named(
+    text: str | None, say: Callable[[str], None] = screen.on_stderr, *, holds_keys: bool = False
+) -> "Iterator[Engine | None]":
+    """Yield the engine that an option names, None for this process alone; it lets go of its workers in the end.
+
+    holds_keys : whether this process does.
+    """
     if text is None:
         yield None
         return
     from fastlloyd.mechanisms.engines.named import engine
 
     with terminal.moving(f"starting {text}"):
-        workers = engine(text)
+        workers = engine(text, holds_keys=holds_keys)
     try:
         if not text.startswith("local:"):
             n = workers.n_workers

@@ -97,7 +97,7 @@ def join(
     network.check_member(identity, agreed, key)
     with (
         network.logging_to_stderr(as_json=output.json),
-        engines.named(engine, partial(network.say, as_json=output.json)) as workers,
+        engines.named(engine, partial(network.say, as_json=output.json), holds_keys=True) as workers,
         hosting.server_process(agreed, plan, identity.name, host, is_rehearsal=dry_run, as_json=output.json) as beside,
     ):
         planned = agreed.server.address if server is None else server

@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from ipaddress import ip_address
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -36,10 +37,11 @@ class DaskEngine:
         self.kept_bytes = sum(int(KEPT_SHARE * worker["memory_limit"]) or KEPT_BYTES for worker in workers)
 
     @classmethod
-    def connected(cls, address: str, *, tls: bool = False) -> "DaskEngine":
+    def connected(cls, address: str, *, tls: bool = False, holds_keys: bool = False) -> "DaskEngine":
         """The cluster of the scheduler at HOST:PORT, by TLS where Dask is configured so; tls : refuse anything else.
 
-        Raises EngineError where none answers, or none that has workers.
+        holds_keys : this process has keys of a client. What Dask sends can run code in it, so without TLS the scheduler must be
+        on this machine. Raises EngineError where it is not, where none answers, or none that has workers.
         """
         if not extras.is_installed("dask"):
             raise EngineError(f"Dask is not installed: {extras.command('dask')}")
@@ -51,6 +53,11 @@ class DaskEngine:
             raise EngineError(
                 "Dask's configuration names no certificates: set distributed.comm.tls (ca-file, client.cert, client.key) in "
                 "~/.config/dask"
+            )
+        if holds_keys and not has_tls and not _is_here(address):
+            raise EngineError(
+                f"the Dask cluster at {address} is on another machine: without TLS, whoever reaches its ports can run code in "
+                f"this command, which holds your keys; name it as tls://{address}, or use a cluster on this machine"
             )
         distributed = importlib.import_module("distributed")
         protocol = "tls" if has_tls else "tcp"
@@ -142,6 +149,14 @@ class DaskEngine:
             raise EngineError(
                 f"{self.name} has had no workers for {_ALONE} seconds; start some with `dask worker`, and the command again"
             )
+
+
+def _is_here(address: str) -> bool:
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:  # a name, wherever it leads
+        return False
 
 
 async def _greet(distributed: Any, url: str) -> None:
