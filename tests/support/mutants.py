@@ -32,6 +32,7 @@ from fastlloyd.federation.secagg.masks import GroupMasks, MaskContext, _Pair
 from fastlloyd.mechanisms import loss
 from fastlloyd.mechanisms.lloyd import design, mechanism
 from fastlloyd.mechanisms.lloyd.mechanism import LloydRound
+from fastlloyd.mechanisms.queries.query import Question
 from fastlloyd.mechanisms.queries.relative import Moments
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
 from fastlloyd.mechanisms.rounds import LossRound
@@ -85,8 +86,8 @@ def scales_of_one_round() -> AbstractContextManager[object]:
     """Plan each round as if it were the only one: the factor sqrt T is missing."""
     genuine = design._round
 
-    def mutated(settings: Any, question: Moments, _n_rounds: int, budget: Fraction) -> LloydRound:
-        return genuine(settings, question, 1, budget)
+    def mutated(settings: Any, question: Question, squared_radius: int | None, _n_rounds: int, budget: Fraction) -> LloydRound:
+        return genuine(settings, question, squared_radius, 1, budget)
 
     return patch.object(design, "_round", mutated)
 

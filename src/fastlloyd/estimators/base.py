@@ -206,13 +206,13 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         found = uncertainty.assess(mechanism, clustering, noise)
         self.cluster_centers_std_ = found.errors
         self.cluster_status_ = np.array([status.value for status in found.status])
-        self.noisy_counts_ = clustering.noisy_counts(mechanism.count_bits)
+        self.noisy_counts_ = clustering.noisy_counts(mechanism.number_bits)
         self.noisy_counts_std_ = noise.counts
         for name in ("noisy_loss_", "noisy_loss_std_"):  # of an earlier fit, whose centroids are gone
             self.__dict__.pop(name, None)
         self.privacy_spent_ = PrivacyStatement(with_leaks(mechanism_statement(mechanism), leaks))
         if mechanism.loss is not None and clustering.loss is not None:
-            self.noisy_loss_ = clustering.loss * mechanism.loss.unit(domain.fraction_bits)
+            self.noisy_loss_ = clustering.loss * mechanism.loss_unit
             self.noisy_loss_std_ = mechanism.loss_deviation
             self.privacy_spent_["loss_estimate"]["standard_error"] = self.noisy_loss_std_
         self.n_iter_ = mechanism.n_iterations

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import msgspec
 
-from fastlloyd.base.names import unknown_name
+from fastlloyd.base.names import NAME, unknown_name
 from fastlloyd.base.precision import rounded_up
 from fastlloyd.dp.accountant import Accountant, GaussianRelease
 from fastlloyd.dp.gdp import pure_mu_squared
@@ -26,7 +26,7 @@ from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.spending import Spending
 from fastlloyd.federation.store.events import AnyRunCost, Cost, EarlierRunReserved, ExchangeCost, LimitSet, RunCost, RunReserved
 from fastlloyd.federation.store.history import History, Run
-from fastlloyd.mechanisms.mechanism import NAME, Mechanism
+from fastlloyd.mechanisms.mechanism import Mechanism
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 

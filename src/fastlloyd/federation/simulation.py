@@ -153,6 +153,8 @@ class _SharedPasses:
 class _Part:
     """`Records` of one client of a simulation."""
 
+    share_bits = 0
+
     def __init__(self, passes: _SharedPasses, client: int) -> None:
         self.domain, self.n = passes.domain, passes.owners.sizes[client]
         self._passes, self._client = passes, client

@@ -48,7 +48,7 @@ def cluster(mechanism: Mechanism, records: Records, noise: NoiseSource) -> Clust
     there are more than the public cap `mechanism.n_records`, or when their number changes between two rounds.
     """
     check_private(noise)
-    capped = CappedRecords(records, mechanism.domain, partial(check_cap, cap=mechanism.n_records))
+    capped = CappedRecords(records, mechanism, partial(check_cap, cap=mechanism.n_records))
 
     def ask(number: int, query: Query) -> tuple[Answer, AnswerNoise]:
         exact = capped.answer(query)

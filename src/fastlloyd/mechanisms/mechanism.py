@@ -8,7 +8,6 @@ There are two kinds: `LloydMechanism` (`lloyd/mechanism.py`) for the paper's alg
 """
 
 import math
-import re
 from collections.abc import Sequence
 from copy import copy
 from fractions import Fraction
@@ -27,8 +26,10 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import MAX_SCALE, Noise, NoiseSource
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
+from fastlloyd.mechanisms.persons import Persons, share_bits
 from fastlloyd.mechanisms.queries.query import Query, Question
 from fastlloyd.mechanisms.queries.sensitivity import Release
+from fastlloyd.mechanisms.queries.shares import in_shares
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, LossRound, Part, Round, State, draw
 
 # Departs from the paper, where delta is 1 / (N ln N) and neighbours differ by an added record only: delta defaults to
@@ -36,7 +37,6 @@ from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, LossRound, Part, Ro
 MAX_RECORDS = 1 << 40
 MAX_CLUSTERS = 10_000  # packing them takes time quadratic in their number, also for whoever only reads the file
 MAX_COUNT_BITS = 32
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MAX_ROUNDS = 1000
 MAX_LOSS_CAP = 1 << 20  # MAX_RECORDS of them stay below 2**62
 MAX_SUM = 1 << 62
@@ -87,9 +87,9 @@ class Clustering(msgspec.Struct, frozen=True):
     unit: float = 1.0
     evidence: Evidence | None = None
 
-    def noisy_counts(self, count_bits: int) -> FloatArray:
+    def noisy_counts(self, number_bits: int) -> FloatArray:
         """Records per cluster in the last round, float64 (n_clusters,): exact numbers and noise, so they may be negative."""
-        return self.answer[:, -1] / 2.0**count_bits
+        return self.answer[:, -1] / 2.0**number_bits
 
 
 class ExpectedError(NamedTuple):
@@ -114,14 +114,16 @@ class Choices(NamedTuple):
 class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True, dict=True):
     """A private clustering, fully determined but for the records and the noise.
 
-    Made by `catalogue.design`. Neighbouring relation: `neighboring_relation`; the unit of protection is one record (one row).
+    Made by `catalogue.design`. Neighbouring relation: `neighboring_relation`; the unit of protection is one record (one row)
+    or, with `persons`, one person with all rows.
 
     epsilon, delta : the guarantee; every (D, D') of neighbours satisfies P[M(D) in S] <= e^epsilon P[M(D') in S] + delta.
     delta_slack : the part of delta set aside for adding up rounded shares of noise; 0 in the central model.
-    n_records : public cap on the number of records; n_expected : public guess used to plan the iterations.
+    n_records : public cap on the number of records, or of persons; n_expected : public guess of it, to plan the iterations.
     public_seed : of all public randomness, 64 hex digits.
-    count_bits : counts travel in units of 2**-count_bits records.
+    count_bits : counts travel in units of 2**-count_bits records, or shares of a person.
     loss : the round that estimates the loss in the end; None without it.
+    persons : whose rows are protected together; None where each row stands for itself. An answer then is in shares of a person.
     """
 
     domain: Domain
@@ -135,6 +137,7 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     public_seed: str
     count_bits: int
     loss: LossRound | None = None
+    persons: Persons | None = None
 
     @property
     def name(self) -> str:
@@ -273,7 +276,7 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @cached_property
     def count_scales(self) -> tuple[Fraction, ...]:
-        """Scales of the noise of all numbers of records, in units of 2**-count_bits records."""
+        """Scales of the noise of all numbers of records, in units of 2**-number_bits records."""
         return tuple(round.scales[-1] for round in self.rounds if round.counts_records)
 
     @property
@@ -284,17 +287,30 @@ class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def loss_deviation(self) -> float:
         """Standard deviation of the noise on the loss in the central model, squared half widths of the domain; 0 without it."""
-        if self.loss is None:
-            return 0.0
-        return self.noise.spread * float(self.loss.scale) * self.loss.unit(self.domain.fraction_bits)
+        return 0.0 if self.loss is None else self.noise.spread * float(self.loss.scale) * self.loss_unit
+
+    @property
+    def loss_unit(self) -> float:
+        """The unit of the noisy loss in squared half widths of the domain, exactly; 0 without it."""
+        return 0.0 if self.loss is None else math.ldexp(self.loss.unit(self.domain.fraction_bits), -self.share_bits)
+
+    @property
+    def share_bits(self) -> int:
+        """2**share_bits shares make a person; 0 where each record stands for itself."""
+        return share_bits(self.persons)
+
+    @property
+    def number_bits(self) -> int:
+        """Counts in an answer are in units of 2**-number_bits records, or persons."""
+        return self.count_bits + self.share_bits
 
     @cached_property
     def _questions(self) -> dict[Round, Question]:
-        return {round: round.question(self) for round in self.all_rounds}
+        return {round: in_shares(round.question(self), self.persons) for round in self.all_rounds}
 
     def question(self, round: Round) -> Question:
         """What the plan fixes of a round's query."""
-        return self._questions.get(round) or round.question(self)
+        return self._questions.get(round) or in_shares(round.question(self), self.persons)
 
     def parts(self, round: Round) -> tuple[Part, ...]:
         """The columns of a round's answer, with the noise it must carry."""

@@ -16,6 +16,7 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError, PlanError
 from fastlloyd.mechanisms.mechanism import MAX_ROUNDS, check_grid, check_numbers, usable_delta
+from fastlloyd.mechanisms.persons import Persons, share_bits
 
 
 class AnyAlgorithm(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +99,7 @@ class Settings(msgspec.Struct, Generic[A_co], frozen=True, kw_only=True):
     loss_share: float | Fraction | None = None
     count_bits: int = 0
     delta_slack: float = 0.0
+    persons: Persons | None = None
 
     def __post_init__(self) -> None:
         for name in ("n_clusters", "n_records", "n_expected", "n_iterations", "count_bits"):
@@ -124,6 +126,11 @@ class Settings(msgspec.Struct, Generic[A_co], frozen=True, kw_only=True):
             raise BudgetError(
                 f"loss_share is {self.loss_share}; expected a share of the budget, above 0 and below 1, such as 0.05"
             )
+
+    @property
+    def number_bits(self) -> int:
+        """Counts in an answer are in units of 2**-number_bits records, or persons."""
+        return self.count_bits + share_bits(self.persons)
 
     @property
     def expected(self) -> int:
@@ -163,6 +170,7 @@ class Settings(msgspec.Struct, Generic[A_co], frozen=True, kw_only=True):
             "neighboring_relation": self.neighboring_relation,
             "public_seed": self.public_seed.hex(),
             "count_bits": self.count_bits,
+            "persons": self.persons,
         }
 
 

@@ -57,7 +57,7 @@ class NoiseDeviation(msgspec.Struct, frozen=True, kw_only=True):
 def noise_deviation(mechanism: Mechanism) -> NoiseDeviation:
     """The noise in the last answer of the central model, and of `server-noise`."""
     (sums, counts), spread = mechanism.rounds[-1].scales, mechanism.noise.spread
-    return NoiseDeviation(sums=spread * float(sums), counts=spread * float(counts / 2**mechanism.count_bits))
+    return NoiseDeviation(sums=spread * float(sums), counts=spread * float(counts / 2**mechanism.number_bits))
 
 
 def noise_errors(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation, sizes: FloatArray) -> FloatArray:
@@ -120,9 +120,8 @@ def loss_estimate(mechanism: Mechanism, clustering: Clustering, deviation: float
         return None
     if clustering.loss is None:
         raise AssertionError("a mechanism that asks for the loss ends with one")
-    unit = mechanism.loss.unit(mechanism.domain.fraction_bits)
     deviation = mechanism.loss_deviation if deviation is None else deviation
-    return LossEstimate(value=clustering.loss * unit, standard_error=deviation)
+    return LossEstimate(value=clustering.loss * mechanism.loss_unit, standard_error=deviation)
 
 
 class Status(enum.Enum):
@@ -230,7 +229,7 @@ class _Move:
 
 
 def _last_move(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation) -> _Move:
-    counts = clustering.noisy_counts(mechanism.count_bits)
+    counts = clustering.noisy_counts(mechanism.number_bits)
     sizes = cautious(counts, noise.counts, mechanism.n_expected)
     before: FloatArray | IntArray = clustering.previous
     if mechanism.sums_are_relative:

@@ -92,7 +92,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             mechanism=mechanism,
             centroids=mechanism.domain.from_grid(clustering.centroids),
-            noisy_counts=clustering.noisy_counts(mechanism.count_bits),
+            noisy_counts=clustering.noisy_counts(mechanism.number_bits),
             count_error=noise.counts,
             accuracy=assess(mechanism, clustering, noise),
             **others,

@@ -57,7 +57,7 @@ def profile_deviation(plan: Plan) -> float:
                 plan.share_scales(round, plan.n_clients) if plan.trust is TrustMode.CLIENT_NOISE else plan.total_scales(round)
             )
             weights += 1 / (m.shape(round)[0] * scales[-1] ** 2)
-    return m.noise.spread / math.sqrt(weights) / float(2**m.count_bits)
+    return m.noise.spread / math.sqrt(weights) / float(2**m.number_bits)
 
 
 def totals(plan: Plan) -> str:

@@ -7,10 +7,10 @@ from datetime import datetime
 
 import msgspec
 
+from fastlloyd.base.names import NAME
 from fastlloyd.errors import DataError, IdentityError, PlanError
 from fastlloyd.federation.identity.certificates import Authority, Certificate, fingerprint, parse_authority, parse_certificate
 from fastlloyd.federation.positions import KnownStore
-from fastlloyd.mechanisms.mechanism import NAME
 
 MAX_CLIENTS = 1000
 MAX_TIMEOUT = 7 * 24 * 3600  # seconds

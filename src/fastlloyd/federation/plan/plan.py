@@ -306,7 +306,7 @@ def noise_deviation_of_run(plan: Plan, n_included: int) -> NoiseDeviation:
     if plan.trust is TrustMode.SERVER_NOISE:
         return noise_deviation(plan.mechanism)
     sums, counts = plan.deviations(plan.mechanism.rounds[-1], n_included)
-    return NoiseDeviation(sums=sums, counts=counts / 2**plan.mechanism.count_bits)
+    return NoiseDeviation(sums=sums, counts=counts / 2**plan.mechanism.number_bits)
 
 
 def loss_estimate_of_run(plan: Plan, clustering: Clustering, n_included: int) -> LossEstimate | None:
@@ -315,7 +315,7 @@ def loss_estimate_of_run(plan: Plan, clustering: Clustering, n_included: int) ->
     if plan.trust is TrustMode.SERVER_NOISE or loss is None:
         return loss_estimate(plan.mechanism, clustering)
     (deviation,) = plan.deviations(loss, n_included)
-    return loss_estimate(plan.mechanism, clustering, deviation * loss.unit(plan.mechanism.domain.fraction_bits))
+    return loss_estimate(plan.mechanism, clustering, deviation * plan.mechanism.loss_unit)
 
 
 def ring_load(plan: Plan) -> RingLoad:

@@ -99,7 +99,7 @@ class ClientSession(Secret):
         plan.check_current()
         check_private(noise)
         client = plan.client(name)
-        self._records = CappedRecords(records, plan.mechanism.domain, client.check_cap)
+        self._records = CappedRecords(records, plan.mechanism, client.check_cap)
         if identity.public.hex() != client.signing_key:
             raise PlanError(f"this identity is not the one whose signing_key the plan lists for client {name!r}")
         self.plan, self.name, self.state = plan, name, ClientState.NEW

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.base.names import NAME
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import update
 from fastlloyd.clustering.packing import RadiusSearch, initial_centroids
@@ -15,7 +16,7 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, RadiusSchedule
-from fastlloyd.mechanisms.mechanism import NAME, Choices, Clustering, ExpectedError, Mechanism, check_guarantee, check_sizes
+from fastlloyd.mechanisms.mechanism import Choices, Clustering, ExpectedError, Mechanism, check_guarantee, check_sizes
 from fastlloyd.mechanisms.queries.query import Query, ask
 from fastlloyd.mechanisms.queries.relative import Moments, centroids_digest
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round
@@ -52,14 +53,14 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         A centroid whose noisy count is too small stays. What is known of the noise is not used.
         """
         centroids, sums, counts = state.centroids, answer[:, :-1], answer[:, -1]
-        updated = update.is_large_enough(counts, m.count_bits, m.min_count)
+        updated = update.is_large_enough(counts, m.number_bits, m.min_count)
         stays = ~updated[:, None]
         moves = update.divide(np.where(stays, 0, sums), np.where(updated, counts, 1), m.count_bits)
         if m.algorithm.clipping and self.squared_radius is not None:
             moves = update.clip_to_radius(moves, self.squared_radius)
         moved = update.saturate(moves if self.squared_radius is None else centroids + moves, m.domain.saturation)
         moved = update.postprocess(np.where(stays, centroids, moved), m.domain.half_widths, m.algorithm.postprocessing)
-        return Clustering(moved, centroids, answer, updated)
+        return Clustering(moved, centroids, answer, updated, unit=2.0**-m.share_bits)
 
     def statement(self, m: "LloydMechanism") -> dict[str, Any]:
         """Its radius, sensitivities and noise."""
@@ -148,7 +149,7 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
         """The initial centroids. A state is the clustering that the iterations so far led to."""
         centroids = self.initial_centroids()
         answer = np.zeros((self.n_clusters, self.n_features + 1), dtype=np.int64)
-        return Clustering(centroids, centroids, answer, np.zeros(self.n_clusters, dtype=np.bool_))
+        return Clustering(centroids, centroids, answer, np.zeros(self.n_clusters, dtype=np.bool_), unit=2.0**-self.share_bits)
 
     def clustering(self, state: Clustering) -> Clustering:
         """The last state, which is a clustering."""
@@ -166,7 +167,7 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
             offset = 0.225 * self.domain.half_widths.astype(np.float64)  # rho: see `RHO` in design.py
         else:
             offset = np.full(self.n_features, math.sqrt(last.squared_radius) / 2 / math.sqrt(self.n_features))
-        sums, counts = float(last.sum_scale), float(last.count_scale / 2**self.count_bits)
+        sums, counts = float(last.sum_scale / 2**self.share_bits), float(last.count_scale / 2**self.number_bits)
         errors: FloatArray = (
             self.noise.spread * noise_factor * np.sqrt(sums**2 + (counts * offset) ** 2) / size * self.domain.units
         )
@@ -196,8 +197,8 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
             ),
             f"Radius: {radius}",
             (
-                f"Noise of the last round: {float(last.sum_scale) / half_width:.4g} half widths on each sum, "
-                f"{float(last.count_scale) / 2**self.count_bits:.4g} records on each count."
+                f"Noise of the last round: {float(last.sum_scale) / 2**self.share_bits / half_width:.4g} half widths on each "
+                f"sum, {float(last.count_scale) / 2**self.number_bits:.4g} records on each count."
             ),
         ]
         each = [f"{name!r}: {error:.4g}" for name, error in zip(self.domain.features[:20], errors, strict=False)]

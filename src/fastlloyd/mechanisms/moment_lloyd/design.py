@@ -33,7 +33,9 @@ from fastlloyd.mechanisms.moment_lloyd.rounds import (
     VotesRound,
 )
 from fastlloyd.mechanisms.moment_lloyd.start import FAR_PART, FEW_CANDIDATES, with_far
+from fastlloyd.mechanisms.persons import Persons, share_bits
 from fastlloyd.mechanisms.queries.query import Question
+from fastlloyd.mechanisms.queries.shares import in_shares
 from fastlloyd.mechanisms.queries.spaces import squared_diameter
 from fastlloyd.mechanisms.rounds import sqrt_up
 from fastlloyd.mechanisms.settings import Settings
@@ -140,6 +142,7 @@ class Budget:
     n_clusters: int
     n_directions: int
     count_bits: int
+    persons: Persons | None
 
     def scales(self, question: Question, shares: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
         """Deviations of the noise of a question's parts; shares : of mu^2, one per part, or one for the whole answer."""
@@ -196,12 +199,15 @@ def plan_rounds(settings: Settings[MomentAlgorithm], mu_squared: Fraction) -> Pl
         n_clusters=n_clusters,
         n_directions=r,
         count_bits=settings.count_bits,
+        persons=settings.persons,
     )
 
     def priced(round: Rounds, *shares: Fraction) -> Rounds:
-        return msgspec.structs.replace(round, scales=budget.scales(round.question(budget), shares))
+        return msgspec.structs.replace(round, scales=budget.scales(in_shares(round.question(budget), budget.persons), shares))
 
-    square_units = min(SQUARE_UNITS, 1 << (SQUARED_SUM_BITS - settings.n_records.bit_length()) // 2)
+    square_units = min(
+        SQUARE_UNITS, 1 << (SQUARED_SUM_BITS - share_bits(settings.persons) - settings.n_records.bit_length()) // 2
+    )
     rounds: list[Rounds] = [
         priced(MeanRound(scales=(), radius=row.mean_radius, units=UNITS), row.share(mean, mean), row.share(COUNT, mean))
     ]

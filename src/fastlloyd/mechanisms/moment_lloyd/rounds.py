@@ -129,7 +129,8 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     def units_of_parts(self, m: MomentFields, state: State) -> tuple[float, ...]:
         """The unit of each part of an answer, in grid units, squared grid units or records."""
         unit = self.clips_at(m, state) / self.norm
-        return tuple(unit**power if power else 2.0**-m.count_bits for power in self.powers)
+        share = 2.0**-m.share_bits
+        return tuple(unit**power * share if power else 2.0**-m.number_bits for power in self.powers)
 
     @property
     def norm(self) -> int:

@@ -1,0 +1,48 @@
+"""Records of persons: every row answers once for each of its shares."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastlloyd.base.arrays import IntArray
+from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.mechanisms.answering import Asked, LocalRecords
+from fastlloyd.mechanisms.queries.query import Query
+
+Shares = NDArray[np.uint16]
+
+
+class SharedRecords:
+    """`AllRecords` of persons: rows X, grid points (n, n_features), with so many shares each, in memory.
+
+    An answer is linear in the shares. So rows with equal shares are kept together, each such group answers as records do, and
+    its answer is multiplied: the same exact integers as row by row, by the code that answers for records. There are at most
+    about 2**(share_bits / 2 + 1) groups where shares are spread evenly over a person's rows.
+
+    n : the number of persons.
+    """
+
+    __slots__ = ("_groups", "domain", "n", "share_bits")
+
+    def __init__(self, domain: Domain, X: GridArray, shares: Shares, *, n_persons: int, share_bits: int) -> None:
+        """shares : uint16 (n,), of the rows in their order; rows without any may be left out before."""
+        self.domain, self.share_bits = domain, share_bits
+        self.n: int | None = n_persons
+        order = np.argsort(shares, kind="stable")
+        values, starts = np.unique(shares[order], return_index=True)
+        pieces = np.split(order, starts[1:])
+        self._groups = [(int(w), LocalRecords(domain, X[rows])) for w, rows in zip(values, pieces, strict=True) if w]
+
+    def answer(self, query: Query) -> tuple[IntArray, int]:
+        """See `answering.Records`."""
+        return self.total(query)
+
+    def total(self, asked: Asked) -> tuple[IntArray, int]:
+        """See `answering.AllRecords`; rows have no numbers."""
+        total = np.zeros(asked.shape, dtype=np.int64)
+        for shares, rows in self._groups:
+            total += shares * rows.total(asked)[0]
+        return total, self.count()
+
+    def count(self) -> int:
+        """The number of persons."""
+        return self.n or 0
