@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import RealArray
 from fastlloyd.base.randomness import keystream, length_prefixed
-from fastlloyd.federation.store.events import Reservation, RunReserved
+from fastlloyd.federation.store.events import PersonRunReserved, Reservation, RunReserved
 from fastlloyd.records.table import ColumnBlock
 
 _LABEL = b"fastlloyd/v2/fingerprint"
@@ -40,7 +40,7 @@ class Fingerprint:
 
     def is_of(self, reserved: Reservation) -> bool | None:
         """Whether a run was joined with these very records; None where that cannot be told."""
-        if isinstance(reserved, RunReserved):
+        if isinstance(reserved, RunReserved | PersonRunReserved):
             return hmac.compare_digest(reserved.fingerprint, self.digest)
         return None if self.earlier is None else hmac.compare_digest(reserved.fingerprint, self.earlier())
 

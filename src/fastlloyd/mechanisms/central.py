@@ -40,18 +40,22 @@ def rehearse(mechanism: Mechanism) -> list[Query]:
     return asked
 
 
-def cluster(mechanism: Mechanism, records: Records, noise: NoiseSource) -> Clustering:
+def cluster(
+    mechanism: Mechanism, records: Records, noise: NoiseSource, drawing: Callable[[int], None] = lambda _: None
+) -> Clustering:
     """Run the mechanism on records.
 
-    The result satisfies the mechanism's guarantee if `noise` is `SystemNoise`. Raises LocalProtocolError for noise that is not
-    private outside `testing.repeatable_noise`; DataError when the records are not grid points of the mechanism's domain, when
-    there are more than the public cap `mechanism.n_records`, or when their number changes between two rounds.
+    drawing : called with the number of a round, from 0, before its noise is drawn. The result satisfies the mechanism's
+    guarantee if `noise` is `SystemNoise`. Raises LocalProtocolError for noise that is not private outside
+    `testing.repeatable_noise`; DataError when the records are not grid points of the mechanism's domain, when there are more
+    than the public cap `mechanism.n_records`, or when their number changes between two rounds.
     """
     check_private(noise)
     capped = CappedRecords(records, mechanism, partial(check_cap, cap=mechanism.n_records))
 
     def ask(number: int, query: Query) -> tuple[Answer, AnswerNoise]:
         exact = capped.answer(query)
+        drawing(number)
         return exact + mechanism.draw_noise(mechanism.all_rounds[number], noise), mechanism.answer_noise(number)
 
     return run(mechanism, ask)

@@ -5,6 +5,7 @@ from fastlloyd.cli.options import (
     CompareNonPrivate,
     Data,
     Engine,
+    LedgerOptions,
     MechanismOptions,
     MissingCells,
     OutsideBounds,
@@ -15,6 +16,7 @@ from fastlloyd.cli.options import (
 def fit(
     data: Data,
     mechanism: MechanismOptions,
+    ledger: LedgerOptions,
     output: ResultOptions,
     columns: Columns = None,
     missing: MissingCells = "refuse",
@@ -23,7 +25,7 @@ def fit(
     compare_non_private: CompareNonPrivate = False,
 ) -> None:
     """Cluster the records of one holder with differential privacy. A file larger than memory is read anew in each round."""
-    from fastlloyd.cli import engines, results, terminal
+    from fastlloyd.cli import charging, engines, results, terminal
     from fastlloyd.cli.settings import check_options, given_settings, on_grid, public_numbers, read_records
     from fastlloyd.dp.noise import SystemNoise
     from fastlloyd.mechanisms import uncertainty
@@ -35,14 +37,18 @@ def fit(
     if compare_non_private:
         results.check_comparison(mechanism)
     check_options(mechanism, missing, outside)
+    dataset = charging.data_set(ledger)
     with engines.named(engine) as workers:
         records = read_records(data, columns, missing, in_passes=workers is not None)
         domain, n_records, leaks = public_numbers(mechanism, records, missing)
         with terminal.placing(mechanism.n_clusters):
             m = design(given_settings(mechanism, domain, n_records))
         X = on_grid(records, domain, outside)
-        with engines.answering(records, X, outside, workers, behind_bar_of=m) as answering:
-            clustering = cluster(m, answering, SystemNoise())
+        with (
+            charging.charged(dataset, ledger, m, leaks, by="fit", digest=m.digest) as drawing,
+            engines.answering(records, X, outside, workers, behind_bar_of=m) as answering,
+        ):
+            clustering = cluster(m, answering, SystemNoise(), drawing)
     result = Result.of(
         m, clustering, uncertainty.noise_deviation(m), leaks=leaks, loss=uncertainty.loss_estimate(m, clustering)
     )

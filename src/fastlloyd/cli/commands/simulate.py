@@ -8,6 +8,7 @@ from fastlloyd.cli.options import (
     Data,
     Engine,
     FederationOptions,
+    LedgerOptions,
     MechanismOptions,
     MissingCells,
     OutsideBounds,
@@ -33,6 +34,7 @@ def simulate(
     clients: Clients,
     mechanism: MechanismOptions,
     federation: FederationOptions,
+    ledger: LedgerOptions,
     output: ResultOptions,
     columns: Columns = None,
     missing: MissingCells = "refuse",
@@ -44,7 +46,7 @@ def simulate(
     """Split records over clients and run them together in this process, message by message."""
     import os
 
-    from fastlloyd.cli import engines, results, screen, terminal
+    from fastlloyd.cli import charging, engines, results, screen, terminal
     from fastlloyd.cli.settings import (
         check_options,
         chosen_trust,
@@ -64,6 +66,7 @@ def simulate(
     if compare_non_private:
         results.check_comparison(mechanism)
     check_options(mechanism, missing, outside)
+    dataset = charging.data_set(ledger)
     names = [f"client-{i}" for i in range(1, clients + 1)]
     dropped = [simulation.parse_drop(text, names) for text in drop or ()]
     trust = chosen_trust(mechanism, federation)
@@ -87,12 +90,17 @@ def simulate(
                 ring_bits=federation.ring_bits,
                 masks=masks,
             )
+        simulation.check_drops(plan, dropped)
         with (
             terminal.at_work(f"{clients} clients at work", plan.mechanism),
             engines.answering(records, X, outside, workers) as whole,
         ):
             check_cap(whole.count(), n_records)
             parts = simulation.split(whole, clients, settings.public_seed)
-            run = simulation.simulate(plan, identities, parts, drops=dropped)
+            with charging.charged(
+                dataset, ledger, plan.mechanism, leaks, by="simulate", digest=plan.digest, distance=plan.distance
+            ) as drawing:
+                drawing(plan.mechanism.n_rounds - 1)  # sessions draw where they like
+                run = simulation.simulate(plan, identities, parts, drops=dropped)
     result = Result.of_run(plan, run, leaks=leaks, cautions=(screen.DROPPED,) if dropped else ())
     results.end(result, output, place, records, X, with_comparison=compare_non_private)

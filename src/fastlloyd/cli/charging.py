@@ -1,0 +1,102 @@
+"""Charging what a command spends to its holder's ledger, and saying so."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from fastlloyd.base.precision import rounded_up
+from fastlloyd.cli import screen
+from fastlloyd.cli.options import LedgerOptions
+from fastlloyd.dp.noise import Noise
+from fastlloyd.errors import BudgetError
+from fastlloyd.mechanisms.mechanism import Mechanism
+
+if TYPE_CHECKING:
+    from fastlloyd.federation.admission import DataSet
+    from fastlloyd.federation.ledger import Account
+
+NOBODY = "Note: nobody adds up what this run spends with that of others: no data set is named (--dataset NAME)."
+
+Drawing = Callable[[int], None]
+"""Is called with the number of a round, from 0, before its noise is drawn."""
+
+
+def data_set(options: LedgerOptions) -> "DataSet | None":
+    """Return the data set that is named, if any. Raises BudgetError, before anything is read, for what cannot be a name."""
+    if options.dataset is None:
+        for name, value in (
+            ("--ledger", options.ledger),
+            ("--new-dataset", options.new_dataset),
+            ("--new-unit", options.new_unit),
+            ("--rows-are", options.rows_are),
+        ):
+            if value:
+                raise BudgetError(f"{name} is about the ledger, which counts runs by data set; name it with --dataset NAME")
+        return None
+    return named_data_set(options.dataset, options)
+
+
+def named_data_set(name: str, options: LedgerOptions) -> "DataSet":
+    """Return the data set of that name, with what else the options say of it. Raises BudgetError for what cannot be a name."""
+    from fastlloyd.federation.admission import DataSet, check_dataset, check_unit_name
+
+    check_dataset(name)
+    if options.rows_are is not None:
+        check_unit_name(options.rows_are)
+    return DataSet(name=name, rows_are=options.rows_are, is_new=options.new_dataset, is_new_unit=options.new_unit)
+
+
+@contextmanager
+def charged(
+    dataset: "DataSet | None",
+    options: LedgerOptions,
+    mechanism: Mechanism,
+    leaks: Sequence[str],
+    *,
+    by: str,
+    digest: bytes,
+    distance: Fraction | None = None,
+) -> Iterator[Drawing]:
+    """Charge the run inside to the data set, durably and before its first noise is drawn, and say what is spent then.
+
+    leaks : settings that were taken from the data. by : the command. digest : of its settings. distance : of the plan of a
+    federated run. Raises BudgetError and StateError; nothing is spent then.
+    """
+    if dataset is None:
+        yield lambda _: None
+        if mechanism.noise is not Noise.NONE:
+            screen.on_stderr(NOBODY)
+        return
+    from fastlloyd.federation.holder import HoldersLedger, place
+    from fastlloyd.federation.ledger import run_cost
+
+    check_leaks(dataset.name, leaks)
+    tau, is_federated = distance or Fraction(0), distance is not None
+    cost = run_cost(mechanism, tau, is_federated=is_federated, rows_are=dataset.rows_are)
+    ledger = HoldersLedger(place(options.ledger), screen.on_stderr)
+    with ledger.charged(dataset, cost, by=by, digest=digest) as charge:
+        yield charge.drawing
+    for one in charge.sums:
+        screen.on_stderr(f"Data set {one.dataset!r} in {ledger.path}: {spent(one)}.")
+
+
+def check_leaks(dataset: str, leaks: Sequence[str]) -> None:
+    """Raise BudgetError for settings that were taken from the data."""
+    if leaks:
+        raise BudgetError(
+            f"the ledger cannot count for data set {dataset!r} what settings tell that are taken from the data: "
+            f"{'; '.join(leaks)}; pass public values, or name no data set"
+        )
+
+
+def spent(one: "Account") -> str:
+    """Say what is spent, for whom, and of which limit."""
+    from fastlloyd.federation.ledger import finite
+
+    limit = finite(one.limit)
+    of = "there is no limit" if limit is None else f"the limit is {limit.epsilon:g}"
+    if math.isinf(one.epsilon):
+        return f"what is spent has no bound for {one.asked}; {of}"
+    return f"epsilon {rounded_up(one.epsilon)} is spent at delta {one.delta:.3g}, for {one.asked}; {of}"
