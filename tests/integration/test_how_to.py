@@ -13,8 +13,8 @@ from command_line import drawn_once
 from fastlloyd.cli.app import COMMANDS, subcommand
 from fastlloyd.cli.commands.demo import free_address
 from fastlloyd.cli.failures import run
+from fastlloyd.federation.admission import reserve
 from fastlloyd.federation.fingerprint import Fingerprint
-from fastlloyd.federation.ledger import reserve
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store import Store
 from fastlloyd.reports import pictures

@@ -6,26 +6,26 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
-from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.neighboring import NeighboringRelation, Neighbours
 from fastlloyd.errors import StateError
+from fastlloyd.federation.admission import reservation_of
 from fastlloyd.federation.protocol import messages
 from fastlloyd.federation.store import LogPosition, Role, Store, read
 from fastlloyd.federation.store import files as layout
+from fastlloyd.federation.store.costs import Cost, EarlierRunCost, ExchangeCost, PlannedCost, RunCost
 from fastlloyd.federation.store.events import (
-    Cost,
-    EarlierRunCost,
     EarlierRunReserved,
     ExchangeCharged,
-    ExchangeCost,
     MessageRecorded,
     PeerSeen,
-    RunCost,
+    PersonRunReserved,
     RunReserved,
     recorded,
 )
 
 OWNER = hashlib.sha256(b"owner").digest()
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
+ADDED, REPLACED = Neighbours(ADD), Neighbours(REPLACE)  # one record
 
 
 def run_id(number: int) -> bytes:
@@ -75,6 +75,13 @@ def reserved(run: bytes, dataset: str = "patients", n_exchanges: int = 3, finger
         dataset=dataset,
         fingerprint=fingerprint,
         cost=cost(*[Fraction(1, 100)] * n_exchanges),
+    )
+
+
+def reserved_as(cost: PlannedCost, run: bytes, dataset: str = "patients") -> RunReserved | PersonRunReserved:
+    """The reservation of a run of this cost."""
+    return reservation_of(
+        cost, run_id=run, digest=hashlib.sha256(run).digest(), client="clinic-a", dataset=dataset, fingerprint=bytes(32)
     )
 
 

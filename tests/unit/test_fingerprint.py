@@ -13,8 +13,8 @@ from msgspec.structs import asdict
 from fastlloyd.base.arrays import FloatArray, RealArray
 from fastlloyd.base.randomness import keystream, length_prefixed
 from fastlloyd.errors import BudgetError
+from fastlloyd.federation.admission import check_records
 from fastlloyd.federation.fingerprint import Fingerprint, RecordsHash, sorted_fingerprint
-from fastlloyd.federation.ledger import check_records
 from fastlloyd.federation.store import History, Role
 from fastlloyd.federation.store.events import SortedRunReserved
 from fastlloyd.records.table import ColumnBlock

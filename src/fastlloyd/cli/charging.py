@@ -69,6 +69,7 @@ def charged(
         if mechanism.noise is not Noise.NONE:
             screen.on_stderr(NOBODY)
         return
+    from fastlloyd.federation.admission import check_leaks
     from fastlloyd.federation.holder import HoldersLedger, place
     from fastlloyd.federation.ledger import run_cost
 
@@ -80,15 +81,6 @@ def charged(
         yield charge.drawing
     for one in charge.sums:
         screen.on_stderr(f"Data set {one.dataset!r} in {ledger.path}: {spent(one)}.")
-
-
-def check_leaks(dataset: str, leaks: Sequence[str]) -> None:
-    """Raise BudgetError for settings that were taken from the data."""
-    if leaks:
-        raise BudgetError(
-            f"the ledger cannot count for data set {dataset!r} what settings tell that are taken from the data: "
-            f"{'; '.join(leaks)}; pass public values, or name no data set"
-        )
 
 
 def spent(one: "Account") -> str:

@@ -63,6 +63,7 @@ try:
     from sklearn.utils import Tags, check_random_state
     from sklearn.utils.validation import check_is_fitted
 
+    from fastlloyd.estimators.charging import charged
     from fastlloyd.estimators.validation import (
         check_numbers,
         refuse_collection,
@@ -84,6 +85,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     """What all estimators share; they differ in how they are designed."""
 
     _algorithm: ClassVar[AnyAlgorithm]
+    dataset: str | None = None  # models of earlier versions have none
 
     @classmethod
     def from_result(cls, folder: str | os.PathLike[str]) -> Self:
@@ -170,7 +172,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         is above 1 / (100 n_records); ClippedRecordsWarning, which is for the owner of X only, where more than a tenth of the
         records lie outside the bounds; NoisyResultWarning, which the guarantee covers, where the noise dominates the
         centroids or some of them may be farther from their records than their standard errors say (`cluster_status_`).
-        Raises DataError, PlanError or BudgetError (all ValueErrors); TypeError on sparse X and on any other keyword.
+        Raises DataError, PlanError or BudgetError (all ValueErrors); TypeError on sparse X and on any other keyword. With
+        dataset BudgetError too if its limits do not hold the fit, and StateError if the ledger cannot be written.
         """
         self._refuse("fit", unknown)
         check_numbers(vars(self))
@@ -194,10 +197,12 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             warnings.warn(caution, WeakGuaranteeWarning, stacklevel=2)
         if far is None:
             _warn_if_clipped(int(np.count_nonzero(outside)), len(values))
-            clustering = central.cluster(mechanism, LocalRecords(domain, grid), SystemNoise())
+        with charged(self.dataset, mechanism, leaks, by=type(self).__name__) as drawing:
+            answering = LocalRecords(domain, grid) if far is None else far
+            clustering = central.cluster(mechanism, answering, SystemNoise(), drawing)
+        if far is None:
             self.labels_ = kernels.assign(grid, clustering.centroids, limits=domain.half_widths).astype(np.int32)
         else:
-            clustering = central.cluster(mechanism, far, SystemNoise())
             self.__dict__.pop("labels_", None)  # of an earlier fit
             _warn_if_clipped(far.n_outside, far.n or 0)
         self.mechanism_ = mechanism
@@ -210,7 +215,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self.noisy_counts_std_ = noise.counts
         for name in ("noisy_loss_", "noisy_loss_std_"):  # of an earlier fit, whose centroids are gone
             self.__dict__.pop(name, None)
-        self.privacy_spent_ = PrivacyStatement(with_leaks(mechanism_statement(mechanism), leaks))
+        self.privacy_spent_ = PrivacyStatement(with_leaks(mechanism_statement(mechanism), leaks) | {"data_set": self.dataset})
         if mechanism.loss is not None and clustering.loss is not None:
             self.noisy_loss_ = clustering.loss * mechanism.loss_unit
             self.noisy_loss_std_ = mechanism.loss_deviation

@@ -77,6 +77,9 @@ class FastLloyd(Estimator):
         q: records are rounded to multiples of 2**-q of the half width of the domain; with scaling="common" a feature whose
         width rounds to none is refused. None: 16, as in the paper, on the command line and in plans; of `GLloyd` 13 unless the
         preset is "paper".
+    dataset : str, default=None
+        Name of the data set under which your ledger counts every `fit`, clones and grid searches too, and keeps to its limits:
+        docs/how-to/ledger.md. None: nobody adds them up.
 
     Attributes
     ----------
@@ -101,7 +104,8 @@ class FastLloyd(Estimator):
     privacy_spent_ : dict
         The machine-readable privacy statement of this fit; shown in one line, complete for programs. "private" is False where
         bounds or n_records were taken from X. It speaks of the last `fit` of this very model ALONE: not of earlier ones, nor of
-        the clones that a grid search or a cross-validation fits, each of which spends epsilon too.
+        the clones that a grid search or a cross-validation fits, each of which spends epsilon too; "data_set" is the name
+        under which a ledger adds them up, None if nobody does.
     mechanism_ : Mechanism
         Every public setting of this fit.
     n_iter_ : int
@@ -146,6 +150,7 @@ class FastLloyd(Estimator):
         clipping: bool | None = None,
         noise: str | None = None,
         fraction_bits: int | None = None,
+        dataset: str | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -168,6 +173,7 @@ class FastLloyd(Estimator):
         self.clipping = clipping
         self.noise = noise
         self.fraction_bits = fraction_bits
+        self.dataset = dataset
 
     def _own_settings(self) -> dict[str, Any]:
         search, floor = self.initialization, self.min_count
@@ -261,6 +267,9 @@ class MomentLloyd(Estimator):
     fraction_bits : int, default=None
         q: records are rounded to multiples of 2**-q of the half width of the domain; with scaling="common" a feature whose
         width rounds to none is refused. None: 16.
+    dataset : str, default=None
+        Name of the data set under which your ledger counts every `fit`, clones and grid searches too, and keeps to its limits:
+        docs/how-to/ledger.md. None: nobody adds them up.
 
     Attributes
     ----------
@@ -285,7 +294,8 @@ class MomentLloyd(Estimator):
     privacy_spent_ : dict
         The machine-readable privacy statement of this fit; shown in one line, complete for programs. "private" is False where
         bounds or n_records were taken from X. It speaks of the last `fit` of this very model ALONE: not of earlier ones, nor of
-        the clones that a grid search or a cross-validation fits, each of which spends epsilon too.
+        the clones that a grid search or a cross-validation fits, each of which spends epsilon too; "data_set" is the name
+        under which a ledger adds them up, None if nobody does.
     mechanism_ : Mechanism
         Every public setting of this fit.
     n_iter_ : int
@@ -326,6 +336,7 @@ class MomentLloyd(Estimator):
         estimate_loss: bool = False,
         loss_share: float | None = None,
         fraction_bits: int | None = None,
+        dataset: str | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -339,3 +350,4 @@ class MomentLloyd(Estimator):
         self.estimate_loss = estimate_loss
         self.loss_share = loss_share
         self.fraction_bits = fraction_bits
+        self.dataset = dataset

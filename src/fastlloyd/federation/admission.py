@@ -4,6 +4,7 @@
 through. Neighbouring relation: the one that the limit names (`ledger.Account.asked`).
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -29,7 +30,7 @@ from fastlloyd.federation.ledger import (
 )
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.spending import Spending
-from fastlloyd.federation.store.costs import PersonRunCost, RunCost
+from fastlloyd.federation.store.costs import PersonRunCost, PlannedCost
 from fastlloyd.federation.store.events import Limit, PersonRunReserved, RunReserved
 from fastlloyd.federation.store.history import History
 
@@ -47,7 +48,7 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
     is_new_unit: bool = False
 
 
-def check_names(dataset: DataSet, cost: RunCost | PersonRunCost, *histories: History) -> None:
+def check_names(dataset: DataSet, cost: PlannedCost, *histories: History) -> None:
     """Raise BudgetError if the name of the data set, or of the persons, is unlike all that are known and not said to be new.
 
     It would have no limit and no past.
@@ -69,7 +70,7 @@ def _units_of(history: History, dataset: str) -> set[str]:
     return limited | {cost.unit for cost in costs if isinstance(cost, PersonRunCost)}
 
 
-def check(history: History, dataset: str, cost: RunCost | PersonRunCost) -> None:
+def check(history: History, dataset: str, cost: PlannedCost) -> None:
     """Raise BudgetError if a run of this cost would bring the data set above a limit, as all earlier ones count now."""
     everything = [*counted_of(runs_on(history, dataset), {}), whole(cost)]
     for speaks_of in history.limits_on(dataset):
@@ -84,7 +85,7 @@ def _together(runs: list[Counted], speaks_of: Neighbours | None) -> Spending:
     return Spending.of(runs, speaks_of or records_of(runs))
 
 
-def _refusal(before: Account, limit: Limit, after: Spending, cost: RunCost | PersonRunCost) -> str:
+def _refusal(before: Account, limit: Limit, after: Spending, cost: PlannedCost) -> str:
     """Why a run is refused, and what may be done about it."""
     speaks_of = limit.speaks_of
     whom = "" if speaks_of is None else f" for {speaks_of}"
@@ -93,8 +94,8 @@ def _refusal(before: Account, limit: Limit, after: Spending, cost: RunCost | Per
     if after.n_unknown and asked.unit:
         if None not in cost.under(asked):
             return (
-                f"{told}, and a run before did not protect every {asked.unit} as a whole: what it cost one has no bound, so the "
-                "limit holds no further run; lift it with fastlloyd ledger limit --epsilon inf"
+                f"{told}, and a run before did not protect every {asked.unit} as a whole: what it cost one has no bound, so "
+                "the limit holds no further run; lift it with fastlloyd ledger limit --epsilon inf"
             )
         return (
             f"{told}, and this run does not protect every {asked.unit} as a whole: what it costs one has no bound; protect all "
@@ -138,7 +139,7 @@ def outlook(history: History, dataset: str, plan: Plan) -> str:
     return f"{said} The limit is epsilon {limit.epsilon:g}."
 
 
-def _of_plan(history: History, dataset: str, cost: RunCost | PersonRunCost) -> Neighbours | None:
+def _of_plan(history: History, dataset: str, cost: PlannedCost) -> Neighbours | None:
     """Whose sum says most about a plan: that of the persons it protects, by their limit if they have one."""
     if not isinstance(cost, PersonRunCost):
         return None
@@ -178,6 +179,15 @@ def check_unit_name(unit: str) -> None:
         raise BudgetError(f"the name of the unit is {unit!r:.80}; expected a word such as patient")
 
 
+def check_leaks(dataset: str, leaks: Sequence[str]) -> None:
+    """Raise BudgetError for settings that were taken from the data."""
+    if leaks:
+        raise BudgetError(
+            f"the ledger cannot count for data set {dataset!r} what settings tell that are taken from the data: "
+            f"{'; '.join(leaks)}; pass public values, or name no data set"
+        )
+
+
 def check_known(history: History, dataset: str, *, new: bool) -> None:
     """Raise BudgetError unless the data set has a run or a limit, or has none and was said to be new: else a slip makes one."""
     known = known_datasets(history)
@@ -189,7 +199,7 @@ def check_known(history: History, dataset: str, *, new: bool) -> None:
 
 
 def reservation_of(
-    cost: RunCost | PersonRunCost, *, run_id: bytes, digest: bytes, client: str, dataset: str, fingerprint: bytes
+    cost: PlannedCost, *, run_id: bytes, digest: bytes, client: str, dataset: str, fingerprint: bytes
 ) -> RunReserved | PersonRunReserved:
     """The event that reserves a run of this cost."""
     kind: Any = PersonRunReserved if isinstance(cost, PersonRunCost) else RunReserved

@@ -19,7 +19,7 @@ from fastlloyd.base.places import state_folder
 from fastlloyd.errors import StateError
 from fastlloyd.federation.admission import DataSet, check, check_dataset, check_names, reservation_of
 from fastlloyd.federation.ledger import Account, account, sums_on
-from fastlloyd.federation.store.costs import PersonRunCost, RunCost
+from fastlloyd.federation.store.costs import PlannedCost
 from fastlloyd.federation.store.durable import Store, read
 from fastlloyd.federation.store.events import (
     Event,
@@ -100,7 +100,7 @@ class HoldersLedger:
         return contents.history
 
     @contextmanager
-    def charged(self, dataset: DataSet, cost: RunCost | PersonRunCost, *, by: str, digest: bytes) -> Iterator[Charge]:
+    def charged(self, dataset: DataSet, cost: PlannedCost, *, by: str, digest: bytes) -> Iterator[Charge]:
         """Charge a whole run to a data set, durably; whatever is drawn inside is counted then.
 
         If what is inside fails, rounds that it never told the charge of are handed back. by : what runs it, a word. digest : of
@@ -148,7 +148,7 @@ class HoldersLedger:
             if events:
                 store.append(events)
 
-    def rehearse(self, dataset: DataSet, client: History, identity: bytes, cost: RunCost | PersonRunCost) -> None:
+    def rehearse(self, dataset: DataSet, client: History, identity: bytes, cost: PlannedCost) -> None:
         """Raise what `enter` would raise of a run of this cost that the client has not joined; nothing is written."""
         now = self.history()
         _check_joining(now.followed_by(_news(now, client, identity)), client, dataset, cost)
@@ -185,7 +185,7 @@ def own_run_id(run_id: bytes, identity: bytes) -> bytes:
     return hashlib.sha256(_RUN_LABEL + identity + run_id).digest()[:16]
 
 
-def _check_joining(ledger: History, client: History, dataset: DataSet, cost: RunCost | PersonRunCost) -> None:
+def _check_joining(ledger: History, client: History, dataset: DataSet, cost: PlannedCost) -> None:
     check_names(dataset, cost, ledger, client)
     check(ledger, dataset.name, cost)
 

@@ -22,7 +22,7 @@ from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.spending import Spending
-from fastlloyd.federation.store.costs import AnyRunCost, Cost, ExchangeCost, PersonRunCost, RunCost
+from fastlloyd.federation.store.costs import AnyRunCost, Cost, ExchangeCost, PersonRunCost, PlannedCost, RunCost
 from fastlloyd.federation.store.events import EarlierRunReserved, Limit
 from fastlloyd.federation.store.history import History, Limited, Run
 from fastlloyd.mechanisms.mechanism import Mechanism
@@ -103,7 +103,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_cost(
     mechanism: Mechanism, distance: Fraction = Fraction(0), *, is_federated: bool = False, rows_are: str | None = None
-) -> RunCost | PersonRunCost:
+) -> PlannedCost:
     """What every exchange of a mechanism costs, exactly; together no more than what it states.
 
     distance : `Plan.distance`. is_federated : records may be at several organisations. rows_are : what the persons are called
@@ -138,7 +138,7 @@ def run_cost(
     )
 
 
-def plan_cost(plan: Plan, rows_are: str | None = None) -> RunCost | PersonRunCost:
+def plan_cost(plan: Plan, rows_are: str | None = None) -> PlannedCost:
     """What every exchange of a federated run costs; parameters and errors as `run_cost`."""
     return run_cost(plan.mechanism, plan.distance, is_federated=True, rows_are=rows_are)
 

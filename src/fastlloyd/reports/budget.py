@@ -43,9 +43,10 @@ def line_of(one: Account, delta: float, n_planned: int) -> Line:
 
 
 def draw(title: str, lines: Sequence[Line], left: str) -> bytes:
-    """PNG of the lines, thin where runs are planned, each with its limit in the same colour, dashed. Raises OutputError without matplotlib.
+    """PNG of the lines, thin where runs are planned, each with its limit in the same colour, dashed.
 
-    left : what is left, in words. Sums without a bound are left out from the run on that has none.
+    left : what is left, in words. Sums without a bound are left out from the run on that has none. Raises OutputError without
+    matplotlib.
     """
     figure = pictures.new_figure(HEIGHT, "the picture")
     ax = figure.add_subplot()

@@ -16,7 +16,7 @@ from fastlloyd.errors import BudgetError, OutputError, StateError
 if TYPE_CHECKING:
     from fastlloyd.federation.ledger import Account
     from fastlloyd.federation.store import Store
-    from fastlloyd.federation.store.costs import PersonRunCost, RunCost
+    from fastlloyd.federation.store.costs import PlannedCost
     from fastlloyd.federation.store.events import Limit
     from fastlloyd.federation.store.files import Contents
     from fastlloyd.federation.store.history import History
@@ -374,7 +374,7 @@ def _picture(listed: list["Account"], delta: float | None, n_runs: int) -> bytes
     return budget.draw(f"{names[0]}, at delta {at:.3g}", [budget.line_of(one, at, n_runs) for one in listed], words)
 
 
-def _costs(plans: list[Path], history: "History") -> "dict[bytes, RunCost | PersonRunCost]":
+def _costs(plans: list[Path], history: "History") -> "dict[bytes, PlannedCost]":
     """Return what plans cost, by digest. Raises StateError if no run in the store belongs to a plan."""
     from fastlloyd.cli.settings import read_plan
     from fastlloyd.federation.ledger import plan_cost

@@ -136,4 +136,5 @@ class EarlierRunCost(msgspec.Struct, frozen=True, kw_only=True, array_like=True,
             return Fraction(math.nextafter(round_up(tau), math.inf))
 
 
-AnyRunCost = RunCost | PersonRunCost | EarlierRunCost
+PlannedCost = RunCost | PersonRunCost  # what is written today
+AnyRunCost = PlannedCost | EarlierRunCost
