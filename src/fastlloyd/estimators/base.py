@@ -87,6 +87,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     """What all estimators share; they differ in how they are designed."""
 
     _algorithm: ClassVar[AnyAlgorithm]
+    unit: str | None = None  # of models that were pickled before there was a choice
 
     @classmethod
     def from_result(cls, folder: str | os.PathLike[str]) -> Self:
