@@ -54,6 +54,8 @@ def chosen(
     if not columns:
         raise DataError(f"{source}: no columns are chosen; there are {listing(names)}")
     refuse_repeated(columns, "the chosen columns")
+    if unit in columns:
+        raise DataError(f"{source}: column {unit!r} tells persons apart (--unit-column), so it is no feature; choose others")
     return [place(names, name, source) for name in columns]
 
 
@@ -65,15 +67,9 @@ def place(names: Sequence[str], name: str, source: str) -> int:
     return names.index(name)
 
 
-def unit_place(names: Sequence[str], unit: str | None, taken: Sequence[str], source: str) -> int | None:
-    """The index of the column of ids among all `names`, None if none is asked for. Raises DataError; taken : the features."""
-    if unit is None:
-        return None
-    if unit in taken:
-        raise DataError(
-            f"{source}: column {unit!r} tells persons apart (--unit-column) and cannot be a feature too; choose others"
-        )
-    return place(names, unit, source)
+def unit_place(names: Sequence[str], unit: str | None, source: str) -> int | None:
+    """The index of the column of ids among all `names`, None if none is asked for. Raises DataError."""
+    return None if unit is None else place(names, unit, source)
 
 
 def numbered(n: int) -> list[str]:

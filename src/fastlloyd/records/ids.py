@@ -8,19 +8,20 @@ protected together, so it is refused. Ids are private, and stay out of every rep
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from fastlloyd.records.cells import is_missing
+from fastlloyd.records.cells import WORDS, is_missing
 
 MISSING = "the id is missing, and nobody knows whose record it is; fill it in or take the record out"
 FLOATS = "ids are integers or text: of numbers with a decimal point nobody can tell which are the same person"
-_LONGEST_WORD = 4  # characters of a word that says that a cell is missing
-_SUSPECT = np.frombuffer(b"nN?", dtype=np.uint8)  # first letters of these words
+_LONGEST_WORD = max(map(len, WORDS))
+_INITIALS = np.frombuffer("".join({letter for word in WORDS for letter in word[:1] + word[:1].upper()}).encode(), np.uint8)
+_SPACE = ord(" ")  # what ASCII has below is space too, or nothing to see
 
 
 class Ids(ABC):
@@ -41,6 +42,10 @@ class Ids(ABC):
         """Those of the records that are kept, bool (n,)."""
 
     @abstractmethod
+    def cut(self, start: int, stop: int) -> Self:
+        """Those from one record to another."""
+
+    @abstractmethod
     def missing(self) -> npt.NDArray[np.bool_]:
         """Which are missing, bool (n,)."""
 
@@ -49,12 +54,8 @@ class Ids(ABC):
         """All of them in UTF-8."""
 
     @abstractmethod
-    def cells(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Two arrays that tell each sequence of ids of this kind from every other."""
-
-    @abstractmethod
-    def cut(self, start: int, stop: int) -> Self:
-        """Those from one record to another."""
+    def cells(self) -> tuple[npt.NDArray[Any], ...]:
+        """Arrays that tell these ids from all others of this kind."""
 
     @classmethod
     @abstractmethod
@@ -63,85 +64,99 @@ class Ids(ABC):
 
 
 class IntegerIds(Ids):
-    """Integers, int64 or uint64 (n,), of which some may be `gone`, bool (n,)."""
+    """Integers, int64 or uint64 (n,), of which some may be missing, bool (n,)."""
 
-    __slots__ = ("_gone", "_numbers")
+    __slots__ = ("_gaps", "_numbers")
     kind = "integers"
 
-    def __init__(self, numbers: npt.NDArray[np.integer[Any]], gone: npt.NDArray[np.bool_] | None = None) -> None:
+    def __init__(self, numbers: npt.NDArray[Any], gaps: npt.NDArray[np.bool_] | None = None) -> None:
         self._numbers = numbers.astype(np.uint64 if numbers.dtype.kind == "u" else np.int64, copy=False)
-        self._gone = np.zeros(len(numbers), dtype=np.bool_) if gone is None else gone
+        self._gaps = np.zeros(len(numbers), dtype=np.bool_) if gaps is None else gaps
 
     def __len__(self) -> int:
         return len(self._numbers)
 
     def kept(self, which: npt.NDArray[np.bool_]) -> IntegerIds:
-        return IntegerIds(self._numbers[which], self._gone[which])
-
-    def missing(self) -> npt.NDArray[np.bool_]:
-        return self._gone
-
-    def texts(self) -> list[bytes]:
-        return [b"%d" % number for number in self._numbers.tolist()]
-
-    def cells(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        return self._numbers, np.empty(0, dtype=np.uint8)
+        """See `Ids`."""
+        return IntegerIds(self._numbers[which], self._gaps[which])
 
     def cut(self, start: int, stop: int) -> IntegerIds:
-        return IntegerIds(self._numbers[start:stop], self._gone[start:stop])
+        """See `Ids`."""
+        return IntegerIds(self._numbers[start:stop], self._gaps[start:stop])
+
+    def missing(self) -> npt.NDArray[np.bool_]:
+        """See `Ids`."""
+        return self._gaps
+
+    def texts(self) -> list[bytes]:
+        """See `Ids`: in decimal."""
+        return [b"%d" % number for number in self._numbers.tolist()]
+
+    def cells(self) -> tuple[npt.NDArray[Any], ...]:
+        """See `Ids`."""
+        return (self._numbers,)
 
     @classmethod
     def joined(cls, parts: Sequence[IntegerIds]) -> IntegerIds:
-        return cls(np.concatenate([part._numbers for part in parts]), np.concatenate([part._gone for part in parts]))
+        """See `Ids`."""
+        numbers = [part.cells()[0] for part in parts]
+        return cls(np.concatenate(numbers), np.concatenate([part.missing() for part in parts]))
 
 
 class TextIds(Ids):
-    """Texts in UTF-8, one behind the other, each of so many bytes: int64 (n,)."""
+    """Texts in UTF-8, one behind the other, uint8, each of so many bytes: int64 (n,)."""
 
-    __slots__ = ("_bytes", "_lengths")
+    __slots__ = ("_lengths", "_letters")
     kind = "text"
 
-    def __init__(self, text: npt.NDArray[np.uint8], lengths: npt.NDArray[np.int64]) -> None:
-        self._bytes, self._lengths = text, lengths
+    def __init__(self, letters: npt.NDArray[np.uint8], lengths: npt.NDArray[np.int64]) -> None:
+        self._letters, self._lengths = letters, lengths
 
     @classmethod
-    def of(cls, cells: Iterable[str]) -> TextIds:
-        """The ids in cells of a text file."""
-        texts = [cell.encode() for cell in cells]
+    def of(cls, texts: Sequence[bytes]) -> TextIds:
+        """The ids that these texts are."""
         return cls(np.frombuffer(b"".join(texts), dtype=np.uint8), np.fromiter(map(len, texts), np.int64, len(texts)))
 
     def __len__(self) -> int:
         return len(self._lengths)
 
     def kept(self, which: npt.NDArray[np.bool_]) -> TextIds:
-        return TextIds(self._bytes[np.repeat(which, self._lengths)], self._lengths[which])
-
-    def missing(self) -> npt.NDArray[np.bool_]:
-        """Only what is as short as such a word, or has spaces around it, is looked at as text."""
-        found = self._lengths == 0
-        ends = self._ends()
-        there = np.flatnonzero(~found)
-        first, last = self._bytes[(ends - self._lengths)[there]], self._bytes[ends[there] - 1]
-        short = np.isin(first, _SUSPECT) & (self._lengths[there] <= _LONGEST_WORD)
-        for at in there[short | (first <= ord(" ")) | (last <= ord(" "))]:
-            text = self._bytes[ends[at] - self._lengths[at] : ends[at]].tobytes()
-            found[at] = is_missing(text.decode())
-        return found
-
-    def texts(self) -> list[bytes]:
-        data = self._bytes.tobytes()
-        return [data[start:end] for start, end in pairwise([0, *self._ends().tolist()])]
-
-    def cells(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        return self._bytes, self._lengths
+        """See `Ids`."""
+        return TextIds(self._letters[np.repeat(which, self._lengths)], self._lengths[which])
 
     def cut(self, start: int, stop: int) -> TextIds:
-        ends = np.concatenate([[0], self._ends()])
-        return TextIds(self._bytes[ends[start] : ends[stop]], self._lengths[start:stop])
+        """See `Ids`."""
+        before, within = int(self._lengths[:start].sum()), int(self._lengths[start:stop].sum())
+        return TextIds(self._letters[before : before + within], self._lengths[start:stop])
+
+    def missing(self) -> npt.NDArray[np.bool_]:
+        """See `Ids`. Looked at as text is only what is as short as such a word, or has a space at one end."""
+        found = self._lengths == 0
+        ends, there = np.cumsum(self._lengths), np.flatnonzero(~found)
+        starts = ends - self._lengths
+        first, last = self._letters[starts[there]], self._letters[ends[there] - 1]
+        short = np.isin(first, _INITIALS) & (self._lengths[there] <= _LONGEST_WORD)
+        for at in there[short | (first <= _SPACE) | (last <= _SPACE)]:
+            found[at] = is_missing(self._letters[starts[at] : ends[at]].tobytes().decode(errors="replace"))
+        return np.asarray(found)
+
+    def begin_with_a_space(self) -> npt.NDArray[np.bool_]:
+        """Which have a space before them, bool (n,)."""
+        there = self._lengths > 0
+        there[there] = self._letters[(np.cumsum(self._lengths) - self._lengths)[there]] == _SPACE
+        return np.asarray(there)
+
+    def texts(self) -> list[bytes]:
+        """See `Ids`."""
+        letters = self._letters.tobytes()
+        return [letters[start:end] for start, end in pairwise([0, *np.cumsum(self._lengths).tolist()])]
+
+    def cells(self) -> tuple[npt.NDArray[Any], ...]:
+        """See `Ids`."""
+        return self._letters, self._lengths
 
     @classmethod
     def joined(cls, parts: Sequence[TextIds]) -> TextIds:
-        return cls(np.concatenate([part._bytes for part in parts]), np.concatenate([part._lengths for part in parts]))
-
-    def _ends(self) -> npt.NDArray[np.int64]:
-        return np.cumsum(self._lengths, dtype=np.int64)
+        """See `Ids`."""
+        letters, lengths = zip(*(part.cells() for part in parts), strict=True)
+        return cls(np.concatenate(letters), np.concatenate(lengths))

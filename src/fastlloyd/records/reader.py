@@ -16,7 +16,6 @@ from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
 from fastlloyd.records.table import ColumnBlock, numbered
 
-WORDS = frozenset({"", "na", "nan", "null", "?"})  # in text files, in any case and with spaces around
 FEW = 32  # features that are looked at one by one, though they do not lie so in memory
 DROP_HINT = " (--missing drop leaves out all such records)"
 NOT_THERE = "the cell is missing; fill it in or take the record out" + DROP_HINT
