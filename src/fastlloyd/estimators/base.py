@@ -52,7 +52,7 @@ from fastlloyd.mechanisms.persons import Persons, unit
 from fastlloyd.mechanisms.rounds import LossRound
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings, check_expected
 from fastlloyd.mechanisms.shared_records import SharedRecords
-from fastlloyd.mechanisms.uncertainty import NOISE_DOMINATES, Status, Verdict, noise_deviation
+from fastlloyd.mechanisms.uncertainty import Status, Verdict, noise_deviation, noise_dominates
 from fastlloyd.records.bounds import data_bounds, given_bounds
 from fastlloyd.records.columns import numbered
 from fastlloyd.records.files import opened
@@ -87,6 +87,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     """What all estimators share; they differ in how they are designed."""
 
     _algorithm: ClassVar[AnyAlgorithm]
+    unit: str | None = None  # of models that were pickled before there was a choice
 
     @classmethod
     def from_result(cls, folder: str | os.PathLike[str]) -> Self:
@@ -235,7 +236,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self._centroids = clustering.centroids
         self._n_features_out = mechanism.n_clusters
         typical = uncertainty.typical_error(mechanism, found, self.noisy_counts_, noise.counts)
-        dominates = [NOISE_DOMINATES] if Verdict.on(typical) is Verdict.MOSTLY_NOISE else []
+        dominates = [noise_dominates(mechanism.unit)] if Verdict.on(typical) is Verdict.MOSTLY_NOISE else []
         for sentence in [*uncertainty.cautions(found.status, noise.counts), *dominates]:
             warnings.warn(sentence, NoisyResultWarning, stacklevel=2)
         return self

@@ -30,9 +30,10 @@ class Unit(NamedTuple):
             return cls(name, f"{name}es")
         return cls(name, f"{name[:-1]}ies" if name.endswith("y") and name[-2:-1] not in "aeiou" else f"{name}s")
 
-    def of(self, number: int) -> str:
-        """So many of them."""
-        return f"{number} {self.one if number == 1 else self.many}"
+    @property
+    def a(self) -> str:
+        """One of them, with the article: an employee."""
+        return f"{'an' if self.one[0] in 'aeiouAEIOU' else 'a'} {self.one}"
 
 
 RECORD: Final = Unit.called("record")

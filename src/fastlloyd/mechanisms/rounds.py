@@ -116,7 +116,7 @@ class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def statement(self, m: Any) -> dict[str, Any]:
         """What the estimate means, what it may cost, and its noise."""
         unit = self.unit(m.domain.fraction_bits)
-        of_persons = f", weighted so that those of a {m.unit.one} count as one record" if m.persons else ""
+        of_persons = f", weighted so that those of {m.unit.a} count as one record" if m.persons else ""
         return {
             "meaning": f"sum over all records{of_persons} of the squared distance to the nearest final centroid, at most cap "
             "each, plus noise: unbiased, so it may be negative",

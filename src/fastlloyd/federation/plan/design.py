@@ -44,7 +44,7 @@ def design_plan(
     persons = settings.persons
     if persons is not None and persons.max_clients > len(clients):
         raise PlanError(
-            f"a {persons.name} is to be at up to {persons.max_clients} clients, and there are {len(clients)}; say at how many "
+            f"{persons.unit.a} is to be at up to {persons.max_clients} clients, and there are {len(clients)}; say at how many "
             f"one {persons.name} can be at most"
         )
     max_colluding = 0 if trust is TrustMode.SERVER_NOISE else max_colluding

@@ -115,7 +115,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         check_issued(self.clients, self.server, self.issuer)
         total, n_records = sum(client.max_records for client in self.clients), self.mechanism.n_records
         if total > n_records:
-            counted = f" (a {m.unit.one} counts once at each client)" if (m := self.mechanism).persons else ""
+            counted = f" ({m.unit.a} counts once at each client)" if (m := self.mechanism).persons else ""
             raise PlanError(
                 f"the clients' caps add up to {total}{counted}, above n_records {n_records}; lower a cap or raise n_records"
             )
