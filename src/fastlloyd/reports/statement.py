@@ -47,32 +47,36 @@ NOT_PROTECTED_FEDERATED = [
 ]
 
 
-def whole_person(persons: Persons) -> str:
+def whole_person(persons: Persons, *, federated: bool = True) -> str:
     """Which rows are one person's, and how often a person counts."""
     one, c = persons.name, persons.max_clients
+    if not federated:
+        return f"One {one}: all rows under one id; each {one} counts once, whatever the number of rows"
     return (
         f"One {one}: all rows under one id, at up to {c} organisation{'s' if c > 1 else ''}; each {one} counts once at each "
         "organisation, whatever the number of rows"
     )
 
 
-def protected(m: Mechanism) -> list[str]:
+def protected(m: Mechanism, *, federated: bool) -> list[str]:
     """What the guarantee covers, and what it compares."""
-    unit = [] if m.persons is None else [f"{whole_person(m.persons)}; the guarantee compares data sets that differ in one"]
-    return [PROTECTED[0], *(unit or PROTECTED[1:]), *([PROTECTED_LOSS] if m.loss else [])]
+    [answers, unit] = PROTECTED
+    if m.persons is not None:
+        unit = (
+            f"{whole_person(m.persons, federated=federated)}; the guarantee compares data sets that differ in one {m.unit.one}"
+        )
+    return [answers, unit, *([PROTECTED_LOSS] if m.loss else [])]
 
 
-def not_protected(m: Mechanism) -> list[str]:
+def not_protected(m: Mechanism, *, federated: bool) -> list[str]:
     """What the guarantee does not cover."""
-    if m.persons is None:
-        return NOT_PROTECTED
-    a, c = m.unit.a, m.persons.max_clients
-    at = NOT_PROTECTED.index(OF_PERSONS)
-    of_persons = [
-        f"{a} at more than {c} organisation{'s' if c > 1 else ''}: one at c' of them is protected with mu c' / {c}",
-        f"{a} whose rows stand under several ids: each is protected as if it were another's, and nobody can find that out",
-    ]
-    return NOT_PROTECTED[:at] + of_persons + NOT_PROTECTED[at + 1 :]
+    said = NOT_PROTECTED
+    if m.persons is not None:
+        a, c, at = m.unit.a, m.persons.max_clients, said.index(OF_PERSONS)
+        ids = f"{a} whose rows stand under several ids: each is protected as if it were another's, and nobody can find that out"
+        more = f"{a} at more than {c} organisation{'s' if c > 1 else ''}: one at c' of them is protected with mu c' / {c}"
+        said = [*said[:at], ids, *([more] if federated else []), *said[at + 1 :]]
+    return said + NOT_PROTECTED_FEDERATED if federated else said
 
 
 def profile_deviation(plan: Plan) -> float:
@@ -180,8 +184,8 @@ class PrivacyStatement(dict[str, Any]):
         return f"<{type(self).__name__} {shown}; {len(self)} entries>"
 
 
-def mechanism_statement(m: Mechanism) -> dict[str, Any]:
-    """The machine-readable privacy statement of the central model (`privacy.json`, `privacy_spent_`)."""
+def mechanism_statement(m: Mechanism, *, federated: bool = False) -> dict[str, Any]:
+    """The machine-readable privacy statement of the central model (`privacy.json`, `privacy_spent_`); federated : of a run's."""
     private = m.noise is not Noise.NONE
     accountant = m.accountant()
     gaussian = m.noise is Noise.GAUSSIAN
@@ -201,7 +205,7 @@ def mechanism_statement(m: Mechanism) -> dict[str, Any]:
         # by the second route, integration
         "delta_accounted": accountant.get_delta(m.epsilon) + m.delta_slack if private else None,
         "neighboring_relation": m.neighboring_relation.value,
-        "unit_of_protection": "one record (row)" if m.persons is None else whole_person(m.persons),
+        "unit_of_protection": "one record (row)" if m.persons is None else whole_person(m.persons, federated=federated),
         **({} if m.persons is None else {"persons": msgspec.structs.asdict(m.persons)}),
         "n_iterations": m.n_iterations,
         "n_rounds": len(m.rounds),
@@ -216,8 +220,10 @@ def mechanism_statement(m: Mechanism) -> dict[str, Any]:
             "count": f"2**-{m.number_bits} {m.unit.many}",
             "noise_scale": "standard deviation" if gaussian else "scale b of P(x) proportional to exp(-|x|/b)",
         },
-        "protected": protected(m) if private else [],
-        "not_protected": not_protected(m) if private else ["everything: this run added no noise. NOT PRIVATE"],
+        "protected": protected(m, federated=federated) if private else [],
+        "not_protected": not_protected(m, federated=federated)
+        if private
+        else ["everything: this run added no noise. NOT PRIVATE"],
         "cautions": cautions(m),
         "mechanism_digest": m.digest.hex(),
     }
@@ -251,8 +257,7 @@ def plan_statement(plan: Plan, n_included: int | None = None) -> dict[str, Any]:
     """
     n = plan.n_clients if n_included is None else n_included
     shared, rounds = plan.trust is TrustMode.CLIENT_NOISE, plan.mechanism.all_rounds
-    statement = mechanism_statement(plan.mechanism)
-    statement["not_protected"] = statement["not_protected"] + NOT_PROTECTED_FEDERATED
+    statement = mechanism_statement(plan.mechanism, federated=True)
     statement["cautions"] = plan_cautions(plan)
     statement["federated"] = {
         "trust": plan.trust.value,
