@@ -11,7 +11,7 @@ from fastlloyd.dp.noise import Noise
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.plan.quorum import Masks
 from fastlloyd.federation.plan.shares import TrustMode
-from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.reports.coalitions import coalitions, holds_against, one_share_epsilon
 
 STATEMENT_VERSION = 1
@@ -19,10 +19,6 @@ STATEMENT_VERSION = 1
 LARGE_EPSILON = 10.0
 ENOUGH_FOR_TWO = 5  # clients, of whom two may pool what they see for a little more noise
 
-PROTECTED = [
-    "every noisy answer of the run, the centroids and noisy counts of every iteration, and what is computed from them later",
-    "one record (one row): the guarantee compares data sets that differ in one record",
-]
 NOT_COVERED = (
     "NOT PRIVATE: settings were taken from the data (taken_from_the_data in the privacy statement says which); epsilon and "
     "delta would hold if these settings were public"
@@ -71,7 +67,7 @@ def totals(plan: Plan) -> str:
     return f"if all organisations but one pool what they see, they have what the last one's records add up to: {known}"
 
 
-def cautions(m: Mechanism) -> list[str]:
+def cautions(m: AnyRun) -> list[str]:
     """Sentences about a guarantee that is true but weak, for the screen and the statement."""
     said = []
     if LARGE_EPSILON < m.epsilon < math.inf:
@@ -143,7 +139,7 @@ class PrivacyStatement(dict[str, Any]):
         return f"<{type(self).__name__} {shown}; {len(self)} entries>"
 
 
-def mechanism_statement(m: Mechanism) -> dict[str, Any]:
+def mechanism_statement(m: AnyRun) -> dict[str, Any]:
     """The machine-readable privacy statement of the central model (`privacy.json`, `privacy_spent_`)."""
     private = m.noise is not Noise.NONE
     accountant = m.accountant()
@@ -165,24 +161,31 @@ def mechanism_statement(m: Mechanism) -> dict[str, Any]:
         "delta_accounted": accountant.get_delta(m.epsilon) + m.delta_slack if private else None,
         "neighboring_relation": m.neighboring_relation.value,
         "unit_of_protection": "one record (row)",
-        "n_iterations": m.n_iterations,
         "n_rounds": len(m.rounds),
-        "iterations_and_rounds": "a round is one noisy answer; an iteration is a round that moves the centroids",
-        "n_clusters": m.n_clusters,
         "n_records_cap": m.n_records,
         "features": list(m.domain.features),
         "rounds": [{"round": number} | round.statement(m) for number, round in enumerate(m.rounds, 1)],
-        "loss_estimate": m.loss.statement(m) if m.loss else None,
+        **m.facts(),
         "units": {
             "sum": m.sum_unit,
             "count": f"2**-{m.count_bits} records",
             "noise_scale": "standard deviation" if gaussian else "scale b of P(x) proportional to exp(-|x|/b)",
         },
-        "protected": [*PROTECTED, *([PROTECTED_LOSS] if m.loss else [])] if private else [],
+        "protected": protected(m) if private else [],
         "not_protected": NOT_PROTECTED if private else ["everything: this run added no noise. NOT PRIVATE"],
         "cautions": cautions(m),
         "mechanism_digest": m.digest.hex(),
     }
+
+
+def protected(m: AnyRun) -> list[str]:
+    """What the guarantee covers, in sentences."""
+    loss = [PROTECTED_LOSS] if m.n_rounds > len(m.rounds) else []
+    return [
+        f"every noisy answer of the run, {m.revealed}, and what is computed from them later",
+        "one record (one row): the guarantee compares data sets that differ in one record",
+        *loss,
+    ]
 
 
 def with_leaks(statement: dict[str, Any], leaks: Sequence[str]) -> dict[str, Any]:
