@@ -12,7 +12,6 @@ import pytest
 from fastlloyd.base.precision import rounded_up
 from fastlloyd.cli.failures import run
 from fastlloyd.dp.gdp import gdp_epsilon
-from fastlloyd.dp.neighboring import NeighboringRelation, Neighbours
 from fastlloyd.errors import StateError
 from fastlloyd.federation.admission import reserve
 from fastlloyd.federation.fingerprint import Fingerprint
@@ -24,7 +23,7 @@ from fastlloyd.federation.store.costs import Cost
 from fastlloyd.federation.store.events import Event, ExchangeCharged, LimitSet, Outcome
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from federation import make_plan
-from stores import OWNER, REPLACE, earlier, new_store, pure_cost, reserved, run_id
+from stores import ADDED, OWNER, REPLACE, earlier, new_store, pure_cost, reserved, run_id
 
 DELTA = 1e-6
 
@@ -58,7 +57,7 @@ def test_show_lists_runs_spending_limit_and_what_is_left(store: Path, capsys: py
     assert one.spent.mu_squared == 2 * m.accountant().mu_squared + m.accountant_of(m.all_rounds[0]).mu_squared
     assert one.left is not None
     row = next(line for line in shown.splitlines() if "patients" in line)
-    spent, delta, limit, left = (float(cell) for cell in row.strip("│ ").split("│")[2:])
+    spent, delta, limit, left = (float(cell) for cell in row.strip("│ ").split("│")[3:])
     assert spent * (1 - 1e-3) < one.epsilon <= spent
     assert (delta, limit) == (DELTA, 9)
     assert left <= one.left < left * (1 + 1e-3)
@@ -312,9 +311,7 @@ def test_the_plan_of_an_earlier_run_shows_what_the_store_does_not_know(
     assert "its plan does: --plan FILE." in text
     text = shown(path, capsys, "--plan", str(tmp_path / "plan.toml"))
     assert "no bound" not in text
-    added = Spending.of(
-        [(run_cost(m, plan.distance), range(1, len(costs) + 1))], Neighbours(NeighboringRelation.ADD_OR_REMOVE_ONE)
-    )
+    added = Spending.of([(run_cost(m, plan.distance), range(1, len(costs) + 1))], ADDED)
     assert f"of one added or removed it is {rounded_up(added.epsilon(m.delta))}." in text
     assert run(["ledger", "show", str(path), "--plan", str(tmp_path / "other.toml")]) == 2
     assert "no run in this store is of that plan" in capsys.readouterr().err

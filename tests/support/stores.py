@@ -16,6 +16,7 @@ from fastlloyd.federation.store.costs import Cost, EarlierRunCost, ExchangeCost,
 from fastlloyd.federation.store.events import (
     EarlierRunReserved,
     ExchangeCharged,
+    LimitSet,
     MessageRecorded,
     PeerSeen,
     PersonRunReserved,
@@ -111,11 +112,17 @@ def killed(folder: Path, role: Role) -> tuple[Path, LogPosition]:
     with new_store(folder / "alive", role) as store:
         if role is Role.CLIENT:
             store.append([reserved(run, n_exchanges=4)], secrets={(run, "key"): bytes(32)})
+        if role is Role.HOLDER:
+            store.append([reserved(run, n_exchanges=4)])
         for number in range(1, 5):
             event, message = upload(run, number)
             seen = PeerSeen(name="b", position=LogPosition(number, bytes(32)))
             charged = ExchangeCharged(run_id=run, number=number)
-            store.append([event, charged if role is Role.CLIENT else seen], messages=[message])
+            if role is Role.HOLDER:
+                store.append([charged])
+                store.append([LimitSet(dataset="patients", epsilon=float(number), delta=0.0)])
+            else:
+                store.append([event, charged if role is Role.CLIENT else seen], messages=[message])
         return copy_store(store.path, folder / "killed"), store.position
 
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -17,10 +18,18 @@ if TYPE_CHECKING:
     from fastlloyd.federation.admission import DataSet
     from fastlloyd.federation.ledger import Account
 
-NOBODY = "Note: nobody adds up what this run spends with that of others: no data set is named (--dataset NAME)."
+NOBODY = "Nobody adds this up with other runs: no data set is named (--dataset NAME)."
 
-Drawing = Callable[[int], None]
-"""Is called with the number of a round, from 0, before its noise is drawn."""
+
+@dataclass(slots=True)
+class Charging:
+    """A run that is charged, or nobody's. drawing : is called with the number of a round, from 0, before its noise is drawn.
+
+    said : what is to be said of it on the screen, once it is over.
+    """
+
+    drawing: Callable[[int], None] = lambda _: None
+    said: list[str] = field(default_factory=list)
 
 
 def data_set(options: LedgerOptions) -> "DataSet | None":
@@ -58,16 +67,14 @@ def charged(
     by: str,
     digest: bytes,
     distance: Fraction | None = None,
-) -> Iterator[Drawing]:
-    """Charge the run inside to the data set, durably and before its first noise is drawn, and say what is spent then.
+) -> Iterator[Charging]:
+    """Charge the run inside to the data set, durably and before its first noise is drawn.
 
     leaks : settings that were taken from the data. by : the command. digest : of its settings. distance : of the plan of a
     federated run. Raises BudgetError and StateError; nothing is spent then.
     """
     if dataset is None:
-        yield lambda _: None
-        if mechanism.noise is not Noise.NONE:
-            screen.on_stderr(NOBODY)
+        yield Charging(said=[NOBODY] if mechanism.noise is not Noise.NONE else [])
         return
     from fastlloyd.federation.admission import check_leaks
     from fastlloyd.federation.holder import HoldersLedger, place
@@ -78,9 +85,7 @@ def charged(
     cost = run_cost(mechanism, tau, is_federated=is_federated, rows_are=dataset.rows_are)
     ledger = HoldersLedger(place(options.ledger), screen.on_stderr)
     with ledger.charged(dataset, cost, by=by, digest=digest) as charge:
-        yield charge.drawing
-    for one in charge.sums:
-        screen.on_stderr(f"Data set {one.dataset!r} in {ledger.path}: {spent(one)}.")
+        yield Charging(charge.drawing, [f"Data set {one.dataset!r}: {spent(one)}." for one in charge.sums])
 
 
 def spent(one: "Account") -> str:

@@ -25,7 +25,7 @@ from fastlloyd.federation.spending import Spending
 from fastlloyd.federation.store.costs import AnyRunCost, Cost, ExchangeCost, PersonRunCost, PlannedCost, RunCost
 from fastlloyd.federation.store.events import EarlierRunReserved, Limit
 from fastlloyd.federation.store.history import History, Limited, Run
-from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.private_run import AnyRun
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 
@@ -102,7 +102,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_cost(
-    mechanism: Mechanism, distance: Fraction = Fraction(0), *, is_federated: bool = False, rows_are: str | None = None
+    mechanism: AnyRun, distance: Fraction = Fraction(0), *, is_federated: bool = False, rows_are: str | None = None
 ) -> PlannedCost:
     """What every exchange of a mechanism costs, exactly; together no more than what it states.
 

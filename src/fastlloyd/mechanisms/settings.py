@@ -15,8 +15,9 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError, PlanError
-from fastlloyd.mechanisms.mechanism import MAX_ROUNDS, check_grid, check_numbers, usable_delta
-from fastlloyd.mechanisms.persons import Persons, share_bits
+from fastlloyd.mechanisms.mechanism import check_clusters
+from fastlloyd.mechanisms.persons import Persons, max_clients, share_bits, unit
+from fastlloyd.mechanisms.private_run import MAX_ROUNDS, check_grid, check_numbers, usable_delta
 
 
 class AnyAlgorithm(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,9 +76,10 @@ PRESETS = {
 class Settings(msgspec.Struct, Generic[A_co], frozen=True, kw_only=True):
     """What `catalogue.design` makes a mechanism of. Raises BudgetError or PlanError naming the setting.
 
-    epsilon, delta : the guarantee; delta None: the preset's, without Gaussian noise 0. n_records : public cap on their number;
-    n_expected : public guess of it, None: n_records. public_seed : of where centroids start. n_iterations None: the algorithm's
-    rule. initialization, min_count None: the preset's. min_count : centroids with a smaller noisy count stay. estimate_loss :
+    epsilon, delta : the guarantee; delta None: the preset's, without Gaussian noise 0. persons : whose rows are protected
+    together, if not each row alone. n_records : public cap on the number of records, or of persons; n_expected : public guess
+    of it, None: n_records. public_seed : of where centroids start. n_iterations None: the algorithm's rule.
+    initialization, min_count None: the preset's. min_count : centroids with a smaller noisy count stay. estimate_loss :
     spend loss_share of the budget (of mu^2, with Laplace noise of epsilon; None: `loss.planned_share`) on the loss in the end.
     count_bits, delta_slack : of a federated run, which its planner chooses. Without noise epsilon has no effect.
     """
@@ -106,7 +108,8 @@ class Settings(msgspec.Struct, Generic[A_co], frozen=True, kw_only=True):
             if (number := getattr(self, name)) is not None:
                 # NumPy's integers would wrap around in the planner's exact arithmetic, which then never ends
                 msgspec.structs.force_setattr(self, name, operator.index(number))
-        check_numbers(self.n_clusters, self.n_records, self.epsilon, self.algorithm.noise)
+        check_numbers(self.n_records, self.epsilon, self.algorithm.noise)
+        check_clusters(self.n_clusters, self.n_records)
         self.algorithm.check()
         self.algorithm.check_use({"n_iterations": self.n_iterations, "min_count": self.min_count})
         check_grid(self.expected, self.count_bits)
@@ -152,6 +155,16 @@ class Settings(msgspec.Struct, Generic[A_co], frozen=True, kw_only=True):
         return gdp_mu(self.epsilon, usable_delta(self.whole_delta, self.delta_slack))
 
     @property
+    def planned_mu(self) -> float | None:
+        """`mu` of one person at one client, which the noise compares with: for c clients it is c times as large."""
+        return None if self.mu is None else self.mu / max_clients(self.persons)
+
+    @property
+    def planned_epsilon(self) -> float:
+        """epsilon of one person at one client, as `planned_mu`."""
+        return self.epsilon / max_clients(self.persons)
+
+    @property
     def budget(self) -> Fraction:
         """What may be spent, exactly: epsilon with Laplace noise, squared mu with Gaussian noise, 0 without noise."""
         return Fraction(self.epsilon) if self.algorithm.noise is Noise.LAPLACE else Fraction(self.mu or 0) ** 2
@@ -174,9 +187,10 @@ class Settings(msgspec.Struct, Generic[A_co], frozen=True, kw_only=True):
         }
 
 
-def check_expected(n_expected: int | None, n_records: int) -> None:
+def check_expected(n_expected: int | None, n_records: int, persons: Persons | None = None) -> None:
     """Refuse a guess above the cap that stands beside it; the cap, which may have been taken from the data, is not shown."""
     if n_expected is not None and n_expected > n_records:
         raise PlanError(
-            f"n_expected is {n_expected}, above n_records, the cap on the number of records; expect fewer, or raise the cap"
+            f"n_expected is {n_expected}, above n_records, the cap on the number of {unit(persons).many}; expect fewer, or "
+            "raise the cap"
         )

@@ -99,8 +99,8 @@ def simulate(
             parts = simulation.split(whole, clients, settings.public_seed)
             with charging.charged(
                 dataset, ledger, plan.mechanism, leaks, by="simulate", digest=plan.digest, distance=plan.distance
-            ) as drawing:
-                drawing(plan.mechanism.n_rounds - 1)  # sessions draw where they like
+            ) as charged:
+                charged.drawing(plan.mechanism.n_rounds - 1)  # sessions draw where they like
                 run = simulation.simulate(plan, identities, parts, drops=dropped)
     result = Result.of_run(plan, run, leaks=leaks, cautions=(screen.DROPPED,) if dropped else ())
-    results.end(result, output, place, records, X, with_comparison=compare_non_private)
+    results.end(result, output, place, records, X, with_comparison=compare_non_private, remarks=charged.said)

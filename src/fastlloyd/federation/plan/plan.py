@@ -115,7 +115,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         check_issued(self.clients, self.server, self.issuer)
         total, n_records = sum(client.max_records for client in self.clients), self.mechanism.n_records
         if total > n_records:
-            raise PlanError(f"the clients' caps add up to {total}, above n_records {n_records}; lower a cap or raise n_records")
+            counted = f" ({m.unit.a} counts once at each client)" if (m := self.mechanism).persons else ""
+            raise PlanError(
+                f"the clients' caps add up to {total}{counted}, above n_records {n_records}; lower a cap or raise n_records"
+            )
         _check_trust(self)
         _check_masks(self)
         choose_ring(ring_load(self), self.ring_bits, self.mechanism.domain.fraction_bits)
@@ -334,7 +337,7 @@ def ring_load(plan: Plan) -> RingLoad:
         n_records=m.n_records,
         sums=sums,
         counts=counts,
-        loss=Load(m.loss.cap, *plan.total_scales(m.loss)) if m.loss else NOTHING,
+        loss=Load(m.parts(m.loss)[0].bound, *plan.total_scales(m.loss)) if m.loss else NOTHING,
         others=tuple(sorted(others)),
         n_rounding_terms=plan.n_draws(plan.n_clients),
         n_released=m.n_released,
@@ -366,6 +369,10 @@ def _check_run(plan: Plan) -> None:
         raise PlanError("run_id is not 32 hex digits; make a new plan")
     if plan.ring_bits not in (32, 64):
         raise PlanError(f"ring_bits is {plan.ring_bits}; expected 32 or 64")
+    if plan.mechanism.persons is not None and plan.ring_bits != 64:
+        raise PlanError(
+            f"ring_bits is {plan.ring_bits}; expected 64, as {plan.mechanism.unit.many} are protected, whose shares need room"
+        )
 
 
 def _check_trust(plan: Plan) -> None:
