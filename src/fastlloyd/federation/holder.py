@@ -46,7 +46,7 @@ Say = Callable[[str], None]
 def place(named: Path | None = None) -> Path:
     """Where the ledger is: where it is said to be, or where the variable says, or in the user's state folder."""
     if named is None and (said := os.environ.get(VARIABLE)):
-        named = Path(said)
+        named = Path(said).expanduser()
     if named is not None:
         return store_path(named)
     try:
@@ -147,6 +147,10 @@ class HoldersLedger:
                 events.append(reserved)
             if events:
                 store.append(events)
+
+    def check_names(self, dataset: DataSet, client: History, cost: PlannedCost) -> None:
+        """Raise BudgetError if neither the ledger nor the client's store knows such a name, and one of them knows others."""
+        check_names(dataset, cost, self.history(), client)
 
     def rehearse(self, dataset: DataSet, client: History, identity: bytes, cost: PlannedCost) -> None:
         """Raise what `enter` would raise of a run of this cost that the client has not joined; nothing is written."""

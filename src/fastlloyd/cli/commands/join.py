@@ -238,9 +238,11 @@ def _party(client: _Client, store: "Store", mine: "OwnRecords") -> "DurableClien
     from fastlloyd.federation.runs import DurableClient, check_may_join
 
     name, dataset, holder = client.identity.name, client.dataset, client.holder
+    cost = plan_cost(client.plan, dataset.rows_are)
+    holder.check_names(dataset, store.history, cost)
     is_new = check_may_join(store, client.plan, name, dataset=dataset) is None  # else a long pass would be for nothing
     if is_new:
-        holder.rehearse(dataset, store.history, store.identity, plan_cost(client.plan, dataset.rows_are))
+        holder.rehearse(dataset, store.history, store.identity, cost)
     fingerprint = _look(client, mine, store.fingerprint_key())
     for other in check_records(store.history, dataset.name, fingerprint) if is_new else ():
         _warn_of_unknown(client, dataset.name, other)

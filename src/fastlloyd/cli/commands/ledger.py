@@ -104,7 +104,7 @@ def positions(file: ServerStore, out: Out = None, force: Force = False, json: Js
         raise OutputError("--force is about the file to write; name it with --out FILE")
     contents, _ = read(path)
     if contents.role is not Role.SERVER:
-        raise StateError(f"{path} is the store of a client; only a server's remembers positions of others")
+        raise StateError(f"{path} is {contents.role.store}; only a server's store remembers positions of others")
     peers, signed = contents.history.peers, contents.history.signed
     rows: list[dict[str, Any]] = [
         {

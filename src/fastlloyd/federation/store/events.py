@@ -12,6 +12,7 @@ import hashlib
 import re
 from contextlib import suppress
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, Final
 
 import msgspec
@@ -216,9 +217,16 @@ def _encode_fraction(value: object) -> str:
 
 
 def _decode_fraction(kind: type, value: object) -> Fraction:
-    if kind is Fraction and isinstance(value, str) and FRACTION.fullmatch(value):
+    if kind is Fraction and isinstance(value, str):
+        return _fraction(value)
+    raise ValueError("expected a fraction such as 13/4")
+
+
+@lru_cache(maxsize=4096)  # runs of the same plan cost the same
+def _fraction(text: str) -> Fraction:
+    if FRACTION.fullmatch(text):
         with suppress(ZeroDivisionError):
-            return Fraction(value)
+            return Fraction(text)
     raise ValueError("expected a fraction such as 13/4")
 
 
