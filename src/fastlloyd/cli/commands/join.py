@@ -5,6 +5,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -184,6 +185,8 @@ def _run(
     from fastlloyd.federation.protocol.actions import Ended
     from fastlloyd.reports.result import Result
 
+    with suppress(StateError):  # of a process that was killed before it had told the ledger how a run ended
+        client.holder.follow(kept, only_if_there=True)
     if network.has_finished(kept.history, client.plan):
         _say_again(client.plan, output)
         return None
