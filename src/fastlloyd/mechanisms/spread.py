@@ -8,7 +8,8 @@ are equal for everybody none comes first for everybody.
 Privacy needs the even spread alone, not the quality of the hash (docs/proofs/persons.md): that one row less takes no share
 from another row, and that the shares of a person add up to W. Of the hash it needs that persons are told apart, which 128 bits
 of BLAKE2b do. The order takes 64 bits, mixed as in SplitMix64 (Steele, Lea and Flood 2014): plain arithmetic on whole arrays.
-Different rows of one person with equal hashes, of which there is one in 2**64 pairs, are taken for equal rows.
+By chance one in 2**64 pairs of different rows have equal hashes, but the key is public, and thousands can be made in minutes.
+So rows are equal only if their values are, and equal hashes of different rows are ordered by these.
 """
 
 import hashlib
@@ -88,8 +89,13 @@ def shares_of(ids: Sequence[bytes], X: GridArray, key: bytes, weight_bits: int) 
     persons = np.fromiter((numbers.setdefault(each, len(numbers)) for each in ids), dtype=np.int64, count=len(ids))
     hashes = row_hashes(person_hashes(list(numbers), key)[persons], X)
     order = np.lexsort((hashes, persons))
+    begins = _differs(persons[order]) | _differs(hashes[order])
+    alike = np.flatnonzero(~begins)
+    if (X[order[alike]] != X[order[alike - 1]]).any():  # different rows with one hash: nobody has them by chance
+        order = np.lexsort((*X.T, hashes, persons))
+        begins[alike] = (X[order[alike]] != X[order[alike - 1]]).any(axis=1)
     persons, hashes = persons[order], hashes[order]
-    among_equals, _ = _ranks(_differs(persons) | _differs(hashes))
+    among_equals, _ = _ranks(begins)
     again = np.lexsort((numbered_hashes(hashes, among_equals), persons))
     shares = np.empty(len(X), dtype=np.uint16)
     shares[order[again]] = spread_evenly(*_ranks(_differs(persons)), weight_bits)
