@@ -85,15 +85,29 @@ def shares_of(ids: Sequence[bytes], X: GridArray, key: bytes, weight_bits: int) 
     ids : of each row, as of `person_hashes`. X : grid points (n, n_features), all usable rows. key : see `spread_key`.
     """
     numbers: dict[bytes, int] = {}
-    persons = np.fromiter((numbers.setdefault(each, len(numbers)) for each in ids), dtype=np.int64, count=len(ids))
-    hashes = row_hashes(person_hashes(list(numbers), key)[persons], X)
-    order = np.lexsort((hashes, persons))
-    persons, hashes = persons[order], hashes[order]
-    among_equals, _ = _ranks(_differs(persons) | _differs(hashes))
-    again = np.lexsort((numbered_hashes(hashes, among_equals), persons))
-    shares = np.empty(len(X), dtype=np.uint16)
-    shares[order[again]] = spread_evenly(*_ranks(_differs(persons)), weight_bits)
-    return shares, len(numbers)
+    places = np.fromiter((numbers.setdefault(each, len(numbers)) for each in ids), dtype=np.int64, count=len(ids))
+    persons = person_hashes(list(numbers), key)[places]
+    return spread(persons, row_hashes(persons, X), weight_bits)
+
+
+def spread(persons: Words, hashes: Words, weight_bits: int) -> tuple[Shares, int]:
+    """The shares of each row, uint16 (n,), and how many persons there are.
+
+    persons : uint64 (n, 2), the `person_hashes` of each row; hashes : uint64 (n,), its `row_hashes`.
+    """
+    order = np.lexsort((hashes, *persons.T))
+    (low, high), hashes = persons[order].T, hashes[order]
+    whose = np.cumsum(_differs(low) | _differs(high))
+    among_equals, _ = _ranks(_differs(whose) | _differs(hashes))
+    again = np.lexsort((numbered_hashes(hashes, among_equals), whose))
+    shares = np.empty(len(hashes), dtype=np.uint16)
+    shares[order[again]] = spread_evenly(*_ranks(_differs(whose)), weight_bits)
+    return shares, int(whose[-1]) if len(whose) else 0
+
+
+def ranks(values: Words) -> IntArray:
+    """The position of each value among those equal to it, int64 (n,), where equal ones stand together."""
+    return _ranks(_differs(values))[0]
 
 
 def _mix(state: Words) -> None:
