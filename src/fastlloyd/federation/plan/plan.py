@@ -38,6 +38,7 @@ from fastlloyd.federation.plan.shares import (
 from fastlloyd.federation.secagg.ring import NOTHING, Load, Ring, RingLoad, choose_ring
 from fastlloyd.mechanisms.catalogue import AnyPlanned
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
+from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.rounds import Round, draw, sqrt_up
 from fastlloyd.mechanisms.uncertainty import LossEstimate, NoiseDeviation, loss_estimate, noise_deviation
 
@@ -384,11 +385,7 @@ def _check_trust(plan: Plan) -> None:
     if not 0 <= plan.max_dropouts < M:
         raise PlanError(f"max_dropouts is {plan.max_dropouts}; expected 0 to {M - 1} with {M} clients")
     if plan.trust is TrustMode.SERVER_NOISE:
-        if not m.bears_server_noise:
-            raise PlanError(
-                f"trust is server-noise; expected client-noise to find {m.aim}: the next plan publishes them, and a server that "
-                "adds the noise would read exact answers off them"
-            )
+        _check_server_noise(m)
         if plan.max_colluding != 0:
             raise PlanError("max_colluding is for client-noise; server-noise holds against any number of clients: set it to 0")
         return
@@ -412,6 +409,14 @@ def _check_trust(plan: Plan) -> None:
     if aliasing_slack(m.epsilon, m.n_released, plan.n_shares) > m.delta_slack:
         raise PlanError(
             f"delta_slack is {m.delta_slack}, too small to add up {plan.n_shares} shares of noise; design the plan anew"
+        )
+
+
+def _check_server_noise(m: AnyRun) -> None:
+    if not m.bears_server_noise:
+        raise PlanError(
+            f"trust is server-noise; expected client-noise to find {m.aim}: the next plan publishes them, and a server that adds "
+            "the noise would read exact answers off them"
         )
 
 
