@@ -53,6 +53,31 @@ Engine = Annotated[
         metavar="ENGINE",
     ),
 ]
+UnitColumn = Annotated[
+    str | None,
+    in_privacy(
+        "--unit-column",
+        help="Column that says whose row it is, which is no feature: all rows of one id are protected together, as one person.",
+        metavar="NAME",
+    ),
+]
+MaxClientsPerPerson = Annotated[
+    int | None,
+    in_privacy(
+        "--max-clients-per-person",
+        help="At how many clients the rows of a person may be; the noise grows with it.",
+        metavar="C",
+    ),
+]
+UnitName = Annotated[str | None, in_privacy("--unit-name", help="What a person is called. Default: person.", metavar="NAME")]
+ProtectedUnit = Annotated[
+    str,
+    in_privacy(
+        "--unit",
+        help="What is protected and counted: a record, or a person with all rows (join --unit-column).",
+        metavar="record|person",
+    ),
+]
 CompareNonPrivate = Annotated[
     bool,
     in_output(
@@ -93,7 +118,8 @@ class MechanismOptions:
     n_records: Annotated[
         str | None,
         in_privacy(
-            help="Public cap on the number of records. from-data: their number, NOT PRIVATE (plan new: the sum of caps).",
+            help="Public cap on the number of records, or of persons. from-data: their number, NOT PRIVATE (plan new: the sum "
+            "of caps).",
             metavar="N|from-data",
         ),
     ] = None

@@ -9,17 +9,21 @@ from rich.console import Console
 
 from fastlloyd.base import precision
 from fastlloyd.cli import terminal
+from fastlloyd.dp.noise import Noise
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.mechanisms import uncertainty
-from fastlloyd.mechanisms.uncertainty import NOISE_DOMINATES, LossEstimate, Verdict
+from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.uncertainty import LossEstimate, Verdict, noise_dominates
 from fastlloyd.reports.coalitions import holds_against
 from fastlloyd.reports.result import NOT_PRIVATE, Result
+from fastlloyd.reports.statement import whole_person
 
 if TYPE_CHECKING:
     from fastlloyd.evaluation.comparison import Comparison
 
 SHOWN_FEATURES, SHOWN_CLIENTS = 6, 12
-RELATIONS = {"add_or_remove_one": "whether any single record is in the data", "replace_one": "what any single record says"}
+RELATIONS = {"add_or_remove_one": "whether any single {one} is in the data", "replace_one": "what any single {one} says"}
+OF_PERSONS = {**RELATIONS, "replace_one": "what the rows of any single {one} say"}
 DROPPED = (
     "clients were dropped from a simulation that deals records by position: the guarantee compares runs in which every other "
     "record stays at its client; do not publish this result"
@@ -99,11 +103,16 @@ def show_centroids(screen: Console, result: Result) -> None:
     if hidden:
         columns.append(terminal.Column(heading=f"{hidden} more", cells=["..." for _ in numbers]))
     cells = [measured(count, result.count_error) if result.has_noise else f"{count:.0f}" for count in result.noisy_counts]
-    columns.append(terminal.Column(heading="noisy count" if result.has_noise else "count", cells=cells))
+    columns.append(terminal.Column(heading=_counted(m), cells=cells))
     if not uncertainty.settled(result.accuracy.status).all():
         columns.append(terminal.Column(heading="status", cells=[status.value for status in result.accuracy.status]))
     errors = " ± standard error" if result.has_noise else ""
     terminal.show(screen, f"{m.name}: centroids in original units{errors}", columns)
+
+
+def _counted(m: Mechanism) -> str:
+    count = "count" if m.noise is Noise.NONE else "noisy count"
+    return count if m.persons is None else f"{count} of {m.unit.many}"
 
 
 def loss(result: Result, estimate: LossEstimate) -> str:
@@ -117,7 +126,7 @@ def loss(result: Result, estimate: LossEstimate) -> str:
         remarks += f" It is the loss of the records of {len(result.included[-1])} of {result.plan.n_clients} clients."
     return (
         f"{name}: {measured(estimate.value, estimate.standard_error)}, the sum of squared distances to the nearest centroid "
-        f"in squared half widths of the domain; {per_record} for each of {n} expected records. Records farther away than "
+        f"in squared half widths of the domain; {per_record} for each of {n} expected {m.unit.many}. Records farther away than "
         f"{math.sqrt(cap):.4g} half widths count as {cap:.4g}.{remarks}"
     )
 
@@ -126,10 +135,11 @@ def guarantee(result: Result) -> str:
     """Say the guarantee in a sentence."""
     m = result.mechanism
     parameters = f"epsilon = {m.epsilon:.6g}" + (f", delta = {m.delta:.3g}" if m.delta else "")
-    hidden = RELATIONS[m.neighboring_relation.value]
+    hidden = (OF_PERSONS if m.persons else RELATIONS)[m.neighboring_relation.value].format(one=m.unit.one)
     n_rounds = len(m.rounds)
     what = "iterations" if n_rounds == m.n_iterations else f"rounds ({m.n_iterations} of them move the centroids)"
     loss = " and the loss" if m.loss else ""
+    whole = "" if m.persons is None else f" {whole_person(m.persons, federated=result.plan is not None)}."
     hides = "would hide" if result.leaks else "hides"
     said = (
         f"{NOT_PRIVATE}: settings were taken from the data (see the warnings). If they were public, the guarantee would be "
@@ -138,7 +148,7 @@ def guarantee(result: Result) -> str:
     )
     return (
         f"{said}differential privacy with {parameters}, over all {n_rounds} {what}{loss} together. It {hides} {hidden} "
-        f"(neighbouring relation {m.neighboring_relation.value})."
+        f"(neighbouring relation {m.neighboring_relation.value}).{whole}"
     )
 
 
@@ -177,7 +187,7 @@ def reliability(result: Result) -> list[str]:
             f"{m.planned_radius / 2**m.domain.fraction_bits:.3g} half widths of the bounds."
         )
     if Verdict.on(typical) is Verdict.MOSTLY_NOISE:
-        sentences.append(NOISE_DOMINATES)
+        sentences.append(noise_dominates(m.unit))
     return sentences
 
 

@@ -26,9 +26,10 @@ from fastlloyd.federation.positions import Positions
 from fastlloyd.mechanisms.answering import check_cap
 from fastlloyd.mechanisms.catalogue import algorithm, preset
 from fastlloyd.mechanisms.lloyd.algorithm import VARIED
+from fastlloyd.mechanisms.persons import Persons, Unit, unit
 from fastlloyd.mechanisms.private_run import MAX_RECORDS
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings, check_expected
-from fastlloyd.records import Missing, RecordFile, Table, open_records, table_or_file
+from fastlloyd.records import Missing, RecordFile, Table, open_records, read_table, table_or_file
 from fastlloyd.records.bounds import TEMPLATE_HEADING, data_bounds, parse_bounds
 
 FROM_DATA = "from-data"
@@ -37,13 +38,13 @@ BOUNDS_LEAK = (
     "state bounds that are known without looking at the data"
 )
 N_RECORDS_LEAK = (
-    "n_records was taken from the data: the number of records leaks{delta}, and the guarantee does not hold; state a round "
+    "n_records was taken from the data: the number of {many} leaks{delta}, and the guarantee does not hold; state a round "
     "number above it"
 )
 NEEDED = {
     "--bounds": "the smallest and largest value that every column can have, known without looking at the data (`fastlloyd "
     "bounds template` makes a form)",
-    "--n-records": "a round number above the number of records",
+    "--n-records": "a round number above the number of {many}",
 }
 OF_A_FIT = "# A fastlloyd mechanism"  # how the settings of a run of fit begin; a line of caution may stand before it
 _NO_PLANS = {
@@ -65,33 +66,37 @@ class PublicNumbers(NamedTuple):
     leaks: tuple[str, ...]
 
 
-def check_options(options: MechanismOptions, missing: str, outside: str) -> None:
+def check_options(options: MechanismOptions, missing: str, outside: str, persons: Persons | None = None) -> None:
     """Refuse, before any record is read, what no records could make right: options out of range, unknown or without effect."""
     choose(Missing, missing, "missing")
     choose(Outside, outside, "outside")
     choose(Scaling, options.scaling, "scaling")
-    _refuse_without_public_numbers(options)
+    _refuse_without_public_numbers(options, unit(persons))
     unknown_yet = Domain(features=("x",), lower=(-1.0,), upper=(1.0,))  # no setting is checked against it
-    given_settings(options, unknown_yet, given_cap(options) or MAX_RECORDS)
+    given_settings(options, unknown_yet, given_cap(options) or MAX_RECORDS, persons)
 
 
-def read_records(data: str, columns: str | None, missing: str, *, in_passes: bool = False) -> Records:
-    """The records of a source, all columns or those chosen; very many are read in passes, or however many there are."""
-    read = open_records if in_passes else table_or_file
-    return read(data, _chosen_columns(columns), missing=choose(Missing, missing, "missing"))
+def read_records(data: str, columns: str | None, missing: str, *, in_passes: bool = False, unit: str | None = None) -> Records:
+    """The records of a source, all columns or those chosen; very many are read in passes, or however many there are.
+
+    unit : the column that says whose they are; such records are held in memory.
+    """
+    read = read_table if unit is not None else open_records if in_passes else table_or_file
+    return read(data, _chosen_columns(columns), missing=choose(Missing, missing, "missing"), unit=unit)
 
 
 def _chosen_columns(columns: str | None) -> list[str] | None:
     return None if columns is None else parse_columns(columns)
 
 
-def public_numbers(options: MechanismOptions, records: Records, missing: str) -> PublicNumbers:
+def public_numbers(options: MechanismOptions, records: Records, missing: str, persons: Persons | None = None) -> PublicNumbers:
     """What the options say, or the data where they do not; refuses more records than the cap as soon as they are counted.
 
     Replacing one record leaves their number as it is, so that under replace_one it may be taken from the data; but not where
-    records with missing cells are dropped: whether a record counts then depends on what it says.
+    records with missing cells are dropped: whether a record counts then depends on what it says. Nor that of persons: one who
+    is replaced may have no row any more.
     """
-    leaks = []
+    leaks, many = list[str](), unit(persons).many
     if options.bounds in (None, FROM_DATA):
         scaling = choose(Scaling, options.scaling, "scaling")
         domain = Domain.of_data(records.columns, *data_bounds(records.blocks()), scaling=scaling)
@@ -100,14 +105,22 @@ def public_numbers(options: MechanismOptions, records: Records, missing: str) ->
         domain = given_domain(options.bounds, records.columns, options.scaling, records.others)
     n_records = given_cap(options)
     if n_records is None:
-        n_records = sum(np.shape(block)[0] for block in records.blocks())
-        if relation(options) is NeighboringRelation.ADD_OR_REMOVE_ONE or choose(Missing, missing, "missing") is Missing.DROP:
-            leaks.append(N_RECORDS_LEAK.format(delta=", also through delta" if options.delta is None else ""))
+        n_records = _number(records)
+        is_fixed = persons is None and relation(options) is NeighboringRelation.REPLACE_ONE
+        if not is_fixed or choose(Missing, missing, "missing") is Missing.DROP:
+            leaks.append(N_RECORDS_LEAK.format(many=many, delta=", also through delta" if options.delta is None else ""))
         if options.n_clusters > n_records:  # said without their number
-            raise DataError(f"n_clusters is {options.n_clusters}, and there are fewer records; ask for fewer clusters")
-    elif isinstance(records, Table):
+            raise DataError(f"n_clusters is {options.n_clusters}, and there are fewer {many}; ask for fewer clusters")
+    elif isinstance(records, Table) and persons is None:
         check_cap(len(records.values), n_records)
     return PublicNumbers(domain, n_records, tuple(leaks))
+
+
+def _number(records: Records) -> int:
+    """How many records there are, or persons where their ids were asked for."""
+    if isinstance(records, Table) and records.ids is not None:
+        return len(set(records.ids.texts()))
+    return sum(np.shape(block)[0] for block in records.blocks())
 
 
 def given_cap(options: MechanismOptions) -> int | None:
@@ -122,14 +135,14 @@ def given_cap(options: MechanismOptions) -> int | None:
     return int(text)
 
 
-def _refuse_without_public_numbers(options: MechanismOptions) -> None:
+def _refuse_without_public_numbers(options: MechanismOptions, unit: Unit) -> None:
     """Refuse options that state no bounds or cap: only `from-data` takes them from the data, as the result is not private."""
     given = {"--bounds": options.bounds, "--n-records": options.n_records}
     missing = {name: what for name, what in NEEDED.items() if given[name] is None}
     if missing:
         stated, taken = ", and ".join(missing.values()), " ".join(f"{name} {FROM_DATA}" for name in missing)
         names = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
-        raise PlanError(f"{names}: state {stated}; or take it from the data with {taken}: NOT PRIVATE")
+        raise PlanError(f"{names}: state {stated.format(many=unit.many)}; or take it from the data with {taken}: NOT PRIVATE")
 
 
 def on_grid(records: Records, domain: Domain, outside: str) -> GridRecords:
@@ -153,11 +166,13 @@ def relation(options: MechanismOptions) -> NeighboringRelation:
     return choose(NeighboringRelation, options.neighboring_relation.replace("-", "_"), "neighboring_relation")
 
 
-def given_settings(options: MechanismOptions, domain: Domain, n_records: int) -> Settings[AnyAlgorithm]:
+def given_settings(
+    options: MechanismOptions, domain: Domain, n_records: int, persons: Persons | None = None
+) -> Settings[AnyAlgorithm]:
     """What the mechanism is designed from. Raises PlanError or BudgetError naming the setting, or the option without effect."""
     chosen, search, floor, share = chosen_algorithm(options), options.initialization, options.min_count, options.loss_share
     _refuse_without_effect(chosen, options)
-    check_expected(options.n_expected, n_records)
+    check_expected(options.n_expected, n_records, persons)
     return Settings(
         algorithm=chosen,
         domain=domain,
@@ -174,6 +189,7 @@ def given_settings(options: MechanismOptions, domain: Domain, n_records: int) ->
         min_count=None if floor is None else fraction(floor, "min_count"),
         estimate_loss=options.loss,
         loss_share=None if share is None else fraction(share, "loss_share"),
+        persons=persons,
     )
 
 

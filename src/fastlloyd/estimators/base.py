@@ -39,7 +39,7 @@ from fastlloyd.errors import (
     WeakGuaranteeWarning,
 )
 from fastlloyd.mechanisms import central, uncertainty
-from fastlloyd.mechanisms.answering import LocalRecords, check_cap
+from fastlloyd.mechanisms.answering import AllRecords, LocalRecords, check_cap
 from fastlloyd.mechanisms.catalogue import design, read_mechanism
 from fastlloyd.mechanisms.engines.collections import collection_records, is_collection
 from fastlloyd.mechanisms.engines.records import EngineRecords
@@ -48,9 +48,11 @@ from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import Rounds
+from fastlloyd.mechanisms.persons import Persons, unit
 from fastlloyd.mechanisms.rounds import LossRound
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings, check_expected
-from fastlloyd.mechanisms.uncertainty import NOISE_DOMINATES, Status, Verdict, noise_deviation
+from fastlloyd.mechanisms.shared_records import SharedRecords
+from fastlloyd.mechanisms.uncertainty import Status, Verdict, noise_deviation, noise_dominates
 from fastlloyd.records.bounds import data_bounds, given_bounds
 from fastlloyd.records.columns import numbered
 from fastlloyd.records.files import opened
@@ -63,6 +65,7 @@ try:
     from sklearn.utils import Tags, check_random_state
     from sklearn.utils.validation import check_is_fitted
 
+    from fastlloyd.estimators.groups import person_ids
     from fastlloyd.estimators.validation import (
         check_numbers,
         refuse_collection,
@@ -84,6 +87,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     """What all estimators share; they differ in how they are designed."""
 
     _algorithm: ClassVar[AnyAlgorithm]
+    unit: str | None = None  # of models that were pickled before there was a choice
 
     @classmethod
     def from_result(cls, folder: str | os.PathLike[str]) -> Self:
@@ -137,6 +141,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             "estimate_loss": m.loss is not None,
             "loss_share": None if m.loss is None or m.noise is Noise.NONE else plain(m.loss_share),
             "fraction_bits": m.domain.fraction_bits,
+            "unit": None if m.persons is None else "person",
         }
 
     def plot(self, X: ArrayLike | None = None) -> Figure:
@@ -158,11 +163,14 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         )
         return pictures.figure_of(picture, "the picture", pictures.ON_SCREEN)
 
-    def fit(self, X: ArrayLike, y: object = None, **unknown: object) -> Self:  # noqa: ARG002 - scikit-learn passes y
+    def fit(self, X: ArrayLike, y: object = None, groups: Any = None, **unknown: object) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Cluster the records privately.
 
         X : array or data frame (n_samples, n_features), finite real numbers; values outside the bounds are clipped. y is
         ignored. There is no sample_weight: a weight would multiply what one record can change.
+        groups : whose rows these are, one id for each, text or integers (n_samples,). All rows of one id are then protected
+        together, as one person; n_records, n_expected, delta and noisy_counts_ then speak of persons
+        (docs/how-to/several-rows.md).
         X of Dask (a data frame, or an array) stays on the cluster that this process is connected to, whose workers see records
         and exact sums. bounds must be stated, and n_records but for replace_one. There are no `labels_` then, which would take
         one more pass: `X.map_partitions(model.predict)` has them.
@@ -175,14 +183,22 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self._refuse("fit", unknown)
         check_numbers(vars(self))
         leaks: list[str] = []
+        persons = self._persons(groups)
+        if persons is not None and is_collection(X):
+            raise DataError(
+                "X is a collection of Dask, which groups cannot go with: pass both in memory, or cluster files by "
+                "`fastlloyd fit --unit-column`"
+            )
         far = self._on_cluster(X) if is_collection(X) else None
         if far is None:
             values = validate_records(self, X, reset=True, ensure_all_finite=self.bounds is None)
             domain = self._domain(values.shape[1], values, leaks)
             grid, outside = _on_grid(domain, values)
+            ids = None if persons is None else person_ids(groups, len(values))
+            n = len(values) if ids is None else len(set(ids))
         else:
-            domain = far.domain
-        mechanism = self._mechanism(domain, len(values) if far is None else far.n or 0, leaks)
+            domain, n = far.domain, far.n or 0
+        mechanism = self._mechanism(domain, n, persons, leaks)
         if leaks and mechanism.noise is not Noise.NONE:
             warnings.warn(
                 f"{'; '.join(leaks)}. The guarantee does not hold, and privacy_spent_ says that the result is not private: "
@@ -194,7 +210,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             warnings.warn(caution, WeakGuaranteeWarning, stacklevel=2)
         if far is None:
             _warn_if_clipped(int(np.count_nonzero(outside)), len(values))
-            clustering = central.cluster(mechanism, LocalRecords(domain, grid), SystemNoise())
+            mine: AllRecords = LocalRecords(domain, grid) if ids is None else SharedRecords.of_persons(mechanism, grid, ids)
+            clustering = central.cluster(mechanism, mine, SystemNoise())
             self.labels_ = kernels.assign(grid, clustering.centroids, limits=domain.half_widths).astype(np.int32)
         else:
             clustering = central.cluster(mechanism, far, SystemNoise())
@@ -219,7 +236,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self._centroids = clustering.centroids
         self._n_features_out = mechanism.n_clusters
         typical = uncertainty.typical_error(mechanism, found, self.noisy_counts_, noise.counts)
-        dominates = [NOISE_DOMINATES] if Verdict.on(typical) is Verdict.MOSTLY_NOISE else []
+        dominates = [noise_dominates(mechanism.unit)] if Verdict.on(typical) is Verdict.MOSTLY_NOISE else []
         for sentence in [*uncertainty.cautions(found.status, noise.counts), *dominates]:
             warnings.warn(sentence, NoisyResultWarning, stacklevel=2)
         return self
@@ -295,22 +312,33 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             return Domain.of_data(columns, *data_bounds([values]), scaling=scaling, fraction_bits=bits)
         return Domain.of_bounds(columns, *given_bounds(self.bounds, names, d), scaling=scaling, fraction_bits=bits)
 
-    def _mechanism(self, domain: Domain, n_samples: int, leaks: list[str]) -> Mechanism:
-        """The mechanism for so many records, 0 where they are not counted yet and n_records is stated."""
-        n_records = self.n_records
+    def _persons(self, groups: object) -> Persons | None:
+        """Whether persons are protected. Raises PlanError where `unit` says otherwise."""
+        if self.unit not in (None, "record", "person"):
+            raise PlanError(f"unit is {self.unit!r:.40}; expected 'record' or 'person', or None for what groups say")
+        if self.unit == "person" and groups is None:
+            raise PlanError("unit is 'person', and fit was given no groups; pass groups, one id for each row of X")
+        if self.unit == "record" and groups is not None:
+            raise PlanError("unit is 'record', and fit was given groups; leave groups out, or pass unit='person'")
+        return None if groups is None else Persons()
+
+    def _mechanism(self, domain: Domain, n: int, persons: Persons | None, leaks: list[str]) -> Mechanism:
+        """The mechanism for so many records, or persons; 0 where they are not counted yet and n_records is stated."""
+        n_records, many = self.n_records, unit(persons).many
         relation = choose(NeighboringRelation, self.neighboring_relation, "neighboring_relation")
         if n_records is None:
-            if self.n_clusters > n_samples:  # said without their number
-                raise DataError(f"n_clusters is {self.n_clusters}, and there are fewer records; ask for fewer clusters")
-            n_records = n_samples
+            if self.n_clusters > n:  # said without their number
+                raise DataError(f"n_clusters is {self.n_clusters}, and there are fewer {many}; ask for fewer clusters")
+            n_records = n
             taken = "n_records and delta, which depends on it, were" if self.delta is None else "n_records was"
-            if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:  # replace_one takes the number of records as known
-                leaks.append(f"{taken} taken from the data, so the number of records leaks")
+            # replace_one takes the number of records as known; a person who is replaced may have no row any more
+            if persons is not None or relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+                leaks.append(f"{taken} taken from the data, so the number of {many} leaks")
         elif n_records < 1:
-            raise PlanError(f"n_records is {n_records!r:.40}, the cap on the number of records; expected at least 1")
-        elif n_samples > n_records:
-            check_cap(n_samples, n_records)
-        check_expected(self.n_expected, n_records)
+            raise PlanError(f"n_records is {n_records!r:.40}, the cap on the number of {many}; expected at least 1")
+        elif n > n_records:
+            check_cap(n, n_records, unit(persons))
+        check_expected(self.n_expected, n_records, persons)
         common = {
             "algorithm": self._algorithm,
             "domain": domain,
@@ -323,6 +351,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             "neighboring_relation": relation,
             "estimate_loss": bool(self.estimate_loss),
             "loss_share": None if self.loss_share is None else float(self.loss_share),
+            "persons": persons,
         }
         settings: Settings[AnyAlgorithm] = Settings(**(common | self._own_settings()))
         return design(settings)

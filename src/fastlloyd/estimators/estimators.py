@@ -25,7 +25,8 @@ from fastlloyd.records.bounds import Bounds
 class FastLloyd(Estimator):
     """k-means with (epsilon, delta)-differential privacy: bounded radius, relative updates, Gaussian noise (the paper's).
 
-    Neighbouring relation: one record added or removed (or replaced, by `neighboring_relation`). Unit of protection: one row.
+    Neighbouring relation: one record added or removed (or replaced, by `neighboring_relation`). Unit of protection: one row or,
+    with `groups` in `fit`, one person with all rows.
 
     Parameters
     ----------
@@ -77,6 +78,9 @@ class FastLloyd(Estimator):
         q: records are rounded to multiples of 2**-q of the half width of the domain; with scaling="common" a feature whose
         width rounds to none is refused. None: 16, as in the paper, on the command line and in plans; of `GLloyd` 13 unless the
         preset is "paper".
+    unit : {"record", "person"}, default=None
+        What is protected and counted. "person": all rows of one id, so that `fit` needs `groups`; n_records is then a cap on
+        persons. "record": one row; `fit` refuses groups. None: a person if `fit` is given groups.
 
     Attributes
     ----------
@@ -146,6 +150,7 @@ class FastLloyd(Estimator):
         clipping: bool | None = None,
         noise: str | None = None,
         fraction_bits: int | None = None,
+        unit: str | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -168,6 +173,7 @@ class FastLloyd(Estimator):
         self.clipping = clipping
         self.noise = noise
         self.fraction_bits = fraction_bits
+        self.unit = unit
 
     def _own_settings(self) -> dict[str, Any]:
         search, floor = self.initialization, self.min_count
@@ -227,7 +233,8 @@ class MomentLloyd(Estimator):
     Usually closer to k-means without noise than `FastLloyd` at the same privacy. Its planner chooses all that can be chosen;
     there is nothing to tune. At most 1024 features.
 
-    Neighbouring relation: one record added or removed (or replaced, by `neighboring_relation`). Unit of protection: one row.
+    Neighbouring relation: one record added or removed (or replaced, by `neighboring_relation`). Unit of protection: one row or,
+    with `groups` in `fit`, one person with all rows.
 
     Parameters
     ----------
@@ -261,6 +268,9 @@ class MomentLloyd(Estimator):
     fraction_bits : int, default=None
         q: records are rounded to multiples of 2**-q of the half width of the domain; with scaling="common" a feature whose
         width rounds to none is refused. None: 16.
+    unit : {"record", "person"}, default=None
+        What is protected and counted. "person": all rows of one id, so that `fit` needs `groups`; n_records is then a cap on
+        persons. "record": one row; `fit` refuses groups. None: a person if `fit` is given groups.
 
     Attributes
     ----------
@@ -326,6 +336,7 @@ class MomentLloyd(Estimator):
         estimate_loss: bool = False,
         loss_share: float | None = None,
         fraction_bits: int | None = None,
+        unit: str | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -339,3 +350,4 @@ class MomentLloyd(Estimator):
         self.estimate_loss = estimate_loss
         self.loss_share = loss_share
         self.fraction_bits = fraction_bits
+        self.unit = unit

@@ -9,6 +9,7 @@ from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.errors import DataError
+from fastlloyd.mechanisms.persons import RECORD, Unit
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.queries.query import MAX_BLOCK_RECORDS, Query
 
@@ -116,14 +117,14 @@ class CappedRecords:
     check_cap : raises for a number of records above the cap. Raises DataError, and whatever check_cap raises.
     """
 
-    __slots__ = ("_check_cap", "_n", "_records")
+    __slots__ = ("_check_cap", "_n", "_records", "_unit")
 
     def __init__(self, records: Records, mechanism: AnyRun, check_cap: Callable[[int], None]) -> None:
         if records.domain != mechanism.domain:
             raise DataError("the records are grid points of another domain than that of the mechanism")
         if records.share_bits != mechanism.share_bits:
             raise DataError("the mechanism protects persons and the records have no shares of persons, or the other way round")
-        self._records, self._check_cap, self._n = records, check_cap, records.n
+        self._records, self._check_cap, self._n, self._unit = records, check_cap, records.n, mechanism.unit
         if self._n is not None:
             check_cap(self._n)
 
@@ -132,14 +133,17 @@ class CappedRecords:
         answer, n = self._records.answer(query)
         self._check_cap(n)
         if self._n not in (None, n):
-            raise DataError("the number of records changed between two passes; leave the file alone while it is read")
+            raise DataError(
+                f"the number of {self._unit.many} changed between two passes; leave the file alone while it is read"
+            )
         self._n = n
         return answer
 
 
-def check_cap(n: int, cap: int) -> None:
-    """Refuse more records than the cap; the message does not say how many there are."""
+def check_cap(n: int, cap: int, unit: Unit = RECORD) -> None:
+    """Refuse more records, or persons, than the cap; the message does not say how many there are."""
     if n > cap:
         raise DataError(
-            f"there are more records than the cap of {cap}; agree on a higher cap (n_records), or leave records out at random"
+            f"there are more {unit.many} than the cap of {cap}; agree on a higher cap (n_records), or leave {unit.many} out at "
+            "random"
         )

@@ -22,7 +22,7 @@ def loss_share(settings: Settings[AnyAlgorithm]) -> Fraction:
         return Fraction(0)
     if s.loss_share is not None:
         return Fraction(s.loss_share)
-    return planned_share(s.algorithm.noise, s.expected, epsilon=s.epsilon, mu=s.mu)
+    return planned_share(s.algorithm.noise, s.expected, epsilon=s.planned_epsilon, mu=s.planned_mu)
 
 
 def planned_share(noise: Noise, n_expected: int, *, epsilon: float, mu: float | None) -> Fraction:

@@ -73,7 +73,7 @@ class Clustering(msgspec.Struct, frozen=True):
     evidence: Evidence | None = None
 
     def noisy_counts(self, number_bits: int) -> FloatArray:
-        """Records per cluster in the last round, float64 (n_clusters,): exact numbers and noise, so they may be negative."""
+        """Records, or persons, per cluster in the last round, float64 (n_clusters,): exact and noise, so perhaps negative."""
         return self.answer[:, -1] / 2.0**number_bits
 
     @property
@@ -185,10 +185,12 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknow
         if self.loss is None:
             return []
         deviation, cap = noise_factor * self.loss_deviation, self.loss.cap * self.loss.unit(self.domain.fraction_bits)
+        each = "" if self.persons is None else f"The rows of {self.unit.a} count as one record. "
         line = (
             "Loss: one more exchange after the last round releases the sum of squared distances to the nearest centroid, with "
-            f"{float(self.loss_share):.3g} of the budget. Records farther than {math.sqrt(cap):.4g} half widths count as "
-            f"{cap:.4g}. Noise: {deviation:.4g} squared half widths, {deviation / self.n_expected:.4g} per expected record."
+            f"{float(self.loss_share):.3g} of the budget. {each}Records farther than {math.sqrt(cap):.4g} half widths count "
+            f"as {cap:.4g}. Noise: {deviation:.4g} squared half widths, {deviation / self.n_expected:.4g} per expected "
+            f"{self.unit.one}."
         )
         return [line]
 

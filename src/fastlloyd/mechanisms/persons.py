@@ -4,7 +4,7 @@ A query then is a sum over rows of the number of shares times what the row adds,
 than one record with all shares would (docs/proofs/persons.md). A mechanism without `Persons` protects single records.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -15,6 +15,28 @@ MIN_WEIGHT_BITS: Final = 1  # with 0 a person has one share, and taking a row aw
 MAX_WEIGHT_BITS: Final = 15
 WEIGHT_BITS: Final = 10
 MAX_CLIENTS: Final = 10_000
+
+
+class Unit(NamedTuple):
+    """What is protected, and what caps and counts are numbers of, in words: one of them, and several."""
+
+    one: str
+    many: str
+
+    @classmethod
+    def called(cls, name: str) -> "Unit":
+        """The unit of which one has this name: a patient, patients; a family, families."""
+        if name.endswith(("s", "x", "ch", "sh")):
+            return cls(name, f"{name}es")
+        return cls(name, f"{name[:-1]}ies" if name.endswith("y") and name[-2:-1] not in "aeiou" else f"{name}s")
+
+    @property
+    def a(self) -> str:
+        """One of them, with the article: an employee."""
+        return f"{'an' if self.one[0] in 'aeiouAEIOU' else 'a'} {self.one}"
+
+
+RECORD: Final = Unit.called("record")
 
 
 class Persons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,6 +59,11 @@ class Persons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise PlanError(f"weight_bits is {self.weight_bits!r:.40}; expected {MIN_WEIGHT_BITS} to {MAX_WEIGHT_BITS}")
 
     @property
+    def unit(self) -> Unit:
+        """What a person is called, and several are."""
+        return Unit.called(self.name)
+
+    @property
     def shares(self) -> int:
         """W, the number of shares of every person at one client."""
         return 1 << self.weight_bits
@@ -45,6 +72,16 @@ class Persons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def reach(self) -> int:
         """c W, the number of shares of a person whose rows are at as many clients as may be."""
         return self.max_clients * self.shares
+
+
+def unit(persons: Persons | None) -> Unit:
+    """What is protected and counted, in words."""
+    return RECORD if persons is None else persons.unit
+
+
+def max_clients(persons: Persons | None) -> int:
+    """At how many clients the unit of protection may be, c."""
+    return 1 if persons is None else persons.max_clients
 
 
 def share_bits(persons: Persons | None) -> int:

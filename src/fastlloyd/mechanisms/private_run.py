@@ -24,7 +24,7 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import MAX_SCALE, Noise, NoiseSource
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
-from fastlloyd.mechanisms.persons import Persons, share_bits
+from fastlloyd.mechanisms.persons import Persons, Unit, share_bits, unit
 from fastlloyd.mechanisms.queries.query import Query, Question
 from fastlloyd.mechanisms.queries.sensitivity import Release
 from fastlloyd.mechanisms.queries.shares import in_shares
@@ -243,6 +243,11 @@ class PrivateRun(
         return tuple(round.scales[-1] for round in self.rounds if round.counts_records)
 
     @property
+    def unit(self) -> Unit:
+        """What is protected and counted, in words: a record, or what a person is called."""
+        return unit(self.persons)
+
+    @property
     def share_bits(self) -> int:
         """2**share_bits shares make a person; 0 where each record stands for itself."""
         return share_bits(self.persons)
@@ -380,7 +385,7 @@ def _check_sums(m: AnyRun) -> None:
     largest = max(part.bound for round in m.all_rounds for part in m.parts(round))
     if m.n_records * largest >= MAX_SUM:
         raise OverflowRisk(
-            f"n_records is {m.n_records}: sums of so many records could leave 64 bits; expected fewer than "
+            f"n_records is {m.n_records}: sums of so many {m.unit.many} could leave 64 bits; expected fewer than "
             f"{MAX_SUM // largest}, or use fewer fraction_bits"
         )
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.dp.noise import Noise, NoiseSource
+from fastlloyd.mechanisms.persons import reach
 from fastlloyd.mechanisms.queries.query import Query, Question, ask
 from fastlloyd.mechanisms.queries.relative import ClippedLoss
 
@@ -119,18 +120,19 @@ class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def statement(self, m: Any) -> dict[str, Any]:
         """What the estimate means, what it may cost, and its noise."""
         unit = self.unit(m.domain.fraction_bits)
+        of_persons = f", weighted so that those of {m.unit.a} count as one record" if m.persons else ""
         return {
-            "meaning": "sum over all records of the squared distance to the nearest final centroid, at most cap each, plus "
-            "noise: unbiased, so it may be negative",
+            "meaning": f"sum over all records{of_persons} of the squared distance to the nearest final centroid, at most cap "
+            "each, plus noise: unbiased, so it may be negative",
             "unit": "squared half widths of the domain",
             "cap": self.cap * unit,
             "cap_distance": math.sqrt(self.cap * unit),
             "share_of_budget": float(m.loss_share),
-            "sensitivity": self.cap,
-            "sensitivity_is_for": "one record added, removed or replaced",
+            "sensitivity": self.cap * reach(m.persons),
+            "sensitivity_is_for": f"one {m.unit.one} added, removed or replaced",
             "noise_scale": float(self.scale),
             "noise_scale_exact": str(self.scale),
-            "sensitivity_and_noise_unit": unit,
+            "sensitivity_and_noise_unit": m.loss_unit,
         }
 
 

@@ -16,7 +16,7 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError, PlanError
 from fastlloyd.mechanisms.mechanism import check_clusters
-from fastlloyd.mechanisms.persons import Persons, share_bits
+from fastlloyd.mechanisms.persons import Persons, max_clients, share_bits, unit
 from fastlloyd.mechanisms.private_run import MAX_ROUNDS, check_grid, check_numbers, usable_delta
 
 
@@ -76,9 +76,9 @@ PRESETS = {
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What every private run is designed from. Raises BudgetError or PlanError naming the setting.
 
-    epsilon, delta : the guarantee; delta None: the default. n_records : public cap on their number; n_expected : public guess
-    of it, None: n_records. count_bits, delta_slack : of a federated run, which its planner chooses. Without noise epsilon has
-    no effect.
+    epsilon, delta : the guarantee; delta None: the default. persons : whose rows are protected together, if not each row alone.
+    n_records : public cap on the number of records, or of persons; n_expected : public guess of it, None: n_records.
+    count_bits, delta_slack : of a federated run, which its planner chooses. Without noise epsilon has no effect.
     """
 
     domain: Domain
@@ -142,6 +142,16 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         if self.noise is not Noise.GAUSSIAN:
             return None
         return gdp_mu(self.epsilon, usable_delta(self.whole_delta, self.delta_slack))
+
+    @property
+    def planned_mu(self) -> float | None:
+        """`mu` of one person at one client, which the noise compares with: for c clients it is c times as large."""
+        return None if self.mu is None else self.mu / max_clients(self.persons)
+
+    @property
+    def planned_epsilon(self) -> float:
+        """epsilon of one person at one client, as `planned_mu`."""
+        return self.epsilon / max_clients(self.persons)
 
     @property
     def budget(self) -> Fraction:
@@ -225,9 +235,10 @@ class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
         return super().fields | {"n_clusters": self.n_clusters, "public_seed": self.public_seed.hex()}
 
 
-def check_expected(n_expected: int | None, n_records: int) -> None:
+def check_expected(n_expected: int | None, n_records: int, persons: Persons | None = None) -> None:
     """Refuse a guess above the cap that stands beside it; the cap, which may have been taken from the data, is not shown."""
     if n_expected is not None and n_expected > n_records:
         raise PlanError(
-            f"n_expected is {n_expected}, above n_records, the cap on the number of records; expect fewer, or raise the cap"
+            f"n_expected is {n_expected}, above n_records, the cap on the number of {unit(persons).many}; expect fewer, or "
+            "raise the cap"
         )

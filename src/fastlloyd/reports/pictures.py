@@ -21,6 +21,7 @@ from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import OutputError
 from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.persons import RECORD, Unit
 from fastlloyd.mechanisms.uncertainty import FINE, MOSTLY_NOISE
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     covered: bool = True  # whether no setting was taken from the data
     records: FloatArray | None = None
     settled: BoolArray | None = None
+    counted: Unit = RECORD
 
     @classmethod
     def of(cls, m: Mechanism, *, private: bool, records: FloatArray | None = None, **numbers: Any) -> Self:
@@ -82,6 +84,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
             title=f"{m.name}, {clusters}, {guarantee}",
             private=has_noise,
             covered=private or not has_noise,
+            counted=m.unit,
             records=records,
             **numbers,
         )
@@ -91,6 +94,12 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the error of each centroid is known, bool (n_clusters,)."""
         known = np.asarray(np.isfinite(self.errors).all(axis=1))
         return known if self.settled is None else np.asarray(known & self.settled)
+
+    @property
+    def what_marks_say(self) -> str:
+        """What their area stands for."""
+        of_persons = "" if self.counted == RECORD else f" of {self.counted.many}"
+        return ("noisy count" if self.private else "count") + of_persons
 
     @property
     def name(self) -> str:
@@ -244,7 +253,7 @@ def _write_titles(ax: "Axes", picture: Picture) -> None:
     marks: dict[str, Any] = {"loc": "left", "fontsize": 13, "fontweight": "bold", "pad": 26}
     ax.set_title(plain(picture.title), **marks)
     noisy = bool(picture.errors[picture.is_known].any())
-    caption = "Mark area: noisy count" if picture.private else "Mark area: count"
+    caption = f"Mark area: {picture.what_marks_say}"
     caption += "; dashed: bounds"
     if noisy:
         caption += "; " + ("bar" if len(picture.features) == 1 else "ellipse") + ": 95%"
@@ -364,9 +373,9 @@ def _label_clusters(panel: "Axes", order: IntArray) -> None:
 
 
 def _write_profiles_titles(figure: "Figure", picture: Picture, n_shown: int) -> None:
-    said = ["a panel per feature", "bar: 95 % interval", "mark area: noisy count"]
+    said = ["a panel per feature", "bar: 95 % interval", f"mark area: {picture.what_marks_say}"]
     if not picture.private:
-        said = ["a panel per feature", "mark area: count"]
+        del said[1]
     if not picture.is_known.all():
         said.append("hollow: not settled, error unknown")
     if any(line.get_gid() == WALL for panel in figure.axes for line in panel.lines):

@@ -65,8 +65,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """What a run found out, in original units, and the settings that say how private it is.
 
-    centroids : float64 (n_clusters, n_features). noisy_counts : float64 (n_clusters,), records per cluster in the last round
-    and noise, as they came: they may be negative. count_error : the standard error of each of them, records. accuracy : the
+    centroids : float64 (n_clusters, n_features). noisy_counts : float64 (n_clusters,), records, or persons, per cluster in the
+    last round and noise, as they came: they may be negative. count_error : the standard error of each of them. accuracy : the
     centroids' standard errors and status. leaks : sentences, what was taken from the data although the guarantee does not
     cover it. Of a federated run: plan; included, the clients in every round's sum; unconfirmed, those of the last round that
     did not confirm that they ended with the same centroids; doubtful, the rounds, from 1, whose sums cannot come from records
@@ -178,12 +178,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         if self.plan is not None:
             said["federated"]["unconfirmed"] = list(self.unconfirmed)
         if self.loss is not None:
-            n = self.mechanism.n_expected
+            n, unit = self.mechanism.n_expected, "record" if self.mechanism.persons is None else "person"
             said["loss_estimate"] |= {
                 "value": self.loss.value,
                 "standard_error": self.loss.standard_error,
-                "per_expected_record": self.loss.value / n,
-                "standard_error_per_expected_record": self.loss.standard_error / n,
+                f"per_expected_{unit}": self.loss.value / n,
+                f"standard_error_per_expected_{unit}": self.loss.standard_error / n,
                 "n_expected": n,
             }
             if self.plan is not None:
@@ -297,7 +297,7 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def noisy_counts(self) -> FloatArray:
-        """Records per cluster, with noise, float64 (n_clusters,)."""
+        """Records, or persons, per cluster, with noise, float64 (n_clusters,)."""
         return np.array([cluster.noisy_count for cluster in self.clusters])
 
     @property

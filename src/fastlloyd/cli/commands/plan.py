@@ -9,9 +9,12 @@ import typer
 from fastlloyd.base.files import check_file, write_file
 from fastlloyd.cli.options import (
     FederationOptions,
+    MaxClientsPerPerson,
     MechanismOptions,
     NetworkOptions,
+    ProtectedUnit,
     StudyOptions,
+    UnitName,
     in_clustering,
     in_federation,
     in_output,
@@ -26,10 +29,12 @@ HEADING = "# A fastlloyd plan"  # how every plan file begins, so that --force re
 
 PlanFile = Annotated[Path, typer.Argument(help="A plan.", metavar="PLAN", show_default=False)]
 Clients = Annotated[
-    list[str], in_federation(help="Name and cap of records, for a simulation. Once per client.", metavar="NAME:CAP")
+    list[str],
+    in_federation(help="Name and cap of records (or persons), for a simulation. Once each.", metavar="NAME:CAP"),
 ]
 Members = Annotated[
-    list[str], in_federation(help="Public file of a client and its cap of records. Once per client.", metavar="FILE:CAP")
+    list[str],
+    in_federation(help="Public file of a client and its cap of records (or persons). Once each.", metavar="FILE:CAP"),
 ]
 NewMembers = Annotated[
     list[Path],
@@ -77,6 +82,9 @@ def new(
     member: Members = [],  # noqa: B006 - the same
     host: Host = None,
     simulation: Simulation = False,
+    unit: ProtectedUnit = "record",
+    unit_name: UnitName = None,
+    max_clients_per_person: MaxClientsPerPerson = None,
     out: NewPlan = Path("plan.toml"),
     force: Force = False,
 ) -> None:
@@ -85,11 +93,13 @@ def new(
 
     from fastlloyd.base.names import parse_columns
     from fastlloyd.cli import settings, terminal
+    from fastlloyd.cli.persons import given_persons
     from fastlloyd.errors import PlanError
     from fastlloyd.federation.plan.design import chosen_masks, design_plan
     from fastlloyd.federation.plan.renewal import with_positions
 
     check_file(out, heading=HEADING, force=force)
+    persons = given_persons(unit, unit_name, max_clients_per_person)
     dropouts = federation.max_dropouts or 0
     masks = chosen_masks(settings.given_masks(federation), dropouts)
     if mechanism.bounds in (None, settings.FROM_DATA):
@@ -106,7 +116,7 @@ def new(
     cap = settings.given_cap(mechanism) or sum(c.max_records for c in clients)
     with terminal.placing(mechanism.n_clusters):
         plan = design_plan(
-            settings.given_settings(mechanism, domain, cap),
+            settings.given_settings(mechanism, domain, cap, persons),
             clients=clients,
             run_id=os.urandom(16),
             server=server,
@@ -132,7 +142,7 @@ def show(file: PlanFile, json: Json = False) -> None:
     from fastlloyd.cli import screen
     from fastlloyd.cli.settings import read_plan
     from fastlloyd.reports.explain import store_in_words
-    from fastlloyd.reports.statement import plan_cautions
+    from fastlloyd.reports.statement import plan_cautions, whole_person
 
     plan = read_plan(file)
     if json:
@@ -157,8 +167,9 @@ def show(file: PlanFile, json: Json = False) -> None:
         "scaling": m.domain.scaling.value,
         "epsilon, delta": f"{m.epsilon:.6g}, {m.delta:.3g}",
         "neighbouring relation": m.neighboring_relation.value,
-        "records": f"at most {m.n_records}, planned for {m.n_expected}",
-        "clients": "\n".join(f"{c.name}: at most {c.max_records} records{store_in_words(c)}" for c in plan.clients),
+        "protected": m.unit.a if m.persons is None else whole_person(m.persons),
+        m.unit.many: f"at most {m.n_records}, planned for {m.n_expected}",
+        "clients": "\n".join(f"{c.name}: at most {c.max_records} {m.unit.many}{store_in_words(c)}" for c in plan.clients),
         "trust": plan.trust.value,
         "masks": plan.masks_kind.value,
         "host": plan.host or "none",
@@ -289,6 +300,8 @@ def _timeouts(plan: "Plan") -> dict[str, int]:
 
 
 def _for_machines(plan: "Plan") -> dict[str, Any]:
+    from msgspec import structs
+
     m, issuer, facts = plan.mechanism, plan.issuer, plan.mechanism.facts()
     expires = {certificate.name: certificate.expires.isoformat() for certificate in plan.certificates()}
     return {
@@ -303,6 +316,7 @@ def _for_machines(plan: "Plan") -> dict[str, Any]:
         "n_iterations": facts.get("n_iterations"),
         "n_rounds": len(m.rounds),
         "n_records": m.n_records,
+        **({} if m.persons is None else {"persons": structs.asdict(m.persons)}),
         "trust": plan.trust.value,
         "masks": plan.masks_kind.value,
         "host": plan.host,

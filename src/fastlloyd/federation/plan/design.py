@@ -41,6 +41,12 @@ def design_plan(
     `chosen_masks` has it. host : the client on whose machine the server runs.
     """
     kind = chosen_masks(masks, max_dropouts)
+    persons = settings.persons
+    if persons is not None and persons.max_clients > len(clients):
+        raise PlanError(
+            f"{persons.unit.a} is to be at up to {persons.max_clients} clients, and there are {len(clients)}; say at how many "
+            f"one {persons.name} can be at most"
+        )
     max_colluding = 0 if trust is TrustMode.SERVER_NOISE else max_colluding
     mechanism = design(settings)
     if trust is TrustMode.CLIENT_NOISE and settings.noise is Noise.GAUSSIAN:

@@ -116,7 +116,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         check_issued(self.clients, self.server, self.issuer)
         total, n_records = sum(client.max_records for client in self.clients), self.mechanism.n_records
         if total > n_records:
-            raise PlanError(f"the clients' caps add up to {total}, above n_records {n_records}; lower a cap or raise n_records")
+            counted = f" ({m.unit.a} counts once at each client)" if (m := self.mechanism).persons else ""
+            raise PlanError(
+                f"the clients' caps add up to {total}{counted}, above n_records {n_records}; lower a cap or raise n_records"
+            )
         _check_trust(self)
         _check_masks(self)
         choose_ring(ring_load(self), self.ring_bits, self.mechanism.domain.fraction_bits)
@@ -376,6 +379,10 @@ def _check_run(plan: Plan) -> None:
         raise PlanError("run_id is not 32 hex digits; make a new plan")
     if plan.ring_bits not in (32, 64):
         raise PlanError(f"ring_bits is {plan.ring_bits}; expected 32 or 64")
+    if plan.mechanism.persons is not None and plan.ring_bits != 64:
+        raise PlanError(
+            f"ring_bits is {plan.ring_bits}; expected 64, as {plan.mechanism.unit.many} are protected, whose shares need room"
+        )
 
 
 def _check_trust(plan: Plan) -> None:
@@ -415,8 +422,8 @@ def _check_trust(plan: Plan) -> None:
 def _check_server_noise(m: AnyRun) -> None:
     if not m.bears_server_noise:
         raise PlanError(
-            f"trust is server-noise; expected client-noise to find {m.aim}: the next plan publishes them, and a server that adds "
-            "the noise would read exact answers off them"
+            f"trust is server-noise; expected client-noise to find {m.aim}: the next plan publishes them, and a server that "
+            "adds the noise would read exact answers off them"
         )
 
 

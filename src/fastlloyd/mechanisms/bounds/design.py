@@ -23,6 +23,7 @@ from fastlloyd.mechanisms.bounds.mechanism import (
     about,
     of_features,
 )
+from fastlloyd.mechanisms.persons import unit
 from fastlloyd.mechanisms.queries.histograms import Histograms
 from fastlloyd.mechanisms.queries.shares import in_shares
 from fastlloyd.mechanisms.rounds import sqrt_up
@@ -75,7 +76,7 @@ def divide(settings: BoundsSettings) -> Stages:
     if needed > MOST_SHARE:
         features, enough = of_features(settings.domain.n_features), settings.expected * float(needed / MOST_SHARE) ** 0.5
         raise PlanError(
-            f"{settings.expected:,} records are too few to find bounds of {features} with at most a fifth of the budget of "
+            f"{settings.expected:,} {unit(settings.persons).many} are too few to find bounds of {features} with at most a fifth of the budget of "
             f"epsilon {settings.epsilon:g}; that takes about {about(math.ceil(enough))}: use a larger epsilon or fewer "
             "features, or state bounds"
         )

@@ -173,7 +173,7 @@ class BoundsMechanism(
         needed = math.ceil(SEEN_DEVIATIONS * deviation / SEEN_SHARE)
         if needed > self.n_expected:
             raise PlanError(
-                f"{self.n_expected:,} records are too few to find bounds of {of_features(self.n_features)} with epsilon "
+                f"{self.n_expected:,} {self.unit.many} are too few to find bounds of {of_features(self.n_features)} with epsilon "
                 f"{self.epsilon:.4g}; that takes about {about(needed)}: use a larger epsilon or fewer features, or state bounds"
             )
 
@@ -184,14 +184,14 @@ class BoundsMechanism(
             question = self.question(round)
             *most, last = (f"{n:,}" for n in question.parts)
             of_rounds.append(
-                f"Round {number} counts records in {', '.join(most)} and {last} equal intervals of {where}, for each feature: "
-                f"{math.prod(question.shape):,} noisy numbers, {float(self.share_of_budget(round)):.3g} of the budget."
+                f"Round {number} counts {self.unit.many} in {', '.join(most)} and {last} equal intervals of {where}, for each "
+                f"feature: {math.prod(question.shape):,} noisy numbers, {float(self.share_of_budget(round)):.3g} of the budget."
             )
         first = self.rounds[0]
         threshold = Thresholds.of(noise_factor * float(first.scale), self.n_features, first.question(self).n_leaves).node
         seen = (
-            f"An interval counts as one with records from about {about(math.ceil(threshold / 2**self.number_bits))} on; the "
-            f"bounds leave out about {100 // OUTSIDE} % of the records at most."
+            f"An interval counts as one with records from about {about(math.ceil(threshold / 2**self.number_bits))} "
+            f"{self.unit.many} on; the bounds leave out about {100 // OUTSIDE} % of the {self.unit.many} at most."
         )
         return Choices("public numbers only", of_rounds, [seen])
 

@@ -40,7 +40,7 @@ def design(settings: Settings[Algorithm]) -> LloydMechanism:
     """The mechanism with the planner's choices for all that the settings leave open. Raises BudgetError or PlanError."""
     s, algorithm, domain, for_loss = settings, settings.algorithm, settings.domain, loss_share(settings)
     T = s.n_iterations or n_iterations(
-        algorithm, domain, s.n_clusters, s.expected, epsilon=s.epsilon, mu=s.mu, share=1 - for_loss
+        algorithm, domain, s.n_clusters, s.expected, epsilon=s.planned_epsilon, mu=s.planned_mu, share=1 - for_loss
     )
     questions = [
         Moments(domain=domain, n_clusters=s.n_clusters, squared_radius=H2, count_bits=s.count_bits)
@@ -135,7 +135,7 @@ def _affordable_by_mu(mp: Any, algorithm: Algorithm, domain: Domain, k: int, N: 
 
 
 def default_min_count(noise: Noise, round: LloydRound, number_bits: int) -> Fraction:
-    """The floor under noisy counts: the standard deviation of the last round's count noise, at least 1 record.
+    """The floor under noisy counts: the standard deviation of the last round's count noise, at least 1 record or person.
 
     Below it not even the sign of a count is reliable, and a division moves the centroid anywhere within the radius. One
     deviation was picked among 0, 1/2, 1 and 2 by looking at the loss on iris, s1 and wine: results on these sets with this

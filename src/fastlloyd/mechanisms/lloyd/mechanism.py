@@ -26,7 +26,7 @@ from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round
 class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One iteration: its squared radius H2 (None: no radius) and the total noise its answer must carry.
 
-    sum_scale in grid units, count_scale in units of 2**-count_bits records; see `Round.scales`.
+    sum_scale in grid units, count_scale in units of 2**-count_bits records (or both in shares of a person); see `Round.scales`.
     """
 
     moves_centroids: ClassVar[bool] = True
@@ -73,7 +73,8 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
             "sum_sensitivity_l2": math.sqrt(squared_l2),
             "sum_sensitivity_l1": s.l1_added[0],
             "count_sensitivity": s.l1_added[1],
-            "sensitivities_are_for": "one record added or removed" + (" (the cost counts a replacement)" if replace else ""),
+            "sensitivities_are_for": f"one {m.unit.one} added or removed"
+            + (" (the cost counts a replacement)" if replace else ""),
             "sum_noise_scale": float(self.sum_scale),
             "count_noise_scale": float(self.count_scale),
             "sum_noise_scale_exact": str(self.sum_scale),
@@ -193,18 +194,18 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
             )
         of_rounds = [
             (
-                f"Rounds: {len(self.rounds)}, for {self.n_expected} expected records (by the error analysis 2 to 7, where "
-                "nobody chose otherwise; more rounds mean more noise in each)."
+                f"Rounds: {len(self.rounds)}, for {self.n_expected} expected {self.unit.many} (by the error analysis 2 to 7, "
+                "where nobody chose otherwise; more rounds mean more noise in each)."
             ),
             f"Radius: {radius}",
             (
                 f"Noise of the last round: {float(last.sum_scale) / 2**self.share_bits / half_width:.4g} half widths on each "
-                f"sum, {float(last.count_scale) / 2**self.number_bits:.4g} records on each count."
+                f"sum, {float(last.count_scale) / 2**self.number_bits:.4g} {self.unit.many} on each count."
             ),
         ]
         each = [f"{name!r}: {error:.4g}" for name, error in zip(self.domain.features[:20], errors, strict=False)]
         more = [f"... and {self.n_features - 20} more features"] if self.n_features > 20 else []
-        size = f"for clusters of {self.n_expected / self.n_clusters:.0f} records, in original units:"
+        size = f"for clusters of {self.n_expected / self.n_clusters:.0f} {self.unit.many}, in original units:"
         of_result = [
             f"Centroids whose noisy count is below {self.min_count} stay where they are.",
             "\n    ".join([f"Expected standard error of a centroid, {size}", *each, *more]),

@@ -128,7 +128,8 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, forbid_unknown_fi
             n = math.prod(self.shape(round))
             size = f"{n} noisy numbers" if n > 1 else "one noisy number"
             share = float(self.share_of_budget(round))
-            of_rounds.append(f"Round {number} asks for {round.in_words}: {size}, {share:.3g} of the budget.")
+            asks_for = round.in_words.format(many=self.unit.many)
+            of_rounds.append(f"Round {number} asks for {asks_for}: {size}, {share:.3g} of the budget.")
         where = (
             "Where each round looks follows from the noisy answers before it: one client works it out and seals it to all. Its "
             "lengths and the noise are fixed here, so a client that works out nonsense spoils the result and reveals nothing."

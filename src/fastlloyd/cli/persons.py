@@ -1,0 +1,65 @@
+"""From options to whose rows are protected together, and from a column of ids to who answers."""
+
+import enum
+from contextlib import AbstractContextManager, nullcontext
+
+from fastlloyd.base.names import choose
+from fastlloyd.clustering.grid_records import GridRecords
+from fastlloyd.errors import PlanError
+from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.persons import Persons
+from fastlloyd.mechanisms.shared_records import SharedRecords
+from fastlloyd.records import RecordFile, Table
+
+
+class UnitKind(enum.Enum):
+    """What is protected and counted."""
+
+    RECORD = "record"
+    PERSON = "person"
+
+
+def given_persons(unit: str, name: str | None, max_clients: int | None) -> Persons | None:
+    """Whose rows are protected together, by `--unit record` nobody's. Raises PlanError for an option without effect."""
+    if choose(UnitKind, unit, "unit") is UnitKind.PERSON:
+        if max_clients is None:
+            raise PlanError(
+                "--max-clients-per-person is missing: say at how many clients the rows of a person may be, 1 if everyone is at "
+                "one only; the noise grows with it (`fastlloyd advise` says what that costs)"
+            )
+        return Persons(name=Persons().name if name is None else name, max_clients=max_clients)
+    for option, value in (("--unit-name", name), ("--max-clients-per-person", max_clients)):
+        if value is not None:
+            raise PlanError(f"{option} has no effect where single records are protected; say --unit person, or leave it out")
+    return None
+
+
+def persons_in(column: str | None, name: str | None, max_clients: int = 1) -> Persons | None:
+    """Whose rows are protected together where a column of the records says whose they are. Raises PlanError."""
+    if column is not None:
+        return Persons(name=Persons().name if name is None else name, max_clients=max_clients)
+    if name is not None:
+        raise PlanError("--unit-name has no effect where single records are protected; name the column of ids, --unit-column")
+    return None
+
+
+def check_alone(column: str | None, engine: str | None) -> None:
+    """Refuse to have workers pass over the records of persons, whose shares are worked out in this process."""
+    if column is not None and engine is not None:
+        raise PlanError("--unit-column has the records in the memory of this process; leave --engine out")
+
+
+def ids_of(records: Table | RecordFile) -> list[bytes] | None:
+    """Whose the records are, None where that was not asked for."""
+    return records.ids.texts() if isinstance(records, Table) and records.ids is not None else None
+
+
+def answering(
+    mechanism: Mechanism, records: Table | RecordFile, X: GridRecords
+) -> AbstractContextManager[SharedRecords] | None:
+    """Who answers for persons: the records, all in one block of X, with their shares; None where none are protected."""
+    ids = ids_of(records)
+    if ids is None:
+        return None
+    (grid,) = X
+    return nullcontext(SharedRecords.of_persons(mechanism, grid, ids))
