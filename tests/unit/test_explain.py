@@ -290,7 +290,7 @@ def test_nothing_that_is_explained_can_depend_on_data() -> None:
         (explain, ["plan"]),
         (coalitions, ["plan", "n_included"]),  # how many clients took part is public
         (plan_statement, ["plan", "n_included"]),
-        (mechanism_statement, ["m"]),
+        (mechanism_statement, ["m", "federated"]),
         (noise_factor, ["plan", "n_included"]),
         (LloydMechanism.expected_standard_errors, ["self", "noise_factor"]),
     ):

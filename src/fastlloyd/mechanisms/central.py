@@ -53,8 +53,7 @@ def release(mechanism: PrivateRun[T], records: Records, noise: NoiseSource) -> T
 
     What is found satisfies the mechanism's guarantee if `noise` is `SystemNoise`. Raises LocalProtocolError for noise that is
     not private outside `testing.repeatable_noise`; DataError when the records are not grid points of the mechanism's domain,
-    when there are more, or more persons, than the public cap `mechanism.n_records`, or when their number changes
-    between two rounds.
+    when there are more, or more persons, than the cap `mechanism.n_records`, or when their number changes between two rounds.
     """
     check_private(noise)
     capped = CappedRecords(records, mechanism, partial(check_cap, cap=mechanism.n_records, unit=mechanism.unit))

@@ -56,13 +56,12 @@ def whole_person(persons: Persons, *, federated: bool = True) -> str:
 
 def protected(m: AnyRun, *, federated: bool) -> list[str]:
     """What the guarantee covers, and what it compares."""
-    unit = "one record (one row): the guarantee compares data sets that differ in one record"
-    if m.persons is not None:
-        unit = (
-            f"{whole_person(m.persons, federated=federated)}; the guarantee compares data sets that differ in one {m.unit.one}"
-        )
-    answers = f"every noisy answer of the run, {m.revealed}, and what is computed from them later"
-    return [answers, unit, *([PROTECTED_LOSS] if m.n_rounds > len(m.rounds) else [])]
+    unit = "one record (one row)" if m.persons is None else whole_person(m.persons, federated=federated)
+    return [
+        f"every noisy answer of the run, {m.revealed}, and what is computed from them later",
+        f"{unit}{':' if m.persons is None else ';'} the guarantee compares data sets that differ in one {m.unit.one}",
+        *([PROTECTED_LOSS] if m.n_rounds > len(m.rounds) else []),
+    ]
 
 
 def not_protected(m: AnyRun, *, federated: bool) -> list[str]:
@@ -180,10 +179,7 @@ class PrivacyStatement(dict[str, Any]):
 
 
 def mechanism_statement(m: AnyRun, *, federated: bool = False) -> dict[str, Any]:
-    """The machine-readable privacy statement of the central model (`privacy.json`, `privacy_spent_`).
-
-    federated : of a run's.
-    """
+    """The machine-readable privacy statement of the central model (`privacy.json`, `privacy_spent_`), or federated."""
     private = m.noise is not Noise.NONE
     accountant = m.accountant()
     gaussian = m.noise is Noise.GAUSSIAN

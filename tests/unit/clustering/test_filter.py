@@ -209,8 +209,8 @@ def test_products_of_fewer_bits_are_noticed_and_done_without(bits: int) -> None:
         X, C = near_ties(300, 20, 2**16)
         found = kernels.assign(X.astype(np.int32), C)
         assert found.tolist() == by_definition(X, C)
-        found = kernels.cluster_statistics(X.astype(np.int32), C, None)
-        assert all(np.array_equal(a, b) for a, b in zip(found, reference.cluster_statistics(X, C, None), strict=True))
+        sums = kernels.cluster_statistics(X.astype(np.int32), C, None)
+        assert all(np.array_equal(a, b) for a, b in zip(sums, reference.cluster_statistics(X, C, None), strict=True))
 
 
 @pytest.mark.parametrize("by_feature", [False, True])

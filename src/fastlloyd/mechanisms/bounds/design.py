@@ -13,15 +13,14 @@ import msgspec
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.dp.gdp import gdp_epsilon, mu_from_squared
 from fastlloyd.dp.noise import Noise
-from fastlloyd.errors import BudgetError, PlanError
+from fastlloyd.errors import BudgetError
 from fastlloyd.mechanisms.bounds.mechanism import (
     N_ROUNDS,
     SEEN_DEVIATIONS,
     SEEN_SHARE,
     BoundsMechanism,
     HistogramRound,
-    about,
-    of_features,
+    too_few,
 )
 from fastlloyd.mechanisms.persons import unit
 from fastlloyd.mechanisms.queries.histograms import Histograms
@@ -74,12 +73,9 @@ def divide(settings: BoundsSettings) -> Stages:
     """
     needed = _needed(settings)
     if needed > MOST_SHARE:
-        features, enough = of_features(settings.domain.n_features), settings.expected * float(needed / MOST_SHARE) ** 0.5
-        raise PlanError(
-            f"{settings.expected:,} {unit(settings.persons).many} are too few to find bounds of {features} with at most a fifth of the budget of "
-            f"epsilon {settings.epsilon:g}; that takes about {about(math.ceil(enough))}: use a larger epsilon or fewer "
-            "features, or state bounds"
-        )
+        enough = math.ceil(settings.expected * float(needed / MOST_SHARE) ** 0.5)
+        budget = f"at most a fifth of the budget of epsilon {settings.epsilon:g}"
+        raise too_few(settings.expected, unit(settings.persons), settings.domain.n_features, budget, enough)
     share = max(LEAST_SHARE, Fraction(math.ceil(1000 * needed), 1000))
     delta = settings.whole_delta
     own, rest = (_epsilon(part * settings.budget, delta) for part in (share, 1 - share))

@@ -16,7 +16,7 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.bounds.reading import OUTSIDE, Thresholds, interval
-from fastlloyd.mechanisms.persons import Persons
+from fastlloyd.mechanisms.persons import Persons, Unit
 from fastlloyd.mechanisms.private_run import AnyRun, Choices, PrivateRun, check_grid, check_guarantee, check_ints, check_numbers
 from fastlloyd.mechanisms.queries.histograms import Histograms
 from fastlloyd.mechanisms.queries.query import Query, ask
@@ -172,10 +172,7 @@ class BoundsMechanism(
         deviation = max(map(max, totals)) / 2**self.number_bits
         needed = math.ceil(SEEN_DEVIATIONS * deviation / SEEN_SHARE)
         if needed > self.n_expected:
-            raise PlanError(
-                f"{self.n_expected:,} {self.unit.many} are too few to find bounds of {of_features(self.n_features)} with epsilon "
-                f"{self.epsilon:.4g}; that takes about {about(needed)}: use a larger epsilon or fewer features, or state bounds"
-            )
+            raise too_few(self.n_expected, self.unit, self.n_features, f"epsilon {self.epsilon:.4g}", needed)
 
     def choices(self, noise_factor: float) -> Choices:
         """What each round counts, and from how many records on noise does not hide an interval."""
@@ -201,12 +198,16 @@ class BoundsMechanism(
         return {"outer_range": dict(zip(self.domain.features, map(list, ends), strict=True))}
 
 
-def of_features(n: int) -> str:
-    """How many features, in words."""
-    return "1 feature" if n == 1 else f"{n} features"
+def too_few(n: int, unit: Unit, n_features: int, budget: str, needed: int) -> PlanError:
+    """The refusal to look for bounds among n records; needed : how many it takes with that budget."""
+    features = "1 feature" if n_features == 1 else f"{n_features} features"
+    return PlanError(
+        f"{n:,} {unit.many} are too few to find bounds of {features} with {budget}; that takes about {about(needed)}: use a "
+        "larger epsilon or fewer features, or state bounds"
+    )
 
 
 def about(n: int) -> str:
     """A number for people, rounded up to two digits: 1,200."""
-    unit = 10 ** max(len(str(n)) - 2, 0)
-    return f"{-(-n // unit) * unit:,}"
+    tens = 10 ** max(len(str(n)) - 2, 0)
+    return f"{-(-n // tens) * tens:,}"
