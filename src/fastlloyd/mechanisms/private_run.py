@@ -127,6 +127,11 @@ class PrivateRun(
         raise NotImplementedError
 
     @property
+    def told_by_totals(self) -> str:
+        """What its exact sums over many records tell of these, beside their number, in words."""
+        raise NotImplementedError
+
+    @property
     def noise(self) -> Noise:
         """What protects the answers."""
         raise NotImplementedError
@@ -179,12 +184,24 @@ class PrivateRun(
         """
         raise NotImplementedError
 
-    def check_noise(self, noise_factor: float) -> None:
-        """Raise PlanError if noise so many times larger than the guarantee needs would hide all that the run looks for."""
+    def check_noise(self, totals: Sequence[tuple[Fraction, ...]]) -> None:
+        """Raise PlanError if noise of these scales, round by round and part by part, would hide all that the run looks for."""
 
     def choices(self, noise_factor: float) -> Choices:
         """How this run was planned, in sentences; noise_factor : how many times larger the noise is than what is needed."""
         raise NotImplementedError
+
+    def afterwards(self, noise_factor: float) -> list[str]:  # noqa: ARG002 - most runs end with their rounds
+        """What is asked after the last of its rounds, in sentences."""
+        return []
+
+    def agreed(self) -> list[str]:
+        """What people agree on of this kind of run alone, in sentences."""
+        return []
+
+    def shown(self) -> dict[str, str]:
+        """What a table of its settings says of this kind of run alone."""
+        return {"rounds": str(len(self.rounds))}
 
     def facts(self) -> dict[str, Any]:
         """What the privacy statement says of this kind of run alone."""

@@ -25,6 +25,7 @@ from fastlloyd.federation.plan.plan import Plan, loss_estimate_of_run, noise_dev
 from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.mechanisms.catalogue import read_mechanism
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
+from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.uncertainty import Accuracy, LossEstimate, NoiseDeviation, Status, assess
 from fastlloyd.records.files import opened
 from fastlloyd.reports.statement import NOT_COVERED, mechanism_statement, plan_statement, with_leaks
@@ -103,7 +104,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         """Make the result of a client of a federated run."""
         n_included = len(run.included[len(plan.mechanism.rounds) - 1])
         return cls.of(
-            plan.mechanism,
+            plan.clustering,
             run.clustering,
             noise_deviation_of_run(plan, n_included),
             leaks=leaks,
@@ -262,7 +263,7 @@ def _exact(result: Result) -> dict[str, Any]:
     return {"features": list(result.mechanism.domain.features), "clusters": msgspec.to_builtins(result.clusters)}
 
 
-def rounds(m: Mechanism, included: Sequence[Sequence[str]], doubtful: Sequence[int]) -> list[dict[str, Any]]:
+def rounds(m: AnyRun, included: Sequence[Sequence[str]], doubtful: Sequence[int]) -> list[dict[str, Any]]:
     """Return who was in the sum of each round, and which sums cannot come from honest records, for machines."""
     T = len(m.rounds)  # what comes after them is the loss
     return [
@@ -345,7 +346,7 @@ def _settings(folder: Path) -> Mechanism:
     if mechanism.exists():
         return read_mechanism(load_text(mechanism), str(mechanism))
     if plan.exists():
-        return Plan.from_toml(load_text(plan), str(plan)).mechanism
+        return Plan.from_toml(load_text(plan), str(plan)).clustering
     raise DataError(f"{folder} holds neither {MECHANISM} nor {PLAN}, which say what the centroids mean; keep a result together")
 
 

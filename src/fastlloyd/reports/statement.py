@@ -84,11 +84,9 @@ def profile_deviation(plan: Plan) -> float:
     m = plan.mechanism
     weights = Fraction(0)
     for round in m.rounds:
-        if round.counts_records:
-            scales = (
-                plan.share_scales(round, plan.n_clients) if plan.trust is TrustMode.CLIENT_NOISE else plan.total_scales(round)
-            )
-            weights += 1 / (m.shape(round)[0] * scales[-1] ** 2)
+        shared = plan.trust is TrustMode.CLIENT_NOISE
+        scales = plan.share_scales(round, plan.n_clients) if shared else plan.total_scales(round)
+        weights += round.information_on_number(m, scales)
     return m.noise.spread / math.sqrt(weights) / float(2**m.number_bits)
 
 
@@ -96,8 +94,8 @@ def totals(plan: Plan) -> str:
     """Say what organisations learn of another's records as a whole when they subtract their own from the noisy sums."""
     many = plan.mechanism.unit.many
     known = (
-        f"its number of {many}, with a standard error of {profile_deviation(plan):.2g}, their means, and how many of them are "
-        f"in each cluster. The noise hides single {many}, not what all {many} of an organisation add up to"
+        f"its number of {many}, with a standard error of {profile_deviation(plan):.2g}, {plan.mechanism.told_by_totals}. The "
+        f"noise hides single {many}, not what all {many} of an organisation add up to"
     )
     if plan.n_clients == 2:
         return f"with two organisations each takes its own numbers away from the noisy sums and has the other's: {known}"

@@ -159,7 +159,7 @@ def show(file: PlanFile, json: Json = False) -> None:
         "run": plan.run_id,
         **{"study" if what == "name" else what: text for what, text in words.items()},
         "algorithm": m.name,
-        "clusters": str(m.n_clusters),
+        **m.shown(),
         "features": "\n".join(
             f"{name}: {low:g} to {high:g}"
             for name, low, high in zip(m.domain.features, m.domain.lower, m.domain.upper, strict=True)
@@ -167,8 +167,6 @@ def show(file: PlanFile, json: Json = False) -> None:
         "scaling": m.domain.scaling.value,
         "epsilon, delta": f"{m.epsilon:.6g}, {m.delta:.3g}",
         "neighbouring relation": m.neighboring_relation.value,
-        "rounds": f"{len(m.rounds)}, of which {m.n_iterations} move the centroids",
-        "loss": f"estimated, with {float(m.loss_share):.3g} of the budget" if m.loss else "not estimated",
         "protected": m.unit.a if m.persons is None else whole_person(m.persons),
         m.unit.many: f"at most {m.n_records}, planned for {m.n_expected}",
         "clients": "\n".join(f"{c.name}: at most {c.max_records} {m.unit.many}{store_in_words(c)}" for c in plan.clients),
@@ -304,18 +302,18 @@ def _timeouts(plan: "Plan") -> dict[str, int]:
 def _for_machines(plan: "Plan") -> dict[str, Any]:
     from msgspec import structs
 
-    m, issuer = plan.mechanism, plan.issuer
+    m, issuer, facts = plan.mechanism, plan.issuer, plan.mechanism.facts()
     expires = {certificate.name: certificate.expires.isoformat() for certificate in plan.certificates()}
     return {
         "digest": plan.digest.hex(),
         "run_id": plan.run_id,
         "algorithm": m.name,
-        "n_clusters": m.n_clusters,
+        "n_clusters": facts.get("n_clusters"),
         "features": list(m.domain.features),
         "epsilon": m.epsilon,
         "delta": m.delta,
         "neighboring_relation": m.neighboring_relation.value,
-        "n_iterations": m.n_iterations,
+        "n_iterations": facts.get("n_iterations"),
         "n_rounds": len(m.rounds),
         "n_records": m.n_records,
         **({} if m.persons is None else {"persons": structs.asdict(m.persons)}),
