@@ -10,7 +10,7 @@ from functools import partial
 
 from fastlloyd.base.names import listing
 from fastlloyd.errors import DataError
-from fastlloyd.records import files, stores
+from fastlloyd.records import files, lakes, stores
 from fastlloyd.records.columns import NUMERIC, Columns
 from fastlloyd.records.delimited import DelimitedFile
 from fastlloyd.records.pieces import Piece, folders_of, opener
@@ -40,6 +40,8 @@ def open_records(path: str | os.PathLike[str], columns: Columns = None, *, missi
     if source == STANDARD_INPUT:
         return RecordFile(DelimitedFile("/dev/stdin", columns, missing), "/dev/stdin", missing)
     states = files.find(source)
+    if set(states) != {source}:  # who names a file means it
+        lakes.check(states)
     _check_formats(source, states)
     first, *others = _pieces(source, states, columns, missing)
     if first.state is None:
