@@ -40,6 +40,7 @@ NOT_PROTECTED = [
     "that records were refused: too many, a bad cell, a value outside the bounds; a refusal, or a warning of many, can be seen",
     "the time a computation takes",
 ]
+UNPROTECTED = "everything: this run added no noise. NOT PRIVATE"
 NOT_PROTECTED_FEDERATED = [
     "against parties that do not follow the protocol: one that leaves its noise out, invents sums, or withholds answers",
     "the names of the clients and which of them took part in which round",
@@ -62,9 +63,7 @@ def protected(m: Mechanism, *, federated: bool) -> list[str]:
     """What the guarantee covers, and what it compares."""
     [answers, unit] = PROTECTED
     if m.persons is not None:
-        unit = (
-            f"{whole_person(m.persons, federated=federated)}; the guarantee compares data sets that differ in one {m.unit.one}"
-        )
+        unit = f"{whole_person(m.persons, federated=federated)}; the guarantee compares data sets that differ in one"
     return [answers, unit, *([PROTECTED_LOSS] if m.loss else [])]
 
 
@@ -185,7 +184,7 @@ class PrivacyStatement(dict[str, Any]):
 
 
 def mechanism_statement(m: Mechanism, *, federated: bool = False) -> dict[str, Any]:
-    """The machine-readable privacy statement of the central model (`privacy.json`, `privacy_spent_`); federated : of a run's."""
+    """The machine-readable privacy statement (`privacy.json`, `privacy_spent_`) of the central model, or of a run."""
     private = m.noise is not Noise.NONE
     accountant = m.accountant()
     gaussian = m.noise is Noise.GAUSSIAN
@@ -221,9 +220,7 @@ def mechanism_statement(m: Mechanism, *, federated: bool = False) -> dict[str, A
             "noise_scale": "standard deviation" if gaussian else "scale b of P(x) proportional to exp(-|x|/b)",
         },
         "protected": protected(m, federated=federated) if private else [],
-        "not_protected": not_protected(m, federated=federated)
-        if private
-        else ["everything: this run added no noise. NOT PRIVATE"],
+        "not_protected": not_protected(m, federated=federated) if private else [UNPROTECTED],
         "cautions": cautions(m),
         "mechanism_digest": m.digest.hex(),
     }
