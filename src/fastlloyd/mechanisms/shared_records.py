@@ -31,7 +31,7 @@ class SharedRecords:
         self.n: int | None = n_persons
         order = np.argsort(shares, kind="stable")
         values, starts = np.unique(shares[order], return_index=True)
-        pieces = np.split(order, starts[1:])
+        pieces = np.split(order, starts)[1:]  # none of no rows
         self._groups = [(int(w), LocalRecords(domain, X[rows])) for w, rows in zip(values, pieces, strict=True) if w]
 
     @classmethod
