@@ -28,7 +28,7 @@ from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
 from fastlloyd.mechanisms.queries.shares import InShares
 from fastlloyd.mechanisms.queries.spaces import Features
 from fastlloyd.mechanisms.shared_records import SharedRecords
-from people import ADD, KEY, REPLACE, Situation, expected_shares, one_person, shared
+from people import ADD, KEY, REPLACE, Situation, added, expected_shares, one_person, shared
 
 NAMES = [f"{domain.n_features} features, {domain.fraction_bits} bits" for domain in situations.DOMAINS]
 EACH_DOMAIN = pytest.mark.parametrize("domain", situations.DOMAINS, ids=NAMES)
@@ -107,7 +107,7 @@ def test_the_dearest_price_is_attained_by_a_person_of_one_row_and_by_one_of_equa
         return tuple(sum(v * v for v in part) for part in situations.by_part(question, change))
 
     for m in (1, 7, 3000):
-        one, other = (one_person(query, BOX, [np.array([x] * m)] * c, persons.weight_bits) for x in (first, second))
+        one, other = (added(query, one_person(BOX, [np.array([x] * m)] * c, persons.weight_bits)) for x in (first, second))
         assert lengths(one) in stated.added
         assert lengths(one - other) in stated.corners(REPLACE) or name == "offsets of two"
         assert max(map(abs, one.ravel().tolist())) <= c * max(stated.entries)

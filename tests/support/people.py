@@ -82,12 +82,14 @@ def shared(domain: Domain, ids: Sequence[bytes], X: IntArray, weight_bits: int) 
     return SharedRecords(domain, X, shares, n_persons=n, share_bits=weight_bits)
 
 
-def one_person(query: Query, domain: Domain, at_clients: Sequence[IntArray], weight_bits: int) -> IntArray:
-    """What a person with these rows at these clients adds to the sum of their answers."""
-    total = np.zeros(query.shape, dtype=np.int64)
-    for X in at_clients:
-        total += shared(domain, [b"somebody"] * len(X), X, weight_bits).total(query)[0]
-    return total
+def one_person(domain: Domain, at_clients: Sequence[IntArray], weight_bits: int) -> list[SharedRecords]:
+    """The records of a person with these rows at these clients."""
+    return [shared(domain, [b"somebody"] * len(X), X, weight_bits) for X in at_clients]
+
+
+def added(query: Query, person: Sequence[SharedRecords]) -> IntArray:
+    """What a person adds to the sum of all clients' answers."""
+    return np.asarray(sum((records.total(query)[0] for records in person), np.zeros(query.shape, dtype=np.int64)))
 
 
 def within(question: Question, change: IntArray, corners: Sequence[Corner], entries: Sequence[int]) -> bool:
@@ -142,28 +144,29 @@ class Situation:
             *([rows(domain, bits, generator) for _ in range(c)] for _ in range(2)),
         )
 
+    @property
+    def n_changes(self) -> int:
+        """How many changes `all_hold` looks at."""
+        return len(self.queries) * (3 if any(len(X) >= 2 for X in self.person) else 2)
+
     def all_hold(self) -> bool:
         """Lemmas 1 and 2, for every question: added or removed, replaced, and one row of a person who stays."""
-        return all(self.holds(query) for query in self.queries)
+        bits, X = self.persons.weight_bits, next((rows for rows in self.person if len(rows) >= 2), None)
+        kept = [] if X is None else [X, np.delete(X, len(X) // 2, axis=0)]
+        one, other, whole, less = (
+            one_person(self.domain, rows, bits) for rows in (self.person, self.other, kept[:1], kept[1:])
+        )
+        return all(
+            self._holds(query, added(query, one), added(query, other), added(query, whole) - added(query, less))
+            for query in self.queries
+        )
 
-    def holds(self, query: Query) -> bool:
-        bits, c = self.persons.weight_bits, self.persons.max_clients
+    def _holds(self, query: Query, one: IntArray, other: IntArray, of_a_row: IntArray) -> bool:
         asked = InShares(question=query.question, persons=self.persons)
-        stated, entries = asked.sensitivity, [c * entry for entry in asked.sensitivity.entries]
-        one, other = (one_person(query, self.domain, each, bits) for each in (self.person, self.other))
-        if not within(query.question, one, stated.corners(ADD), entries):
-            return False
-        twice = [2 * entry for entry in entries]
-        if not within(query.question, other - one, stated.corners(REPLACE), twice):
-            return False
-        return self._holds_for_rows(query)
-
-    def _holds_for_rows(self, query: Query) -> bool:
-        bits = self.persons.weight_bits
         alone = InShares(question=query.question, persons=msgspec.structs.replace(self.persons, max_clients=1)).sensitivity
-        X = next((rows for rows in self.person if len(rows) >= 2), None)
-        if X is None:
-            return True
-        less = np.delete(X, len(X) // 2, axis=0)
-        change = one_person(query, self.domain, [X], bits) - one_person(query, self.domain, [less], bits)
-        return within(query.question, change, alone.corners(ADD), alone.entries)
+        stated, c = asked.sensitivity, self.persons.max_clients
+        return (
+            within(query.question, one, stated.corners(ADD), [c * entry for entry in stated.entries])
+            and within(query.question, other - one, stated.corners(REPLACE), [2 * c * entry for entry in stated.entries])
+            and within(query.question, of_a_row, alone.corners(ADD), alone.entries)
+        )
