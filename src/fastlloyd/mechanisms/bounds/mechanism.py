@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
@@ -157,6 +158,11 @@ class BoundsMechanism(
         if len(self.rounds) != N_ROUNDS:
             raise PlanError(f"there are {len(self.rounds)} rounds; bounds are found in {N_ROUNDS}")
         check_guarantee(self)
+
+    @property
+    def seed(self) -> PublicSeed:
+        """From all that is planned: bounds need no other randomness than the order in which shares are left over."""
+        return PublicSeed(self.digest)
 
     def start(self) -> FoundBounds:
         """The outer range. A state is what is found so far."""
