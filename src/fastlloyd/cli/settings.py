@@ -26,8 +26,8 @@ from fastlloyd.federation.positions import Positions
 from fastlloyd.mechanisms.answering import check_cap
 from fastlloyd.mechanisms.catalogue import algorithm, preset
 from fastlloyd.mechanisms.lloyd.algorithm import VARIED
-from fastlloyd.mechanisms.mechanism import MAX_RECORDS
 from fastlloyd.mechanisms.persons import Persons, Unit, unit
+from fastlloyd.mechanisms.private_run import MAX_RECORDS
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings, check_expected
 from fastlloyd.records import Missing, RecordFile, Table, open_records, read_table, table_or_file
 from fastlloyd.records.bounds import TEMPLATE_HEADING, data_bounds, parse_bounds

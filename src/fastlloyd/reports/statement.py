@@ -13,8 +13,8 @@ from fastlloyd.dp.noise import Noise
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.plan.quorum import Masks
 from fastlloyd.federation.plan.shares import TrustMode
-from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.persons import Persons
+from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.reports.coalitions import coalitions, holds_against, one_share_epsilon
 
 STATEMENT_VERSION = 1
@@ -22,10 +22,6 @@ STATEMENT_VERSION = 1
 LARGE_EPSILON = 10.0
 ENOUGH_FOR_TWO = 5  # clients, of whom two may pool what they see for a little more noise
 
-PROTECTED = [
-    "every noisy answer of the run, the centroids and noisy counts of every iteration, and what is computed from them later",
-    "one record (one row): the guarantee compares data sets that differ in one record",
-]
 OF_PERSONS = "a person who has several records as well as one who has one: the more records, the weaker the protection"
 NOT_COVERED = (
     "NOT PRIVATE: settings were taken from the data (taken_from_the_data in the privacy statement says which); epsilon and "
@@ -59,15 +55,17 @@ def whole_person(persons: Persons, *, federated: bool = True) -> str:
     )
 
 
-def protected(m: Mechanism, *, federated: bool) -> list[str]:
+def protected(m: AnyRun, *, federated: bool) -> list[str]:
     """What the guarantee covers, and what it compares."""
-    [answers, unit] = PROTECTED
-    if m.persons is not None:
-        unit = f"{whole_person(m.persons, federated=federated)}; the guarantee compares data sets that differ in one"
-    return [answers, unit, *([PROTECTED_LOSS] if m.loss else [])]
+    unit = "one record (one row)" if m.persons is None else whole_person(m.persons, federated=federated)
+    return [
+        f"every noisy answer of the run, {m.revealed}, and what is computed from them later",
+        f"{unit}{':' if m.persons is None else ';'} the guarantee compares data sets that differ in one {m.unit.one}",
+        *([PROTECTED_LOSS] if m.n_rounds > len(m.rounds) else []),
+    ]
 
 
-def not_protected(m: Mechanism, *, federated: bool) -> list[str]:
+def not_protected(m: AnyRun, *, federated: bool) -> list[str]:
     """What the guarantee does not cover."""
     said = NOT_PROTECTED
     if m.persons is not None:
@@ -107,7 +105,7 @@ def totals(plan: Plan) -> str:
     return f"if all organisations but one pool what they see, they have what the last one's records add up to: {known}"
 
 
-def cautions(m: Mechanism) -> list[str]:
+def cautions(m: AnyRun) -> list[str]:
     """Sentences about a guarantee that is true but weak, for the screen and the statement."""
     said = []
     if LARGE_EPSILON < m.epsilon < math.inf:
@@ -183,8 +181,8 @@ class PrivacyStatement(dict[str, Any]):
         return f"<{type(self).__name__} {shown}; {len(self)} entries>"
 
 
-def mechanism_statement(m: Mechanism, *, federated: bool = False) -> dict[str, Any]:
-    """The machine-readable privacy statement (`privacy.json`, `privacy_spent_`) of the central model, or of a run."""
+def mechanism_statement(m: AnyRun, *, federated: bool = False) -> dict[str, Any]:
+    """The machine-readable privacy statement of the central model (`privacy.json`, `privacy_spent_`), or federated."""
     private = m.noise is not Noise.NONE
     accountant = m.accountant()
     gaussian = m.noise is Noise.GAUSSIAN
@@ -206,14 +204,11 @@ def mechanism_statement(m: Mechanism, *, federated: bool = False) -> dict[str, A
         "neighboring_relation": m.neighboring_relation.value,
         "unit_of_protection": "one record (row)" if m.persons is None else whole_person(m.persons, federated=federated),
         **({} if m.persons is None else {"persons": msgspec.structs.asdict(m.persons)}),
-        "n_iterations": m.n_iterations,
         "n_rounds": len(m.rounds),
-        "iterations_and_rounds": "a round is one noisy answer; an iteration is a round that moves the centroids",
-        "n_clusters": m.n_clusters,
         "n_records_cap": m.n_records,
         "features": list(m.domain.features),
         "rounds": [{"round": number} | round.statement(m) for number, round in enumerate(m.rounds, 1)],
-        "loss_estimate": m.loss.statement(m) if m.loss else None,
+        **m.facts(),
         "units": {
             "sum": m.sum_unit if m.persons is None else f"{m.sum_unit}; {m.unit.a} has {m.persons.shares} shares",
             "count": f"2**-{m.number_bits} {m.unit.many}",
