@@ -57,14 +57,10 @@ def whole_person(persons: Persons, *, federated: bool = True) -> str:
 
 def protected(m: AnyRun, *, federated: bool) -> list[str]:
     """What the guarantee covers, and what it compares."""
-    whose = [
-        "one record (one row): the guarantee compares data sets that differ in one record"
-        if m.persons is None
-        else f"{whole_person(m.persons, federated=federated)}; the guarantee compares data sets that differ in one"
-    ]
+    unit = "one record (one row)" if m.persons is None else whole_person(m.persons, federated=federated)
     return [
         f"every noisy answer of the run, {m.revealed}, and what is computed from them later",
-        *whose,
+        f"{unit}{':' if m.persons is None else ';'} the guarantee compares data sets that differ in one {m.unit.one}",
         *([PROTECTED_LOSS] if m.n_rounds > len(m.rounds) else []),
     ]
 
