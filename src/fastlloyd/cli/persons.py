@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager, nullcontext
 from fastlloyd.base.names import choose
 from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.errors import PlanError
-from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.persons import Persons
+from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.shared_records import SharedRecords
 from fastlloyd.records import RecordFile, Table
 
@@ -54,9 +54,7 @@ def ids_of(records: Table | RecordFile) -> list[bytes] | None:
     return records.ids.texts() if isinstance(records, Table) and records.ids is not None else None
 
 
-def answering(
-    mechanism: Mechanism, records: Table | RecordFile, X: GridRecords
-) -> AbstractContextManager[SharedRecords] | None:
+def answering(mechanism: AnyRun, records: Table | RecordFile, X: GridRecords) -> AbstractContextManager[SharedRecords] | None:
     """Who answers for persons: the records, all in one block of X, with their shares; None where none are protected."""
     ids = ids_of(records)
     if ids is None:
