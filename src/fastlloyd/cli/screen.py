@@ -17,6 +17,7 @@ from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.uncertainty import LossEstimate, Verdict, noise_dominates
 from fastlloyd.reports.bounds_result import BoundsResult
 from fastlloyd.reports.coalitions import holds_against
+from fastlloyd.reports.explain import bounds
 from fastlloyd.reports.result import Result
 from fastlloyd.reports.run_result import NOT_PRIVATE, RunResult
 from fastlloyd.reports.statement import whole_person
@@ -110,6 +111,8 @@ def show_centroids(screen: Console, result: Result) -> None:
         columns.append(terminal.Column(heading="status", cells=[status.value for status in result.accuracy.status]))
     errors = " ± standard error" if result.has_noise else ""
     terminal.show(screen, f"{m.name}: centroids in original units{errors}", columns)
+    if result.first is not None:
+        screen.print(f"Bounds found, to which values are clipped: {bounds(m, SHOWN_FEATURES)}.")
     if result.loss is not None:
         screen.print(loss(result, result.loss))
 

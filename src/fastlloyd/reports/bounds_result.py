@@ -4,7 +4,9 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import tomli_w
 
+from fastlloyd.base.sealed_toml import without_none
 from fastlloyd.dp.gdp import mu_from_squared
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.actions import ClientResult
@@ -56,13 +58,14 @@ class BoundsResult(RunResult, frozen=True, kw_only=True):
         """Bounds, and the features that keep the outer range."""
         return {"bounds": self.ends, "not_found": self.not_found}
 
-    def text(self) -> str:
-        """The text of the file of bounds, which `--bounds` takes."""
+    def text(self, *, with_statement: bool = False) -> str:
+        """The text of the file of bounds, which `--bounds` takes; with_statement : with the privacy statement as a table."""
         m, mark = self.mechanism, [self.mark] if self.mark else []
         heading = f"{FOUND} (epsilon {m.epsilon:.4g}, delta {m.delta:.3g}); values outside are clipped."
         kept = [f"Noise hid where these are, and the outer range stands: {', '.join(map(repr, self.not_found))}."]
         lower, upper = self.bounds.ends(m.domain)
-        return bounds_file(m.domain.features, lower, upper, [heading, *mark, *(kept if self.not_found else [])])
+        text = bounds_file(m.domain.features, lower, upper, [heading, *mark, *(kept if self.not_found else [])])
+        return text + ("\n" + tomli_w.dumps({"privacy": without_none(self.statement())}) if with_statement else "")
 
     def files(self) -> dict[str, bytes]:
         """See `RunResult`, and the bounds."""
@@ -74,6 +77,13 @@ class FirstStage(msgspec.Struct, frozen=True, kw_only=True):
 
     result: BoundsResult
     epsilon: float
+
+    @property
+    def stays_spent(self) -> str:
+        """What is lost if no clustering follows, in words that end a sentence."""
+        return (
+            f"finding the bounds has spent epsilon {self.result.mechanism.epsilon:.3g} of {self.epsilon:g}, which stays spent"
+        )
 
     def with_second(self, said: dict[str, Any], m: Mechanism) -> dict[str, Any]:
         """The statement of both, from that of the clustering with mechanism m."""
