@@ -97,8 +97,8 @@ class ExpectedError(NamedTuple):
 class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A private clustering, fully determined but for the records and the noise. Made by `catalogue.design`.
 
-    n_expected : to plan the iterations. public_seed : of all public randomness, 64 hex digits. loss : the round that estimates
-    the loss in the end; None without it. For the other fields see `PrivateRun`.
+    n_expected : to plan the iterations. loss : the round that estimates the loss in the end; None without it. For the other
+    fields see `PrivateRun`.
     """
 
     domain: Domain

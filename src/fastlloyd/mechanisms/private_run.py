@@ -103,6 +103,11 @@ class PrivateRun(
         raise NotImplementedError
 
     @property
+    def public_seed(self) -> str:
+        """The seed of all public randomness, 64 hex digits."""
+        raise NotImplementedError
+
+    @property
     def count_bits(self) -> int:
         """Counts travel in units of 2**-count_bits records, or shares of a person."""
         raise NotImplementedError

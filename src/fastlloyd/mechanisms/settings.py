@@ -78,12 +78,14 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     epsilon, delta : the guarantee; delta None: the default. persons : whose rows are protected together, if not each row alone.
     n_records : public cap on the number of records, or of persons; n_expected : public guess of it, None: n_records.
-    count_bits, delta_slack : of a federated run, which its planner chooses. Without noise epsilon has no effect.
+    public_seed : of all public randomness, such as where centroids start. count_bits, delta_slack : of a federated run, which
+    its planner chooses. Without noise epsilon has no effect.
     """
 
     domain: Domain
     n_records: int
     epsilon: float
+    public_seed: PublicSeed
     delta: float | None = None
     n_expected: int | None = None
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -169,6 +171,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
             "delta": float(self.whole_delta),
             "delta_slack": float(self.delta_slack),
             "neighboring_relation": self.neighboring_relation,
+            "public_seed": self.public_seed.hex(),
             "count_bits": self.count_bits,
             "persons": self.persons,
         }
@@ -177,15 +180,13 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
     """What `catalogue.design` makes a clustering of. Raises BudgetError or PlanError naming the setting.
 
-    delta None: the preset's, without Gaussian noise 0. public_seed : of where centroids start. n_iterations None: the
-    algorithm's rule. initialization, min_count None: the preset's. min_count : centroids with a smaller noisy count stay.
-    estimate_loss : spend loss_share of the budget (of mu^2, with Laplace noise of epsilon; None: `loss.planned_share`) on the
-    loss in the end. For the other fields see `RunSettings`.
+    delta None: the preset's, without Gaussian noise 0. n_iterations None: the algorithm's rule. initialization, min_count None:
+    the preset's. min_count : centroids with a smaller noisy count stay. estimate_loss : spend loss_share of the budget (of
+    mu^2, with Laplace noise of epsilon; None: `loss.planned_share`) on the loss in the end. For the others see `RunSettings`.
     """
 
     algorithm: A_co
     n_clusters: int
-    public_seed: PublicSeed
     n_iterations: int | None = None
     preset: Preset = PRESETS["default"]
     initialization: RadiusSearch | None = None
@@ -232,7 +233,7 @@ class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
     @property
     def fields(self) -> dict[str, Any]:
         """The fields of a `Mechanism` that do not depend on its algorithm."""
-        return super().fields | {"n_clusters": self.n_clusters, "public_seed": self.public_seed.hex()}
+        return super().fields | {"n_clusters": self.n_clusters}
 
 
 def check_expected(n_expected: int | None, n_records: int, persons: Persons | None = None) -> None:

@@ -103,13 +103,13 @@ def totals(plan: Plan) -> str:
     return f"if all organisations but one pool what they see, they have what the last one's records add up to: {known}"
 
 
-def cautions(m: AnyRun) -> list[str]:
-    """Sentences about a guarantee that is true but weak, for the screen and the statement."""
-    said = []
-    if LARGE_EPSILON < m.epsilon < math.inf:
+def cautions(m: AnyRun, epsilon: float | None = None) -> list[str]:
+    """Sentences about a guarantee that is true but weak, for the screen and the statement; epsilon : if it is of more."""
+    said, epsilon = [], m.epsilon if epsilon is None else epsilon
+    if LARGE_EPSILON < epsilon < math.inf:
         said.append(
-            f"epsilon is {m.epsilon:g}: one {m.unit.one} may change the probability of an outcome by a factor of "
-            f"e^{m.epsilon:g}, which protects hardly anything; values around 1 are common"
+            f"epsilon is {epsilon:g}: one {m.unit.one} may change the probability of an outcome by a factor of "
+            f"e^{epsilon:g}, which protects hardly anything; values around 1 are common"
         )
     if m.delta * 100 * m.n_records <= 1 + 1e-9:
         return said

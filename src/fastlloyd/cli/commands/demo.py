@@ -183,7 +183,7 @@ def run_processes(folder: Path, plan: "Plan", parts: "Mapping[str, Table]", opti
 
     options : further ones of the first client. Raises FastLloydError if a process fails, or the clients' results differ.
     """
-    from fastlloyd.reports.result import EXACT, PLAN
+    from fastlloyd.reports.run_result import EXACT, PLAN
 
     write_file(folder / PLAN, plan.to_toml())
     first = next(iter(parts))

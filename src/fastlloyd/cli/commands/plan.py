@@ -10,11 +10,12 @@ from fastlloyd.base.files import check_file, write_file
 from fastlloyd.cli.options import (
     FederationOptions,
     MaxClientsPerPerson,
-    MechanismOptions,
     NetworkOptions,
+    PlanOptions,
     ProtectedUnit,
     StudyOptions,
     UnitName,
+    ValueRange,
     in_clustering,
     in_federation,
     in_output,
@@ -68,13 +69,19 @@ SpentStore = Annotated[
     ),
 ]
 SpentOn = Annotated[str | None, in_privacy("--dataset", help="Name of your data set, with --store.", metavar="NAME")]
+KindOfPlan = Annotated[
+    str,
+    in_clustering(
+        "--kind", help="What the plan is for; bounds: to find them privately in --range.", metavar="clustering|bounds"
+    ),
+]
 Json = Annotated[bool, in_output("--json", help="Print it as JSON.")]
 Force = Annotated[bool, in_output("--force", help="Replace an earlier plan.")]
 
 
 def new(
     features: Features,
-    mechanism: MechanismOptions,
+    mechanism: PlanOptions,
     federation: FederationOptions,
     study: StudyOptions,
     network: NetworkOptions,
@@ -82,17 +89,19 @@ def new(
     member: Members = [],  # noqa: B006 - the same
     host: Host = None,
     simulation: Simulation = False,
+    kind: KindOfPlan = "clustering",
+    value_range: ValueRange = None,
     unit: ProtectedUnit = "record",
     unit_name: UnitName = None,
     max_clients_per_person: MaxClientsPerPerson = None,
     out: NewPlan = Path("plan.toml"),
     force: Force = False,
 ) -> None:
-    """Make a plan; --bounds are needed, there are no data to take them from."""
+    """Make a plan; --bounds are needed, or for a plan of kind bounds --range: there are no data to take them from."""
     from msgspec import structs
 
     from fastlloyd.base.names import parse_columns
-    from fastlloyd.cli import settings, terminal
+    from fastlloyd.cli import private_bounds, settings, terminal
     from fastlloyd.cli.persons import given_persons
     from fastlloyd.errors import PlanError
     from fastlloyd.federation.plan.design import chosen_masks, design_plan
@@ -102,8 +111,7 @@ def new(
     persons = given_persons(unit, unit_name, max_clients_per_person)
     dropouts = federation.max_dropouts or 0
     masks = chosen_masks(settings.given_masks(federation), dropouts)
-    if mechanism.bounds in (None, settings.FROM_DATA):
-        raise PlanError("a plan needs --bounds: public bounds of every feature, chosen without looking at the data")
+    private_bounds.check_kind(kind, mechanism, value_range)
     if mechanism.n_records == settings.FROM_DATA:
         raise PlanError("a plan holds no records to count; leave --n-records out, or state a number")
     if simulation and network.server is not None:
@@ -112,11 +120,11 @@ def new(
     if not simulation:
         settings.check_complete(clients, server)
     clients = with_positions(clients, settings.given_positions(network))
-    domain = settings.given_domain(mechanism.bounds, parse_columns(features), mechanism.scaling, others=None)
     cap = settings.given_cap(mechanism) or sum(c.max_records for c in clients)
-    with terminal.placing(mechanism.n_clusters):
+    of_kind = private_bounds.planned(kind, mechanism, value_range, parse_columns(features), cap, persons)
+    with terminal.placing(mechanism.n_clusters or 0):
         plan = design_plan(
-            settings.given_settings(mechanism, domain, cap, persons),
+            of_kind,
             clients=clients,
             run_id=os.urandom(16),
             server=server,

@@ -134,6 +134,7 @@ class BoundsMechanism(
     delta: float
     delta_slack: float
     neighboring_relation: NeighboringRelation
+    public_seed: str
     count_bits: int
     rounds: tuple[HistogramRound, ...]
     persons: Persons | None = None
@@ -150,6 +151,7 @@ class BoundsMechanism(
     def __post_init__(self) -> None:
         check_ints(self, "n_records", "n_expected", "count_bits")
         check_numbers(self.n_records, self.epsilon, self.noise)
+        PublicSeed.from_hex(self.public_seed)
         check_grid(self.n_expected, self.count_bits)
         if self.domain.scaling is not Scaling.PER_FEATURE:
             raise PlanError(f"scaling is {self.domain.scaling.value}; bounds are found per-feature")
