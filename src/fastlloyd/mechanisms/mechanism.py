@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, squared_radius
 from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.neighboring import NeighboringRelation
@@ -205,6 +206,11 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknow
             "rounds": f"{len(self.rounds)}, of which {self.n_iterations} move the centroids",
             "loss": f"estimated, with {float(self.loss_share):.3g} of the budget" if self.loss else "not estimated",
         }
+
+    @property
+    def seed(self) -> PublicSeed:
+        """`public_seed`."""
+        return PublicSeed.from_hex(self.public_seed)
 
     def facts(self) -> dict[str, Any]:
         """Numbers of iterations and clusters."""

@@ -17,6 +17,7 @@ from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 import msgspec
 
 from fastlloyd.base.arrays import IntArray
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.base.sealed_toml import digest, from_toml, to_toml
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.accountant import Accountant
@@ -226,6 +227,11 @@ class PrivateRun(
     def bears_server_noise(self) -> bool:
         """Whether the server may add the noise, if it never sees a result."""
         return True
+
+    @property
+    def seed(self) -> PublicSeed:
+        """Of all public randomness."""
+        raise NotImplementedError
 
     @property
     def n_features(self) -> int:

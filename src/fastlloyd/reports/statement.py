@@ -36,6 +36,7 @@ NOT_PROTECTED = [
     "that records were refused: too many, a bad cell, a value outside the bounds; a refusal, or a warning of many, can be seen",
     "the time a computation takes",
 ]
+UNPROTECTED = "everything: this run added no noise. NOT PRIVATE"
 NOT_PROTECTED_FEDERATED = [
     "against parties that do not follow the protocol: one that leaves its noise out, invents sums, or withholds answers",
     "the names of the clients and which of them took part in which round",
@@ -179,7 +180,7 @@ class PrivacyStatement(dict[str, Any]):
 
 
 def mechanism_statement(m: AnyRun, *, federated: bool = False) -> dict[str, Any]:
-    """The machine-readable privacy statement of the central model (`privacy.json`, `privacy_spent_`), or federated."""
+    """The machine-readable privacy statement (`privacy.json`, `privacy_spent_`) of the central model, or of a run."""
     private = m.noise is not Noise.NONE
     accountant = m.accountant()
     gaussian = m.noise is Noise.GAUSSIAN
@@ -212,9 +213,7 @@ def mechanism_statement(m: AnyRun, *, federated: bool = False) -> dict[str, Any]
             "noise_scale": "standard deviation" if gaussian else "scale b of P(x) proportional to exp(-|x|/b)",
         },
         "protected": protected(m, federated=federated) if private else [],
-        "not_protected": not_protected(m, federated=federated)
-        if private
-        else ["everything: this run added no noise. NOT PRIVATE"],
+        "not_protected": not_protected(m, federated=federated) if private else [UNPROTECTED],
         "cautions": cautions(m),
         "mechanism_digest": m.digest.hex(),
     }

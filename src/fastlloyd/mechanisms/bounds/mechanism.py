@@ -161,6 +161,11 @@ class BoundsMechanism(
             raise PlanError(f"there are {len(self.rounds)} rounds; bounds are found in {N_ROUNDS}")
         check_guarantee(self)
 
+    @property
+    def seed(self) -> PublicSeed:
+        """From all that is planned: bounds need no other randomness than the order in which shares are left over."""
+        return PublicSeed(self.digest)
+
     def start(self) -> FoundBounds:
         """The outer range. A state is what is found so far."""
         B = self.domain.half_widths
