@@ -84,7 +84,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RandomState = int | np.random.RandomState
-PRIVATE = "private"  # in place of bounds
+PRIVATE = "private"  # in place of bounds that are to be found
+Limits = Bounds | str | None
 
 
 class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -92,7 +93,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
 
     _algorithm: ClassVar[AnyAlgorithm]
     unit: str | None = None  # this and the next, of models that were pickled before there was a choice
-    value_range: Bounds | None = None
+    value_range: Limits = None
 
     @classmethod
     def from_result(cls, folder: str | os.PathLike[str]) -> Self:

@@ -13,13 +13,12 @@ from typing import Any, ClassVar
 
 from fastlloyd.base.names import choose, fraction
 from fastlloyd.clustering.packing import RadiusSearch
-from fastlloyd.estimators.base import Estimator, RandomState, plain
+from fastlloyd.estimators.base import Estimator, Limits, RandomState, plain
 from fastlloyd.mechanisms.catalogue import preset
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, VARIED, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, MomentAlgorithm
-from fastlloyd.records.bounds import Bounds
 
 
 class FastLloyd(Estimator):
@@ -135,7 +134,7 @@ class FastLloyd(Estimator):
         *,
         epsilon: float = 1.0,
         delta: float | None = None,
-        bounds: Bounds | str | None = None,
+        bounds: Limits = None,
         n_records: int | None = None,
         random_state: RandomState | None = None,
         n_expected: int | None = None,
@@ -154,7 +153,7 @@ class FastLloyd(Estimator):
         noise: str | None = None,
         fraction_bits: int | None = None,
         unit: str | None = None,
-        value_range: Bounds | None = None,
+        value_range: Limits = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -335,7 +334,7 @@ class MomentLloyd(Estimator):
         *,
         epsilon: float = 1.0,
         delta: float | None = None,
-        bounds: Bounds | str | None = None,
+        bounds: Limits = None,
         n_records: int | None = None,
         random_state: RandomState | None = None,
         n_expected: int | None = None,
@@ -345,7 +344,7 @@ class MomentLloyd(Estimator):
         loss_share: float | None = None,
         fraction_bits: int | None = None,
         unit: str | None = None,
-        value_range: Bounds | None = None,
+        value_range: Limits = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
