@@ -12,7 +12,7 @@ from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.federation.fingerprint import Fingerprint, RecordsHash, sorted_fingerprint
 from fastlloyd.mechanisms.answering import NOTHING, AllRecords, Asked, LocalRecords
-from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.queries.query import Query
 from fastlloyd.mechanisms.shared_records import SharedRecords
 from fastlloyd.records import Table
@@ -38,7 +38,7 @@ class OwnRecords:
     """
 
     def __init__(
-        self, records: Records, domain: Domain, outside: str, workers: "Engine | None" = None, *, of: Mechanism | None = None
+        self, records: Records, domain: Domain, outside: str, workers: "Engine | None" = None, *, of: AnyRun | None = None
     ) -> None:
         """of : the mechanism that says how shares are spread, where `records` has the ids of persons."""
         treatment = choose(Outside, outside, "outside")

@@ -4,14 +4,13 @@ import enum
 from contextlib import AbstractContextManager, nullcontext
 
 from fastlloyd.base.names import choose
-from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.simulation import deal_persons
 from fastlloyd.mechanisms.answering import Records, check_cap
-from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.persons import Persons
+from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.shared_records import SharedRecords
 from fastlloyd.records import RecordFile, Table
 
@@ -82,7 +81,7 @@ def split(plan: Plan, records: Table | RecordFile, X: GridRecords) -> list[Recor
     if ids is None or m.persons is None:
         raise AssertionError("ids were asked for")
     (grid,) = X
-    dealt = deal_persons(ids, plan.n_clients, m.persons.max_clients, PublicSeed.from_hex(m.public_seed))
+    dealt = deal_persons(ids, plan.n_clients, m.persons.max_clients, m.seed)
     parts = [SharedRecords.of_persons(m, grid[rows], [ids[row] for row in rows]) for rows in dealt]
     check_cap(sum(part.count() for part in parts), m.n_records, m.unit)
     return [*parts]
@@ -93,9 +92,7 @@ def ids_of(records: Table | RecordFile) -> list[bytes] | None:
     return records.ids.texts() if isinstance(records, Table) and records.ids is not None else None
 
 
-def answering(
-    mechanism: Mechanism, records: Table | RecordFile, X: GridRecords
-) -> AbstractContextManager[SharedRecords] | None:
+def answering(mechanism: AnyRun, records: Table | RecordFile, X: GridRecords) -> AbstractContextManager[SharedRecords] | None:
     """Who answers for persons: the records, all in one block of X, with their shares; None where none are protected."""
     ids = ids_of(records)
     if ids is None:

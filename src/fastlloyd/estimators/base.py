@@ -57,7 +57,8 @@ from fastlloyd.records.bounds import data_bounds, given_bounds
 from fastlloyd.records.columns import numbered
 from fastlloyd.records.files import opened
 from fastlloyd.reports import pictures
-from fastlloyd.reports.result import PRIVACY, UNKNOWN, StoredResult
+from fastlloyd.reports.result import UNKNOWN, StoredResult
+from fastlloyd.reports.run_result import PRIVACY
 from fastlloyd.reports.statement import PrivacyStatement, cautions, mechanism_statement, with_leaks
 
 try:

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from fastlloyd.base.arrays import IntArray
-from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.mechanisms.answering import Asked, LocalRecords
-from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.queries.query import Query
 from fastlloyd.mechanisms.spread import Shares, shares_of, spread_key
 
@@ -35,9 +34,9 @@ class SharedRecords:
         self._groups = [(int(w), LocalRecords(domain, X[rows])) for w, rows in zip(values, pieces, strict=True) if w]
 
     @classmethod
-    def of_persons(cls, mechanism: Mechanism, X: GridArray, ids: Sequence[bytes]) -> "SharedRecords":
+    def of_persons(cls, mechanism: AnyRun, X: GridArray, ids: Sequence[bytes]) -> "SharedRecords":
         """All rows of persons who are told apart by ids, as of `spread.person_hashes`, with the shares of the mechanism."""
-        key, bits = spread_key(PublicSeed.from_hex(mechanism.public_seed)), mechanism.share_bits
+        key, bits = spread_key(mechanism.seed), mechanism.share_bits
         shares, n_persons = shares_of(ids, X, key, bits)
         return cls(mechanism.domain, X, shares, n_persons=n_persons, share_bits=bits)
 

@@ -13,6 +13,7 @@ Different rows of one person with equal hashes, of which there is one in 2**64 p
 
 import hashlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,15 +86,29 @@ def shares_of(ids: Sequence[bytes], X: GridArray, key: bytes, weight_bits: int) 
     ids : of each row, as of `person_hashes`. X : grid points (n, n_features), all usable rows. key : see `spread_key`.
     """
     numbers: dict[bytes, int] = {}
-    persons = np.fromiter((numbers.setdefault(each, len(numbers)) for each in ids), dtype=np.int64, count=len(ids))
-    hashes = row_hashes(person_hashes(list(numbers), key)[persons], X)
-    order = np.lexsort((hashes, persons))
-    persons, hashes = persons[order], hashes[order]
-    among_equals, _ = _ranks(_differs(persons) | _differs(hashes))
-    again = np.lexsort((numbered_hashes(hashes, among_equals), persons))
-    shares = np.empty(len(X), dtype=np.uint16)
-    shares[order[again]] = spread_evenly(*_ranks(_differs(persons)), weight_bits)
-    return shares, len(numbers)
+    places = np.fromiter((numbers.setdefault(each, len(numbers)) for each in ids), dtype=np.int64, count=len(ids))
+    persons = person_hashes(list(numbers), key)[places]
+    return spread(persons, row_hashes(persons, X), weight_bits)
+
+
+def spread(persons: Words, hashes: Words, weight_bits: int) -> tuple[Shares, int]:
+    """The shares of each row, uint16 (n,), and how many persons there are.
+
+    persons : uint64 (n, 2), the `person_hashes` of each row; hashes : uint64 (n,), its `row_hashes`.
+    """
+    order = np.lexsort((hashes, *persons.T))
+    (low, high), hashes = persons[order].T, hashes[order]
+    whose = np.cumsum(_differs(low) | _differs(high))
+    among_equals, _ = _ranks(_differs(whose) | _differs(hashes))
+    again = np.lexsort((numbered_hashes(hashes, among_equals), whose))
+    shares = np.empty(len(hashes), dtype=np.uint16)
+    shares[order[again]] = spread_evenly(*_ranks(_differs(whose)), weight_bits)
+    return shares, int(whose[-1]) if len(whose) else 0
+
+
+def ranks(values: Words) -> IntArray:
+    """The position of each value among those equal to it, int64 (n,), where equal ones stand together."""
+    return _ranks(_differs(values))[0]
 
 
 def _mix(state: Words) -> None:
@@ -105,7 +120,7 @@ def _mix(state: Words) -> None:
     state ^= state >> np.uint64(31)
 
 
-def _differs(values: NDArray[np.integer]) -> NDArray[np.bool_]:
+def _differs(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Whether a value is another one than that before it, bool (n,); the first one is."""
     return np.append(True, values[1:] != values[:-1])[: len(values)]
 
