@@ -13,6 +13,7 @@ Different rows of one person with equal hashes, of which there is one in 2**64 p
 
 import hashlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,7 +120,7 @@ def _mix(state: Words) -> None:
     state ^= state >> np.uint64(31)
 
 
-def _differs(values: NDArray[np.integer]) -> NDArray[np.bool_]:
+def _differs(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Whether a value is another one than that before it, bool (n,); the first one is."""
     return np.append(True, values[1:] != values[:-1])[: len(values)]
 
